@@ -99,7 +99,7 @@ export type {
 } from './actors/definition/model.ts'
 
 // Runs, and what a team says of itself.
-export type { Run, RunOptions, RunStatus } from './runtime/runs/run.ts'
+export type { ResumeOptions, Run, RunOptions, RunStatus } from './runtime/runs/run.ts'
 export type { OpenQuestionInfo } from './runtime/team/team-runs.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'

@@ -1,39 +1,12 @@
 /** A team that goes on with the log of an earlier one. The earlier one is closed, or its process is killed in kills.test.ts. */
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import * as z from 'zod'
-import { createTeam, defineTool, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import { createTeam, defineTool } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { deskOf, first, module, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
-
-const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
-const module = new URL('../fixtures/durability/desk-agent.js', import.meta.url)
-
-type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']
-
-function deskOf(t: Test, path: string, run: Script, more: Partial<MultiAgentPatternOptions> = {}) {
-  process.env.DESK_EFFECTS = join(path, '..', 'effects')
-  const team = createTeam({
-    agents: ['ann', 'bob'].map((name) => ({ name, module, env: ['DESK_EFFECTS'] })),
-    stateManagement: { path },
-    logger: silent,
-    orchestration: { strategy: 'custom', name: 'a desk', run },
-    ...more,
-  })
-  t.teardown(() => team.close())
-  return team
-}
-
-/** The first event of that kind. */
-async function first<Type extends RuntimeEvent['type']>(
-  events: AsyncIterable<RuntimeEvent<unknown>>,
-  type: Type,
-): Promise<Extract<RuntimeEvent<unknown>, { type: Type }>> {
-  for await (const event of events)
-    if (event.type === type) return event as Extract<RuntimeEvent<unknown>, { type: Type }>
-  throw new Error(`no ${type} came`)
-}
 
 t.test('a run that a closed team has left is interrupted, and the next team ends it', async (t) => {
   const path = join(folderOf(t), 'log')
@@ -290,24 +263,6 @@ t.test('an agent that is new in the program, or gone from it, does not disturb t
   t.match(await after.getAgent('new')!.run('count'), '0: ')
 })
 
-t.test('who waits for an agent that the program has no more is told', async (t) => {
-  const path = join(folderOf(t), 'log')
-  const script: Script = async (desk) => {
-    const { text } = await desk.request('bob', 'ask really').then(
-      ({ content }) => ({ text: content }),
-      (error: { code: string }) => ({ text: error.code }),
-    )
-    return text
-  }
-  const before = deskOf(t, path, script)
-  await first(before.launch('go', { runId: 'one' }).events(), 'question')
-  await before.close()
-  const after = deskOf(t, path, script, { agents: [{ name: 'ann', module, env: ['DESK_EFFECTS'] }] })
-  await after.start()
-  t.match(await after.getRun('one')!.result, { success: true, finalOutput: 'AGENT_TERMINATED' })
-  t.match(after.deadLetters.list(), [{ reason: 'unknown_agent', message: { recipient: 'bob' } }])
-})
-
 t.test('a wrong option is named', async (t) => {
   const cases: [given: unknown, path: string][] = [
     [{}, 'stateManagement.path'],
@@ -315,6 +270,7 @@ t.test('a wrong option is named', async (t) => {
     [{ path: 7 }, 'stateManagement.path'],
     [{ path: '/tmp/x', durability: 'never' }, 'stateManagement.durability'],
     [{ path: '/tmp/x', syncMs: -1 }, 'stateManagement.syncMs'],
+    [{ path: '/tmp/x', resume: 'never' }, 'stateManagement.resume'],
     [{ path: '/tmp/x', fast: true }, 'stateManagement.fast'],
     ['/tmp/x', 'stateManagement'],
   ]

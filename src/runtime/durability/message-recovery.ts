@@ -172,8 +172,7 @@ export class MessageRecovery {
 
   /** Serves the calls again that have no result. A tool waits for its agent, which loads it. */
   serveCalls(): void {
-    const { calls, lifecycle, tools } = this.#owners
-    for (const callId of this.#old.openTools) tools.interrupted.add(callId)
+    const { calls, lifecycle } = this.#owners
     for (const { caller, run: index, memory, at } of [...this.#old.work.calls]) {
       const run = this.#states.get(index)
       const cell = this.#owners.directory.present(caller)

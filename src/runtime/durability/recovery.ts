@@ -1,12 +1,13 @@
 /**
- * Puts what the log of an earlier process has into a supervisor that has no thread yet: numbers, states, runs,
- * messages, waits, tasks, boards. A turn that was open comes again, with what the log has of it, as after the death of
- * its thread.
+ * Puts what the log of an earlier process has into a supervisor: numbers, states, runs, messages, waits, tasks, boards.
+ * A turn that was open comes again, with what the log has of it, as after the death of its thread. Runs that do not go
+ * on at once stay interrupted, and nothing of them is put in place until they are resumed.
  */
+import { UnknownAgentError } from '../../errors.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { RunState } from '../state/run-state.ts'
 import { MessageRecovery } from './message-recovery.ts'
-import type { OldLog } from './old-log.ts'
+import type { OldLog, OldRun } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 import { RunRecovery } from './run-recovery.ts'
 import { restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
@@ -14,27 +15,93 @@ import { restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
 /** Number of runs whose results are kept, as for a team that has no durable log. */
 const KEPT_RUNS = 100
 
-/** Returns the runs that go on. */
-export function recover(owners: RestoredOwners, book: RunBook, old: OldLog): RunState[] {
-  const runs = new RunRecovery(owners, book, old)
-  restoreNames(owners, old)
-  const open = runs.openRuns()
-  const ended = [...old.runs.values()].filter((run) => run.finished && !run.launched.own).slice(-KEPT_RUNS)
-  restoreStates(owners, old, (run) => runs.reopened(run))
-  restoreShared(owners, old)
-  runs.forgetAllBut(new Set([...open, ...ended]))
-  for (const run of ended) if (!open.has(run)) runs.end(run)
-  const states = Array.from(open, (run) => runs.stateOf(run))
-  const messages = new MessageRecovery(owners, old, runs.states)
-  for (const message of old.work.messages()) messages.message(message)
-  const settles = new Map(Array.from(open, (run) => [run.index, runs.takeUp(run)]))
-  for (const wait of old.work.waits) messages.wait(wait, settles.get(wait.message.run))
-  for (const message of old.work.messages()) messages.deliver(message)
-  for (const run of open) runs.fold(run)
-  owners.readersRestored()
-  messages.giveReceipts()
-  messages.judge()
-  messages.serveCalls()
-  for (const run of open) runs.answer(run, settles.get(run.index))
-  return states
+export class Recovery {
+  readonly #owners: RestoredOwners
+  readonly #book: RunBook
+  readonly #old: OldLog
+  readonly #runs: RunRecovery
+
+  constructor(owners: RestoredOwners, book: RunBook, old: OldLog) {
+    this.#owners = owners
+    this.#book = book
+    this.#old = old
+    this.#runs = new RunRecovery(owners, book, old)
+  }
+
+  /**
+   * Restores the team, and goes on with the runs that nothing hinders. `byHand`: only with those that a caller has
+   * launched again already. Returns the runs that go on, and what hinders others.
+   */
+  perform(byHand: boolean): { going: RunState[]; hindrances: UnknownAgentError[] } {
+    const runs = this.#runs
+    const old = this.#old
+    restoreNames(this.#owners, old)
+    const open = runs.openRuns()
+    const ended = [...old.runs.values()].filter((run) => run.finished && !run.launched.own).slice(-KEPT_RUNS)
+    restoreStates(this.#owners, old, (run) => runs.reopened(run))
+    restoreShared(this.#owners, old)
+    runs.forgetAllBut(new Set([...open, ...ended]))
+    for (const run of ended) if (!open.has(run)) runs.end(run)
+    for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)
+    const going: OldRun[] = []
+    const hindrances: UnknownAgentError[] = []
+    for (const run of open) {
+      const isWanted = !byHand || this.#isLaunched(run)
+      const error = isWanted ? this.#hindrance(run) : undefined
+      if (isWanted && !error) going.push(run)
+      else this.#interrupt(run, error)
+      if (error) hindrances.push(error)
+    }
+    this.#goOn(going)
+    return { going: going.map((run) => runs.stateOf(run)), hindrances }
+  }
+
+  #isLaunched({ launched: { id, query } }: OldRun): boolean {
+    return this.#book.get(id)?.state.query === query
+  }
+
+  /** Leaves a run as the log has it. `error`: what its callers are told. */
+  #interrupt(run: OldRun, error: UnknownAgentError | undefined): void {
+    const { launched, finished } = run
+    const isOver = finished !== undefined || launched.own
+    const state = this.#runs.stateOf(run)
+    const interruption = { hindrance: () => this.#hindrance(run), goOn: () => this.#goOn([run]) }
+    this.#book.takeInterrupted(state, isOver ? undefined : launched, interruption, error)
+  }
+
+  /** Returns why the team as it is cannot go on with a run: it lacks an agent that has a message of the run. */
+  #hindrance(run: OldRun): UnknownAgentError | undefined {
+    const { index, launched } = run
+    const { names, work } = this.#old
+    const { directory } = this.#owners
+    const missing = new Set<string>()
+    const need = (agent: number) => {
+      const known = names.get(agent)
+      if (known?.run === 0 && !directory.present(agent)) missing.add(known.name)
+    }
+    for (const message of work.messages()) if (message.run === index) need(message.recipient)
+    if (this.#runs.begins(run)) need(launched.target)
+    if (missing.size === 0) return undefined
+    const agents = [...missing]
+    const text = `Run "${launched.id}" cannot go on: it has work for ${agents.map((name) => `"${name}"`).join(', ')}, and this team has no agent of that name. Nothing of the run is lost: add the agent (team.addAgent) and resume the run, or cancel it.`
+    return new UnknownAgentError(text, { agent: agents[0], runId: launched.id, missing: agents })
+  }
+
+  /** Puts all that is open in these runs in its place. */
+  #goOn(open: readonly OldRun[]): void {
+    const runs = this.#runs
+    const { work } = this.#old
+    const states = new Map(open.map((run) => [run.index, runs.stateOf(run)]))
+    const messages = new MessageRecovery(this.#owners, this.#old, states)
+    for (const message of work.messages()) messages.message(message)
+    const settles = new Map(open.map((run) => [run.index, runs.takeUp(run)]))
+    for (const wait of work.waits) messages.wait(wait, settles.get(wait.message.run))
+    for (const message of work.messages()) messages.deliver(message)
+    for (const run of open) runs.fold(run)
+    this.#owners.readersRestored(new Set(states.values()))
+    messages.giveReceipts()
+    messages.judge()
+    messages.serveCalls()
+    for (const run of open) runs.answer(run, settles.get(run.index))
+  }
 }

@@ -9,6 +9,7 @@ import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
 import type { Journal } from '../state/journal.ts'
+import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
 import type { Lifecycle } from '../supervision/lifecycle.ts'
 import type { HostTools } from '../tools/host-tools.ts'
@@ -37,6 +38,6 @@ export interface RestoredOwners {
   readonly syncPoints: SyncPoints
   readonly team: TeamMemory
   readonly tools: HostTools
-  /** Notifies the readers of the journal that all is in its place. */
-  readersRestored(): void
+  /** Notifies the readers of the journal that all of these runs is in its place. */
+  readersRestored(runs: ReadonlySet<RunState>): void
 }

@@ -6,6 +6,7 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import type { HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
 import type { RunBook } from '../runs/runs.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isDone } from '../tasks/task-board.ts'
@@ -86,8 +87,15 @@ export class RunRecovery {
       return undefined
     }
     const leftMs = Math.max(1, launched.timeoutMs - (lastAt - launched.startedAt))
-    const isAsked = [...this.#old.work.waits].some(({ caller, message }) => caller === 1 && message.run === run.index)
-    return this.#runs.takeUp(state, launched, leftMs, !isAsked && !run.answer)
+    return this.#runs.takeUp(state, launched, leftMs, this.begins(run))
+  }
+
+  /** Checks for a run whose target was not asked yet. */
+  begins({ index, launched, answer, finished }: OldRun): boolean {
+    if (launched.own || answer || finished) return false
+    for (const { caller, message } of this.#old.work.waits)
+      if (caller === USER_INDEX && message.run === index) return false
+    return true
   }
 
   /** Settles a run whose answer stands in the log, and whose end does not. */

@@ -9,7 +9,7 @@ import { FileStore } from '../store/file-store.ts'
 import type { LogStore } from '../store/log-store.ts'
 import { LogKeeper } from './log-keeper.ts'
 import { OldLog } from './old-log.ts'
-import { recover } from './recovery.ts'
+import { Recovery } from './recovery.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 
 interface Owners extends RestoredOwners {
@@ -61,20 +61,22 @@ export class TeamLog {
 
   #begin(store: LogStore, incarnation: number, old: OldLog): void {
     const { clock, directory, journal, logger } = this.#owners
-    const { commits, syncMs } = this.#settings
+    const { commits, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost })
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
     journal.keep(undefined, { kind: 'log.opened', incarnation })
-    const resumed = recover(this.#owners, this.#runs, old)
+    const { going, hindrances } = new Recovery(this.#owners, this.#runs, old).perform(resumes === 'manual')
     for (const { index, name, removed } of directory.cells)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
     this.#runs.keepLaunched()
-    if (resumed.length === 0) return
-    const ids = resumed.map(({ id }) => id)
+    for (const { message, details } of hindrances)
+      logger.warn({ runId: details.runId, error: message }, 'a run of an earlier process stays interrupted')
+    if (going.length === 0) return
+    const ids = going.map(({ id }) => id)
     const text =
-      resumed.length === 1 ? 'a run of an earlier process goes on' : `${ids.length} runs of an earlier process go on`
+      ids.length === 1 ? 'a run of an earlier process goes on' : `${ids.length} runs of an earlier process go on`
     logger.info({ runIds: ids.slice(0, MOST_NAMED) }, text)
   }
 

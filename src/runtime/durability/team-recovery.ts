@@ -9,7 +9,7 @@ export function restoreNames({ directory, hostMessages, runs }: RestoredOwners, 
   directory.reseat(
     new Map(Array.from(old.names, ([index, { name, run }]) => [run === 0 ? name : `${run} ${name}`, index])),
   )
-  for (const [index, counters] of old.counters) directory.present(index)?.continueFrom(counters)
+  for (const [index, counters] of old.counters) directory.cells[index]?.continueFrom(counters)
   hostMessages.continueFrom(old.lastHostNumber)
   runs.continueFrom(old.lastRun)
 }
@@ -21,7 +21,7 @@ export function restoreStates(
   reopened: (run: OldRun) => RunState,
 ): void {
   for (const change of old.states) {
-    const cell = directory.present(change.index)
+    const cell = directory.cells[change.index] // also of an agent that may be added later
     if (!cell) continue
     if ('value' in change) cell.state = change.value as object
     else {

@@ -5,7 +5,7 @@ import { isObject } from '../checks/checks.ts'
 import { reading, refused } from '../checks/refused.ts'
 import { tokenLimit } from '../settings/budget-shape.ts'
 import { modelNamesShape } from '../settings/models-shape.ts'
-import type { RunOptions } from './run.ts'
+import type { ResumeOptions, RunOptions } from './run.ts'
 
 const KNOWN = [
   'signal',
@@ -31,18 +31,33 @@ export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOpti
   if (isObject(options.metadata)) options.metadata = copied('metadata', options.metadata)
   if (isObject(options.models)) options.models = copied('models', options.models)
   if (isObject(options.budget)) options.budget = copied('budget', options.budget)
-  reading('options', () => check(options))
+  reading('options', () => check(options, KNOWN, 'a run'))
+  return options
+}
+
+const RESUME = ['output', 'signal', 'timeoutMs'] as const
+
+/**
+ * Returns a copy of the options of `team.resume`.
+ *
+ * @throws ConfigurationError that names the option, what came and what is accepted.
+ */
+export function readResumeOptions<T>(runId: unknown, given: ResumeOptions<T>): ResumeOptions<T> {
+  if (typeof runId !== 'string' || runId === '') throw refused('runId', runId, 'the id of a run')
+  if (!isObject(given)) throw refused('options', given, 'an object')
+  const options = copied('options', given)
+  reading('options', () => check(options, RESUME, 'team.resume'))
   return options
 }
 
 const copied = <T extends object>(path: string, given: T): T => reading(path, () => ({ ...given }))
 
-function check(options: RunOptions<never> | RunOptions<unknown>): void {
+function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly string[], of: string): void {
   for (const key of Object.keys(options)) {
-    if (!(KNOWN as readonly string[]).includes(key)) {
-      const near = nearest(key, KNOWN)
+    if (!known.includes(key)) {
+      const near = nearest(key, known)
       throw new ConfigurationError(
-        `${key}: no such option of a run${near ? `; did you mean "${near}"?` : `; there are ${KNOWN.join(', ')}.`}`,
+        `${key}: no such option of ${of}${near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}.`}`,
         { path: key },
       )
     }

@@ -54,7 +54,13 @@ export interface RunOptions<T = undefined> {
   output?: ModelSchema<unknown, T>
 }
 
-/** State of a run. */
+/** Options of `team.resume`: what a run does not keep in its log. */
+export type ResumeOptions<T = undefined> = Pick<RunOptions<T>, 'output' | 'signal' | 'timeoutMs'>
+
+/**
+ * State of a run. 'interrupted': it has no end, and this process does not go on with it; `team.resume`, or a later
+ * process, does.
+ */
 export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed' | 'aborted' | 'interrupted'
 
 /**
@@ -164,6 +170,11 @@ export class RunHandle<T> implements Run<T> {
     this.#status = status
   }
 
+  /** True if its result is known. */
+  get isSettled(): boolean {
+    return this.#settled
+  }
+
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
     this.status = status
     this.#settled = true
@@ -234,7 +245,7 @@ export class RunHandle<T> implements Run<T> {
   }
 
   async cancel(reason = 'cancelled by its caller'): Promise<void> {
-    if (!this.#settled) this.#host.cancel(this.state, reason)
+    if (!this.state.over) this.#host.cancel(this.state, reason)
     await this.result.catch(() => {})
   }
   async answer(questionId: string, answer: string): Promise<void> {

@@ -14,6 +14,7 @@ import {
   RunTimeoutError,
   TeamClosedError,
   type TeamOverloadedError,
+  UnknownRunError,
 } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
@@ -32,17 +33,18 @@ import type { Tracing } from '../telemetry/tracing.ts'
 import { openQuestionsOf } from '../verbs/questions.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
+import { InterruptedRuns, type Interruption } from './interrupted-runs.ts'
 import { Holds } from './process-holds.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
-import { RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
-import { readRunOptions } from './run-options.ts'
+import { type ResumeOptions, RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
+import { readResumeOptions, readRunOptions } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
 
 interface Entry {
-  readonly handle: RunHandle<unknown>
+  handle: RunHandle<unknown>
   /** True if the durable log has its options. */
   isKept: boolean
-  readonly options: RunOptions<unknown>
+  options: RunOptions<unknown>
   readonly target: Cell
   readonly clear: () => void
   timer: Timer | undefined
@@ -57,6 +59,7 @@ export class RunBook implements RunHost {
   readonly #byState = new Map<RunState, Entry>()
   readonly #line: RunLine<Entry>
   readonly #ended: EndedRuns
+  readonly #interrupted = new InterruptedRuns()
   readonly #listeners = new Set<() => void>()
   readonly #entering = new Set<Promise<unknown>>()
   readonly #tracing: Tracing | undefined
@@ -92,11 +95,10 @@ export class RunBook implements RunHost {
   // ---- launch
 
   launch<T>(query: string, given: RunOptions<T>, target: Cell): RunHandle<T> {
-    if (this.lost) throw this.lost
-    if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+    this.#assertTakes()
     this.#settings.secrets.look()
     const options = readRunOptions(query, given)
-    const joined = options.runId === undefined ? undefined : this.#join(options.runId, query)
+    const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options)
     if (joined) return joined as RunHandle<T>
     this.#checkModels(options.models ?? {})
     const waits = this.#line.admit()
@@ -143,10 +145,11 @@ export class RunBook implements RunHost {
     for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
   }
 
-  #join(runId: string, query: string): RunHandle<unknown> | undefined {
+  #join(runId: string, query: string, options: RunOptions<unknown>): RunHandle<unknown> | undefined {
     const entry = this.#entries.get(runId)
-    if (!entry || entry.handle.state.query === query) return entry?.handle
-    throw otherQuery(runId)
+    if (!entry) return undefined
+    if (entry.handle.state.query !== query) throw otherQuery(runId)
+    return this.#interrupted.has(entry.handle.state) ? this.#goOn(entry, options) : entry.handle
   }
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
@@ -229,8 +232,10 @@ export class RunBook implements RunHost {
    * not asked yet.
    */
   takeUp(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
+    const given = this.#byState.get(state)?.options // those of a caller who resumes the run
     const handle = this.#handleOf(state)
-    const options = { timeoutMs, priority, models: state.models, ...(state.budget && { budget: state.budget }) }
+    const budget = state.budget && { budget: state.budget }
+    const options = { timeoutMs, priority, models: state.models, ...budget, ...given }
     const entry = this.#enter(handle, options, this.#supervisor.directory.cells[target]!)
     entry.isKept = true
     this.#supervisor.boards.board(state)
@@ -266,6 +271,7 @@ export class RunBook implements RunHost {
     const entry = this.#entries.get(state.id)
     if (!entry) return new RunHandle<unknown>(state, this)
     const { handle } = entry
+    if (handle.state === state) return handle.isSettled ? new RunHandle<unknown>(state, this) : handle
     this.#byState.delete(handle.state)
     this.#supervisor.runs.forget(handle.state)
     entry.timer?.cancel()
@@ -279,9 +285,124 @@ export class RunBook implements RunHost {
     return handle
   }
 
+  // ---- interrupted runs
+
+  /**
+   * Adds a run of an earlier process that does not go on yet. `launched`: undefined for one that has its result, and
+   * for the work that a message from outside has caused. `error`: what hinders it; its callers get that.
+   */
+  takeInterrupted(
+    state: RunState,
+    launched: Launched | undefined,
+    interruption: Interruption,
+    error: DramatisError | undefined,
+  ): void {
+    this.#interrupted.add(state, interruption)
+    if (!launched) return
+    const handle = this.#handleOf(state)
+    const target = this.#supervisor.directory.cells[launched.target]!
+    const entry = { handle, isKept: true, options: {}, target, clear: () => {}, timer: undefined, result: undefined }
+    handle.status = 'interrupted'
+    this.#entries.set(handle.id, entry)
+    this.#byState.set(state, entry)
+    if (error) this.#settleInterrupted(entry, error)
+  }
+
+  /** Tells the callers of a run why it stays interrupted. It has no end, so it can be resumed. */
+  #settleInterrupted(entry: Entry, error: DramatisError): void {
+    const { handle } = entry
+    const { state } = handle
+    if (handle.isSettled) entry.handle = new RunHandle<unknown>(state, this)
+    const tookMs = this.#supervisor.clock.now() - state.startedAt
+    entry.result = resultOf(state, { error }, tookMs, this.#agents(state), this.#supervisor)
+    entry.handle.finish(entry.result, 'interrupted')
+  }
+
+  /** Goes on with an interrupted run, if nothing hinders it. Returns the handle for its callers from now on. */
+  #goOn(entry: Entry, { output, signal, timeoutMs }: ResumeOptions<unknown>): RunHandle<unknown> {
+    const { state } = entry.handle
+    const hindrance = this.#interrupted.hindrance(state)
+    if (hindrance) {
+      this.#settleInterrupted(entry, hindrance)
+      return entry.handle
+    }
+    if (output) state.output = new RunOutput(output, state.id)
+    entry.options = { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) }
+    this.#interrupted.goOn(state)
+    if (signal?.aborted) this.cancel(state, reasonOf(signal))
+    return this.#entries.get(state.id)!.handle
+  }
+
+  /**
+   * Returns the result of a run: one that goes on now, or that goes on already, or has ended.
+   *
+   * Rejects with `UnknownRunError`.
+   */
+  async resume<T>(runId: string, given: ResumeOptions<T>): Promise<MultiAgentResult<T>> {
+    const options = readResumeOptions(runId, given)
+    await this.#start()
+    this.#assertTakes()
+    const entry = this.#entries.get(runId)
+    if (!entry) throw unknownRun(runId)
+    const { state } = entry.handle
+    const resumes = this.#interrupted.has(state)
+    const { output, signal } = options
+    const handle = resumes ? this.#goOn(entry, options) : entry.handle
+    const clear = resumes || !signal ? undefined : onAbort(signal, () => this.cancel(state, reasonOf(signal)))
+    try {
+      const result = await handle.result
+      return (resumes || !output ? result : await this.#checkedBy(output, result, state)) as MultiAgentResult<T>
+    } finally {
+      clear?.()
+    }
+  }
+
+  /** Returns a result with the data that a schema makes of it. */
+  async #checkedBy(
+    schema: NonNullable<ResumeOptions<unknown>['output']>,
+    result: MultiAgentResult<unknown>,
+    run: RunState,
+  ): Promise<MultiAgentResult<unknown>> {
+    if (!result.success) return result
+    try {
+      const structured = run.output ? undefined : result.data // else it is what another schema has made
+      return { ...result, data: await new RunOutput(schema, run.id).dataOf(structured, result.finalOutput) }
+    } catch (error) {
+      const invalid = error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error)
+      return resultOf(run, { error: invalid }, result.executionTimeMs, this.#agents(run), this.#supervisor)
+    }
+  }
+
+  /** Goes on with all interrupted runs, and returns those that have a result to wait for. */
+  async resumePending(): Promise<RunHandle<unknown>[]> {
+    await this.#start()
+    this.#assertTakes()
+    const handles: RunHandle<unknown>[] = []
+    for (const state of this.#interrupted.all) {
+      const entry = this.#byState.get(state)
+      if (entry) handles.push(this.#goOn(entry, {}))
+      else if (!this.#interrupted.hindrance(state)) this.#interrupted.goOn(state)
+    }
+    return handles
+  }
+
+  #assertTakes(): void {
+    if (this.lost) throw this.lost
+    if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+  }
+
+  /** Tells the callers of interrupted runs that this process will not go on with them. */
+  #leaveInterrupted(error: DramatisError): void {
+    for (const state of this.#interrupted.all) {
+      const entry = this.#byState.get(state)
+      if (entry && !entry.handle.isSettled) this.#settleInterrupted(entry, error)
+    }
+  }
+
   /** Ends all runs for their callers, because the durable log is lost. A later process can go on with them. */
   interrupt(error: DramatisError): void {
     this.lost = error
+    this.#leaveInterrupted(error)
     for (const entry of this.#line.all) {
       if (entry.handle.state.over) continue
       this.#end(entry, { error }, 'interrupted')
@@ -309,6 +430,7 @@ export class RunBook implements RunHost {
   }
 
   cancel(run: RunState, reason: string): void {
+    if (this.#interrupted.has(run)) this.#interrupted.goOn(run) // so that its messages are dead letters
     const entry = this.#byState.get(run)
     if (!entry || run.over) return
     this.#supervisor.journal.record(run, { kind: 'run.aborted', reason })
@@ -487,6 +609,7 @@ export class RunBook implements RunHost {
   /** Ends all runs. In a team with a durable log they are only interrupted: a later process goes on with them. */
   abortAll(error: DramatisError): void {
     const isDurable = this.#supervisor.journal.isKept
+    this.#leaveInterrupted(error)
     for (const entry of this.#line.all) {
       this.#supervisor.journal.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
       this.#abort(entry, error, isDurable ? 'interrupted' : 'aborted')
@@ -509,6 +632,9 @@ function launchedOf(
 const LOG_ERRORS: readonly ErrorCode[] = ['LOG_HELD', 'LOG_LOST', 'LOG_CORRUPT', 'LOG_VERSION']
 
 const isOfLog = ({ code }: DramatisError) => LOG_ERRORS.includes(code)
+
+const unknownRun = (runId: string) =>
+  new UnknownRunError(`No run "${runId}" is known: the log has none of that id, or has it no more.`, { runId })
 
 const otherQuery = (runId: string) =>
   new ConfigurationError(

@@ -66,6 +66,11 @@ export interface StateManagement {
   durability?: 'write_behind' | 'commit'
   /** Time from a write to its sync, for 'write_behind'. Default: 1,000. */
   syncMs?: number
+  /**
+   * 'start', the default: runs that an earlier process has not ended go on at the start. 'manual': they stay
+   * 'interrupted', and nothing of them runs, until `team.resume` or `team.resumePending` goes on with them.
+   */
+  resume?: 'start' | 'manual'
 }
 
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */

@@ -43,6 +43,8 @@ export interface DurableLog {
   readonly path: string
   readonly commits: boolean
   readonly syncMs: number
+  /** When open runs of an earlier process go on: at the start, or when a caller resumes them. */
+  readonly resumes: 'start' | 'manual'
 }
 
 /** Settings of a team for the runtime. Durations in ms. */
@@ -217,8 +219,8 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
-  const { path, durability = 'write_behind', syncMs = 1_000 } = given
-  return { path: resolve(path), commits: durability === 'commit', syncMs }
+  const { path, durability = 'write_behind', syncMs = 1_000, resume = 'start' } = given
+  return { path: resolve(path), commits: durability === 'commit', syncMs, resumes: resume }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

@@ -75,6 +75,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
       },
       durability: oneOf('write_behind', 'commit'),
       syncMs: wait(),
+      resume: oneOf('start', 'manual'),
     },
     'path',
   ),

@@ -22,6 +22,8 @@ export class AgentDirectory {
   /** Indices that run agents have had and that are free again. */
   readonly #free: number[] = []
   readonly #byName = new Map<string, Cell>()
+  /** Places of names that the log of an earlier process has, and the team has not. */
+  readonly #vacant = new Map<string, Cell>()
   #shortestQueueMs = Number.POSITIVE_INFINITY
 
   /** `newcomer` finds an agent that is in the registry but not in the team yet. */
@@ -32,12 +34,15 @@ export class AgentDirectory {
 
   /**
    * Adds an agent. A team agent's name keeps its index for ever, so that logs and threads that know the index stay
-   * right when the name is used again. The name of a run agent keeps its index only as long as the run.
+   * right when the name is used again. It also takes the place, and the state, that an earlier process has left for its
+   * name. The name of a run agent keeps its index only as long as the run.
    */
   add(name: string, settings: CellSettings, run?: RunState): Cell {
-    const former = run ? this.#ownOf(run, name) : this.#byName.get(name)
+    const vacant = run ? undefined : this.#vacant.get(name)
+    const former = run ? this.#ownOf(run, name) : (this.#byName.get(name) ?? vacant)
     const index = former?.index ?? this.#free.shift() ?? this.cells.length
     const cell = new Cell(index, name, settings, run, former)
+    if (vacant) cell.state = vacant.state
     if (cell.index >= this.#team.size)
       throw new ConfigurationError(
         `Agent "${name}" is one too many: a team has up to ${this.#team.size} names in its time, and these are used up. Names that were removed may be used again.`,
@@ -45,7 +50,10 @@ export class AgentDirectory {
       )
     this.#place(cell)
     if (run) run.agents.set(name, index)
-    else this.#byName.set(name, cell)
+    else {
+      this.#byName.set(name, cell)
+      this.#vacant.delete(name)
+    }
     if (settings.queueTimeoutMs !== false)
       this.#shortestQueueMs = Math.min(this.#shortestQueueMs, settings.queueTimeoutMs)
     const { capacity, bytes, maxMessageBytes } = settings.mailbox
@@ -85,6 +93,7 @@ export class AgentDirectory {
     const cell = new Cell(this.cells.length, name, this.cells[0]!.settings)
     cell.removed = true
     this.cells.push(cell)
+    if (name !== '') this.#vacant.set(name, cell)
   }
 
   /** Puts an agent in the place of the one that had its index before. */

@@ -11,7 +11,7 @@ export interface Reader {
   next(batch: Batch): void
   /** Called when a wait in that run, or the run itself, has ended only because its time was up. */
   overdue?(run: RunState): void
-  /** Called when the state of an earlier process was put in place, before any thread runs. */
-  restored?(): void
+  /** Called when these runs of an earlier process were put in place, before any of their messages is handled. */
+  restored?(runs: ReadonlySet<RunState>): void
   close?(): void
 }

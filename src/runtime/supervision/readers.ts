@@ -49,9 +49,9 @@ export class Readers {
     for (const { reader } of this.#all) reader.overdue?.(run)
   }
 
-  /** Notifies the readers that the state of an earlier process was put in place. */
-  restored(): void {
-    for (const { reader } of this.#all) reader.restored?.()
+  /** Notifies the readers that these runs of an earlier process were put in place. */
+  restored(runs: ReadonlySet<RunState>): void {
+    for (const { reader } of this.#all) reader.restored?.(runs)
   }
 
   close(): void {

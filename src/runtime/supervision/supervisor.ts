@@ -342,9 +342,9 @@ export class Supervisor {
     this.#readers.overdue(run)
   }
 
-  /** Notifies the readers that the state of an earlier process was put in place. */
-  readersRestored(): void {
-    this.#readers.restored()
+  /** Notifies the readers that these runs of an earlier process were put in place. */
+  readersRestored(runs: ReadonlySet<RunState>): void {
+    this.#readers.restored(runs)
   }
 
   /** Closes the host after all threads have ended: nothing is left that could wake the process. */

@@ -78,8 +78,9 @@ export const taskDependencies = (needs: Needs): Reader => {
 
   return {
     kinds: ['task'],
-    restored() {
+    restored(runs) {
       for (const { envelope } of needs.blocked.all) {
+        if (!runs.has(envelope.run)) continue
         const task = envelope.run.tasks.get(idOf(envelope.memory, envelope.at))
         if (task) begin(envelope.run, task)
       }

@@ -9,7 +9,6 @@ import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Reader } from '../state/reader.ts'
-import type { RunTable } from '../state/run-table.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
 import { isDone } from './task-board.ts'
 
@@ -19,7 +18,6 @@ interface Needs {
   readonly clock: Scheduler
   readonly loop: HostLoop
   readonly requests: Requests
-  readonly runs: RunTable
 }
 
 /** Longest time that a timer takes, in ms. */
@@ -63,8 +61,8 @@ export const taskDeadlines = (needs: Needs): Reader => {
 
   return {
     kinds: ['task'],
-    restored() {
-      for (const run of needs.runs.values())
+    restored(runs) {
+      for (const run of runs)
         for (const task of run.tasks.values())
           if (!isDone(task.status) && task.deadline !== null) arm(task, task.deadline)
     },

@@ -2,7 +2,7 @@
 import { TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
-import type { Run, RunHandle, RunOptions } from '../runs/run.ts'
+import type { ResumeOptions, Run, RunHandle, RunOptions } from '../runs/run.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { TeamInsight } from './team-insight.ts'
@@ -75,6 +75,30 @@ export abstract class TeamRuns extends TeamInsight {
     } finally {
       await run.cancel('the reader left the stream')
     }
+  }
+
+  /**
+   * Goes on with an interrupted run, and resolves with its result. Also resolves with the result of a run that goes on
+   * already, or has ended. `output` checks the answer; `signal` aborts the run; `timeoutMs` is its time from now on, by
+   * default what was left. A run that cannot go on has the reason as its error and stays interrupted:
+   * `UnknownAgentError` if the team lacks an agent that the run has work for.
+   *
+   * Rejects with `UnknownRunError`, and with `ConfigurationError` for a wrong option.
+   *
+   * @example
+   * const [left] = await team.listRuns({ status: 'interrupted' })
+   * if (left) console.log(await team.resume(left.id))
+   */
+  resume<T = undefined>(runId: string, options: ResumeOptions<T> = {}): Promise<MultiAgentResult<T>> {
+    return this.runBook.holds.until(this.runBook.resume(runId, options))
+  }
+
+  /**
+   * Goes on with all interrupted runs, also with what messages from outside have caused, and returns the runs. One that
+   * cannot go on stays interrupted; its result has the reason.
+   */
+  async resumePending(): Promise<Run<unknown>[]> {
+    return this.runBook.holds.until(this.runBook.resumePending())
   }
 
   /** Returns the run of that id, if the log still has it. */

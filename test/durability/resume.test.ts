@@ -1,0 +1,157 @@
+/** Runs of an earlier process that do not go on by themselves: they are interrupted until they are resumed. */
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import * as z from 'zod'
+import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
+import { folderOf } from './log-folders.ts'
+
+const script: Script = async (desk, query) => {
+  const steps = (await desk.request('ann', 'steps of')).content
+  return `${query} ${steps} ${(await desk.request('bob', 'ask really')).content}`
+}
+
+/** The folder of a log in which a run "one" waits for a person. */
+async function leftBehind(t: Test, more: Parameters<typeof deskOf>[3] = {}): Promise<string> {
+  const path = join(folderOf(t), 'log')
+  const before = deskOf(t, path, script, more)
+  await first(before.launch('go', { runId: 'one' }).events(), 'question')
+  await before.sendMessage({ recipient: 'bob', content: 'steps sent' }) // waits behind the question
+  await before.close()
+  return path
+}
+
+const effects = (path: string) =>
+  readFileSync(join(path, '..', 'effects'), 'utf8')
+    .split('\n')
+    .filter(Boolean)
+
+const byHand = (path: string) => ({ stateManagement: { path, resume: 'manual' as const } })
+
+/** Answers the question of a run when it comes. */
+async function answer(team: ReturnType<typeof deskOf>, text: string): Promise<void> {
+  const run = team.getRun('one')!
+  await run.answer((await first(run.events(), 'question')).questionId, text)
+}
+
+t.test('with resume: manual nothing of a run goes on before it is resumed, and all of it is there', async (t) => {
+  const path = await leftBehind(t)
+  const team = deskOf(t, path, script, byHand(path))
+  await team.start()
+  t.match(await team.listRuns(), [{ id: 'one', query: 'go', status: 'interrupted' }])
+  const run = team.getRun('one')!
+  t.same(
+    run.messageHistory.filter(({ type }) => type === 'request').map(({ content }) => content),
+    ['go', 'steps of', 'ask really'],
+  )
+  t.equal(await team.getAgent('bob')!.run('count'), '0: ', 'bob has neither its question nor what was sent to it')
+  t.same([team.listQuestions(), effects(path)], [[], ['of-0', 'of-1', 'of-2', 'of-3']])
+  await team.close()
+  t.equal(run.status, 'interrupted')
+  t.match(await run.result, { success: false, error: { code: 'RUN_ABORTED' } }, 'whoever waits for it is told')
+
+  const next = deskOf(t, path, script)
+  await next.start()
+  await answer(next, 'no')
+  t.match(await next.getRun('one')!.result, { finalOutput: 'go 4444 no' }, 'the next process goes on')
+})
+
+t.test('a resumed run gives its result, which the schema checks', async (t) => {
+  const path = await leftBehind(t)
+  const team = deskOf(t, path, script, byHand(path))
+  const resumed = team.resume('one', { output: z.string().transform((text) => ({ text })) })
+  await team.flush()
+  const joined = team.resume('one', { output: z.string().transform((text) => text.length) })
+  await answer(team, 'yes')
+  t.match(await resumed, { success: true, finalOutput: 'go 4444 yes', data: { text: 'go 4444 yes' } })
+  t.equal(effects(path).filter((each) => each.startsWith('of-')).length, 4, 'no step was done twice')
+  t.match(await joined, { success: true, data: 11 }, 'a run that goes on already is joined')
+  t.match(await team.resume('one'), { success: true, finalOutput: 'go 4444 yes' }, 'one that has ended has its result')
+  const wrong = await team.resume('one', { output: z.string().max(3) })
+  t.match(wrong, { success: false, error: { code: 'REPLY_INVALID' } })
+})
+
+t.test('what cannot be resumed is named', async (t) => {
+  const path = await leftBehind(t)
+  const team = deskOf(t, path, script, byHand(path))
+  await t.rejects(team.resume('two'), { code: 'UNKNOWN_RUN', details: { runId: 'two' } })
+  await t.rejects(team.resume(''), { code: 'CONFIGURATION', details: { path: 'runId' } })
+  const wrong: object = { priority: 1 }
+  await t.rejects(team.resume('one', wrong), { code: 'CONFIGURATION', details: { path: 'priority' } })
+  await team.close()
+  await t.rejects(team.resume('one'), { code: 'TEAM_CLOSED' })
+  await t.rejects(team.resumePending(), { code: 'TEAM_CLOSED' })
+})
+
+t.test('who runs an interrupted run again goes on with it', async (t) => {
+  const path = await leftBehind(t)
+  const early = deskOf(t, path, script, byHand(path))
+  const before = early.launch('go', { runId: 'one' }) // before the log is read
+  await first(before.events(), 'question')
+  await early.close()
+
+  const team = deskOf(t, path, script, byHand(path))
+  await team.start()
+  t.throws(() => team.launch('another', { runId: 'one' }), { code: 'CONFIGURATION' })
+  const result = team.execute('go', { runId: 'one' })
+  await answer(team, 'yes')
+  t.match(await result, { success: true, finalOutput: 'go 4444 yes' })
+})
+
+t.test('resumePending goes on with all runs, and with what messages from outside have caused', async (t) => {
+  const path = await leftBehind(t)
+  const team = deskOf(t, path, script, byHand(path))
+  const runs = await team.resumePending()
+  t.same(
+    runs.map(({ id }) => id),
+    ['one'],
+  )
+  await answer(team, 'yes')
+  t.match(await runs[0]!.result, { finalOutput: 'go 4444 yes' })
+  await team.close({ drainMs: 60_000 })
+  t.equal(effects(path).filter((each) => each.startsWith('sent-')).length, 4)
+})
+
+t.test('an interrupted run that is cancelled has an end', async (t) => {
+  const path = await leftBehind(t)
+  const team = deskOf(t, path, script, byHand(path))
+  await team.start()
+  await team.getRun('one')!.cancel('not wanted')
+  t.equal(team.getRun('one')!.status, 'aborted')
+  await team.close()
+
+  const next = deskOf(t, path, script)
+  t.match(await next.execute('go', { runId: 'one' }), { success: false, error: { code: 'RUN_ABORTED' } })
+})
+
+t.test('the signal of a caller who resumes a run aborts it', async (t) => {
+  const path = await leftBehind(t)
+  const team = deskOf(t, path, script, byHand(path))
+  const given = new AbortController()
+  const resumed = team.resume('one', { signal: given.signal })
+  await team.flush()
+  await first(team.getRun('one')!.events(), 'question')
+  given.abort(new Error('too late'))
+  t.match(await resumed, { success: false, error: { code: 'RUN_ABORTED', details: { reason: 'too late' } } })
+})
+
+t.test('a run that has work for a missing agent stays interrupted until that agent is added', async (t) => {
+  const path = await leftBehind(t)
+  const wrong = deskOf(t, path, script, { agents: [deskAgent('ann')] })
+  const launched = wrong.launch('go', { runId: 'one' })
+  const missing = { code: 'UNKNOWN_AGENT', details: { agent: 'bob', runId: 'one', missing: ['bob'] } }
+  t.match(await launched.result, { success: false, error: missing })
+  t.equal(launched.status, 'interrupted')
+  t.match(await wrong.resume('one'), { success: false, error: missing }, 'it says so as long as it is so')
+  t.same(wrong.deadLetters.list(), [])
+  await wrong.close()
+
+  const team = deskOf(t, path, script, { agents: [deskAgent('new'), deskAgent('ann')] })
+  await team.start()
+  await team.addAgent(deskAgent('bob'))
+  const runs = await team.resumePending()
+  await answer(team, 'yes')
+  t.match(await runs[0]!.result, { success: true, finalOutput: 'go 4444 yes' })
+  await team.close({ drainMs: 60_000 })
+  t.equal(effects(path).filter((each) => each.startsWith('sent-')).length, 4)
+})
