@@ -84,6 +84,11 @@ export class DeadLetterList {
     return this.#letters.delete(id)
   }
 
+  /** Dead letters with their bytes, oldest first. */
+  get entries(): Iterable<{ readonly letter: DeadLetter; readonly bytes: number }> {
+    return this.#letters.values()
+  }
+
   list(): DeadLetter[] {
     return [...this.#letters.values()].map(({ letter }) => letter)
   }

@@ -50,7 +50,7 @@ t.test('a dead letter comes back with the errors of all its attempts', async (t)
   } as const
   const errors = [new AgentFailedError('once'), new ModelError('twice', { reason: 'timeout' })]
   const letter: DeadLetter = { id: 'm', message, reason: 'failed', errors, at: 2 }
-  const [read] = decodeEntries(encodeEntries([{ kind: 'message.dead', ...numbers, letter }]))
+  const [read] = decodeEntries(encodeEntries([{ kind: 'message.dead', ...numbers, letter, bytes: 100 }]))
   if (read?.kind !== 'message.dead') return t.fail('another record was read')
   t.match(read.letter, { id: 'm', message: { content: 'Do.' }, reason: 'failed', at: 2 })
   t.same(

@@ -1,10 +1,13 @@
 /** Fold of what the log has of the team itself: the last value of each fact. */
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
+import { DeadLetterList } from '../../mailbox/dead-letters.ts'
 import type { HostRecord } from '../log/records.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
 export class OldTeam {
+  /** Dead letters that nobody has sent again or discarded. */
+  readonly letters = new DeadLetterList()
   readonly #shared = new Map<string, OfKind<'shared'>>()
   readonly #board = new Map<string, BlackboardEntry>()
 
@@ -22,6 +25,14 @@ export class OldTeam {
     switch (record.kind) {
       case 'shared':
         this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)
+        return
+      case 'message.dead':
+      case 'letter':
+        this.letters.delete(record.letter.id)
+        this.letters.add(record.letter, record.bytes)
+        return
+      case 'letter.gone':
+        this.letters.delete(record.id)
         return
       case 'blackboard':
         if (record.run === 0) putLast(this.#board, `${record.entry.version} ${record.entry.key}`, record.entry)

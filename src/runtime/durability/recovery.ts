@@ -10,7 +10,7 @@ import { MessageRecovery } from './message-recovery.ts'
 import type { OldLog, OldRun } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 import { RunRecovery } from './run-recovery.ts'
-import { restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
+import { restoreLetters, restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
 
 /** Number of runs whose results are kept, as for a team that has no durable log. */
 const KEPT_RUNS = 100
@@ -40,6 +40,7 @@ export class Recovery {
     const ended = [...old.runs.values()].filter((run) => run.finished && !run.launched.own).slice(-KEPT_RUNS)
     restoreStates(this.#owners, old, (run) => runs.reopened(run))
     restoreShared(this.#owners, old)
+    restoreLetters(this.#owners, old)
     runs.forgetAllBut(new Set([...open, ...ended]))
     for (const run of ended) if (!open.has(run)) runs.end(run)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)

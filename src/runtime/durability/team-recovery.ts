@@ -1,5 +1,7 @@
 /** State of the team, which no run owns: places, numbers and states of its agents. */
 
+import { jsonIn } from '../../mailbox/codec.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { OldLog, OldRun } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
@@ -35,4 +37,17 @@ export function restoreStates(
 export function restoreShared({ boards, sharedStates }: RestoredOwners, { team }: OldLog): void {
   for (const fact of team.shared) sharedStates.restore(fact)
   for (const entry of team.board) boards.restoreOfTeam(entry)
+}
+
+/**
+ * Puts the dead letters into their list. Without those of messages that were sent again and wait for room: all that
+ * wait have it now.
+ */
+export function restoreLetters({ journal }: RestoredOwners, { team, work }: OldLog): void {
+  for (const { letter, bytes } of team.letters.entries) journal.deadLetters.add(letter, bytes)
+  for (const { memory, at } of work.messages()) {
+    const { metadata } = readBody(memory, at)
+    const replayed: unknown = metadata && Reflect.get(Object(jsonIn(metadata)), 'replayOf')
+    if (typeof replayed === 'string') journal.removeLetter(replayed)
+  }
 }

@@ -90,6 +90,10 @@ export type KeptRecord =
   | Record<'run.launched', Launched>
   /** Value of shared state (`context.shared`). `owner`: index of the agent whose own it is. */
   | Record<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
+  /** A dead letter that is in the list when older records are dropped. */
+  | Record<'letter', { letter: DeadLetter; bytes: number }>
+  /** A dead letter has left the list: it was sent again, or discarded. */
+  | Record<'letter.gone', { id: string }>
   /** Turns that messages were given: agent, turn, attempt and id of the message. */
   | Record<'turns', { turns: [index: number, turn: number, attempt: number, messageId: string][] }>
 
@@ -123,7 +127,7 @@ export type HostRecord =
     >
   /** `turn`: its number. `beside`: true if other turns of the agent may be open and go on. */
   | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
-  | Record<'message.dead', { letter: DeadLetter }>
+  | Record<'message.dead', { letter: DeadLetter; bytes: number }>
   /** A dead letter that was sent again was refused: it is in the list already. */
   | Record<'message.refused', Pick<Whose, 'agent' | 'index'> & { messageId: string }>
   | Record<'task', { task: AgentTask; previous: TaskStatus | null }>

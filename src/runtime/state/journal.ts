@@ -158,6 +158,13 @@ export class Journal {
     this.#keep(run, letterOfRemains(this.#needs, run, remains, error))
   }
 
+  /** Takes a dead letter off the list. Returns false if it is not there. */
+  removeLetter(id: string): boolean {
+    if (!this.deadLetters.delete(id)) return false
+    this.keep(undefined, { kind: 'letter.gone', id })
+    return true
+  }
+
   /** Passes the logged records to the readers, and also those that the readers log meanwhile. */
   tell(): void {
     if (this.isTelling) return
@@ -181,6 +188,6 @@ export class Journal {
 
   #keep(run: RunState | undefined, { letter, bytes }: MadeLetter): void {
     this.deadLetters.add(letter, bytes)
-    this.record(run, { kind: 'message.dead', letter })
+    this.record(run, { kind: 'message.dead', letter, bytes })
   }
 }

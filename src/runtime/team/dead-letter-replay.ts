@@ -23,7 +23,7 @@ export class Letters {
   }
 
   discard(id: string): void {
-    if (!this.#supervisor.journal.deadLetters.delete(id)) throw unknown(id)
+    if (!this.#supervisor.journal.removeLetter(id)) throw unknown(id)
   }
 
   /**
@@ -88,7 +88,7 @@ export class Letters {
       this.#supervisor.hostMessages.post(sender, run, frame, (error) => {
         if (error) return reject(error)
         deadLetters.replayed.delete(messageId) // before the message can become a dead letter again
-        deadLetters.delete(letter.id)
+        journal.removeLetter(letter.id)
         resolve()
       })
     }).finally(() => deadLetters.replayed.delete(messageId))
