@@ -14,6 +14,7 @@ const parts = {
   metrics: () => table(['metric', 'type', 'what it counts'], metrics()),
   run: () => help('run'),
   rehearse: () => help('rehearse'),
+  trace: () => help('trace'),
 }
 const pages = ['metrics', 'command-line'].map((name) => join(root, 'docs/reference', `${name}.md`))
 const check = process.argv.includes('--check')

@@ -54,6 +54,7 @@ const runtimeRooms = [
     'runs',
     'metrics',
     'durability',
+    'replay',
     'team',
   ],
   ['testing'],

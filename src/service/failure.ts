@@ -10,7 +10,8 @@ const LONGEST_MESSAGE = 2_000
 
 /** 2 for what the user has to change in the command or the team file, 1 for everything else. */
 export function exitCodeOf(error: unknown): number {
-  return codeOf(error) === 'CONFIGURATION' ? EXIT.usage : EXIT.failed
+  const code = codeOf(error)
+  return code === 'CONFIGURATION' || code === 'UNKNOWN_RUN' ? EXIT.usage : EXIT.failed
 }
 
 /** Describes an error on one line; with `DEBUG=dramatis` whole, with its stack. */

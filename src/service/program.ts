@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import type { RehearseFlags } from './commands/rehearse.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
+import type { TraceFlags } from './commands/trace.ts'
 import { EXIT, exitCodeOf, failureWords } from './failure.ts'
 
 const EXAMPLES = `
@@ -70,6 +71,17 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (file: string, query: string, flags: RehearseFlags) => {
       const { rehearse } = await import('./commands/rehearse.ts')
       code = await rehearse(file, query, flags, surroundings)
+    })
+
+  program
+    .command('trace')
+    .description('print what happened in a run of a log, as a Mermaid diagram')
+    .argument('<run>', 'id of the run')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--json', 'print the trace as JSON')
+    .action(async (run: string, flags: TraceFlags) => {
+      const { trace } = await import('./commands/trace.ts')
+      code = await trace(run, flags, surroundings)
     })
 
   try {

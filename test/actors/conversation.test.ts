@@ -1,9 +1,7 @@
 /** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
-
 import fc from 'fast-check'
 import { enablePatches, produceWithPatches } from 'immer'
 import t from 'tap'
-import { textOf } from '../../src/actors/definition/content.ts'
 import {
   bounded,
   type Conversation,
@@ -18,7 +16,7 @@ import { assistant, calls, isPaired, user } from './conversations.ts'
 
 const said = (id: string) => [user(`to ${id}`), assistant(`of ${id}`)]
 const spoken = (...ids: string[]) => ids.reduce<Conversation>((all, id) => withTurn(all, id, said(id)), NO_CONVERSATION)
-const contents = (conversation: Conversation) => historyOf(conversation).map(({ content }) => textOf(content))
+const contents = (conversation: Conversation) => historyOf(conversation).map(({ content }) => content)
 const turnsOf = (conversation: Conversation) => conversation.turns.map(({ id }) => id)
 const summary = (text: string, messages: number) => ({ text, messages })
 

@@ -67,7 +67,6 @@ export class Recovery {
     const isOver = finished !== undefined || launched.own
     const state = this.#runs.stateOf(run)
     const interruption = { hindrance: () => this.#hindrance(run), goOn: () => this.#goOn([run]) }
-    if (finished) this.#runs.end(run, false)
     this.#book.takeInterrupted(state, isOver ? undefined : launched, interruption, error)
   }
 
@@ -104,10 +103,6 @@ export class Recovery {
     messages.giveReceipts()
     messages.judge()
     messages.serveCalls()
-    for (const run of open) {
-      runs.answer(run, settles.get(run.index))
-      runs.windDown(run)
-    }
-    this.#owners.loop.wake() // the threads may be there already, and idle
+    for (const run of open) runs.answer(run, settles.get(run.index))
   }
 }

@@ -22,17 +22,14 @@ export class TeamLog {
   readonly #owners: Owners
   readonly #runs: RunBook
   readonly #settings: DurableLog
-  readonly #newStore: () => LogStore
   #keeper: LogKeeper | undefined
   #opening: Promise<void> | undefined
   #closed = false
 
-  /** `newStore`: makes the store in place of files, for tests. */
-  constructor(owners: Owners, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
+  constructor(owners: Owners, runs: RunBook, settings: DurableLog) {
     this.#owners = owners
     this.#runs = runs
     this.#settings = settings
-    this.#newStore = newStore ?? (() => new FileStore(settings.path, { clock: owners.clock }))
   }
 
   /**
@@ -48,7 +45,8 @@ export class TeamLog {
   }
 
   async #open(): Promise<void> {
-    const store = this.#newStore()
+    const { clock } = this.#owners
+    const store = new FileStore(this.#settings.path, { clock })
     try {
       const opened = await store.open()
       const old = await OldLog.from(store.read())

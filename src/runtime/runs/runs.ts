@@ -248,8 +248,8 @@ export class RunBook implements RunHost {
     return (memory, at) => void this.#answered(entry, memory, at)
   }
 
-  /** Adds a run that had ended in an earlier process. `goesOn`: false if messages of it are left where they are. */
-  takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus, goesOn: boolean): void {
+  /** Adds a run that had ended in an earlier process. */
+  takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
     const handle = this.#handleOf(state)
     const target = this.#supervisor.directory.cells[USER_INDEX]!
     const result = resultOf(state, ending, endedAt - state.startedAt, this.#agents(state), this.#supervisor)
@@ -257,7 +257,7 @@ export class RunBook implements RunHost {
     state.over = true
     this.#entries.set(handle.id, entry)
     this.#byState.set(state, entry)
-    if (goesOn) this.#ended.add(state)
+    this.#ended.add(state)
     handle.finish(result, status)
   }
 

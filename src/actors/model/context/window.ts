@@ -2,7 +2,6 @@
  * Chooses the messages that a model sees in one loop of calls and tools, by the strategy of its role, and the part that
  * it passes on to other agents.
  */
-import { textOf } from '../../definition/content.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolSpec } from '../../definition/model.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
 import type { ThinkingTurn } from '../thinking-turn.ts'
@@ -11,7 +10,7 @@ import type { Levels } from './levels.ts'
 import { nextContext, thresholdOf } from './strategies.ts'
 import { passedOn, type Summary, summaryRequest } from './summary.ts'
 import type { TokenWindow } from './token-window.ts'
-import { countMessages, countPrompt, mostOfContent, mostTokens } from './tokens.ts'
+import { countMessages, countPrompt, mostTokens } from './tokens.ts'
 
 /** State that the role remembers besides the messages of the request. */
 export interface Remembered {
@@ -49,7 +48,7 @@ export class ThinkingContext {
   ) {
     const { history } = parted(call.messages)
     const at = history.findLastIndex(({ role }) => role === 'user')
-    const task = textOf(history[at]?.content ?? '')
+    const task = history[at]?.content ?? ''
     this.#turn = turn
     this.#call = call
     this.#strategy = turn.strategy ?? BY_DEFAULT
@@ -126,7 +125,7 @@ function parted(messages: readonly ModelMessage[]): {
 } {
   const [first] = messages
   if (first?.role !== 'system') return { systemPrompt: undefined, history: messages }
-  return { systemPrompt: textOf(first.content), history: messages.slice(1) }
+  return { systemPrompt: first.content, history: messages.slice(1) }
 }
 
 const OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
@@ -135,7 +134,7 @@ const OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
 function bound(messages: readonly ModelMessage[]): number {
   let most = OF_A_MESSAGE
   for (const { content, toolCalls = [] } of messages) {
-    most += OF_A_MESSAGE + mostOfContent(content)
+    most += OF_A_MESSAGE + mostTokens(content)
     for (const { name, input } of toolCalls) most += OF_A_MESSAGE + mostTokens(name) + mostTokens(input)
   }
   return most

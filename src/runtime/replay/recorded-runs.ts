@@ -1,0 +1,140 @@
+/** Runs as a durable log has them, for those who look into it afterwards. */
+import type { Directory } from '../../mailbox/codec.ts'
+import { decodeEntries } from '../log/entry-codec.ts'
+import type { HostRecord, KeptRecord, LogEntry } from '../log/records.ts'
+import { RunLog } from '../log/run-log.ts'
+import type { Block } from '../store/log-store.ts'
+
+type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
+
+/** Selects runs by what they were launched with. */
+export type Wanted = (launched: OfKind<'run.launched'>) => boolean
+
+/** A run of a log: its entries, with those of the team that concern it, and the names that they mean. */
+export class RecordedRun {
+  readonly launched: OfKind<'run.launched'>
+  /** In the order of their numbers. */
+  entries: LogEntry[] = []
+  /** Undefined as long as the run goes on, or waits for a process that does. */
+  finished: OfKind<'run.finished'> | undefined
+  readonly #team: Names
+  readonly #own: Names = new Map()
+
+  constructor(launched: OfKind<'run.launched'>, team: Names) {
+    this.launched = launched
+    this.#team = team
+  }
+
+  get id(): string {
+    return this.launched.id
+  }
+
+  /** Names of the agents of the run, and of the team. */
+  get directory(): Directory {
+    return {
+      name: (index) => this.#own.get(index) ?? this.#team.get(index) ?? `#${index}`,
+      runId: (index) => (index === this.launched.run ? this.id : ''),
+    }
+  }
+
+  /** Returns the log of the run as its readers get it. */
+  get log(): RunLog {
+    const log = new RunLog()
+    for (const entry of this.entries) if (!isKept(entry)) log.adopt(entry)
+    return log
+  }
+
+  see(entry: LogEntry): void {
+    if (entry.kind === 'name') this.#own.set(entry.index, entry.name)
+    else if (entry.kind === 'run.finished') this.finished = entry
+    this.entries.push(entry)
+  }
+
+  /** Finds the index of an agent by its name. */
+  indexOf(name: string): number | undefined {
+    for (const names of [this.#own, this.#team]) for (const [index, known] of names) if (known === name) return index
+    return undefined
+  }
+}
+
+type Names = Map<number, string>
+
+/** Wanted runs of a log, and the ids of all its runs, in the order of their launch. */
+export interface Recorded {
+  readonly runs: readonly RecordedRun[]
+  readonly ids: readonly string[]
+}
+
+/** Reads a log. Throws `LogCorruptError` where it is damaged. */
+export async function recordedRuns(blocks: AsyncIterable<Block>, wanted: Wanted = () => true): Promise<Recorded> {
+  const reader = new RecordReader(wanted)
+  for await (const block of blocks) for (const entry of decodeEntries(block.entries)) reader.see(entry)
+  return reader.end()
+}
+
+class RecordReader {
+  readonly #wanted: Wanted
+  readonly #names: Names = new Map()
+  readonly #runs = new Map<number, RecordedRun>()
+  readonly #ids = new Map<number, string>()
+  /** Newest entry of each key and version of the blackboard that the runs of the team have together. */
+  readonly #board = new Map<string, LogEntry>()
+
+  constructor(wanted: Wanted) {
+    this.#wanted = wanted
+  }
+
+  see(entry: LogEntry): void {
+    if (entry.kind === 'run.launched') this.#launched(entry)
+    else if (entry.run === 0) this.#ofTeam(entry)
+    else this.#runs.get(entry.run)?.see(entry)
+  }
+
+  #launched(launched: OfKind<'run.launched'>): void {
+    this.#ids.set(launched.run, launched.id)
+    if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
+    const run = new RecordedRun(launched, this.#names)
+    for (const entry of this.#board.values()) run.see(entry)
+    this.#runs.set(launched.run, run)
+  }
+
+  /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */
+  #ofTeam(entry: LogEntry): void {
+    if (entry.kind === 'name') this.#names.set(entry.index, entry.name)
+    if (entry.kind === 'blackboard') {
+      const key = JSON.stringify([entry.entry.key, entry.entry.version])
+      if (this.#board.has(key)) return // a fact that was carried on
+      this.#board.set(key, entry)
+    } else if (!entry.kind.startsWith('agent.') && entry.kind !== 'turns') return
+    for (const run of this.#runs.values()) if (!run.finished) run.see(entry)
+  }
+
+  end(): Recorded {
+    const runs = [...this.#runs.values()]
+    for (const run of runs) run.entries = inOrder(run.entries)
+    return { runs, ids: [...this.#ids.values()] }
+  }
+}
+
+/** Sorts entries by their numbers: those that were carried on stand behind later ones, or a second time. */
+function inOrder(entries: LogEntry[]): LogEntry[] {
+  if (entries.every(({ seq }, i) => i === 0 || seq > entries[i - 1]!.seq)) return entries
+  const sorted = entries.toSorted((one, other) => one.seq - other.seq)
+  return sorted.filter(({ seq }, i) => i === 0 || seq !== sorted[i - 1]!.seq)
+}
+
+const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
+  letter: true,
+  'letter.gone': true,
+  'log.opened': true,
+  name: true,
+  'run.launched': true,
+  shared: true,
+  state: true,
+  turns: true,
+}
+
+/** Checks for a record that no reader of a run gets. */
+function isKept({ kind }: LogEntry): boolean {
+  return Object.hasOwn(KEPT, kind)
+}
