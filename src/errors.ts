@@ -206,7 +206,10 @@ export class ReplyInvalidError extends coded('REPLY_INVALID') {}
  * `details.limit` is the bound.
  */
 export class ChainDepthError extends coded('CHAIN_DEPTH') {}
-/** A redelivered turn did not ask again for a step that its earlier attempt had done. */
+/**
+ * The code of a turn has changed: it did not ask again for a step that its earlier attempt had done, and in a run of an
+ * earlier process it came to another step, which was not done.
+ */
 export class StepMismatchError extends coded('STEP_MISMATCH') {}
 /** The caller withdrew the request. */
 export class CancelledError extends coded('CANCELLED') {}

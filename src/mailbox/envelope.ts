@@ -4,6 +4,15 @@ import type { Memory } from './memory.ts'
 
 export const NOT_YET = -1
 
+/**
+ * Fate of a turn whose code has changed since an earlier process began it: its run is interrupted, or it goes
+ * on, with what is the same still answered from the log.
+ */
+export type OnMismatch = 'refuse' | 'continue'
+
+/** Modes by the number that a REPLAY frame has for them. The first one: nothing is held back. */
+export const MISMATCH_MODES: readonly (OnMismatch | undefined)[] = [undefined, 'refuse', 'continue']
+
 /** The rings of a window by which a message can arrive. */
 export const LANES = ['plain', 'ranked', 'replies'] as const
 
@@ -41,6 +50,8 @@ export interface Envelope<Owner> {
   cancelled: boolean
   /** True if another agent has taken over the duty to answer. The result of this turn then answers no request. */
   handedOff: boolean
+  /** Set if an earlier process began its turn: what the log does not have is held back in the next attempt. */
+  onMismatch?: OnMismatch
   /** Number of its attempts that the host ended for the benefit of other messages. */
   uncharged: number
   /** Causes of the thread exits that ended its earlier attempts. */

@@ -202,6 +202,13 @@ export class Mailbox<Owner> {
     return found
   }
 
+  /** Takes out a message whose turn is interrupted. `takeUp` brings it back. */
+  setAside(envelope: Envelope<Owner>): void {
+    if (!this.handed.delete(envelope.turn)) return
+    this.#line.underWay -= 1
+    this.#line.accepted -= 1
+  }
+
   /**
    * Takes back the messages of a thread that has ended. Begun messages go to the very front, messages that had not
    * begun return to their place.

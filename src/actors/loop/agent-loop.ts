@@ -3,7 +3,7 @@
  * to do. The same code runs in a worker thread and, for tests and protocol scripts, in the host thread.
  */
 import type { Timer } from '../../clock.ts'
-import { AgentTerminatedError, type DramatisError } from '../../errors.ts'
+import { AgentTerminatedError, type DramatisError, describe, StepMismatchError } from '../../errors.ts'
 import { ReceivedMessage } from '../../mailbox/codec.ts'
 import {
   attemptOf,
@@ -53,6 +53,7 @@ import { Turn, type TurnNeeds } from '../turn/turn.ts'
 import type { TurnStart } from '../turn/turn-start.ts'
 import { Commit } from './commit.ts'
 import { handle, isThenable, thrownBy } from './handling.ts'
+import { HeldTurns } from './held-turns.ts'
 import { Nesting } from './nesting.ts'
 import { Probes } from './probes.ts'
 import { Replies } from './replies.ts'
@@ -89,6 +90,7 @@ export class AgentLoop {
   readonly sends: SendQueue
   readonly waits: Waits
   readonly #nesting: Nesting
+  readonly #held: HeldTurns
   readonly #probes: Probes
   readonly #replies: Replies
   readonly #commit: Commit
@@ -151,7 +153,13 @@ export class AgentLoop {
     this.writtenSteps = assignment.isDurable ? new WrittenSteps(() => this.link.flush()) : undefined
     this.#probes = new Probes(port.work)
     port.work?.follow(this.#turns, () => {
-      if (this.#probes.waiting) this.#later()
+      if (this.#probes.waiting || this.#held.any) this.#later()
+    })
+    this.#held = new HeldTurns({
+      isQuiet: (turn) => this.#probes.isQuiet(turn),
+      later: () => this.#later(),
+      timer: (ms, task) => port.scheduler.timer(ms, task),
+      changed: (turn) => this.#changed(turn),
     })
     this.#replies = new Replies({
       me: this.#me,
@@ -279,6 +287,10 @@ export class AgentLoop {
       if (this.#stirred)
         this.#later() // the turn that got an answer continues before it is judged
       else this.#probes.answer(this, this.#turns)
+    }
+    if (this.#held.any) {
+      if (this.#stirred) this.#later()
+      else this.#held.judge()
     }
     if (!this.link.sleep(this.#isFull())) this.#later()
   }
@@ -411,7 +423,7 @@ export class AgentLoop {
   // ---- the end of a turn
 
   #endLater(turn: Turn, value: unknown, error: unknown): void {
-    if (this.link.closed) return
+    if (this.link.closed || turn.ended) return // its code had changed, and it goes on beside
     this.#end(turn, value, error)
     if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
     this.writtenSteps?.ended(turn.start.turn)
@@ -419,11 +431,28 @@ export class AgentLoop {
   }
 
   #end(turn: Turn, value: unknown, thrown: unknown): void {
+    if (turn.hold?.isOpen && !turn.reason) {
+      const how = thrown === undefined ? 'its end' : `its failure: ${describe(thrown)}`
+      return turn.hold.untilEnd(how, () => this.#endLater(turn, value, thrown))
+    }
     if (thrown !== undefined || !this.#commit.checks(turn)) return this.#finish(turn, value, thrown)
     handled(this.#commit.check(turn, value)).then(
       (checked) => this.#finishLater(turn, checked, undefined),
       (error: unknown) => this.#finishLater(turn, undefined, error),
     )
+  }
+
+  /** The code of a turn has changed since an earlier process began it: the turn goes on, or its run is interrupted. */
+  #changed(turn: Turn): void {
+    const { hold, start } = turn
+    if (!hold || hold.onMismatch === 'continue') return hold?.release()
+    const agent = this.role.name
+    const missed = start.replay?.missing((index) => this.name(index)) ?? []
+    const [step = '', ...others] = hold.steps
+    hold.drop()
+    const beside = others.length > 0 ? ` (and ${others.join(', ')})` : ''
+    const text = `The code of "${agent}" has changed since its turn began in an earlier process: it comes to ${step}${beside}, which the log does not have, and did not ask again for ${missed.join(', ')}. Nothing of that was done. Put the code back as it was, or resume the run with onMismatch: 'continue'.`
+    this.#endLater(turn, undefined, new StepMismatchError(text, { agent, runId: turn.runId, step, missed }))
   }
 
   #finishLater(turn: Turn, value: unknown, error: unknown): void {
@@ -490,9 +519,14 @@ export class AgentLoop {
     return this.sends.open(NOBODY) && !this.sends.open(index) ? undefined : index
   }
 
+  held(turn: Turn): void {
+    this.#held.add(turn)
+  }
+
   mayPark(start: TurnStart): void {
     if (this.#pumping) return // the end of the pump does it
-    if (this.parking.mayPark(start) || this.#nesting.isOpen || this.#probes.waiting) this.#later()
+    if (this.#held.any) this.#later()
+    else if (this.parking.mayPark(start) || this.#nesting.isOpen || this.#probes.waiting) this.#later()
   }
 
   writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {

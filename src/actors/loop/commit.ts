@@ -7,6 +7,7 @@ import {
   errorData,
   LivelockError,
   ReplyInvalidError,
+  StepMismatchError,
   shown,
   TaskRefusedError,
 } from '../../errors.ts'
@@ -145,7 +146,7 @@ export class Commit {
   }
 }
 
-const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError, LivelockError]
+const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError, LivelockError, StepMismatchError]
 
 const replyTooLarge = (agent: string, bytes: number, limit: number) =>
   new ReplyInvalidError(

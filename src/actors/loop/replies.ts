@@ -4,6 +4,7 @@
  */
 import type { DramatisError } from '../../errors.ts'
 import { type Directory, errorOf, isFailure, ReceivedMessage } from '../../mailbox/codec.ts'
+import { MISMATCH_MODES } from '../../mailbox/envelope.ts'
 import {
   ABORT,
   ACCEPTED,
@@ -225,7 +226,9 @@ export class Replies {
     const turn = turnOf(memory, at)
     const copy = ownCopyOf(memory, at)
     const { me, directory } = this.#to
-    this.#replays.set(turn, new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name))
+    const replay = new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name)
+    replay.onMismatch = MISMATCH_MODES[correlationOf(memory, at)]
+    this.#replays.set(turn, replay)
   }
 }
 

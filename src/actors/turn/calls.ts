@@ -4,7 +4,9 @@ import { CALL } from '../../mailbox/frame.ts'
 import { encodeData, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import { handled, rejected } from '../definition/promises.ts'
+import { ACKNOWLEDGE } from '../definition/trust.ts'
 import type { Outbox } from '../transport/outbox.ts'
+import type { Hold } from './hold.ts'
 import { NO_OPTIONS, type SayingTurn } from './message-frame.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Matched, Streamed } from './replay.ts'
@@ -19,6 +21,8 @@ export interface CallNeeds extends WaitNeeds {
 export interface CallingTurn extends Relay, SayingTurn {
   /** Undefined until the turn begins its first step. */
   readonly steps: OpenSteps | undefined
+  /** Holds back what the log does not have; undefined for most turns. */
+  readonly hold: Hold | undefined
   /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
 }
@@ -29,7 +33,16 @@ export interface AwaitedResponse {
   correlation: number
   /** Chunks that an earlier attempt received. */
   streamed?: Streamed | undefined
+  /** Called when a request that was held back has begun; from then on it has its number. */
+  onBegun?: () => void
 }
+
+/** Verbs that a turn counts as work of its own while it waits for them. */
+const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool'])
+
+/** Names a call as the log does. */
+const callName = (operation: string, args: object): string =>
+  operation === 'tool' ? `tool ${String(Reflect.get(args, 'name'))}` : operation
 
 export class TurnCalls {
   readonly #needs: CallNeeds
@@ -84,6 +97,11 @@ export class TurnCalls {
         return response.promise
       }
       if (signal?.aborted) throw withdrawn(operation, signal)
+      const { hold } = this.#turn
+      if (hold?.isOpen && operation !== ACKNOWLEDGE) {
+        const again = () => this.call(operation, args, signal, onPiece, alike)
+        return hold.until(callName(operation, args), again, OWN_WORK.has(operation))
+      }
       outbox.write(bytes, 'now')
       const response = this.awaitResponse(operation, fields.correlation, options)
       if (onPiece) this.#hear(response, onPiece)

@@ -11,6 +11,7 @@ import type { RoleInfo } from '../definition/role.ts'
 import { isTrustedTo } from '../definition/trust.ts'
 import type { SendQueue } from '../transport/send-queue.ts'
 import type { AwaitedResponse, CallingTurn, CallNeeds, TurnCalls } from './calls.ts'
+import type { Hold } from './hold.ts'
 import { beginMessage, type FrameNeeds, fillMessage } from './message-frame.ts'
 import type { Matched } from './replay.ts'
 import { ResponseStream } from './stream.ts'
@@ -59,6 +60,8 @@ export class Messenger {
     if (replay) {
       const logged = replay.match(outbox.encode(bytes))
       if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
+      const { hold } = this.#turn
+      if (hold?.isOpen) return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
     }
     if (!this.#claim(bytes)) return this.#ask(bytes, to, options)
     outbox.write(bytes, 'soon')
@@ -157,6 +160,8 @@ export class Messenger {
       const bytes = outbox.checkedSize()
       const logged = this.#turn.start.replay?.match(outbox.encode(bytes))
       if (!logged && options.signal?.aborted) throw withdrawn(to, options.signal)
+      const { hold } = this.#turn
+      if (!logged && hold?.isOpen) return hold.until(`send to ${to}`, () => this.#viaHost(to, options, fill))
       const correlation = logged?.correlation ?? waits.next()
       fields.correlation = correlation
       if (!logged) {
@@ -191,19 +196,36 @@ export class Messenger {
     return this.#request(to, content, options, 0, type, waiting, onSent).promise
   }
 
+  /** Begins a request when the turn may ask for what the log does not have. */
+  #requestLater(hold: Hold, to: string, request: () => AwaitedResponse): AwaitedResponse {
+    const response: AwaitedResponse = {
+      promise: hold.until(`request to ${to}`, () => {
+        const begun = request()
+        response.correlation = begun.correlation
+        response.onBegun?.()
+        return begun.promise
+      }),
+      correlation: 0,
+    }
+    return response
+  }
+
   requestStream(to: string, content: string, options: RequestOptions): ResponseStream {
-    const { promise, correlation, streamed } = this.#request(to, content, options, STREAMS, 'request')
+    const response = this.#request(to, content, options, STREAMS, 'request')
     const read = (count: number) => {
-      if (!this.#turn.refusal()) this.#needs.writeControl(STREAM_READ, this.#turn.start, correlation, count)
+      if (!this.#turn.refusal()) this.#needs.writeControl(STREAM_READ, this.#turn.start, response.correlation, count)
     }
     const leave = () => {
       const text = `The answer of "${to}" was no longer wanted: its reader left the loop.`
-      this.#calls.waits.withdraw(correlation, new CancelledError(text, { agent: to }))
+      this.#calls.waits.withdraw(response.correlation, new CancelledError(text, { agent: to }))
     }
-    const stream = new ResponseStream(promise as Promise<AgentMessage>, this.#turn, read, leave)
-    if (streamed) stream.resume(streamed)
-    const wait = this.#needs.waits.get(correlation)
-    if (wait) wait.stream = stream
+    const stream = new ResponseStream(response.promise as Promise<AgentMessage>, this.#turn, read, leave)
+    if (response.streamed) stream.resume(response.streamed)
+    response.onBegun = () => {
+      const wait = this.#needs.waits.get(response.correlation)
+      if (wait) wait.stream = stream
+    }
+    response.onBegun()
     return stream
   }
 
@@ -236,6 +258,9 @@ export class Messenger {
       onSent?.(idOf(logged.frame.memory, logged.frame.at))
       return this.#calls.reattach(to, logged, options)
     }
+    const { hold } = this.#turn
+    if (hold?.isOpen)
+      return this.#requestLater(hold, to, () => this.#request(to, content, options, flags, type, waiting, onSent))
     if (!this.#claim(bytes)) {
       const response = this.#calls.awaitResponse(to, correlation, options)
       sends.add('request', bytes, response.promise, quiet, onSent)

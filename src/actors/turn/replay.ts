@@ -6,6 +6,7 @@
  * those that had succeeded, because the next attempt must repeat the others.
  */
 import { isFailure } from '../../mailbox/codec.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
   ACCEPTED,
   CALL,
@@ -74,6 +75,8 @@ interface Logged {
   at: number
   kind: number
   matched: boolean
+  /** True if code that is the same asks for it again. */
+  awaited: boolean
 }
 
 export class Replay {
@@ -82,6 +85,12 @@ export class Replay {
   readonly #streams = new Map<number, Streamed>()
   readonly #withdrawn = new Map<number, number>()
   #settled = 0
+  /** Set in a run that goes on with the log of an earlier process: what the log does not have is held back. */
+  onMismatch: OnMismatch | undefined
+  /** Number of steps that code which is the same still has to ask for. */
+  awaited = 0
+  /** Called for each step that was asked for again. */
+  onMatch: () => void = () => {}
   readonly #name: (index: number) => string
   /** All steps before this index are matched. Most turns repeat their steps in the same order. */
   #first = 0
@@ -103,11 +112,37 @@ export class Replay {
       else if (kind === CHUNK && senderOf(memory, at) !== me)
         this.#streamed(correlation).pieces.push(readBody(memory, at).content)
       else {
-        this.#steps.push({ memory, at, kind, matched: false })
+        this.#steps.push({ memory, at, kind, matched: false, awaited: false })
         last = Math.max(last, stepOf(memory, at))
       }
     }
     this.nextStep = last
+    this.#await()
+  }
+
+  /**
+   * Marks what code that is the same asks for again. What is asked for within a step that was done is not: the step is
+   * answered as a whole. A report may come from a timer, at another time.
+   */
+  #await(): void {
+    const done = new Set(this.#steps.filter(({ kind }) => kind === STEP_DONE).map(numberOf))
+    const begun = new Map(this.#steps.filter(({ kind }) => kind === STEP_BEGAN).map((step) => [stepKey(step), step]))
+    /** Steps of the handler that are open at that place of the log, and were done later. */
+    const around = new Set<number>()
+    for (const step of this.#steps) {
+      const isOwn = isStepFrame(step.kind) && readBody(step.memory, step.at).threadId === undefined
+      if (step.kind === STEP_DONE) around.delete(numberOf(step))
+      step.awaited = around.size === 0 && this.#isAwaited(step, done, begun)
+      if (step.awaited) this.awaited += 1
+      if (step.kind === STEP_BEGAN && isOwn && done.has(numberOf(step))) around.add(numberOf(step))
+    }
+  }
+
+  #isAwaited(step: Logged, done: ReadonlySet<number>, lastBegun: ReadonlyMap<string, Logged>): boolean {
+    const { kind, memory, at } = step
+    if (kind === STEP_BEGAN) return !done.has(numberOf(step)) && lastBegun.get(stepKey(step)) === step
+    if (kind === SEND && typeOf(memory, at) === 'report') return false
+    return hasEffect(kind) && !isAcknowledgement(step)
   }
 
   #withdraw(correlation: number): void {
@@ -190,6 +225,10 @@ export class Replay {
       const step = steps[i]!
       if (step.matched || !fits(step)) continue
       step.matched = true
+      if (step.awaited) {
+        this.awaited -= 1
+        this.onMatch()
+      }
       return step
     }
     return undefined
@@ -208,6 +247,16 @@ export class Replay {
     if (!found) return undefined
     const { memory, at } = found
     return { failed: (flagsOf(memory, at) & FAILED) !== 0, data: readBody(memory, at).data, step: stepOf(memory, at) }
+  }
+
+  /** Checks for a step of that name, or a call of a tool with that id, that had begun and was not done. */
+  matchBegun(name: string, callId: string | undefined): boolean {
+    const found = this.#take(({ kind, memory, at, awaited }) => {
+      if (kind !== STEP_BEGAN || !awaited) return false
+      const { content, threadId } = readBody(memory, at)
+      return content === name && threadId === callId
+    })
+    return found !== undefined
   }
 
   /** Returns the next logged reading of the clock. */
@@ -236,6 +285,11 @@ export class Replay {
     return this.#steps.some((step) => correlationOf(step.memory, step.at) === correlation)
   }
 
+  /** Returns descriptions of the steps that code which is the same asks for, and that were not asked for again. */
+  missing(name: (index: number) => string): string[] {
+    return this.#steps.filter((step) => step.awaited && !step.matched).map((step) => describeStep(step, name))
+  }
+
   /** Returns descriptions of logged steps with an effect that the new attempt did not repeat. */
   unmatched(name: (index: number) => string): string[] {
     return this.#steps
@@ -261,17 +315,28 @@ function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (index: n
 export const hasEffect = (kind: number): boolean =>
   kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE
 
+const isStepFrame = (kind: number) => kind === STEP_BEGAN || kind === STEP_DONE
+
+const numberOf = ({ memory, at }: Logged): number => stepOf(memory, at)
+
+/** The same for all attempts of one step, also for all steps of one name. */
+function stepKey({ memory, at }: Logged): string {
+  const { content, threadId } = readBody(memory, at)
+  return `${threadId ?? ''} ${content}`
+}
+
 /** Checks for an acknowledgement of a task that takes a while. The next attempt may end at once without one. */
 const isAcknowledgement = ({ kind, memory, at }: Logged) =>
   kind === CALL && readBody(memory, at).content === ACKNOWLEDGE
 
-export function describeStep(step: Omit<Logged, 'matched'>, name: (index: number) => string): string {
+export function describeStep(step: Omit<Logged, 'matched' | 'awaited'>, name: (index: number) => string): string {
   const { content, data, threadId } = readBody(step.memory, step.at)
   switch (step.kind) {
     case SEND:
       return `send to ${name(recipientOf(step.memory, step.at))}`
     case REQUEST:
       return `request to ${name(recipientOf(step.memory, step.at))}`
+    case STEP_BEGAN:
     case STEP_DONE:
       return threadId === undefined ? `step ${content}` : `tool ${content}`
     default:

@@ -5,6 +5,7 @@ import { checkFunction, checkStepOptions, checkText, encodeForm } from '../defin
 import type { GoingOn } from '../transport/going-on.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { WrittenSteps } from '../transport/written-steps.ts'
+import type { Hold } from './hold.ts'
 import { OpenSteps } from './open-steps.ts'
 import type { StepOf } from './tools.ts'
 import type { TurnStart } from './turn-start.ts'
@@ -26,6 +27,8 @@ export interface StepNeeds {
 export interface SteppingTurn {
   readonly start: TurnStart
   readonly ended: boolean
+  /** Holds back what the log does not have; undefined for most turns. */
+  readonly hold: Hold | undefined
   /** True if the reader of the answer is far behind. */
   readonly breathless: boolean
   /** Returns the reason why verbs no longer work, if there is one. */
@@ -64,6 +67,9 @@ export class StepRunner {
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
+    const { hold } = this.#turn
+    if (hold?.isOpen && !this.#turn.start.replay?.matchBegun(name, tool?.callId))
+      await hold.until(`${tool ? 'tool' : 'step'} ${name}`, () => Promise.resolve())
     // The turn begins work of its own, so it does not only wait.
     const permit = this.#needs.goingOn.permit(this.#turn.start)
     if (permit) await permit

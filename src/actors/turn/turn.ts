@@ -5,6 +5,7 @@
 import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
 import { type DramatisError, TurnEndedError } from '../../errors.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { LOG, NOW, SIGNALLED } from '../../mailbox/frame.ts'
 import { idText } from '../../mailbox/frame-id.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
@@ -23,9 +24,11 @@ import { type CallingTurn, TurnCalls } from './calls.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
 import { Emitter, type EmitterNeeds } from './emitter.ts'
+import { Hold } from './hold.ts'
 import { NO_OPTIONS } from './message-frame.ts'
 import { Messenger, type MessengerNeeds } from './messenger.ts'
 import type { OpenSteps } from './open-steps.ts'
+import type { Replay } from './replay.ts'
 import { type GroupNeeds, RequestGroups } from './request-groups.ts'
 import type { StateRules, StateScope } from './state-rules.ts'
 import { type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
@@ -49,6 +52,8 @@ export interface TurnNeeds extends EmitterNeeds, StepNeeds, ToolNeeds, Messenger
   runState(view: RunView): object
   /** Returns the name of the agent with that index. */
   name(index: number): string
+  /** Notes that something of the turn is held back. */
+  held(turn: Turn): void
   /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
   breath(): Promise<void>
   sleep(ms: number, signal: AbortSignal): Promise<void>
@@ -57,6 +62,8 @@ export interface TurnNeeds extends EmitterNeeds, StepNeeds, ToolNeeds, Messenger
 export class Turn implements CallingTurn, SteppingTurn {
   readonly #needs: TurnNeeds
   readonly start: TurnStart
+  /** Holds back what the log does not have; undefined for a turn that no earlier process has begun. */
+  readonly hold: Hold | undefined
   #step: number
   #ended = false
   #reason: DramatisError | undefined
@@ -76,6 +83,11 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.#needs = needs
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
+    this.hold = start.replay?.onMismatch && this.#holdFor(start.replay, start.replay.onMismatch)
+  }
+
+  #holdFor(replay: Replay, onMismatch: OnMismatch): Hold {
+    return new Hold({ replay, onMismatch, steps: () => this.steps, began: () => this.#needs.held(this) })
   }
 
   get role(): RoleInfo {
@@ -306,6 +318,12 @@ export class Turn implements CallingTurn, SteppingTurn {
   get parked(): boolean {
     return this.waits && !this.#stepping?.open.work
   }
+  /** True if all that the turn has open is held back. */
+  get isHeld(): boolean {
+    const { hold } = this
+    if (!hold || hold.count === 0 || hold.works !== this.#working || this.#isToAcknowledge) return false
+    return (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0) === 0 && !this.#stepping?.open.work
+  }
   /** True if the turn waits for others and has no own work except perhaps steps. */
   get waits(): boolean {
     const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
@@ -357,6 +375,7 @@ export class Turn implements CallingTurn, SteppingTurn {
   abort(reason: DramatisError): void {
     if (this.#ended || this.#reason) return
     this.#reason = reason
+    this.hold?.fail(reason)
     this.#calls?.withdrawAll(reason, true)
     this.#emitter?.close()
     this.#controller?.abort(reason)
@@ -368,6 +387,7 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.#drafts = undefined // the changes that count are in the state by now
     // Only if waits are open: the stack of an error costs more than most turns.
     if (this.#calls && this.#calls.waiting > 0) this.#calls.withdrawAll(this.#endedError(), false)
+    if (this.hold && this.hold.count > 0) this.hold.fail(this.#endedError())
     this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())
   }

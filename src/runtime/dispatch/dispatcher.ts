@@ -207,7 +207,7 @@ export class Dispatcher {
     if (!isReplayed) {
       life.replayed = envelope
       life.replayedFor = envelope.attempt
-      const replay = this.#needs.frames.replay(envelope.turn, loggedFrames(cell, envelope))
+      const replay = this.#needs.frames.replay(envelope.turn, loggedFrames(cell, envelope), envelope.onMismatch)
       if (replay) life.backlog.push(replay)
     }
     this.#sendReplies(cell, life)

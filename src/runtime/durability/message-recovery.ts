@@ -2,6 +2,7 @@
  * Open messages, waits and calls of an earlier process. A turn that was open comes again, with what the log has of it.
  */
 import { AgentTerminatedError } from '../../errors.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
   flagsOf,
   lengthOf,
@@ -31,13 +32,17 @@ export class MessageRecovery {
   readonly #owners: RestoredOwners
   readonly #old: OldLog
   readonly #states: ReadonlyMap<number, RunState>
+  readonly #onMismatch: OnMismatch
   readonly #envelopes = new Map<OpenMessage, Envelope<RunState>>()
 
-  /** `states`: the runs that there are, by index. */
-  constructor(owners: RestoredOwners, old: OldLog, states: ReadonlyMap<number, RunState>) {
+  /**
+   * `states`: the runs that there are, by index. `onMismatch`: what becomes of them if code of theirs has changed.
+   */
+  constructor(owners: RestoredOwners, old: OldLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
     this.#owners = owners
     this.#old = old
     this.#states = states
+    this.#onMismatch = onMismatch
   }
 
   /** Makes the envelope of an open message. */
@@ -69,7 +74,7 @@ export class MessageRecovery {
       deaths: null,
     }
     if (turn > 0 && (attempt > 1 || loggedFrames(callee, { ...envelope, turn }).length > 0))
-      Object.assign(envelope, { turn, attempt })
+      Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
     this.#envelopes.set(message, envelope)
   }
 

@@ -4,6 +4,7 @@
  * on at once stay interrupted, and nothing of them is put in place until they are resumed.
  */
 import { UnknownAgentError } from '../../errors.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { RunState } from '../state/run-state.ts'
 import { MessageRecovery } from './message-recovery.ts'
@@ -20,11 +21,14 @@ export class Recovery {
   readonly #book: RunBook
   readonly #old: OldLog
   readonly #runs: RunRecovery
+  readonly #onMismatch: OnMismatch
 
-  constructor(owners: RestoredOwners, book: RunBook, old: OldLog) {
+  /** `onMismatch`: what becomes of runs whose code has changed. */
+  constructor(owners: RestoredOwners, book: RunBook, old: OldLog, onMismatch: OnMismatch) {
     this.#owners = owners
     this.#book = book
     this.#old = old
+    this.#onMismatch = onMismatch
     this.#runs = new RunRecovery(owners, book, old)
   }
 
@@ -53,7 +57,7 @@ export class Recovery {
       else this.#interrupt(run, error)
       if (error) hindrances.push(error)
     }
-    this.#goOn(going)
+    this.#goOn(going, this.#onMismatch)
     return { going: going.map((run) => runs.stateOf(run)), hindrances }
   }
 
@@ -66,7 +70,10 @@ export class Recovery {
     const { launched, finished } = run
     const isOver = finished !== undefined || launched.own
     const state = this.#runs.stateOf(run)
-    const interruption = { hindrance: () => this.#hindrance(run), goOn: () => this.#goOn([run]) }
+    const interruption = {
+      hindrance: () => this.#hindrance(run),
+      goOn: (onMismatch: OnMismatch) => this.#goOn([run], onMismatch),
+    }
     this.#book.takeInterrupted(state, isOver ? undefined : launched, interruption, error)
   }
 
@@ -89,11 +96,11 @@ export class Recovery {
   }
 
   /** Puts all that is open in these runs in its place. */
-  #goOn(open: readonly OldRun[]): void {
+  #goOn(open: readonly OldRun[], onMismatch: OnMismatch): void {
     const runs = this.#runs
     const { work } = this.#old
     const states = new Map(open.map((run) => [run.index, runs.stateOf(run)]))
-    const messages = new MessageRecovery(this.#owners, this.#old, states)
+    const messages = new MessageRecovery(this.#owners, this.#old, states, onMismatch)
     for (const message of work.messages()) messages.message(message)
     const settles = new Map(open.map((run) => [run.index, runs.takeUp(run)]))
     for (const wait of work.waits) messages.wait(wait, settles.get(wait.message.run))

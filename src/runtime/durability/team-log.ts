@@ -61,13 +61,13 @@ export class TeamLog {
 
   #begin(store: LogStore, incarnation: number, old: OldLog): void {
     const { clock, directory, journal, logger } = this.#owners
-    const { commits, resumes, syncMs } = this.#settings
+    const { commits, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost })
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
     journal.keep(undefined, { kind: 'log.opened', incarnation })
-    const { going, hindrances } = new Recovery(this.#owners, this.#runs, old).perform(resumes === 'manual')
+    const { going, hindrances } = new Recovery(this.#owners, this.#runs, old, onMismatch).perform(resumes === 'manual')
     for (const { index, name, removed } of directory.cells)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
     this.#runs.keepLaunched()

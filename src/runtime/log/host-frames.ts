@@ -2,6 +2,7 @@
 import type { TeamNotice } from '../../actors/definition/assignment.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, errorData } from '../../errors.ts'
+import { MISMATCH_MODES, type OnMismatch } from '../../mailbox/envelope.ts'
 import { ABORT, BLANK, FAILED, type FrameFields, HEADER, REPLAY, RUN, TEAM, writeControl } from '../../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
 import { IdSource, idText } from '../../mailbox/frame-id.ts'
@@ -78,11 +79,15 @@ export class HostFrames {
   }
 
   /** Joins the logged frames of a turn behind one header; undefined if there are none. */
-  replay(turn: number, frames: readonly { memory: Memory; at: number; bytes: number }[]): OwnFrame | undefined {
+  replay(
+    turn: number,
+    frames: readonly { memory: Memory; at: number; bytes: number }[],
+    onMismatch?: OnMismatch,
+  ): OwnFrame | undefined {
     if (frames.length === 0) return undefined
     const bytes = frames.reduce((sum, frame) => sum + frame.bytes, HEADER)
     const memory = allocate(bytes)
-    writeControl(memory, 0, REPLAY, 0, 0, 0, turn, 0, 0)
+    writeControl(memory, 0, REPLAY, 0, 0, 0, turn, MISMATCH_MODES.indexOf(onMismatch), 0)
     memory.i32[0] = bytes
     let to = HEADER
     for (const frame of frames) {

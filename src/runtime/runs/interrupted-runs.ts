@@ -3,21 +3,25 @@
  * because it is to be resumed by hand, because an agent is missing, or because its code has changed.
  */
 import type { DramatisError } from '../../errors.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import type { RunState } from '../state/run-state.ts'
 
 /** Functions that let a run go on. */
 export interface Interruption {
   /** Returns why the run cannot go on now, if there is a reason. */
   hindrance(): DramatisError | undefined
-  /** Lets the run go on. */
-  goOn(): void
+  /** Lets the run go on. `onMismatch`: what becomes of it if its code has changed. */
+  goOn(onMismatch: OnMismatch): void
 }
 
 export class InterruptedRuns {
-  readonly #all = new Map<RunState, Interruption>()
+  /** Interruptions by run: a run can have several turns whose code has changed. */
+  readonly #all = new Map<RunState, Interruption[]>()
 
   add(run: RunState, interruption: Interruption): void {
-    this.#all.set(run, interruption)
+    const others = this.#all.get(run)
+    if (others) others.push(interruption)
+    else this.#all.set(run, [interruption])
   }
 
   has(run: RunState): boolean {
@@ -25,14 +29,18 @@ export class InterruptedRuns {
   }
 
   hindrance(run: RunState): DramatisError | undefined {
-    return this.#all.get(run)?.hindrance()
+    for (const interruption of this.#all.get(run) ?? []) {
+      const error = interruption.hindrance()
+      if (error) return error
+    }
+    return undefined
   }
 
   /** Lets the run go on, whatever hinders it. */
-  goOn(run: RunState): void {
-    const interruption = this.#all.get(run)
+  goOn(run: RunState, onMismatch: OnMismatch): void {
+    const all = this.#all.get(run) ?? []
     this.#all.delete(run)
-    interruption?.goOn()
+    for (const interruption of all) interruption.goOn(onMismatch)
   }
 
   /** Returns the runs in the order in which they were interrupted. */

@@ -1,7 +1,7 @@
 /** Options of one run, checked at the start. */
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
-import { isObject } from '../checks/checks.ts'
+import { isObject, oneOf } from '../checks/checks.ts'
 import { reading, refused } from '../checks/refused.ts'
 import { tokenLimit } from '../settings/budget-shape.ts'
 import { modelNamesShape } from '../settings/models-shape.ts'
@@ -35,7 +35,8 @@ export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOpti
   return options
 }
 
-const RESUME = ['output', 'signal', 'timeoutMs'] as const
+const RESUME = ['output', 'signal', 'timeoutMs', 'onMismatch'] as const
+const mismatchMode = oneOf('refuse', 'continue')
 
 /**
  * Returns a copy of the options of `team.resume`.
@@ -46,7 +47,10 @@ export function readResumeOptions<T>(runId: unknown, given: ResumeOptions<T>): R
   if (typeof runId !== 'string' || runId === '') throw refused('runId', runId, 'the id of a run')
   if (!isObject(given)) throw refused('options', given, 'an object')
   const options = copied('options', given)
-  reading('options', () => check(options, RESUME, 'team.resume'))
+  reading('options', () => {
+    check(options, RESUME, 'team.resume')
+    if (options.onMismatch !== undefined) mismatchMode(options.onMismatch, 'onMismatch')
+  })
   return options
 }
 

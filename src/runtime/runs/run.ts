@@ -55,7 +55,10 @@ export interface RunOptions<T = undefined> {
 }
 
 /** Options of `team.resume`: what a run does not keep in its log. */
-export type ResumeOptions<T = undefined> = Pick<RunOptions<T>, 'output' | 'signal' | 'timeoutMs'>
+export interface ResumeOptions<T = undefined> extends Pick<RunOptions<T>, 'output' | 'signal' | 'timeoutMs'> {
+  /** Fate of the run if its code has changed. Default: the team's `stateManagement.onMismatch`. */
+  onMismatch?: 'refuse' | 'continue'
+}
 
 /**
  * State of a run. 'interrupted': it has no end, and this process does not go on with it; `team.resume`, or a later

@@ -17,6 +17,7 @@ import {
   UnknownRunError,
 } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
@@ -28,6 +29,7 @@ import type { Cell } from '../state/cell.ts'
 import type { Reader } from '../state/reader.ts'
 import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
+import type { SetAside } from '../supervision/changed-turns.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
 import { openQuestionsOf } from '../verbs/questions.ts'
@@ -46,6 +48,8 @@ interface Entry {
   isKept: boolean
   options: RunOptions<unknown>
   readonly target: Cell
+  /** Monotonic ms at which its time is up. */
+  readonly endsAt: number
   readonly clear: () => void
   timer: Timer | undefined
   result: MultiAgentResult<unknown> | undefined
@@ -161,6 +165,7 @@ export class RunBook implements RunHost {
       isKept: false,
       options,
       target,
+      endsAt: this.#supervisor.clock.monotonic() + timeoutMs,
       clear: () => clear?.(),
       timer: undefined,
       result: undefined,
@@ -245,7 +250,10 @@ export class RunBook implements RunHost {
       this.#line.begin(entry)
       handle.status = 'running'
     }
-    return (memory, at) => void this.#answered(entry, memory, at)
+    return (memory, at) => {
+      const now = this.#byState.get(state) // a run that was interrupted meanwhile has another
+      if (now) void this.#answered(now, memory, at)
+    }
   }
 
   /** Adds a run that had ended in an earlier process. */
@@ -253,7 +261,7 @@ export class RunBook implements RunHost {
     const handle = this.#handleOf(state)
     const target = this.#supervisor.directory.cells[USER_INDEX]!
     const result = resultOf(state, ending, endedAt - state.startedAt, this.#agents(state), this.#supervisor)
-    const entry: Entry = { handle, isKept: true, options: {}, target, clear: () => {}, timer: undefined, result }
+    const entry = { handle, isKept: true, options: {}, target, endsAt: 0, clear: () => {}, timer: undefined, result }
     state.over = true
     this.#entries.set(handle.id, entry)
     this.#byState.set(state, entry)
@@ -301,7 +309,8 @@ export class RunBook implements RunHost {
     if (!launched) return
     const handle = this.#handleOf(state)
     const target = this.#supervisor.directory.cells[launched.target]!
-    const entry = { handle, isKept: true, options: {}, target, clear: () => {}, timer: undefined, result: undefined }
+    const rest = { endsAt: 0, clear: () => {}, timer: undefined, result: undefined }
+    const entry = { handle, isKept: true, options: {}, target, ...rest }
     handle.status = 'interrupted'
     this.#entries.set(handle.id, entry)
     this.#byState.set(state, entry)
@@ -318,8 +327,31 @@ export class RunBook implements RunHost {
     entry.handle.finish(entry.result, 'interrupted')
   }
 
+  /** Interrupts a run because the code of a turn has changed. What else was asked for in it goes on. */
+  suspend(run: RunState, error: DramatisError, turn: SetAside): void {
+    const { clock, logger } = this.#supervisor
+    logger.warn({ runId: run.id, error: error.message }, 'a run is interrupted, because its code has changed')
+    this.#interrupted.add(run, turn)
+    const entry = this.#byState.get(run)
+    if (!entry || entry.handle.status === 'interrupted') return
+    entry.options = { ...entry.options, timeoutMs: Math.max(1, entry.endsAt - clock.monotonic()) }
+    entry.timer?.cancel()
+    this.#line.leave(entry, (next) => void this.#begin(next))
+    this.#settleInterrupted(entry, error)
+  }
+
+  /** Makes a run that was interrupted in this process one of those under way. */
+  #reenter(entry: Entry): void {
+    const { handle, options, target } = entry
+    entry.clear()
+    const next = this.#enter(handle.isSettled ? new RunHandle(handle.state, this) : handle, options, target)
+    next.isKept = true
+    this.#line.begin(next)
+    next.handle.status = 'running'
+  }
+
   /** Goes on with an interrupted run, if nothing hinders it. Returns the handle for its callers from now on. */
-  #goOn(entry: Entry, { output, signal, timeoutMs }: ResumeOptions<unknown>): RunHandle<unknown> {
+  #goOn(entry: Entry, { onMismatch, output, signal, timeoutMs }: ResumeOptions<unknown>): RunHandle<unknown> {
     const { state } = entry.handle
     const hindrance = this.#interrupted.hindrance(state)
     if (hindrance) {
@@ -327,10 +359,16 @@ export class RunBook implements RunHost {
       return entry.handle
     }
     if (output) state.output = new RunOutput(output, state.id)
-    entry.options = { ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) }
-    this.#interrupted.goOn(state)
+    entry.options = { ...entry.options, ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) }
+    this.#letGoOn(entry, onMismatch)
     if (signal?.aborted) this.cancel(state, reasonOf(signal))
     return this.#entries.get(state.id)!.handle
+  }
+
+  #letGoOn(entry: Entry, onMismatch: OnMismatch = this.#settings.durableLog?.onMismatch ?? 'refuse'): void {
+    const { state } = entry.handle
+    if (entry.endsAt > 0) this.#reenter(entry) // a run of an earlier process is entered by its recovery
+    this.#interrupted.goOn(state, onMismatch)
   }
 
   /**
@@ -381,7 +419,7 @@ export class RunBook implements RunHost {
     for (const state of this.#interrupted.all) {
       const entry = this.#byState.get(state)
       if (entry) handles.push(this.#goOn(entry, {}))
-      else if (!this.#interrupted.hindrance(state)) this.#interrupted.goOn(state)
+      else if (!this.#interrupted.hindrance(state)) this.#interrupted.goOn(state, 'continue')
     }
     return handles
   }
@@ -430,7 +468,8 @@ export class RunBook implements RunHost {
   }
 
   cancel(run: RunState, reason: string): void {
-    if (this.#interrupted.has(run)) this.#interrupted.goOn(run) // so that its messages are dead letters
+    const left = this.#byState.get(run)
+    if (left && this.#interrupted.has(run)) this.#letGoOn(left) // so that its messages become dead letters
     const entry = this.#byState.get(run)
     if (!entry || run.over) return
     this.#supervisor.journal.record(run, { kind: 'run.aborted', reason })
@@ -457,6 +496,7 @@ export class RunBook implements RunHost {
     const { state } = handle
     if (state.over) return
     state.over = true
+    this.#interrupted.goOn(state, 'continue') // what was set aside is left over now
     this.#supervisor.journal.tell()
     if ('error' in ending) windDown(this.#supervisor, state, ending.error)
     this.#supervisor.journal.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })

@@ -71,6 +71,13 @@ export interface StateManagement {
    * 'interrupted', and nothing of them runs, until `team.resume` or `team.resumePending` goes on with them.
    */
   resume?: 'start' | 'manual'
+  /**
+   * Fate of a run of an earlier process whose code has changed, so that it comes to a step that the log does
+   * not have, and does not ask again for steps that the log has. 'refuse', the default: nothing of that is done, and
+   * the run stays 'interrupted' with a `StepMismatchError`. 'continue': the run goes on, and what is the same still
+   * comes from the log.
+   */
+  onMismatch?: 'refuse' | 'continue'
 }
 
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */

@@ -6,6 +6,7 @@ import type { AgentRole } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
 import { type Scheduler, schedulerFrom } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
+import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { defaultLogger } from '../logging/default-logger.ts'
 import { LimitNotices } from '../logging/limit-notices.ts'
 import { Redactor } from '../logging/redactor.ts'
@@ -45,6 +46,8 @@ export interface DurableLog {
   readonly syncMs: number
   /** When open runs of an earlier process go on: at the start, or when a caller resumes them. */
   readonly resumes: 'start' | 'manual'
+  /** Fate of a run of an earlier process whose code has changed. */
+  readonly onMismatch: OnMismatch
 }
 
 /** Settings of a team for the runtime. Durations in ms. */
@@ -219,8 +222,9 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
-  const { path, durability = 'write_behind', syncMs = 1_000, resume = 'start' } = given
-  return { path: resolve(path), commits: durability === 'commit', syncMs, resumes: resume }
+  const { path, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
+  const { onMismatch = 'refuse' } = given
+  return { path: resolve(path), commits: durability === 'commit', syncMs, resumes, onMismatch }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

@@ -76,6 +76,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
       durability: oneOf('write_behind', 'commit'),
       syncMs: wait(),
       resume: oneOf('start', 'manual'),
+      onMismatch: oneOf('refuse', 'continue'),
     },
     'path',
   ),

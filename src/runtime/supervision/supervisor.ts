@@ -7,6 +7,7 @@
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, withTimersOf } from '../../clock.ts'
+import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
 import { Admission } from '../admission/admission.ts'
@@ -54,6 +55,7 @@ import { decisionVerbs } from '../verbs/decisions.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
+import { ChangedTurns, type SetAside } from './changed-turns.ts'
 import { Exits } from './exits.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import { Lifecycle } from './lifecycle.ts'
@@ -82,6 +84,8 @@ export interface SupervisorOptions {
    * Checks whether a caller can have a handle of that run, and so answer the questions of its agents. Default: always.
    */
   hasHandle?: (run: RunState) => boolean
+  /** Called when a run is interrupted because the code of a turn has changed. */
+  interrupted?: (run: RunState, error: DramatisError, turn: SetAside) => void
   /** Scope of the blackboards. Default: there are none. */
   blackboard?: BoardSettings
 }
@@ -220,6 +224,7 @@ export class Supervisor {
     const commits = new Commits({
       agentStates,
       cancellation,
+      changed: (cell, envelope, error) => changedTurns.setAside(cell, envelope, error),
       clock,
       directory,
       gate,
@@ -257,6 +262,18 @@ export class Supervisor {
     // Work that the host does for the agents.
     const calls = new HostCalls({ clock, frames, journal, logger, replies })
     const pauses = new DeadlinePauses({ clock, directory, requests })
+    const { interrupted = () => {} } = options
+    const changedTurns = new ChangedTurns({
+      directory,
+      gate,
+      interrupted,
+      journal,
+      mailboxes,
+      pauses,
+      ready,
+      redelivery,
+      team,
+    })
     const syncPoints = new SyncPoints({ clock, directory, frames, journal })
     const boards = new Boards(
       { admission, clock, directory, frames, journal, logger, runs, team },

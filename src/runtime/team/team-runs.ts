@@ -81,7 +81,8 @@ export abstract class TeamRuns extends TeamInsight {
    * Goes on with an interrupted run, and resolves with its result. Also resolves with the result of a run that goes on
    * already, or has ended. `output` checks the answer; `signal` aborts the run; `timeoutMs` is its time from now on, by
    * default what was left. A run that cannot go on has the reason as its error and stays interrupted:
-   * `UnknownAgentError` if the team lacks an agent that the run has work for.
+   * `UnknownAgentError` if the team lacks an agent that the run has work for, `StepMismatchError` if its code has
+   * changed. With `onMismatch: 'continue'` a run goes on although its code has changed.
    *
    * Rejects with `UnknownRunError`, and with `ConfigurationError` for a wrong option.
    *

@@ -2,7 +2,7 @@
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock } from '../../clock.ts'
-import { describe, StepMismatchError } from '../../errors.ts'
+import { type DramatisError, describe, StepMismatchError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
@@ -12,11 +12,13 @@ import {
   HAS_METADATA,
   kindOf,
   MOST_GROUPS,
+  NOTHING,
   REQUEST,
   recipientOf,
   senderOf,
   setCorrelation,
   setFlag,
+  setKind,
   setRecipient,
   startedOf,
   timeOf,
@@ -58,6 +60,8 @@ interface Needs {
   readonly ready: Ready
   readonly redelivery: Redelivery
   readonly requests: Requests
+  /** Called with a turn whose code has changed since an earlier process began it. */
+  changed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
 }
 
 export class Commits {
@@ -73,6 +77,14 @@ export class Commits {
     const failed = isFailure(memory, at)
     const envelope = cell.mailbox.handed.get(turn)
     if (!envelope) return
+    if (failed && envelope.onMismatch === 'refuse' && !run.over && !envelope.cancelled) {
+      const error = errorOf(memory, at)
+      if (error.code === 'STEP_MISMATCH') {
+        life.patches.delete(turn)
+        setKind(memory, at, NOTHING) // the turn has no end
+        return this.#needs.changed(cell, envelope, error)
+      }
+    }
     addressEnd(envelope, memory, at)
     if (envelope.attempt > 1) cancellation.withdrawRequests(cell, envelope) // what only earlier attempts asked
     if (envelope.announced) setFlag(memory, at, ANNOUNCED)
