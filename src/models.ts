@@ -1,5 +1,14 @@
 /** `dramatis/models`: the types for a model client of one's own (`models: { default: { client } }`). */
 export type {
+  Content,
+  ContentPart,
+  MediaPart,
+  ProviderData,
+  ReasoningPart,
+  TextPart,
+} from './actors/definition/content.ts'
+export { textOf } from './actors/definition/content.ts'
+export type {
   AnswerFunction,
   Completion,
   CompletionRequest,

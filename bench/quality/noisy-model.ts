@@ -2,8 +2,10 @@
  * A model that is right now and then. What it says follows from who is asked and from the question, so roles err independently
  * of each other, which is what the theory of votes assumes.
  */
+
 import type { ModelClient, ModelMessage } from 'dramatis'
 import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { textOf } from '../../src/models.ts'
 import { Dice } from '../../src/runtime/providers/seeded-random.ts'
 import { numberIn, other, questionOf, type Side } from './questions.ts'
 
@@ -28,7 +30,7 @@ export const noisyModel: ModelClient = {
 }
 
 function answer(messages: readonly ModelMessage[], agent: string): string {
-  const asked = messages.findLast(({ role }) => role === 'user')?.content ?? ''
+  const asked = textOf(messages.findLast(({ role }) => role === 'user')?.content ?? '')
   const number = numberIn(asked)
   const { truth } = questionOf(number)
   const guess = new Dice(number, `guess of ${agent}`).chance(RIGHT) ? truth : other(truth)

@@ -2,7 +2,9 @@
  * Plays the roles of the desk without a model: it goes by keywords and by what the tools answer, so that a try without a key
  * goes the same way through plan, experts, tools and answer as with one. It says of itself that it is no model.
  */
+
 import type { ModelClient, ModelMessage } from 'dramatis'
+import { textOf } from '../../src/models.ts'
 
 type Request = Parameters<ModelClient['complete']>[0]
 type Call = { name: string; input: object }
@@ -41,8 +43,8 @@ const agentFor = (part: string) => KEYWORDS.find(([, words]) => words.test(part)
 
 function wordsOf({ agent = '', messages, tools = [] }: Pick<Request, 'agent' | 'messages' | 'tools'>): string | Call {
   const last = messages.at(-1)
-  if (agent === 'supervisor') return combined(last?.content ?? '')
-  if (last?.role === 'tool') return last.content
+  if (agent === 'supervisor') return combined(textOf(last?.content ?? ''))
+  if (last?.role === 'tool') return textOf(last.content)
   const task = lastUser(messages)
   const call = callFor(agent === 'general' ? agentFor(task) : agent, task)
   return call && tools.some(({ name }) => name === call.name) ? call : 'I am no model, and have no opinion.'
@@ -70,4 +72,5 @@ function combined(told: string): string {
   return ['[by keywords, not by a model]', ...lines].join('\n')
 }
 
-const lastUser = (messages: readonly ModelMessage[]) => messages.findLast(({ role }) => role === 'user')?.content ?? ''
+const lastUser = (messages: readonly ModelMessage[]) =>
+  textOf(messages.findLast(({ role }) => role === 'user')?.content ?? '')

@@ -1,5 +1,7 @@
 /** Row J4: append until a share of the window is full, then the last messages and one summary of the others. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { nextContext } from '../../src/actors/model/context/strategies.ts'
 import { summaryRequest } from '../../src/actors/model/context/summary.ts'
@@ -83,13 +85,13 @@ t.test('a summary is part of the next one', async (t) => {
     sourceOf(later, { summary: first.summary }),
     windowOf(1_800),
     async (messages) => {
-      seen.push(messages[0]!.content)
+      seen.push(textOf(messages[0]!.content))
       return 'all of it'
     },
   )
   t.match(seen, [/what was said/])
   t.equal(again.summary?.messages, 40 + again.dropped)
-  t.equal(again.messages.filter(({ content }) => content.includes('Summary of')).length, 1)
+  t.equal(again.messages.filter(({ content }) => textOf(content).includes('Summary of')).length, 1)
   t.match(again.messages[1]?.content, /all of it/)
 })
 

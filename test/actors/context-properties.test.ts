@@ -1,6 +1,8 @@
 /** What holds of both strategies for any conversation. */
+
 import fc from 'fast-check'
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { piecesOf } from '../../src/actors/model/context/exchanges.ts'
 import { type BuiltContext, type ContextSource, nextContext } from '../../src/actors/model/context/strategies.ts'
@@ -52,7 +54,7 @@ const always = (holds: (built: Built) => void | Promise<void>) =>
 
 /** What of the history is in the messages; a text that was shortened still begins with its place. */
 const placesIn = (messages: readonly ModelMessage[]) =>
-  messages.flatMap(({ content }) => /^(\d+\.\d+):/.exec(content)?.[1] ?? [])
+  messages.flatMap(({ content }) => /^(\d+\.\d+):/.exec(textOf(content))?.[1] ?? [])
 
 t.test('no result of a tool without its call, no call without its result', async () => {
   await always(({ messages }) => {

@@ -1,7 +1,9 @@
 /** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
+
 import fc from 'fast-check'
 import { enablePatches, produceWithPatches } from 'immer'
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import {
   bounded,
   type Conversation,
@@ -16,7 +18,7 @@ import { assistant, calls, isPaired, user } from './conversations.ts'
 
 const said = (id: string) => [user(`to ${id}`), assistant(`of ${id}`)]
 const spoken = (...ids: string[]) => ids.reduce<Conversation>((all, id) => withTurn(all, id, said(id)), NO_CONVERSATION)
-const contents = (conversation: Conversation) => historyOf(conversation).map(({ content }) => content)
+const contents = (conversation: Conversation) => historyOf(conversation).map(({ content }) => textOf(content))
 const turnsOf = (conversation: Conversation) => conversation.turns.map(({ id }) => id)
 const summary = (text: string, messages: number) => ({ text, messages })
 

@@ -1,7 +1,9 @@
 /** The sweep over team sizes as its user has it: counts and structure, no times. */
+
 import t from 'tap'
 import { main } from '../../bench/team-size/command.ts'
 import { sections, sweep } from '../../bench/team-size/sweep.ts'
+import { textOf } from '../../src/actors/definition/content.ts'
 import { countTokens } from '../../src/actors/model/context/tokens.ts'
 import type { ModelClient } from '../../src/index.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
@@ -12,7 +14,7 @@ function recorder() {
   const model: ModelClient = {
     rehearsal: true,
     async *complete({ agent, messages }) {
-      const about = messages.at(-1)?.content ?? ''
+      const about = textOf(messages.at(-1)?.content ?? '')
       asked.push({ ...(agent && { agent }), about })
       await new Promise(setImmediate) // another worker may come first
       yield {

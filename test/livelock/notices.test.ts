@@ -1,5 +1,7 @@
 /** What a model that repeats itself is told, when, and what it can do about it. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { AgentCrashedError } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
@@ -12,7 +14,8 @@ import { answersIn, DONE, isToldOff, MANY_ROUNDS, tool } from './program.ts'
 
 const search = () => tool('search', () => 'nothing found')
 const ann = (more: object = {}) => [{ name: 'ann', tools: [search()], maxRounds: MANY_ROUNDS, ...more }]
-const notices = ({ messages }: ModelRequest) => messages.filter(({ content }) => content.startsWith('No progress: '))
+const notices = ({ messages }: ModelRequest) =>
+  messages.filter(({ content }) => textOf(content).startsWith('No progress: '))
 const again: Answers = () => calls(['search', {}])
 
 async function played(

@@ -1,5 +1,7 @@
 /** Programs whose verdict is known: what is played, what the detector says of it, and how it ends. */
+
 import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/actors/definition/role.ts'
 import { defineTool, type MultiAgentResult, type RuntimeEvent, type Tool } from '../../src/index.ts'
@@ -52,10 +54,10 @@ export const answersIn = (messages: readonly ModelMessage[]): number =>
 
 /** What the last tool said. */
 export const lastResult = (messages: readonly ModelMessage[]): string =>
-  messages.findLast(({ role }) => role === 'tool')?.content ?? ''
+  textOf(messages.findLast(({ role }) => role === 'tool')?.content ?? '')
 
 export const isToldOff = ({ messages }: ModelRequest): boolean =>
-  messages.some(({ role, content }) => role === 'user' && content.startsWith('No progress: '))
+  messages.some(({ role, content }) => role === 'user' && textOf(content).startsWith('No progress: '))
 
 /** A tool that answers as its function says, by its input and how often it was called before. */
 export function tool(

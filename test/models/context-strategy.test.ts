@@ -1,6 +1,8 @@
 /** What roles without code show their models of a conversation, by the strategy of the role. */
+
 import { randomInt } from 'node:crypto'
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import { countMessages, countTools } from '../../src/actors/model/context/tokens.ts'
 import { type ContextStrategy, defineAgent } from '../../src/index.ts'
@@ -9,7 +11,7 @@ import { calls, FakeModel } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
 
 const SUMMARY = /You sum up the earlier part/
-const isSummary = ({ messages }: ModelRequest) => SUMMARY.test(messages[0]?.content ?? '')
+const isSummary = ({ messages }: ModelRequest) => SUMMARY.test(textOf(messages[0]?.content ?? ''))
 
 /** A script that asks one agent so many things, one after the other. */
 const asks = (agent: string, count: number, words = 40) => ({
@@ -151,7 +153,7 @@ t.test('a long turn is cut to the window between its rounds', async (t) => {
   t.ok(model.requests.some(isSummary))
   for (const { messages, tools } of model.requests) {
     const tokens = countMessages(messages) + countTools(tools ?? [])
-    t.ok(tokens <= (/Looked around/.test(messages[1]!.content) ? 600 : 480))
+    t.ok(tokens <= (/Looked around/.test(textOf(messages[1]!.content)) ? 600 : 480))
     const asked = messages.flatMap(({ toolCalls = [] }) => toolCalls).length
     t.equal(messages.filter(({ role }) => role === 'tool').length, asked)
   }

@@ -1,5 +1,7 @@
 /** What `getContextSummary` says of an agent that a model plays. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import { countMessages } from '../../src/actors/model/context/tokens.ts'
 import { localTeam } from '../supervision/teams.ts'
 import { modelTeam } from './teams.ts'
@@ -27,7 +29,7 @@ t.test('says what the context holds, of the run that it heard of last', async (t
 t.test('says what was summarized', async (t) => {
   const { team, model } = modelTeam(
     t,
-    ({ messages }) => (/You sum up/.test(messages[0]?.content ?? '') ? 'They "spoke".' : 'yes '.repeat(20)),
+    ({ messages }) => (/You sum up/.test(textOf(messages[0]?.content ?? '')) ? 'They "spoke".' : 'yes '.repeat(20)),
     [
       {
         name: 'ann',

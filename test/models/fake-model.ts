@@ -1,4 +1,5 @@
 /** A client that answers as a test says, and keeps what it was asked. */
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelClient, ModelPiece, ModelRequest, ToolCall } from '../../src/actors/definition/model.ts'
 
 /** A text, or an answer in pieces; an error is thrown in the place where it stands. */
@@ -30,7 +31,7 @@ export class FakeModel implements ModelClient {
 
   /** What was said to it last. */
   get lastPrompt(): string {
-    return this.requests.at(-1)?.messages.at(-1)?.content ?? ''
+    return textOf(this.requests.at(-1)?.messages.at(-1)?.content ?? '')
   }
 }
 

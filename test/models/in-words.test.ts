@@ -1,5 +1,7 @@
 /** What a model is shown of a message that says the same in words and as data. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { modelTeam } from './teams.ts'
 
@@ -16,7 +18,7 @@ t.test('data stands below the words, unless the words say it all', async (t) => 
   ] as const) {
     const { team, model } = modelTeam(t, ['fine'], [{ name: 'ann' }], { orchestration: asking(metadata) })
     const { messageHistory } = await team.execute('What is it?')
-    const shown = model.requests[0]?.messages.at(-1)?.content ?? ''
+    const shown = textOf(model.requests[0]?.messages.at(-1)?.content ?? '')
     t.match(shown, /^What is it\?/)
     t.equal(shown.includes('42'), shows)
     t.match(
@@ -37,6 +39,6 @@ t.test('a debater reads each argument once', async (t) => {
   })
   t.equal((await team.execute('Which?')).finalOutput, 'pro it is')
   const last = model.requests.findLast(({ agent }) => agent === 'con')?.messages ?? []
-  const read = last.filter(({ role }) => role === 'user').map(({ content }) => content)
+  const read = last.filter(({ role }) => role === 'user').map(({ content }) => textOf(content))
   for (const [round, text] of read.entries()) t.equal(text.split('pro is right').length - 1, 1, `round ${round + 1}`)
 })

@@ -1,5 +1,7 @@
 /** What one agent's model gets to see of another's conversation: nothing, unless a role says otherwise. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { type Answers, calls } from './fake-model.ts'
@@ -18,7 +20,9 @@ const worker = (inherit?: 'none' | 'summary' | 'full'): AgentRole => ({
   ...(inherit && { contextStrategy: { strategy: 'append_until_full', inherit } }),
 })
 const promptsOf = (requests: readonly ModelRequest[], agent: string) =>
-  requests.filter((request) => request.agent === agent && !/You sum up/.test(request.messages[0]?.content ?? ''))
+  requests.filter(
+    (request) => request.agent === agent && !/You sum up/.test(textOf(request.messages[0]?.content ?? '')),
+  )
 const orchestration = {
   strategy: 'custom' as const,
   run: async (script: { request(to: string, content: string): Promise<{ content: string }> }, query: string) =>
@@ -29,7 +33,7 @@ const orchestration = {
 const giving =
   (verb: string, input: object): Answers =>
   ({ agent, messages }) => {
-    if (/You sum up/.test(messages[0]?.content ?? '')) return 'In short: nine.'
+    if (/You sum up/.test(textOf(messages[0]?.content ?? ''))) return 'In short: nine.'
     if (agent !== 'boss' || messages.at(-1)?.role === 'tool') return 'done'
     return calls([verb, { to: 'bob', ...input }])
   }
@@ -68,7 +72,7 @@ for (const [verb, input] of [
 t.test('a worker inherits a summary of what is long, paid for once however many get it', async (t) => {
   const answers: Answers = (request) => {
     const { agent, messages } = request
-    if (/You sum up/.test(messages[0]?.content ?? '')) return 'In short: nine.'
+    if (/You sum up/.test(textOf(messages[0]?.content ?? ''))) return 'In short: nine.'
     if (agent !== 'boss' || messages.at(-1)?.role === 'tool') return 'done'
     return calls(['delegate', { to: 'bob', task: 'dig' }], ['delegate', { to: 'cid', task: 'fill' }])
   }
@@ -77,7 +81,7 @@ t.test('a worker inherits a summary of what is long, paid for once however many 
   await team.execute(`${SECRET} `.repeat(60))
   for (const agent of ['bob', 'cid'])
     t.match(promptsOf(model.requests, agent)[0]?.messages[1]?.content, /^What "boss" has.*:\nIn short: nine\.$/s)
-  t.equal(model.requests.filter(({ messages }) => /You sum up/.test(messages[0]?.content ?? '')).length, 1)
+  t.equal(model.requests.filter(({ messages }) => /You sum up/.test(textOf(messages[0]?.content ?? ''))).length, 1)
 })
 
 t.test('what is short is passed on as it was said', async (t) => {
@@ -133,7 +137,7 @@ t.test('an escalation carries a summary', async (t) => {
 t.test('so does one whose rounds are used up', async (t) => {
   const answers: Answers = ({ agent, messages }) => {
     if (agent === 'chief') return 'Stop.'
-    return /Your manager says/.test(messages.at(-1)?.content ?? '')
+    return /Your manager says/.test(textOf(messages.at(-1)?.content ?? ''))
       ? 'stopped'
       : calls(['request', { to: 'bob', content: 'x' }])
   }

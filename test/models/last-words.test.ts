@@ -1,6 +1,8 @@
 /** What a model says last is read along as it comes: no word twice, and no word that is not the answer. */
+
 import t from 'tap'
 import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { AgentDefinition, MultiAgentPatternOptions, Run } from '../../src/index.ts'
 import { defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
@@ -266,7 +268,9 @@ const talk =
     const before = messages.at(-1)?.role === 'user' && tools.some(({ name }) => name === 'request')
     if (before && dice.chance(0.7))
       return [{ text: 'Let me ask. ' }, ...(calls(['request', { to: 'helper', content: 'what?' }]) as [])]
-    const end = messages.some(({ content }) => /the best\?/.test(content)) ? 'a' : `${agent} has ${dice.upTo(3)}`
+    const end = messages.some(({ content }) => /the best\?/.test(textOf(content)))
+      ? 'a'
+      : `${agent} has ${dice.upTo(3)}`
     return pieces(...Array.from(end))
   }
 

@@ -1,5 +1,8 @@
 /** Roles without code under supervision: nested turns, detectors, rehearsals, agents that come later. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
+import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { type AgentContext, AgentCrashedError, defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { rehearse } from '../../src/testing.ts'
@@ -15,9 +18,9 @@ const social = [
 ]
 
 /** What the agent's own turns have said so far, of its last question on. */
-const steps = (messages: readonly { role: string; content: string }[]) => {
+const steps = (messages: readonly ModelMessage[]) => {
   const question = messages.findLastIndex(({ role }) => role === 'user')
-  return { question: messages[question]?.content ?? '', after: messages.length - question - 1 }
+  return { question: textOf(messages[question]?.content ?? ''), after: messages.length - question - 1 }
 }
 
 t.test('a request that comes back runs within the turn that waits, and both are remembered', async (t) => {

@@ -1,6 +1,8 @@
 /** The loop of model and tools, and the verbs that a model has as tools. */
+
 import t from 'tap'
 import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentContext } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
@@ -147,7 +149,7 @@ t.test('the blackboard is a tool where the team says that it has one', async (t)
   const result = await team.execute('go')
   t.same(result.blackboardState, { 'fact.one': { n: 1 } })
   t.equal(lastOf(model.requests[1])?.content, 'Written: "fact.one", version 1.')
-  t.match(JSON.parse(lastOf(model.requests[2])!.content), [{ key: 'fact.one', value: { n: 1 }, author: 'ann' }])
+  t.match(JSON.parse(textOf(lastOf(model.requests[2])!.content)), [{ key: 'fact.one', value: { n: 1 }, author: 'ann' }])
 })
 
 t.test('a privileged role makes agents, and asks them', async (t) => {
@@ -171,7 +173,7 @@ t.test('a role names verbs as tools that its rights do not speak of', async (t) 
   const { team, model } = modelTeam(t, answers, agents, { orchestration: asksAnn })
   await team.execute('go')
   t.same(toolNames(model.requests[0]), ['agent_status'])
-  t.same(JSON.parse(lastOf(model.requests[1])!.content), [{ name: 'bob', status: 'idle' }])
+  t.same(JSON.parse(textOf(lastOf(model.requests[1])!.content)), [{ name: 'bob', status: 'idle' }])
 })
 
 t.test('a model asks the user, who may have choices; what is no question is told to it', async (t) => {
@@ -205,7 +207,7 @@ t.test('guidance of the manager is told to the model once, then it has as many r
   const { result, model } = await play([asks, asks, asks, 'enough'])
   t.equal(result.finalOutput, 'enough')
   const told = model.requests.findLast(({ agent }) => agent === 'ann')?.messages ?? []
-  t.equal(told.filter(({ content }) => /2 rounds without an answer.*Say "enough"\./.test(content)).length, 1)
+  t.equal(told.filter(({ content }) => /2 rounds without an answer.*Say "enough"\./.test(textOf(content))).length, 1)
   const escalated = model.requests.find(({ agent }) => agent === 'boss')
   t.match(lastOf(escalated)?.content, /escalation: .*"done": \[\s+"model",\s+"request to bob"/s)
   const refused = await play(() => asks)

@@ -1,5 +1,7 @@
 /** Conversations of agents: their own, one run's, and with a threadId from run to run. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { gate } from '../supervision/teams.ts'
 import { calls } from './fake-model.ts'
@@ -135,14 +137,14 @@ t.test(
       t,
       async ({ agent, messages }) => {
         const last = messages.at(-1)!
-        if (/You sum up/.test(messages[0]!.content)) return 'They spoke.'
+        if (/You sum up/.test(textOf(messages[0]!.content))) return 'They spoke.'
         if (agent === 'bob') {
           if (last.role !== 'tool') return calls(['request', { to: 'boss', content: `which one? ${long}` }])
           waits.open()
           await goesOn.opened
           return 'dug'
         }
-        if (/a hole$/.test(last.content)) return calls(['request', { to: 'bob', content: 'dig' }])
+        if (/a hole$/.test(textOf(last.content))) return calls(['request', { to: 'bob', content: 'dig' }])
         return last.role === 'tool' ? 'all done' : 'yes'
       },
       [
@@ -167,14 +169,14 @@ t.test(
     )
     const pending = team.execute('go')
     await waits.opened
-    t.equal(model.requests.filter(({ messages }) => /You sum up/.test(messages[0]!.content)).length, 1)
+    t.equal(model.requests.filter(({ messages }) => /You sum up/.test(textOf(messages[0]!.content))).length, 1)
     team.events.subscribe((event) => {
       if (event.type === 'turn.started' && event.attempt === 2) goesOn.open()
     })
     team.crash('boss')
     t.equal((await pending).finalOutput, 'all done, yes')
     const asked = model.requests.filter(
-      ({ agent, messages }) => agent === 'boss' && /a hole$/.test(messages.at(-1)!.content),
+      ({ agent, messages }) => agent === 'boss' && /a hole$/.test(textOf(messages.at(-1)!.content)),
     )
     t.equal(asked.length, 1, 'nothing was asked twice')
   },

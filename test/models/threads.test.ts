@@ -1,5 +1,7 @@
 /** Model calls of agents on real threads, whose threads die. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { gate, silent } from '../supervision/teams.ts'
@@ -104,7 +106,7 @@ t.test('a summary is paid for once, whenever the thread dies', async (t) => {
   for (const when of ['while it is made', 'after it was made'] as const) {
     const called = gate()
     const alive = gate()
-    const isSummary = ({ messages }: ModelRequest) => /You sum up/.test(messages[0]?.content ?? '')
+    const isSummary = ({ messages }: ModelRequest) => /You sum up/.test(textOf(messages[0]?.content ?? ''))
     let summarized = false
     const model = new FakeModel(async (request) => {
       if (!isSummary(request) && !summarized) return 'yes '.repeat(60)

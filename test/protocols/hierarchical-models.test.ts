@@ -1,5 +1,7 @@
 /** The strategy hierarchical with roles that models play: programs of the source documents, and long plans. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import { rehearsalModel, scriptedModel, testTeam } from '../../src/testing.ts'
 import { calls } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
@@ -116,7 +118,7 @@ t.test('a long plan whose verdicts are all the same is no livelock', async (t) =
     ({ agent, messages, jsonSchema }) => {
       if (agent !== 'boss') return 'Done.'
       if (!jsonSchema) return 'All done.'
-      return messages.at(-1)?.content?.startsWith('Plan') ? JSON.stringify({ tasks }) : '{"approved":true}'
+      return textOf(messages.at(-1)?.content ?? '').startsWith('Plan') ? JSON.stringify({ tasks }) : '{"approved":true}'
     },
     [{ name: 'boss' }, { name: 'ann' }, { name: 'bob' }],
     { orchestration: { strategy: 'hierarchical', manager: 'boss', workers: ['ann', 'bob'] } },

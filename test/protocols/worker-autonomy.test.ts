@@ -1,5 +1,7 @@
 /** What workers may do without asking, how deep they may delegate, and what they report. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import { type AgentContext, type AgentMessage, DelegationRefusedError, defineAgent } from '../../src/index.ts'
 import type { HierarchicalConfig } from '../../src/protocols.ts'
 import { modelTeam } from '../models/teams.ts'
@@ -212,7 +214,7 @@ async function toolsOf(t: Tap, config: Config, role: object = {}): Promise<strin
     t,
     ({ agent, messages }) => {
       if (agent === 'ann') return 'A hole.'
-      const asked = messages.at(-1)?.content ?? ''
+      const asked = textOf(messages.at(-1)?.content ?? '')
       const step = /^Plan/.test(asked) ? 'plan' : /^Answer/.test(asked) ? 'summary' : 'review'
       return answers[step] ?? ''
     },

@@ -1,8 +1,10 @@
 /** Agents that come to a team by its agents.yaml while it runs: written by hand, or defined by an agent. */
+
 import { chmodSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, type AgentRole, type AgentType, loadTeam } from '../../src/index.ts'
 import { FileSource } from '../../src/registry/text-source.ts'
@@ -340,7 +342,7 @@ t.test('only who is privileged may, and a script', async (t) => {
 
 t.test('a model defines an agent that another model plays, and gives it a task', async (t) => {
   const file = join(t.testdir({ 'agents.yaml': 'agents:\n  lead: { trust: privileged }\n' }), 'agents.yaml')
-  const isNew = ({ messages: [first] }: ModelRequest) => first?.content.startsWith('You test.')
+  const isNew = ({ messages: [first] }: ModelRequest) => textOf(first?.content ?? '').startsWith('You test.')
   const answers: Answer[] = [
     calls(['define_agent', { name: 'tester', systemPrompt: 'You test.', description: 'tests' }]),
     calls(['define_agent', { name: 'other', systemPrompt: 'x', canDelegateTo: ['nobody'] }]),

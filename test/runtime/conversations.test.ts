@@ -1,5 +1,7 @@
 /** The conversations of threads are bounded: the one that was used longest ago goes. */
+
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import { type Conversation, historyOf, NO_CONVERSATION, withTurn } from '../../src/actors/model/context/conversation.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
 import { Conversations } from '../../src/runtime/state/conversations.ts'
@@ -16,7 +18,7 @@ function found(conversations: Conversations, threadId: string | undefined, of = 
   const next = run(threadId)
   conversations.begin(of, next)
   const conversation = next.states.get(of.index) as Conversation | undefined
-  return historyOf(conversation ?? NO_CONVERSATION).map(({ content }) => content)
+  return historyOf(conversation ?? NO_CONVERSATION).map(({ content }) => textOf(content))
 }
 
 t.test('keeps a thousand of them', async (t) => {

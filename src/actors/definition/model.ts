@@ -1,5 +1,6 @@
 /** Types of requests to a model and its answers. An agent's turn, the gateway in the host and a client share them. */
 import type { Clock } from '../../clock.ts'
+import type { Content, ContentPart, ProviderData } from './content.ts'
 import type { ModelOptions } from './model-options.ts'
 import type { ModelSchema } from './tool.ts'
 
@@ -20,6 +21,8 @@ export interface ToolCall {
   id: string
   name: string
   input: string
+  /** Opaque data of the provider, which gets it back with the call. */
+  providerData?: ProviderData
 }
 
 /** Description of a tool for a model. `inputSchema` is a JSON schema. */
@@ -30,12 +33,13 @@ export interface ToolSpec {
 }
 
 /**
- * A message of a conversation with a model. `toolCalls`: for role 'assistant', the tool calls it asks for.
- * `toolCallId`: for role 'tool', the call that the message answers.
+ * A message of a conversation with a model. `content`: a text, or parts (text, images, sounds, files, and of an
+ * assistant its reasoning). `toolCalls`: for role 'assistant', the tool calls it asks for. `toolCallId`: for role
+ * 'tool', the call that the message answers.
  */
 export interface ModelMessage {
   role: 'system' | 'user' | 'assistant' | 'tool'
-  content: string
+  content: Content
   toolCallId?: string
   toolCalls?: ToolCall[]
 }
@@ -81,10 +85,17 @@ export interface ModelRequest extends ModelOptions {
 }
 
 /**
- * A piece of an answer: some text, or a complete tool call. Towards the end the token usage and the reason for the end.
+ * A piece of an answer: some text, some reasoning, or a complete tool call. Towards the end the token usage and the
+ * reason for the end.
  */
 export interface ModelPiece {
   text?: string
+  /** Reasoning of the model; empty if it only has `providerData`. */
+  reasoning?: string
+  /** Opaque data of the provider for the text or the reasoning of this piece; it replaces earlier data of its block. */
+  providerData?: ProviderData
+  /** Block that the text or the reasoning belongs to. Default: the last one of its kind, if nothing came in between. */
+  block?: string
   toolCall?: ToolCall
   usage?: TokenUsage
   finishReason?: FinishReason
@@ -116,6 +127,8 @@ export interface CompletionRequest<T = undefined> extends ModelOptions {
 /** Answer of a model. `rehearsed`: the offline rehearsal model wrote it. */
 export interface Completion<T = undefined> {
   text: string
+  /** Reasoning that the provider has shown, if any. */
+  reasoning?: string
   output: T
   usage: TokenUsage
   finishReason: FinishReason
@@ -135,9 +148,13 @@ export interface ModelCall extends ModelOptions {
   stream?: boolean
 }
 
-/** Answer of the gateway. `model` is the one that was called. */
+/**
+ * Answer of the gateway. `model` is the one that was called. `parts`: its text and reasoning in their order, if there
+ * is more to it than the text.
+ */
 export interface ModelAnswer {
   text: string
+  parts?: ContentPart[]
   toolCalls: ToolCall[]
   usage: TokenUsage
   finishReason: FinishReason

@@ -19,13 +19,13 @@ export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest
   return completionOf(checked.answer, checked.output)
 }
 
-export const completionOf = <T>({ text, usage, finishReason, rehearsed }: ModelAnswer, output: T): Completion<T> => ({
-  text,
-  output,
-  usage,
-  finishReason,
-  rehearsed,
-})
+export function completionOf<T>(
+  { text, parts = [], usage, finishReason, rehearsed }: ModelAnswer,
+  output: T,
+): Completion<T> {
+  const reasoning = parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
+  return { text, ...(reasoning !== '' && { reasoning }), output, usage, finishReason, rehearsed }
+}
 
 /** Throws if the model calls a tool: none was offered to it. */
 function withoutTools(answer: ModelAnswer, agent: string): ModelAnswer {

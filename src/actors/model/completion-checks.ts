@@ -1,6 +1,7 @@
 /** Checks each field of a turn's request to a model before any tokens are paid for. */
 import { shown } from '../../errors.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import { asJson, contentFault } from '../definition/content.ts'
 import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
 import { MODEL_OPTION_NAMES, MODEL_OPTIONS, modelOptionsOf } from '../definition/model-options.ts'
 import type { RoleInfo } from '../definition/role.ts'
@@ -55,7 +56,8 @@ function checkMessages(messages: unknown): void {
     checkObject(message, `messages[${i}]`)
     const { role, content } = message as Partial<ModelMessage>
     if (!ROLES.has(role)) throw wrongArgument(`messages[${i}].role`, role, `one of ${[...ROLES].join(', ')} is needed`)
-    checkText(content, `messages[${i}].content`)
+    const fault = contentFault(content, `messages[${i}].content`)
+    if (fault) throw wrongArgument(fault.path, fault.value, fault.needed)
   }
 }
 
@@ -64,13 +66,17 @@ export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): Mod
   const { prompt = '', messages = promptMessages(role, prompt), output, stream } = request
   const model = request.model ?? role.model
   return {
-    messages,
+    messages: messages.map(portable),
     ...(model !== undefined && { model }),
     ...(output && { jsonSchema: schemaFor(output) }),
     ...modelOptionsOf(request, role),
     ...(stream && { stream }),
   }
 }
+
+/** Returns a message as it crosses to the host. */
+const portable = (message: ModelMessage): ModelMessage =>
+  typeof message.content === 'string' ? message : { ...message, content: asJson(message.content) }
 
 /** Returns the messages for a prompt: the system prompt of the role, if any, then the prompt. */
 const promptMessages = ({ systemPrompt }: RoleInfo, prompt: string): ModelMessage[] => [

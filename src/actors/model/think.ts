@@ -111,7 +111,7 @@ class Loop<T> {
       const answer = await this.#ask()
       if (answer.toolCalls.length === 0) return this.#answered(answer)
       if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
-      this.#said.push({ role: 'assistant', content: answer.text, toolCalls: answer.toolCalls })
+      this.#said.push({ role: 'assistant', content: answer.parts ?? answer.text, toolCalls: answer.toolCalls })
       const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
       this.#said.push(...messages)
       if (ends !== undefined) return this.#ended(answer, ends)

@@ -3,6 +3,7 @@
  * no thread has a key. A call goes on when its thread ends: its answer is in the log for the next attempt.
  */
 import { v5 } from 'uuid'
+import { contentFault } from '../../actors/definition/content.ts'
 import {
   addUsage,
   type ModelAnswer,
@@ -18,7 +19,7 @@ import { onAbort } from '../../on-abort.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ResolvedModel } from '../providers/client.ts'
-import { collect, nothingYet } from '../providers/collect.ts'
+import { collect, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
@@ -136,7 +137,9 @@ export class ModelGateway {
       const { reason } = signal
       error = reason instanceof ModelError ? reason : this.#failure(thrown, pending)
     }
-    const said = readAsAnswer(redactor.data(collected), call.answerFunction)
+    const clean = redactor.data(collected)
+    const said = readAsAnswer(clean, call.answerFunction)
+    const parts = said === clean ? partsOfAnswer(clean) : undefined
     const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
     const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
     const rehearsed = client.rehearsal === true
@@ -152,7 +155,11 @@ export class ModelGateway {
       error: error ?? null,
     })
     if (error) return { answer: undefined, usage, error }
-    return { answer: { text, toolCalls, usage, finishReason, rehearsed, model }, usage, error }
+    return {
+      answer: { text, ...(parts && { parts }), toolCalls, usage, finishReason, rehearsed, model },
+      usage,
+      error,
+    }
   }
 
   /** Converts an error of a client into the error that others see. No other place does this. */
@@ -196,5 +203,5 @@ function checked(args: unknown): ModelCall {
 
 function isMessage(message: unknown): boolean {
   const { role, content } = Object(message) as { role?: unknown; content?: unknown }
-  return typeof role === 'string' && typeof content === 'string'
+  return typeof role === 'string' && contentFault(content, 'content') === undefined
 }

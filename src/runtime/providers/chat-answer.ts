@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/definition/model.ts'
 import { valuesIn } from '../../json-values.ts'
+import { reasoningIn } from './chat-reasoning.ts'
 import { endless, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'
 
@@ -28,6 +29,8 @@ const hasTooManyValues = (input: string) => input.length > MOST_VALUES && values
 const messageShape = z.object({
   content: z.string().nullish(),
   refusal: z.string().nullish(),
+  reasoning_content: z.unknown().optional(),
+  reasoning: z.unknown().optional(),
   tool_calls: z.preprocess(notTooMany, z.array(callShape).nullish()),
 })
 const choiceShape = z.object({
@@ -81,23 +84,28 @@ export class ChatAnswer {
   }
 
   /**
-   * Returns the text of a chunk or body. Throws `ModelError` if it is no chunk, and `ProviderRefusal` if it is an error
-   * instead.
+   * Returns the text and the reasoning of a chunk or body. Throws `ModelError` if it is no chunk, and `ProviderRefusal`
+   * if it is an error instead.
    */
-  take(data: unknown): string {
+  take(data: unknown): ModelPiece[] {
     if (typeof data === 'object' && data !== null && 'error' in data && data.error)
       throw new ProviderRefusal(data.error)
     const { success, data: answer, error } = answerShape.safeParse(data)
     if (!success) throw this.#wrong(`answered with ${whereWrong(error)}`)
     this.#usage = usageOf(answer.usage) ?? this.#usage
     const choice = answer.choices?.[0]
-    if (!choice) return '' // the chunk with the usage has none, nor has Azure's first
+    if (!choice) return [] // the chunk with the usage has none, nor has Azure's first
     this.#choices += 1
     if (choice.finish_reason) this.#finish = choice.finish_reason.toLowerCase()
     const said = choice.delta ?? choice.message
     for (const call of said?.tool_calls ?? []) this.#takeCall(call)
     if (said?.refusal) this.#refused = true
-    return said?.content || said?.refusal || ''
+    const reasoning = said && reasoningIn(said)
+    const text = said?.content || said?.refusal || ''
+    return [
+      ...(reasoning ? [{ reasoning: reasoning.text, providerData: reasoning.providerData }] : []),
+      ...(text === '' ? [] : [{ text }]),
+    ]
   }
 
   /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer. */

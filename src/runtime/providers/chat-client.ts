@@ -53,15 +53,15 @@ export class ChatClient implements ModelClient {
       const response = await completions.create({ ...body, stream: false }, { signal, headers }).asResponse()
       this.#provider.onHeaders?.(response.headers)
       if (kindOf(response) !== 'json') throw wrongContent(response.headers.get('content-type'), asked, response.status)
-      yield* said(answer.take(await response.json()))
+      yield* answer.take(await response.json())
     } else {
       const options = { stream: true, stream_options: { include_usage: true } } as const
       const { data, response } = await completions.create({ ...body, ...options }, { signal, headers }).withResponse()
       this.#provider.onHeaders?.(response.headers)
       const kind = kindOf(response)
       if (kind === 'json')
-        yield* said(answer.take(await response.json())) // the server does not stream, or answers with an error
-      else if (kind === 'events') for await (const chunk of data) yield* said(answer.take(chunk))
+        yield* answer.take(await response.json()) // the server does not stream, or answers with an error
+      else if (kind === 'events') for await (const chunk of data) yield* answer.take(chunk)
       else throw wrongContent(response.headers.get('content-type'), asked, response.status)
     }
     yield* answer.end()
@@ -114,10 +114,6 @@ function withoutVariables<T>(make: () => T): T {
   } finally {
     Object.assign(process.env, Object.fromEntries(kept))
   }
-}
-
-function* said(text: string): Generator<ModelPiece> {
-  if (text !== '') yield { text }
 }
 
 function kindOf({ headers }: Response): 'json' | 'events' | 'other' {

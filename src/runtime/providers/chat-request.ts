@@ -1,7 +1,14 @@
 /** Encodes a request to a model for chat completions. Source: OpenAI's API reference, Chat Completions. */
-import type { ChatCompletionCreateParamsBase, ChatCompletionMessageParam } from 'openai/resources/chat/completions'
+import type {
+  ChatCompletionContentPart,
+  ChatCompletionCreateParamsBase,
+  ChatCompletionMessageParam,
+} from 'openai/resources/chat/completions'
+import { type ContentPart, mediaOf, textOf } from '../../actors/definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
 import { offeredIn } from '../../actors/model/answer-function.ts'
+import { ModelError } from '../../errors.ts'
+import { reasoningFields } from './chat-reasoning.ts'
 
 /** Returns the body of a request. `tokensField`: the provider's name for the bound of an answer. */
 export function chatRequest(
@@ -45,14 +52,47 @@ export function isOpenAI(hostname: string): boolean {
 }
 
 function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ChatCompletionMessageParam {
-  if (role === 'tool') return { role, content, tool_call_id: toolCallId }
-  if (role !== 'assistant' || toolCalls.length === 0) return { role, content }
+  if (role === 'user') return { role, content: typeof content === 'string' ? content : content.flatMap(chatPart) }
+  const text = textOf(content)
+  if (role === 'tool') return { role, content: text, tool_call_id: toolCallId }
+  if (role === 'system') return { role, content: text }
+  const reasoning = reasoningFields(content)
+  if (toolCalls.length === 0) return { role, content: text, ...reasoning }
   const calls = toolCalls.map(({ id, name, input }) => ({
     id,
     type: 'function' as const,
     function: { name, arguments: input },
   }))
-  return { role, content: content === '' ? null : content, tool_calls: calls }
+  return { role, content: text === '' ? null : text, tool_calls: calls, ...reasoning }
+}
+
+function chatPart(part: ContentPart): ChatCompletionContentPart[] {
+  if (part.type === 'text') return [{ type: 'text', text: part.text }]
+  if (part.type === 'reasoning') return [] // a user has none
+  const media = mediaOf(part)
+  const url = 'url' in media ? media.url : `data:${media.mediaType};base64,${media.base64}`
+  if (part.type === 'image') return [{ type: 'image_url', image_url: { url } }]
+  if ('url' in media) throw noLinks(part.type)
+  const { mediaType, base64 } = media
+  if (part.type === 'audio')
+    return [{ type: 'input_audio', input_audio: { data: base64, format: formatOf(mediaType) } }]
+  return [{ type: 'file', file: { file_data: url, filename: part.name ?? `file.${mediaType.split('/')[1]}` } }]
+}
+
+/** Chat completions take sounds as mp3 or wav alone. Source: OpenAI's API reference, input_audio. */
+function formatOf(mediaType: string): 'mp3' | 'wav' {
+  if (/^audio\/(mpeg|mp3)$/.test(mediaType)) return 'mp3'
+  if (/^audio\/(wav|x-wav|wave|vnd\.wave)$/.test(mediaType)) return 'wav'
+  throw new ModelError(`A sound of type ${mediaType} cannot be sent in chat completions: they take mp3 and wav.`, {
+    reason: 'invalid_request',
+    mediaType,
+    retryable: false,
+  })
+}
+
+function noLinks(type: string): ModelError {
+  const text = `A part of type ${type} has a URL, which chat completions take for images alone. Give its bytes.`
+  return new ModelError(text, { reason: 'invalid_request', retryable: false })
 }
 
 /**

@@ -3,6 +3,7 @@
  * it, what to do. Of the provider's own error only its text is passed on, without the key and the prompt.
  */
 import { APIConnectionError, APIError } from 'openai'
+import { textOf } from '../../actors/definition/content.ts'
 import type { ModelRequest } from '../../actors/definition/model.ts'
 import { DramatisError, type ModelError } from '../../errors.ts'
 import type { ModelFailureReason } from '../../model-failure.ts'
@@ -202,7 +203,10 @@ const STRIDE = 8
 const WINDOW = 16 // a repetition of 23 characters or more holds one of them whole
 
 function repeats(message: string, { messages }: ModelRequest): boolean {
-  const said = messages.flatMap(({ content, toolCalls = [] }) => [content, ...toolCalls.map(({ input }) => input)])
+  const said = messages.flatMap(({ content, toolCalls = [] }) => [
+    textOf(content),
+    ...toolCalls.map(({ input }) => input),
+  ])
   if (said.some((text) => text.length >= STRIDE && message.includes(text))) return true
   const looked = message.slice(0, LONGEST + WINDOW)
   for (let at = 0; at + WINDOW <= looked.length; at += STRIDE) {

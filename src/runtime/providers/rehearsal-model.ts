@@ -3,6 +3,7 @@
  * taken for a real answer. The answer depends only on the seed and the request. So a run can be repeated, whatever
  * other requests come meanwhile.
  */
+import { textOf } from '../../actors/definition/content.ts'
 import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import { verbTool } from '../../actors/model/verb-tools.ts'
@@ -87,8 +88,8 @@ function words({ agent = 'The model', messages }: ModelRequest, since: readonly 
   const names = new Map(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id, name }) => [id, name])))
   const told = since
     .filter(({ role }) => role === 'tool')
-    .map(({ toolCallId = '', content }) => ` ${names.get(toolCallId) ?? 'A tool'} said "${quote(content)}".`)
-  return `${LABEL} ${agent} was asked "${quote(asked?.content ?? '')}".${told.join('')} ${dice.pick(ENDINGS)}`
+    .map(({ toolCallId = '', content }) => ` ${names.get(toolCallId) ?? 'A tool'} said "${quote(textOf(content))}".`)
+  return `${LABEL} ${agent} was asked "${quote(textOf(asked?.content ?? ''))}".${told.join('')} ${dice.pick(ENDINGS)}`
 }
 
 /** Returns the beginning of a text on one line, without labels of an earlier answer. */

@@ -120,7 +120,7 @@ async function whole(pieces: AsyncIterable<ModelPiece>, kept: ModelPiece[]): Pro
   let size = 0
   for await (const piece of pieces) {
     kept.push(piece)
-    size += textOf(piece).length
+    size += sizeOf(piece)
     if (size > MOST_CHARACTERS) throw endless()
   }
   return kept
@@ -132,4 +132,9 @@ const usageOf = (piece: unknown) => (Object(piece) as ModelPiece).usage
 function textOf(piece: unknown): string {
   const { text } = Object(piece) as { text?: unknown }
   return typeof text === 'string' ? text : ''
+}
+
+function sizeOf(piece: unknown): number {
+  const { reasoning } = Object(piece) as { reasoning?: unknown }
+  return textOf(piece).length + (typeof reasoning === 'string' ? reasoning.length : 0)
 }

@@ -2,6 +2,7 @@
  * Attributes of spans, named by OpenTelemetry's semantic conventions for generative AI. Attributes without a name there
  * begin with `dramatis.`.
  */
+import { type Content, type ContentPart, transcriptOf } from '../../actors/definition/content.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
 import type { MadeCall, PendingCall } from '../models/gateway.ts'
@@ -69,17 +70,26 @@ export const queryContent = (query: string): string =>
 
 export const promptContent = ({ messages }: ModelCall): string => JSON.stringify(messages.map(messageContent))
 
-export const answerContent = ({ text, toolCalls, finishReason }: ModelAnswer): string => {
+export const answerContent = ({ text, parts, toolCalls, finishReason }: ModelAnswer): string => {
   const reason = finishReason === 'tool_calls' ? 'tool_call' : finishReason
-  return JSON.stringify([{ role: 'assistant', parts: partsOf(text, toolCalls), finish_reason: reason }])
+  return JSON.stringify([{ role: 'assistant', parts: partsOf(parts ?? text, toolCalls), finish_reason: reason }])
 }
 
 const messageContent = ({ role, content, toolCalls = [], toolCallId }: ModelMessage) =>
   role === 'tool'
-    ? { role, parts: [{ type: 'tool_call_response', id: toolCallId, response: content }] }
+    ? { role, parts: [{ type: 'tool_call_response', id: toolCallId, response: transcriptOf(content) }] }
     : { role, parts: partsOf(content, toolCalls) }
 
-const partsOf = (content: string, toolCalls: readonly ToolCall[]) => [
-  ...(content === '' ? [] : [{ type: 'text', content }]),
+/** Returns the parts without the bytes of media: a trace store is no place for them. */
+const contentOf = (content: Content): object[] =>
+  typeof content === 'string' ? (content === '' ? [] : [{ type: 'text', content }]) : content.map(partOf)
+
+function partOf(part: ContentPart): object {
+  if ('text' in part) return { type: part.type, content: part.text }
+  return { type: 'blob', modality: part.type, mime_type: part.mediaType, ...(part.name && { name: part.name }) }
+}
+
+const partsOf = (content: Content, toolCalls: readonly ToolCall[]) => [
+  ...contentOf(content),
   ...toolCalls.map(({ id, name, input }) => ({ type: 'tool_call', id, name, arguments: jsonIn(input) ?? input })),
 ]

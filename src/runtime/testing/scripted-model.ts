@@ -1,4 +1,5 @@
 /** A model that says what a test has written down: exact answers, and a loud failure for everything else. */
+import { textOf } from '../../actors/definition/content.ts'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import { systemClock } from '../../clock.ts'
@@ -55,7 +56,7 @@ class ScriptPlayer implements ScriptedModel {
 
   async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
     const { agent = '', messages, clock = systemClock, model, signal } = request
-    const prompt = messages.at(-1)?.content ?? ''
+    const prompt = textOf(messages.at(-1)?.content ?? '')
     const number = this.calls.push({ agent, prompt })
     const entry = this.#take(agent, prompt)
     if (entry.delayMs !== undefined) await clock.sleep(entry.delayMs, signal)

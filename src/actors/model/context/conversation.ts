@@ -2,6 +2,7 @@
  * The conversation between an agent and its model. It belongs to the agent and to one run (or, with a `threadId`, to
  * one thread). A turn works on a copy, which is kept when the turn commits: a failed turn adds nothing.
  */
+import { lengthOf, withoutReasoning } from '../../definition/content.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { piecesOf, withResults } from './exchanges.ts'
 import type { Summary } from './summary.ts'
@@ -33,11 +34,17 @@ export const historyOf = ({ turns }: Conversation): ModelMessage[] => turns.flat
 /** Returns the conversation with these messages added to the turn of that id. */
 export function withTurn(conversation: Conversation, id: string, said: readonly ModelMessage[]): Conversation {
   const { turns } = conversation
-  const messages = withResults(said)
+  const messages = withResults(said).map(kept)
   const before = turns.find((turn) => turn.id === id)
   if (!before) return { ...conversation, turns: [...turns, { id, messages }] }
   const together = { id, messages: [...before.messages, ...messages] }
   return { ...conversation, turns: turns.map((turn) => (turn === before ? together : turn)) }
+}
+
+/** Returns a message as later turns need it: reasoning goes back to a provider within its own turn alone. */
+function kept(message: ModelMessage): ModelMessage {
+  const content = withoutReasoning(message.content)
+  return content === message.content ? message : { ...message, content }
 }
 
 /** Returns the conversation without its first `count` messages; `summary` stands for them. */
@@ -58,7 +65,7 @@ const MOST_CHARACTERS = 2 ** 22
 
 export const charactersOf = (messages: readonly ModelMessage[]): number =>
   messages.reduce(
-    (sum, { content, toolCalls }) => sum + content.length + (toolCalls ? JSON.stringify(toolCalls).length : 0),
+    (sum, { content, toolCalls }) => sum + lengthOf(content) + (toolCalls ? JSON.stringify(toolCalls).length : 0),
     0,
   )
 

@@ -1,5 +1,6 @@
 /** Checks the messages that a definition's `buildContext` returns, before a provider gets them. */
 import { ConfigurationError, shown } from '../../../errors.ts'
+import { contentFault } from '../../definition/content.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { fits, roomOf, type TokenWindow, tokensOf } from './token-window.ts'
 
@@ -45,7 +46,8 @@ function checkMessage(message: unknown, at: string, agent: string): void {
   if (typeof message !== 'object' || message === null) throw wrong(agent, at, shown(message), 'a message is needed')
   const { role, content, toolCallId, toolCalls = [] } = message as Record<string, unknown>
   if (!ROLES.includes(role)) throw wrong(agent, `${at}.role`, shown(role), `one of ${ROLES.join(', ')} is needed`)
-  if (typeof content !== 'string') throw wrong(agent, `${at}.content`, shown(content), 'a string is needed')
+  const fault = contentFault(content, `${at}.content`)
+  if (fault) throw wrong(agent, fault.path, shown(fault.value), fault.needed)
   if ((role === 'tool') !== (typeof toolCallId === 'string'))
     throw wrong(agent, `${at}.toolCallId`, shown(toolCallId), 'a tool has it, as a string, and nobody else')
   if (!Array.isArray(toolCalls) || (toolCalls.length > 0 && role !== 'assistant') || !toolCalls.every(isCall))

@@ -3,6 +3,7 @@
  * the messages themselves. Sub-tasks are derived from its calls of the tools that keep them. Source: document 003,
  * hierarchical context.
  */
+import { textOf } from '../../definition/content.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { cutShort } from './shorten.ts'
 import { counted } from './summary.ts'
@@ -40,7 +41,7 @@ export function levelsMessage(
   longest: number,
 ): ModelMessage | undefined {
   const root = subTasksOf(turn)
-  const sees = (text: string) => shown.some(({ role, content }) => role === 'user' && content === text)
+  const sees = (text: string) => shown.some(({ role, content }) => role === 'user' && textOf(content) === text)
   if (root.parts.length === 0 && left === 0 && sees(goal) && sees(task)) return undefined
   const lines = [
     `Goal: ${cutShort(goal, longest)}`,

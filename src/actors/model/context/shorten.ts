@@ -1,4 +1,5 @@
 /** Cuts texts short so that messages fit into a window: the longest first, each with a note on what was left out. */
+import { textOf, withText } from '../../definition/content.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { fits, sizesOf, sum, type TokenWindow, tokensOf } from './token-window.ts'
 
@@ -29,9 +30,10 @@ export function shortened(
   for (let round = 0, share = 1; round < ROUNDS; round++, share *= TIGHTER) {
     const each = Math.max(LEAST, most * share)
     const cut = messages.map((message, i) => {
-      const { content } = message
       if (!may(message) || sizes[i]! <= each) return message
-      return { ...message, content: cutShort(content, Math.floor((content.length * (each - NOTE)) / sizes[i]!)) }
+      const text = textOf(message.content)
+      const short = cutShort(text, Math.floor((text.length * (each - NOTE)) / sizes[i]!))
+      return { ...message, content: withText(message.content, short) }
     })
     if (fits(window, cut, room)) return cut
   }

@@ -1,5 +1,6 @@
 /** Summaries that stand for the part of a conversation that its model no longer sees. */
 import { DramatisError } from '../../../errors.ts'
+import { textOf, transcriptOf } from '../../definition/content.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { cutShort, shortened } from './shorten.ts'
 import { fits, roomOf, type TokenWindow } from './token-window.ts'
@@ -53,7 +54,7 @@ export async function summaryOf(
   const summary: Summary =
     text === '' ? { text: excerptOf(all), messages: known, isExcerpt: true } : { text, messages: known }
   const [short] = shortened([{ role: 'user', content: summary.text }], limit, window, () => true) ?? []
-  return { ...summary, text: short?.content ?? cutShort(summary.text, limit) }
+  return { ...summary, text: short ? textOf(short.content) : cutShort(summary.text, limit) }
 }
 
 /** Returns the model's text; empty if the model returned nothing, or failed. */
@@ -85,7 +86,9 @@ export async function passedOn(
 const EXCERPT = 240 // characters of each message
 
 const excerptOf = (messages: readonly ModelMessage[]): string =>
-  messages.map((message) => `- ${spoken({ ...message, content: cutShort(message.content, EXCERPT) })}`).join('\n')
+  messages
+    .map((message) => `- ${spoken({ ...message, content: cutShort(transcriptOf(message.content), EXCERPT) })}`)
+    .join('\n')
 
 const ASK = `You sum up the earlier part of a conversation between an AI agent and those who ask it, for that agent: it goes on from
 your summary alone. Keep what it was asked and what is not done yet, word for word where the wording matters; decisions and
@@ -102,12 +105,12 @@ export function summaryRequest(
   const lines = messages.map((message): ModelMessage => ({ role: 'user', content: spoken(message) }))
   const room = roomOf({ ...window, overhead: 0, answer: maxTokens })
   const [, ...fitting] = shortened([system, ...lines], room, window, ({ role }) => role === 'user') ?? []
-  const transcript = (fitting.length > 0 ? fitting : lines).map(({ content }) => content).join('\n\n')
+  const transcript = (fitting.length > 0 ? fitting : lines).map(({ content }) => textOf(content)).join('\n\n')
   return [system, { role: 'user', content: fitting.length > 0 ? transcript : cutShort(transcript, room) }]
 }
 
 /** Returns a message as a line of a transcript. */
 export function spoken({ role, content, toolCalls = [] }: ModelMessage): string {
   const calls = toolCalls.map(({ name, input }) => `(calls ${name} ${input})`)
-  return `${role}: ${[content, ...calls].filter((part) => part !== '').join(' ')}`
+  return `${role}: ${[transcriptOf(content), ...calls].filter((part) => part !== '').join(' ')}`
 }

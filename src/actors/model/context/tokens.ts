@@ -4,6 +4,7 @@
  * is loaded by `require`, so a count does not wait: under a virtual clock nothing may take the machine's own time.
  */
 import { ownRequire } from '../../../own-files.ts'
+import type { Content, MediaPart } from '../../definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../definition/model.ts'
 import { offeredIn } from '../answer-function.ts'
 
@@ -99,11 +100,34 @@ const OF_THE_ANSWER = 3 // each answer is primed with <|start|>assistant<|messag
 const OF_A_TOOL = 10 // the largest number that it gives for a tool, as for gpt-4
 const OF_ALL_TOOLS = 12
 
+/**
+ * Tokens of an image, and bytes of a sound or a file for one token, as estimates: a provider counts pixels, seconds or
+ * pages, which nobody here knows. Its usage tells what was really paid. Sources: Anthropic's documentation of vision
+ * (1,600 for the largest image that is not scaled down); OpenAI's of audio (10 a second).
+ */
+const OF_AN_IMAGE = 1_600
+const BYTES_OF_A_TOKEN = { audio: 512, file: 32 } as const
+
+function countMedia({ type, data }: MediaPart): number {
+  return type === 'image' ? OF_AN_IMAGE : Math.ceil((data.length * 3) / 4 / BYTES_OF_A_TOKEN[type])
+}
+
+function countContent(content: Content, model?: string): number {
+  if (typeof content === 'string') return countTokens(content, model)
+  return sum(content.map((part) => ('text' in part ? countTokens(part.text, model) : countMedia(part))))
+}
+
+/** Returns an upper bound of the tokens of a content, at no cost. */
+export function mostOfContent(content: Content): number {
+  if (typeof content === 'string') return mostTokens(content)
+  return sum(content.map((part) => ('text' in part ? mostTokens(part.text) : countMedia(part))))
+}
+
 /** Counts one message of a chat: its role, its text, its tool calls, and the tokens around them. */
 export function countMessage(message: ModelMessage, model?: string): number {
   const calls = message.toolCalls ?? []
   const ofCalls = calls.map(({ name, input }) => OF_A_MESSAGE + countTokens(name, model) + countTokens(input, model))
-  return sum([OF_A_MESSAGE, countTokens(message.role, model), countTokens(message.content, model), ...ofCalls])
+  return sum([OF_A_MESSAGE, countTokens(message.role, model), countContent(message.content, model), ...ofCalls])
 }
 
 /** Counts the messages of a chat, and the three tokens that begin the answer. */

@@ -2,6 +2,7 @@
  * Chooses the messages that a model sees in one loop of calls and tools, by the strategy of its role, and the part that
  * it passes on to other agents.
  */
+import { textOf } from '../../definition/content.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolSpec } from '../../definition/model.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
 import type { ThinkingTurn } from '../thinking-turn.ts'
@@ -10,7 +11,7 @@ import type { Levels } from './levels.ts'
 import { nextContext, thresholdOf } from './strategies.ts'
 import { passedOn, type Summary, summaryRequest } from './summary.ts'
 import type { TokenWindow } from './token-window.ts'
-import { countMessages, countPrompt, mostTokens } from './tokens.ts'
+import { countMessages, countPrompt, mostOfContent, mostTokens } from './tokens.ts'
 
 /** State that the role remembers besides the messages of the request. */
 export interface Remembered {
@@ -48,7 +49,7 @@ export class ThinkingContext {
   ) {
     const { history } = parted(call.messages)
     const at = history.findLastIndex(({ role }) => role === 'user')
-    const task = history[at]?.content ?? ''
+    const task = textOf(history[at]?.content ?? '')
     this.#turn = turn
     this.#call = call
     this.#strategy = turn.strategy ?? BY_DEFAULT
@@ -125,7 +126,7 @@ function parted(messages: readonly ModelMessage[]): {
 } {
   const [first] = messages
   if (first?.role !== 'system') return { systemPrompt: undefined, history: messages }
-  return { systemPrompt: first.content, history: messages.slice(1) }
+  return { systemPrompt: textOf(first.content), history: messages.slice(1) }
 }
 
 const OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
@@ -134,7 +135,7 @@ const OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
 function bound(messages: readonly ModelMessage[]): number {
   let most = OF_A_MESSAGE
   for (const { content, toolCalls = [] } of messages) {
-    most += OF_A_MESSAGE + mostTokens(content)
+    most += OF_A_MESSAGE + mostOfContent(content)
     for (const { name, input } of toolCalls) most += OF_A_MESSAGE + mostTokens(name) + mostTokens(input)
   }
   return most

@@ -1,0 +1,168 @@
+/**
+ * Content of model messages that is more than text: images, files, sound, and the reasoning of a model. Inside the
+ * runtime the bytes of a part are a data URL, since calls cross threads as JSON.
+ */
+
+/** Opaque data of a provider, by its name. It goes back to the provider unchanged. */
+export type ProviderData = Record<string, Record<string, unknown>>
+
+/** Some text. */
+export interface TextPart {
+  type: 'text'
+  text: string
+  providerData?: ProviderData
+}
+
+/**
+ * Reasoning of a model. Its provider wants it back, unchanged, with the results of the tools that the same answer
+ * called.
+ */
+export interface ReasoningPart {
+  type: 'reasoning'
+  /** Empty if the provider keeps the words to itself. */
+  text: string
+  providerData?: ProviderData
+}
+
+/** An image, a sound or another file: bytes, a data URL, an `https:` URL that the provider fetches, or base64. */
+export interface MediaPart {
+  type: 'image' | 'audio' | 'file'
+  data: Uint8Array | string
+  /** Media type, such as 'image/png'. Needed for bytes and base64. Source: RFC 2046. */
+  mediaType?: string
+  /** Name of the file, for the model. */
+  name?: string
+  providerData?: ProviderData
+}
+
+export type ContentPart = TextPart | ReasoningPart | MediaPart
+
+/** Content of a message: a text, or parts in their order. */
+export type Content = string | readonly ContentPart[]
+
+/** Returns the text of a content, without reasoning. Media have none. */
+export function textOf(content: Content): string {
+  if (typeof content === 'string') return content
+  return content.map((part) => (part.type === 'text' ? part.text : '')).join('')
+}
+
+/** Returns the content as text for summaries and transcripts: a note stands for each image, sound and file. */
+export function transcriptOf(content: Content): string {
+  if (typeof content === 'string') return content
+  return content
+    .flatMap((part) => {
+      if (part.type === 'text') return part.text
+      return part.type === 'reasoning' ? [] : `(${part.type}${part.name === undefined ? '' : ` ${part.name}`})`
+    })
+    .filter((text) => text !== '')
+    .join(' ')
+}
+
+/** Returns the content with another text in place of its own. Media stay, reasoning goes. */
+export function withText(content: Content, text: string): Content {
+  if (typeof content === 'string') return text
+  const media = content.filter((part) => part.type !== 'text' && part.type !== 'reasoning')
+  return media.length === 0 ? text : [{ type: 'text', text }, ...media]
+}
+
+/** Returns the content without reasoning. */
+export function withoutReasoning(content: Content): Content {
+  if (typeof content === 'string' || !content.some(({ type }) => type === 'reasoning')) return content
+  const rest = content.filter(({ type }) => type !== 'reasoning')
+  const [first] = rest
+  return rest.length === 1 && first?.type === 'text' && !first.providerData ? first.text : rest
+}
+
+/** Returns the number of characters that the content takes. */
+export function lengthOf(content: Content): number {
+  if (typeof content === 'string') return content.length
+  return content.reduce((sum, part) => sum + partLength(part), 0)
+}
+
+function partLength(part: ContentPart): number {
+  const own = 'text' in part ? part.text.length : part.data.length
+  return own + (part.providerData ? JSON.stringify(part.providerData).length : 0)
+}
+
+/** A wrong content: the place of the fault, and what is needed there. */
+export interface ContentFault {
+  readonly path: string
+  readonly value: unknown
+  readonly needed: string
+}
+
+const MEDIA_TYPE = /^[\w.+-]+\/[\w.+*-]+$/
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
+const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)[^,]*;base64,/
+const TYPES = ['text', 'image', 'audio', 'file', 'reasoning']
+
+/** Returns the first fault of a content, or undefined if it has none. */
+export function contentFault(content: unknown, path: string): ContentFault | undefined {
+  if (typeof content === 'string') return undefined
+  if (!Array.isArray(content)) return { path, value: content, needed: 'a text or a list of parts is needed' }
+  if (content.length === 0) return { path, value: content, needed: 'at least one part is needed' }
+  for (const [i, part] of content.entries()) {
+    const fault = partFault(part, `${path}[${i}]`)
+    if (fault) return fault
+  }
+  return undefined
+}
+
+function partFault(part: unknown, path: string): ContentFault | undefined {
+  if (typeof part !== 'object' || part === null) return { path, value: part, needed: 'a part is needed' }
+  const { type, text, data, mediaType, name } = part as Record<string, unknown>
+  if (!TYPES.includes(type as string))
+    return { path: `${path}.type`, value: type, needed: `one of ${TYPES.join(', ')} is needed` }
+  if (type === 'text' || type === 'reasoning')
+    return typeof text === 'string' ? undefined : { path: `${path}.text`, value: text, needed: 'a text is needed' }
+  if (name !== undefined && typeof name !== 'string')
+    return { path: `${path}.name`, value: name, needed: 'a text is needed' }
+  if (mediaType !== undefined && !(typeof mediaType === 'string' && MEDIA_TYPE.test(mediaType)))
+    return { path: `${path}.mediaType`, value: mediaType, needed: "a media type like 'image/png' is needed" }
+  return dataFault(data, mediaType, path)
+}
+
+function dataFault(data: unknown, mediaType: unknown, path: string): ContentFault | undefined {
+  const at = `${path}.data`
+  if (!(data instanceof Uint8Array) && (typeof data !== 'string' || data === ''))
+    return { path: at, value: data, needed: 'bytes, a data URL, an https URL or base64 is needed' }
+  if (typeof data === 'string' && isLink(data)) return undefined
+  if (typeof data === 'string' && data.startsWith('data:'))
+    return DATA_URL.test(data.slice(0, LONGEST_HEAD))
+      ? undefined
+      : { path: at, value: data, needed: 'a data URL has to have a media type, and to be in base64' }
+  if (typeof data === 'string' && !BASE64.test(data))
+    return { path: at, value: data, needed: 'it is no URL and no base64; bytes can be given as they are' }
+  if (mediaType === undefined)
+    return { path: `${path}.mediaType`, value: mediaType, needed: 'bytes and base64 need their media type' }
+  return undefined
+}
+
+const LONGEST_HEAD = 256
+
+/** Checks for a URL that the provider fetches itself. */
+const isLink = (data: string): boolean => /^https?:\/\//.test(data)
+
+/** Returns a checked content as it crosses threads: bytes and base64 as data URLs. */
+export function asJson(content: Content): Content {
+  if (typeof content === 'string') return content
+  return content.map((part) => {
+    if (part.type === 'text' || part.type === 'reasoning') return part
+    const { data, mediaType } = part
+    if (typeof data === 'string' && (isLink(data) || data.startsWith('data:'))) return part
+    const base64 = typeof data === 'string' ? data : Buffer.from(data).toString('base64')
+    return { ...part, data: `data:${mediaType};base64,${base64}` }
+  })
+}
+
+/** Media of a part for a client: a URL that the provider fetches, or base64 with its media type. */
+export function mediaOf({ type, data, mediaType }: MediaPart): { url: string } | { base64: string; mediaType: string } {
+  if (typeof data !== 'string')
+    return { base64: Buffer.from(data).toString('base64'), mediaType: mediaType ?? USUAL[type] }
+  if (isLink(data)) return { url: data }
+  const head = DATA_URL.exec(data.slice(0, LONGEST_HEAD))
+  if (!head) return { base64: data, mediaType: mediaType ?? USUAL[type] }
+  return { base64: data.slice(head[0].length), mediaType: mediaType ?? head[1]! }
+}
+
+const USUAL = { image: 'image/png', audio: 'audio/wav', file: 'application/pdf' } as const
