@@ -53,6 +53,11 @@ export class BoardFold {
     return [...this.#entries.values()].flat().length
   }
 
+  /** All that was written. */
+  values(): unknown[] {
+    return [...this.#entries.values()].flat().map(({ value }) => value)
+  }
+
   /** Where the blackboard of that run is not what was said of it. */
   async differences(run: number, board: Blackboard | undefined): Promise<string[]> {
     const byKey = grouped(this.#entries.get(run) ?? [], ({ key }) => key)

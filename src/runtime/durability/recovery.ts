@@ -74,6 +74,7 @@ export class Recovery {
       hindrance: () => this.#hindrance(run),
       goOn: (onMismatch: OnMismatch) => this.#goOn([run], onMismatch),
     }
+    if (finished) this.#runs.end(run, false)
     this.#book.takeInterrupted(state, isOver ? undefined : launched, interruption, error)
   }
 
@@ -110,6 +111,10 @@ export class Recovery {
     messages.giveReceipts()
     messages.judge()
     messages.serveCalls()
-    for (const run of open) runs.answer(run, settles.get(run.index))
+    for (const run of open) {
+      runs.answer(run, settles.get(run.index))
+      runs.windDown(run)
+    }
+    this.#owners.loop.wake() // the threads may be there already, and idle
   }
 }

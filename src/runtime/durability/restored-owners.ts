@@ -8,6 +8,7 @@ import type { Receipts } from '../mailboxes/receipts.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
+import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
@@ -29,6 +30,7 @@ export interface RestoredOwners {
   readonly hostMessages: HostMessages
   readonly journal: Journal
   readonly lifecycle: Lifecycle
+  readonly loop: HostLoop
   readonly mailboxes: Mailboxes
   readonly receipts: Receipts
   readonly redelivery: Redelivery

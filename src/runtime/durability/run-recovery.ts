@@ -1,6 +1,7 @@
 /** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
+import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
-import { CALL, correlationOf, kindOf, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
+import { CALL, correlationOf, kindOf, REQUEST, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { HostRecord } from '../log/records.ts'
@@ -62,27 +63,32 @@ export class RunRecovery {
     }
   }
 
-  /** Adds a run that has ended. */
-  end(run: OldRun): void {
+  /** Adds a run that has ended. `goesOn`: false if messages of it are under way, and are left there for now. */
+  end(run: OldRun, goesOn = true): void {
     const { finished, answer, aborted } = run
     const state = this.stateOf(run)
     if (!finished) return
-    this.#tallies(run, state)
-    for (const entry of run.entries) if (entry.kind === 'blackboard') this.#owners.boards.restore(state, entry.entry)
-    const error =
-      finished.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
-    if (error) return this.#runs.takeEnded(state, { error }, finished.at, aborted ? 'aborted' : 'failed')
+    if (!state.over) {
+      this.#tallies(run, state)
+      for (const entry of run.entries) if (entry.kind === 'blackboard') this.#owners.boards.restore(state, entry.entry)
+    }
+    const error = errorIn(run)
     const { content, data } = answer ? readBody(answer.memory, answer.at) : { content: '', data: undefined }
-    const output = data === undefined ? undefined : jsonIn(data)
-    this.#runs.takeEnded(state, { finalOutput: content, data: output }, finished.at, 'finished')
+    const ending = error ? { error } : { finalOutput: content, data: data === undefined ? undefined : jsonIn(data) }
+    const status = error ? (aborted ? 'aborted' : 'failed') : 'finished'
+    this.#runs.takeEnded(state, ending, finished.at, status, goesOn)
   }
 
   /** Returns what takes the answer to the caller of the run. */
   takeUp(run: OldRun): OpenRequest['settle'] {
     const { launched, finished, lastAt } = run
     const state = this.stateOf(run)
+    if (finished) {
+      this.end(run)
+      return undefined
+    }
     this.#tallies(run, state)
-    if (finished || launched.own) {
+    if (launched.own) {
       this.#runs.takeUpOwn(state)
       return undefined
     }
@@ -103,6 +109,12 @@ export class RunRecovery {
     if (answer && !finished && !launched.own) settle?.(answer.memory, answer.at)
   }
 
+  /** Stops what is left of a run that has failed or was cancelled. */
+  windDown(run: OldRun): void {
+    const error = run.finished && errorIn(run)
+    if (error) this.#runs.fail(this.stateOf(run), error)
+  }
+
   /** Counts what a result tells of models and tasks. */
   #tallies(run: OldRun, state: RunState): void {
     for (const entry of run.entries) {
@@ -116,11 +128,14 @@ export class RunRecovery {
   /** Puts boards, sync points, tasks, subscriptions and watches of a run in place. */
   fold(run: OldRun): void {
     const state = this.stateOf(run)
-    for (const entry of run.entries) if (entry.kind !== 'frames') this.#record(state, entry)
+    for (const entry of run.entries) {
+      const isThere = run.finished && entry.kind === 'blackboard' // put there with its end
+      if (entry.kind !== 'frames' && !isThere) this.#record(state, entry)
+    }
     const calls = new Map<string, [name: string, args: object]>()
     for (const [memory, at] of framesOf(state.log)) {
       const kind = kindOf(memory, at)
-      this.#task(state, senderOf(memory, at), correlationOf(memory, at), idOf(memory, at))
+      if (kind === REQUEST) this.#task(state, senderOf(memory, at), correlationOf(memory, at), idOf(memory, at))
       if (kind === CALL) {
         const { content, data } = readBody(memory, at)
         if (content === 'subscribe' || content === 'watch')
@@ -164,4 +179,9 @@ export class RunRecovery {
     const watched = directory.cell(String(Reflect.get(args, 'agent')), state)
     if (watched) watch({ directory, hostMessages, runs }, cell, state, watched)
   }
+}
+
+/** Returns the error that a run has ended with; null for one that has succeeded. */
+function errorIn({ finished, answer }: OldRun): DramatisError | null {
+  return finished?.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
 }

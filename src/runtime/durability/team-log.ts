@@ -22,14 +22,17 @@ export class TeamLog {
   readonly #owners: Owners
   readonly #runs: RunBook
   readonly #settings: DurableLog
+  readonly #newStore: () => LogStore
   #keeper: LogKeeper | undefined
   #opening: Promise<void> | undefined
   #closed = false
 
-  constructor(owners: Owners, runs: RunBook, settings: DurableLog) {
+  /** `newStore`: makes the store in place of files, for tests. */
+  constructor(owners: Owners, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
     this.#owners = owners
     this.#runs = runs
     this.#settings = settings
+    this.#newStore = newStore ?? (() => new FileStore(settings.path, { clock: owners.clock }))
   }
 
   /**
@@ -45,8 +48,7 @@ export class TeamLog {
   }
 
   async #open(): Promise<void> {
-    const { clock } = this.#owners
-    const store = new FileStore(this.#settings.path, { clock })
+    const store = this.#newStore()
     try {
       const opened = await store.open()
       const old = await OldLog.from(store.read())

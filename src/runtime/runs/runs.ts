@@ -256,8 +256,8 @@ export class RunBook implements RunHost {
     }
   }
 
-  /** Adds a run that had ended in an earlier process. */
-  takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
+  /** Adds a run that had ended in an earlier process. `goesOn`: its last messages are under way here, if there are any. */
+  takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus, goesOn: boolean): void {
     const handle = this.#handleOf(state)
     const target = this.#supervisor.directory.cells[USER_INDEX]!
     const result = resultOf(state, ending, endedAt - state.startedAt, this.#agents(state), this.#supervisor)
@@ -265,7 +265,7 @@ export class RunBook implements RunHost {
     state.over = true
     this.#entries.set(handle.id, entry)
     this.#byState.set(state, entry)
-    this.#ended.add(state)
+    if (goesOn) this.#ended.add(state)
     handle.finish(result, status)
   }
 

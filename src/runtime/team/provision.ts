@@ -19,6 +19,7 @@ import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { LogStore } from '../store/log-store.ts'
 import type { Provisioning } from '../supervision/provisioning.ts'
 import { loadable } from '../threads/bundle/bundle.ts'
 import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
@@ -34,6 +35,8 @@ export interface TeamKit {
   model?: ModelClient
   /** Models that answer in place of the real ones. */
   models?: RehearsedModels
+  /** Makes the store of the durable log. Without it a team of the kit has none. */
+  newStore?: () => LogStore
   /** Runs all tools, instead of answering some in their place. */
   realTools?: boolean
   /** Runs a tool that works outside of the runtime, if the time of the run is virtual. */

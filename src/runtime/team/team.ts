@@ -99,7 +99,8 @@ export class TeamRuntime extends TeamRuns {
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.supervisor.attach(this.runBook.part)
     const { durableLog } = settings
-    const teamLog = kit || !durableLog ? undefined : new TeamLog(this.supervisor, this.runBook, durableLog)
+    const isKept = durableLog && (!kit || kit.newStore)
+    const teamLog = isKept ? new TeamLog(this.supervisor, this.runBook, durableLog, kit?.newStore) : undefined
     this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)

@@ -53,7 +53,7 @@ export class HostTools {
   /** Which tools run where the rehearsal model answers. */
   rehearsal: ToolRehearsal = NO_REHEARSAL
   around: AroundTool = (_waiter, work) => work()
-  /** Calls that began in an earlier process, and may not run a second time. */
+  /** Calls that began in an earlier process, and may not run a second time: not when their turn is retried either. */
   readonly interrupted = new Set<string>()
   readonly #needs: Needs
   readonly #ask: AskPerson
@@ -115,7 +115,7 @@ export class HostTools {
       if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
     const tool = simulated ? this.#inThread(cell, run, name as string, simulated) : this.#find(cell, name as string)
     const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
-    if (this.interrupted.delete(call.callId) && !tool.idempotent) throw unknownOutcome(call)
+    if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
     const approval = await approvalOf(tool, input, cell.name)
     if (approval) assertApproved(await this.#ask(waiter, approval, signal), tool.name, cell.name)
     const { clock } = this.#needs

@@ -1,0 +1,219 @@
+/** What the agents of a program do, and the outside that they do it to. The outside lives on when their process dies. */
+import { crc32 } from 'node:zlib'
+import * as z from 'zod'
+import type { ModelClient, ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
+import { type AgentContext, DramatisError, defineTool, type Tool } from '../../src/index.ts'
+import type { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
+import type { Dice } from '../dice.ts'
+import { type Action, MEETING, type Telling } from '../simulation/random-program.ts'
+
+/** What a process that has died does to the outside: nothing. */
+export const never = new Promise<never>(() => {})
+
+/** Kinds of what a step of a plan is, by chance. The first ones may be done twice if nobody knows whether they were done. */
+const AGAIN = ['step', 'model', 'tool', 'question', 'shared'] as const
+const ONCE = ['stepOnce', 'toolOnce'] as const
+type Effect = (typeof AGAIN)[number] | (typeof ONCE)[number]
+
+/** Everything that is done outside of the team. */
+export class Outside {
+  readonly #problem: (what: string) => void
+  readonly #times = new Map<string, number>()
+  /** What had an outcome in the log when a process died. */
+  settled: ReadonlySet<string> = new Set()
+  readonly counts = { step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0 }
+
+  constructor(problem: (what: string) => void) {
+    this.#problem = problem
+  }
+
+  does(kind: Effect, key: string): void {
+    const times = (this.#times.get(key) ?? 0) + 1
+    this.#times.set(key, times)
+    this.counts[kind] += 1
+    if (this.settled.has(key)) this.#problem(`${key} is done again, and its outcome stood in the log`)
+    if (times > 1 && ONCE.some((once) => once === kind)) this.#problem(`${key} is done ${times} times`)
+  }
+}
+
+/** A process, as what its agents do sees it. */
+export interface Alive {
+  readonly dead: boolean
+  readonly clock: SteppedClock
+  readonly dice: Dice
+}
+
+/** A model of the outside: it answers a while later. */
+export const modelOf = (outside: Outside, process: Alive): ModelClient => ({
+  async *complete({ messages, signal }: ModelRequest): AsyncGenerator<ModelPiece> {
+    const prompt = messages.at(-1)?.content ?? ''
+    if (process.dead) await never
+    outside.does('model', prompt.slice(1, -1))
+    await process.clock.sleep(process.dice.upTo(20), signal)
+    if (process.dead) await never
+    yield { text: `model ${nameIn(prompt)}` }
+    yield { usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2, calls: 1 }, finishReason: 'stop' }
+  },
+})
+
+export const toolsOf = (outside: Outside, process: Alive): Tool[] =>
+  [true, false].map((idempotent) =>
+    defineTool({
+      name: idempotent ? 'tool' : 'toolOnce',
+      description: 'Does it.',
+      input: z.object({ key: z.string() }),
+      idempotent,
+      async run({ key }) {
+        if (process.dead) await never
+        outside.does(idempotent ? 'tool' : 'toolOnce', key.slice(1, -1))
+        await process.clock.sleep(process.dice.upTo(20))
+        if (process.dead) await never
+        return `tool ${nameIn(key)}`
+      },
+    }),
+  )
+
+/** The part of a key that is the same in each play of a program. */
+const nameIn = (key: string): string => key.split('|').at(-1)!.replace('>', '')
+
+export const answerTo = (question: string): string => `answer ${nameIn(question)}`
+
+/** How a program acts. */
+export interface Manner {
+  readonly outside: Outside
+  readonly process: Alive
+  /** Nothing of it depends on who is faster, and nothing fails. */
+  readonly calm: boolean
+  readonly messageId: string
+  /** Perhaps nobody waits for it any more when it is done: it counts nothing up. */
+  readonly isRaced: boolean
+}
+
+/** Does an action of a plan. Resolves to what the turn says of it in its answer. */
+export async function act(action: Action, name: string, context: AgentContext, manner: Manner): Promise<string> {
+  switch (action.do) {
+    case 'fail':
+      if (manner.calm) return 'failed'
+      throw new Error(`${name} fails`)
+    case 'sleep':
+      await context.sleep(action.ms)
+      return 'slept'
+    case 'draw':
+      context.random()
+      context.now()
+      return effect(name, context, manner)
+    case 'step':
+      return effect(name, context, manner)
+    case 'meet':
+      await context.sync(MEETING, name).catch((error: unknown) => passOver(error, manner.calm))
+      return 'met'
+    case 'broadcast':
+      await context.broadcast(name)
+      return 'told'
+    case 'publish':
+      await context.publish(action.key, name, 'note')
+      return `wrote ${action.key}`
+    case 'waitFor':
+      await context.blackboard
+        .waitFor(action.key, { timeoutMs: action.timeoutMs })
+        .catch((error: unknown) => passOver(error, code(error) === 'REQUEST_TIMEOUT'))
+      return 'waited'
+    default:
+      return tell(action, context, manner)
+  }
+}
+
+async function effect(
+  name: string,
+  context: AgentContext,
+  { outside, process, calm, messageId, isRaced }: Manner,
+): Promise<string> {
+  const kind = kindOf(name, calm)
+  const key = `<${messageId}|${name}>`
+  switch (kind) {
+    case 'step':
+    case 'stepOnce':
+      return context.step(
+        key,
+        async () => {
+          if (process.dead) await never
+          outside.does(kind, key.slice(1, -1))
+          return `${kind} ${name}`
+        },
+        { idempotent: kind === 'step' },
+      )
+    case 'model':
+      return (await context.complete({ messages: [{ role: 'user', content: key }] })).text
+    case 'tool':
+    case 'toolOnce':
+      return String(await context.tool(kind, { key }))
+    case 'question':
+      outside.counts.question += 1
+      return context.ask(key)
+    case 'shared':
+      outside.counts.shared += 1
+      await context.shared('team_shared').update<number>('sum', (sum = 0) => sum + (isRaced ? 0 : 1))
+      return 'counted'
+  }
+}
+
+function kindOf(name: string, calm: boolean): Effect {
+  const kinds = calm ? AGAIN : [...AGAIN, ...ONCE]
+  return kinds[crc32(name) % kinds.length]!
+}
+
+async function tell(action: Telling, context: AgentContext, { calm }: Manner): Promise<string> {
+  const { path } = action.plan
+  switch (action.do) {
+    case 'send':
+      await context.send(action.to, path)
+      return 'sent'
+    case 'request':
+      return (await context.request(action.to, path)).content
+    case 'delegate': {
+      const first = context.delegate(action.to, path)
+      const second = context.delegate(action.to, { description: `${path}+`, dependencies: [await first.id] })
+      const [{ result }] = await Promise.all([first, second])
+      return String(result)
+    }
+    case 'handoff':
+      await context.handoff(action.to, path)
+      return 'handed off'
+    case 'requestAll': {
+      const outcomes = await context.requestAll(action.to, path)
+      const failed = outcomes.find((each) => !each.ok)
+      if (failed && !failed.ok && calm && code(failed.error) !== 'DEADLOCK') throw failed.error
+      return 'all'
+    }
+    case 'requestAny':
+      await context.requestAny(action.to, path)
+      return 'any'
+    case 'requestQuorum':
+      await context.requestQuorum(action.to, action.count, path)
+      return `${action.count}`
+    case 'requestStream':
+      return readAll(context.requestStream(action.to, path), action.to)
+    case 'escalate': {
+      const outcome = await context.escalate(path)
+      return outcome.kind === 'guidance' ? outcome.guidance : outcome.kind
+    }
+  }
+}
+
+/** The pieces that are read have to be all that were written, in order, each once. */
+async function readAll(answer: ReturnType<AgentContext['requestStream']>, to: string): Promise<string> {
+  let read = ''
+  for await (const piece of answer) read += piece
+  const { content } = await answer.response
+  // Who takes it over by a handoff has emitted for nobody.
+  if (content.startsWith(`${to}(`) && content !== `${to}(${read})`) throw new Torn(`read "${read}" of "${content}"`)
+  return content
+}
+
+export class Torn extends Error {}
+
+const code = (error: unknown) => (error instanceof DramatisError ? error.code : undefined)
+
+function passOver(error: unknown, may: boolean): void {
+  if (!may) throw error
+}

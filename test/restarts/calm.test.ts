@@ -1,0 +1,18 @@
+/**
+ * Random programs whose process dies again and again come to the same as those that nobody disturbs. A failure names its
+ * seed: SEED=7 node dist/test/restarts/calm.test.js
+ */
+import t from 'tap'
+import { playAll, seedsUpTo } from './seeds.ts'
+
+/** The test for an open task read any frame with its number: a task was taken for one that was handed off. */
+const ONCE_HANDED_OFF = [291]
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 150, ONCE_HANDED_OFF)
+
+t.test(`${seeds.length} programs end as if their process had never died`, async (t) => {
+  const seen = await playAll(t, 'calm', seeds, 'calm')
+  if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
+  t.ok(seen.deaths > 2 * seeds.length, `${seen.deaths} deaths`)
+  for (const what of ['step', 'model', 'tool', 'question', 'shared'] as const)
+    t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
+})

@@ -1,0 +1,124 @@
+/** Runs that end, fail and are cancelled, with a process that dies at the worst moment: one case each. */
+import t from 'tap'
+import * as z from 'zod'
+import { defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { never } from '../supervision/teams.ts'
+import { Lives } from './lives.ts'
+
+type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']
+const custom = (run: Script) => ({ strategy: 'custom' as const, run })
+
+t.test(
+  'a run that has ended keeps its result while messages of it are under way, and these are handled once',
+  async (t) => {
+    const handled: string[] = []
+    const lives = new Lives(
+      {
+        ann: async (message, context) => {
+          await context.sleep(1_000)
+          handled.push(message.content)
+        },
+      },
+      {
+        orchestration: custom(async (script) => {
+          await script.publish('page', 'written', 'fact')
+          await script.send('ann', 'late')
+          return 'done'
+        }),
+      },
+    )
+    const before = await lives.next()
+    before.launch('go', { runId: 'one' })
+    await lives.clock.advance(100)
+    const after = await lives.next()
+    t.equal(after.getRun('one')?.status, 'finished')
+    t.match(await after.execute('go', { runId: 'one' }), { success: true, finalOutput: 'done' }, 'it is not run again')
+    t.match(await after.getBlackboard('one')!.getHistory('page'), [{ value: 'written' }])
+    t.same(handled, [])
+    await lives.clock.runToIdle()
+    t.same(handled, ['late'])
+  },
+)
+
+t.test('a team that resumes by hand has the results of all runs that have ended', async (t) => {
+  let handled = 0
+  const lives = new Lives(
+    {
+      ann: async (_message, context) => {
+        await context.sleep(1_000)
+        handled += 1
+      },
+    },
+    {
+      orchestration: custom(async (script) => {
+        await script.publish('page', 'written', 'fact')
+        await script.send('ann', 'late')
+        return 'done'
+      }),
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  const after = await lives.next({ resume: 'manual' })
+  t.match(await after.getRun('one')!.result, { success: true, finalOutput: 'done' })
+  await lives.clock.runToIdle()
+  t.equal(handled, 0, 'nothing goes on by itself')
+  await after.resumePending()
+  await lives.clock.runToIdle()
+  t.equal(handled, 1)
+  t.match(await after.getRun('one')!.result, { success: true, finalOutput: 'done' })
+  t.equal((await after.getBlackboard('one')!.getHistory('page')).length, 1)
+})
+
+t.test('what a cancelled run has left open is stopped, not done again', async (t) => {
+  let begun = 0
+  const lives = new Lives(
+    {
+      ann: (_message, context) => {
+        begun += 1
+        return context.attempt > 1 ? 'again' : never
+      },
+    },
+    { orchestration: custom(async (script) => (await script.request('ann', 'hang')).content) },
+  )
+  const before = await lives.next()
+  const run = before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  void run.cancel('the user left')
+  await lives.clock.advance(100) // less than the grace that a turn has
+  const after = await lives.next()
+  await lives.clock.runToIdle()
+  t.match(await after.getRun('one')!.result, { success: false, error: { code: 'RUN_ABORTED' } })
+  t.equal(begun, 1)
+  t.match(after.deadLetters.list(), [{ message: { recipient: 'ann', content: 'hang' } }])
+})
+
+t.test('a tool whose outcome is unknown does not run again when its turn is retried', async (t) => {
+  let paid = 0
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({}),
+    run: () => {
+      paid += 1
+      return never
+    },
+  })
+  const lives = new Lives(
+    { ann: async (_message, context) => String(await context.tool('pay', {})) },
+    {
+      tools: [pay],
+      roles: { ann: { supervision: { onHandlerError: 'retry' } } },
+      orchestration: custom(async (script) => (await script.request('ann', 'pay')).content),
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  const after = await lives.next()
+  await lives.clock.runToIdle()
+  const { error } = await after.getRun('one')!.result
+  t.match(error?.message, /OutcomeUnknownError/)
+  t.equal(paid, 1)
+})

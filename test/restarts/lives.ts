@@ -1,0 +1,64 @@
+/** A team in virtual time whose process dies when a test says so, and the next one on its log. */
+import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
+import type { MultiAgentPatternOptions } from '../../src/index.ts'
+import { defineAgent } from '../../src/index.ts'
+import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
+import { MultiAgentPattern } from '../../src/team.ts'
+import { Dice } from '../dice.ts'
+import { type Receive, silent } from '../supervision/teams.ts'
+import { Disk, MortalStore } from './mortal-store.ts'
+
+type Options = Partial<Omit<MultiAgentPatternOptions, 'agents' | 'clock' | 'stateManagement'>>
+
+export class Lives {
+  readonly disk = new Disk()
+  readonly #roles: MultiAgentPatternOptions['agents']
+  readonly #definitions: ReadonlyMap<string, AgentDefinition>
+  readonly #options: Options
+  #store: MortalStore | undefined
+  #clock = new SteppedClock(1, 0)
+
+  /** `script` is the protocol of all runs. */
+  constructor(
+    cast: Readonly<Record<string, Receive | AgentDefinition>>,
+    options: Options & { roles?: Readonly<Record<string, object>> },
+  ) {
+    const { roles = {}, ...rest } = options
+    this.#options = rest
+    this.#roles = Object.keys(cast).map((name) => ({ name, ...roles[name] }))
+    this.#definitions = new Map(
+      Object.entries(cast).map(([name, each]) => [
+        name,
+        typeof each === 'function' ? defineAgent({ receive: each }) : each,
+      ]),
+    )
+  }
+
+  get clock(): SteppedClock {
+    return this.#clock
+  }
+
+  /** The process dies, with what the log has by now, and another one takes the log. */
+  async next(state: { resume?: 'start' | 'manual' } = {}): Promise<MultiAgentPattern<string>> {
+    this.#store?.die()
+    const clock = new SteppedClock(1, this.#clock.now())
+    const store = new MortalStore(this.disk, clock, new Dice(1))
+    this.#clock = clock
+    this.#store = store
+    const team = new MultiAgentPattern<string>(
+      {
+        logger: silent,
+        orchestration: { strategy: 'sequential' },
+        ...this.#options,
+        agents: this.#roles,
+        clock,
+        stateManagement: { path: 'memory', ...state },
+      },
+      { definitions: this.#definitions, realTools: true, newStore: () => store },
+    )
+    const started = team.start()
+    await clock.advance(100)
+    await started
+    return team
+  }
+}

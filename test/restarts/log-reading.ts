@@ -1,0 +1,49 @@
+/** What a log says, read without the code that goes on with it. */
+import { isFailure } from '../../src/mailbox/codec.ts'
+import {
+  CALL,
+  correlationOf,
+  kindOf,
+  lengthOf,
+  RESULT,
+  recipientOf,
+  STEP_DONE,
+  senderOf,
+} from '../../src/mailbox/frame.ts'
+import { readBody } from '../../src/mailbox/frame-body.ts'
+import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
+import type { LogEntry } from '../../src/runtime/log/records.ts'
+import type { Block } from '../../src/runtime/store/log-store.ts'
+
+export function* entriesOf(blocks: Iterable<Block>): IterableIterator<LogEntry> {
+  for (const { entries } of blocks) yield* decodeEntries(entries)
+}
+
+const KEY = /<([^<>]+)>/
+
+/** Keys of the steps, calls of models and calls of tools whose outcome stands in the log. They are written <in brackets>. */
+export function outcomesIn(blocks: Iterable<Block>): Set<string> {
+  const done = new Set<string>()
+  const calls = new Map<string, string>()
+  for (const entry of entriesOf(blocks)) {
+    if (entry.kind !== 'frames') continue
+    const { memory } = entry
+    for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
+      const kind = kindOf(memory, at)
+      if (kind !== CALL && kind !== RESULT && kind !== STEP_DONE) continue
+      const { content, data } = readBody(memory, at)
+      if (kind === CALL) {
+        const key = KEY.exec(data ?? '')?.[1]
+        if (key && (content === 'model' || content === 'tool'))
+          calls.set(`${senderOf(memory, at)} ${correlationOf(memory, at)}`, key)
+      } else if (!isFailure(memory, at)) {
+        const key =
+          kind === RESULT
+            ? calls.get(`${recipientOf(memory, at)} ${correlationOf(memory, at)}`)
+            : KEY.exec(content)?.[1]
+        if (key) done.add(key)
+      }
+    }
+  }
+  return done
+}

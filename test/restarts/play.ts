@@ -1,0 +1,451 @@
+/**
+ * Random programs whose process dies again and again, in virtual time. A process is a supervisor with its agents in
+ * this thread; when it dies nothing of it reaches the outside any more, and the next one is made from the blocks that
+ * were on the disk.
+ */
+
+import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
+import {
+  type AgentContext,
+  type AgentMessage,
+  type AgentRole,
+  defineAgent,
+  type MultiAgentPatternOptions,
+} from '../../src/index.ts'
+import type { Batch } from '../../src/runtime/log/records.ts'
+import { OpenWork } from '../../src/runtime/state/open-work.ts'
+import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { MultiAgentPattern } from '../../src/team.ts'
+import { Dice } from '../dice.ts'
+import { answeredTwice, BoardFold, unfolded } from '../simulation/invariants.ts'
+import { entangledPlan, type Plan, plansIn, randomPlan } from '../simulation/random-program.ts'
+import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from '../simulation/random-team.ts'
+import { pathOf } from '../simulation/telling.ts'
+import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
+import { act, answerTo, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
+import { entriesOf, outcomesIn } from './log-reading.ts'
+import { Disk, MortalStore } from './mortal-store.ts'
+
+/** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
+export type Mode = 'calm' | 'orderly' | 'talkative' | 'entangled'
+
+const ENDS = ['RUN_ABORTED', 'AGENT_FAILED', 'AGENT_CRASHED', 'OUTCOME_UNKNOWN', 'AGENT_TERMINATED', 'TOOL_FAILED']
+const LIMITS = ['MAILBOX_FULL', 'MESSAGE_EXPIRED', 'REQUEST_TIMEOUT', 'DEPENDENCY_FAILED']
+
+const optionsFor = { calm: calmTeam, orderly: orderlyTeam, talkative: talkativeTeam, entangled: entangledTeam }
+
+/** For programs whose outcome is the same in whatever order things happen. */
+function calmTeam(dice: Dice, limit: number): MultiAgentPatternOptions {
+  const { agents, communication, ...options } = talkativeTeam(dice, limit)
+  const { mailboxCapacity } = communication ?? {}
+  return {
+    ...options,
+    agents: agents.map(({ supervision, ...role }) => ({ ...role, supervision: { poisonAttempts: 1_000 } })),
+    ...(mailboxCapacity !== undefined && { communication: { mailboxCapacity } }),
+    supervision: { maxRestarts: Number.POSITIVE_INFINITY, coolDownMs: 500 },
+  }
+}
+
+/** What a program has come to: the same in each calm play of a seed. */
+export interface Ending {
+  /** By run. */
+  results: Record<string, string>
+  /** By agent, what its state says that it has handled. */
+  heard: Record<string, string[]>
+  messages: string[]
+  tasks: string[]
+  written: string[]
+  /** How often a shared value was counted up. */
+  sum: string
+}
+
+export interface Outcome {
+  problems: string[]
+  ending: Ending
+  deaths: number
+  log: readonly StoredBlock[]
+  counts: Outside['counts']
+}
+
+/** Plays a program in which the process dies so many times. */
+export async function play(seed: number, mode: Mode, deaths: number): Promise<Outcome> {
+  const world = new World(seed, mode, deaths)
+  await world.perform()
+  return world.outcome()
+}
+
+interface Planned {
+  readonly at: number
+  readonly runId: string
+  /** A later process must know it. */
+  accepted: boolean
+  result: string | undefined
+}
+
+/** What is there beside the processes. */
+class World {
+  readonly problems: string[] = []
+  readonly mode: Mode
+  readonly seed: number
+  /** What the program is; and what happens to it. */
+  readonly fate: Dice
+  readonly plans = new Map<string, Plan>()
+  readonly runs: Planned[] = []
+  readonly disk = new Disk()
+  readonly outside = new Outside((what) => this.problem(what))
+  readonly answered = new Set<string>()
+  readonly options: MultiAgentPatternOptions
+  readonly ending: Ending = { results: {}, heard: {}, messages: [], tasks: [], written: [], sum: '' }
+  /** Plans that several get, and that not all of them may have done when the first one has: their part is left out. */
+  readonly raced = new Set<string>()
+  now = 0
+  deaths = 0
+  readonly #deaths: number
+
+  constructor(seed: number, mode: Mode, deaths: number) {
+    const dice = new Dice(seed)
+    this.seed = seed
+    this.mode = mode
+    this.fate = new Dice(seed ^ 0x2f6e2b1)
+    this.#deaths = deaths
+    this.options = optionsFor[mode](dice, 1 + dice.upTo(3))
+    const { agents } = this.options
+    const reentrant = agents.flatMap(({ name, reentrancy }) => (reentrancy === 'chain' ? [name] : []))
+    const isRoomy = this.options.communication?.mailboxCapacity === undefined
+    const talk = mode === 'talkative' || mode === 'calm'
+    const verbs = {
+      reentrant: reentrant.filter((name) => NAMES.includes(name)),
+      tasks: true,
+      meetings: mode !== 'calm',
+      // What goes back to an agent stands behind a broadcast of its sender, which waits for the end of the open turn.
+      ...(talk && { talk, broadcasts: isRoomy && (mode !== 'calm' || reentrant.length === 0), managers: MANAGERS }),
+    }
+    const count = 1 + dice.upTo(3)
+    for (let n = 0; n < count; n++) {
+      const runId = `run${n}`
+      const plan = mode === 'entangled' ? entangledPlan(dice, ALL, runId) : randomPlan(dice, NAMES, runId, verbs)
+      for (const each of plansIn(plan)) {
+        this.plans.set(each.path, each)
+        for (const action of each.actions)
+          if (action.do === 'requestAny' || action.do === 'requestQuorum') this.raced.add(action.plan.path)
+      }
+      this.runs.push({ at: dice.upTo(100), runId, accepted: false, result: undefined })
+    }
+  }
+
+  problem(what: string): void {
+    this.problems.push(`at ${this.now}, after ${this.deaths} deaths: ${what}`)
+  }
+
+  async perform(): Promise<void> {
+    for (;;) {
+      const process = new Process(this, this.deaths < this.#deaths)
+      await process.live()
+      if (!process.dead || this.problems.length > 0) break
+      this.deaths += 1
+      this.outside.settled = outcomesIn(this.disk.blocks)
+    }
+  }
+
+  outcome(): Outcome {
+    for (const { runId, result } of this.runs) this.ending.results[runId] = result ?? 'none'
+    return {
+      problems: this.problems,
+      ending: this.ending,
+      deaths: this.deaths,
+      log: this.disk.blocks,
+      counts: this.outside.counts,
+    }
+  }
+}
+
+class MortalTeam extends MultiAgentPattern<string> {
+  constructor(
+    options: MultiAgentPatternOptions,
+    kit: NonNullable<ConstructorParameters<typeof MultiAgentPattern<string>>[1]>,
+  ) {
+    super(options, kit)
+  }
+
+  get host(): Supervisor {
+    return this.supervisor
+  }
+}
+
+interface Heard {
+  heard: string[]
+}
+
+const nothing = (): Heard => ({ heard: [] })
+
+class Process {
+  dead = false
+  readonly #world: World
+  readonly #mortal: boolean
+  readonly clock: SteppedClock
+  readonly dice: Dice
+  readonly #store: MortalStore
+  readonly #team: MortalTeam
+  readonly #boards = new BoardFold()
+  #work: OpenWork | undefined
+  /** It dies behind so many tasks of the host, or with so many blocks. */
+  #tasksLeft = Number.POSITIVE_INFINITY
+  #blocksLeft = Number.POSITIVE_INFINITY
+
+  constructor(world: World, mortal: boolean) {
+    const { disk, fate, options, outside } = world
+    this.#world = world
+    this.#mortal = mortal
+    const seed = fate.upTo(2 ** 30)
+    this.dice = new Dice(seed)
+    if (mortal) this.#drawDeath()
+    this.clock = new SteppedClock(seed, world.now, undefined, () => {
+      if (--this.#tasksLeft === 0) this.#die()
+    })
+    this.#store = new MortalStore(disk, this.clock, this.dice)
+    this.#store.onAppend = () => {
+      if (--this.#blocksLeft === 0) this.#die()
+    }
+    this.#team = new MortalTeam(
+      {
+        ...options,
+        clock: this.clock,
+        tools: toolsOf(outside, this),
+        stateManagement: { path: 'memory', durability: fate.chance(0.3) ? 'commit' : 'write_behind' },
+      },
+      {
+        definitions: new Map(options.agents.map((role) => [role.name, this.#definitionOf(role)])),
+        model: modelOf(outside, this),
+        realTools: true,
+        newStore: () => this.#store,
+      },
+    )
+    this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
+  }
+
+  /** What was handled is in the agent's state, where it may have one, or in that of the run. */
+  #definitionOf({ concurrency = 1, instances = 1 }: AgentRole): AgentDefinition {
+    const receive = (message: AgentMessage, context: AgentContext<Heard, Heard>) => this.#receive(message, context)
+    const observe = this.#world.mode === 'talkative' && { observe: () => {} }
+    if (instances > 1)
+      return defineAgent<unknown, unknown, Heard, Heard>({
+        receive: (message, context) => this.#receive(message, context),
+        ...observe,
+      })
+    return concurrency > 1
+      ? defineAgent({ initialRunState: nothing(), receive, ...observe })
+      : defineAgent({ initialState: nothing(), receive, ...observe })
+  }
+
+  #drawDeath(): void {
+    const { dice } = this
+    const soon = dice.chance(0.3)
+    if (dice.chance(0.5)) this.#tasksLeft = 1 + dice.upTo(soon ? 40 : 1_500)
+    else this.#blocksLeft = 1 + dice.upTo(soon ? 4 : 150)
+  }
+
+  #die(): void {
+    if (this.dead) return
+    this.dead = true
+    this.#store.die()
+  }
+
+  async live(): Promise<void> {
+    const started = this.#team.start()
+    let isStarted = false
+    started.then(
+      () => {
+        isStarted = true
+      },
+      (error: unknown) => this.#problem(`it did not start: ${error}`),
+    )
+    while (!isStarted && !this.dead && this.#world.problems.length === 0) await this.#advance(1)
+    if (this.#world.problems.length > 0) return this.#die()
+    if (this.dead) return
+    for (const { runId, accepted, result } of this.#world.runs)
+      if ((accepted || result !== undefined) && !this.#team.getRun(runId)) this.#problem(`${runId} is lost`)
+    for (let round = 0; round < 5_000 && !this.dead && this.#world.problems.length === 0; round++) {
+      if (this.#isDone() && round > 20) break
+      this.#disturb()
+      for (const run of this.#world.runs) if (run.at <= this.#world.now) this.#see(run)
+      this.#answer()
+      await this.#advance(1 + this.dice.upTo(15))
+    }
+    if (this.dead) return
+    if (this.#mortal) return this.#die()
+    await this.clock.runToIdle()
+    await this.#judge()
+    const counted = this.#team.launch('sum')
+    await this.clock.runToIdle()
+    const { error, finalOutput } = await counted.result
+    if (error) this.#problem(`afterwards: ${error.message}`)
+    this.#world.ending.sum = String(finalOutput)
+    const closed = this.#team.close()
+    await this.clock.runToIdle()
+    await closed
+  }
+
+  async #advance(ms: number): Promise<void> {
+    await this.clock.advance(ms)
+    this.#world.now = this.clock.now()
+  }
+
+  #isDone(): boolean {
+    return this.#world.runs.every(({ result, runId }) => result !== undefined && this.#team.getRun(runId))
+  }
+
+  /** Threads end too, and runs are cancelled. */
+  #disturb(): void {
+    const { fate, mode, runs } = this.#world
+    const { directory } = this.#team.host
+    if (fate.chance(0.1)) {
+      const life = fate.pick(directory.cell(fate.pick(ALL))!.instances).life
+      if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
+    }
+    if (mode !== 'calm' && fate.chance(0.01)) void this.#team.getRun(fate.pick(runs).runId)?.cancel('by chance')
+  }
+
+  readonly #watched = new Set<string>()
+
+  /** A service that is asked for the run again until it has taken it, and then for its result. */
+  #see(run: Planned): void {
+    const { runId } = run
+    if (this.#watched.has(runId)) return
+    this.#watched.add(runId)
+    const handle = this.#team.launch(runId, { runId })
+    this.#team.flush().then(
+      () => {
+        if (!this.dead) run.accepted = true
+      },
+      (error: unknown) => this.#problem(`flush: ${error}`),
+    )
+    void handle.result.then(({ error, finalOutput }) => {
+      if (this.dead) return
+      const result = error ? error.code : finalOutput
+      if (run.result !== undefined && run.result !== result)
+        this.#problem(`${runId} came to ${run.result}, and now to ${result}`)
+      run.result = result
+    })
+  }
+
+  #answer(): void {
+    const { answered, fate } = this.#world
+    for (const { runId, questionId, text } of this.#team.listQuestions()) {
+      if (answered.has(questionId)) this.#problem(`question ${text} is asked again`)
+      if (!fate.chance(0.3)) continue
+      this.#team
+        .getRun(runId)!
+        .answer(questionId, answerTo(text))
+        .then(
+          () => {
+            if (!this.dead) answered.add(questionId)
+          },
+          (error: unknown) => {
+            if (this.#world.mode === 'calm') this.#problem(`an answer is refused: ${error}`)
+          },
+        )
+    }
+  }
+
+  #problem(what: string): void {
+    if (!this.dead) this.#world.problem(what)
+  }
+
+  // ---- what the agents do
+
+  async #receive(message: AgentMessage, context: AgentContext<Heard, Heard>): Promise<string> {
+    const path = pathOf(message)
+    const { mode, outside, plans, raced } = this.#world
+    if (path === 'sum') return `${await context.shared('team_shared').get<number>('sum')}`
+    const calm = mode === 'calm'
+    const said: string[] = []
+    for (const [i, action] of (plans.get(path)?.actions ?? []).entries()) {
+      if (this.dead) return never
+      try {
+        const done = await act(action, `${path}:${i}`, context, {
+          outside,
+          process: this,
+          calm,
+          isRaced: raced.has(path),
+          messageId: message.id,
+        })
+        said.push(`${done};`)
+      } catch (error) {
+        if (error instanceof Torn) this.#problem(`${context.role.name}: ${error.message}`)
+        throw error
+      }
+      if (mode === 'talkative' || calm) context.emit(said.at(-1)!)
+    }
+    if (this.dead) return never
+    const { instances = 1, concurrency = 1 } = this.#world.options.agents.find(
+      ({ name }) => name === context.role.name,
+    )!
+    if (instances > 1) return `${context.role.name}(${said.join('')})`
+    const isOfRun = concurrency > 1
+    if ((isOfRun ? context.runState : context.state).heard.includes(path) && calm)
+      this.#problem(`${context.role.name} handles ${path} twice`)
+    if (isOfRun) context.setRunState((state) => void state.heard.push(path))
+    else context.setState((state) => void state.heard.push(path))
+    return `${context.role.name}(${said.join('')})`
+  }
+
+  // ---- what must hold
+
+  #check(batch: Batch): void {
+    if (this.dead || !this.#store.found) return
+    const { host } = this.#team
+    if (!this.#work) {
+      const { directory, runs } = host
+      this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
+      for (const entry of entriesOf(this.#store.found)) this.#fold(this.#work, entry)
+    }
+    for (const entry of batch) this.#fold(this.#work, entry)
+    for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
+    if (!host.journal.hasNews) for (const found of unfolded(host, this.#work)) this.#problem(found)
+  }
+
+  #fold(work: OpenWork, entry: Batch[number]): void {
+    work.see(entry)
+    this.#boards.next(entry)
+  }
+
+  async #judge(): Promise<void> {
+    const { mode, runs } = this.#world
+    const ends =
+      mode === 'calm' ? [] : mode === 'entangled' ? [...ENDS, 'DEADLOCK', 'DEPENDENCY_FAILED'] : [...ENDS, ...LIMITS]
+    const { host } = this.#team
+    const { ending, raced } = this.#world
+    const isKept = (path: string) => !raced.has(path.replace(/\+|:.*/, ''))
+    for (const { runId } of runs) {
+      const run = this.#team.getRun(runId)
+      if (!run || run.status === 'running' || run.status === 'queued' || run.status === 'waiting') {
+        this.#problem(`${runId} never ended`)
+        continue
+      }
+      const { error } = await run.result
+      if (error && !ends.includes(error.code)) this.#problem(`${runId}: ${error.message}`)
+      for (const twice of answeredTwice(run.messageHistory)) this.#problem(`${runId}: ${twice}`)
+      for (const { type, content, sender, recipient } of run.messageHistory)
+        if (type !== 'response' && isKept(content)) ending.messages.push(`${type} ${sender} ${recipient} ${content}`)
+      for (const { description, status } of run.tasks)
+        if (isKept(description)) ending.tasks.push(`${description} ${status}`)
+    }
+    for (const value of this.#boards.values()) if (isKept(String(value))) ending.written.push(String(value))
+    for (const { id, index } of host.runs.values())
+      for (const what of await this.#boards.differences(index, this.#team.getBlackboard(id)))
+        this.#problem(`${id}: ${what}`)
+    for (const left of leftovers(host)) this.#problem(`left over: ${left}`)
+    for (const { name, index, instances } of host.directory.actors) {
+      const states = [
+        ...instances.map(({ state }) => state),
+        ...[...host.runs.values()].map((run) => run.states.get(index)),
+      ]
+      ending.heard[name] = states.flatMap((state) => (state as Heard | undefined)?.heard ?? [])
+    }
+    const lists = [...Object.values(ending.heard), ending.messages, ending.tasks, ending.written]
+    for (const list of lists) list.splice(0, list.length, ...list.filter(isKept).sort())
+  }
+}

@@ -1,0 +1,39 @@
+/** Plays programs by their seeds. One that fails is named with the command that plays it again. */
+import { type Ending, type Mode, type Outcome, play } from './play.ts'
+
+export { seedsUpTo } from '../simulation/seeds.ts'
+
+/** How often the process of a program dies: mostly a few times. */
+const deathsOf = (seed: number) => 1 + (seed % 5)
+
+/** What was seen in all; `file` is the test that plays them. */
+export async function playAll(
+  t: { fail(why: string): unknown },
+  mode: Mode,
+  seeds: readonly number[],
+  file: string,
+): Promise<Outcome['counts'] & { deaths: number }> {
+  const total = { deaths: 0, step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0 }
+  for (const seed of seeds) {
+    const outcome = await play(seed, mode, deathsOf(seed))
+    const problems = [...outcome.problems]
+    if (mode === 'calm' && problems.length === 0)
+      problems.push(...differences((await play(seed, mode, 0)).ending, outcome.ending))
+    total.deaths += outcome.deaths
+    for (const key of Object.keys(outcome.counts) as (keyof Outcome['counts'])[]) total[key] += outcome.counts[key]
+    if (problems.length > 0)
+      t.fail(
+        `seed ${seed}, ${mode}: ${problems.slice(0, 5).join('; ')}. Again: MODE=${mode} SEED=${seed} node dist/test/restarts/${file}.test.js`,
+      )
+  }
+  return total
+}
+
+/** Where a program has come to something else than the one that nobody disturbed. */
+export function differences(undisturbed: Ending, ending: Ending): string[] {
+  const keys = Object.keys(undisturbed) as (keyof Ending)[]
+  return keys.flatMap((key) => {
+    const [before, after] = [JSON.stringify(undisturbed[key]), JSON.stringify(ending[key])]
+    return before === after ? [] : [`${key}: ${after}, and undisturbed ${before}`]
+  })
+}
