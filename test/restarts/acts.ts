@@ -46,7 +46,7 @@ export interface Alive {
 /** A model of the outside: it answers a while later. */
 export const modelOf = (outside: Outside, process: Alive): ModelClient => ({
   async *complete({ messages, signal }: ModelRequest): AsyncGenerator<ModelPiece> {
-    const prompt = messages.at(-1)?.content ?? ''
+    const prompt = String(messages.at(-1)?.content ?? '')
     if (process.dead) await never
     outside.does('model', prompt.slice(1, -1))
     await process.clock.sleep(process.dice.upTo(20), signal)
