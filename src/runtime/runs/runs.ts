@@ -256,7 +256,7 @@ export class RunBook implements RunHost {
     }
   }
 
-  /** Adds a run that had ended in an earlier process. `goesOn`: its last messages are under way here, if there are any. */
+  /** Adds a run that had ended in an earlier process. `goesOn`: false if messages of it are left where they are. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus, goesOn: boolean): void {
     const handle = this.#handleOf(state)
     const target = this.#supervisor.directory.cells[USER_INDEX]!
