@@ -94,6 +94,37 @@ t.test('what a cancelled run has left open is stopped, not done again', async (t
   t.match(after.deadLetters.list(), [{ message: { recipient: 'ann', content: 'hang' } }])
 })
 
+t.test('an agent that was asked in vain, and told to stop, does not begin again', async (t) => {
+  const begun: string[] = []
+  const lives = new Lives(
+    {
+      quick: () => 'here',
+      slow: () => {
+        begun.push('slow')
+        return never
+      },
+      next: () => {
+        begun.push('next')
+        return begun.length > 2 ? 'done' : never
+      },
+    },
+    {
+      orchestration: custom(async (script) => {
+        const { content } = await script.requestAny(['quick', 'slow'], 'who is there?')
+        return `${content}, ${(await script.request('next', 'go on')).content}`
+      }),
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  const after = await lives.next()
+  await lives.clock.runToIdle()
+  t.match(await after.getRun('one')!.result, { success: true, finalOutput: 'here, done' })
+  t.same(begun, ['slow', 'next', 'next'])
+  t.match(after.deadLetters.list(), [{ reason: 'cancelled', message: { recipient: 'slow' } }])
+})
+
 t.test('a tool whose outcome is unknown does not run again when its turn is retried', async (t) => {
   let paid = 0
   const pay = defineTool({

@@ -101,6 +101,8 @@ class World {
   readonly ending: Ending = { results: {}, heard: {}, messages: [], tasks: [], written: [], sum: '' }
   /** Plans that several get, and that not all of them may have done when the first one has: their part is left out. */
   readonly raced = new Set<string>()
+  /** Plans that end with a handoff: a turn within another one does not come again behind it, so its state may be lost. */
+  readonly handedOff = new Set<string>()
   now = 0
   deaths = 0
   readonly #deaths: number
@@ -131,6 +133,7 @@ class World {
         this.plans.set(each.path, each)
         for (const action of each.actions)
           if (action.do === 'requestAny' || action.do === 'requestQuorum') this.raced.add(action.plan.path)
+        if (each.actions.at(-1)?.do === 'handoff') this.handedOff.add(each.path)
       }
       this.runs.push({ at: dice.upTo(100), runId, accepted: false, result: undefined })
     }
@@ -191,6 +194,7 @@ class Process {
   readonly #team: MortalTeam
   readonly #boards = new BoardFold()
   #work: OpenWork | undefined
+  readonly #buried = new Set<string>()
   /** It dies behind so many tasks of the host, or with so many blocks. */
   #tasksLeft = Number.POSITIVE_INFINITY
   #blocksLeft = Number.POSITIVE_INFINITY
@@ -293,7 +297,9 @@ class Process {
     this.#world.now = this.clock.now()
   }
 
+  /** All runs have ended, and what they have caused. Until then people answer. */
   #isDone(): boolean {
+    for (const run of this.#team.host.runs.values()) if (run.open > 0) return false
     return this.#world.runs.every(({ result, runId }) => result !== undefined && this.#team.getRun(runId))
   }
 
@@ -404,11 +410,17 @@ class Process {
     }
     for (const entry of batch) this.#fold(this.#work, entry)
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
-    if (!host.journal.hasNews) for (const found of unfolded(host, this.#work)) this.#problem(found)
+    if (!host.journal.hasNews) for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
+  }
+
+  /** A task that was handed off and has no caller is a dead letter as soon as it fails, and its turn may still be stopping. */
+  #isBuried(found: string): boolean {
+    return found.startsWith('the fold lacks the message') && this.#buried.has(found.split(' ').at(-1)!)
   }
 
   #fold(work: OpenWork, entry: Batch[number]): void {
     work.see(entry)
+    if (entry.kind === 'message.dead') this.#buried.add(entry.letter.message.id)
     this.#boards.next(entry)
   }
 
@@ -417,7 +429,7 @@ class Process {
     const ends =
       mode === 'calm' ? [] : mode === 'entangled' ? [...ENDS, 'DEADLOCK', 'DEPENDENCY_FAILED'] : [...ENDS, ...LIMITS]
     const { host } = this.#team
-    const { ending, raced } = this.#world
+    const { ending, handedOff, raced } = this.#world
     const isKept = (path: string) => !raced.has(path.replace(/\+|:.*/, ''))
     for (const { runId } of runs) {
       const run = this.#team.getRun(runId)
@@ -443,7 +455,8 @@ class Process {
         ...instances.map(({ state }) => state),
         ...[...host.runs.values()].map((run) => run.states.get(index)),
       ]
-      ending.heard[name] = states.flatMap((state) => (state as Heard | undefined)?.heard ?? [])
+      const heard = states.flatMap((state) => (state as Heard | undefined)?.heard ?? [])
+      ending.heard[name] = heard.filter((path) => !handedOff.has(path))
     }
     const lists = [...Object.values(ending.heard), ending.messages, ending.tasks, ending.written]
     for (const list of lists) list.splice(0, list.length, ...list.filter(isKept).sort())

@@ -1,14 +1,16 @@
 /**
  * Open messages, waits and calls of an earlier process. A turn that was open comes again, with what the log has of it.
  */
-import { AgentTerminatedError } from '../../errors.ts'
+import { AgentTerminatedError, CancelledError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
   flagsOf,
+  kindOf,
   lengthOf,
   MOST_GROUPS,
   policyOf,
   priorityOf,
+  REQUEST,
   SIGNALLED,
   STREAMS,
   senderOf,
@@ -153,11 +155,18 @@ export class MessageRecovery {
     }
   }
 
-  /** Decides about turns that may not come again. */
+  /** Decides about turns that may not come again, or that nobody waits for any more. */
   judge(): void {
-    const { directory, redelivery } = this.#owners
-    for (const [{ recipient }, envelope] of this.#envelopes)
-      if (envelope.attempt > 1) redelivery.judgeTakenUp(directory.cells[recipient]!, envelope)
+    const { cancellation, directory, redelivery } = this.#owners
+    const awaited = new Set(Array.from(this.#old.work.waits, ({ message }) => message))
+    for (const [message, envelope] of this.#envelopes) {
+      const { memory, at, handedOff, recipient } = message
+      const callee = directory.cells[recipient]!
+      if (kindOf(memory, at) === REQUEST && !handedOff && !awaited.has(message)) {
+        const text = `The request to "${callee.name}" had been withdrawn when its process ended.`
+        cancellation.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
+      } else if (envelope.attempt > 1) redelivery.judgeTakenUp(callee, envelope)
+    }
   }
 
   #waitsForTasks({ tasks }: RunState, id: string): boolean {

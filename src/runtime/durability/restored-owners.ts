@@ -14,6 +14,7 @@ import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
 import type { Lifecycle } from '../supervision/lifecycle.ts'
 import type { HostTools } from '../tools/host-tools.ts'
+import type { Cancellation } from '../turns/cancellation.ts'
 import type { Redelivery } from '../turns/redelivery.ts'
 import type { Boards } from '../verbs/boards.ts'
 import type { HostCalls } from '../verbs/calls.ts'
@@ -26,6 +27,7 @@ export interface RestoredOwners {
   readonly blocked: BlockedTasks
   readonly boards: Boards
   readonly calls: HostCalls
+  readonly cancellation: Cancellation
   readonly directory: AgentDirectory
   readonly hostMessages: HostMessages
   readonly journal: Journal
