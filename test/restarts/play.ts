@@ -410,7 +410,8 @@ class Process {
     }
     for (const entry of batch) this.#fold(this.#work, entry)
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
-    if (!host.journal.hasNews) for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
+    if (!host.journal.hasNews)
+      for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
   }
 
   /** A task that was handed off and has no caller is a dead letter as soon as it fails, and its turn may still be stopping. */
