@@ -15,6 +15,10 @@ const parts = {
   run: () => help('run'),
   rehearse: () => help('rehearse'),
   trace: () => help('trace'),
+  runs: () => help('runs'),
+  resume: () => help('resume'),
+  questions: () => help('questions'),
+  answer: () => help('answer'),
 }
 const pages = ['metrics', 'command-line'].map((name) => join(root, 'docs/reference', `${name}.md`))
 const check = process.argv.includes('--check')

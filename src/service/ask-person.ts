@@ -2,17 +2,33 @@
  * Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input.
  */
 import { createInterface } from 'node:readline'
-import { DramatisError, type RuntimeEvent, type Team } from '../index.ts'
+import { DramatisError, type OpenQuestionInfo, type Team } from '../index.ts'
 import { visible } from '../visible.ts'
 import type { Print } from './answer-stream.ts'
 
-type Question = Extract<RuntimeEvent, { type: 'question' }>
+/** Question as events and `team.listQuestions` have it. */
+export type Question = Pick<OpenQuestionInfo, 'runId' | 'questionId' | 'agent' | 'text' | 'choices'>
 
 /** The part of a team that asks. */
 export type Asking = Pick<Team, 'events' | 'getRun'>
 
-/** Answers what is asked from now on until `stop()`. Nothing is read before somebody asks. */
-export function askPerson(team: Asking, input: NodeJS.ReadableStream, print: Print): { stop(): void } {
+export interface AskPerson {
+  /** Puts a question that was asked before. */
+  ask(question: Question): void
+  stop(): void
+}
+
+/**
+ * Answers what is asked from now on until `stop()`. Nothing is read before somebody asks. `unanswerable` is called with
+ * a question that comes when the input has ended. Default: its run is cancelled.
+ */
+export function askPerson(
+  team: Asking,
+  input: NodeJS.ReadableStream,
+  print: Print,
+  unanswerable = async ({ agent, runId }: Question): Promise<void> =>
+    team.getRun(runId)?.cancel(`${agent} asked a question, and the input has ended: nobody can answer`),
+): AskPerson {
   const waiting: Question[] = []
   let lines: Lines | undefined
   let busy = false
@@ -30,8 +46,7 @@ export function askPerson(team: Asking, input: NodeJS.ReadableStream, print: Pri
     for (;;) {
       print(questionText(question))
       const line = await from.next()
-      if (line === undefined)
-        return run?.cancel(`${question.agent} asked a question, and the input has ended: nobody can answer`)
+      if (line === undefined) return unanswerable(question)
       try {
         return await run?.answer(question.questionId, choiceOf(question, line.trim()))
       } catch (error) {
@@ -42,12 +57,15 @@ export function askPerson(team: Asking, input: NodeJS.ReadableStream, print: Pri
     }
   }
 
-  const subscription = team.events.subscribe((event) => {
-    if (event.type !== 'question') return
-    waiting.push(event)
+  const ask = (question: Question) => {
+    waiting.push(question)
     void answerAll()
+  }
+  const subscription = team.events.subscribe((event) => {
+    if (event.type === 'question') ask(event)
   })
   return {
+    ask,
     stop() {
       subscription.unsubscribe()
       waiting.length = 0

@@ -1,10 +1,16 @@
 /** The commands, their options and their help. */
 import { readFileSync } from 'node:fs'
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import type { AnswerFlags } from './commands/answer.ts'
+import type { QuestionsFlags } from './commands/questions.ts'
 import type { RehearseFlags } from './commands/rehearse.ts'
+import type { ResumeFlags } from './commands/resume.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
+import type { RunsFlags } from './commands/runs.ts'
 import type { TraceFlags } from './commands/trace.ts'
 import { EXIT, exitCodeOf, failureWords } from './failure.ts'
+
+const STATUSES = ['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted']
 
 const EXAMPLES = `
 Examples:
@@ -12,6 +18,9 @@ Examples:
   dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
+  dramatis runs --log ./log --status interrupted
+  dramatis answer 0197f1d2-... "yes" --log ./log
+  dramatis resume team.ts
 
 A team file exports defineTeam({ agents, orchestration }) as its default, or is an agents.yaml.
 The answer goes to stdout, everything else to stderr.
@@ -82,6 +91,58 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (run: string, flags: TraceFlags) => {
       const { trace } = await import('./commands/trace.ts')
       code = await trace(run, flags, surroundings)
+    })
+
+  program
+    .command('runs')
+    .description('list the runs of a log, with their status')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .addOption(new Option('--status <status>', 'only the runs of that status').choices(STATUSES))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: RunsFlags) => {
+      const { runs } = await import('./commands/runs.ts')
+      code = await runs(flags, surroundings)
+    })
+
+  program
+    .command('resume')
+    .description('go on with the interrupted runs of a team, or with one of them')
+    .usage('[options] [run] <team-file>')
+    .argument('<run-or-team-file>', 'id of a run, if a team file follows; else the team file')
+    .argument('[team-file]', 'a .ts, .js or .yaml file, with stateManagement')
+    .option('--json', 'print the whole results as JSON')
+    .option('--timeout <ms>', 'give up after that many milliseconds', milliseconds)
+    .addOption(
+      new Option('--on-mismatch <mode>', 'what becomes of a run whose code has changed').choices([
+        'refuse',
+        'continue',
+      ]),
+    )
+    .action(async (first: string, file: string | undefined, flags: ResumeFlags) => {
+      const { resume } = await import('./commands/resume.ts')
+      code = await resume(file ?? first, file === undefined ? undefined : first, flags, surroundings)
+    })
+
+  program
+    .command('questions')
+    .description('list the questions to a person that are open in a log')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--json', 'print them as JSON')
+    .action(async (flags: QuestionsFlags) => {
+      const { questions } = await import('./commands/questions.ts')
+      code = await questions(flags, surroundings)
+    })
+
+  program
+    .command('answer')
+    .description('answer a question of a run that no process goes on with now')
+    .argument('<question>', 'id of the question')
+    .argument('<answer>', 'in quotes; one of the choices, if it has some')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .showHelpAfterError('See "dramatis answer --help". An answer of several words needs quotes.')
+    .action(async (question: string, text: string, flags: AnswerFlags) => {
+      const { answer } = await import('./commands/answer.ts')
+      code = await answer(question, text, flags, surroundings)
     })
 
   try {

@@ -14,17 +14,20 @@ interface Options {
   heard?: (stderr: string) => void
   /** What is on its standard input, which ends with it. */
   input?: string
+  /** Keeps its standard input open. */
+  keepsInput?: boolean
 }
 
 /** Runs it to its end. */
-export async function dramatis(args: string[], { cwd, env, interruptAt, heard, input }: Options = {}) {
+export async function dramatis(args: string[], options: Options = {}) {
+  const { cwd, env, interruptAt, heard, input, keepsInput = false } = options
   const child = spawn(process.execPath, [cli, ...args], {
     cwd,
     env: { ...process.env, DEBUG: '', ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
   child.stdin.on('error', () => {}) // it may have ended, and read nothing
-  child.stdin.end(input)
+  if (!keepsInput) child.stdin.end(input)
   let stdout = ''
   let stderr = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => {

@@ -99,7 +99,7 @@ export class OldLog {
     const run = this.runs.get(entry.run)
     if (!run || isKeptAlone(entry)) return
     run.entries.push(entry)
-    run.lastAt = entry.at
+    if (entry.kind !== 'answer') run.lastAt = entry.at // a person may answer while no process has the log
   }
 
   #frame({ run }: LogEntry, memory: Memory, at: number): void {

@@ -10,7 +10,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LogHeldError, LogLostError } from '../../errors.ts'
-import { hasCode, type LogFiles } from './log-files.ts'
+import { hasCode, type LogFiles, realFiles } from './log-files.ts'
 
 interface Owner {
   token: string
@@ -122,6 +122,19 @@ async function removeStale(path: string): Promise<boolean> {
     if (!hasCode(error, 'ECONNREFUSED')) return false
     await rm(path, { force: true })
     return true
+  } finally {
+    socket.destroy()
+  }
+}
+
+/** Checks whether a process has the log in that folder, without taking it. */
+export async function isLogHeld(folder: string, files: LogFiles = realFiles): Promise<boolean> {
+  const socket = connect(addressOf(await files.folder(folder)))
+  try {
+    await once(socket, 'connect')
+    return true
+  } catch {
+    return false
   } finally {
     socket.destroy()
   }

@@ -67,6 +67,8 @@ function askPerson(
 ): Promise<string> {
   const { question: text, choices, ask = 'ask', ...limits } = checked(request)
   const { timeoutMs = settings.questionTimeoutMs } = limits
+  const given = answeredBefore(run, questionId)
+  if (given !== undefined) return Promise.resolve(given)
   return new Promise((resolve, reject) => {
     const close = () => {
       run.questions.delete(questionId)
@@ -107,6 +109,13 @@ function askPerson(
 function askedBefore({ log }: RunState, questionId: string): number | undefined {
   for (const entry of log.entries(-1, log.adopted))
     if (entry.kind === 'question' && entry.questionId === questionId) return entry.at
+  return undefined
+}
+
+/** Returns the answer that a person has given while no process had the log. */
+function answeredBefore({ log }: RunState, questionId: string): string | undefined {
+  for (const entry of log.entries(-1, log.adopted))
+    if (entry.kind === 'answer' && entry.questionId === questionId) return entry.answer
   return undefined
 }
 
