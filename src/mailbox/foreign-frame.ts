@@ -23,6 +23,8 @@ import {
   recipientOf,
   runOf,
   SEND,
+  SLEEP,
+  SLEPT,
   STREAMS,
   senderOf,
   startedOf,
@@ -57,8 +59,7 @@ export function frameFits(memory: Memory, at: number, end: number, run: number):
  */
 export function flawOf(memory: Memory, at: number, sender: number): string | undefined {
   const kind = kindOf(memory, at)
-  if (kind < SEND || kind > WANTS_PERMIT)
-    return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
+  if (!isOfThread(kind)) return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
   if (!stringsFit(memory, at)) return 'its strings reach beyond its end'
   if (senderOf(memory, at) !== sender) return 'its sender is somebody else'
   if (correlationOf(memory, at) < 0 && !answers(kind)) return "its correlation is not a thread's"
@@ -76,6 +77,8 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
     return 'it is for several, and says not for whom'
   return undefined
 }
+
+const isOfThread = (kind: number) => (kind >= SEND && kind <= WANTS_PERMIT) || kind === SLEEP || kind === SLEPT
 
 /**
  * Checks for the kinds that answer a request. Their correlation is the caller's number, and the caller can be the host.

@@ -87,6 +87,10 @@ export const GO_ON = 30
 export const FRAGMENT = 31
 /** Host to thread: the durable log has the beginning of step `step` of that turn. */
 export const WRITTEN = 32
+/** The turn sleeps for `limit` ms, from the time of the frame on. */
+export const SLEEP = 33
+/** The sleep that is step `step` of the turn is over. */
+export const SLEPT = 34
 
 // Flags. The first ones name the optional parts of the body, in this order.
 export const HAS_DATA = 1

@@ -28,6 +28,8 @@ import {
   RESULT,
   recipientOf,
   SEND,
+  SLEEP,
+  SLEPT,
   STEP_BEGAN,
   STEP_DONE,
   STREAM_READ,
@@ -84,6 +86,8 @@ export class Replay {
   readonly #answers = new Map<number, Answer>()
   readonly #streams = new Map<number, Streamed>()
   readonly #withdrawn = new Map<number, number>()
+  /** Order of settlement of the sleeps that are over, by their steps. */
+  readonly #slept = new Map<number, number>()
   #settled = 0
   /** Set in a run that goes on with the log of an earlier process: what the log does not have is held back. */
   onMismatch: OnMismatch | undefined
@@ -108,6 +112,7 @@ export class Replay {
         this.#steps = this.#steps.filter((step) => !this.#isUndone(step))
       else if (kind === CANCEL) this.#withdraw(correlation)
       else if (isAnswer(kind)) this.#answered(correlation, { memory, at })
+      else if (kind === SLEPT) this.#slept.set(stepOf(memory, at), this.#settled++)
       else if (kind === STREAM_READ) this.#streamed(correlation).reported += limitOf(memory, at)
       else if (kind === CHUNK && senderOf(memory, at) !== me)
         this.#streamed(correlation).pieces.push(readBody(memory, at).content)
@@ -168,6 +173,7 @@ export class Replay {
    */
   #isUndone({ kind, memory, at }: Logged): boolean {
     if (kind === STEP_DONE) return isFailure(memory, at)
+    if (kind === SLEEP) return !this.#slept.has(stepOf(memory, at))
     const correlation = correlationOf(memory, at)
     if (correlation === 0 || !(kind === SEND || kind === REQUEST || kind === CALL)) return false
     const frame = this.#answerOf(kind, correlation)?.frame
@@ -266,6 +272,17 @@ export class Replay {
   }
 
   /**
+   * Returns the next logged sleep of `ms`: when it began, in epoch ms, and its position in the order of settlement if
+   * it is over.
+   */
+  matchSleep(ms: number): { step: number; beganAt: number; order: number | undefined } | undefined {
+    const found = this.#take(({ kind, memory, at }) => kind === SLEEP && limitOf(memory, at) === ms)
+    if (!found) return undefined
+    const step = stepOf(found.memory, found.at)
+    return { step, beganAt: timeOf(found.memory, found.at), order: this.#slept.get(step) }
+  }
+
+  /**
    * Stores a response that arrived before the new attempt repeated the step. Returns false if the step is not logged.
    */
   settle(correlation: number, frame: Frame): boolean {
@@ -361,4 +378,6 @@ export const isStep = (kind: number): boolean =>
   kind === STEP_BEGAN ||
   kind === STEP_DONE ||
   kind === REJECTED ||
-  kind === NOW
+  kind === NOW ||
+  kind === SLEEP ||
+  kind === SLEPT

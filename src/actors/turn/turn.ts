@@ -30,13 +30,14 @@ import { Messenger, type MessengerNeeds } from './messenger.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Replay } from './replay.ts'
 import { type GroupNeeds, RequestGroups } from './request-groups.ts'
+import { type SleepingTurn, type SleepNeeds, sleep } from './sleep.ts'
 import type { StateRules, StateScope } from './state-rules.ts'
 import { type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
 import { type ToolNeeds, TurnTools } from './tools.ts'
 import type { TurnStart } from './turn-start.ts'
 
 /** The agent and its thread, as far as a turn uses them. */
-export interface TurnNeeds extends EmitterNeeds, StepNeeds, ToolNeeds, MessengerNeeds, GroupNeeds {
+export interface TurnNeeds extends EmitterNeeds, SleepNeeds, StepNeeds, ToolNeeds, MessengerNeeds, GroupNeeds {
   readonly data: unknown
   readonly state: object
   readonly stateRules: StateRules
@@ -56,10 +57,9 @@ export interface TurnNeeds extends EmitterNeeds, StepNeeds, ToolNeeds, Messenger
   held(turn: Turn): void
   /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
   breath(): Promise<void>
-  sleep(ms: number, signal: AbortSignal): Promise<void>
 }
 
-export class Turn implements CallingTurn, SteppingTurn {
+export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   readonly #needs: TurnNeeds
   readonly start: TurnStart
   /** Holds back what the log does not have; undefined for a turn that no earlier process has begun. */
@@ -286,7 +286,7 @@ export class Turn implements CallingTurn, SteppingTurn {
     this.check()
     const duration = durationOf(ms, 'ms')
     if (this.#emitter?.behind) await this.#gate()
-    await this.#atWork(() => this.#needs.sleep(duration, this.signal))
+    await this.#atWork(() => sleep(this.#needs, this, duration))
     this.check()
   }
   /**

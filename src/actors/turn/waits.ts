@@ -14,6 +14,8 @@ import type { Answer } from './replay.ts'
 import type { TurnStart } from './turn-start.ts'
 
 export interface WaitNeeds {
+  /** Lets the event loop turn once. */
+  breath(): Promise<void>
   readonly goingOn: GoingOn
   readonly link: Link
   /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
@@ -31,12 +33,20 @@ interface WaitingTurn {
   readonly steps: OpenSteps | undefined
 }
 
+/** Step that the log has settled. */
+interface Replayed {
+  readonly order: number
+  readonly settle: () => void
+  readonly isApart: boolean
+}
+
 export class TurnWaits {
   readonly #needs: WaitNeeds
   readonly #turn: WaitingTurn
   readonly #open = new Set<Wait>()
-  /** Answers from the log for steps that the handler has repeated. A queued microtask settles them together. */
-  #replayed: { correlation: number; to: string; answer: Answer }[] = []
+  /** Steps that the handler has repeated and the log has settled. A queued microtask settles them together. */
+  readonly #replayed: Replayed[] = []
+  #isSettling = false
 
   constructor(needs: WaitNeeds, turn: WaitingTurn) {
     this.#needs = needs
@@ -115,22 +125,36 @@ export class TurnWaits {
     }
   }
 
-  /**
-   * Settles a wait from the log. All waits repeated so far are settled together, in the order of the log, so that the
-   * same one of several is first again.
-   */
-  settleAgain(correlation: number, to: string, answer: Answer): void {
-    if (this.#replayed.push({ correlation, to, answer }) > 1) return
-    queueMicrotask(() => {
-      const replayed = this.#replayed.sort((a, b) => a.answer.order - b.answer.order)
-      this.#replayed = []
-      for (const { correlation, to, answer } of replayed) {
-        const { frame } = answer
-        if (frame) this.#needs.settle(correlation, frame.memory, frame.at)
-        else this.#needs.waits.get(correlation)?.reject(withdrawnBefore(to))
-      }
-      this.#needs.mayPark(this.#turn.start)
+  /** Settles a wait from the log. */
+  settleAgain(correlation: number, to: string, { frame, order }: Answer): void {
+    this.inOrder(order, () => {
+      if (frame) this.#needs.settle(correlation, frame.memory, frame.at)
+      else this.#needs.waits.get(correlation)?.reject(withdrawnBefore(to))
     })
+  }
+
+  /**
+   * Settles what the log has settled. All that was repeated so far is settled together, in the order of the log, so
+   * that the same one of several is first again. `isApart`: promises of others take another number of microtasks, so
+   * the event loop turns before and after.
+   */
+  inOrder(order: number, settle: () => void, isApart = false): void {
+    this.#replayed.push({ order, settle, isApart })
+    if (this.#isSettling) return
+    this.#isSettling = true
+    queueMicrotask(() => this.#settleReplayed())
+  }
+
+  #settleReplayed(): void {
+    this.#replayed.sort((a, b) => a.order - b.order)
+    for (let next = this.#replayed.shift(); next; next = this.#replayed.shift()) {
+      next.settle()
+      const [following] = this.#replayed
+      if (following && (next.isApart || following.isApart))
+        return void this.#needs.breath().then(() => this.#settleReplayed())
+    }
+    this.#isSettling = false
+    this.#needs.mayPark(this.#turn.start)
   }
 }
 

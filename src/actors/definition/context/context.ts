@@ -206,7 +206,8 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   /** Version 4 UUID, made with `random()`. */
   uuid(): string
   /**
-   * Waits for `ms` milliseconds; rejects when the turn is to stop.
+   * Waits for `ms` milliseconds, at most 2^31 - 1; rejects when the turn is to stop. It is a step, with its end by wall
+   * clock: a turn that is tried again, also in a later process, sleeps only what is left, or not at all.
    *
    * A turn that sleeps continues by itself, so it counts as working, even if it also waits for other agents: it keeps
    * its permit (`maxConcurrentAgents`). With a limit of 1 the sleep always wins
