@@ -20,6 +20,7 @@ import { b7 } from './b7.ts'
 import { b8 } from './b8.ts'
 import { b9 } from './b9.ts'
 import { b10 } from './b10.ts'
+import { b11, b11b, b11c } from './b11.ts'
 import { b12 } from './b12.ts'
 import { b14 } from './b14.ts'
 import { b17 } from './b17.ts'
@@ -41,6 +42,9 @@ const benchmarks: readonly Benchmark[] = [
   b8,
   b9,
   b10,
+  b11,
+  b11b,
+  b11c,
   b12,
   b14,
   b15,
