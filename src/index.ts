@@ -65,6 +65,15 @@ export type {
   ToolReference,
 } from './actors/definition/role.ts'
 export type { BudgetConfig, StateManagement, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type {
+  Block,
+  LogState,
+  LogStore,
+  OpenedLog,
+  Position,
+  ReadOptions,
+  StoredBlock,
+} from './runtime/store/log-store.ts'
 export type { ModelsConfig } from './runtime/providers/models-config.ts'
 export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
 export type { Clock } from './clock.ts'

@@ -49,6 +49,11 @@ export class Line<Owner> {
     else this.#rank(envelope)
   }
 
+  /** Highest number that a turn has had. */
+  get lastTurn(): number {
+    return this.#lastTurn
+  }
+
   /** Continues the numbers of turns of an earlier process. */
   continueFrom(turn: number): void {
     this.#lastTurn = Math.max(this.#lastTurn, turn)

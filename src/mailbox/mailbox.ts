@@ -165,6 +165,10 @@ export class Mailbox<Owner> {
   continueFrom(turn: number): void {
     this.#line.continueFrom(turn)
   }
+  /** Highest number that a turn of the agent has had. */
+  get lastTurn(): number {
+    return this.#line.lastTurn
+  }
   /** Takes a message of an earlier process. `begun`: its turn was open there. */
   takeUp(envelope: Envelope<Owner>, begun: boolean): void {
     this.#line.takeUp(envelope, begun)

@@ -31,7 +31,10 @@ export function logFolder(given: string, folder: string): string {
  * @throws UnknownRunError, with the ids that are near.
  */
 export async function recordedRun(path: string, runId: string): Promise<RecordedRun> {
-  const { runs, ids } = await recordedRuns(readLog(path), ({ id }) => id === runId)
+  const { runs, ids } = await recordedRuns(
+    () => readLog(path),
+    ({ id }) => id === runId,
+  )
   const run = runs.at(-1)
   if (run) return run
   throw new UnknownRunError(unknownRun(runId, path, ids), { runId, path })

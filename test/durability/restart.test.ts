@@ -7,6 +7,7 @@ import { createTeam, defineTool } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { deskOf, first, module, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 t.test('a run that a closed team has left is interrupted, and the next team ends it', async (t) => {
   const path = join(folderOf(t), 'log')
@@ -273,6 +274,11 @@ t.test('a wrong option is named', async (t) => {
     [{ path: '/tmp/x', resume: 'never' }, 'stateManagement.resume'],
     [{ path: '/tmp/x', onMismatch: 'ignore' }, 'stateManagement.onMismatch'],
     [{ path: '/tmp/x', fast: true }, 'stateManagement.fast'],
+    [{ path: '/tmp/x', keep: { runs: -1 } }, 'stateManagement.keep.runs'],
+    [{ path: '/tmp/x', keep: { days: '30' } }, 'stateManagement.keep.days'],
+    [{ path: '/tmp/x', keep: { gigabytes: 1 } }, 'stateManagement.keep.gigabytes'],
+    [{ store: {} }, 'stateManagement.store'],
+    [{ path: '/tmp/x', store: new MemoryStore(new MemoryDisk()) }, 'stateManagement.store'],
     ['/tmp/x', 'stateManagement'],
   ]
   for (const [given, path] of cases)

@@ -49,6 +49,11 @@ export class HostMessages {
     this.#last = Math.min(this.#last, last)
   }
 
+  /** Lowest number that a frame of the host has had. */
+  get last(): number {
+    return this.#last
+  }
+
   /** Returns the next correlation for a frame of the host. It is negative, so it differs from the numbers of agents. */
   number(): number {
     this.#last -= 1

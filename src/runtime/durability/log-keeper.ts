@@ -7,12 +7,12 @@ import { DramatisError, describe, LogLostError, TeamClosedError } from '../../er
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { encodeEntries } from '../log/entry-codec.ts'
-import type { LogEntry } from '../log/records.ts'
+import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal, JournalKeeper } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { LogStore } from '../store/log-store.ts'
+import type { LogStore, Position } from '../store/log-store.ts'
 
 interface Needs {
   readonly clock: Scheduler
@@ -24,6 +24,15 @@ interface Needs {
   readonly syncMs: number
   /** Called once, when nothing can be written any more. */
   lost(error: DramatisError): void
+  readonly follower?: LogFollower
+}
+
+/** Follows what is written. */
+export interface LogFollower {
+  /** Called with each record, before it is written. */
+  see(record: HostRecord): void
+  /** Called when entries stand in the log. */
+  wrote(position: Position, entries: Uint8Array): void
 }
 
 interface Waiting {
@@ -86,14 +95,17 @@ export class LogKeeper implements JournalKeeper {
   }
 
   #flush(): void {
-    const { commits, journal, store } = this.#needs
+    const { commits, follower, journal, store } = this.#needs
     journal.tell() // what readers log about it belongs to the same block
     this.#noteTurns()
     const entries = this.#pending
     if (entries.length === 0) return
     this.#pending = []
     const runs = new Set<number>()
-    for (const { run } of entries) runs.add(run)
+    for (const entry of entries) {
+      runs.add(entry.run)
+      if (entry.kind !== 'frames') follower?.see(entry)
+    }
     const block = {
       firstSeq: entries[0]!.seq,
       lastSeq: lastSeq(entries.at(-1)!),
@@ -101,7 +113,10 @@ export class LogKeeper implements JournalKeeper {
       runs: [...runs],
       entries: encodeEntries(entries),
     }
-    const written = store.append(block).then(() => (commits ? store.sync() : this.#syncLater()))
+    const written = store.append(block).then((position) => {
+      follower?.wrote(position, block.entries)
+      return commits ? store.sync() : this.#syncLater()
+    })
     this.#last = written
     this.#waiting?.resolve(written)
     this.#waiting = undefined

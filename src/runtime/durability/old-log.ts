@@ -1,14 +1,10 @@
 /** Reads the log that earlier processes have written: what is open in it, and the entries of the runs that go on. */
-import type { PatchNotice } from '../../actors/definition/assignment.ts'
-import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   ACCEPTED,
-  BEGINS_AGAIN,
   CALL,
   CANCEL,
   correlationOf,
   END,
-  flagsOf,
   kindOf,
   lengthOf,
   PATCH,
@@ -19,36 +15,16 @@ import {
   senderOf,
   turnOf,
 } from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { decodeEntries } from '../log/entry-codec.ts'
+import { entriesOf, type ReadBlocks, type SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
-import { USER_INDEX } from '../state/agent-directory.ts'
+import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
-import type { Block } from '../store/log-store.ts'
+import type { Position } from '../store/log-store.ts'
+import { OldRun } from './old-run.ts'
+import { OldStates } from './old-states.ts'
 import { OldTeam } from './old-team.ts'
-
-type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
-
-/** Run of an earlier process. */
-export interface OldRun {
-  readonly index: number
-  readonly launched: OfKind<'run.launched'>
-  entries: LogEntry[]
-  /** Set when it was begun: its target is asked, or was about to be. */
-  started: boolean
-  /** Answer to its caller, if there is one. */
-  answer: { readonly memory: Memory; readonly at: number } | undefined
-  finished: OfKind<'run.finished'> | undefined
-  aborted: boolean
-  /** Epoch ms of its last entry. */
-  lastAt: number
-}
-
-/** State that an agent had after its start, or that a turn has left. */
-export type StateChange =
-  | { readonly index: number; readonly value: unknown }
-  | { readonly index: number; readonly run: number; readonly notice: PatchNotice }
+import { RunIndex } from './run-index.ts'
 
 /** Highest numbers that an agent has used. */
 export interface Counters {
@@ -58,31 +34,38 @@ export interface Counters {
 }
 
 export class OldLog {
+  /** Blocks that the log has, in their order. */
+  readonly blocks: { readonly position: Position; readonly bytes: number }[] = []
+  /** All runs that the log has. */
+  readonly index = new RunIndex()
+  /** Runs that have no end, or messages under way. */
   readonly runs = new Map<number, OldRun>()
   readonly team = new OldTeam()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
-  readonly states: StateChange[] = []
+  readonly states = new OldStates()
   readonly counters = new Map<number, Counters>()
   /** Ids of tool calls of the host that have begun and not ended. */
   readonly openTools = new Set<string>()
   /** Sends whose senders wait for their receipt. */
   readonly asking = new Map<string, { readonly run: number; readonly memory: Memory; readonly at: number }>()
   readonly #byName = new Map<string, number>()
-  readonly #patches = new Map<string, PatchNotice[]>()
   /** Lowest number of a message of the host, highest index of a run, and number of the next entry. */
   lastHostNumber = 0
   lastRun = 0
   next = 0
 
-  /** Reads the whole log. Throws `LogCorruptError` where it is damaged. */
-  static async from(blocks: AsyncIterable<Block>): Promise<OldLog> {
+  /** Reads the whole log. Throws `LogCorruptError` where it is damaged. `seen` is called with each block. */
+  static async from(read: ReadBlocks, seen: (block: SeenBlock) => void = () => {}): Promise<OldLog> {
     const log = new OldLog()
-    for await (const block of blocks) {
-      for (const entry of decodeEntries(block.entries)) log.#see(entry)
-      if (!block.carried) log.next = block.lastSeq + 1
+    const note = (block: SeenBlock) => {
+      log.index.at(block)
+      seen(block)
     }
+    for await (const entry of entriesOf(read, note)) log.#see(entry)
+    await log.#takeBack(read)
+    for (const run of log.index.values()) if (!log.runs.has(run.index)) log.index.over(run)
     return log
   }
 
@@ -91,15 +74,35 @@ export class OldLog {
   }
 
   #see(entry: LogEntry): void {
+    this.next = lastSeq(entry) + 1
+    if (entry.kind !== 'frames') this.index.see(entry)
+    const logged = this.index.get(entry.run)
+    if (entry.run !== 0 && !logged) return // a rest of a run that is forgotten: its messages were all handled
     this.work.see(entry)
     this.lastRun = Math.max(this.lastRun, entry.run)
     if (entry.kind === 'frames')
       for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry, entry.memory, at)
     else this.#record(entry)
-    const run = this.runs.get(entry.run)
-    if (!run || isKeptAlone(entry)) return
-    run.entries.push(entry)
-    if (entry.kind !== 'answer') run.lastAt = entry.at // a person may answer while no process has the log
+    this.runs.get(entry.run)?.see(entry)
+    if (logged && (logged.endedAt > 0 || logged.own) && this.work.openIn(entry.run) === 0) this.#release(entry.run)
+  }
+
+  /** Reads the runs again that have got a message when nothing of them was under way any more. */
+  async #takeBack(read: ReadBlocks): Promise<void> {
+    const given = new Set<number>()
+    for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
+    if (given.size === 0) return
+    for await (const entry of entriesOf(read)) {
+      if (!given.has(entry.run)) continue
+      if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
+      else this.runs.get(entry.run)?.see(entry)
+    }
+  }
+
+  /** Gives up what is only needed of runs that go on. */
+  #release(run: number): void {
+    this.runs.delete(run)
+    this.states.forget(run)
   }
 
   #frame({ run }: LogEntry, memory: Memory, at: number): void {
@@ -113,21 +116,7 @@ export class OldLog {
     if (kind === SEND && correlation > 0) this.asking.set(`${sender} ${correlation}`, { run, memory, at })
     else if (kind === CANCEL) this.asking.delete(`${sender} ${correlation}`)
     else if (kind === ACCEPTED || kind === REFUSED) this.asking.delete(`${recipientOf(memory, at)} ${correlation}`)
-    const key = `${sender} ${turn}`
-    if (kind === PATCH) {
-      const notices = this.#patches.get(key) ?? []
-      this.#patches.set(key, [...notices, Object(jsonIn(readBody(memory, at).data)) as PatchNotice])
-    } else if (kind === END) {
-      const isLeft = !isFailure(memory, at) && (flagsOf(memory, at) & BEGINS_AGAIN) === 0
-      for (const notice of this.#patches.get(key) ?? []) if (isLeft) this.states.push({ index: sender, run, notice })
-      this.#patches.delete(key)
-      if (recipientOf(memory, at) === USER_INDEX && correlation > 0) this.#answered(run, memory, at)
-    }
-  }
-
-  #answered(index: number, memory: Memory, at: number): void {
-    const run = this.runs.get(index)
-    if (run) run.answer ??= { memory, at }
+    if (kind === PATCH || kind === END) this.states.frame(memory, at, run, this.runs.get(run)?.launched.threadId)
   }
 
   #record(record: HostRecord): void {
@@ -142,8 +131,13 @@ export class OldLog {
         this.names.set(record.index, { name: record.name, run: record.run })
         return
       case 'state':
-        this.states.push({ index: record.index, value: record.value })
+        this.states.ofAgents.set(record.index, Object(record.value))
         return
+      case 'conversation':
+        this.states.conversations.keep(record.index, record.threadId, record.conversation)
+        return
+      case 'numbers':
+        return this.#numbers(record)
       case 'turns':
         for (const [index, turn] of record.turns) this.#turn(index, turn)
         return
@@ -156,22 +150,19 @@ export class OldLog {
         this.openTools.delete(record.callId)
         return
       case 'run.launched':
-        this.runs.set(record.run, oldRun(record))
-        return
-      case 'run.started':
-        this.#with(record.run, (run) => Object.assign(run, { started: true }))
-        return
-      case 'run.aborted':
-        this.#with(record.run, (run) => Object.assign(run, { aborted: true }))
-        return
-      case 'run.finished':
-        this.#with(record.run, (run) => Object.assign(run, { finished: record }))
+        this.runs.set(record.run, new OldRun(record))
     }
   }
 
-  #with(index: number, change: (run: OldRun) => void): void {
-    const run = this.runs.get(index)
-    if (run) change(run)
+  #numbers({ agents, lastHostNumber, lastRun }: Extract<HostRecord, { kind: 'numbers' }>): void {
+    this.lastHostNumber = Math.min(this.lastHostNumber, lastHostNumber)
+    this.lastRun = Math.max(this.lastRun, lastRun)
+    for (const { index, ...numbers } of agents) {
+      const counters = this.#countersOf(index)
+      counters.turn = Math.max(counters.turn, numbers.turn)
+      counters.correlation = Math.max(counters.correlation, numbers.correlation)
+      counters.epoch = Math.max(counters.epoch, numbers.epoch)
+    }
   }
 
   #turn(index: number, turn: number): void {
@@ -187,22 +178,4 @@ export class OldLog {
     }
     return counters
   }
-}
-
-function oldRun(launched: OfKind<'run.launched'>): OldRun {
-  return {
-    index: launched.run,
-    launched,
-    entries: [],
-    started: false,
-    answer: undefined,
-    finished: undefined,
-    aborted: false,
-    lastAt: launched.at,
-  }
-}
-
-/** Checks for a record that no reader of a run gets. */
-function isKeptAlone({ kind }: LogEntry): boolean {
-  return kind === 'run.launched' || kind === 'name' || kind === 'turns' || kind === 'state' || kind === 'log.opened'
 }

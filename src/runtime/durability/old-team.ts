@@ -1,7 +1,7 @@
 /** Fold of what the log has of the team itself: the last value of each fact. */
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { DeadLetterList } from '../../mailbox/dead-letters.ts'
-import type { HostRecord } from '../log/records.ts'
+import type { HostRecord, Unrecorded } from '../log/records.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -19,6 +19,14 @@ export class OldTeam {
   /** Entries of the team's blackboard, in the order in which they were written. */
   get board(): Iterable<BlackboardEntry> {
     return this.#board.values()
+  }
+
+  /** Yields the last word on each fact, as a record. */
+  *facts(): Generator<Unrecorded> {
+    for (const { kind, scope, owner, key, version, value } of this.#shared.values())
+      yield { kind, scope, ...(owner !== undefined && { owner }), key, version, value }
+    for (const entry of this.#board.values()) yield { kind: 'blackboard', entry }
+    for (const { letter, bytes } of this.letters.entries) yield { kind: 'letter', letter, bytes }
   }
 
   see(record: HostRecord): void {

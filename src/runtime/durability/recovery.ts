@@ -8,13 +8,11 @@ import type { OnMismatch } from '../../mailbox/envelope.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { RunState } from '../state/run-state.ts'
 import { MessageRecovery } from './message-recovery.ts'
-import type { OldLog, OldRun } from './old-log.ts'
+import type { OldLog } from './old-log.ts'
+import type { OldRun } from './old-run.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 import { RunRecovery } from './run-recovery.ts'
 import { restoreLetters, restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
-
-/** Number of runs whose results are kept, as for a team that has no durable log. */
-const KEPT_RUNS = 100
 
 export class Recovery {
   readonly #owners: RestoredOwners
@@ -40,13 +38,14 @@ export class Recovery {
     const runs = this.#runs
     const old = this.#old
     restoreNames(this.#owners, old)
-    const open = runs.openRuns()
-    const ended = [...old.runs.values()].filter((run) => run.finished && !run.launched.own).slice(-KEPT_RUNS)
-    restoreStates(this.#owners, old, (run) => runs.reopened(run))
+    const open = [...old.runs.values()]
+    restoreStates(
+      this.#owners,
+      old,
+      open.map((run) => runs.stateOf(run)),
+    )
     restoreShared(this.#owners, old)
     restoreLetters(this.#owners, old)
-    runs.forgetAllBut(new Set([...open, ...ended]))
-    for (const run of ended) if (!open.has(run)) runs.end(run)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)
     const going: OldRun[] = []
     const hindrances: UnknownAgentError[] = []

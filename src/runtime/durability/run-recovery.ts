@@ -1,43 +1,34 @@
 /** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
-import { CALL, correlationOf, kindOf, REQUEST, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
+import { CALL, correlationOf, END, kindOf, PATCH, REQUEST, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
+import type { RunEnding } from '../runs/result.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isDone } from '../tasks/task-board.ts'
 import { watch } from '../verbs/death-watch.ts'
-import type { OldLog, OldRun } from './old-log.ts'
+import type { OldLog } from './old-log.ts'
+import type { OldRun } from './old-run.ts'
+import { OldStates } from './old-states.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 
 export class RunRecovery {
   readonly #owners: RestoredOwners
   readonly #runs: RunBook
   readonly #old: OldLog
-  /** Runs that go on, and those whose result is kept. */
+  /** Runs that go on. */
   readonly states = new Map<number, RunState>()
 
   constructor(owners: RestoredOwners, runs: RunBook, old: OldLog) {
     this.#owners = owners
     this.#runs = runs
     this.#old = old
-  }
-
-  /** Runs that have no end yet, or messages that are under way. */
-  openRuns(): Set<OldRun> {
-    const { runs, work } = this.#old
-    const open = new Set<OldRun>()
-    for (const run of runs.values()) if (!run.finished && !run.launched.own) open.add(run)
-    for (const { run: index } of work.messages()) {
-      const run = runs.get(index)
-      if (run) open.add(run)
-    }
-    return open
   }
 
   /** Returns the state of a run, with its log. */
@@ -54,29 +45,16 @@ export class RunRecovery {
     return state
   }
 
-  /** Forgets the runs that nobody needs but for the states of their agents. */
-  forgetAllBut(kept: ReadonlySet<OldRun>): void {
-    for (const [index, state] of this.states) {
-      if (kept.has(this.#old.runs.get(index)!)) continue
-      this.#owners.runs.forget(state)
-      this.states.delete(index)
-    }
-  }
-
   /** Adds a run that has ended. `goesOn`: false if messages of it are under way, and are left there for now. */
   end(run: OldRun, goesOn = true): void {
-    const { finished, answer, aborted } = run
     const state = this.stateOf(run)
-    if (!finished) return
-    if (!state.over) {
-      this.#tallies(run, state)
-      for (const entry of run.entries) if (entry.kind === 'blackboard') this.#owners.boards.restore(state, entry.entry)
-    }
-    const error = errorIn(run)
-    const { content, data } = answer ? readBody(answer.memory, answer.at) : { content: '', data: undefined }
-    const ending = error ? { error } : { finalOutput: content, data: data === undefined ? undefined : jsonIn(data) }
-    const status = error ? (aborted ? 'aborted' : 'failed') : 'finished'
-    this.#runs.takeEnded(state, ending, finished.at, status, goesOn)
+    if (!state.over) this.#fill(run, state)
+    end(this.#runs, run, state, goesOn)
+  }
+
+  #fill(run: OldRun, state: RunState): void {
+    tally(run, state)
+    for (const entry of run.entries) if (entry.kind === 'blackboard') this.#owners.boards.restore(state, entry.entry)
   }
 
   /** Returns what takes the answer to the caller of the run. */
@@ -87,7 +65,7 @@ export class RunRecovery {
       this.end(run)
       return undefined
     }
-    this.#tallies(run, state)
+    tally(run, state)
     if (launched.own) {
       this.#runs.takeUpOwn(state)
       return undefined
@@ -113,16 +91,6 @@ export class RunRecovery {
   windDown(run: OldRun): void {
     const error = run.finished && errorIn(run)
     if (error) this.#runs.fail(this.stateOf(run), error)
-  }
-
-  /** Counts what a result tells of models and tasks. */
-  #tallies(run: OldRun, state: RunState): void {
-    for (const entry of run.entries) {
-      if (entry.kind === 'model.called') {
-        state.spent.add(entry)
-        state.rehearsed ||= entry.rehearsed
-      } else if (entry.kind === 'task') state.tasks.set(entry.task.id, entry.task)
-    }
   }
 
   /** Puts boards, sync points, tasks, subscriptions and watches of a run in place. */
@@ -181,7 +149,51 @@ export class RunRecovery {
   }
 }
 
+/** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
+export function restoreEnded({ boards, runs: table }: RestoredOwners, book: RunBook, run: OldRun): void {
+  const state = table.reopen(run.index, run.launched)
+  for (const entry of run.entries) {
+    state.log.adopt(entry)
+    if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
+  }
+  const states = new OldStates()
+  for (const [memory, at] of framesOf(state.log)) {
+    const kind = kindOf(memory, at)
+    if (kind === PATCH || kind === END) states.frame(memory, at, run.index, undefined)
+  }
+  for (const [agent, value] of states.ofRun(run.index)) state.states.set(agent, value)
+  tally(run, state)
+  end(book, run, state, true)
+}
+
+function end(book: RunBook, run: OldRun, state: RunState, goesOn: boolean): void {
+  const { finished, aborted } = run
+  if (!finished) return
+  const ending = endingOf(run)
+  const status = 'error' in ending ? (aborted ? 'aborted' : 'failed') : 'finished'
+  book.takeEnded(state, ending, finished.at, status, goesOn)
+}
+
+/** Returns what a run has ended with. */
+function endingOf(run: OldRun): RunEnding<unknown> {
+  const error = errorIn(run)
+  if (error) return { error }
+  const { memory, at } = run.answer ?? {}
+  const { content, data } = memory && at !== undefined ? readBody(memory, at) : { content: '', data: undefined }
+  return { finalOutput: content, data: data === undefined ? undefined : jsonIn(data) }
+}
+
 /** Returns the error that a run has ended with; null for one that has succeeded. */
 function errorIn({ finished, answer }: OldRun): DramatisError | null {
   return finished?.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
+}
+
+/** Counts what a result tells of models and tasks. */
+function tally(run: OldRun, state: RunState): void {
+  for (const entry of run.entries) {
+    if (entry.kind === 'model.called') {
+      state.spent.add(entry)
+      state.rehearsed ||= entry.rehearsed
+    } else if (entry.kind === 'task') state.tasks.set(entry.task.id, entry.task)
+  }
 }

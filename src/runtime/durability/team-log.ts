@@ -8,6 +8,7 @@ import type { Journal } from '../state/journal.ts'
 import { FileStore } from '../store/file-store.ts'
 import type { LogStore } from '../store/log-store.ts'
 import { LogKeeper } from './log-keeper.ts'
+import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
 import { Recovery } from './recovery.ts'
 import type { RestoredOwners } from './restored-owners.ts'
@@ -24,7 +25,10 @@ export class TeamLog {
   readonly #settings: DurableLog
   readonly #newStore: () => LogStore
   #keeper: LogKeeper | undefined
+  #upkeep: LogUpkeep | undefined
   #opening: Promise<void> | undefined
+  /** Error that came when the team's own store was open. */
+  #unusable: unknown
   #closed = false
 
   /** `newStore`: makes the store in place of files, for tests. */
@@ -32,7 +36,7 @@ export class TeamLog {
     this.#owners = owners
     this.#runs = runs
     this.#settings = settings
-    this.#newStore = newStore ?? (() => new FileStore(settings.path, { clock: owners.clock }))
+    this.#newStore = newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock }))
   }
 
   /**
@@ -48,14 +52,16 @@ export class TeamLog {
   }
 
   async #open(): Promise<void> {
+    if (this.#unusable) throw this.#unusable
     const store = this.#newStore()
+    const opened = await store.open()
     try {
-      const opened = await store.open()
-      const old = await OldLog.from(store.read())
+      const old = await OldLog.from(() => store.read())
       if (this.#closed) throw new TeamClosedError('The team was closed before it had read its log.', {})
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       this.#begin(store, opened.incarnation, old)
     } catch (error) {
+      if (this.#settings.store) this.#unusable = error // it was opened, and that is done once
       await store.close()
       throw error
     }
@@ -65,13 +71,16 @@ export class TeamLog {
     const { clock, directory, journal, logger } = this.#owners
     const { commits, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
-    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost })
+    const upkeep = new LogUpkeep(this.#owners, this.#runs, this.#settings, store, old)
+    this.#upkeep = upkeep
+    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
     journal.keep(undefined, { kind: 'log.opened', incarnation })
     const { going, hindrances } = new Recovery(this.#owners, this.#runs, old, onMismatch).perform(resumes === 'manual')
     for (const { index, name, removed } of directory.cells)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
+    this.#runs.joinPast()
     this.#runs.keepLaunched()
     for (const { message, details } of hindrances)
       logger.warn({ runId: details.runId, error: message }, 'a run of an earlier process stays interrupted')
@@ -82,17 +91,20 @@ export class TeamLog {
     logger.info({ runIds: ids.slice(0, MOST_NAMED) }, text)
   }
 
-  #tellCut(bytes: number): void {
+  get #place(): { path?: string } {
     const { path } = this.#settings
+    return path === undefined ? {} : { path }
+  }
+
+  #tellCut(bytes: number): void {
     const text = 'the end of the log was cut: the process, or the machine, died while it wrote there'
-    this.#owners.logger.warn({ path, bytes }, text)
+    this.#owners.logger.warn({ ...this.#place, bytes }, text)
   }
 
   #lost(error: DramatisError): void {
-    const { path } = this.#settings
     const text =
       'the durable log is lost: runs are interrupted, and no more are taken. What it had stays: start again when the cause is gone'
-    this.#owners.logger.error({ path, error: error.message }, text)
+    this.#owners.logger.error({ ...this.#place, error: error.message }, text)
     this.#runs.interrupt(error)
   }
 
@@ -101,11 +113,11 @@ export class TeamLog {
     this.#closed = true
     await this.#opening?.catch(() => {})
     try {
+      await this.#upkeep?.close()
       await this.#keeper?.close()
     } catch (error) {
-      const { path } = this.#settings
       const text = 'the durable log could not be closed in order: what was not synced by then may be missing'
-      this.#owners.logger.error({ path, error: describe(error) }, text)
+      this.#owners.logger.error({ ...this.#place, error: describe(error) }, text)
     }
   }
 }

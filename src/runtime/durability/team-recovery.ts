@@ -3,7 +3,7 @@
 import { jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { OldLog, OldRun } from './old-log.ts'
+import type { OldLog } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 
 /** Gives the agents of the team the indices that they had, and continues all numbers. */
@@ -16,21 +16,18 @@ export function restoreNames({ directory, hostMessages, runs }: RestoredOwners, 
   runs.continueFrom(old.lastRun)
 }
 
-/** Puts the states of agents in place, those for one run too. `reopened` returns a run of the log. */
-export function restoreStates(
-  { agentStates, directory }: RestoredOwners,
-  old: OldLog,
-  reopened: (run: OldRun) => RunState,
-): void {
-  for (const change of old.states) {
-    const cell = directory.cells[change.index] // also of an agent that may be added later
-    if (!cell) continue
-    if ('value' in change) cell.state = change.value as object
-    else {
-      const run = old.runs.get(change.run)
-      if (run) agentStates.applyPatch(cell, reopened(run), change.notice)
-    }
+/** Puts the states of agents in place, their conversations, and what they have for the runs that go on. */
+export function restoreStates({ agentStates, directory }: RestoredOwners, old: OldLog, runs: Iterable<RunState>): void {
+  for (const [index, state] of old.states.ofAgents) {
+    const cell = directory.cells[index] // also of an agent that may be added later
+    if (cell) cell.state = state
   }
+  for (const { agent, threadId, conversation } of old.states.conversations.all()) {
+    const cell = directory.cells[agent]
+    if (cell?.removed || cell?.settings.playedByModel) agentStates.conversations.keep(agent, threadId, conversation)
+  }
+  for (const run of runs)
+    for (const [index, state] of old.states.ofRun(run.index)) if (directory.cells[index]) run.states.set(index, state)
 }
 
 /** Puts in place what agents have shared, and the blackboard of the team. */

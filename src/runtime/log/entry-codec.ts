@@ -54,6 +54,31 @@ export function* decodeEntries(bytes: Uint8Array): Generator<LogEntry> {
   }
 }
 
+/** Place of an encoded entry among the bytes of a block, and the numbers that its header has. */
+export interface EntrySpan {
+  readonly run: number
+  readonly seq: number
+  readonly from: number
+  readonly to: number
+}
+
+/** Finds the entries in what `encodeEntries` has written, without decoding them. */
+export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  for (let from = 0; from < view.length; ) {
+    const to = from + HEADER_BYTES + aligned(view.readUInt32LE(from + 4))
+    yield { run: view.readUInt32LE(from + 8), seq: view.readDoubleLE(from + 16), from, to }
+    from = to
+  }
+}
+
+/** Bytes that each run has among encoded entries. Entries without a run are under 0. */
+export function bytesByRun(bytes: Uint8Array): Map<number, number> {
+  const sizes = new Map<number, number>()
+  for (const { run, from, to } of entrySpans(bytes)) sizes.set(run, (sizes.get(run) ?? 0) + to - from)
+  return sizes
+}
+
 type Numbers = Pick<LogEntry, 'run' | 'seq' | 'at'>
 
 function bodyOf(entry: LogEntry): Uint8Array {

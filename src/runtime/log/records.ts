@@ -5,6 +5,7 @@
 import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
+import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
@@ -94,6 +95,17 @@ export type KeptRecord =
   | Record<'letter', { letter: DeadLetter; bytes: number }>
   /** A dead letter has left the list: it was sent again, or discarded. */
   | Record<'letter.gone', { id: string }>
+  /** Conversation of an agent with its model in a thread, across runs. */
+  | Record<'conversation', { index: number; threadId: string; conversation: Conversation }>
+  /** Highest numbers that were used: by each agent, by the host for its messages (they descend), and for runs. */
+  | Record<
+      'numbers',
+      {
+        agents: { index: number; turn: number; correlation: number; epoch: number }[]
+        lastHostNumber: number
+        lastRun: number
+      }
+    >
   /** Turns that messages were given: agent, turn, attempt and id of the message. */
   | Record<'turns', { turns: [index: number, turn: number, attempt: number, messageId: string][] }>
 

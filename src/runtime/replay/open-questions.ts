@@ -42,7 +42,7 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
  */
 export async function answerInLog(store: LogStore, questionId: string, answer: string): Promise<RecordedQuestion> {
   const { incarnation, lastSeq } = await store.open()
-  const { runs } = await recordedRuns(store.read())
+  const { runs } = await recordedRuns(() => store.read())
   const question = questionIn(runs, questionId)
   const { agent, choices } = question.asked
   if (choices && !choices.includes(answer)) {

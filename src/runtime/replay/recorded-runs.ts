@@ -1,9 +1,9 @@
 /** Runs as a durable log has them, for those who look into it afterwards. */
 import type { Directory } from '../../mailbox/codec.ts'
-import { decodeEntries } from '../log/entry-codec.ts'
+import { entriesOf, LogMoved, type ReadBlocks } from '../log/read-entries.ts'
 import type { HostRecord, KeptRecord, LogEntry } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
-import type { Block } from '../store/log-store.ts'
+import { hasCode } from '../store/log-files.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -65,11 +65,21 @@ export interface Recorded {
   readonly ids: readonly string[]
 }
 
+/** Number of times that a log is read which its process compacts meanwhile. */
+const MOST_READS = 10
+
 /** Reads a log. Throws `LogCorruptError` where it is damaged. */
-export async function recordedRuns(blocks: AsyncIterable<Block>, wanted: Wanted = () => true): Promise<Recorded> {
-  const reader = new RecordReader(wanted)
-  for await (const block of blocks) for (const entry of decodeEntries(block.entries)) reader.see(entry)
-  return reader.end()
+export async function recordedRuns(read: ReadBlocks, wanted: Wanted = () => true): Promise<Recorded> {
+  for (let reads = 1; ; reads++) {
+    const reader = new RecordReader(wanted)
+    try {
+      for await (const entry of entriesOf(read)) reader.see(entry)
+      return reader.end()
+    } catch (error) {
+      const isMoved = error instanceof LogMoved || hasCode(error, 'ENOENT')
+      if (!isMoved || reads === MOST_READS) throw error
+    }
+  }
 }
 
 class RecordReader {
@@ -124,10 +134,12 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
 }
 
 const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
+  conversation: true,
   letter: true,
   'letter.gone': true,
   'log.opened': true,
   name: true,
+  numbers: true,
   'run.launched': true,
   shared: true,
   state: true,

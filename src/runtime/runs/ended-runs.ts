@@ -14,28 +14,33 @@ import type { Holds } from './process-holds.ts'
 const KEPT_RUNS = 100
 const KEPT_BYTES = 64 * 2 ** 20
 
+interface Told {
+  /** Called with each run of which nothing is under way any more. */
+  quiet(run: RunState): void
+  /** Called with each run that is forgotten. */
+  forgotten(run: RunState): void
+}
+
 export class EndedRuns {
   readonly #supervisor: Supervisor
   readonly #holds: Holds
   readonly #quietWithinMs: number
-  readonly #forgotten: (run: RunState) => void
+  readonly #tell: Told
   /** Runs that still have messages under way that nobody waits for. */
   readonly #quieting = new Map<RunState, Timer | undefined>()
   /** Runs that are over and quiet, oldest first. */
   readonly #kept: RunState[] = []
 
-  /**
-   * `quietWithinMs` limits the time for all work that a message from outside has caused, in ms. `forgotten` is called
-   * with each run that is forgotten.
-   */
-  constructor(supervisor: Supervisor, holds: Holds, quietWithinMs: number, forgotten: (run: RunState) => void) {
+  /** `quietWithinMs` limits the time for all work that a message from outside has caused, in ms. */
+  constructor(supervisor: Supervisor, holds: Holds, quietWithinMs: number, tell: Told) {
     this.#supervisor = supervisor
     this.#holds = holds
     this.#quietWithinMs = quietWithinMs
-    this.#forgotten = forgotten
+    this.#tell = tell
   }
 
   add(run: RunState): void {
+    if (this.#quieting.has(run)) return
     this.#quieting.set(run, undefined)
     this.#holds.begin()
   }
@@ -103,6 +108,7 @@ export class EndedRuns {
     endAgentsOf(run, this.#supervisor)
     this.#supervisor.replies.runOver(run)
     this.#kept.push(run)
+    this.#tell.quiet(run)
     this.#forgetOldest()
   }
 
@@ -111,7 +117,7 @@ export class EndedRuns {
     while (this.#kept.length > 1 && (this.#kept.length > KEPT_RUNS || bytes > KEPT_BYTES)) {
       const oldest = this.#kept.shift()!
       bytes -= oldest.log.bytes
-      this.#forgotten(oldest)
+      this.#tell.forgotten(oldest)
       this.#supervisor.runs.forget(oldest)
     }
   }

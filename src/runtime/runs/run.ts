@@ -146,6 +146,7 @@ export class RunHandle<T> implements Run<T> {
 
   /** Makes it the handle of a run of an earlier process, which has the same id. */
   becomes(state: RunState): void {
+    state.readers += this.state.readers
     this.state = state
     this.#source = this.#sourceOf(state)
   }

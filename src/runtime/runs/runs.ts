@@ -9,6 +9,7 @@ import {
   DramatisError,
   describe,
   type ErrorCode,
+  LogLostError,
   ReplyInvalidError,
   RunAbortedError,
   RunTimeoutError,
@@ -36,6 +37,7 @@ import { openQuestionsOf } from '../verbs/questions.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
 import { InterruptedRuns, type Interruption } from './interrupted-runs.ts'
+import type { PastRun, PastRuns } from './past-runs.ts'
 import { Holds } from './process-holds.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import { type ResumeOptions, RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
@@ -53,6 +55,8 @@ interface Entry {
   readonly clear: () => void
   timer: Timer | undefined
   result: MultiAgentResult<unknown> | undefined
+  /** True if only the log knows the query. */
+  readonly takesQuery?: boolean
 }
 
 export class RunBook implements RunHost {
@@ -69,6 +73,10 @@ export class RunBook implements RunHost {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
+  /** Runs that only the durable log has. */
+  past: PastRuns | undefined
+  /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
+  onQuiet: ((run: RunState) => void) | undefined
   /** Set when the durable log is lost: no run is taken any more. */
   lost: DramatisError | undefined
   /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
@@ -81,9 +89,12 @@ export class RunBook implements RunHost {
     this.#tracing = tracing
     this.#line = new RunLine(settings, supervisor.clock)
     this.holds = new Holds(supervisor.clock)
-    this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, (run) => {
-      this.#entries.delete(run.id)
-      this.#byState.delete(run)
+    this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, {
+      quiet: (run) => this.onQuiet?.(run),
+      forgotten: (run) => {
+        this.#entries.delete(run.id)
+        this.#byState.delete(run)
+      },
     })
   }
 
@@ -151,9 +162,57 @@ export class RunBook implements RunHost {
 
   #join(runId: string, query: string, options: RunOptions<unknown>): RunHandle<unknown> | undefined {
     const entry = this.#entries.get(runId)
-    if (!entry) return undefined
-    if (entry.handle.state.query !== query) throw otherQuery(runId)
-    return this.#interrupted.has(entry.handle.state) ? this.#goOn(entry, options) : entry.handle
+    if (entry) {
+      const { handle, takesQuery } = entry
+      const past = takesQuery ? this.past?.find(runId) : undefined
+      const isSame = past ? this.past?.isOf(past, query) : handle.state.query === query
+      if (!isSame) throw otherQuery(runId)
+      return this.#interrupted.has(handle.state) ? this.#goOn(entry, options) : handle
+    }
+    const past = this.past?.find(runId)
+    if (past && !this.past?.isOf(past, query)) throw otherQuery(runId)
+    return past && this.#recall(past, query)
+  }
+
+  /** Returns the handle of a run that is read from the log now. */
+  #recall(past: PastRun, query: string | undefined, found?: RunHandle<unknown>): RunHandle<unknown> {
+    const state = new RunState(0, past.id, query ?? '', past.startedAt)
+    const handle = found ?? new RunHandle<unknown>(state, this)
+    handle.status = past.status
+    const target = this.#supervisor.directory.cells[USER_INDEX]!
+    const rest = { options: {}, target, endsAt: 0, clear: () => {}, timer: undefined, result: undefined }
+    const entry: Entry = { handle, isKept: true, takesQuery: query === undefined, ...rest }
+    this.#entries.set(past.id, entry)
+    this.holds.until(this.past!.load(past)).catch((error: unknown) => {
+      if (this.#entries.get(past.id) === entry) this.#entries.delete(past.id) // it can be tried again
+      const text = `The run cannot be read from the log: ${describe(error)}`
+      const reason = error instanceof DramatisError ? error : new LogLostError(text, { runId: past.id }, error)
+      handle.finish(resultOf(handle.state, { error: reason }, 0, [], this.#supervisor), past.status)
+    })
+    return handle
+  }
+
+  /** Lets what was launched before the log was read join the runs that only the log has. */
+  joinPast(): void {
+    for (const entry of this.#line.all) {
+      const { handle } = entry
+      const past = this.past?.find(handle.id)
+      if (!past) continue
+      this.#leave(entry)
+      this.#entries.delete(handle.id)
+      if (this.past?.isOf(past, handle.state.query)) this.#recall(past, handle.state.query, handle)
+      else handle.misconfigured(otherQuery(handle.id))
+    }
+  }
+
+  /** Takes a run out that turned out to be one that is there already. */
+  #leave(entry: Entry): void {
+    const { state } = entry.handle
+    this.#byState.delete(state)
+    this.#supervisor.runs.forget(state)
+    entry.timer?.cancel()
+    entry.clear()
+    this.#line.leave(entry, (next) => void this.#begin(next))
   }
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): Entry {
@@ -280,12 +339,8 @@ export class RunBook implements RunHost {
     if (!entry) return new RunHandle<unknown>(state, this)
     const { handle } = entry
     if (handle.state === state) return handle.isSettled ? new RunHandle<unknown>(state, this) : handle
-    this.#byState.delete(handle.state)
-    this.#supervisor.runs.forget(handle.state)
-    entry.timer?.cancel()
-    entry.clear()
-    this.#line.leave(entry, (next) => void this.#begin(next))
-    if (handle.state.query !== state.query) {
+    this.#leave(entry)
+    if (!entry.takesQuery && handle.state.query !== state.query) {
       handle.misconfigured(otherQuery(state.id))
       return new RunHandle<unknown>(state, this)
     }
@@ -380,6 +435,7 @@ export class RunBook implements RunHost {
     const options = readResumeOptions(runId, given)
     await this.#start()
     this.#assertTakes()
+    this.find(runId)
     const entry = this.#entries.get(runId)
     if (!entry) throw unknownRun(runId)
     const { state } = entry.handle
@@ -567,17 +623,34 @@ export class RunBook implements RunHost {
   get(runId: string): RunHandle<unknown> | undefined {
     return this.#entries.get(runId)?.handle
   }
+  /** Finds a run also if only the durable log has it: then it is read. */
+  find(runId: string): RunHandle<unknown> | undefined {
+    const past = this.#entries.has(runId) ? undefined : this.past?.find(runId)
+    return past ? this.#recall(past, past.query) : this.get(runId)
+  }
   /** Opens a run for a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {
     const run = this.#ended.open(threadId)
     this.#tracing?.posted(run)
     return run
   }
+  /** Checks whether a run, or the work of a message from outside, waits until it is resumed. */
+  isInterrupted(index: number): boolean {
+    const run = this.#supervisor.runs.get(index)
+    return run !== undefined && this.#interrupted.has(run)
+  }
   get last(): RunState | undefined {
     return this.#last
   }
   list(): RunHandle<unknown>[] {
     return [...this.#entries.values()].map(({ handle }) => handle)
+  }
+  /** Returns the runs that only the durable log has, with their queries. */
+  async listPast(status?: RunStatus): Promise<(PastRun & { query: string })[]> {
+    const runs = [...(this.past?.list() ?? [])].filter((run) => status === undefined || run.status === status)
+    const own = runs.filter(({ id }) => !this.#entries.has(id))
+    const long = await this.past?.queries(own.filter(({ query }) => query === undefined))
+    return own.map((run) => ({ ...run, query: run.query ?? long?.get(run.index) ?? '' }))
   }
   /** Number of runs that found no room. */
   get refusals(): number {

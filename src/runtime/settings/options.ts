@@ -4,6 +4,7 @@ import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference }
 import type { TaskRouting } from '../../actors/definition/routing.ts'
 import type { Clock } from '../../clock.ts'
 import type { ModelsConfig } from '../providers/models-config.ts'
+import type { LogStore } from '../store/log-store.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import type { Telemetry } from './telemetry.ts'
 
@@ -55,10 +56,23 @@ export interface BudgetConfig {
   perTeam?: TokenLimit & { windowMs: number }
 }
 
+/** Place of a durable log. */
+export type LogPlace =
+  | {
+      /** Folder of the log; it is made if there is none. One process at a time has it. */
+      path: string
+      store?: undefined
+    }
+  | {
+      /** Store of your own, in place of a folder. The team opens it at its start, once, and closes it. */
+      store: LogStore
+      path?: undefined
+    }
+
 /** Durable log of a team. Times in ms. */
-export interface StateManagement {
-  /** Folder of the log; it is made if there is none. One process at a time has it. */
-  path: string
+export type StateManagement = LogPlace & StateOptions
+
+export interface StateOptions {
   /**
    * 'write_behind', the default: what was logged survives the death of the process, and that of the machine up to the
    * last sync. 'commit': nothing leaves the process before it would survive the death of the machine too.
@@ -78,6 +92,18 @@ export interface StateManagement {
    * comes from the log.
    */
   onMismatch?: 'refuse' | 'continue'
+  /**
+   * Finished runs that the log keeps: so long their results can be had, and their `runId` joins them. A run goes when
+   * one of the limits is exceeded; the one that ended first goes first. What is not finished is always kept.
+   */
+  keep?: {
+    /** Number of runs. Default: 1,000. */
+    runs?: number
+    /** Days since their end. Default: 30. */
+    days?: number
+    /** Bytes of the log that they take, all together. Default: 1 GiB. */
+    bytes?: number
+  }
 }
 
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */

@@ -14,6 +14,7 @@ import type { Environment } from '../logging/secret-variables.ts'
 import { SecretVariables } from '../logging/secret-variables.ts'
 import { Models, type RehearsedModels } from '../providers/models.ts'
 import { rehearsalModel } from '../providers/rehearsal-model.ts'
+import type { LogStore } from '../store/log-store.ts'
 import type { AgentRegistry } from './agent-registry.ts'
 import {
   type AgentSettings,
@@ -41,13 +42,23 @@ export type { TeamOptions } from './options.ts'
 
 /** Settings of a durable log. `commits`: what leaves the process waits until it would survive the machine's death. */
 export interface DurableLog {
-  readonly path: string
+  /** Folder of the log; undefined: `store` has it. */
+  readonly path: string | undefined
+  readonly store: LogStore | undefined
   readonly commits: boolean
   readonly syncMs: number
   /** When open runs of an earlier process go on: at the start, or when a caller resumes them. */
   readonly resumes: 'start' | 'manual'
   /** Fate of a run of an earlier process whose code has changed. */
   readonly onMismatch: OnMismatch
+  readonly keep: KeepSettings
+}
+
+/** Limits on the finished runs that a durable log keeps. */
+export interface KeepSettings {
+  readonly runs: number
+  readonly days: number
+  readonly bytes: number
 }
 
 /** Settings of a team for the runtime. Durations in ms. */
@@ -222,9 +233,11 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
-  const { path, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
-  const { onMismatch = 'refuse' } = given
-  return { path: resolve(path), commits: durability === 'commit', syncMs, resumes, onMismatch }
+  const { path, store, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
+  const { onMismatch = 'refuse', keep = {} } = given
+  const { runs = 1_000, days = 30, bytes = 2 ** 30 } = keep
+  const place = { path: path === undefined ? undefined : resolve(path), store }
+  return { ...place, commits: durability === 'commit', syncMs, resumes, onMismatch, keep: { runs, days, bytes } }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

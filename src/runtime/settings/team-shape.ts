@@ -2,8 +2,20 @@
 import type { SupervisionConfig } from '../../actors/definition/role.ts'
 import { TASK_ROUTINGS } from '../../actors/definition/routing.ts'
 import type { Check, Fields } from '../checks/checks.ts'
-import { anyList, flag, integer, isObject, listOf, methods, oneOf, pause, shape, wait } from '../checks/checks.ts'
-import { reading, refused } from '../checks/refused.ts'
+import {
+  anyList,
+  flag,
+  integer,
+  isObject,
+  listOf,
+  methods,
+  number,
+  oneOf,
+  pause,
+  shape,
+  wait,
+} from '../checks/checks.ts'
+import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
@@ -29,6 +41,26 @@ const livelockBounds: Check = (value, path) => {
     onFound: oneOf('report', 'end'),
   })(value, path)
 }
+
+const folderPath: Check = (value, path) => {
+  if (typeof value !== 'string' || value === '') throw refused(path, value, 'the path of a folder')
+}
+
+const LONGEST_DAYS = 36_500
+
+const stateShape = shape<StateManagement>({
+  path: folderPath,
+  store: methods('open', 'append', 'sync', 'read', 'dropBefore', 'close'),
+  durability: oneOf('write_behind', 'commit'),
+  syncMs: wait(),
+  resume: oneOf('start', 'manual'),
+  onMismatch: oneOf('refuse', 'continue'),
+  keep: shape<NonNullable<StateManagement['keep']>>({
+    runs: integer(0),
+    days: number(0, LONGEST_DAYS),
+    bytes: integer(0, Number.MAX_SAFE_INTEGER),
+  }),
+})
 
 /** Checks of each option. The content of `orchestration` is not checked here. */
 export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
@@ -68,18 +100,13 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     methods('read', 'check', 'save', 'rehearsed')(value, path)
     anyList(Reflect.get(Object(value), 'loaded'), `${path}.loaded`)
   },
-  stateManagement: shape<StateManagement>(
-    {
-      path: (value, path) => {
-        if (typeof value !== 'string' || value === '') throw refused(path, value, 'the path of a folder')
-      },
-      durability: oneOf('write_behind', 'commit'),
-      syncMs: wait(),
-      resume: oneOf('start', 'manual'),
-      onMismatch: oneOf('refuse', 'continue'),
-    },
-    'path',
-  ),
+  stateManagement: (value, path) => {
+    stateShape(value, path)
+    const isStore = reading(path, () => Reflect.get(Object(value), 'store')) !== undefined
+    const isPath = reading(path, () => Reflect.get(Object(value), 'path')) !== undefined
+    if (isStore && isPath) throw refusedAs(`${path}.store`, 'a store beside a path', 'one of path and store')
+    if (!isStore) folderPath(Reflect.get(Object(value), 'path'), `${path}.path`)
+  },
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),
 }

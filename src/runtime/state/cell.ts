@@ -208,6 +208,12 @@ export class Cell {
     }
   }
 
+  /** Highest numbers that the agent has used: a later process continues from them. */
+  get numbers(): { epoch: number; correlation: number; turn: number } {
+    const correlation = Math.max(...this.instances.map((each) => each.correlation))
+    return { epoch: this.first.#lives, correlation, turn: this.mailbox.lastTurn }
+  }
+
   /** Returns an epoch for the next thread. It is unique within the agent. */
   nextEpoch(): number {
     this.first.#lives += 1

@@ -15,6 +15,7 @@ const MOST_CHARACTERS = 2 ** 26
 
 interface Kept {
   readonly agent: number
+  readonly threadId: string
   readonly conversation: Conversation
   readonly characters: number
 }
@@ -42,17 +43,31 @@ export class Conversations {
   /** Adds a committed turn to the thread: it made `after` of the conversation `before` of its run. */
   committed(cell: Cell, run: RunState, before: Conversation, after: Conversation): void {
     const key = keyOf(cell, run)
-    if (key === undefined) return
-    const now = this.#of(key)
-    const conversation = now ? bounded(merged(now, before, after)) : after
+    if (key !== undefined && run.threadId !== undefined) this.add(cell.index, run.threadId, before, after)
+  }
+
+  /** Adds to the conversation of an agent and a thread what has made `after` of `before`. */
+  add(agent: number, threadId: string, before: Conversation, after: Conversation): void {
+    const now = this.#of(`${agent} ${threadId}`)
+    this.keep(agent, threadId, now ? bounded(merged(now, before, after)) : after)
+  }
+
+  /** Keeps a conversation as that of an agent and a thread. */
+  keep(agent: number, threadId: string, conversation: Conversation): void {
+    const key = `${agent} ${threadId}`
     const characters = charactersOf(historyOf(conversation)) + (conversation.summary?.text.length ?? 0)
     this.#drop(key)
-    this.#kept.set(key, { agent: cell.index, conversation, characters })
+    this.#kept.set(key, { agent, threadId, conversation, characters })
     this.#characters += characters
     for (const oldest of this.#kept.keys()) {
       if (this.#kept.size <= MOST && this.#characters <= MOST_CHARACTERS) break
       this.#drop(oldest)
     }
+  }
+
+  /** Conversations that are kept, the least recently used one first. */
+  all(): Iterable<Pick<Kept, 'agent' | 'threadId' | 'conversation'>> {
+    return this.#kept.values()
   }
 
   /** Drops the conversations of an agent that has left. */

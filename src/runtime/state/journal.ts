@@ -17,7 +17,6 @@ import {
   type Batch,
   type FrameBlock,
   type HostRecord,
-  type KeptRecord,
   type LogEntry,
   SEQ_STEP,
   type Unrecorded,
@@ -86,7 +85,7 @@ export class Journal {
   }
 
   /** Writes a record for the durable log alone, if there is one. */
-  keep(run: RunState | undefined, fields: Unrecorded & { kind: KeptRecord['kind'] }): void {
+  keep(run: RunState | undefined, fields: Unrecorded): void {
     this.#keeper?.take(this.#numbered(run, fields))
   }
 

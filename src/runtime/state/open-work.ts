@@ -74,12 +74,26 @@ export class OpenWork {
   readonly #byId = new Map<string, OpenMessage[]>()
   readonly #waits = new Map<string, OpenWait>()
   readonly #calls = new Map<string, OpenCallFrame>()
+  /** Number of open messages by run. */
+  readonly #openIn = new Map<number, number>()
+
   constructor(indexOf: IndexOf) {
     this.#indexOf = indexOf
   }
 
   *messages(): IterableIterator<OpenMessage> {
     for (const copies of this.#byId.values()) yield* copies
+  }
+
+  /** Returns the number of open messages of a run. */
+  openIn(run: number): number {
+    return this.#openIn.get(run) ?? 0
+  }
+
+  #count(run: number, by: 1 | -1): void {
+    const count = this.openIn(run) + by
+    if (count > 0) this.#openIn.set(run, count)
+    else this.#openIn.delete(run)
   }
 
   get waits(): Iterable<OpenWait> {
@@ -153,6 +167,7 @@ export class OpenWork {
     const copies = this.#byId.get(id)
     if (copies) copies.push(message)
     else this.#byId.set(id, [message])
+    this.#count(run, 1)
     return message
   }
 
@@ -178,6 +193,7 @@ export class OpenWork {
     const copies = this.#byId.get(id)
     const at = copies?.findIndex((message) => message.recipient === recipient) ?? -1
     if (!copies || at < 0) return
+    this.#count(copies[at]!.run, -1)
     if (copies.length === 1) this.#byId.delete(id)
     else copies.splice(at, 1)
   }

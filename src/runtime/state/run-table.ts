@@ -38,6 +38,11 @@ export class RunTable {
     this.#last += last
   }
 
+  /** Highest index that a run has had. */
+  get last(): number {
+    return this.#last
+  }
+
   get(index: number): RunState | undefined {
     return this.#runs.get(index)
   }

@@ -35,7 +35,7 @@ export class FileStore implements LogStore {
   readonly #folder: string
   readonly #files: LogFiles
   readonly #clock: Scheduler
-  readonly #segmentBytes: number
+  readonly segmentBytes: number
   readonly #writeBytes: number
   #state: LogState = 'new'
   #bytes = 0
@@ -65,7 +65,7 @@ export class FileStore implements LogStore {
     this.#folder = folder
     this.#files = files
     this.#clock = clock
-    this.#segmentBytes = segmentBytes
+    this.segmentBytes = segmentBytes
     this.#writeBytes = writeBytes
   }
 
@@ -96,8 +96,9 @@ export class FileStore implements LogStore {
       this.#state = 'open'
       return { ...found, incarnation: this.#incarnation }
     } catch (error) {
-      this.#state = 'closed'
+      this.#state = 'new'
       await this.#freeLock()
+      this.#opening = undefined // it can be tried again
       if (error instanceof DramatisError || signal?.aborted) throw error
       throw new LogLostError(
         `The log in ${this.#folder} cannot be opened: ${describe(error)}. Make the folder readable and writable for this process.`,
@@ -146,8 +147,8 @@ export class FileStore implements LogStore {
       if (end === undefined || end > position) break
       await this.#files.remove(path)
       this.#bytes -= end - segments[index]!.start
+      await this.#files.syncFolder(this.#folder) // each by itself: a gap would be damage
     }
-    await this.#files.syncFolder(this.#folder)
   }
 
   close(): Promise<void> {
@@ -198,7 +199,7 @@ export class FileStore implements LogStore {
       if (!isFirst && bytes + encoded.length > this.#writeBytes) break
       blocks.push(encoded)
       bytes += encoded.length
-      if (this.#end + bytes - segment.start >= this.#segmentBytes) break
+      if (this.#end + bytes - segment.start >= this.segmentBytes) break
     }
     await this.#write(segment, Buffer.concat(blocks))
     for (const encoded of blocks) {
@@ -207,7 +208,7 @@ export class FileStore implements LogStore {
     }
     this.#bytes += bytes
     if (this.#state === 'full') this.#state = 'open'
-    if (this.#end - segment.start >= this.#segmentBytes) await this.#endSegment()
+    if (this.#end - segment.start >= this.segmentBytes) await this.#endSegment()
   }
 
   /** Puts the bytes behind the last block, or leaves the file as it was. */

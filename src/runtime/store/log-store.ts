@@ -52,6 +52,8 @@ export interface LogStore {
   readonly state: LogState
   /** Size of what is kept. */
   readonly bytes: number
+  /** Size of the pieces, about, in which `dropBefore` gives up space. Default: 64 MiB. */
+  readonly segmentBytes?: number
   /**
    * Takes the log for this process and checks all of it.
    *

@@ -2,7 +2,7 @@
 import { TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
-import type { ResumeOptions, Run, RunHandle, RunOptions } from '../runs/run.ts'
+import type { ResumeOptions, Run, RunOptions } from '../runs/run.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { TeamInsight } from './team-insight.ts'
@@ -102,9 +102,12 @@ export abstract class TeamRuns extends TeamInsight {
     return this.runBook.holds.until(this.runBook.resumePending())
   }
 
-  /** Returns the run of that id, if the log still has it. */
+  /**
+   * Returns the run of that id, if the log still has it. A run that ended long ago is read from the durable log: its
+   * tasks, history and usage, and a query of more than 200 characters, are there when its `result` has resolved.
+   */
   getRun(runId: string): Run<unknown> | undefined {
-    return this.runBook.get(runId)
+    return this.runBook.find(runId)
   }
 
   /**
@@ -127,16 +130,14 @@ export abstract class TeamRuns extends TeamInsight {
     )
   }
 
-  /** Returns the runs that the log still has. `startedAt` is epoch ms. */
+  /** Returns the runs that the log still has, those that ended long ago first. `startedAt` is epoch ms. */
   async listRuns(
     filter: { status?: Run['status'] } = {},
   ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
     const runs = this.runBook.list().filter(({ status }) => filter.status === undefined || status === filter.status)
-    return runs.map(({ id, query, status, state }: RunHandle<unknown>) => ({
-      id,
-      query,
-      status,
-      startedAt: state.startedAt,
-    }))
+    const known = runs.map(({ id, query, status, state: { startedAt } }) => ({ id, query, status, startedAt }))
+    const past = await this.runBook.listPast(filter.status)
+    const told = past.map(({ id, query, status, startedAt }) => ({ id, query, status, startedAt }))
+    return [...this.supervisor.redactor.data(told), ...known]
   }
 }

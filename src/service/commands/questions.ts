@@ -21,7 +21,7 @@ export async function questions(
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
-  const { runs } = await recordedRuns(readLog(logFolder(log, folder)))
+  const { runs } = await recordedRuns(() => readLog(logFolder(log, folder)))
   const open = redactor.data(openQuestionsIn(runs).map(questionInfo))
   if (json) await answer.write(jsonText(open))
   else if (open.length === 0) stderr.write('No question is open.\n')

@@ -25,7 +25,10 @@ export async function runs(
   const redactor = environmentRedactor(folder)
   const path = logFolder(log, folder)
   const isHeld = await isLogHeld(path)
-  const recorded = await recordedRuns(readLog(path), ({ own }) => !own)
+  const recorded = await recordedRuns(
+    () => readLog(path),
+    ({ own }) => !own,
+  )
   const asking = new Set(openQuestionsIn(recorded.runs).map(({ run }) => run))
   const all = recorded.runs.map((run) => runInfo(run, statusOf(run, isHeld, asking.has(run))))
   const wanted = redactor.data(all.filter((run) => status === undefined || run.status === status))

@@ -1,0 +1,230 @@
+/**
+ * Keeps the log bounded. What the team itself has is logged again as full values; then, from the oldest part of the log
+ * on, the entries of runs that are kept are carried to its end, under their old numbers, and the part is given up. The
+ * process may die between any two writes: until a part is gone, both its places say the same.
+ */
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Scheduler } from '../../clock.ts'
+import { CancelledError, describe } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import { entrySpans } from '../log/entry-codec.ts'
+import type { KeepSettings } from '../settings/settings.ts'
+import type { Block, LogStore, Position } from '../store/log-store.ts'
+import type { LoggedRun, RunIndex } from './run-index.ts'
+import type { Fact } from './team-facts.ts'
+
+export interface CompactorNeeds {
+  readonly clock: Scheduler
+  readonly logger: Logger
+  readonly store: LogStore
+  readonly index: RunIndex
+  readonly keep: KeepSettings
+  facts(): Iterable<Fact>
+  /** Logs a fact. */
+  log(fact: Fact): void
+  /** Resolves when all that was logged until now is written. */
+  written(): Promise<void>
+  /** Called with each run before the log forgets it. */
+  leaves(run: LoggedRun): Promise<void>
+  /** Gives up what stands before the position, when nobody reads there. */
+  drop(before: Position): Promise<void>
+}
+
+/** Report of a compaction. */
+export interface Compacted {
+  /** Bytes of the log before and after it. */
+  readonly before: number
+  readonly after: number
+  readonly runsForgotten: number
+}
+
+const SEGMENT_BYTES = 64 * 2 ** 20
+const CARRIED_BYTES = 2 ** 18
+/** Time that a compaction works before others have a turn. */
+const SLICE_MS = 4
+/** Facts that are logged in one task. Those of large kinds are alone. */
+const FACTS = 64
+const SMALL_FACTS: ReadonlySet<Fact['kind']> = new Set(['name', 'numbers', 'turns'])
+
+export class Compactor {
+  readonly #needs: CompactorNeeds
+  /** Positions at which the parts begin in which space is given up. */
+  readonly #parts: Position[] = []
+  #partBytes = 0
+  /** Size of the log from which on it is looked at again. */
+  #next = 0
+  /** Bytes of the facts when they were logged last. */
+  #factBytes = 0
+  #isLoggingFacts = false
+  /** Moment from which on the compaction has worked without a turn of others. */
+  #sliceAt = 0
+  #running: Promise<Compacted> | undefined
+  readonly #closed = new AbortController()
+
+  constructor(needs: CompactorNeeds) {
+    this.#needs = needs
+  }
+
+  /** Size of the parts in which the store gives up space. */
+  get #most(): number {
+    return this.#needs.store.segmentBytes ?? SEGMENT_BYTES
+  }
+
+  /** Notes that a block was written, or read when the log was opened. `ofTeam`: bytes that belong to no run. */
+  wrote(position: Position, bytes: number, ofTeam = 0): void {
+    if (this.#parts.length === 0 || this.#partBytes >= this.#most) this.#begin(position)
+    this.#partBytes += bytes
+    if (this.#isLoggingFacts) this.#factBytes += ofTeam
+  }
+
+  /** Lets a part begin with the next block. */
+  endPart(): void {
+    this.#partBytes = this.#most
+  }
+
+  #begin(position: Position): void {
+    this.#parts.push(position)
+    this.#partBytes = 0
+  }
+
+  /** Compacts the log in the background if it has grown enough. */
+  consider(): void {
+    const { store, logger } = this.#needs
+    if (this.#running || store.bytes < this.#next || this.#closed.signal.aborted) return
+    this.compact().catch((error: unknown) => {
+      if (this.#closed.signal.aborted || store.state === 'lost') return // told elsewhere
+      logger.warn(
+        { error: describe(error) },
+        'the durable log could not be compacted; it is tried again when it has grown',
+      )
+    })
+  }
+
+  /** Compacts the log as far as it pays; `all`: whatever it pays. One at a time. */
+  compact(all = false): Promise<Compacted> {
+    this.#running ??= this.#compact(all).finally(() => {
+      this.#running = undefined
+      this.#next = this.#needs.store.bytes + this.#most
+    })
+    return this.#running
+  }
+
+  /** Ends a compaction that is under way. */
+  async close(): Promise<void> {
+    this.#closed.abort(new CancelledError('The log is closed.', {}))
+    await this.#running?.catch(() => {}) // told to who asked for it
+  }
+
+  async #compact(all: boolean): Promise<Compacted> {
+    const { store, index, keep, clock, leaves } = this.#needs
+    const before = store.bytes
+    let runsForgotten = 0
+    for (const run of index.expired(keep, clock.now())) {
+      if (!run.own) {
+        await this.#unlessClosed(leaves(run))
+        runsForgotten += 1
+      }
+      index.forget(run)
+    }
+    const alive = index.bytes + this.#factBytes
+    if (all || store.bytes > 2 * (alive + this.#most)) {
+      const end = this.#parts.at(-1) ?? 0
+      await this.#logFacts()
+      const enough = all ? 0 : alive * 1.25 + this.#most
+      while (this.#parts.length > 1 && this.#parts[0]! < end && store.bytes > enough) await this.#giveUp()
+    }
+    return { before, after: store.bytes, runsForgotten }
+  }
+
+  /** Logs the facts of the team behind all parts that are given up. */
+  async #logFacts(): Promise<void> {
+    const { facts, log, written } = this.#needs
+    this.#factBytes = 0
+    this.#isLoggingFacts = true
+    try {
+      let count = 0
+      for (const fact of facts()) {
+        log(fact)
+        count += 1
+        if (count % FACTS === 0 || !SMALL_FACTS.has(fact.kind)) await this.#unlessClosed(written())
+      }
+      await this.#unlessClosed(written())
+    } finally {
+      this.#isLoggingFacts = false
+    }
+  }
+
+  /** Carries on what is needed of the first part, and gives the part up. */
+  async #giveUp(): Promise<void> {
+    const { store, index, drop } = this.#needs
+    const [from, until] = [this.#parts[0]!, this.#parts[1]!]
+    index.step += 1
+    const carrier = new Carrier()
+    for await (const block of store.read({ from, signal: this.#closed.signal })) {
+      if (block.position >= until) break
+      for (const { run, seq, from: start, to } of entrySpans(block.entries))
+        if (index.get(run)) carrier.add(run, seq, block.entries.subarray(start, to))
+      if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())
+      await this.#othersTurn()
+    }
+    if (carrier.bytes > 0) await this.#append(carrier.take())
+    await this.#unlessClosed(store.sync())
+    await this.#unlessClosed(drop(until))
+    this.#parts.shift()
+    index.dropped(until)
+  }
+
+  async #append(block: Block): Promise<void> {
+    const position = await this.#unlessClosed(this.#needs.store.append(block))
+    this.#needs.index.carriedTo(position, block.runs)
+    this.wrote(position, block.entries.byteLength)
+  }
+
+  /** Lets the event loop turn: a compaction takes long, and nobody waits for it. */
+  async #othersTurn(): Promise<void> {
+    const { clock } = this.#needs
+    if (clock.monotonic() - this.#sliceAt < SLICE_MS) return
+    await new Promise<void>((resolve) => clock.defer(resolve))
+    this.#closed.signal.throwIfAborted()
+    this.#sliceAt = clock.monotonic()
+  }
+
+  /** Waits for something that may wait for room on the disk. */
+  async #unlessClosed<T>(done: Promise<T>): Promise<T> {
+    const { signal } = this.#closed
+    signal.throwIfAborted()
+    done.catch(() => {}) // after a close nobody waits for it
+    return new Promise((resolve, reject) => {
+      const forget = onAbort(signal, () => reject(signal.reason))
+      done.then(resolve, reject).finally(forget)
+    })
+  }
+}
+
+/** Gathers entries for a block. */
+class Carrier {
+  readonly #runs = new Set<number>()
+  #entries: Uint8Array[] = []
+  #first = Number.POSITIVE_INFINITY
+  #last = 0
+  bytes = 0
+
+  add(run: number, seq: number, entry: Uint8Array): void {
+    this.#runs.add(run)
+    this.#entries.push(entry)
+    this.#first = Math.min(this.#first, seq)
+    this.#last = Math.max(this.#last, seq)
+    this.bytes += entry.byteLength
+  }
+
+  take(): Block {
+    const entries = Buffer.concat(this.#entries)
+    const block = { firstSeq: this.#first, lastSeq: this.#last, carried: true, runs: [...this.#runs], entries }
+    this.#runs.clear()
+    Object.assign(this, { bytes: 0 })
+    this.#entries = []
+    this.#first = Number.POSITIVE_INFINITY
+    this.#last = 0
+    return block
+  }
+}

@@ -1,0 +1,94 @@
+/** Looks after a log that is in use: knows which runs it has, reads them again, and keeps it bounded. */
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Scheduler } from '../../clock.ts'
+import { TeamClosedError, UnknownRunError } from '../../errors.ts'
+import { bytesByRun } from '../log/entry-codec.ts'
+import type { HostRecord } from '../log/records.ts'
+import type { PastRun } from '../runs/past-runs.ts'
+import type { RunBook } from '../runs/runs.ts'
+import type { DurableLog } from '../settings/settings.ts'
+import type { Journal } from '../state/journal.ts'
+import type { LogStore, Position } from '../store/log-store.ts'
+import { Compactor } from './compactor.ts'
+import type { LogFollower } from './log-keeper.ts'
+import type { OldLog } from './old-log.ts'
+import { PastRunReader } from './past-run-reader.ts'
+import type { RestoredOwners } from './restored-owners.ts'
+import type { RunIndex } from './run-index.ts'
+import { restoreEnded } from './run-recovery.ts'
+import { teamFacts } from './team-facts.ts'
+
+interface Owners extends RestoredOwners {
+  readonly clock: Scheduler
+  readonly journal: Journal
+  readonly logger: Logger
+}
+
+export class LogUpkeep implements LogFollower {
+  readonly #index: RunIndex
+  readonly #past: PastRunReader
+  readonly #compactor: Compactor
+  /** Runs of which nothing is under way any more, and whose end may not be written yet. */
+  #quiet: number[] = []
+
+  constructor(owners: Owners, book: RunBook, { keep }: DurableLog, store: LogStore, old: OldLog) {
+    const { clock, journal, logger } = owners
+    const { index } = old
+    this.#index = index
+    this.#past = new PastRunReader({ store, index, restore: (run) => restoreEnded(owners, book, run), gone })
+    this.#compactor = new Compactor({
+      clock,
+      logger,
+      store,
+      index,
+      keep,
+      facts: function* () {
+        yield* teamFacts(owners)
+        yield { kind: 'turns', turns: [...interruptedTurns(old, book)] }
+      },
+      log: (fact) => journal.keep(undefined, fact),
+      written: async () => journal.written(),
+      leaves: async () => {},
+      drop: (before) => this.#past.drop(() => store.dropBefore(before)),
+    })
+    for (const { position, bytes } of old.blocks) this.#compactor.wrote(position, bytes)
+    this.#compactor.endPart()
+    book.past = this.#past
+    book.onQuiet = ({ index }) => void this.#quiet.push(index)
+  }
+
+  see(record: HostRecord): void {
+    this.#index.see(record)
+  }
+
+  wrote(position: Position, entries: Uint8Array): void {
+    const sizes = bytesByRun(entries)
+    this.#index.at({ position, carried: false, sizes })
+    if (this.#quiet.length > 0) this.#quiet = this.#quiet.filter((index) => !this.#isOver(index))
+    this.#compactor.wrote(position, entries.byteLength, sizes.get(0))
+    this.#compactor.consider()
+  }
+
+  #isOver(index: number): boolean {
+    const run = this.#index.get(index)
+    if (!run) return true
+    if (!run.own && run.endedAt === 0) return false
+    this.#index.over(run)
+    return true
+  }
+
+  /** Ends all that is under way. */
+  async close(): Promise<void> {
+    await this.#compactor.close()
+    await this.#past.close(new TeamClosedError('The team was closed before the run was read.', {}))
+  }
+}
+
+/** Yields the turns of messages that are in no mailbox, because their runs wait until they are resumed. */
+function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<[number, number, number, string]> {
+  for (const { run, recipient, turn, attempt, id } of work.messages())
+    if (turn > 0 && book.isInterrupted(run)) yield [recipient, turn, attempt, id]
+}
+
+const gone = ({ id }: PastRun) =>
+  new UnknownRunError(`The log has run "${id}" no more: it was forgotten while it was asked for.`, { runId: id })

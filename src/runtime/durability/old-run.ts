@@ -1,0 +1,51 @@
+/** Run of an earlier process, as its entries tell. */
+import { correlationOf, END, kindOf, lengthOf, recipientOf } from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import type { HostRecord, LogEntry } from '../log/records.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
+
+type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
+
+export class OldRun {
+  readonly index: number
+  readonly launched: OfKind<'run.launched'>
+  /** Entries that readers of a run get, in their order. */
+  readonly entries: LogEntry[] = []
+  /** Set when it was begun: its target is asked, or was about to be. */
+  started = false
+  /** Answer to its caller, if there is one. */
+  answer: { readonly memory: Memory; readonly at: number } | undefined
+  finished: OfKind<'run.finished'> | undefined
+  aborted = false
+  /** Epoch ms of its last entry. */
+  lastAt: number
+
+  constructor(launched: OfKind<'run.launched'>) {
+    this.index = launched.run
+    this.launched = launched
+    this.lastAt = launched.at
+  }
+
+  /** Takes an entry of the run. */
+  see(entry: LogEntry): void {
+    if (entry.kind === 'frames') this.#frames(entry)
+    else if (entry.kind === 'run.started') this.started = true
+    else if (entry.kind === 'run.aborted') this.aborted = true
+    else if (entry.kind === 'run.finished') this.finished = entry
+    if (isKeptAlone(entry)) return
+    this.entries.push(entry)
+    if (entry.kind !== 'answer') this.lastAt = entry.at // a person may answer while no process has the log
+  }
+
+  #frames({ memory, from, to }: Extract<LogEntry, { kind: 'frames' }>): void {
+    for (let at = from; at < to; at += lengthOf(memory, at)) {
+      const isAnswer = kindOf(memory, at) === END && recipientOf(memory, at) === USER_INDEX
+      if (isAnswer && correlationOf(memory, at) > 0) this.answer ??= { memory, at }
+    }
+  }
+}
+
+/** Checks for a record that no reader of a run gets. */
+function isKeptAlone({ kind }: LogEntry): boolean {
+  return kind === 'run.launched' || kind === 'name'
+}

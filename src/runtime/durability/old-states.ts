@@ -1,0 +1,74 @@
+/** Fold of the states that turns have left in an earlier process: of agents, of agents in runs, and conversations. */
+import { applyPatches, enablePatches, type Patch } from 'immer'
+import type { PatchNotice } from '../../actors/definition/assignment.ts'
+import type { Conversation } from '../../actors/model/context/conversation.ts'
+import { isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { BEGINS_AGAIN, flagsOf, kindOf, PATCH, senderOf, turnOf } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { Conversations } from '../state/conversations.ts'
+
+enablePatches()
+
+export class OldStates {
+  /** States of agents by their index. */
+  readonly ofAgents = new Map<number, object>()
+  /** Conversations across runs. What looks like one is taken for one: who puts them in place knows the agents. */
+  readonly conversations = new Conversations()
+  readonly #patches = new Map<string, PatchNotice[]>()
+  readonly #ofRuns = new Map<number, Map<number, object>>()
+
+  /** States that agents have for a run, by their index. */
+  ofRun(run: number): ReadonlyMap<number, object> {
+    return this.#ofRuns.get(run) ?? new Map()
+  }
+
+  /** Takes a PATCH, which counts with the END of its turn, or an END. */
+  frame(memory: Memory, at: number, run: number, threadId: string | undefined): void {
+    const agent = senderOf(memory, at)
+    const key = `${agent} ${turnOf(memory, at)}`
+    const notices = this.#patches.get(key) ?? []
+    if (kindOf(memory, at) === PATCH) {
+      this.#patches.set(key, [...notices, Object(jsonIn(readBody(memory, at).data)) as PatchNotice])
+      return
+    }
+    this.#patches.delete(key)
+    if (isFailure(memory, at) || (flagsOf(memory, at) & BEGINS_AGAIN) !== 0) return
+    for (const notice of notices) this.#left(agent, run, threadId, notice)
+  }
+
+  /** Applies what a turn has left. As in the process that logged it, what does not fit changes nothing. */
+  #left(agent: number, run: number, threadId: string | undefined, notice: PatchNotice): void {
+    const patches = notice.patches as Patch[]
+    if (notice.scope === 'agent') {
+      const after = patched(this.ofAgents.get(agent) ?? {}, patches)
+      if (after) this.ofAgents.set(agent, after)
+      return
+    }
+    const states = this.#ofRuns.get(run) ?? new Map<number, object>()
+    const before = states.get(agent) ?? Object(notice.base)
+    const after = patched(before, patches)
+    if (!after) return
+    this.#ofRuns.set(run, states.set(agent, after))
+    if (threadId !== undefined && isConversation(before) && isConversation(after))
+      this.conversations.add(agent, threadId, before, after)
+  }
+
+  /** Forgets what agents have for a run that is over. */
+  forget(run: number): void {
+    this.#ofRuns.delete(run)
+  }
+}
+
+function patched(before: object, patches: Patch[]): object | undefined {
+  try {
+    return applyPatches(before, patches)
+  } catch {
+    return undefined
+  }
+}
+
+function isConversation(state: object): state is Conversation {
+  const turns: unknown = Reflect.get(state, 'turns')
+  return Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
+}

@@ -1,0 +1,113 @@
+/** Reads runs that have ended from the durable log, when somebody asks for them. */
+
+import { entriesOf } from '../log/read-entries.ts'
+import type { HostRecord, LogEntry } from '../log/records.ts'
+import type { PastRun, PastRuns } from '../runs/past-runs.ts'
+import type { LogStore, StoredBlock } from '../store/log-store.ts'
+import { OldRun } from './old-run.ts'
+import { hashOf, type LoggedRun, type RunIndex } from './run-index.ts'
+
+interface Needs {
+  readonly store: LogStore
+  readonly index: RunIndex
+  /** Adds a run to those that the team has in memory. */
+  restore(run: OldRun): void
+  /** Error for a run that the log has no more. */
+  gone(run: PastRun): Error
+}
+
+export class PastRunReader implements PastRuns {
+  readonly #needs: Needs
+  /** Reads that are under way: the part of the log where they read stays. */
+  readonly #reading = new Set<Promise<unknown>>()
+  #dropping: Promise<void> = Promise.resolve()
+  readonly #closed = new AbortController()
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  find(runId: string): PastRun | undefined {
+    const run = this.#needs.index.find(runId)
+    return run && run.endedAt > 0 ? run : undefined
+  }
+
+  isOf(run: PastRun, query: string): boolean {
+    return this.#needs.index.get(run.index)?.queryHash === hashOf(query)
+  }
+
+  *list(): Iterable<PastRun> {
+    for (const run of this.#needs.index.values()) if (run.endedAt > 0 && !run.own) yield run
+  }
+
+  async queries(runs: readonly PastRun[]): Promise<ReadonlyMap<number, string>> {
+    const found = new Map<number, string>()
+    if (runs.length === 0) return found
+    await this.#read(async () => {
+      const wanted = new Set(runs.map(({ index }) => index))
+      const { signal } = this.#closed
+      for await (const entry of entriesOf(() => this.#needs.store.read({ runs: wanted, signal })))
+        if (entry.kind === 'run.launched' && wanted.has(entry.run)) found.set(entry.run, entry.query)
+    })
+    return found
+  }
+
+  async load(run: PastRun): Promise<void> {
+    this.#needs.restore(await this.read(run))
+  }
+
+  /** Reads all entries of a run. */
+  async read(run: PastRun): Promise<OldRun> {
+    return this.#read(async () => {
+      const logged = this.#needs.index.get(run.index)
+      const old = logged && (await this.#entriesIn(logged))
+      if (!old?.finished) throw this.#needs.gone(run)
+      return old
+    })
+  }
+
+  async #entriesIn(run: LoggedRun): Promise<OldRun | undefined> {
+    let old: OldRun | undefined
+    for await (const entry of entriesOf(() => this.#blocksOf(run))) {
+      if (entry.run !== run.index) continue
+      if (isLaunch(entry)) old ??= new OldRun(entry)
+      else old?.see(entry)
+    }
+    return old
+  }
+
+  async *#blocksOf({ index, places }: LoggedRun): AsyncGenerator<StoredBlock> {
+    const options = { runs: new Set([index]), signal: this.#closed.signal }
+    const parts = [...places]
+    for (let at = 0; at < parts.length; at += 2)
+      for await (const block of this.#needs.store.read({ ...options, from: parts[at]! })) {
+        if (block.position > parts[at + 1]!) break
+        yield block
+      }
+  }
+
+  async #read<T>(act: () => Promise<T>): Promise<T> {
+    await this.#dropping
+    const reading = act()
+    const settled = reading.catch(() => {})
+    this.#reading.add(settled)
+    void settled.then(() => this.#reading.delete(settled))
+    return reading
+  }
+
+  /** Gives up a part of the log when nobody reads there. Reads that come later wait. */
+  drop(giveUp: () => Promise<void>): Promise<void> {
+    const dropping = Promise.all(this.#reading).then(giveUp)
+    this.#dropping = dropping.catch(() => {}) // told to who drops
+    return dropping
+  }
+
+  /** Ends all reads. */
+  async close(reason: Error): Promise<void> {
+    this.#closed.abort(reason)
+    await Promise.all(this.#reading)
+  }
+}
+
+const isLaunch = (entry: LogEntry): entry is Extract<HostRecord, { kind: 'run.launched' }> =>
+  entry.kind === 'run.launched'

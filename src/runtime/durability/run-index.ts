@@ -1,0 +1,169 @@
+/**
+ * Index of the runs that a durable log has: where each one stands, how large it is, and how it ended. A run that ended
+ * long ago costs some hundred bytes of memory here, and nothing else.
+ */
+import { createHash } from 'node:crypto'
+import type { SeenBlock } from '../log/read-entries.ts'
+import type { HostRecord } from '../log/records.ts'
+import type { KeepSettings } from '../settings/settings.ts'
+import type { Position } from '../store/log-store.ts'
+
+export type EndStatus = 'finished' | 'failed' | 'aborted'
+
+/** Run that the log has. */
+export interface LoggedRun {
+  readonly index: number
+  readonly id: string
+  /** Query of the run, unless it is long: then the log has it. */
+  readonly query: string | undefined
+  /** Number made from the query: runs of the same query have the same one. */
+  readonly queryHash: number
+  /** True for the work that a message from outside has caused. */
+  readonly own: boolean
+  readonly startedAt: number
+  /** Epoch ms; 0 as long as it has no end. */
+  endedAt: number
+  status: EndStatus
+  /** False once it has an end and nothing of it is under way any more. */
+  open: boolean
+  /** Bytes of its entries. */
+  bytes: number
+  /** First and last position of each part of the log that has entries of it: two numbers a part. */
+  places: Position[]
+  /** Step of a compaction that its last entries came from; 0 if they were not carried. */
+  step: number
+}
+
+const LONGEST_QUERY = 200
+const DAY_MS = 86_400_000
+
+export class RunIndex {
+  readonly #byIndex = new Map<number, LoggedRun>()
+  readonly #byId = new Map<string, LoggedRun>()
+  /** Runs that are over, the one that ended first is first. */
+  readonly #over = new Set<LoggedRun>()
+  /** Number of the compaction step that carries entries now. */
+  step = 0
+
+  /** Reads a record. */
+  see(record: HostRecord): void {
+    if (record.kind === 'run.launched') return this.#add(record)
+    const run = this.#byIndex.get(record.run)
+    if (!run) return
+    if (record.kind === 'run.aborted') run.status = 'aborted'
+    else if (record.kind === 'run.finished') {
+      run.endedAt = record.at
+      if (run.status !== 'aborted') run.status = record.error ? 'failed' : 'finished'
+    }
+  }
+
+  #add({ run: index, id, query, own, startedAt }: Extract<HostRecord, { kind: 'run.launched' }>): void {
+    if (this.#byIndex.has(index)) return // its record was carried
+    const run: LoggedRun = {
+      index,
+      id,
+      query: query.length > LONGEST_QUERY ? undefined : query,
+      queryHash: hashOf(query),
+      own,
+      startedAt,
+      endedAt: 0,
+      status: 'finished',
+      open: true,
+      bytes: 0,
+      places: [],
+      step: 0,
+    }
+    this.#byIndex.set(index, run)
+    if (!own) this.#byId.set(id, run)
+  }
+
+  /** Notes where a block stands, and what its runs have in it. */
+  at({ position, carried, sizes }: Omit<SeenBlock, 'bytes'>): void {
+    for (const [index, bytes] of sizes) {
+      const run = this.#byIndex.get(index)
+      if (!run) continue
+      run.bytes += bytes
+      place(run, position, carried ? -1 : 0)
+    }
+  }
+
+  /** Notes where a block stands whose entries were carried: their bytes are counted already. */
+  carriedTo(position: Position, runs: Iterable<number>): void {
+    for (const index of runs) {
+      const run = this.#byIndex.get(index)
+      if (run) place(run, position, this.step)
+    }
+  }
+
+  get(index: number): LoggedRun | undefined {
+    return this.#byIndex.get(index)
+  }
+
+  /** Finds a run by its id: the last one, if the id was used again after the log had forgotten it. */
+  find(id: string): LoggedRun | undefined {
+    return this.#byId.get(id)
+  }
+
+  values(): Iterable<LoggedRun> {
+    return this.#byIndex.values()
+  }
+
+  get size(): number {
+    return this.#byIndex.size
+  }
+
+  /** Notes that a run has an end, or is the work of a message, and that nothing of it is under way any more. */
+  over(run: LoggedRun): void {
+    run.open = false
+    this.#over.add(run)
+  }
+
+  /** Bytes of the runs that the log must have. */
+  get bytes(): number {
+    let bytes = 0
+    for (const run of this.#byIndex.values()) if (run.open || !run.own) bytes += run.bytes
+    return bytes
+  }
+
+  /** Runs that are over and beyond the limits. */
+  expired(keep: KeepSettings, now: number): LoggedRun[] {
+    const ended = [...this.#over].filter(({ own }) => !own)
+    let bytes = ended.reduce((sum, run) => sum + run.bytes, 0)
+    let runs = ended.length
+    const gone = [...this.#over].filter(({ own }) => own)
+    for (const run of ended) {
+      if (runs <= keep.runs && bytes <= keep.bytes && now - run.endedAt <= keep.days * DAY_MS) break
+      gone.push(run)
+      runs -= 1
+      bytes -= run.bytes
+    }
+    return gone
+  }
+
+  forget(run: LoggedRun): void {
+    this.#over.delete(run)
+    this.#byIndex.delete(run.index)
+    if (this.#byId.get(run.id) === run) this.#byId.delete(run.id)
+  }
+
+  /** Notes that the log has nothing before that position any more. */
+  dropped(before: Position): void {
+    for (const run of this.#byIndex.values()) {
+      const { places } = run
+      if (places.length === 0 || places[0]! >= before) continue
+      run.places = []
+      for (let at = 0; at < places.length; at += 2)
+        if (places[at + 1]! >= before) run.places.push(Math.max(places[at]!, before), places[at + 1]!)
+    }
+  }
+}
+
+/** Makes a number of a text that is the same for the same text, and hardly for another. */
+export const hashOf = (text: string): number => createHash('sha256').update(text).digest().readUIntBE(0, 6)
+
+function place(run: LoggedRun, position: Position, step: number): void {
+  const { places } = run
+  if (places.length > 0 && run.step === step) places[places.length - 1] = position
+  else places.push(position, position)
+  run.step = step
+}

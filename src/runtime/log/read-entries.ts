@@ -1,0 +1,69 @@
+/**
+ * Reads the entries of a log in the order of their numbers. Entries that a compaction has carried stand behind later
+ * ones, and twice where the process died before their first place was given up.
+ */
+
+import type { Position, StoredBlock } from '../store/log-store.ts'
+import { bytesByRun, decodeEntries } from './entry-codec.ts'
+import type { LogEntry } from './records.ts'
+
+/** Gives the blocks of a log in the order in which they stand there; each call begins anew. */
+export type ReadBlocks = () => AsyncIterable<StoredBlock>
+
+/** Thrown when entries were carried while the log was read: it has to be read again. */
+export class LogMoved extends Error {
+  constructor() {
+    super('The log was compacted while it was read.')
+  }
+}
+
+/** Block whose entries were read: its place, and the bytes that each run has in it. */
+export interface SeenBlock {
+  readonly position: Position
+  readonly carried: boolean
+  /** Bytes of its entries, and of those of each run. */
+  readonly bytes: number
+  readonly sizes: ReadonlyMap<number, number>
+}
+
+/**
+ * Yields each entry once, in the order of the numbers. Reads twice: what was carried has to be known before. `seen` is
+ * called with each block, when all entries in it have been yielded.
+ */
+export async function* entriesOf(
+  read: ReadBlocks,
+  seen: (block: SeenBlock) => void = () => {},
+): AsyncGenerator<LogEntry> {
+  const { blocks, entries: carried } = await carriedIn(read)
+  const known = new Set(blocks.map(({ position }) => position))
+  let next = 0
+  for await (const block of read()) {
+    if (block.carried) {
+      if (!known.has(block.position)) throw new LogMoved()
+      continue
+    }
+    for (const entry of decodeEntries(block.entries)) {
+      while (next < carried.length && carried[next]!.seq < entry.seq) yield carried[next++]!
+      if (carried[next]?.seq === entry.seq) next += 1 // it was carried, and its first place is still there
+      yield entry
+    }
+    seen(seenBlock(block))
+  }
+  yield* carried.slice(next)
+  for (const block of blocks) seen(block)
+}
+
+async function carriedIn(read: ReadBlocks): Promise<{ blocks: SeenBlock[]; entries: LogEntry[] }> {
+  const blocks: SeenBlock[] = []
+  const entries = new Map<number, LogEntry>()
+  for await (const block of read()) {
+    if (!block.carried) continue
+    blocks.push(seenBlock(block))
+    for (const entry of decodeEntries(block.entries)) if (!entries.has(entry.seq)) entries.set(entry.seq, entry)
+  }
+  return { blocks, entries: [...entries.values()].sort((a, b) => a.seq - b.seq) }
+}
+
+function seenBlock({ position, carried, entries }: StoredBlock): SeenBlock {
+  return { position, carried, bytes: entries.byteLength, sizes: bytesByRun(entries) }
+}
