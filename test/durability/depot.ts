@@ -46,8 +46,10 @@ export function momentOf(dice: Dice, size: number, effects: number): Moment {
   }
 }
 
-interface Line {
+export interface Line {
   event?: string
+  pid?: number
+  host?: string
   run?: string
   success?: boolean
   finalOutput?: string
@@ -77,41 +79,48 @@ export interface Depot {
   readonly killer: Killer
 }
 
-/** Starts the service, and lets it die at that moment, or come to its end. */
-export async function live(
-  t: { teardown(end: () => void): void },
-  { folder, baseURL, runs, killer }: Depot,
-  moment: Moment | undefined,
-): Promise<Life> {
-  const env: NodeJS.ProcessEnv = { ...process.env, DEPOT_EFFECTS: join(folder, 'effects') }
-  if (moment?.at === 'write') env.DIES_AT_WRITE = `${moment.nth} ${moment.how}`
-  if (moment?.at === 'effect') env.DEPOT_DIES_AT = String(moment.nth)
+/** Starts the service. */
+export function begin(t: { teardown(end: () => void): void }, { folder, baseURL, runs }: Depot, more: object = {}) {
+  const env = { ...process.env, DEPOT_EFFECTS: join(folder, 'effects'), ...more }
   const child = spawn(process.execPath, ['--import', preload, program, join(folder, 'log'), baseURL, String(runs)], {
-    stdio: ['ignore', 'pipe', 'inherit'],
+    stdio: ['pipe', 'pipe', 'inherit'],
     env,
   })
   t.teardown(() => child.kill('SIGKILL'))
+  return { child, lines: linesOf(child), exited: once(child, 'exit') }
+}
+
+async function* linesOf(child: ChildProcess): AsyncGenerator<Line> {
+  for await (const line of createInterface(child.stdout!)) yield JSON.parse(line)
+}
+
+/** Starts the service, and lets it die at that moment, or come to its end. */
+export async function live(t: Parameters<typeof begin>[0], depot: Depot, moment: Moment | undefined): Promise<Life> {
+  const { child, lines, exited } = begin(t, depot, {
+    ...(moment?.at === 'write' && { DIES_AT_WRITE: `${moment.nth} ${moment.how}` }),
+    ...(moment?.at === 'effect' && { DEPOT_DIES_AT: String(moment.nth) }),
+  })
   let calls = moment?.at === 'call' ? moment.nth : Number.POSITIVE_INFINITY
   const count = (how: 'asked' | 'answered') => () => {
     if (moment?.at === 'call' && moment.how === how && --calls === 0) child.kill('SIGKILL')
   }
-  Object.assign(killer, { asked: count('asked'), answered: count('answered') })
-  const exited: Promise<unknown[]> = once(child, 'exit')
-  const life = await linesOf(child, moment?.at === 'line' ? moment.nth : Number.POSITIVE_INFINITY)
+  Object.assign(depot.killer, { asked: count('asked'), answered: count('answered') })
+  const life = await heard(lines, (line) => {
+    if (moment?.at === 'line' && line === moment.nth) child.kill('SIGKILL')
+  })
   const [code, signal] = await exited
   if (signal !== 'SIGKILL' && code !== 0) throw new Error(`the service ended with ${code ?? signal}`)
   return life
 }
 
-async function linesOf(child: ChildProcess, killAt: number): Promise<Life> {
+/** Hears a process to its end. `said` is called with the number of each line. */
+export async function heard(lines: AsyncIterable<Line>, said = (_line: number) => {}): Promise<Life> {
   const life: Life = { results: new Map(), closed: false }
-  let lines = 0
-  for await (const line of createInterface(child.stdout!)) {
-    const said: Line = JSON.parse(line)
-    if (said.run !== undefined) life.results.set(said.run, said)
-    if (said.event === 'closed') life.closed = true
-    lines += 1
-    if (lines === killAt) child.kill('SIGKILL')
+  let count = 0
+  for await (const line of lines) {
+    if (line.run !== undefined) life.results.set(line.run, line)
+    if (line.event === 'closed') life.closed = true
+    said(++count)
   }
   return life
 }

@@ -270,6 +270,18 @@ t.test('a process whose log was taken notices it with its next sync', async (t) 
   await next.close()
 })
 
+t.test('who has a log says so itself, also while the file still names the process before it', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder)
+  await store.open()
+  const owner = { token: 'x', incarnation: 1, pid: 7, host: 'other' }
+  writeFileSync(join(folder, 'owner'), JSON.stringify(owner))
+  const error = await failureOf(new FileStore(folder).open())
+  t.type(error, LogHeldError)
+  t.match(error, { details: { pid: process.pid } })
+  await store.close()
+})
+
 t.test(
   'a process that does not see the lock takes the log, and late blocks of the first one harm nothing',
   async (t) => {

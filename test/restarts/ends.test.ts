@@ -153,3 +153,32 @@ t.test('a tool whose outcome is unknown does not run again when its turn is retr
   t.match(error?.message, /OutcomeUnknownError/)
   t.equal(paid, 1)
 })
+
+const RESTARTS = process.env.DRAMATIS_DEEP ? 1_000 : 300
+
+t.test(`a run that waits for a person waits through ${RESTARTS} restarts, and keeps what it has done`, async (t) => {
+  let steps = 0
+  const lives = new Lives(
+    {
+      ann: async (_message, context) => {
+        await context.step('work', () => ++steps)
+        return context.ask('really?')
+      },
+    },
+    { orchestration: custom(async (script) => (await script.request('ann', 'ask')).content) },
+  )
+  let team = await lives.next()
+  team.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  const [first] = team.listQuestions()
+  for (let n = 0; n < RESTARTS; n++) {
+    team = await lives.next()
+    const questions = team.listQuestions()
+    if (questions.length !== 1 || questions[0]!.questionId !== first!.questionId)
+      return t.fail(`restart ${n}: ${JSON.stringify(questions)}`)
+  }
+  await Promise.all([team.getRun('one')!.answer(first!.questionId, 'yes'), lives.clock.advance(100)])
+  await lives.clock.runToIdle()
+  t.match(await team.getRun('one')!.result, { success: true, finalOutput: 'yes' })
+  t.equal(steps, 1)
+})

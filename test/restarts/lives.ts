@@ -56,9 +56,12 @@ export class Lives {
       },
       { definitions: this.#definitions, realTools: true, newStore: () => store },
     )
-    const started = team.start()
+    let isStarted = false
+    const started = team.start().then(() => {
+      isStarted = true
+    })
+    while (!isStarted) await Promise.race([started, clock.advance(10)])
     await clock.advance(100)
-    await started
     return team
   }
 }

@@ -12,14 +12,20 @@ import { join } from 'node:path'
 import { LogHeldError, LogLostError } from '../../errors.ts'
 import { hasCode, type LogFiles, realFiles } from './log-files.ts'
 
-interface Owner {
-  token: string
-  incarnation: number
+interface Holder {
   pid: number
   host: string
 }
 
+interface Owner extends Holder {
+  token: string
+  incarnation: number
+}
+
 const OWNER_FILE = 'owner'
+
+/** Time in which a process that has a log says who it is, in ms. */
+const ANSWER_MS = 1_000
 
 export class LogLock {
   readonly #folder: string
@@ -37,7 +43,7 @@ export class LogLock {
   static async take(folder: string, files: LogFiles): Promise<LogLock> {
     const address = addressOf(await files.folder(folder))
     const server = (await listen(address)) ?? ((await removeStale(address)) ? await listen(address) : undefined)
-    if (!server) throw held(folder, await ownerOf(folder, files))
+    if (!server) throw held(folder, (await holderAt(address)) ?? (await ownerOf(folder, files)))
     server.unref()
     return new LogLock(folder, files, server)
   }
@@ -100,7 +106,11 @@ function addressOf(identity: string): string {
 
 /** Resolves to undefined where somebody listens there, or has left a file. */
 async function listen(path: string): Promise<Server | undefined> {
-  const server = createServer((socket) => socket.destroy())
+  const holder: Holder = { pid: process.pid, host: hostname() }
+  const server = createServer((socket) => {
+    socket.on('error', () => {}) // whoever asked has gone
+    socket.end(JSON.stringify(holder))
+  })
   try {
     server.listen({ path, exclusive: true }) // not shared with other workers of a cluster
     await once(server, 'listening')
@@ -108,6 +118,24 @@ async function listen(path: string): Promise<Server | undefined> {
   } catch (error) {
     if (hasCode(error, 'EADDRINUSE')) return undefined
     throw error
+  }
+}
+
+/**
+ * Asks the process that has the lock who it is: in its first moments the file `owner` still names the one before it.
+ * Resolves to undefined if it does not answer in time.
+ */
+async function holderAt(path: string): Promise<Holder | undefined> {
+  const socket = connect(path).setTimeout(ANSWER_MS, () => socket.destroy())
+  try {
+    let text = ''
+    for await (const piece of socket.setEncoding('utf8')) text += piece
+    const { pid, host } = JSON.parse(text)
+    return Number.isSafeInteger(pid) ? { pid, host: String(host) } : undefined
+  } catch {
+    return undefined // it has died, is stopped, or is of a version that does not say it
+  } finally {
+    socket.destroy()
   }
 }
 
@@ -157,7 +185,7 @@ async function ownerOf(folder: string, files: LogFiles): Promise<Owner | undefin
   }
 }
 
-function held(path: string, owner: Owner | undefined): LogHeldError {
+function held(path: string, owner: Holder | undefined): LogHeldError {
   const who = owner ? `process ${owner.pid} on ${owner.host}` : 'another process'
   return new LogHeldError(
     `The log in ${path} is held by ${who}. Stop that process first, or give this team a path of its own.`,

@@ -1,0 +1,63 @@
+/** Several processes of one service, and one log: one has it, the others are told who, and take over when it is free. */
+import { writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { modelServer } from '../fixtures/model-server.ts'
+import { begin, type Depot, heard, type Line, live } from './depot.ts'
+import { folderOf } from './log-folders.ts'
+
+async function depotOf(t: Test): Promise<() => Depot> {
+  const server = await modelServer(t)
+  server.always(({ prompt }) => `You said ${prompt}`)
+  const killer = { asked: () => {}, answered: () => {} }
+  return () => ({ folder: folderOf(t), baseURL: server.baseURL, runs: 1, killer })
+}
+
+type Process = ReturnType<typeof begin>
+
+/** The next line with one of these events. Other lines before it are passed over. */
+async function next({ lines }: Process, ...events: string[]): Promise<Line> {
+  for (let line = await lines.next(); !line.done; line = await lines.next())
+    if (events.includes(line.value.event ?? '')) return line.value
+  throw new Error(`the process ended before it was ${events.join(' or ')}`)
+}
+
+t.test('of two processes at the same moment one has the log; the other is told who, and takes over', async (t) => {
+  const depot = await depotOf(t)
+  const undisturbed = await live(t, depot(), undefined)
+  const here = depot()
+  const both = [begin(t, here), begin(t, here)]
+  const said = await Promise.all(both.map((each) => next(each, 'started', 'held')))
+  t.same(said.map(({ event }) => event).sort(), ['held', 'started'])
+  const first = both[said.findIndex(({ event }) => event === 'started')]!
+  const second = both[said.findIndex(({ event }) => event === 'held')]!
+  t.match(
+    said.find(({ event }) => event === 'held'),
+    { pid: first.child.pid, host: hostname() },
+  )
+
+  await next(first, 'accepted')
+  second.child.stdin!.write('again\n')
+  t.equal((await next(second, 'held', 'started')).event, 'held', 'as long as the first one lives')
+  first.child.kill('SIGKILL')
+  await first.exited
+  second.child.stdin!.write('again\n')
+  await next(second, 'started')
+  t.same(await heard(second.lines), undisturbed)
+  t.same(await second.exited, [0, null])
+})
+
+t.test('a process whose log is taken while it runs leaves its runs to the next one', async (t) => {
+  const depot = await depotOf(t)
+  const undisturbed = await live(t, depot(), undefined)
+  const here = depot()
+  const first = begin(t, here, { DEPOT_ANSWERS: 'no' })
+  await next(first, 'question')
+  const owner = { token: 'another', incarnation: 41, pid: 1, host: 'elsewhere' }
+  writeFileSync(join(here.folder, 'log', 'owner'), JSON.stringify(owner))
+  const { results, closed } = await heard(first.lines)
+  t.same([closed, await first.exited], [true, [0, null]])
+  t.match(results.get('day-0'), { success: false, error: /process 1 on elsewhere/ }, 'it says who has taken it')
+  t.same(await live(t, here, undefined), undisturbed)
+})
