@@ -2,7 +2,8 @@
 import type { ErrorData } from '../errors.ts'
 import type { Memory } from './memory.ts'
 
-export const NOT_YET = -1
+/** Times before the start of the process are below 0. */
+export const NOT_YET = Number.NEGATIVE_INFINITY
 
 /**
  * Fate of a turn whose code has changed since an earlier process began it: its run is interrupted, or it goes

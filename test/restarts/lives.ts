@@ -38,10 +38,16 @@ export class Lives {
     return this.#clock
   }
 
-  /** The process dies, with what the log has by now, and another one takes the log. */
-  async next(state: { resume?: 'start' | 'manual' } = {}): Promise<MultiAgentPattern<string>> {
+  /** The process dies, with what the log has by now, and another one takes the log, `asleepMs` later. */
+  async next({
+    asleepMs = 0,
+    ...state
+  }: {
+    resume?: 'start' | 'manual'
+    asleepMs?: number
+  } = {}): Promise<MultiAgentPattern<string>> {
     this.#store?.die()
-    const clock = new SteppedClock(1, this.#clock.now())
+    const clock = new SteppedClock(1, this.#clock.now() + asleepMs)
     const store = new MortalStore(this.disk, clock, new Dice(1))
     this.#clock = clock
     this.#store = store

@@ -7,7 +7,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, describe } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
-import { entrySpans } from '../log/entry-codec.ts'
+import { entrySpans, isOfLog } from '../log/entry-codec.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Block, LogStore, Position } from '../store/log-store.ts'
 import type { LoggedRun, RunIndex } from './run-index.ts'
@@ -163,7 +163,8 @@ export class Compactor {
     for await (const block of store.read({ from, signal: this.#closed.signal })) {
       if (block.position >= until) break
       for (const { run, seq, from: start, to } of entrySpans(block.entries))
-        if (index.get(run)) carrier.add(run, seq, block.entries.subarray(start, to))
+        if (index.get(run) || (run === 0 && isOfLog(block.entries.subarray(start, to))))
+          carrier.add(run, seq, block.entries.subarray(start, to))
       if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())
       await this.#othersTurn()
     }

@@ -22,7 +22,6 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import { turnWithin } from '../admission/chain.ts'
 import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
-import { loggedFrames } from '../state/attempt-log.ts'
 import { NO_TURN, type OpenRequest } from '../state/cell.ts'
 import type { OpenMessage, OpenWait } from '../state/open-work.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -49,6 +48,7 @@ export class MessageRecovery {
 
   /** Makes the envelope of an open message. */
   message(message: OpenMessage): void {
+    const { work, times } = this.#old
     const run = this.#states.get(message.run)
     const callee = this.#owners.directory.present(message.recipient)
     if (!run || !callee) return
@@ -75,9 +75,18 @@ export class MessageRecovery {
       uncharged: 0,
       deaths: null,
     }
-    if (turn > 0 && (attempt > 1 || loggedFrames(callee, { ...envelope, turn }).length > 0))
-      Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
     this.#envelopes.set(message, envelope)
+    const { clock, pauses } = this.#owners
+    const now = clock.monotonic()
+    const turnTimes = turn === 0 ? undefined : times.ofTurn(message, work)
+    if (turn === 0 || (!turnTimes && attempt === 1)) {
+      if (callee.settings.queueTimeoutMs !== false) envelope.waitsSince = now - times.since(message.entry)
+      return
+    }
+    Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
+    const { sinceMs, pausedMs, attemptMs } = turnTimes ?? { sinceMs: 0, pausedMs: 0, attemptMs: 0 }
+    envelope.begunAt = now - sinceMs
+    pauses.takeUp(envelope, pausedMs, attemptMs)
   }
 
   /** Adds a wait for an answer. `settle`: takes the answer for a caller in the host. */
@@ -187,22 +196,16 @@ export class MessageRecovery {
   /** Serves the calls again that have no result. A tool waits for its agent, which loads it. */
   serveCalls(): void {
     const { calls, lifecycle } = this.#owners
-    for (const { caller, run: index, memory, at } of [...this.#old.work.calls]) {
+    for (const { caller, run: index, memory, at, entry } of [...this.#old.work.calls]) {
       const run = this.#states.get(index)
       const cell = this.#owners.directory.present(caller)
       if (!run || !cell) continue
       const isTool = readBody(memory, at).content === 'tool'
       const ready = isTool ? Promise.all(cell.instances.map((each) => lifecycle.ready(each))) : undefined
-      calls.serve(
-        cell,
-        run,
-        memory,
-        at,
-        ready?.then(
-          () => {},
-          () => {},
-        ),
-      )
+      const passedMs = this.#old.times.since(entry)
+      calls.serve(cell, run, memory, at, { passedMs, ...(ready && { ready: ready.then(noMatter, noMatter) }) })
     }
   }
 }
+
+const noMatter = () => {}

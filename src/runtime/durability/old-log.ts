@@ -24,6 +24,7 @@ import type { Position } from '../store/log-store.ts'
 import { OldRun } from './old-run.ts'
 import { OldStates } from './old-states.ts'
 import { OldTeam } from './old-team.ts'
+import { OldTimes } from './old-times.ts'
 import { RunIndex } from './run-index.ts'
 
 /** Highest numbers that an agent has used. */
@@ -41,6 +42,7 @@ export class OldLog {
   /** Runs that have no end, or messages under way. */
   readonly runs = new Map<number, OldRun>()
   readonly team = new OldTeam()
+  readonly times = new OldTimes()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
@@ -79,6 +81,7 @@ export class OldLog {
     const logged = this.index.get(entry.run)
     if (entry.run !== 0 && !logged) return // a rest of a run that is forgotten: its messages were all handled
     this.work.see(entry)
+    this.times.see(entry)
     this.lastRun = Math.max(this.lastRun, entry.run)
     if (entry.kind === 'frames')
       for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry, entry.memory, at)

@@ -17,13 +17,10 @@ export class OldRun {
   answer: { readonly memory: Memory; readonly at: number } | undefined
   finished: OfKind<'run.finished'> | undefined
   aborted = false
-  /** Epoch ms of its last entry. */
-  lastAt: number
 
   constructor(launched: OfKind<'run.launched'>) {
     this.index = launched.run
     this.launched = launched
-    this.lastAt = launched.at
   }
 
   /** Takes an entry of the run. */
@@ -32,9 +29,7 @@ export class OldRun {
     else if (entry.kind === 'run.started') this.started = true
     else if (entry.kind === 'run.aborted') this.aborted = true
     else if (entry.kind === 'run.finished') this.finished = entry
-    if (isKeptAlone(entry)) return
-    this.entries.push(entry)
-    if (entry.kind !== 'answer') this.lastAt = entry.at // a person may answer while no process has the log
+    if (!isKeptAlone(entry)) this.entries.push(entry)
   }
 
   #frames({ memory, from, to }: Extract<LogEntry, { kind: 'frames' }>): void {

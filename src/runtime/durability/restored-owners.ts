@@ -1,5 +1,5 @@
 /** Parts of a supervisor that get what an earlier process has left. */
-
+import type { Scheduler } from '../../clock.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
 import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
@@ -18,6 +18,7 @@ import type { Cancellation } from '../turns/cancellation.ts'
 import type { Redelivery } from '../turns/redelivery.ts'
 import type { Boards } from '../verbs/boards.ts'
 import type { HostCalls } from '../verbs/calls.ts'
+import type { DeadlinePauses } from '../verbs/deadline-pauses.ts'
 import type { SharedStates } from '../verbs/shared-state.ts'
 import type { SyncPoints } from '../verbs/sync-points.ts'
 
@@ -28,12 +29,14 @@ export interface RestoredOwners {
   readonly boards: Boards
   readonly calls: HostCalls
   readonly cancellation: Cancellation
+  readonly clock: Scheduler
   readonly directory: AgentDirectory
   readonly hostMessages: HostMessages
   readonly journal: Journal
   readonly lifecycle: Lifecycle
   readonly loop: HostLoop
   readonly mailboxes: Mailboxes
+  readonly pauses: DeadlinePauses
   readonly receipts: Receipts
   readonly redelivery: Redelivery
   readonly requests: Requests

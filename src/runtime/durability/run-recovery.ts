@@ -59,18 +59,18 @@ export class RunRecovery {
 
   /** Returns what takes the answer to the caller of the run. */
   takeUp(run: OldRun): OpenRequest['settle'] {
-    const { launched, finished, lastAt } = run
+    const { launched, finished } = run
     const state = this.stateOf(run)
     if (finished) {
       this.end(run)
       return undefined
     }
     tally(run, state)
+    const leftMs = Math.max(1, launched.timeoutMs - this.#old.times.since(launched))
     if (launched.own) {
-      this.#runs.takeUpOwn(state)
+      this.#runs.takeUpOwn(state, leftMs)
       return undefined
     }
-    const leftMs = Math.max(1, launched.timeoutMs - (lastAt - launched.startedAt))
     return this.#runs.takeUp(state, launched, leftMs, this.begins(run))
   }
 

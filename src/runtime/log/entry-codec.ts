@@ -72,6 +72,13 @@ export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
   }
 }
 
+const OF_LOG = Buffer.from('{"kind":"log.')
+
+/** Checks for a record about the log itself: that a process took it, or gave it free. */
+export function isOfLog(entry: Uint8Array): boolean {
+  return OF_LOG.equals(entry.subarray(HEADER_BYTES, HEADER_BYTES + OF_LOG.byteLength))
+}
+
 /** Bytes that each run has among encoded entries. Entries without a run are under 0. */
 export function bytesByRun(bytes: Uint8Array): Map<number, number> {
   const sizes = new Map<number, number>()

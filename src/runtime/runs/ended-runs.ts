@@ -65,14 +65,14 @@ export class EndedRuns {
     return run
   }
 
-  /** Waits for the end of the work that a message from outside has caused. */
-  takeUp(run: RunState): void {
+  /** Waits for the end of the work that a message from outside has caused. `leftMs`: how long it may still take. */
+  takeUp(run: RunState, leftMs = this.#quietWithinMs): void {
     run.over = true
     this.#holds.begin()
     const limit = this.#quietWithinMs
     this.#quieting.set(
       run,
-      this.#supervisor.clock.timer(limit, () => {
+      this.#supervisor.clock.timer(leftMs, () => {
         const text = `What a message caused did not fall quiet within ${limit} ms (globalTimeoutMs).`
         windDown(this.#supervisor, run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
       }),

@@ -329,8 +329,8 @@ export class RunBook implements RunHost {
   }
 
   /** Goes on with the work that a message from outside has caused in an earlier process. */
-  takeUpOwn(state: RunState): void {
-    this.#ended.takeUp(state)
+  takeUpOwn(state: RunState, leftMs: number): void {
+    this.#ended.takeUp(state, leftMs)
   }
 
   /** Returns the handle of a run of an earlier process. A caller may have one already, from before the log was read. */

@@ -29,7 +29,7 @@ import {
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { LogEntry } from '../log/records.ts'
+import type { FrameBlock, LogEntry } from '../log/records.ts'
 import { ORCHESTRATOR_INDEX, USER_INDEX } from './agent-directory.ts'
 
 /** Finds the index of an agent by its name, as the team and that run know it. */
@@ -42,6 +42,8 @@ export interface OpenMessage {
   readonly recipient: number
   readonly memory: Memory
   readonly at: number
+  /** Entry that it came with. */
+  readonly entry: FrameBlock
   /** Number of its turn; 0 as long as the log does not have it. */
   turn: number
   attempt: number
@@ -66,6 +68,8 @@ export interface OpenCallFrame {
   readonly run: number
   readonly memory: Memory
   readonly at: number
+  /** Entry that it came with. */
+  readonly entry: FrameBlock
 }
 
 export class OpenWork {
@@ -107,8 +111,7 @@ export class OpenWork {
   see(entry: LogEntry): void {
     switch (entry.kind) {
       case 'frames':
-        for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at))
-          this.#frame(entry.run, entry.memory, at)
+        for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry, entry.memory, at)
         return
       case 'turn.started':
         return this.#begun(entry.messageId, entry.index, entry.turn, entry.attempt)
@@ -124,21 +127,21 @@ export class OpenWork {
     }
   }
 
-  #frame(run: number, memory: Memory, at: number): void {
+  #frame(entry: FrameBlock, memory: Memory, at: number): void {
     const kind = kindOf(memory, at)
     switch (kind) {
       case SEND:
-        if (isDelivered(memory, at)) this.#message(run, memory, at)
+        if (isDelivered(memory, at)) this.#message(entry, memory, at)
         return
       case REQUEST: {
-        const message = this.#message(run, memory, at)
+        const message = this.#message(entry, memory, at)
         const [caller, correlation, turn] = [senderOf(memory, at), correlationOf(memory, at), turnOf(memory, at)]
         if (message) this.#waits.set(keyOf(caller, correlation), { caller, correlation, turn, message })
         return
       }
       case CALL: {
         const [caller, correlation, turn] = [senderOf(memory, at), correlationOf(memory, at), turnOf(memory, at)]
-        this.#calls.set(keyOf(caller, correlation), { caller, correlation, turn, run, memory, at })
+        this.#calls.set(keyOf(caller, correlation), { caller, correlation, turn, run: entry.run, memory, at, entry })
         return
       }
       case END:
@@ -158,12 +161,13 @@ export class OpenWork {
   }
 
   /** Adds a message. Returns undefined if it has no recipient: then it is refused. */
-  #message(run: number, memory: Memory, at: number): OpenMessage | undefined {
+  #message(entry: FrameBlock, memory: Memory, at: number): OpenMessage | undefined {
+    const { run } = entry
     const named = recipientOf(memory, at) === NOBODY ? readBody(memory, at).name : undefined
     const recipient = named === undefined ? recipientOf(memory, at) : this.#indexOf(named, run)
     if (recipient === undefined || recipient === NOBODY) return undefined
     const id = idOf(memory, at)
-    const message = { id, run, recipient, memory, at, turn: 0, attempt: 1, handedOff: false }
+    const message = { id, run, recipient, memory, at, entry, turn: 0, attempt: 1, handedOff: false }
     const copies = this.#byId.get(id)
     if (copies) copies.push(message)
     else this.#byId.set(id, [message])

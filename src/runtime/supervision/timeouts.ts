@@ -172,6 +172,7 @@ export const timeouts = (needs: Needs): Reader => {
 
   return {
     kinds: ['frames', 'turn.started'],
+    restored: () => arm(clock.monotonic()),
     next: (batch) => {
       // Turns begin and messages wait only after something was logged; for most batches the timer is early enough
       // already. Each record checks its own agent alone: checking all agents for every turn would cost a large team too

@@ -62,9 +62,20 @@ export class Boards {
       ['blackboard.read', on((board, { key }) => board.read(key))],
       ['blackboard.query', on((board, args) => board.query(args))],
       ['blackboard.history', on((board, { key }) => board.getHistory(key))],
-      ['blackboard.waitFor', on((board, args, signal) => waitFor(board, args, signal))],
+      [
+        'blackboard.waitFor',
+        (args, { cell, run, passedMs }, signal) =>
+          this.#waitFor(this.view(run, cell.name), args as Arguments, signal, passedMs),
+      ],
       ['subscribe', (args, { cell, run }) => this.subscribe(cell, run, (args as Arguments).pattern)],
     ]
+  }
+
+  /** `passedMs`: time for which the caller has waited in earlier processes. */
+  #waitFor(board: Blackboard, { key, timeoutMs }: Arguments, signal: AbortSignal, passedMs = 0): Promise<unknown> {
+    if (passedMs === 0) return board.waitFor(key, { signal, ...(timeoutMs !== undefined && { timeoutMs }) })
+    const leftMs = Math.max(0, (timeoutMs ?? this.#settings.waitTimeoutMs) - passedMs)
+    return board.waitFor(key, { signal, timeoutMs: leftMs })
   }
 
   /** Returns the board of the run, if it has one by now. */
@@ -162,9 +173,6 @@ export class Boards {
     return board
   }
 }
-
-const waitFor = (board: Blackboard, { key, timeoutMs }: Arguments, signal: AbortSignal) =>
-  board.waitFor(key, { signal, ...(timeoutMs !== undefined && { timeoutMs }) })
 
 interface Arguments extends QueryFilter {
   key: string

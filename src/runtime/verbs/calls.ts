@@ -26,6 +26,14 @@ interface Needs {
   readonly replies: ReplyLane
 }
 
+/** Call that an earlier process has not answered. */
+interface EarlierCall {
+  /** Time for which its turn has waited there, in ms. */
+  readonly passedMs: number
+  /** Resolves when it can be served. */
+  readonly ready?: Promise<void>
+}
+
 export class HostCalls {
   readonly #needs: Needs
   /** Verbs by operation. */
@@ -40,8 +48,8 @@ export class HostCalls {
     for (const [operation, verb] of verbs) this.verbs.set(operation, verb)
   }
 
-  /** Serves a call. `ready`: what it has to wait for, in a process that goes on with an earlier one. */
-  serve(cell: Cell, run: RunState, memory: Memory, at: number, ready?: Promise<void>): void {
+  /** Serves a call. `earlier`: set if an earlier process was asked. */
+  serve(cell: Cell, run: RunState, memory: Memory, at: number, earlier?: EarlierCall): void {
     const correlation = correlationOf(memory, at)
     const turn = turnOf(memory, at)
     const { content: operation, data } = readBody(memory, at)
@@ -71,7 +79,9 @@ export class HostCalls {
       },
     })
     const callId = idOf(memory, at)
-    const caller = { cell, turn, correlation, run, callId, say: (piece: string) => this.#say(caller, piece) }
+    const { ready, passedMs = 0 } = earlier ?? {}
+    const say = (piece: string) => this.#say({ cell, turn, correlation, run }, piece)
+    const caller = { cell, turn, correlation, run, callId, passedMs, say }
     const perform = () => this.#perform(operation, args, caller, withdrawn.signal)
     const performed = ready ? ready.then(perform) : perform()
     performed.then(

@@ -42,6 +42,8 @@ interface Pause {
   /** Attempt that `msBefore` is for, by its start, and the paused time when that attempt began. */
   startedAt: number
   msBefore: number
+  /** Time of the attempt that an earlier process has had. */
+  spentMs: number
 }
 
 export class DeadlinePauses {
@@ -80,6 +82,14 @@ export class DeadlinePauses {
     }
   }
 
+  /**
+   * Goes on with the deadlines of a turn that was open in an earlier process. `pausedMs`: its paused time so far;
+   * `spentMs`: time of its attempt that counts for the limit of the turn. The next attempt here is the same for it.
+   */
+  takeUp(envelope: Envelope<RunState>, pausedMs: number, spentMs: number): void {
+    Object.assign(this.#pauseOf(envelope), { ms: pausedMs, spentMs })
+  }
+
   isPaused(envelope: Envelope<RunState>): boolean {
     return (this.#pauses.get(envelope)?.open ?? 0) > 0
   }
@@ -90,14 +100,18 @@ export class DeadlinePauses {
     return pause ? totalOf(pause, now) : 0
   }
 
-  /** Returns the paused time since the turn's current attempt began, in ms. */
+  /**
+   * Returns the paused time since the turn's current attempt began, in ms. It is below 0 for an attempt that an earlier
+   * process has begun: that time counts.
+   */
   pausedMsOfAttempt(envelope: Envelope<RunState>, now: number): number {
     const pause = this.#pauses.get(envelope)
     if (!pause) return 0
     const total = totalOf(pause, now)
     if (pause.startedAt !== envelope.startedAt) {
       pause.startedAt = envelope.startedAt
-      pause.msBefore = total
+      pause.msBefore = total + pause.spentMs
+      pause.spentMs = 0
     }
     return total - pause.msBefore
   }
@@ -165,7 +179,7 @@ export class DeadlinePauses {
   #pauseOf(envelope: Envelope<RunState>): Pause {
     const known = this.#pauses.get(envelope)
     if (known) return known
-    const pause: Pause = { open: 0, since: 0, ms: 0, startedAt: envelope.startedAt, msBefore: 0 }
+    const pause: Pause = { open: 0, since: 0, ms: 0, startedAt: envelope.startedAt, msBefore: 0, spentMs: 0 }
     this.#pauses.set(envelope, pause)
     return pause
   }

@@ -7,6 +7,8 @@ export interface VerbWaiter extends Waiter {
   readonly run: RunState
   /** Id of the call, if the turn waits for one. */
   readonly callId?: string
+  /** Time for which the turn has waited in earlier processes, in ms. */
+  readonly passedMs?: number
 }
 
 /** Turn that has called a verb. */

@@ -79,15 +79,16 @@ function askPerson(
       close()
       reject(signal.reason)
     })
+    const before = askedBefore(run, questionId)
+    const passedMs = Math.max(0, needs.clock.now() - (before ?? needs.clock.now())) // by wall clock
     const timer =
       timeoutMs === false
         ? undefined
-        : needs.clock.timer(timeoutMs, () => {
+        : needs.clock.timer(Math.max(0, timeoutMs - passedMs), () => {
             close()
             reject(unanswered(name, text, timeoutMs))
             needs.loop.wake()
           })
-    const before = askedBefore(run, questionId)
     run.questions.set(questionId, {
       agent: name,
       text,

@@ -91,9 +91,14 @@ export class SyncGenerations implements OpenGeneration {
 
   /**
    * Registers the arrival of a required agent's turn, in that attempt, and waits for the others; `signal` withdraws the
-   * arrival.
+   * arrival. `passedMs`: time for which it has waited in earlier processes.
    */
-  arrive(waiter: Waiter, attempt: number, data: unknown, signal: AbortSignal): Promise<SyncResult> {
+  arrive(
+    { passedMs, ...waiter }: Waiter & { passedMs: number },
+    attempt: number,
+    data: unknown,
+    signal: AbortSignal,
+  ): Promise<SyncResult> {
     const { cell, turn } = waiter
     const late = this.#late.get(cell)
     if (late) {
@@ -110,7 +115,8 @@ export class SyncGenerations implements OpenGeneration {
         if (this.#arrivals.get(cell.name) === arrival) this.#arrivals.delete(cell.name)
         this.judge()
       })
-      this.#timer ??= this.#needs.clock.timer(this.point.timeoutMs, () => this.#timeIsUp())
+      const leftMs = Math.max(0, this.point.timeoutMs - passedMs)
+      this.#timer ??= this.#needs.clock.timer(leftMs, () => this.#timeIsUp())
       this.judge()
     })
   }

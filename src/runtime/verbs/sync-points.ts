@@ -43,7 +43,7 @@ export class SyncPoints {
         'sync',
         (args, caller, signal) => {
           const { point, data } = args as { point: unknown; data: unknown }
-          return this.arrive(caller.run, point, caller, data, signal)
+          return this.arrive(caller.run, point, caller, data, signal, caller.passedMs)
         },
       ],
       ['synced', (args, caller, signal) => this.watch(caller.run, (args as { point: unknown }).point, caller, signal)],
@@ -64,8 +64,18 @@ export class SyncPoints {
     return this.#open
   }
 
-  /** Registers the arrival of a turn at the point, with its data (undefined: none), and waits for the others. */
-  arrive(run: RunState, name: unknown, waiter: Waiter, data: unknown, signal: AbortSignal): Promise<SyncResult> {
+  /**
+   * Registers the arrival of a turn at the point, with its data (undefined: none), and waits for the others.
+   * `passedMs`: time for which it has waited in earlier processes.
+   */
+  arrive(
+    run: RunState,
+    name: unknown,
+    waiter: Waiter,
+    data: unknown,
+    signal: AbortSignal,
+    passedMs = 0,
+  ): Promise<SyncResult> {
     const point = this.#point(name, 'context.sync')
     const { cell, turn } = waiter
     if (!point.requiredAgents.includes(cell.name)) throw notRequired(cell.name, cell.index, point)
@@ -73,7 +83,7 @@ export class SyncPoints {
     const envelope = cell.messageOf(turn)
     if (envelope?.run !== run)
       throw new TurnEndedError(`context.sync: agent "${cell.name}" has no such turn open.`, { agent: cell.name })
-    return this.#in(run, point).arrive(waiter, envelope.attempt, data, signal)
+    return this.#in(run, point).arrive({ ...waiter, passedMs }, envelope.attempt, data, signal)
   }
 
   /** Waits, for the script, for the result of the point, without an arrival. */
