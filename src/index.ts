@@ -64,7 +64,7 @@ export type {
   SupervisionConfig,
   ToolReference,
 } from './actors/definition/role.ts'
-export type { BudgetConfig, StateManagement, SyncPoint, TokenLimit } from './runtime/settings/options.ts'
+export type { BudgetConfig, StateManagement, SyncPoint, ThreadsConfig, TokenLimit } from './runtime/settings/options.ts'
 export type {
   Block,
   LogState,

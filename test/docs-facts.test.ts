@@ -22,7 +22,7 @@ t.test('the tables of options have the defaults', async (t) => {
     globalTimeoutMs: team.globalTimeoutMs,
     taskRouting: team.taskRouting,
     enableBlackboard: team.blackboard,
-    'threads.warmSpares': team.warmSpares,
+    'threads.warmSpares': team.threads.warmSpares,
     'communication.mailboxCapacity': mailbox.capacity,
     'communication.mailboxBytes': mailbox.bytes,
     'communication.maxMessageBytes': mailbox.maxMessageBytes,

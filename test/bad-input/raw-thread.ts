@@ -63,6 +63,9 @@ export class RawThread implements Thread {
     this.index = index
     return { ok: true, state: undefined }
   }
+  async isIdle(): Promise<boolean> {
+    return true
+  }
   async stop(): Promise<void> {}
   terminate(): void {
     if (this.#gone) return

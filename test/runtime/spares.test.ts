@@ -47,6 +47,9 @@ class FakeThread implements SpareThread {
   async start() {
     return { ok: true as const, state: undefined }
   }
+  async isIdle(): Promise<boolean> {
+    return true
+  }
   async stop(): Promise<void> {}
   terminate(): void {
     this.#exit()

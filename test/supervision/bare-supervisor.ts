@@ -150,6 +150,7 @@ class WatchedThread implements Thread {
   }
   load: LocalThread['load'] = (assignment) => this.#local.load(assignment)
   start: LocalThread['start'] = (assignment) => this.#local.start(assignment)
+  isIdle: LocalThread['isIdle'] = () => this.#local.isIdle()
   stop: LocalThread['stop'] = () => this.#local.stop()
   terminate(): void {
     if (!this.ailments.has('stubborn')) this.#local.terminate()

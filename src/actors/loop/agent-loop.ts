@@ -218,6 +218,11 @@ export class AgentLoop {
     while (this.#turns.length > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
     await this.#handlers.stop?.()
   }
+
+  /** True if no turn is open, and no message of an earlier turn waits for room. */
+  get isIdle(): boolean {
+    return this.#turns.length === 0 && this.sends.isEmpty && this.link.isClear
+  }
   readonly #onTurnEnd: (() => void)[] = []
 
   // ---- the pump

@@ -61,6 +61,10 @@ const control: ThreadControl = {
       return { ok: true, state: undefined }
     }),
   start: (assignment) => replyOf(assignment, () => start(assignment)),
+  async isIdle() {
+    await printed()
+    return loop !== undefined && loop.isIdle && !hasOwnResources()
+  },
   async stop() {
     try {
       await loop?.stop()
@@ -68,6 +72,12 @@ const control: ThreadControl = {
       await printed()
     }
   },
+}
+
+/** Checks whether code of the agent keeps this thread's event loop alive, as Node itself would decide about its end. */
+function hasOwnResources(): boolean {
+  const active = process.getActiveResourcesInfo?.() ?? []
+  return active.some((type) => type !== 'MessagePort') // the runtime has ports of its own
 }
 
 /** Does a part of the start. An error becomes a reply. */

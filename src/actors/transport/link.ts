@@ -90,6 +90,11 @@ export class Link {
     return this.#closed
   }
 
+  /** True if no frame waits for room in the ring to the host. */
+  get isClear(): boolean {
+    return this.#blocked.length === 0
+  }
+
   // ---- out
 
   /** Memory of the outbox ring, in which `reserve` finds a place. */

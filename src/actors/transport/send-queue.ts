@@ -51,6 +51,11 @@ export class SendQueue {
     this.#needs = needs
   }
 
+  /** True if no message waits for room, or for the host to accept it. */
+  get isEmpty(): boolean {
+    return this.#lines.size === 0
+  }
+
   /** Checks whether later messages to that agent must join the queue too. */
   open(recipient: number): boolean {
     return this.#lines.size > 0 && (this.#lines.has(recipient) || this.#lines.has(EVERYBODY))

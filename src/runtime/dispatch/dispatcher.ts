@@ -48,6 +48,8 @@ interface Needs {
   readonly ready: Ready
   readonly runNotices: RunNotices
   readonly stopGrace: StopGrace
+  /** Begins threads for agents that have none and for which there is something. */
+  awaken(cells: readonly Cell[]): void
 }
 
 export class Dispatcher {
@@ -58,6 +60,9 @@ export class Dispatcher {
    * when it has freed space.
    */
   readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
+
+  /** Passivated agents that were marked as ready. */
+  readonly #asleep: Cell[] = []
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -89,6 +94,7 @@ export class Dispatcher {
     this.roomAgain()
     const { ready } = this.#needs
     while (ready.marked.size > 0) for (const cell of ready.takeAll()) this.#serve(cell)
+    if (this.#asleep.length > 0) this.#needs.awaken(this.#asleep.splice(0))
   }
 
   /** Does the same only for agents with a frame that a turn waits for. */
@@ -98,7 +104,10 @@ export class Dispatcher {
 
   #serve(cell: Cell): void {
     const { life } = cell
-    if (!life?.ready) return
+    if (!life?.ready) {
+      if (cell.dormant === 'asleep') this.#asleep.push(cell)
+      return
+    }
     this.#sendReplies(cell, life)
     this.#handOver(cell, life)
     if (cell.mailbox.nested.length > 0) this.#handNested(cell, life)

@@ -36,7 +36,7 @@ export class NextMessage {
   of(cell: Cell, life: Life): Envelope<RunState> | undefined {
     const gate = this.#gate
     const { mailbox, settings, suspects } = cell
-    if (life.draining) return this.#nothing(cell)
+    if (life.draining || life.retired) return this.#nothing(cell)
     if (cell.interleaves && settings.isAgent) return this.#nextRun(cell)
     const first = mailbox.peek()
     if (mailbox.handed.size > 0) {

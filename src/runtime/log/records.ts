@@ -114,19 +114,21 @@ export type HostRecord =
   | Record<'run.started', { query: string }>
   | Record<'run.finished', { error: DramatisError | null }>
   | Record<'run.aborted', { reason: string }>
-  | Record<'agent.status', Whose & { status: AgentStatus; epoch: number }>
-  | Record<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number }>
+  /** `woken`: a message brings back an agent that was passivated. */
+  | Record<'agent.status', Whose & { status: AgentStatus; epoch: number; woken?: boolean }>
+  | Record<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number; woken?: boolean }>
   /** The life of that epoch has the code that was loaded by `reloadAgent`. */
   | Record<'agent.reloaded', Whose & { epoch: number }>
   /**
    * `fault`: true if the exit counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host,
-   * for the sake of other agents; 'reloaded': by the host, when a life with new code had started.
+   * for the sake of other agents; 'reloaded': by the host, when a life with new code had started; 'passivated': by the
+   * host, because it had nothing to do.
    */
   | Record<
       'agent.exited',
       Whose & {
         epoch: number
-        how: 'crashed' | 'ended' | 'recalled' | 'reloaded'
+        how: 'crashed' | 'ended' | 'recalled' | 'reloaded' | 'passivated'
         error: DramatisError
         fault: boolean
         /** Message that is redelivered first. */

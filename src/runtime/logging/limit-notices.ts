@@ -7,7 +7,7 @@ const PAUSE_MS = 60_000
 export class LimitNotices {
   readonly #clock: Pick<Scheduler, 'monotonic'>
   readonly #logger: Logger
-  /** Time of the last notice, by limit. */
+  /** Time of the last notice, by limit and kind. */
   readonly #said = new Map<string, number>()
 
   constructor(clock: Pick<Scheduler, 'monotonic'>, logger: Logger) {
@@ -17,9 +17,20 @@ export class LimitNotices {
 
   /** `option`: the option that sets the limit. `waits`: says who or what waits for it. */
   reached(option: string, limit: number, waits: string, fields: object = {}): void {
+    if (this.#isDue(option))
+      this.#logger.info({ ...fields, option, limit }, `${option} (${limit}) is reached: ${waits}`)
+  }
+
+  /** Notes that more than the limit is used. `why`: says what would happen otherwise. */
+  exceeded(option: string, limit: number, why: string, fields: object = {}): void {
+    if (!this.#isDue(`${option} exceeded`)) return
+    this.#logger.warn({ ...fields, option, limit }, `${option} (${limit}) is exceeded: ${why}`)
+  }
+
+  #isDue(notice: string): boolean {
     const now = this.#clock.monotonic()
-    if (now - (this.#said.get(option) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return
-    this.#said.set(option, now)
-    this.#logger.info({ ...fields, option, limit }, `${option} (${limit}) is reached: ${waits}`)
+    if (now - (this.#said.get(notice) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+    this.#said.set(notice, now)
+    return true
   }
 }

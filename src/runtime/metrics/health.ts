@@ -1,7 +1,7 @@
 /** Health of a team now, for the probes of the service that it runs in. */
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { statusOf, sumOf } from '../state/busiest.ts'
+import { isReady, statusOf, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
@@ -9,7 +9,10 @@ import type { Supervisor } from '../supervision/supervisor.ts'
 export interface Health {
   /** True until the team is closed. */
   live: boolean
-  /** True if all agents are ready for messages; of several instances one is enough. */
+  /**
+   * True if all agents are ready for messages; of several instances one is enough. A passivated agent is ready: it takes
+   * messages.
+   */
   ready: boolean
   /** True after `close` was called. */
   draining: boolean
@@ -48,7 +51,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
   const now = clock.monotonic()
   return {
     live: !supervisor.loop.closed,
-    ready: !runs.closing && agents.every(({ instances }) => instances.some(({ life }) => life?.ready)),
+    ready: !runs.closing && agents.every(({ instances }) => instances.some(isReady)),
     draining: runs.closing,
     agents: Object.fromEntries(
       agents.map((cell) => [

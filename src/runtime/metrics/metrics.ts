@@ -3,7 +3,7 @@
  * two teams in a process have two pages.
  */
 import type { RunBook } from '../runs/runs.ts'
-import { sumOf } from '../state/busiest.ts'
+import { isReady, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { callMetrics } from './call-metrics.ts'
@@ -63,8 +63,9 @@ function messages(agents: readonly Cell[], { journal: { deadLetters } }: Supervi
   ]
 }
 
-function lives(agents: readonly Cell[], { directory, spawner }: Supervisor, tallies: Tallies): Metric[] {
-  const threads = directory.actors.filter(({ life }) => life?.thread.isolated).length
+function lives(agents: readonly Cell[], supervisor: Supervisor, tallies: Tallies): Metric[] {
+  const { directory, passivation, places, spawner } = supervisor
+  const threads = directory.living.filter(({ life }) => life?.thread.isolated).length
   const loops = agents.flatMap(({ name, instances }) => {
     const all = instances.flatMap(({ life }) => life?.thread.eventLoop() ?? [])
     return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []
@@ -73,7 +74,7 @@ function lives(agents: readonly Cell[], { directory, spawner }: Supervisor, tall
     gauge(
       'agent_ready',
       '1 while the agent is ready for messages, else 0.',
-      each(agents, ({ instances }) => Number(instances.some(({ life }) => life?.ready))),
+      each(agents, ({ instances }) => Number(instances.some(isReady))),
     ),
     counter(
       'agent_crashes',
@@ -104,6 +105,16 @@ function lives(agents: readonly Cell[], { directory, spawner }: Supervisor, tall
       { labels: { use: 'agent' }, value: threads },
       { labels: { use: 'spare' }, value: spawner.spares },
     ]),
+    gauge(
+      'agents_waiting_for_thread',
+      'Agents with messages that wait for a thread (threads.max).',
+      single(places.waiting),
+    ),
+    counter(
+      'agents_passivated',
+      'Threads that were ended because their agent had nothing to do.',
+      single(passivation.count),
+    ),
   ]
 }
 

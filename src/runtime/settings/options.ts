@@ -106,6 +106,28 @@ export interface StateOptions {
   }
 }
 
+/** Threads of the agents of a team. */
+export interface ThreadsConfig {
+  /**
+   * Number of threads that agents may have at the same time. Default: no limit. An agent that has a message and no
+   * thread waits for one; the idle agent that was used least recently loses its own. If the agents do not fit, none of
+   * them starts before its first message. The bound is exceeded while every thread belongs to an agent whose turn waits
+   * for others. Spare threads and the thread of a protocol script do not count.
+   */
+  max?: number
+  /**
+   * Time in ms after which an agent without a message, a timer or a connection loses its thread, until its next message.
+   * Default: it keeps the thread.
+   */
+  idleMs?: number
+  /**
+   * Number of threads kept ready for a restart, for each heap class (`limits.maxHeapMb`) that agents have. Default: 1.
+   * The total is at most 8, or `warmSpares` if that is more: the most recently needed classes have theirs. While runs
+   * make agents faster than threads boot, there are more of them, within the same bound; 0 keeps none at all.
+   */
+  warmSpares?: number
+}
+
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */
 export interface TeamOptions<Name extends string = string> {
   /** Roles of the team: at least one, each with a unique name. */
@@ -150,13 +172,8 @@ export interface TeamOptions<Name extends string = string> {
    * for slow models, and if people are asked.
    */
   globalTimeoutMs?: number
-  /**
-   * `warmSpares`: number of threads kept ready for a restart, for each heap class (`limits.maxHeapMb`) that agents
-   * have. Default: 1. The total is at most 8, or `warmSpares` if that is more: the most recently needed classes have
-   * theirs. While runs make agents faster than threads boot, there are more of them, within the same bound; 0 keeps
-   * none at all.
-   */
-  threads?: { warmSpares?: number }
+  /** Threads of the agents: how many there may be, how long an idle agent keeps its own, how many stand ready. */
+  threads?: ThreadsConfig
   /** Supervision settings for every agent; a role's own `supervision` comes first. */
   supervision?: SupervisionConfig
   /** Token budget for models. Default: no limit. */

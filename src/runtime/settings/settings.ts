@@ -29,7 +29,7 @@ import type { LivelockBounds } from './livelock.ts'
 import { livelockBounds, roundBounds } from './livelock.ts'
 import { folderFrom } from './module.ts'
 import { checkNames, checkNewName } from './name-checks.ts'
-import type { BudgetConfig, TeamOptions } from './options.ts'
+import type { BudgetConfig, TeamOptions, ThreadsConfig } from './options.ts'
 import { roleShape } from './role-shape.ts'
 import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
 import { teamShape } from './team-shape.ts'
@@ -61,6 +61,16 @@ export interface KeepSettings {
   readonly bytes: number
 }
 
+/** Settings of the agents' threads. */
+export interface ThreadSettings {
+  /** Number of threads that agents may have at the same time. */
+  readonly max: number
+  /** Time after which an idle agent loses its thread; false: never. */
+  readonly idleMs: number | false
+  /** Number of threads kept ready for a restart. */
+  readonly warmSpares: number
+}
+
 /** Settings of a team for the runtime. Durations in ms. */
 export interface TeamSettings {
   /** Agents in the order in which they were given. */
@@ -86,8 +96,7 @@ export interface TeamSettings {
   /** Number of agents that one run may make. */
   maxSpawnedAgents: number
   globalTimeoutMs: number
-  /** Number of threads kept ready for a restart. */
-  warmSpares: number
+  threads: ThreadSettings
   /** Bounds for messages without progress; false: no check. */
   livelock: LivelockBounds | false
   /** Bounds at which the rounds of a model that the protocol script asks are a loop; false: no check. */
@@ -187,7 +196,7 @@ export function settingsFrom(
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
     maxSpawnedAgents: options.maxSpawnedAgents ?? 64, // a runaway agent would take all threads of the machine
     globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
-    warmSpares: options.threads?.warmSpares ?? 1,
+    threads: threadSettings(options.threads),
     livelock: livelockBounds(options.supervision?.livelock),
     loops: roundBounds(options.supervision?.livelock),
     blackboard: blackboardScope(enableBlackboard),
@@ -230,6 +239,12 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
   const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.${advice}`
   logger.warn({ agent, skills }, text)
 }
+
+const threadSettings = ({ max, idleMs, warmSpares }: ThreadsConfig = {}): ThreadSettings => ({
+  max: max ?? Number.POSITIVE_INFINITY,
+  idleMs: idleMs ?? false,
+  warmSpares: warmSpares ?? 1,
+})
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined

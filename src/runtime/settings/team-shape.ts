@@ -19,7 +19,7 @@ import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
-import type { StateManagement, TeamOptions } from './options.ts'
+import type { StateManagement, TeamOptions, ThreadsConfig } from './options.ts'
 import { communicationShape, restartFields, roleShape } from './role-shape.ts'
 import { syncPointsShape } from './sync-points.ts'
 import { toolsShape, variableName } from './tools.ts'
@@ -78,7 +78,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   maxQueuedRuns: integer(0),
   maxSpawnedAgents: integer(0, 10_000),
   globalTimeoutMs: wait(),
-  threads: shape<NonNullable<TeamOptions['threads']>>({ warmSpares: integer(0) }),
+  threads: shape<ThreadsConfig>({ max: integer(1), idleMs: wait(), warmSpares: integer(0) }),
   supervision: shape<SupervisionConfig>({
     ...restartFields,
     strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),

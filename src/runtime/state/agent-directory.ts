@@ -5,6 +5,7 @@ import type { TeamMemory } from '../../mailbox/room.ts'
 import { nearest } from '../../nearest.ts'
 import { Cell } from './cell.ts'
 import type { CellSettings } from './cell-settings.ts'
+import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
 /** Names that every team has first, in this order. */
@@ -19,6 +20,8 @@ export class AgentDirectory {
   readonly cells: Cell[] = []
   /** All instances of all agents. */
   readonly actors: Cell[] = []
+  /** Instances that have a thread. Replaced when one begins or ends, so that nobody loses its place who reads the list. */
+  living: readonly Cell[] = []
   /** Indices that run agents have had and that are free again. */
   readonly #free: number[] = []
   readonly #byName = new Map<string, Cell>()
@@ -59,6 +62,12 @@ export class AgentDirectory {
     const { capacity, bytes, maxMessageBytes } = settings.mailbox
     this.#team.open(cell.index, capacity, bytes, maxMessageBytes)
     return cell
+  }
+
+  /** Gives an instance a life, or takes note that it has none any more. */
+  setLife(cell: Cell, life: Life | undefined): void {
+    if (!cell.life !== !life) this.living = life ? [...this.living, cell] : this.living.filter((each) => each !== cell)
+    cell.life = life
   }
 
   /** Gives the agents of the team the indices that the log of an earlier process has for their names. */

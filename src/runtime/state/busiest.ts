@@ -16,6 +16,9 @@ const BY_WORK: readonly AgentStatus[] = [
 export const busiest = (statuses: readonly AgentStatus[]): AgentStatus =>
   statuses.length === 1 ? statuses[0]! : (BY_WORK.find((status) => statuses.includes(status)) ?? 'idle')
 
+/** Checks whether an instance takes messages: with its thread, or passivated. */
+export const isReady = ({ life, dormant }: Cell): boolean => life?.ready === true || dormant !== false
+
 /** Sums a figure over all instances of an agent. */
 export const sumOf = ({ instances }: Cell, figure: (each: Cell) => number): number =>
   instances.reduce((sum, each) => sum + figure(each), 0)
@@ -29,10 +32,15 @@ export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.
  */
 function statusOfOne(cell: Cell): AgentStatus {
   if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
-  const calls = [...cell.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
-  const waiting = new Set([...cell.open.values(), ...calls].map(({ turn }) => turn))
+  return waitsForOthers(cell) ? 'waiting' : 'running'
+}
+
+/** Checks whether each turn that an instance has under way waits: for other agents, for a person, or for its reader. */
+export function waitsForOthers(cell: Cell): boolean {
+  const calls = [...cell.first.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
+  const waiting = new Set([...cell.first.open.values(), ...calls].map(({ turn }) => turn))
   const { life } = cell
   for (const { turn, run } of cell.underWay)
-    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return 'running'
-  return 'waiting'
+    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return false
+  return true
 }

@@ -122,6 +122,11 @@ export class Cell {
   stopped: DramatisError | undefined
   /** Run that the agent was made in and ends with. undefined: it belongs to the team. */
   readonly run: RunState | undefined
+  /**
+   * Passivated: 'asleep' while it has no thread and needs none, 'waking' from its next message until its new thread is
+   * ready. Such an agent takes messages like one with a thread.
+   */
+  dormant: 'asleep' | 'waking' | false = false
   /** True when it has left the team permanently. Its name may be used again. */
   removed = false
   /**

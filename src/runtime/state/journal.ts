@@ -115,14 +115,14 @@ export class Journal {
 
   /**
    * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run, but concerns
-   * every run under way: each of them keeps it. Any other record without a run is passed to the readers and not kept. A
+   * every run under way: each of them keeps it, unless it is the daily life of an agent without a thread. Any other record without a run is passed to the readers and not kept. A
    * reader that needs it later has to count it.
    */
   record(run: RunState | undefined, fields: Unrecorded): void {
     const { runs } = this.#needs
     const record = this.#numbered(run, fields)
     if (run) run.log.append(record)
-    else if (record.kind.startsWith('agent.'))
+    else if (record.kind.startsWith('agent.') && !isRoutine(record))
       for (const other of runs.values()) if (!other.over) other.log.append(record)
     this.#add(record)
     this.#needs.wake()
@@ -189,4 +189,11 @@ export class Journal {
     this.deadLetters.add(letter, bytes)
     this.record(run, { kind: 'message.dead', letter, bytes })
   }
+}
+
+/** Checks for a record of an agent that loses its thread because it is idle, or gets one because it has a message. */
+function isRoutine(record: HostRecord): boolean {
+  if (record.kind === 'agent.exited') return record.how === 'passivated'
+  if (record.kind === 'agent.status') return record.woken === true || record.status === 'passivated'
+  return record.kind === 'agent.ready' && record.woken === true
 }

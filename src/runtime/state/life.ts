@@ -50,8 +50,10 @@ export class Life {
   ready = false
   /** True while it gets no new message, because another life is to replace it when its open turns have ended. */
   draining = false
-  /** True once another life that has started takes its place: its end is no crash. */
-  replaced = false
+  /** Why the host ends it in order, once it does: its end is no crash then. */
+  retired: 'reloaded' | 'passivated' | undefined
+  /** Time at which its thread answered that it has something to do, monotonic ms. */
+  restlessAt = Number.NEGATIVE_INFINITY
   /** Settles when its stop hook has run; undefined as long as it was not asked to stop. */
   stopping: Promise<void> | undefined
   /** True when the outbox holds what no runtime code writes there: nothing more is read from it. */

@@ -37,6 +37,13 @@ import type { Router } from './router.ts'
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
 
+/** How the host ends lives that did nothing wrong, for errors. */
+const ENDINGS = {
+  recalled: 'ended with that of others (supervision.strategy)',
+  reloaded: 'replaced by one with new code',
+  passivated: 'ended because it had nothing to do (threads.idleMs, threads.max)',
+}
+
 /** Stands in place of an exit code when the thread was fenced off. */
 const FENCED = -1
 
@@ -88,9 +95,9 @@ export class Exits {
   exited(cell: Cell, life: Life, exit: ThreadExit): void {
     if (cell.life !== life) return this.#countStale(cell, life)
     this.#needs.router.drain(cell, life, mostFrames(life.window.outbox)) // first read what it had published
-    cell.life = undefined
+    this.#needs.directory.setLife(cell, undefined)
     if (exit.code !== FENCED) this.#returnClaim(life) // a fenced thread may still use its claim
-    if (life.replaced) this.#gone(cell, life, 'reloaded')
+    if (life.retired) this.#gone(cell, life, life.retired)
     else if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life, 'recalled')
     else {
       const error = life.verdict ?? crashError(cell.name, exit)
@@ -107,19 +114,19 @@ export class Exits {
     this.#tell(cell, life, ended ? 'ended' : 'crashed', error, !poisoned)
   }
 
-  /** Ends a life whose successor has started. Does nothing if it has ended already. */
-  replace(cell: Cell, life: Life): void {
+  /** Ends a life without open turns, whose stop hook has run. Does nothing if it has ended already. */
+  retire(cell: Cell, life: Life, how: 'reloaded' | 'passivated'): void {
     if (cell.life !== life) return
     this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
-    cell.life = undefined
-    life.thread.terminate()
-    this.#gone(cell, life, 'reloaded')
+    this.#needs.directory.setLife(cell, undefined)
+    life.end()
+    this.#gone(cell, life, how)
+    for (const resolve of life.recalled ?? []) resolve()
   }
 
-  #gone(cell: Cell, life: Life, how: 'recalled' | 'reloaded'): void {
-    const why =
-      how === 'recalled' ? 'ended with that of others (supervision.strategy)' : 'replaced by one with new code'
-    const error = new AgentTerminatedError(`The life of agent "${cell.name}" was ${why}.`, { agent: cell.name })
+  #gone(cell: Cell, life: Life, how: 'recalled' | 'reloaded' | 'passivated'): void {
+    const text = `The life of agent "${cell.name}" was ${ENDINGS[how]}.`
+    const error = new AgentTerminatedError(text, { agent: cell.name })
     this.#needs.redelivery.giveBackUncharged(cell, life, error)
     this.#tell(cell, life, how, error, false)
   }

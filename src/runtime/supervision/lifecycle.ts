@@ -33,6 +33,7 @@ import type { Exits } from './exits.ts'
 import { PendingLife } from './pending-life.ts'
 import type { Provisioning } from './provisioning.ts'
 import type { Router } from './router.ts'
+import type { ThreadPlaces } from './thread-places.ts'
 
 interface Needs {
   readonly cancellation: Cancellation
@@ -44,6 +45,7 @@ interface Needs {
   readonly logger: Logger
   readonly loop: HostLoop
   readonly mailboxes: Mailboxes
+  readonly places: ThreadPlaces
   readonly provisioning: Provisioning
   readonly ready: Ready
   readonly receipts: Receipts
@@ -67,12 +69,16 @@ export class Lifecycle {
 
   // ---- start
 
-  /** Starts a thread for the agent. A failure to start is handled like a crash. */
+  /**
+   * Starts a thread for the agent. A failure to start is handled like a crash. If there is no place for the thread
+   * (`threads.max`), an agent with messages waits for one, and one without is passivated.
+   */
   async begin(cell: Cell): Promise<void> {
     const { clock, loop } = this.#needs
     const began = clock.monotonic()
     const beginning = ++cell.beginnings
-    this.become(cell, beginning === 1 ? 'starting' : 'restarting')
+    if (cell.dormant) cell.dormant = 'waking'
+    else this.become(cell, beginning === 1 ? 'starting' : 'restarting')
     const isWanted = () => !loop.closed && !cell.life && !cell.stopped && cell.beginnings === beginning
     const waiting = this.#successors.get(cell)
     const successor = waiting?.isLost ? undefined : waiting
@@ -81,11 +87,14 @@ export class Lifecycle {
       pending = successor ?? (await PendingLife.make(this.#needs, cell, isWanted))
     } catch (error) {
       if (cell.beginnings !== beginning) return
-      const text = `Agent "${cell.name}" got no thread: ${describe(error)}`
-      const failed = error instanceof DramatisError ? error : new StartFailedError(text, { agent: cell.name }, error)
-      return this.cannotStart(cell, failed)
+      return this.cannotStart(cell, noThread(cell, error))
     }
-    if (!pending || !isWanted()) return
+    if (!isWanted()) {
+      if (pending && pending !== successor) pending.drop(unwanted(cell))
+      return
+    }
+    if (!pending) return this.#rest(cell)
+    if (cell.dormant) this.become(cell, 'starting')
     this.#adopt(cell, pending)
     const started = await pending.start()
     if (cell.life !== pending.life) return // the thread died meanwhile, and that was handled
@@ -97,8 +106,9 @@ export class Lifecycle {
     const { life, newcomers } = pending
     this.#successors.delete(cell)
     pending.adopted = true
+    pending.takePlace()
     cell.epoch = life.epoch
-    cell.life = life
+    this.#needs.directory.setLife(cell, life)
     for (const newcomer of newcomers) life.backlog.push(this.#needs.frames.teamNotice(0, { newcomer }))
   }
 
@@ -109,9 +119,14 @@ export class Lifecycle {
    * rejects like `PendingLife.make`.
    */
   async succeed(cell: Cell, isWanted: () => boolean): Promise<PendingLife | undefined> {
-    const successor = await PendingLife.make(this.#needs, cell, isWanted)
+    const successor = await PendingLife.make(this.#needs, cell, isWanted, 'beside')
     if (successor) this.#successors.set(cell, successor)
     return successor
+  }
+
+  /** Checks whether a thread with new code waits to take over. */
+  isReloading(cell: Cell): boolean {
+    return this.#successors.has(cell)
   }
 
   /** Ends a thread that is not to replace the agent's life after all. */
@@ -127,11 +142,11 @@ export class Lifecycle {
   async replace(cell: Cell, successor: PendingLife, started: Began): Promise<void> {
     const life = cell.life!
     const began = this.#needs.clock.monotonic()
-    life.replaced = true
+    life.retired = 'reloaded'
     const gone = endOf(life)
     await this.#askToStop(cell, life, gone)
     if (cell.stopped) return successor.lost // the agent, or the team, is ended meanwhile
-    this.#needs.exits.replace(cell, life)
+    this.#needs.exits.retire(cell, life, 'reloaded')
     if (successor.isLost) {
       void this.begin(cell) // the old code has stopped already: the new one begins again
       return this.ready(cell)
@@ -141,6 +156,46 @@ export class Lifecycle {
       this.#begun(cell, successor, started, began, true)
     }
     await this.#untilGone(gone)
+  }
+
+  // ---- passivation
+
+  /**
+   * Ends the life of an agent that has nothing to do, in order. Resolves when its thread is gone. A message that comes
+   * meanwhile begins the next life when the stop hook of this one has run.
+   */
+  async passivate(cell: Cell, life: Life): Promise<void> {
+    const { beginnings } = cell
+    life.retired = 'passivated'
+    const gone = endOf(life)
+    await this.#askToStop(cell, life, gone)
+    if (cell.stopped) return // the agent, or the team, is ended meanwhile
+    this.#needs.exits.retire(cell, life, 'passivated')
+    if (cell.beginnings === beginnings) this.#rest(cell) // else another agent's end is the reason for its next life
+    await this.#untilGone(gone)
+  }
+
+  /** Lets an agent begin with its first message. Its code is looked for now. */
+  async register(cell: Cell): Promise<void> {
+    const { provisioning } = this.#needs
+    try {
+      await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
+    } catch (error) {
+      const failed = noThread(cell, error)
+      if (!cell.stopped) this.stopForGood(cell, failed)
+      throw failed
+    }
+    if (!cell.stopped && cell.beginnings === 0) this.#rest(cell)
+  }
+
+  /** Leaves an agent without a thread until it has a message. */
+  #rest(cell: Cell): void {
+    cell.dormant = 'asleep'
+    this.become(cell, 'passivated')
+    for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
+    this.#waiting.delete(cell)
+    this.#needs.ready.touchInstance(cell)
+    this.#needs.loop.wake()
   }
 
   #begun(cell: Cell, pending: PendingLife, started: Began, began: number, reloaded: boolean): void {
@@ -156,6 +211,8 @@ export class Lifecycle {
     cell.lastEndAt = clock.monotonic()
     cell.startFailures = 0
     cell.status = 'idle'
+    const woken = cell.dormant !== false
+    cell.dormant = false
     if (reloaded) journal.record(cell.run, { kind: 'agent.reloaded', ...cell.whose, epoch: life.epoch })
     journal.record(cell.run, {
       kind: 'agent.ready',
@@ -163,6 +220,7 @@ export class Lifecycle {
       epoch: life.epoch,
       warm: life.thread.warm,
       tookMs: clock.monotonic() - began,
+      ...(woken && { woken }),
     })
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
     this.#waiting.delete(cell)
@@ -171,23 +229,25 @@ export class Lifecycle {
   }
 
   /** Records that the agent changes its lifecycle state. */
-  become(cell: Cell, status: 'starting' | 'restarting' | 'stopped' | 'failed'): void {
+  become(cell: Cell, status: 'starting' | 'restarting' | 'passivated' | 'stopped' | 'failed'): void {
     if (cell.status === status && status !== 'starting') return
     cell.status = status
-    this.#needs.journal.record(cell.run, { kind: 'agent.status', ...cell.whose, status, epoch: cell.epoch })
+    const { dormant, epoch, whose } = cell
+    const woken = dormant === 'waking' && status === 'starting'
+    this.#needs.journal.record(cell.run, { kind: 'agent.status', ...whose, status, epoch, ...(woken && { woken }) })
   }
 
   /** Resolves when the agent is ready; rejects when it is stopped. */
   ready(cell: Cell): Promise<void> {
     if (cell.stopped) return Promise.reject(cell.stopped)
-    if (cell.life?.ready) return Promise.resolve()
+    if (cell.life?.ready || cell.dormant === 'asleep') return Promise.resolve()
     return new Promise((resolve, reject) => {
       this.#waiting.set(cell, [...(this.#waiting.get(cell) ?? []), { resolve, reject }])
     })
   }
 
   async #failedStart(cell: Cell, life: Life, error: Promise<DramatisError>): Promise<void> {
-    cell.life = undefined
+    this.#needs.directory.setLife(cell, undefined)
     life.thread.terminate()
     const { beginnings } = cell
     const known = await error
@@ -234,6 +294,8 @@ export class Lifecycle {
 
   /** Rejects those that wait for the agent to be ready, or to be reloaded. */
   #turnAway(cell: Cell, error: DramatisError): void {
+    cell.dormant = false
+    this.#needs.places.leave(cell)
     this.#successors.get(cell)?.drop(error)
     for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
     this.#waiting.delete(cell)
@@ -311,8 +373,8 @@ export class Lifecycle {
     const gone = endOf(life)
     await this.#askToStop(cell, life, gone)
     this.#needs.router.drain(cell, life, mostFrames(life.window.outbox))
-    cell.life = undefined
-    life.thread.terminate()
+    this.#needs.directory.setLife(cell, undefined)
+    life.end()
     await this.#untilGone(gone)
   }
 
@@ -342,5 +404,14 @@ export class Lifecycle {
     await Promise.race([this.#needs.clock, systemClock].map((clock) => clock.sleep(ms, signal).catch(() => {})))
   }
 }
+
+/** Returns the error of an agent for which no thread could be made. */
+function noThread({ name: agent }: Cell, error: unknown): DramatisError {
+  if (error instanceof DramatisError) return error
+  return new StartFailedError(`Agent "${agent}" got no thread: ${describe(error)}`, { agent }, error)
+}
+
+const unwanted = ({ name: agent }: Cell) =>
+  new CancelledError(`The new thread of agent "${agent}" is not needed.`, { agent })
 
 const endOf = (life: Life) => new Promise<void>((resolve) => life.thread.onExit(() => resolve()))

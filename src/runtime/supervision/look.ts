@@ -64,7 +64,7 @@ export class Look {
   #drain(): boolean {
     const { directory, router } = this.#needs
     let more = false
-    for (const cell of directory.actors) {
+    for (const cell of directory.living) {
       const { life } = cell
       if (life?.window.outbox.more() && router.drain(cell, life)) more = true
     }

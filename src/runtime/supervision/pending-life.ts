@@ -14,9 +14,11 @@ import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import { Life } from '../state/life.ts'
 import { importFailure } from '../threads/import-failure.ts'
+import { FENCE_MS } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
 import type { Provisioning } from './provisioning.ts'
 import { assignmentOf, codeAssignmentOf, inTime, listen } from './starting.ts'
+import type { ThreadPlaces } from './thread-places.ts'
 
 interface Needs {
   readonly journal: Journal
@@ -25,6 +27,7 @@ interface Needs {
   readonly exits: Exits
   readonly logger: Logger
   readonly loop: HostLoop
+  readonly places: ThreadPlaces
   readonly provisioning: Provisioning
   readonly team: TeamMemory
 }
@@ -45,6 +48,7 @@ export class PendingLife {
   readonly #tools: AssignedTools
   #lose: (error: DramatisError) => void = () => {}
   #started: Promise<Started> | undefined
+  #hasPlace = false
   /** Names that its thread knows, by index. */
   #names: readonly string[] = []
 
@@ -53,10 +57,13 @@ export class PendingLife {
     this.#cell = cell
     this.#code = code
     this.#tools = tools
-    const { exits, logger, loop, provisioning } = needs
+    const { clock, exits, logger, loop, places, provisioning } = needs
     const turns = Math.min(cell.settings.concurrency, MAX_CONCURRENCY)
     const thread = provisioning.threadFor(cell)
-    const life = new Life(cell.nextEpoch(), thread, turns, (of) => exits.fence(cell, of))
+    const life = new Life(cell.nextEpoch(), thread, turns, (of) => {
+      exits.fence(cell, of)
+      if (places.isBounded) clock.timer(FENCE_MS, () => this.#leavePlace(), true) // else it would be taken for ever
+    })
     this.life = life
     this.lost = new Promise((_resolve, reject) => {
       this.#lose = reject
@@ -67,6 +74,7 @@ export class PendingLife {
       thread.onExit((exit) => {
         const text = `The new thread of agent "${cell.name}" ended before it took over (exit code ${exit.code}).`
         this.#lost(life.verdict ?? new StartFailedError(text, { agent: cell.name, exitCode: exit.code }, exit.error))
+        this.#leavePlace()
         exits.exited(cell, life, exit)
         resolve()
       })
@@ -75,15 +83,46 @@ export class PendingLife {
   }
 
   /**
-   * Makes the thread. Resolves to undefined if nobody wants it any more when there is room for it. Rejects with
-   * `ConfigurationError` for code that cannot be found or bundled, and with whatever keeps the system from a thread.
+   * Makes the thread. Resolves to undefined if nobody wants it any more when there is room for it, or if the agent has
+   * no message while all threads are taken. Rejects with `ConfigurationError` for code that cannot be found or bundled,
+   * and with whatever keeps the system from a thread. 'beside': the agent has a thread, whose place it takes over.
    */
-  static async make(needs: Needs, cell: Cell, isWanted: () => boolean): Promise<PendingLife | undefined> {
-    const { provisioning } = needs
+  static async make(
+    needs: Needs,
+    cell: Cell,
+    isWanted: () => boolean,
+    beside?: 'beside',
+  ): Promise<PendingLife | undefined> {
+    const { places, provisioning } = needs
     const [code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
-    const room = provisioning.roomFor(cell)
-    if (room) await room
-    return isWanted() ? new PendingLife(needs, cell, code, tools) : undefined
+    if (!isWanted()) return undefined
+    const takesPlace = cell.settings.isAgent && !beside
+    const place = takesPlace ? places.take(cell) : undefined
+    if (place === false) return undefined
+    if (place) await place
+    let pending: PendingLife | undefined
+    try {
+      const room = provisioning.roomFor(cell)
+      if (room) await room
+      if (isWanted()) pending = new PendingLife(needs, cell, code, tools)
+    } finally {
+      if (takesPlace && pending) pending.#hasPlace = true
+      else if (takesPlace) places.free()
+    }
+    return pending
+  }
+
+  /** Takes a place among the threads of the team, if it has none yet. */
+  takePlace(): void {
+    if (this.#hasPlace || !this.#cell.settings.isAgent) return
+    this.#hasPlace = true
+    this.#needs.places.claim()
+  }
+
+  #leavePlace(): void {
+    if (!this.#hasPlace) return
+    this.#hasPlace = false
+    this.#needs.places.free()
   }
 
   /** Module of the agent, in words; undefined for an agent without one. */
@@ -133,7 +172,7 @@ export class PendingLife {
   drop(error: DramatisError): void {
     if (this.adopted) return
     this.#lost(error)
-    this.life.thread.terminate()
+    this.life.end()
   }
 
   #lost(error: DramatisError): void {

@@ -14,6 +14,9 @@ import type { Exits } from './exits.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import { groupOf, livesAgain, nextRestart } from './restart-policy.ts'
 
+/** Endings by the host, for which an agent is not to blame. */
+const UNCOUNTED: ReadonlySet<Exit['how']> = new Set(['recalled', 'reloaded', 'passivated'])
+
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>
 
 /** Action on a group of agents. A later exit takes over the agents that it concerns. */
@@ -43,13 +46,16 @@ export const restarts = ({ clock, directory, exits, journal, lifecycle }: Needs)
 
   /**
    * Returns the group of a dead agent. Agents that are stopped permanently do not come back because another has died.
+   * Those that have no thread begin anew with their next message anyway.
    */
   const groupWith = (dead: Cell) =>
-    groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter((cell) => !cell.stopped || rests(cell))
+    groupOf(dead.settings.supervision.strategy, peersOf(dead), dead).filter(
+      (cell) => cell.dormant !== 'asleep' && (!cell.stopped || rests(cell)),
+    )
 
   const exited = (exit: Exit) => {
     const cell = directory.cells[exit.index]!.instances[exit.instance ?? 0]!
-    if (cell.stopped || exit.how === 'recalled' || exit.how === 'reloaded') return
+    if (cell.stopped || UNCOUNTED.has(exit.how)) return
     const { restart } = cell.settings.supervision
     if (!livesAgain(restart, exit.how === 'ended')) return endForGood(cell, exit)
     const round = rounds.get(cell)

@@ -29,6 +29,7 @@ import { Receipts } from '../mailboxes/receipts.ts'
 import { Requests } from '../mailboxes/requests.ts'
 import { SharedWords } from '../mailboxes/shared-words.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/delegation-bound.ts'
+import type { ThreadSettings } from '../settings/settings.ts'
 import { AgentDirectory } from '../state/agent-directory.ts'
 import { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
@@ -60,9 +61,11 @@ import { Exits } from './exits.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import { Lifecycle } from './lifecycle.ts'
 import { Look } from './look.ts'
+import { Passivation } from './passivation.ts'
 import type { Provisioning } from './provisioning.ts'
 import { Readers } from './readers.ts'
 import { Router } from './router.ts'
+import { ThreadPlaces } from './thread-places.ts'
 
 export interface SupervisorOptions {
   clock: Scheduler
@@ -74,6 +77,8 @@ export interface SupervisorOptions {
   /** Number of names that the team can have; more are refused. */
   capacity: number
   parts: readonly Part[]
+  /** Bounds of the agents' threads. Default: there are none. */
+  threads?: Pick<ThreadSettings, 'max' | 'idleMs'>
   /** Number of agents that may have a turn of one run at the same time. Default: no limit. */
   maxConcurrentAgents?: number
   /** Depth to which agents may delegate by themselves. */
@@ -136,7 +141,9 @@ export class Supervisor {
   readonly tools: HostTools
   readonly router: Router
   readonly exits: Exits
+  readonly places: ThreadPlaces
   readonly lifecycle: Lifecycle
+  readonly passivation: Passivation
   readonly #readers: Readers
 
   constructor(options: SupervisorOptions) {
@@ -180,7 +187,18 @@ export class Supervisor {
     const roster = (run: RunState) => provisioning.roster(run)
     const runNotices = new RunNotices({ agentStates, frames, roster })
     const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
-    const dispatcher = new Dispatcher({ clock, frames, gate, journal, limits, loop, ready, runNotices, stopGrace })
+    const dispatcher = new Dispatcher({
+      awaken: (cells) => this.passivation.awaken(cells),
+      clock,
+      frames,
+      gate,
+      journal,
+      limits,
+      loop,
+      ready,
+      runNotices,
+      stopGrace,
+    })
     this.replies = replies
     this.gate = gate
     this.dispatcher = dispatcher
@@ -328,7 +346,10 @@ export class Supervisor {
     })
     this.router = router
     this.exits = exits
-    this.lifecycle = new Lifecycle({
+    const { threads = { max: Number.POSITIVE_INFINITY, idleMs: false } } = options
+    const places = new ThreadPlaces(threads.max, () => this.passivation.makeRoom())
+    this.places = places
+    const lifecycle = new Lifecycle({
       cancellation,
       clock,
       directory,
@@ -338,15 +359,19 @@ export class Supervisor {
       logger,
       loop,
       mailboxes,
+      places,
       provisioning,
       ready,
       receipts,
       router,
       team,
     })
+    this.lifecycle = lifecycle
+    this.passivation = new Passivation({ clock, directory, lifecycle, limits, loop, places, ready }, threads)
     const look = new Look({ directory, dispatcher, gate, journal, loop, ready, router, team })
     this.#readers = new Readers({ journal, logger })
     for (const part of options.parts) this.attach(part)
+    if (places.isBounded || threads.idleMs !== false) this.#readers.add(this.passivation)
   }
 
   /** Adds a part: from now on its reader gets every record. */

@@ -38,6 +38,7 @@ export const timeouts = (needs: Needs): Reader => {
   const sweep = (now: number): number => {
     let earliest = Number.POSITIVE_INFINITY
     for (const cell of directory.cells) {
+      if (cell.mailbox.empty && cell.mailbox.parked.length === 0) continue
       for (const each of cell.instances) earliest = Math.min(earliest, enforceOpenTurns(each, now))
       for (const envelope of cutOff(cell)) earliest = Math.min(earliest, enforceResponseLimit(cell, envelope, now))
       if (cell.settings.queueTimeoutMs !== false)

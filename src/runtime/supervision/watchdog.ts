@@ -59,7 +59,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   const wordsMs = () => (directory.cells.some(({ settings }) => settings.untrusted) ? UNTRUSTED_MS : sharedWords.lookMs)
 
   const watched = () =>
-    directory.actors.filter(
+    directory.living.filter(
       (cell) => cell.life?.thread.isolated && cell.mailbox.handed.size > 0 && Number.isFinite(beatMs(cell)),
     )
 
@@ -69,8 +69,8 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
    */
   const mayBeUnheard = () =>
     Number.isFinite(wordsMs()) &&
-    directory.actors.some(({ mailbox }) => mailbox.handed.size > 0) &&
-    directory.actors.some(({ life }) => life?.thread.isolated)
+    directory.living.some(({ mailbox }) => mailbox.handed.size > 0) &&
+    directory.living.some(({ life }) => life?.thread.isolated)
 
   /** Checks the memory figures that the threads last published. */
   const weigh = () => {

@@ -4,7 +4,11 @@ import { pause, shape } from '../checks/checks.ts'
 import type { TeamLog } from '../durability/team-log.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
+import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+
+/** Number of agents whose code is looked for at once. */
+const AT_ONCE = 64
 
 const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
 
@@ -54,16 +58,35 @@ export class TeamLife {
   }
 
   async #startAll(): Promise<void> {
-    const { lifecycle, directory } = this.#supervisor
+    const { lifecycle, directory, places } = this.#supervisor
     if (this.#log) await this.#openLog(this.#log)
     const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
+    const agents = living.filter(({ settings }) => settings.isAgent)
+    const registered = agents.length > places.max ? this.#register(agents) : undefined
     const outcomes = await Promise.allSettled(
-      living.map((cell) =>
-        Promise.all([cell.beginnings > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
+      living.map(
+        async (cell) =>
+          registered?.get(cell) ??
+          Promise.all([cell.beginnings > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
       ),
     )
     for (const [at, outcome] of outcomes.entries())
       if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
+  }
+
+  /** Looks for the code of agents that begin with their first message: there are more than may have a thread. */
+  #register(agents: readonly Cell[]): Map<Cell, Promise<void>> {
+    const { lifecycle } = this.#supervisor
+    const lines: Promise<void>[] = []
+    const registered = new Map<Cell, Promise<void>>()
+    for (const [at, cell] of agents.entries()) {
+      if (cell.beginnings > 0 || cell.stopped || cell.dormant) continue
+      const before = lines[at % AT_ONCE] ?? Promise.resolve()
+      const own = before.then(() => lifecycle.register(cell))
+      lines[at % AT_ONCE] = own.catch(() => {})
+      registered.set(cell, own)
+    }
+    return registered
   }
 
   /** A log that cannot be taken may be free a moment later: then the start is tried again. */

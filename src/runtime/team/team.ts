@@ -56,7 +56,7 @@ export class TeamRuntime extends TeamRuns {
 
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
     super()
-    const { clock, logger, redactor, warmSpares } = settings
+    const { clock, logger, redactor, threads } = settings
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,
@@ -64,7 +64,7 @@ export class TeamRuntime extends TeamRuns {
       )
     if (!kit) threadCode() // refuses a bundle without thread code before anything waits for a thread
     const log = guardedLogger(logger, redactor)
-    const spawner = new WorkerSpawner(kit ? 0 : warmSpares, clock, log, workersFor(clock))
+    const spawner = new WorkerSpawner(kit ? 0 : threads.warmSpares, clock, log, workersFor(clock))
     this.supervisor = new Supervisor({
       clock,
       logger,
@@ -76,6 +76,7 @@ export class TeamRuntime extends TeamRuns {
         runOf: (index) => this.supervisor.runs.get(index),
         tools: () => this.supervisor.tools,
       }),
+      threads,
       maxConcurrentAgents: settings.maxConcurrentAgents,
       delegationBound: settings.delegation,
       capacity: Math.min(

@@ -34,7 +34,7 @@ export class LocalThread implements Thread {
   readonly #options: LocalOptions
   #ring: (() => void) | undefined
   #bell: (() => void) | undefined
-  #exit: ((exit: ThreadExit) => void) | undefined
+  readonly #exits: ((exit: ThreadExit) => void)[] = []
   #loop: AgentLoop | undefined
   #loaded: Promise<Loaded> | undefined
   readonly #end = new AbortController()
@@ -52,7 +52,7 @@ export class LocalThread implements Thread {
     this.#ring = listener
   }
   onExit(listener: (exit: ThreadExit) => void): void {
-    this.#exit = listener
+    this.#exits.push(listener)
   }
   onPrint(): void {}
   onForeignPost(): void {}
@@ -112,6 +112,9 @@ export class LocalThread implements Thread {
       return { ok: false, error: errorData(startFailure(role.name, error)) }
     }
   }
+  async isIdle(): Promise<boolean> {
+    return this.#loop?.isIdle === true && !this.ended.aborted
+  }
   async stop(): Promise<void> {
     await this.#loop?.stop()
   }
@@ -124,7 +127,9 @@ export class LocalThread implements Thread {
     if (this.ended.aborted) return
     this.#end.abort()
     this.#loop?.link.close()
-    this.#options.scheduler.defer(() => this.#exit?.(exit))
+    this.#options.scheduler.defer(() => {
+      for (const listener of this.#exits) listener(exit)
+    })
   }
 }
 

@@ -29,7 +29,7 @@ export interface Thread {
   /** True if the thread was kept ready before it was needed. */
   readonly warm: boolean
   onRing(listener: () => void): void
-  /** Called once. */
+  /** Each listener is called once. */
   onExit(listener: (exit: ThreadExit) => void): void
   /** Sets the listener for lines that the agent prints, on stdout and on stderr. */
   onPrint(listener: PrintListener): void
@@ -48,6 +48,8 @@ export interface Thread {
   /** Loads the code of the agent and its tools, before the start or with it. */
   load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>
+  /** Resolves to false if the thread has something to do, or ends. */
+  isIdle(): Promise<boolean>
   /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
   terminate(): void
@@ -217,6 +219,9 @@ export class WorkerThread implements Thread {
     } finally {
       this.#settle()
     }
+  }
+  async isIdle(): Promise<boolean> {
+    return Promise.race([this.#control.isIdle(), this.gone().then(() => false)])
   }
   async stop(): Promise<void> {
     await Promise.race([this.#control.stop(), this.gone()])

@@ -2,7 +2,7 @@
  * Decides when to look for stuck turns: when the start or the end of a wait can have closed a cycle. It sees every
  * record of the log, so it reads headers only. The detector then checks what is suspicious in the host's own records.
  */
-import type { AgentTask } from '../../../actors/definition/task.ts'
+import type { AgentStatus, AgentTask } from '../../../actors/definition/task.ts'
 import {
   ACCEPTED,
   ASKS,
@@ -36,6 +36,9 @@ interface Needs {
 
 const isHeld = ({ status, dependencies }: AgentTask) => status === 'blocked' && dependencies.length > 0
 
+/** Statuses that leave no turn stuck: an agent without a thread gets one for its next message. */
+const HARMLESS: ReadonlySet<AgentStatus> = new Set(['starting', 'passivated'])
+
 export class Suspicion {
   readonly #needs: Needs
   /** Agents that found a mailbox full, and may still wait for room. */
@@ -56,7 +59,7 @@ export class Suspicion {
       if (entry.kind === 'frames') {
         const { memory, to } = entry
         for (let at = entry.from; at < to; at += lengthOf(memory, at)) if (this.#frame(memory, at)) suspicious = true
-      } else if (entry.kind === 'agent.status' && entry.status !== 'starting') suspicious = true
+      } else if (entry.kind === 'agent.status' && !HARMLESS.has(entry.status)) suspicious = true
       // A redelivered turn waits again for what it asked before it was interrupted, and writes nothing about that.
       else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
       else if (entry.kind === 'task' && isHeld(entry.task)) suspicious = true
@@ -135,7 +138,7 @@ export class Suspicion {
    */
   #isAnybodyAtWork(run: number): boolean {
     if (this.#lastAsked.get(run)?.instances.some((cell) => this.#isAtWork(cell, run))) return true
-    return this.#needs.directory.actors.some((cell) => this.#isAtWork(cell, run))
+    return this.#needs.directory.living.some((cell) => this.#isAtWork(cell, run))
   }
 
   #isAtWork(cell: Cell, run: number): boolean {

@@ -109,9 +109,9 @@ export class WaitEdges {
       message: (callee, envelope) => this.#message(callee, envelope),
       task: (id) => this.#task(id),
     })
-    const { actors } = needs.directory
-    for (const cell of actors) if (cell.life) for (const envelope of cell.underWay) this.#turn(cell, envelope)
-    for (const cell of actors)
+    const { living } = needs.directory
+    for (const cell of living) for (const envelope of cell.underWay) this.#turn(cell, envelope)
+    for (const cell of living)
       if (cell.life && cell.life.awaitReader.size > 0)
         for (const turn of cell.life.awaitReader) this.#writer(cell, turn)
     for (const cell of needs.directory.cells) {

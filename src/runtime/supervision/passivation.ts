@@ -1,0 +1,191 @@
+/**
+ * Passivation: an agent that has nothing to do loses its thread, and gets a new one for its next message. Its mailbox,
+ * its state and its conversations are in the host anyway.
+ *
+ *   idle for idleMs, or idle while others wait for a thread -> its thread is asked whether it may end
+ *     -> stop hook -> 'passivated' -> a message: new thread, start hook -> the message
+ *
+ * An agent is idle if it has no open turn and no message. Its thread may refuse: code of the agent may have timers or
+ * connections of its own. A message that comes before the stop hook has begun ends the attempt.
+ */
+import type { Scheduler, Timer } from '../../clock.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
+import type { ThreadSettings } from '../settings/settings.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import { waitsForOthers } from '../state/busiest.ts'
+import type { Cell } from '../state/cell.ts'
+import type { HostLoop } from '../state/host-loop.ts'
+import type { Life } from '../state/life.ts'
+import type { Reader } from '../state/reader.ts'
+import type { Ready } from '../state/ready.ts'
+import type { Lifecycle } from './lifecycle.ts'
+import type { ThreadPlaces } from './thread-places.ts'
+
+/** Time after which a thread that does not answer, or that has something to do, is asked again at the earliest. */
+const RESTLESS_MS = 1_000
+
+interface Needs {
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly lifecycle: Lifecycle
+  readonly limits: LimitNotices
+  readonly loop: HostLoop
+  readonly places: ThreadPlaces
+  readonly ready: Ready
+}
+
+export class Passivation implements Reader {
+  readonly kinds = ['frames', 'agent.ready', 'agent.exited', 'message.dead'] as const
+  /** Number of threads that were ended because their agent had nothing to do. */
+  count = 0
+  readonly #needs: Needs
+  readonly #idleMs: number | false
+  /** Lives that are asked whether they may end, or that end. */
+  readonly #leaving = new Set<Life>()
+  #sweepTimer: Timer | undefined
+  #roomTimer: Timer | undefined
+
+  constructor(needs: Needs, { idleMs }: Pick<ThreadSettings, 'idleMs'>) {
+    this.#needs = needs
+    this.#idleMs = idleMs
+  }
+
+  next(): void {
+    if (this.#idleMs !== false && !this.#sweepTimer) this.#arm(this.#idleMs)
+    this.makeRoom()
+  }
+
+  // ---- agents that wake
+
+  /** Begins threads for agents without one that have messages. One message is enough work for one instance. */
+  awaken(cells: readonly Cell[]): void {
+    for (const cell of cells) {
+      if (cell.dormant !== 'asleep' || cell.stopped || this.#needs.loop.closed) continue
+      const { mailbox, instances } = cell
+      const coming = instances.filter(({ dormant }) => dormant === 'waking').length
+      if (mailbox.waiting - mailbox.nested.length > coming) void this.#needs.lifecycle.begin(cell)
+    }
+  }
+
+  // ---- agents that have been idle for long
+
+  /** Passivates the agents that have been idle for `idleMs`, and sets the timer for the next. */
+  #sweep(idleMs: number): void {
+    const { clock, directory } = this.#needs
+    const now = clock.monotonic()
+    let next = now + idleMs
+    let some = false
+    for (const cell of directory.living) {
+      if (!cell.settings.isAgent) continue
+      some = true
+      const due = Math.max(cell.lastEndAt, cell.life?.restlessAt ?? 0) + idleMs
+      if (!this.#isIdle(cell)) continue
+      if (due <= now) void this.#passivate(cell)
+      else next = Math.min(next, due)
+    }
+    if (some) this.#arm(next - now)
+  }
+
+  #arm(ms: number): void {
+    const idleMs = this.#idleMs
+    if (idleMs === false || !this.#needs.directory.living.some(({ settings }) => settings.isAgent)) return
+    const expire = () => {
+      this.#sweepTimer = undefined
+      this.#sweep(idleMs)
+    }
+    this.#sweepTimer = this.#needs.clock.timer(ms, expire, true)
+  }
+
+  #isIdle(cell: Cell): boolean {
+    const { life, mailbox, settings, stopped } = cell
+    if (!life?.ready || !settings.isAgent || stopped) return false
+    if (mailbox.handed.size > 0 || mailbox.waiting > 0 || life.sending) return false
+    const isEnding = life.stopping || life.retired || life.verdict || life.recalled
+    return !isEnding && !life.draining && !this.#leaving.has(life) && !this.#needs.lifecycle.isReloading(cell)
+  }
+
+  // ---- room for agents that wait for a thread
+
+  /** Gives free threads to those that wait, and else ends threads of idle agents, the least recently used first. */
+  makeRoom(): void {
+    const { clock, directory, limits, places } = this.#needs
+    places.serve()
+    if (places.waiting > 0)
+      limits.reached('threads.max', places.max, 'agents with messages wait for a thread', { waiting: places.waiting })
+    const missing = places.taken - this.#leaving.size + places.waiting - places.max
+    if (missing <= 0) return
+    const now = clock.monotonic()
+    const idle = directory.living.filter((cell) => this.#isIdle(cell) && !isRestless(cell, now))
+    idle.sort((a, b) => a.lastEndAt - b.lastEndAt)
+    for (const cell of idle.slice(0, missing)) void this.#passivate(cell)
+    if (places.waiting > 0 && this.#leaving.size === 0 && this.#isStuck(now)) this.#exceed()
+  }
+
+  /** Checks whether no thread of an agent will come free by itself. */
+  #isStuck(now: number): boolean {
+    const { directory, places } = this.#needs
+    const holders = directory.living.filter(({ settings }) => settings.isAgent)
+    if (holders.length < places.taken) return false // a thread is being made, or ends
+    const full = new Set(places.line.flatMap(({ mailbox }) => [...mailbox.parked.senders()]))
+    return holders.every((cell) => {
+      if (!cell.life?.ready) return false
+      if (cell.mailbox.handed.size === 0) return isRestless(cell, now)
+      return full.has(cell.index) || waitsForOthers(cell)
+    })
+  }
+
+  /** Makes one thread more than there should be: else the turns that wait would wait for ever. */
+  #exceed(): void {
+    const { limits, places } = this.#needs
+    const why = 'the turns of all agents that have a thread wait for others, so another agent gets one'
+    limits.exceeded('threads.max', places.max, why, { threads: places.taken + 1 })
+    places.grant()
+  }
+
+  // ---- one agent
+
+  async #passivate(cell: Cell): Promise<void> {
+    const { clock, lifecycle, loop, ready } = this.#needs
+    const life = cell.life!
+    const { turns } = cell
+    this.#leaving.add(life)
+    const mayEnd = await this.#mayEnd(life)
+    if (!mayEnd) {
+      life.restlessAt = clock.monotonic()
+      this.#roomTimer ??= clock.timer(RESTLESS_MS, () => this.#roomAgain(), true)
+    }
+    this.#leaving.delete(life)
+    if (mayEnd && cell.turns === turns && cell.life === life && this.#isIdle(cell)) {
+      this.#leaving.add(life)
+      this.count += 1
+      await lifecycle.passivate(cell, life)
+      this.#leaving.delete(life)
+    }
+    if (loop.closed) return
+    ready.touchInstance(cell)
+    loop.wake()
+    this.makeRoom()
+  }
+
+  #roomAgain(): void {
+    this.#roomTimer = undefined
+    this.makeRoom()
+  }
+
+  /** Asks the thread. One that does not answer soon is busy. */
+  async #mayEnd({ thread }: Life): Promise<boolean> {
+    const answered = new AbortController()
+    const late = this.#needs.clock.sleep(RESTLESS_MS, answered.signal).then(
+      () => false,
+      () => false,
+    )
+    try {
+      return await Promise.race([thread.isIdle(), late])
+    } finally {
+      answered.abort()
+    }
+  }
+}
+
+/** Checks whether the thread of an agent has answered lately that it has something to do. */
+const isRestless = ({ life }: Cell, now: number): boolean => life !== undefined && now - life.restlessAt < RESTLESS_MS

@@ -1,0 +1,187 @@
+/** `threads.max`: the bound on threads, who waits for one, and when the bound is exceeded; in virtual time. */
+import t from 'tap'
+import { defineAgent } from '../../src/index.ts'
+import { ask, gate, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
+
+/** Notes the highest number of agents that had a thread at the same time. */
+function watchLives(team: OpenTeam): { most: number } {
+  const seen = { most: 0 }
+  const { directory } = team.host
+  const setLife = directory.setLife.bind(directory)
+  directory.setLife = (cell, life) => {
+    setLife(cell, life)
+    seen.most = Math.max(seen.most, directory.living.filter(({ settings }) => settings.isAgent).length)
+  }
+  return seen
+}
+
+const names = numbers(20).map((number) => `agent${number}`)
+const echoes = Object.fromEntries(
+  names.map((name) => [name, ({ content }: { content: string }) => `${name} ${content}`]),
+)
+
+t.test('agents that do not fit begin with their first message, and share the threads', async (t) => {
+  const team = openTeam(t, echoes, { threads: { max: 3 } })
+  const lives = watchLives(team)
+  await team.start()
+  t.same(new Set(names.map((name) => team.getAgentStatus(name))), new Set(['passivated']))
+  t.equal(team.health().ready, true)
+  for (const round of ['first', 'second']) {
+    const answers = Promise.all(names.map((name) => ask(team, name, round)))
+    await team.clock.advance(1_000)
+    t.same(
+      await answers,
+      names.map((name) => `${name} ${round}`),
+    )
+  }
+  t.equal(lives.most, 3)
+})
+
+t.test('agents that fit all start with the team', async (t) => {
+  const team = openTeam(t, echoes, { threads: { max: names.length } })
+  await team.start()
+  t.same(new Set(names.map((name) => team.getAgentStatus(name))), new Set(['idle']))
+})
+
+t.test('the idle agent that was used least recently gives up its thread', async (t) => {
+  const team = openTeam(t, echoes, { threads: { max: 2 } })
+  await team.start()
+  for (const name of ['agent1', 'agent2', 'agent1', 'agent3']) {
+    const answer = ask(team, name)
+    await team.clock.advance(10)
+    await answer
+  }
+  t.same(
+    ['agent1', 'agent2', 'agent3'].map((name) => team.getAgentStatus(name)),
+    ['idle', 'passivated', 'idle'],
+  )
+})
+
+t.test('a chain of 50 agents that ask each other needs more threads than 4, and gets them', async (t) => {
+  const chain = numbers(50).map((number) => `link${number}`)
+  const links = Object.fromEntries(
+    chain.map((name, at) => [
+      name,
+      defineAgent({
+        async receive({ content }, context) {
+          const next = chain[at + 1]
+          if (next === undefined) return content
+          return `${(await context.request(next, content)).content}.`
+        },
+      }),
+    ]),
+  )
+  const warnings: string[] = []
+  const logger = { ...silent, warn: (_fields: object, text: string) => void warnings.push(text) }
+  const team = openTeam(t, links, { threads: { max: 4 }, logger })
+  await team.start()
+  const answer = ask(team, 'link0', 'end')
+  await team.clock.advance(2_000)
+  t.equal(await answer, `end${'.'.repeat(49)}`)
+  t.match(warnings, [/^threads\.max \(4\) is exceeded: the turns of all agents that have a thread wait for others/])
+  await team.clock.advance(100)
+  t.equal(team.host.places.taken, 4, 'what was too much is ended as soon as it is idle')
+})
+
+t.test('a full mailbox of an agent without a thread does not stop its senders for ever', async (t) => {
+  const sender = defineAgent({
+    async receive(_message, context) {
+      for (const number of numbers(10)) await context.send('sink', number)
+      return 'sent'
+    },
+  })
+  const heard: string[] = []
+  const sink = defineAgent({ receive: ({ content }) => void heard.push(content) })
+  const team = openTeam(t, { sender, sink }, { threads: { max: 1 }, communication: { mailboxCapacity: 2 } })
+  await team.start()
+  const answer = ask(team, 'sender')
+  await team.clock.advance(1_000)
+  t.equal(await answer, 'sent')
+  t.same(heard, numbers(10))
+})
+
+t.test('who waits for a thread is served by priority, then in order', async (t) => {
+  const { opened, open } = gate()
+  const order: string[] = []
+  const note = (name: string) => defineAgent({ receive: () => void order.push(name) })
+  const team = openTeam(
+    t,
+    { busy: async () => void (await opened), low: note('low'), other: note('other'), high: note('high') },
+    { threads: { max: 1 } },
+  )
+  await team.start()
+  const busy = ask(team, 'busy')
+  await team.clock.advance(10)
+  for (const [recipient, priority] of [
+    ['low', 0],
+    ['other', 0],
+    ['high', 5],
+  ] as const)
+    await team.sendMessage({ recipient, content: 'go', priority })
+  await team.clock.advance(10)
+  t.same(order, [], 'a turn that works is not ended for others')
+  t.equal(team.host.places.waiting, 3)
+  const waiting = team.metrics().find(({ name }) => name === 'dramatis_agents_waiting_for_thread')
+  t.equal(waiting?.samples[0]?.value, 3)
+  open()
+  await busy
+  await team.clock.advance(100)
+  t.same(order, ['high', 'low', 'other'])
+})
+
+t.test('code that is not there is found at the start, though nothing starts', async (t) => {
+  const { createTeam } = await import('../../src/index.ts')
+  const agents = numbers(3).map((number) => ({
+    name: `a${number}`,
+    module: new URL(`./nowhere${number}.js`, import.meta.url),
+  }))
+  const team = createTeam({ agents, threads: { max: 1 }, orchestration: { strategy: 'sequential' }, logger: silent })
+  t.teardown(() => team.close())
+  await t.rejects(team.start(), {
+    code: 'CONFIGURATION',
+    message: /agents\[0\]\.module: there is no file .*nowhere0\.js/,
+  })
+})
+
+t.test('an agent that throws when it starts fails who asks it, and nobody else', async (t) => {
+  const bad = defineAgent({
+    start() {
+      throw new Error('no network')
+    },
+    receive: () => '',
+  })
+  const team = openTeam(t, { bad, good: () => 'fine' }, { threads: { max: 1 } })
+  await team.start()
+  const failed = outcomeOf(ask(team, 'bad'))
+  const fine = outcomeOf(ask(team, 'good'))
+  await team.clock.advance(100)
+  t.match(failed.error?.message, /no network/)
+  t.equal(fine.value, 'fine')
+  t.equal(team.getAgentStatus('bad'), 'failed')
+})
+
+t.test('an agent that joins or is spawned while all threads are taken begins with its first message', async (t) => {
+  const parent = defineAgent({
+    async receive(_message, context) {
+      await context.spawn({ name: 'child' })
+      return (await context.request('child', 'hello')).content
+    },
+  })
+  const team = openTeam(
+    t,
+    { parent, other: () => '' },
+    {
+      threads: { max: 1 },
+      roles: { parent: { trust: 'privileged' } },
+      later: { child: () => 'child speaks', joined: () => 'joined speaks' },
+    },
+  )
+  await team.start()
+  const answer = outcomeOf(ask(team, 'parent'))
+  await team.clock.advance(100)
+  t.equal(answer.value, 'child speaks')
+  await team.addAgent({ name: 'joined' })
+  const joined = outcomeOf(ask(team, 'joined'))
+  await team.clock.advance(100)
+  t.equal(joined.value, 'joined speaks')
+})
