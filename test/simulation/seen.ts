@@ -35,6 +35,8 @@ export class Seen {
   /** What was told to all, by each that heard it. */
   heard = 0
   guidance = 0
+  /** Threads that were ended because their agent had nothing to do. */
+  passivations = 0
 
   hear(): void {
     this.heard += 1

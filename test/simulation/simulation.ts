@@ -42,11 +42,14 @@ import { overdone } from './works.ts'
 const ENDS = ['RUN_ABORTED', 'AGENT_FAILED', 'AGENT_CRASHED', 'OUTCOME_UNKNOWN', 'AGENT_TERMINATED']
 const LIMITS = ['MAILBOX_FULL', 'MESSAGE_EXPIRED', 'REQUEST_TIMEOUT']
 
+export type Threads = { max?: number; idleMs?: number }
+
 const BY_HOST = { kind: 'host' } as const
 const optionsFor = { orderly: orderlyTeam, talkative: talkativeTeam, entangled: entangledTeam }
 
-export async function simulate(seed: number, mode: Mode): Promise<Outcome> {
-  const play = new Play(seed, mode)
+/** `threads`: bounds of the agents' threads, if there are any. */
+export async function simulate(seed: number, mode: Mode, threads?: Threads): Promise<Outcome> {
+  const play = new Play(seed, mode, threads)
   await play.perform()
   return play.outcome()
 }
@@ -69,8 +72,9 @@ class Play {
   readonly #restarts: Restarts
   readonly #boards = new BoardFold()
   readonly #work: OpenWork
+  readonly #threads: Threads | undefined
 
-  constructor(seed: number, mode: Mode) {
+  constructor(seed: number, mode: Mode, threads: Threads | undefined) {
     const dice = new Dice(seed)
     this.#mode = mode
     this.#dice = dice
@@ -80,7 +84,12 @@ class Play {
       ...(mode === 'talkative' && { observe: () => this.#seen.hear() }),
     })
     const options = optionsFor[mode](dice, this.#limit)
-    this.#team = new OpenTeam(options, new Map(ALL.map((name) => [name, definition])), seed)
+    this.#threads = threads
+    this.#team = new OpenTeam(
+      { ...options, ...(threads && { threads }) },
+      new Map(ALL.map((name) => [name, definition])),
+      seed,
+    )
     const { directory, runs } = this.#team.host
     this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
     this.#truth = new Truth((agent) => this.#team.host.directory.cell(agent)!.instances)
@@ -337,8 +346,20 @@ class Play {
         this.#problem(`${id}: ${what}`)
     this.#seen.entries = this.#boards.size
     this.#check()
+    if (this.#threads) this.#judgeThreads(this.#threads)
     for (const broken of this.#restarts.broken) this.#problem(broken)
     for (const left of leftovers(this.#team.host)) this.#problem(`left over: ${left}`)
+  }
+
+  /** Nothing is left to do, so no agent has a thread, and no place among the threads is taken for nothing. */
+  #judgeThreads({ idleMs }: Threads): void {
+    const { directory, passivation, places } = this.#team.host
+    this.#seen.passivations = passivation.count
+    if (places.waiting > 0) this.#problem(`${places.waiting} agents wait for a thread`)
+    if (idleMs === undefined) return
+    const living = directory.living.filter(({ settings }) => settings.isAgent).map(({ name }) => name)
+    if (living.length > 0) this.#problem(`idle, and with threads: ${living}`)
+    if (places.taken !== 0) this.#problem(`${places.taken} threads too many are counted`)
   }
 
   outcome(): Outcome {

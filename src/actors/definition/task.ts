@@ -25,8 +25,8 @@ export type TaskStatus =
   | 'cancelled'
 
 /**
- * State of an agent. 'waiting': its turn waits for other agents. 'failed': stopped permanently, or until its cool-down
- * is over.
+ * State of an agent. 'waiting': its turn waits for other agents. 'passivated': it has no thread until its next message.
+ * 'failed': stopped permanently, or until its cool-down is over.
  */
 export type AgentStatus =
   | 'starting'

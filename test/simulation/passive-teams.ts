@@ -1,0 +1,22 @@
+/** Plays random programs whose agents lose their threads when they are idle for a moment, or because others need one. */
+import t from 'tap'
+import { Dice } from '../dice.ts'
+import { playSeeds, seedsUpTo } from './seeds.ts'
+import type { Mode } from './seen.ts'
+
+/** Most teams have more agents than threads: then these start with their first message. */
+function threadsOf(seed: number) {
+  const dice = new Dice(-seed)
+  return { idleMs: 1 + dice.upTo(20), ...(dice.chance(0.7) && { max: 1 + dice.upTo(6) }) }
+}
+
+/** `file` is the test that plays them. */
+export function playPassive(mode: Mode, count: { plain: number; deep: number }, file: string): void {
+  const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? count.deep : count.plain, [])
+  t.test(`${seeds.length} ${mode} programs of agents that are passivated keep what must hold`, async (t) => {
+    const seen = await playSeeds(t, mode, seeds, file, threadsOf)
+    if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
+    t.ok(seen.passivations > 10 * seeds.length, `passivations: ${seen.passivations}`)
+    t.ok(seen.crashes > seeds.length / 2, `crashes: ${seen.crashes}`)
+  })
+}
