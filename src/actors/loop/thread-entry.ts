@@ -63,7 +63,7 @@ const control: ThreadControl = {
   start: (assignment) => replyOf(assignment, () => start(assignment)),
   async isIdle() {
     await printed()
-    return loop !== undefined && loop.isIdle && !hasOwnResources()
+    return loop?.isIdle === true && !hasOwnResources()
   },
   async stop() {
     try {
