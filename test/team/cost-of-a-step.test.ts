@@ -71,7 +71,7 @@ t.test('a hop in a ring', async (t) => {
   const { rings, looks, batches, timers, frames, records } = await counted(team, () => play(team, 'next'))
   const atTheEnd = STEPS + 1
   t.equal(rings, HOPS + 1 + atTheEnd, 'each node once, and the script; all of them at the end')
-  t.equal(frames, 2 * HOPS + 2, 'a message and the end of its turn each')
+  t.equal(frames, 2 * HOPS + 4, 'a message and the end of its turn each, and the begin and the end of the sleep')
   t.ok(looks <= HOPS + 5, `${looks} looks`)
   t.ok(batches <= HOPS + 4, `${batches} batches`)
   t.ok(timers <= 3, `${timers} timers`)

@@ -134,7 +134,9 @@ export interface ThreadControl {
   /** Imports the code and the tools and checks them, without a start. `start` then uses what was loaded. */
   load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>
-  /** Resolves to false if the thread has something to do: a turn, a message that waits for room, a timer, a connection. */
+  /**
+   * Resolves to false if the thread has something to do: a turn, a message that waits for room, a timer, a connection.
+   */
   isIdle(): Promise<boolean>
   /** Aborts all open turns, runs the stop hook, then resolves. */
   stop(): Promise<void>

@@ -10,8 +10,8 @@ export interface Health {
   /** True until the team is closed. */
   live: boolean
   /**
-   * True if all agents are ready for messages; of several instances one is enough. A passivated agent is ready: it takes
-   * messages.
+   * True if all agents are ready for messages; of several instances one is enough. A passivated agent is ready: it
+   * takes messages.
    */
   ready: boolean
   /** True after `close` was called. */

@@ -116,8 +116,8 @@ export interface ThreadsConfig {
    */
   max?: number
   /**
-   * Time in ms after which an agent without a message, a timer or a connection loses its thread, until its next message.
-   * Default: it keeps the thread.
+   * Time in ms after which an agent without a message, a timer or a connection loses its thread, until its next
+   * message. Default: it keeps the thread.
    */
   idleMs?: number
   /**

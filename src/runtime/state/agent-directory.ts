@@ -20,7 +20,7 @@ export class AgentDirectory {
   readonly cells: Cell[] = []
   /** All instances of all agents. */
   readonly actors: Cell[] = []
-  /** Instances that have a thread. Replaced when one begins or ends, so that nobody loses its place who reads the list. */
+  /** Instances that have a thread. The list is replaced when one begins or ends, so that a reader keeps its place. */
   living: readonly Cell[] = []
   /** Indices that run agents have had and that are free again. */
   readonly #free: number[] = []

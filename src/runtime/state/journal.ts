@@ -115,8 +115,9 @@ export class Journal {
 
   /**
    * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run, but concerns
-   * every run under way: each of them keeps it, unless it is the daily life of an agent without a thread. Any other record without a run is passed to the readers and not kept. A
-   * reader that needs it later has to count it.
+   * every run under way: each of them keeps it, but not that an idle agent lost its thread, or that a message gave it
+   * one. Any other record without a run is passed to the readers and not kept. A reader that needs it later has to
+   * count it.
    */
   record(run: RunState | undefined, fields: Unrecorded): void {
     const { runs } = this.#needs

@@ -1,7 +1,7 @@
 /**
- * Bounds the number of threads that agents have at the same time (`threads.max`). A thread has a place from before it is
- * made until it is gone. Agents that find no place wait in a line: by the priority of their first message, then in
- * order. Who gives up a thread for them is decided in supervision/passivation.ts.
+ * Bounds the number of threads that agents have at the same time (`threads.max`). A thread has a place from before it
+ * is made until it is gone. Agents that find no place wait in a line: by the priority of their first message, then in
+ * order. Which agent gives up a thread for them is decided in supervision/passivation.ts.
  */
 import type { Cell } from '../state/cell.ts'
 
@@ -39,8 +39,8 @@ export class ThreadPlaces {
   }
 
   /**
-   * Takes a place for a thread of the agent. Returns undefined if it has one now, a promise if it has to wait, and false
-   * if it has to wait but has no message: such an agent needs no thread yet.
+   * Takes a place for a thread of the agent. Returns undefined if it has one now, a promise if it has to wait, and
+   * false if it has to wait but has no message: such an agent needs no thread yet.
    */
   take(cell: Cell): Promise<void> | undefined | false {
     if (this.taken < this.max && this.#line.length === 0) {
