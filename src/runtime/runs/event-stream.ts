@@ -7,7 +7,12 @@ import { StatusFold } from './agent-status.ts'
 import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
 
-export function eventStream(supervisor: Supervisor, source: EventSource): Observable<RuntimeEvent> {
+interface Source extends EventSource {
+  /** Resolves when all that was logged until now is written; undefined without a durable log. */
+  written(): Promise<void> | undefined
+}
+
+export function eventStream(supervisor: Supervisor, source: Source): Observable<RuntimeEvent> {
   const report = (error: unknown) =>
     supervisor.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
   return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {
@@ -22,13 +27,37 @@ export function eventStream(supervisor: Supervisor, source: EventSource): Observ
       }
       return events
     }
+    /** Entries behind the end of a run that the durable log does not have yet. */
+    let held: LogEntry[] | undefined
+    let isOver = false
+    const tell = (entries: readonly LogEntry[]): void => {
+      for (const [at, entry] of entries.entries()) {
+        const writing = entry.kind === 'run.finished' ? source.written() : undefined
+        if (writing) {
+          held = entries.slice(at)
+          const written = () => goOn()
+          writing.then(written, written) // a result that could not be written is another one by then
+          return
+        }
+        for (const event of made(entry)) subscriber.next(event)
+      }
+      if (isOver) subscriber.complete()
+    }
+    const goOn = () => {
+      const [ended, ...others] = held ?? []
+      held = undefined
+      for (const event of ended ? made(ended) : []) subscriber.next(event)
+      tell(others)
+    }
     const subscription = supervisor.journal.records$.subscribe({
       next: (batch) => {
-        for (const entry of batch) {
-          for (const event of made(entry)) subscriber.next(event)
-        }
+        if (held) held.push(...batch)
+        else tell(batch)
       },
-      complete: () => subscriber.complete(),
+      complete: () => {
+        isOver = true
+        if (!held) subscriber.complete()
+      },
     })
     return () => subscription.unsubscribe()
   })

@@ -229,6 +229,7 @@ export class RunHandle<T> implements Run<T> {
 
   *#eventsAfter(after: number, reader: { read: number; fold: StatusFold }): IterableIterator<RuntimeEvent<unknown>> {
     for (const entry of this.state.log.entries(Math.max(after, reader.read))) {
+      if (entry.kind === 'run.finished' && !this.#settled) return // the durable log does not have it yet
       for (const event of eventsOf(entry, this.#source, reader.fold))
         if (event.seq > after) yield this.#host.redactor.data(event)
       reader.read = lastSeq(entry)

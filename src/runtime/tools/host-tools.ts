@@ -123,7 +123,7 @@ export class HostTools {
     const isSimulated = this.rehearsal.simulates(run, tool)
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
     this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
-    const writing = tool.idempotent || isSimulated ? undefined : this.#needs.journal.written()
+    const writing = isSimulated ? undefined : this.#needs.journal.written()
     let error: DramatisError | null = null
     try {
       if (writing) await writing

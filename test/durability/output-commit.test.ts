@@ -1,0 +1,209 @@
+/** An act leaves the process only when the log has what announces it. The writes of the store are held back by hand. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
+import { setImmediate as turn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import * as z from 'zod'
+import { defineTool, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import type { Block, Position } from '../../src/runtime/store/log-store.ts'
+import { modelServer } from '../fixtures/model-server.ts'
+import { deskOf, first, type Script } from './desk-team.ts'
+import { folderOf } from './log-folders.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+type Durability = 'write_behind' | 'commit'
+
+/** A store that can hold back its writes, or with 'commit' its syncs. */
+class HeldStore extends MemoryStore {
+  readonly #what: Durability
+  #free: Promise<void> = Promise.resolve()
+  #held = () => {}
+  /** Frees what is held back. */
+  release = () => {}
+
+  constructor(what: Durability) {
+    super(new MemoryDisk())
+    this.#what = what
+  }
+
+  /** Holds back all from now on. Resolves when something is held back. */
+  hold(): Promise<void> {
+    this.#free = new Promise((resolve) => {
+      this.release = resolve
+    })
+    return new Promise((resolve) => {
+      this.#held = resolve
+    })
+  }
+
+  override async append(block: Block): Promise<Position> {
+    if (this.#what === 'write_behind') await this.#wait()
+    return super.append(block)
+  }
+
+  override async sync(): Promise<void> {
+    if (this.#what === 'commit') await this.#wait()
+  }
+
+  async #wait(): Promise<void> {
+    this.#held()
+    await this.#free
+  }
+}
+
+const script: Script = async (desk, query) => {
+  const [verb, ...words] = query.split(' ')
+  if (verb === 'model') return (await desk.complete({ messages: [{ role: 'user', content: 'hello' }] })).text
+  if (verb === 'tool') return String(await desk.tool('pay', {}))
+  return (await desk.request('ann', [verb, ...words].join(' '))).content
+}
+
+function heldTeam(t: Test, durability: Durability, more: Partial<MultiAgentPatternOptions> = {}) {
+  const folder = folderOf(t)
+  const store = new HeldStore(durability)
+  const stateManagement = { store, durability }
+  const team = deskOf(t, join(folder, 'log'), script, { ...more, stateManagement })
+  t.teardown(() => store.release()) // before the team is closed
+  return { store, team, effects: join(folder, 'effects') }
+}
+
+/** Checks that an act does not happen before the store goes on, and happens then. */
+async function leavesWhenWritten(
+  t: Test,
+  store: HeldStore,
+  act: () => void,
+  hasLeft: () => boolean,
+  done: () => Promise<unknown>,
+): Promise<void> {
+  const held = store.hold()
+  act()
+  await held
+  for (let turns = 0; turns < 50; turns++) await turn()
+  t.notOk(hasLeft(), 'not before')
+  store.release()
+  await done()
+  t.ok(hasLeft(), 'then it does')
+}
+
+for (const durability of ['write_behind', 'commit'] as const) {
+  t.test(`with ${durability} a model is called when the log has the call`, async (t) => {
+    const server = await modelServer(t)
+    server.always(() => 'hi')
+    const models = { default: { model: 'gpt-4o', baseURL: server.baseURL, apiKey: 'none' } }
+    const { store, team } = heldTeam(t, durability, { models })
+    await team.start()
+    let result: Promise<unknown> | undefined
+    const act = () => {
+      result = team.execute('model')
+    }
+    await leavesWhenWritten(
+      t,
+      store,
+      act,
+      () => server.calls.length > 0,
+      async () => result,
+    )
+  })
+
+  for (const idempotent of [false, true])
+    t.test(`with ${durability} a tool (idempotent: ${idempotent}) runs when the log has its begin`, async (t) => {
+      let paid = 0
+      const run = async () => String(++paid)
+      const pay = defineTool({ name: 'pay', description: 'Pays.', input: z.object({}), idempotent, run })
+      const { store, team } = heldTeam(t, durability, { tools: [pay] })
+      await team.start()
+      let result: Promise<unknown> | undefined
+      const act = () => {
+        result = team.execute('tool')
+      }
+      await leavesWhenWritten(
+        t,
+        store,
+        act,
+        () => paid > 0,
+        async () => result,
+      )
+    })
+
+  t.test(`with ${durability} a step that may not run twice begins when the log has its begin`, async (t) => {
+    const { store, team, effects } = heldTeam(t, durability)
+    await team.start()
+    let result: Promise<unknown> | undefined
+    const act = () => {
+      result = team.execute('once x')
+    }
+    await leavesWhenWritten(
+      t,
+      store,
+      act,
+      () => existsSync(effects),
+      async () => result,
+    )
+  })
+
+  t.test(`with ${durability} a result, and the event of it, are told when the log has them`, async (t) => {
+    const { store, team } = heldTeam(t, durability)
+    await team.start()
+    const told: string[] = []
+    team.events.subscribe((event: RuntimeEvent) => {
+      if (event.type === 'run.finished') told.push('team.events')
+    })
+    const run = team.launch('count')
+    void run.result.then(() => told.push('result'))
+    const events = (async () => {
+      for await (const { type } of run.events()) if (type === 'run.finished') told.push('events')
+    })()
+    const text = (async () => {
+      let said = ''
+      for await (const piece of run.text()) said += piece
+      return said
+    })()
+    await leavesWhenWritten(
+      t,
+      store,
+      () => {},
+      () => told.length > 0,
+      async () => Promise.all([run.result, events, text]),
+    )
+    t.same(told.sort(), ['events', 'result', 'team.events'])
+    t.equal(await text, '0: ')
+  })
+
+  t.test(`with ${durability} a message and an answer from outside are accepted when the log has them`, async (t) => {
+    const { store, team } = heldTeam(t, durability)
+    await team.start()
+    const accepted: string[] = []
+    let sent: Promise<unknown> | undefined
+    const send = () => {
+      sent = team.sendMessage({ recipient: 'ann', content: 'count' }).then(() => accepted.push('message'))
+    }
+    await leavesWhenWritten(
+      t,
+      store,
+      send,
+      () => accepted.includes('message'),
+      async () => sent,
+    )
+    const run = team.launch('ask really')
+    const { questionId } = await first(run.events(), 'question')
+    await team.flush()
+    let answered: Promise<unknown> | undefined
+    const answer = () => {
+      answered = run.answer(questionId, 'yes').then(() => accepted.push('answer'))
+    }
+    await leavesWhenWritten(
+      t,
+      store,
+      answer,
+      () => accepted.includes('answer'),
+      async () => answered,
+    )
+    await run.result
+  })
+}
+
+t.test('without a durable log nothing of that waits', async (t) => {
+  const team = deskOf(t, join(folderOf(t), 'log'), script, { stateManagement: undefined as never })
+  t.equal(await team.flush(), undefined)
+  t.match(await team.execute('once x'), { success: true, finalOutput: '1' })
+})
