@@ -25,6 +25,7 @@ export const custom: Strategy<CustomConfig> = {
       name,
       run: async (orchestrator, query) => checkedResult(name, await run(orchestrator, query)),
       foreign: true,
+      text: String(run),
     }
   },
 }

@@ -98,7 +98,10 @@ for (const [name, { script, step, missed, output, done }] of Object.entries(chan
     const answered = first(run.events(), 'question').then(({ questionId }) => run.answer(questionId, 'yes'))
     if (step === 'its end') await answered // only then it comes to its end
     const result = await run.result
-    t.match(result, { success: false, error: { code: 'STEP_MISMATCH', details: { runId: 'one', step, missed } } })
+    t.match(result, {
+      success: false,
+      error: { code: 'STEP_MISMATCH', details: { runId: 'one', step, missed, scriptChanged: true } },
+    })
     t.equal(run.status, 'interrupted')
     t.same(effects(path), ['a', 'bb', 'ccc'], 'nothing was done')
     await changed.getAgent('ann')!.run('count') // the others go on

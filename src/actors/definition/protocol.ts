@@ -16,6 +16,8 @@ export type Protocol =
       run(orchestrator: OrchestratorContext, query: string): Promise<ScriptResult>
       /** Set for a script of the user's own: the runtime cannot know what it waits for besides its verbs. */
       foreign?: true
+      /** Text of the user's own function, to notice that it has changed. */
+      text?: string
     }
   | { name: string; module: URL | string; config?: object }
 

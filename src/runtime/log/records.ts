@@ -78,6 +78,8 @@ export interface Launched {
   target: number
   /** True for the work that a message from outside has caused: it has no result. */
   own: boolean
+  /** Hash of the text of the protocol script, for errors about changed code. */
+  script?: string
 }
 
 /**

@@ -13,6 +13,7 @@ import {
   ReplyInvalidError,
   RunAbortedError,
   RunTimeoutError,
+  StepMismatchError,
   TeamClosedError,
   type TeamOverloadedError,
   UnknownRunError,
@@ -21,6 +22,7 @@ import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Launched } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -73,6 +75,8 @@ export class RunBook implements RunHost {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
+  /** Hash of the text of the protocol script. */
+  script: string | undefined
   /** Runs that only the durable log has. */
   past: PastRuns | undefined
   /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
@@ -278,7 +282,8 @@ export class RunBook implements RunHost {
     if (entry.isKept || state.over || !journal.isKept) return
     entry.isKept = true
     const { timeoutMs = this.#settings.globalTimeoutMs, priority = 0 } = entry.options
-    journal.keep(state, launchedOf(state, { timeoutMs, priority, target: entry.target.index, own: false }))
+    const rest = { timeoutMs, priority, target: entry.target.index, own: false, script: this.script }
+    journal.keep(state, launchedOf(state, rest))
   }
 
   /** Keeps the runs in the durable log that were launched before there was one. */
@@ -383,8 +388,9 @@ export class RunBook implements RunHost {
   }
 
   /** Interrupts a run because the code of a turn has changed. What else was asked for in it goes on. */
-  suspend(run: RunState, error: DramatisError, turn: SetAside): void {
+  suspend(run: RunState, mismatch: DramatisError, turn: SetAside): void {
     const { clock, logger } = this.#supervisor
+    const error = this.#withScript(run, mismatch)
     logger.warn({ runId: run.id, error: error.message }, 'a run is interrupted, because its code has changed')
     this.#interrupted.add(run, turn)
     const entry = this.#byState.get(run)
@@ -393,6 +399,16 @@ export class RunBook implements RunHost {
     entry.timer?.cancel()
     this.#line.leave(entry, (next) => void this.#begin(next))
     this.#settleInterrupted(entry, error)
+  }
+
+  /** Says of a script that took another way whether its text is the one with which the run began. */
+  #withScript({ script }: RunState, error: DramatisError): DramatisError {
+    if (script === undefined || this.script === undefined || error.details.agent !== ORCHESTRATOR) return error
+    const isSame = script === this.script
+    const text = isSame
+      ? 'The text of the script is the same as when the run began: what it uses has changed, or it decides by the clock, by random numbers or by variables.'
+      : 'The text of the script has changed since the run began.'
+    return new StepMismatchError(`${error.message} ${text}`, { ...error.details, scriptChanged: !isSame }, error.cause)
   }
 
   /** Makes a run that was interrupted in this process one of those under way. */
@@ -736,7 +752,7 @@ type Settle = (memory: Memory, at: number) => void
 /** Returns the record that a later process needs to go on with a run. */
 function launchedOf(
   { id, query, startedAt, metadata, threadId, models, budget }: RunState,
-  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own'>,
+  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
 ): Launched & { kind: 'run.launched' } {
   const options = { ...(threadId !== undefined && { threadId }), ...(budget && { budget }) }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }

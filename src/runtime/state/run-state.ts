@@ -79,6 +79,8 @@ export class RunState {
   rehearsed = false
   /** Tokens that models have used in this run. */
   readonly spent = new Spent()
+  /** Hash of the script that an earlier process ran. */
+  script: string | undefined
   /** Place of the run in the caller's trace, if the team has telemetry. */
   traceHeaders: TraceHeaders | undefined
   /** Number of handoffs in this run. */

@@ -2,7 +2,9 @@
  * A running team: the supervisor with all its parts, the agents' cells, the runs. It takes a protocol as a value and
  * knows no strategy; `src/team.ts` joins the two.
  */
+import { readFileSync } from 'node:fs'
 import type { Observable } from 'rxjs'
+import { hashOf } from '../../actors/definition/hash-of.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { AgentStatus, AgentTask, TaskInput } from '../../actors/definition/task.ts'
@@ -98,6 +100,7 @@ export class TeamRuntime extends TeamRuns {
       this.supervisor.tools.around = tracing.aroundTool
     }
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
+    this.runBook.script = scriptHash(protocol)
     this.supervisor.attach(this.runBook.part)
     const { durableLog } = settings
     const isKept = durableLog && (!kit || kit.newStore)
@@ -368,5 +371,15 @@ export class TeamRuntime extends TeamRuns {
   /** Events of all runs, as they happen. A subscriber that throws is reported to the logger and closed. */
   get events(): Observable<RuntimeEvent> {
     return this.#events
+  }
+}
+
+/** Returns a hash of the text of a script; undefined where there is none. */
+function scriptHash(protocol: Protocol): string | undefined {
+  if ('run' in protocol) return protocol.text === undefined ? undefined : hashOf(protocol.text)
+  try {
+    return hashOf(readFileSync(new URL(protocol.module), 'utf8'), JSON.stringify(protocol.config ?? {}))
+  } catch {
+    return undefined
   }
 }
