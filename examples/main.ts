@@ -11,6 +11,7 @@ const SHOWS: Readonly<Record<string, string>> = {
   'web-team': 'a manager plans, approves and sends back; two developers write and test',
   'api-debate': 'an advocate and a critic argue with evidence; a judge decides',
   'data-desk': 'analysts share a blackboard; one of them loses its thread, and its work goes on',
+  'night-desk': 'a process is killed three times, and each next one goes on with what the log has',
   'coding-desk': 'an orchestrator asks, plans and delegates; an executor writes and tests a program',
   'city-desk': 'a question goes to the experts that it concerns, and comes back as one answer',
 }

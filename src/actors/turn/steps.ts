@@ -74,8 +74,9 @@ export class StepRunner {
     const permit = this.#needs.goingOn.permit(this.#turn.start)
     if (permit) await permit
     const step = this.#turn.nextStep()
-    const written = idempotent ? undefined : this.#needs.writtenSteps
-    const flags = idempotent ? 0 : FAILED | (written ? AWAITS_LOG : 0)
+    // A tool that may run twice waits too: a later process has to find its call, which has the idempotency key.
+    const written = idempotent && !tool ? undefined : this.#needs.writtenSteps
+    const flags = (idempotent ? 0 : FAILED) | (written ? AWAITS_LOG : 0)
     this.#record(STEP_BEGAN, step, name, tool?.input, flags, tool?.callId, undefined, tool?.polling)
     const open = tool ? this.open.beginTool() : this.open.begin()
     const beganAt = tool && this.#needs.now()
