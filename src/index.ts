@@ -64,7 +64,15 @@ export type {
   SupervisionConfig,
   ToolReference,
 } from './actors/definition/role.ts'
-export type { BudgetConfig, StateManagement, SyncPoint, ThreadsConfig, TokenLimit } from './runtime/settings/options.ts'
+export type {
+  BudgetConfig,
+  LogPlace,
+  StateManagement,
+  StateOptions,
+  SyncPoint,
+  ThreadsConfig,
+  TokenLimit,
+} from './runtime/settings/options.ts'
 export type {
   Block,
   LogState,

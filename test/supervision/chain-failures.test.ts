@@ -113,7 +113,7 @@ t.test(
       {
         async manager(message, context) {
           if (message.content === 'busy') return context.sleep(1_000).then(() => 'slept')
-          return managerWho(() => context.sleep(10).then(() => 'told'))(message, context)
+          return managerWho(() => context.sleep(100).then(() => 'told'))(message, context)
         },
         worker,
       },

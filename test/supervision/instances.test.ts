@@ -302,7 +302,7 @@ t.test('rule 8: the mailbox goes on while one instance is there, and is dead wit
   const asked = askOften(team, numbers(6))
   await team.clock.advance(5)
   team.crashCell(workers(team)[0])
-  await team.clock.advance(20)
+  await team.clock.advance(10)
   t.same(
     asked.map(({ value }) => value),
     [undefined, '1', undefined, undefined, undefined, undefined].map((value, i) => (i === 0 ? '0' : value)),

@@ -227,6 +227,7 @@ t.test('rule 19: a turn that gave its permit up is told of its cancellation when
   t.same(told, ['worker CANCELLED'])
   open()
   t.ok((await run).success)
+  await team.clock.advance(0)
   t.same(told, ['worker CANCELLED', 'asker CANCELLED'])
   t.same(leftovers(team.host), [])
 })

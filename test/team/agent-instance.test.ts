@@ -170,7 +170,7 @@ t.test('what is no message is refused with the field that is wrong', async (t) =
 })
 
 t.test('its summary says how it stands and what it has done', async (t) => {
-  const team = stage(t, { a: after(10), b: says('B') })
+  const team = stage(t, { a: after(100), b: says('B') })
   const pending = team.execute('q')
   await team.clock.advance(5)
   team.crash('a')
@@ -179,7 +179,7 @@ t.test('its summary says how it stands and what it has done', async (t) => {
     team.getAgent('a')!.getContextSummary(),
     /^Agent "a" \(running\): 0 turns, 1 restarts, 0 messages waiting, 1 under way/,
   )
-  await team.clock.advance(10)
+  await team.clock.advance(100)
   await pending
   t.match(team.getAgent('a')!.getContextSummary(), /^Agent "a" \(idle\): 1 turns, 1 restarts, 0 messages waiting;/)
 })

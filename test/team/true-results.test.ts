@@ -80,8 +80,8 @@ const stories: Record<string, Story> = {
     comesTo: {
       finalOutput: 'go!',
       tokenUsage: { a: TWO_CALLS },
-      executionTimeMs: 29,
-      agentExecutionTimesMs: { a: 29 },
+      executionTimeMs: 24,
+      agentExecutionTimesMs: { a: 24 },
     },
   },
   'threads die while their model answers': {
