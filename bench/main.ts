@@ -22,6 +22,7 @@ import { b9 } from './b9.ts'
 import { b10 } from './b10.ts'
 import { b11, b11b, b11c } from './b11.ts'
 import { b12 } from './b12.ts'
+import { b13 } from './b13.ts'
 import { b14 } from './b14.ts'
 import { b17 } from './b17.ts'
 import { b18 } from './b18.ts'
@@ -46,6 +47,7 @@ const benchmarks: readonly Benchmark[] = [
   b11b,
   b11c,
   b12,
+  b13,
   b14,
   b15,
   b16,

@@ -59,12 +59,17 @@ export class Suspicion {
       if (entry.kind === 'frames') {
         const { memory, to } = entry
         for (let at = entry.from; at < to; at += lengthOf(memory, at)) if (this.#frame(memory, at)) suspicious = true
-      } else if (entry.kind === 'agent.status' && !HARMLESS.has(entry.status)) suspicious = true
+      } else if (entry.kind === 'agent.status' && !HARMLESS.has(entry.status)) suspicious ||= this.#isTurnOpen
       // A redelivered turn waits again for what it asked before it was interrupted, and writes nothing about that.
       else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
       else if (entry.kind === 'task' && isHeld(entry.task)) suspicious = true
     }
     return suspicious
+  }
+
+  /** True if there is a turn that could be stuck. A team that ends has none, and may have thousands of agents. */
+  get #isTurnOpen(): boolean {
+    return this.#needs.directory.living.some(({ mailbox }) => mailbox.handed.size > 0)
   }
 
   /** Notes the waits that are open now. Called when the detector looks at all turns. */

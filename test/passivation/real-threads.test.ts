@@ -1,0 +1,96 @@
+/** Agents that lose their thread, on real threads: what keeps one alive, and what a reload, a crash and an end do to it. */
+import { setImmediate as turn } from 'node:timers/promises'
+import t from 'tap'
+import { ask, numbers, outcomeOf } from '../supervision/teams.ts'
+import { folderOf, type HostedTeam } from '../team/reloading.ts'
+import { watchThreads } from '../toolbox/desk.ts'
+
+const agent = (version = 'one', more = '') => `
+import { defineAgent } from 'dramatis'
+let kept
+export default defineAgent({
+  initialState: { handled: 0 },
+  receive({ content }, context) {
+    context.setState((state) => { state.handled += 1 })
+    if (content === 'keep') kept = setInterval(() => {}, 1_000)
+    if (content === 'unref') kept.unref()
+    if (content === 'crash' && context.attempt === 1) process.exit(3)
+    return '${version} ' + context.state.handled
+  },
+  ${more}
+})`
+
+async function until(team: HostedTeam, name: string, status: string): Promise<void> {
+  while (team.getAgentStatus(name) !== status) await turn()
+}
+
+t.test('100 agents share 4 threads, again and again, each with its state', async (t) => {
+  const names = numbers(100).map((number) => `worker${number}`)
+  const { team: start } = folderOf(t, { 'worker.js': agent() })
+  const team = start(Object.fromEntries(names.map((name) => [name, { file: 'worker.js' }])), { threads: { max: 4 } })
+  const alive = watchThreads(t)
+  await team.start()
+  for (const round of ['1', '2']) {
+    const answers = await Promise.all(names.map((name) => ask(team, name)))
+    t.same(new Set(answers), new Set([`one ${round}`]))
+  }
+  t.equal(team.health().agents.worker0!.restarts, 0)
+  await team.close()
+  t.equal(alive.size, 0)
+})
+
+t.test('a timer of the agent keeps its thread, until it is unreffed', async (t) => {
+  const { team: start } = folderOf(t, { 'a.js': agent(), 'b.js': agent() })
+  const team = start({ a: { file: 'a.js' }, b: { file: 'b.js' } }, { threads: { idleMs: 10 } })
+  await team.start()
+  await ask(team, 'a', 'keep')
+  const { epoch } = team.host.directory.cell('a')!
+  const { passivation } = team.host
+  await until(team, 'b', 'passivated')
+  while ((team.host.directory.cell('a')?.life?.restlessAt ?? 0) < 0) await turn() // it was asked
+  t.equal(passivation.count, 1)
+  t.equal(await ask(team, 'a', 'unref'), 'one 2')
+  t.equal(team.host.directory.cell('a')!.epoch, epoch)
+  await until(team, 'a', 'passivated')
+  t.equal(await ask(team, 'a'), 'one 3')
+})
+
+t.test('a stop hook that ends the thread is no crash', async (t) => {
+  const { team: start } = folderOf(t, { 'a.js': agent('one', 'stop: () => process.exit(5),') })
+  const team = start({ a: { file: 'a.js' } }, { threads: { idleMs: 10 }, supervision: { maxRestarts: 0 } })
+  await team.start()
+  await until(team, 'a', 'passivated')
+  t.equal(await ask(team, 'a'), 'one 1')
+})
+
+t.test('an agent without a thread is reloaded, removed, and crashes like any other', async (t) => {
+  const { team: start, write } = folderOf(t, { 'a.js': agent(), 'b.js': agent() })
+  const team = start({ a: { file: 'a.js' }, b: { file: 'b.js' } }, { threads: { max: 1 } })
+  await team.start()
+  t.equal(await ask(team, 'a'), 'one 1')
+  t.equal(await ask(team, 'b'), 'one 1')
+  await until(team, 'a', 'passivated')
+  write('a.js', agent('two'))
+  await team.reloadAgent('a')
+  t.equal(await ask(team, 'a'), 'two 2')
+  t.equal(await ask(team, 'b', 'crash'), 'one 2')
+  t.equal(team.health().agents.b!.restarts, 1)
+  t.equal(await ask(team, 'a'), 'two 3')
+  await until(team, 'b', 'passivated')
+  await team.removeAgent('b')
+  await t.rejects(ask(team, 'b'))
+  t.equal(await ask(team, 'a'), 'two 4')
+})
+
+t.test('a team that is closed while agents wait for a thread ends', async (t) => {
+  const names = numbers(30).map((number) => `worker${number}`)
+  const { team: start } = folderOf(t, { 'worker.js': agent() })
+  const team = start(Object.fromEntries(names.map((name) => [name, { file: 'worker.js' }])), { threads: { max: 2 } })
+  const alive = watchThreads(t)
+  await team.start()
+  const asked = names.map((name) => outcomeOf(ask(team, name)))
+  while (team.host.places.waiting === 0) await turn()
+  await team.close()
+  t.ok(asked.every(({ settled }) => settled))
+  t.equal(alive.size, 0)
+})
