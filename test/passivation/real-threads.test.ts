@@ -24,8 +24,8 @@ async function until(team: HostedTeam, name: string, status: string): Promise<vo
   while (team.getAgentStatus(name) !== status) await turn()
 }
 
-t.test('100 agents share 4 threads, again and again, each with its state', async (t) => {
-  const names = numbers(100).map((number) => `worker${number}`)
+t.test('40 agents share 4 threads, again and again, each with its state', async (t) => {
+  const names = numbers(40).map((number) => `worker${number}`)
   const { team: start } = folderOf(t, { 'worker.js': agent() })
   const team = start(Object.fromEntries(names.map((name) => [name, { file: 'worker.js' }])), { threads: { max: 4 } })
   const alive = watchThreads(t)
