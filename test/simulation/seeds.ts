@@ -18,7 +18,7 @@ export async function playSeeds(
 ): Promise<Seen> {
   const seen = new Seen()
   for (const seed of seeds) {
-    const outcome = await simulate(seed, mode, threadsOf(seed))
+    const outcome = await simulate(seed, mode, { threads: threadsOf(seed) })
     seen.add(outcome.seen)
     if (outcome.problems.length > 0)
       t.fail(

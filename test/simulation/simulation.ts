@@ -47,9 +47,16 @@ export type Threads = { max?: number; idleMs?: number }
 const BY_HOST = { kind: 'host' } as const
 const optionsFor = { orderly: orderlyTeam, talkative: talkativeTeam, entangled: entangledTeam }
 
+/** Looks at a team while it plays; returns what is wrong, when everything has come to its end. */
+export type Watch = (team: OpenTeam) => () => Promise<string[]>
+
 /** `threads`: bounds of the agents' threads, if there are any. */
-export async function simulate(seed: number, mode: Mode, threads?: Threads): Promise<Outcome> {
-  const play = new Play(seed, mode, threads)
+export async function simulate(
+  seed: number,
+  mode: Mode,
+  { threads, watch }: { threads?: Threads | undefined; watch?: Watch } = {},
+): Promise<Outcome> {
+  const play = new Play(seed, mode, threads, watch)
   await play.perform()
   return play.outcome()
 }
@@ -73,8 +80,9 @@ class Play {
   readonly #boards = new BoardFold()
   readonly #work: OpenWork
   readonly #threads: Threads | undefined
+  readonly #watched: (() => Promise<string[]>) | undefined
 
-  constructor(seed: number, mode: Mode, threads: Threads | undefined) {
+  constructor(seed: number, mode: Mode, threads: Threads | undefined, watch: Watch | undefined) {
     const dice = new Dice(seed)
     this.#mode = mode
     this.#dice = dice
@@ -97,6 +105,7 @@ class Play {
     this.#restarts = new Restarts(maxRestarts, withinMs, () => this.#team.clock.monotonic())
     this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
     this.#listen(this.#team.host)
+    this.#watched = watch?.(this.#team)
   }
 
   /** Hears what the host says when it says it: what it does about it may be in the same batch of records. */
@@ -349,6 +358,7 @@ class Play {
     if (this.#threads) this.#judgeThreads(this.#threads)
     for (const broken of this.#restarts.broken) this.#problem(broken)
     for (const left of leftovers(this.#team.host)) this.#problem(`left over: ${left}`)
+    for (const found of (await this.#watched?.()) ?? []) this.#problem(found)
   }
 
   /** Nothing is left to do, so no agent has a thread, and no place among the threads is taken for nothing. */

@@ -13,16 +13,19 @@ export type Wanted = (launched: OfKind<'run.launched'>) => boolean
 /** A run of a log: its entries, with those of the team that concern it, and the names that they mean. */
 export class RecordedRun {
   readonly launched: OfKind<'run.launched'>
-  /** In the order of their numbers. */
+  /** State of the team when the run was launched: its board, and what its agents' threads did last. */
+  readonly before: readonly LogEntry[]
+  /** Entries of the run, and what happened to the team meanwhile, in the order of their numbers. */
   entries: LogEntry[] = []
   /** Undefined as long as the run goes on, or waits for a process that does. */
   finished: OfKind<'run.finished'> | undefined
   readonly #team: Names
   readonly #own: Names = new Map()
 
-  constructor(launched: OfKind<'run.launched'>, team: Names) {
+  constructor(launched: OfKind<'run.launched'>, team: Names, before: readonly LogEntry[]) {
     this.launched = launched
     this.#team = team
+    this.before = before
   }
 
   get id(): string {
@@ -40,7 +43,7 @@ export class RecordedRun {
   /** Returns the log of the run as its readers get it. */
   get log(): RunLog {
     const log = new RunLog()
-    for (const entry of this.entries) if (!isKept(entry)) log.adopt(entry)
+    for (const entry of this.entries) if (!isKept(entry) && (entry.run !== 0 || isOfAgent(entry))) log.adopt(entry)
     return log
   }
 
@@ -51,7 +54,7 @@ export class RecordedRun {
   }
 
   /** Finds the index of an agent by its name. */
-  indexOf(name: string): number | undefined {
+  readonly indexOf = (name: string): number | undefined => {
     for (const names of [this.#own, this.#team]) for (const [index, known] of names) if (known === name) return index
     return undefined
   }
@@ -87,8 +90,10 @@ class RecordReader {
   readonly #names: Names = new Map()
   readonly #runs = new Map<number, RecordedRun>()
   readonly #ids = new Map<number, string>()
-  /** Newest entry of each key and version of the blackboard that the runs of the team have together. */
+  /** Entries of the blackboard that the runs of the team have together, by key and version. */
   readonly #board = new Map<string, LogEntry>()
+  /** Last record of each thread. */
+  readonly #lives = new Map<string, LogEntry>()
 
   constructor(wanted: Wanted) {
     this.#wanted = wanted
@@ -103,9 +108,8 @@ class RecordReader {
   #launched(launched: OfKind<'run.launched'>): void {
     this.#ids.set(launched.run, launched.id)
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
-    const run = new RecordedRun(launched, this.#names)
-    for (const entry of this.#board.values()) run.see(entry)
-    this.#runs.set(launched.run, run)
+    const before = [...this.#lives.values(), ...this.#board.values()]
+    this.#runs.set(launched.run, new RecordedRun(launched, this.#names, before))
   }
 
   /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */
@@ -115,7 +119,9 @@ class RecordReader {
       const key = JSON.stringify([entry.entry.key, entry.entry.version])
       if (this.#board.has(key)) return // a fact that was carried on
       this.#board.set(key, entry)
-    } else if (!entry.kind.startsWith('agent.') && entry.kind !== 'turns') return
+    } else if (entry.kind === 'agent.status' || entry.kind === 'agent.ready')
+      this.#lives.set(`${entry.index} ${entry.instance ?? 0}`, entry)
+    else if (entry.kind !== 'turns' && entry.kind !== 'log.opened' && !isOfAgent(entry)) return
     for (const run of this.#runs.values()) if (!run.finished) run.see(entry)
   }
 
@@ -132,6 +138,9 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
   const sorted = entries.toSorted((one, other) => one.seq - other.seq)
   return sorted.filter(({ seq }, i) => i === 0 || seq !== sorted[i - 1]!.seq)
 }
+
+/** Checks for a record about the life of an agent, which every run under way gets. */
+const isOfAgent = ({ kind }: LogEntry): boolean => kind.startsWith('agent.')
 
 const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   conversation: true,

@@ -25,7 +25,7 @@ import {
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { Whose } from '../log/records.ts'
+import type { HostRecord, Whose } from '../log/records.ts'
 import { busiest } from '../state/busiest.ts'
 import { OWN_WORK } from '../verbs/own-work.ts'
 
@@ -167,6 +167,20 @@ export class StatusFold {
     if (status === agent.told) return undefined
     agent.told = status
     return { agent: agent.name, index, status, epoch: agent.epoch }
+  }
+}
+
+/** Updates the fold with a record. */
+export function statusAfter(record: HostRecord, fold: StatusFold): StatusChange | undefined {
+  switch (record.kind) {
+    case 'agent.status':
+      return fold.lives(record, record.status)
+    case 'agent.ready':
+      return fold.lives(record, 'idle')
+    case 'turn.started':
+      return fold.begins(record)
+    default:
+      return undefined
   }
 }
 

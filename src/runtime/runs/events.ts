@@ -29,7 +29,7 @@ import type { FrameBlock, HostRecord, LogEntry } from '../log/records.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
-import type { StatusChange, StatusFold } from './agent-status.ts'
+import { type StatusChange, type StatusFold, statusAfter } from './agent-status.ts'
 import type { MultiAgentResult } from './result.ts'
 
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
@@ -134,19 +134,6 @@ export function passOver(entry: LogEntry, fold: StatusFold): void {
       fold.ofSender(entry.memory, at)
       fold.ofRecipient(entry.memory, at)
     }
-}
-
-function statusAfter(record: HostRecord, fold: StatusFold): StatusChange | undefined {
-  switch (record.kind) {
-    case 'agent.status':
-      return fold.lives(record, record.status)
-    case 'agent.ready':
-      return fold.lives(record, 'idle')
-    case 'turn.started':
-      return fold.begins(record)
-    default:
-      return undefined
-  }
 }
 
 const statusEvent = (

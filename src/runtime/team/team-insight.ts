@@ -1,4 +1,5 @@
 /** Queries about a running team: what happened in its runs, and its present state. */
+import { existsSync } from 'node:fs'
 import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { shown, UnknownRunError } from '../../errors.ts'
@@ -8,9 +9,14 @@ import { type Health, healthOf } from '../metrics/health.ts'
 import { metricsOf } from '../metrics/metrics.ts'
 import { type Metric, prometheusText } from '../metrics/prometheus.ts'
 import { Tallies } from '../metrics/tallies.ts'
+import { pastInMemory } from '../replay/past-in-memory.ts'
+import { recordedRuns } from '../replay/recorded-runs.ts'
+import { LoggedReplay } from '../replay/run-replay.ts'
+import type { RunReplay } from '../replay/run-view.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { historyOf } from '../runs/trace.ts'
-import { directoryOf } from '../state/run-state.ts'
+import { directoryOf, type RunState } from '../state/run-state.ts'
+import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 
 const metricsFormat = oneOf('prometheus')
@@ -19,6 +25,8 @@ export abstract class TeamInsight {
   protected abstract readonly supervisor: Supervisor
   protected abstract readonly runBook: RunBook
   protected readonly tallies = new Tallies()
+  /** Folder of the durable log. */
+  protected abstract readonly logPath: string | undefined
 
   /**
    * Returns the blackboard of a run. Without a `runId`, this method and the next two use the run that was launched
@@ -41,11 +49,45 @@ export abstract class TeamInsight {
     return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
   }
 
+  /**
+   * Returns the past of a run, until now: the state of its agents, mailboxes, waits, blackboard and tasks at each
+   * moment that was logged. The run may go on meanwhile. With `stateManagement: { path }` it is read from the log, also
+   * after `close` and for runs of earlier processes. Without, it is in memory as long as the run's log is whole there.
+   *
+   * Rejects with `UnknownRunError` for a run that is not known, or whose oldest entries are no longer in memory; with
+   * `LogCorruptError` if the log is damaged.
+   *
+   * @example
+   * const past = await team.replay('report-7')
+   * console.log(past.at(past.seqs.at(-1)).waits) // what it waited for at last
+   */
+  async replay(runId: string): Promise<RunReplay> {
+    const { redactor } = this.supervisor
+    const path = this.logPath
+    if (path !== undefined && existsSync(path)) {
+      await this.supervisor.journal.written()?.catch(() => {}) // what stands in a log that is lost or closed is readable
+      const { runs } = await recordedRuns(
+        () => readLog(path),
+        ({ id }) => id === runId,
+      )
+      const run = runs.at(-1)
+      if (run) return new LoggedReplay(run, redactor)
+    }
+    const run = this.supervisor.runs.find(runId)
+    if (!run) throw unknownRun(runId)
+    return new LoggedReplay(pastInMemory(run, this.#namesFor(run)), redactor)
+  }
+
+  #namesFor(run: RunState) {
+    const { directory, names } = this.supervisor
+    return { names, indexOf: (name: string) => directory.cell(name, run)?.index }
+  }
+
   #run(runId: string | undefined) {
     if (runId === undefined) return this.runBook.last
     const run = this.supervisor.runs.find(runId)
     if (run) return run
-    throw new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
+    throw unknownRun(runId)
   }
 
   /** Returns the present state of the team. */
@@ -71,4 +113,8 @@ export abstract class TeamInsight {
     const metrics = metricsOf(this.supervisor, this.runBook, this.tallies)
     return format === undefined ? metrics : prometheusText(metrics)
   }
+}
+
+function unknownRun(runId: string): UnknownRunError {
+  return new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
 }

@@ -49,6 +49,7 @@ const SPARE_NAMES = 1024
 export class TeamRuntime extends TeamRuns {
   protected readonly supervisor: Supervisor
   protected readonly runBook: RunBook
+  protected readonly logPath: string | undefined
   readonly #posting: Posting
   readonly #letters: Letters
   readonly #roster: Roster
@@ -105,6 +106,7 @@ export class TeamRuntime extends TeamRuns {
     const { durableLog } = settings
     const isKept = durableLog && (!kit || kit.newStore)
     const teamLog = isKept ? new TeamLog(this.supervisor, this.runBook, durableLog, kit?.newStore) : undefined
+    this.logPath = teamLog && durableLog?.path
     this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
