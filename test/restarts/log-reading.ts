@@ -15,8 +15,11 @@ import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { Block } from '../../src/runtime/store/log-store.ts'
 
-export function* entriesOf(blocks: Iterable<Block>): IterableIterator<LogEntry> {
-  for (const { entries } of blocks) yield* decodeEntries(entries)
+/** Entries in the order of their numbers, each once: what a compaction has carried stands in two places for a while. */
+export function entriesOf(blocks: Iterable<Block>): LogEntry[] {
+  const entries = new Map<number, LogEntry>()
+  for (const block of blocks) for (const entry of decodeEntries(block.entries)) entries.set(entry.seq, entry)
+  return [...entries.values()].sort((a, b) => a.seq - b.seq)
 }
 
 const KEY = /<([^<>]+)>/

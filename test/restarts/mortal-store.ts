@@ -1,6 +1,14 @@
 /** A log in memory whose writes take time, and whose process can die in the middle of them. */
 import { LogLostError } from '../../src/errors.ts'
-import type { Block, LogState, LogStore, OpenedLog, Position, StoredBlock } from '../../src/runtime/store/log-store.ts'
+import type {
+  Block,
+  LogState,
+  LogStore,
+  OpenedLog,
+  Position,
+  ReadOptions,
+  StoredBlock,
+} from '../../src/runtime/store/log-store.ts'
 import type { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import type { Dice } from '../dice.ts'
 
@@ -8,6 +16,10 @@ import type { Dice } from '../dice.ts'
 export class Disk {
   readonly blocks: StoredBlock[] = []
   incarnation = 0
+  /** Number of the next block. */
+  next = 0
+  /** How often space was given up. */
+  dropped = 0
 }
 
 const never = new Promise<never>(() => {})
@@ -24,10 +36,13 @@ export class MortalStore implements LogStore {
   /** The blocks that were there when the log was taken. */
   found: readonly StoredBlock[] | undefined
   state: LogState = 'new'
-  /** Called with each block that is appended. */
+  readonly segmentBytes: number
+  /** Called with each block that is appended, and when space is given up. */
   onAppend = () => {}
 
-  constructor(disk: Disk, clock: SteppedClock, dice: Dice) {
+  /** `segmentBytes`: size of the parts in which space is given up. By default none is. */
+  constructor(disk: Disk, clock: SteppedClock, dice: Dice, segmentBytes = 2 ** 30) {
+    this.segmentBytes = segmentBytes
     this.#disk = disk
     this.#clock = clock
     this.#dice = dice
@@ -44,7 +59,7 @@ export class MortalStore implements LogStore {
     this.found = [...this.#disk.blocks]
     return {
       incarnation: ++this.#disk.incarnation,
-      lastSeq: this.#disk.blocks.at(-1)?.lastSeq ?? 0,
+      lastSeq: this.#disk.blocks.findLast(({ carried }) => !carried)?.lastSeq ?? 0,
       cut: undefined,
     }
   }
@@ -54,7 +69,7 @@ export class MortalStore implements LogStore {
     if (this.state !== 'open') throw new LogLostError('the log is not open')
     const stored = {
       ...block,
-      position: this.#disk.blocks.length + this.#underWay.length,
+      position: this.#disk.next++,
       incarnation: this.#disk.incarnation,
     }
     this.#underWay.push(stored)
@@ -77,15 +92,23 @@ export class MortalStore implements LogStore {
     if (this.#dead) return never
   }
 
-  async *read(): AsyncGenerator<StoredBlock> {
-    for (const block of this.found ?? []) {
+  async *read({ from = 0 }: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    for (const block of [...this.#disk.blocks]) {
+      if (block.position < from) continue
       if (this.#dice.chance(0.2)) await this.#takesTime()
       if (this.#dead) return never
       yield block
     }
   }
 
-  async dropBefore(): Promise<void> {}
+  async dropBefore(position: Position): Promise<void> {
+    this.onAppend()
+    await this.#takesTime()
+    if (this.#dead) return never
+    const { blocks } = this.#disk
+    while (blocks.length > 0 && blocks[0]!.position < position) blocks.shift()
+    this.#disk.dropped += 1
+  }
 
   async close(): Promise<void> {
     this.state = 'closed'

@@ -67,6 +67,8 @@ export interface Outcome {
   ending: Ending
   deaths: number
   log: readonly StoredBlock[]
+  /** How often space of the log was given up. */
+  dropped: number
   counts: Outside['counts']
 }
 
@@ -105,6 +107,8 @@ class World {
   readonly handedOff = new Set<string>()
   now = 0
   deaths = 0
+  /** Size of the parts of the log; undefined for one that forgets no run, and is never compacted. */
+  readonly segmentBytes: number | undefined
   readonly #deaths: number
 
   constructor(seed: number, mode: Mode, deaths: number) {
@@ -113,6 +117,7 @@ class World {
     this.mode = mode
     this.fate = new Dice(seed ^ 0x2f6e2b1)
     this.#deaths = deaths
+    this.segmentBytes = this.fate.chance(0.5) ? 500 + this.fate.upTo(4_000) : undefined
     this.options = optionsFor[mode](dice, 1 + dice.upTo(3))
     const { agents } = this.options
     const reentrant = agents.flatMap(({ name, reentrancy }) => (reentrancy === 'chain' ? [name] : []))
@@ -160,6 +165,7 @@ class World {
       ending: this.ending,
       deaths: this.deaths,
       log: this.disk.blocks,
+      dropped: this.disk.dropped,
       counts: this.outside.counts,
     }
   }
@@ -209,7 +215,7 @@ class Process {
     this.clock = new SteppedClock(seed, world.now, undefined, () => {
       if (--this.#tasksLeft === 0) this.#die()
     })
-    this.#store = new MortalStore(disk, this.clock, this.dice)
+    this.#store = new MortalStore(disk, this.clock, this.dice, world.segmentBytes)
     this.#store.onAppend = () => {
       if (--this.#blocksLeft === 0) this.#die()
     }
@@ -218,7 +224,11 @@ class Process {
         ...options,
         clock: this.clock,
         tools: toolsOf(outside, this),
-        stateManagement: { path: 'memory', durability: fate.chance(0.3) ? 'commit' : 'write_behind' },
+        stateManagement: {
+          path: 'memory',
+          durability: fate.chance(0.3) ? 'commit' : 'write_behind',
+          ...(world.segmentBytes !== undefined && { keep: { runs: 0 } }),
+        },
       },
       {
         definitions: new Map(options.agents.map((role) => [role.name, this.#definitionOf(role)])),
@@ -270,7 +280,7 @@ class Process {
     if (this.#world.problems.length > 0) return this.#die()
     if (this.dead) return
     for (const { runId, accepted, result } of this.#world.runs)
-      if ((accepted || result !== undefined) && !this.#team.getRun(runId)) this.#problem(`${runId} is lost`)
+      if (accepted && !this.#mayBeForgotten(result) && !this.#team.getRun(runId)) this.#problem(`${runId} is lost`)
     for (let round = 0; round < 5_000 && !this.dead && this.#world.problems.length === 0; round++) {
       if (this.#isDone() && round > 20) break
       this.#disturb()
@@ -300,7 +310,14 @@ class Process {
   /** All runs have ended, and what they have caused. Until then people answer. */
   #isDone(): boolean {
     for (const run of this.#team.host.runs.values()) if (run.open > 0) return false
-    return this.#world.runs.every(({ result, runId }) => result !== undefined && this.#team.getRun(runId))
+    return this.#world.runs.every(
+      ({ result, runId }) => this.#mayBeForgotten(result) || (result !== undefined && this.#team.getRun(runId)),
+    )
+  }
+
+  /** The log forgets a run that has ended, if it is to; a service that has the result does not ask for it again. */
+  #mayBeForgotten(result: string | undefined): boolean {
+    return result !== undefined && this.#world.segmentBytes !== undefined
   }
 
   /** Threads end too, and runs are cancelled. */
@@ -318,8 +335,8 @@ class Process {
 
   /** A service that is asked for the run again until it has taken it, and then for its result. */
   #see(run: Planned): void {
-    const { runId } = run
-    if (this.#watched.has(runId)) return
+    const { runId, result: known } = run
+    if (this.#watched.has(runId) || this.#mayBeForgotten(known)) return
     this.#watched.add(runId)
     const handle = this.#team.launch(runId, { runId })
     this.#team.flush().then(
@@ -406,7 +423,10 @@ class Process {
     if (!this.#work) {
       const { directory, runs } = host
       this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
-      for (const entry of entriesOf(this.#store.found)) this.#fold(this.#work, entry)
+      const forgets = this.#world.segmentBytes !== undefined
+      // Of a run that the log has forgotten some entries may still stand there.
+      for (const entry of entriesOf(this.#store.found))
+        if (!forgets || entry.run === 0 || runs.get(entry.run)) this.#fold(this.#work, entry)
     }
     for (const entry of batch) this.#fold(this.#work, entry)
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
@@ -430,10 +450,12 @@ class Process {
     const ends =
       mode === 'calm' ? [] : mode === 'entangled' ? [...ENDS, 'DEADLOCK', 'DEPENDENCY_FAILED'] : [...ENDS, ...LIMITS]
     const { host } = this.#team
-    const { ending, handedOff, raced } = this.#world
+    const { ending, handedOff, raced, segmentBytes } = this.#world
+    const forgets = segmentBytes !== undefined
     const isKept = (path: string) => !raced.has(path.replace(/\+|:.*/, ''))
-    for (const { runId } of runs) {
+    for (const { runId, result } of runs) {
       const run = this.#team.getRun(runId)
+      if (!run && this.#mayBeForgotten(result)) continue
       if (!run || run.status === 'running' || run.status === 'queued' || run.status === 'waiting') {
         this.#problem(`${runId} never ended`)
         continue
@@ -452,14 +474,14 @@ class Process {
         this.#problem(`${id}: ${what}`)
     for (const left of leftovers(host)) this.#problem(`left over: ${left}`)
     for (const { name, index, instances } of host.directory.actors) {
-      const states = [
-        ...instances.map(({ state }) => state),
-        ...[...host.runs.values()].map((run) => run.states.get(index)),
-      ]
+      const runStates = forgets ? [] : [...host.runs.values()].map((run) => run.states.get(index))
+      const states = [...instances.map(({ state }) => state), ...runStates]
       const heard = states.flatMap((state) => (state as Heard | undefined)?.heard ?? [])
       ending.heard[name] = heard.filter((path) => !handedOff.has(path))
     }
-    const lists = [...Object.values(ending.heard), ending.messages, ending.tasks, ending.written]
-    for (const list of lists) list.splice(0, list.length, ...list.filter(isKept).sort())
+    const ofRuns = [ending.messages, ending.tasks, ending.written]
+    if (forgets) for (const list of ofRuns) list.length = 0 // some of them are not known any more
+    for (const list of [...Object.values(ending.heard), ...ofRuns])
+      list.splice(0, list.length, ...list.filter(isKept).sort())
   }
 }
