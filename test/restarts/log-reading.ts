@@ -50,3 +50,14 @@ export function outcomesIn(blocks: Iterable<Block>): Set<string> {
   }
   return done
 }
+
+/** Ids of the runs whose end stands in the log. */
+export function endedIn(blocks: Iterable<Block>): string[] {
+  const ids = new Map<number, string>()
+  const ended: string[] = []
+  for (const entry of entriesOf(blocks)) {
+    if (entry.kind === 'run.launched') ids.set(entry.run, entry.id)
+    if (entry.kind === 'run.finished') ended.push(ids.get(entry.run) ?? '')
+  }
+  return ended
+}

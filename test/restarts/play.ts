@@ -26,7 +26,7 @@ import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from 
 import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { act, answerTo, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
-import { entriesOf, outcomesIn } from './log-reading.ts'
+import { endedIn, entriesOf, outcomesIn } from './log-reading.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
 
 /** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
@@ -99,6 +99,8 @@ class World {
   readonly disk = new Disk()
   readonly outside = new Outside((what) => this.problem(what))
   readonly answered = new Set<string>()
+  /** Runs whose end stood in the log when a process died. */
+  readonly ended = new Set<string>()
   readonly options: MultiAgentPatternOptions
   readonly ending: Ending = { results: {}, heard: {}, messages: [], tasks: [], written: [], sum: '' }
   /** Plans that several get, and that not all of them may have done when the first one has: their part is left out. */
@@ -155,11 +157,12 @@ class World {
       if (!process.dead || this.problems.length > 0) break
       this.deaths += 1
       this.outside.settled = outcomesIn(this.disk.blocks)
+      for (const runId of endedIn(this.disk.blocks)) this.ended.add(runId)
     }
   }
 
   outcome(): Outcome {
-    for (const { runId, result } of this.runs) this.ending.results[runId] = result ?? 'none'
+    for (const { runId, result } of this.runs) if (result !== undefined) this.ending.results[runId] = result
     return {
       problems: this.problems,
       ending: this.ending,
@@ -280,7 +283,8 @@ class Process {
     if (this.#world.problems.length > 0) return this.#die()
     if (this.dead) return
     for (const { runId, accepted, result } of this.#world.runs)
-      if (accepted && !this.#mayBeForgotten(result) && !this.#team.getRun(runId)) this.#problem(`${runId} is lost`)
+      if (accepted && !this.#mayBeForgotten(runId, result) && !this.#team.getRun(runId))
+        this.#problem(`${runId} is lost`)
     for (let round = 0; round < 5_000 && !this.dead && this.#world.problems.length === 0; round++) {
       if (this.#isDone() && round > 20) break
       this.#disturb()
@@ -311,13 +315,14 @@ class Process {
   #isDone(): boolean {
     for (const run of this.#team.host.runs.values()) if (run.open > 0) return false
     return this.#world.runs.every(
-      ({ result, runId }) => this.#mayBeForgotten(result) || (result !== undefined && this.#team.getRun(runId)),
+      ({ result, runId }) => this.#mayBeForgotten(runId, result) || (result !== undefined && this.#team.getRun(runId)),
     )
   }
 
   /** The log forgets a run that has ended, if it is to; a service that has the result does not ask for it again. */
-  #mayBeForgotten(result: string | undefined): boolean {
-    return result !== undefined && this.#world.segmentBytes !== undefined
+  #mayBeForgotten(runId: string, result: string | undefined): boolean {
+    const { ended, segmentBytes } = this.#world
+    return segmentBytes !== undefined && (result !== undefined || ended.has(runId))
   }
 
   /** Threads end too, and runs are cancelled. */
@@ -336,7 +341,7 @@ class Process {
   /** A service that is asked for the run again until it has taken it, and then for its result. */
   #see(run: Planned): void {
     const { runId, result: known } = run
-    if (this.#watched.has(runId) || this.#mayBeForgotten(known)) return
+    if (this.#watched.has(runId) || this.#mayBeForgotten(runId, known)) return
     this.#watched.add(runId)
     const handle = this.#team.launch(runId, { runId })
     this.#team.flush().then(
@@ -455,7 +460,7 @@ class Process {
     const isKept = (path: string) => !raced.has(path.replace(/\+|:.*/, ''))
     for (const { runId, result } of runs) {
       const run = this.#team.getRun(runId)
-      if (!run && this.#mayBeForgotten(result)) continue
+      if (!run && this.#mayBeForgotten(runId, result)) continue
       if (!run || run.status === 'running' || run.status === 'queued' || run.status === 'waiting') {
         this.#problem(`${runId} never ended`)
         continue

@@ -33,7 +33,11 @@ export async function playAll(
 export function differences(undisturbed: Ending, ending: Ending): string[] {
   const keys = Object.keys(undisturbed) as (keyof Ending)[]
   return keys.flatMap((key) => {
-    const [before, after] = [JSON.stringify(undisturbed[key]), JSON.stringify(ending[key])]
+    // A log that forgets has forgotten a result that nobody had heard when the process died.
+    const results = Object.fromEntries(Object.keys(ending.results).map((run) => [run, undisturbed.results[run]]))
+    const [before, after] = [key === 'results' ? results : undisturbed[key], ending[key]].map((each) =>
+      JSON.stringify(each),
+    )
     return before === after ? [] : [`${key}: ${after}, and undisturbed ${before}`]
   })
 }

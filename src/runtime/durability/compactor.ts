@@ -56,6 +56,8 @@ export class Compactor {
   /** Bytes of the facts when they were logged last. */
   #factBytes = 0
   #isLoggingFacts = false
+  /** Runs that were forgotten since the facts were logged. */
+  #gone: number[] = []
   /** Moment from which on the compaction has worked without a turn of others. */
   #sliceAt = 0
   #running: Promise<Compacted> | undefined
@@ -125,6 +127,7 @@ export class Compactor {
         runsForgotten += 1
       }
       index.forget(run)
+      this.#gone.push(run.index)
     }
     const alive = index.bytes + this.#factBytes
     if (all || store.bytes > 2 * (alive + this.#most)) {
@@ -139,6 +142,7 @@ export class Compactor {
   /** Logs the facts of the team behind all parts that are given up. */
   async #logFacts(): Promise<void> {
     const { facts, log, written } = this.#needs
+    if (this.#gone.length > 0) log({ kind: 'runs.gone', runs: this.#gone.splice(0) }) // behind all of their entries
     this.#factBytes = 0
     this.#isLoggingFacts = true
     try {

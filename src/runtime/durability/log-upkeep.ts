@@ -51,7 +51,9 @@ export class LogUpkeep implements LogFollower {
       leaves: async () => {},
       drop: (before) => this.#past.drop(() => store.dropBefore(before)),
     })
-    for (const { position, bytes } of old.blocks) this.#compactor.wrote(position, bytes)
+    // Blocks that were carried were read last, and may stand before others.
+    const blocks = [...old.blocks].sort((a, b) => a.position - b.position)
+    for (const { position, bytes } of blocks) this.#compactor.wrote(position, bytes)
     this.#compactor.endPart()
     book.past = this.#past
     book.onQuiet = ({ index }) => void this.#quiet.push(index)

@@ -63,6 +63,7 @@ export class OldLog {
     const log = new OldLog()
     const note = (block: SeenBlock) => {
       log.index.at(block)
+      log.blocks.push(block)
       seen(block)
     }
     for await (const entry of entriesOf(read, note)) log.#see(entry)
@@ -138,6 +139,9 @@ export class OldLog {
         return
       case 'conversation':
         this.states.conversations.keep(record.index, record.threadId, record.conversation)
+        return
+      case 'runs.gone':
+        for (const run of record.runs) this.#release(run)
         return
       case 'numbers':
         return this.#numbers(record)

@@ -48,6 +48,7 @@ export class RunIndex {
   /** Reads a record. */
   see(record: HostRecord): void {
     if (record.kind === 'run.launched') return this.#add(record)
+    if (record.kind === 'runs.gone') return this.#gone(record.runs)
     const run = this.#byIndex.get(record.run)
     if (!run) return
     if (record.kind === 'run.aborted') run.status = 'aborted'
@@ -75,6 +76,13 @@ export class RunIndex {
     }
     this.#byIndex.set(index, run)
     if (!own) this.#byId.set(id, run)
+  }
+
+  #gone(runs: readonly number[]): void {
+    for (const index of runs) {
+      const run = this.#byIndex.get(index)
+      if (run) this.forget(run)
+    }
   }
 
   /** Notes where a block stands, and what its runs have in it. */

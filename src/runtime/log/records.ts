@@ -108,6 +108,11 @@ export type KeptRecord =
         lastRun: number
       }
     >
+  /**
+   * The log has forgotten these runs. Some of their entries may still stand there, and without the others they would be
+   * runs that go on.
+   */
+  | Record<'runs.gone', { runs: number[] }>
   /** Turns that messages were given: agent, turn, attempt and id of the message. */
   | Record<'turns', { turns: [index: number, turn: number, attempt: number, messageId: string][] }>
 

@@ -150,6 +150,7 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   name: true,
   numbers: true,
   'run.launched': true,
+  'runs.gone': true,
   shared: true,
   state: true,
   turns: true,

@@ -118,6 +118,8 @@ export class OpenWork {
       case 'turns':
         for (const [index, turn, attempt, id] of entry.turns) this.#begun(id, index, turn, attempt)
         return
+      case 'runs.gone':
+        return this.#forget(new Set(entry.runs))
       case 'message.dead':
         return this.#dead(entry.run, entry.letter)
       case 'message.refused':
@@ -125,6 +127,14 @@ export class OpenWork {
       case 'handoff':
         if (entry.step === 'handed_off' && entry.offer !== undefined) this.#move(entry.messageId, entry.offer)
     }
+  }
+
+  /** Forgets what is left of runs that the log has forgotten: they had ended. */
+  #forget(runs: ReadonlySet<number>): void {
+    for (const [id, copies] of this.#byId) if (runs.has(copies[0]!.run)) this.#byId.delete(id)
+    for (const [key, { message }] of this.#waits) if (runs.has(message.run)) this.#waits.delete(key)
+    for (const [key, { run }] of this.#calls) if (runs.has(run)) this.#calls.delete(key)
+    for (const run of runs) this.#openIn.delete(run)
   }
 
   #frame(entry: FrameBlock, memory: Memory, at: number): void {
