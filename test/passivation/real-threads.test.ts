@@ -61,25 +61,6 @@ t.test('a stop hook that ends the thread is no crash', async (t) => {
   t.equal(await ask(team, 'a'), 'one 1')
 })
 
-t.test('an agent without a thread is reloaded, removed, and crashes like any other', async (t) => {
-  const { team: start, write } = folderOf(t, { 'a.js': agent(), 'b.js': agent() })
-  const team = start({ a: { file: 'a.js' }, b: { file: 'b.js' } }, { threads: { max: 1 } })
-  await team.start()
-  t.equal(await ask(team, 'a'), 'one 1')
-  t.equal(await ask(team, 'b'), 'one 1')
-  await until(team, 'a', 'passivated')
-  write('a.js', agent('two'))
-  await team.reloadAgent('a')
-  t.equal(await ask(team, 'a'), 'two 2')
-  t.equal(await ask(team, 'b', 'crash'), 'one 2')
-  t.equal(team.health().agents.b!.restarts, 1)
-  t.equal(await ask(team, 'a'), 'two 3')
-  await until(team, 'b', 'passivated')
-  await team.removeAgent('b')
-  await t.rejects(ask(team, 'b'))
-  t.equal(await ask(team, 'a'), 'two 4')
-})
-
 t.test('a team that is closed while agents wait for a thread ends', async (t) => {
   const names = numbers(30).map((number) => `worker${number}`)
   const { team: start } = folderOf(t, { 'worker.js': agent() })
