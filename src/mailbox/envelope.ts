@@ -1,5 +1,6 @@
 /** The envelope of a message in a mailbox: the position of its frame in the log, and its progress. */
 import type { ErrorData } from '../errors.ts'
+import { lengthOf, priorityOf } from './frame.ts'
 import type { Memory } from './memory.ts'
 
 /** Times before the start of the process are below 0. */
@@ -57,4 +58,30 @@ export interface Envelope<Owner> {
   uncharged: number
   /** Causes of the thread exits that ended its earlier attempts. */
   deaths: { error: ErrorData; epoch: number; alone: boolean; fingerprint: string | null }[] | null
+}
+
+/** Returns the envelope of a message that has just come: it is not handed over yet. */
+export function envelopeOf<Owner>(run: Owner, memory: Memory, at: number): Envelope<Owner> {
+  return {
+    memory,
+    at,
+    bytes: lengthOf(memory, at),
+    run,
+    priority: priorityOf(memory, at),
+    within: undefined,
+    turn: 0,
+    attempt: 1,
+    lane: 'plain',
+    windowAt: 0,
+    windowEnd: 0,
+    handedSeq: 0,
+    waitsSince: NOT_YET,
+    startedAt: NOT_YET,
+    begunAt: NOT_YET,
+    announced: false,
+    cancelled: false,
+    handedOff: false,
+    uncharged: 0,
+    deaths: null,
+  }
 }

@@ -9,7 +9,7 @@
 import type { Envelope } from './envelope.ts'
 import { Line } from './line.ts'
 
-export { type Envelope, LANES, NOT_YET } from './envelope.ts'
+export { type Envelope, envelopeOf, LANES, NOT_YET } from './envelope.ts'
 
 /**
  * Messages handed to the thread that have not committed, in the order of handing. Turns usually end in that order, so

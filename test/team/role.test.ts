@@ -41,7 +41,6 @@ const fields: Omit<Required<RoleInfo>, 'name' | 'trust'> = {
   toolChoice: { tool: 'search' },
   parallelToolCalls: false,
   strict: true,
-  promptCaching: false,
   headers: { 'x-team': 'desk' },
   extraBody: { top_k: 3 },
   providerOptions: { anthropic: { thinking: { type: 'enabled' } } },

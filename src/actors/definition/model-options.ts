@@ -37,16 +37,11 @@ export interface ModelOptions {
    * Default: the provider's own.
    */
   strict?: boolean
-  /**
-   * Marks the parts of a conversation that come again in the next call, for providers that cache only what is marked
-   * (Anthropic). Others cache by themselves. Default: true.
-   */
-  promptCaching?: boolean
   /** HTTP headers of the request. A header with a secret belongs to the team's `models`, which no agent sees. */
   headers?: Record<string, string>
   /** Fields that are added to the body of the request, for providers that have more than the API which they speak. */
   extraBody?: Record<string, unknown>
-  /** Options by the name of a provider, for clients that have such (`dramatis/ai-sdk`): passed on as they are. */
+  /** Options by the name of a provider, for a client of your own: it finds them in its request, as they are. */
   providerOptions?: Record<string, Record<string, unknown>>
   /** Limit of this answer, in tokens. Default: the provider's own. */
   maxOutputTokens?: number
@@ -109,7 +104,6 @@ export const MODEL_OPTIONS: { readonly [Key in keyof Required<ModelOptions>]: Op
   toolChoice: { accepted: "'auto', 'none', 'required', or { tool: name }", accepts: isToolChoice },
   parallelToolCalls: flag,
   strict: flag,
-  promptCaching: flag,
   headers: { accepted: 'an object of HTTP headers: a text for each name', accepts: isHeaders },
   extraBody: { accepted: 'an object of JSON values', accepts: isJsonObject },
   providerOptions: {

@@ -14,7 +14,6 @@ import {
   MOST_GROUPS,
   NOBODY,
   policyOf,
-  priorityOf,
   REQUEST,
   recipientOf,
   SEND,
@@ -27,7 +26,7 @@ import {
   waitingOf,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
-import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
@@ -98,28 +97,8 @@ export class Admission {
     const isHeld = hasDependencies(memory, at)
     const within = isRequest && !isHeld ? this.#within(sender, callee, memory, at) : undefined
     if (within instanceof ChainDepthError) return refuse('rejected', within)
-    const envelope: Envelope<RunState> = {
-      memory,
-      at,
-      bytes: lengthOf(memory, at),
-      run,
-      priority: priorityOf(memory, at),
-      within,
-      turn: 0,
-      attempt: 1,
-      lane: 'plain',
-      windowAt: 0,
-      windowEnd: 0,
-      handedSeq: 0,
-      waitsSince: NOT_YET,
-      startedAt: NOT_YET,
-      begunAt: NOT_YET,
-      announced: false,
-      cancelled: false,
-      handedOff: false,
-      uncharged: 0,
-      deaths: null,
-    }
+    const envelope = envelopeOf(run, memory, at)
+    envelope.within = within
     if (isRequest) open(arrival, callee, envelope)
     run.open += 1
     if (isHeld && this.#needs.blocked.hold(callee, envelope)) this.#giveBack(callee, envelope)

@@ -6,10 +6,8 @@ import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
   flagsOf,
   kindOf,
-  lengthOf,
   MOST_GROUPS,
   policyOf,
-  priorityOf,
   REQUEST,
   SIGNALLED,
   STREAMS,
@@ -19,7 +17,7 @@ import {
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
-import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
+import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import { turnWithin } from '../admission/chain.ts'
 import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import { NO_TURN, type OpenRequest } from '../state/cell.ts'
@@ -53,28 +51,8 @@ export class MessageRecovery {
     const callee = this.#owners.directory.present(message.recipient)
     if (!run || !callee) return
     const { memory, at, turn, attempt, handedOff } = message
-    const envelope: Envelope<RunState> = {
-      memory,
-      at,
-      bytes: lengthOf(memory, at),
-      run,
-      priority: priorityOf(memory, at),
-      within: undefined,
-      turn: 0,
-      attempt: 1,
-      lane: 'plain',
-      windowAt: 0,
-      windowEnd: 0,
-      handedSeq: 0,
-      waitsSince: NOT_YET,
-      startedAt: NOT_YET,
-      begunAt: NOT_YET,
-      announced: false,
-      cancelled: false,
-      handedOff,
-      uncharged: 0,
-      deaths: null,
-    }
+    const envelope = envelopeOf(run, memory, at)
+    envelope.handedOff = handedOff
     this.#envelopes.set(message, envelope)
     const { clock, pauses } = this.#owners
     const now = clock.monotonic()
