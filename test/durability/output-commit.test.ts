@@ -1,12 +1,13 @@
 /** An act leaves the process only when the log has what announces it. The writes of the store are held back by hand. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { setImmediate as turn } from 'node:timers/promises'
+import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { defineTool, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
 import type { Block, Position } from '../../src/runtime/store/log-store.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { asked, callerModule, ledger, recordModule } from '../toolbox/desk.ts'
 import { deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
@@ -67,6 +68,10 @@ function heldTeam(t: Test, durability: Durability, more: Partial<MultiAgentPatte
   return { store, team, effects: join(folder, 'effects') }
 }
 
+/** Resolves when a thread has started and ended: long after what an agent's thread is about to do. */
+const anotherThread = () =>
+  new Promise<void>((resolve) => void new Worker('', { eval: true }).on('exit', () => resolve()))
+
 /** Checks that an act does not happen before the store goes on, and happens then. */
 async function leavesWhenWritten(
   t: Test,
@@ -78,7 +83,7 @@ async function leavesWhenWritten(
   const held = store.hold()
   act()
   await held
-  for (let turns = 0; turns < 50; turns++) await turn()
+  await anotherThread()
   t.notOk(hasLeft(), 'not before')
   store.release()
   await done()
@@ -124,6 +129,27 @@ for (const durability of ['write_behind', 'commit'] as const) {
         async () => result,
       )
     })
+
+  t.test(
+    `with ${durability} a tool in a thread runs when the log has its begin, also if it may run twice`,
+    async (t) => {
+      const { file } = ledger(t)
+      const agents = [{ name: 'ann', module: callerModule, tools: [{ module: recordModule, export: 'again' }] }]
+      const { store, team } = heldTeam(t, durability, { agents })
+      await team.start()
+      let result: Promise<unknown> | undefined
+      const act = () => {
+        result = team.execute(asked('again', { file }))
+      }
+      await leavesWhenWritten(
+        t,
+        store,
+        act,
+        () => existsSync(file),
+        async () => result,
+      )
+    },
+  )
 
   t.test(`with ${durability} a step that may not run twice begins when the log has its begin`, async (t) => {
     const { store, team, effects } = heldTeam(t, durability)
