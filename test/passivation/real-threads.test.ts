@@ -61,6 +61,44 @@ t.test('a stop hook that ends the thread is no crash', async (t) => {
   t.equal(await ask(team, 'a'), 'one 1')
 })
 
+/**
+ * Waits until one of both has no thread, and returns its name. Which one that is depends on their threads: one that has
+ * something to do just then keeps its thread, and the other one goes.
+ */
+async function withoutThread(team: HostedTeam): Promise<'a' | 'b'> {
+  for (;;) {
+    const asleep = (['a', 'b'] as const).filter((name) => team.getAgentStatus(name) === 'passivated')
+    if (asleep.length === 1) return asleep[0]!
+    await turn()
+  }
+}
+
+t.test('an agent without a thread is reloaded, removed, and crashes like any other', async (t) => {
+  const { team: start, write } = folderOf(t, { 'a.js': agent(), 'b.js': agent() })
+  const team = start({ a: { file: 'a.js' }, b: { file: 'b.js' } }, { threads: { max: 1 } })
+  const versions = { a: 'one', b: 'one' }
+  const handled = { a: 0, b: 0 }
+  const asked = async (name: 'a' | 'b', content?: string) => {
+    handled[name] += 1
+    t.equal(await ask(team, name, content), `${versions[name]} ${handled[name]}`)
+  }
+  await team.start()
+  await asked('a')
+  await asked('b')
+  const reloaded = await withoutThread(team)
+  write(`${reloaded}.js`, agent('two'))
+  versions[reloaded] = 'two'
+  await team.reloadAgent(reloaded)
+  await asked(reloaded)
+  const crashed = await withoutThread(team)
+  await asked(crashed, 'crash')
+  t.equal(team.health().agents[crashed]!.restarts, 1)
+  const removed = await withoutThread(team)
+  await team.removeAgent(removed)
+  await t.rejects(ask(team, removed))
+  await asked(removed === 'a' ? 'b' : 'a')
+})
+
 t.test('a team that is closed while agents wait for a thread ends', async (t) => {
   const names = numbers(30).map((number) => `worker${number}`)
   const { team: start } = folderOf(t, { 'worker.js': agent() })

@@ -1,6 +1,7 @@
 /** `threads.max`: the bound on threads, who waits for one, and when the bound is exceeded; in virtual time. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { ask, gate, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
 
 /** Notes the highest number of agents that had a thread at the same time. */
@@ -184,4 +185,24 @@ t.test('an agent that joins or is spawned while all threads are taken begins wit
   const joined = outcomeOf(ask(team, 'joined'))
   await team.clock.advance(100)
   t.equal(joined.value, 'joined speaks')
+})
+
+t.test('a bound that was exceeded holds again once the threads that refused to end have nothing to do', async (t) => {
+  const team = openTeam(t, { a: () => 'a', b: () => 'b' }, { threads: { max: 1 } })
+  const { clock } = team.host
+  const timer = clock.timer.bind(clock)
+  clock.timer = (ms, task, unref) => timer(Math.max(0, ms - 0.5), task, unref) // as real timers do now and then
+  const { isIdle } = LocalThread.prototype
+  let refusals = 0
+  t.teardown(() => Object.assign(LocalThread.prototype, { isIdle }))
+  LocalThread.prototype.isIdle = async function (this: LocalThread) {
+    return refusals++ >= 2 && (await isIdle.call(this))
+  }
+  await team.start()
+  const answers = Promise.all([ask(team, 'a'), ask(team, 'b')])
+  await team.clock.advance(100)
+  t.same(await answers, ['a', 'b'])
+  t.same([refusals, team.host.places.taken], [2, 2], 'no thread would end, so the bound was exceeded')
+  await team.clock.advance(5_000)
+  t.equal(team.host.places.taken, 1)
 })

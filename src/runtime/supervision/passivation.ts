@@ -115,10 +115,23 @@ export class Passivation implements Reader {
     const missing = places.taken - this.#leaving.size + places.waiting - places.max
     if (missing <= 0) return
     const now = clock.monotonic()
-    const idle = directory.living.filter((cell) => this.#isIdle(cell) && !isRestless(cell, now))
-    idle.sort((a, b) => a.lastEndAt - b.lastEndAt)
-    for (const cell of idle.slice(0, missing)) void this.#passivate(cell)
+    const idle = directory.living.filter((cell) => this.#isIdle(cell))
+    const calm = idle.filter((cell) => !isRestless(cell, now))
+    calm.sort((a, b) => a.lastEndAt - b.lastEndAt)
+    for (const cell of calm.slice(0, missing)) void this.#passivate(cell)
+    if (calm.length < missing) this.#askAgain(idle, now)
     if (places.waiting > 0 && this.#leaving.size === 0 && this.#isStuck(now)) this.#exceed()
+  }
+
+  /** Sets the timer after which the first of the restless threads is asked again. */
+  #askAgain(idle: readonly Cell[], now: number): void {
+    const since = Math.min(...idle.filter((cell) => isRestless(cell, now)).map(({ life }) => life!.restlessAt))
+    if (!Number.isFinite(since) || this.#roomTimer) return
+    const expire = () => {
+      this.#roomTimer = undefined
+      this.makeRoom()
+    }
+    this.#roomTimer = this.#needs.clock.timer(Math.ceil(since + RESTLESS_MS - now), expire, true)
   }
 
   /** Checks whether no thread of an agent will come free by itself. */
@@ -150,10 +163,7 @@ export class Passivation implements Reader {
     const { turns } = cell
     this.#leaving.add(life)
     const mayEnd = await this.#mayEnd(life)
-    if (!mayEnd) {
-      life.restlessAt = clock.monotonic()
-      this.#roomTimer ??= clock.timer(RESTLESS_MS, () => this.#roomAgain(), true)
-    }
+    if (!mayEnd) life.restlessAt = clock.monotonic()
     this.#leaving.delete(life)
     if (mayEnd && cell.turns === turns && cell.life === life && this.#isIdle(cell)) {
       this.#leaving.add(life)
@@ -164,11 +174,6 @@ export class Passivation implements Reader {
     if (loop.closed) return
     ready.touchInstance(cell)
     loop.wake()
-    this.makeRoom()
-  }
-
-  #roomAgain(): void {
-    this.#roomTimer = undefined
     this.makeRoom()
   }
 
