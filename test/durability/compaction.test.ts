@@ -3,7 +3,9 @@ import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent, type StateManagement } from '../../src/index.ts'
+import { OldLog } from '../../src/runtime/durability/old-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -106,4 +108,21 @@ t.test('a run that ended long ago is joined, and never run a second time', async
   await team.close()
   const wrong = clash.launch('another', { runId: 'short 8' }) // before the log is read
   await t.rejects(wrong.result, { code: 'CONFIGURATION', details: { path: 'runId' } })
+})
+
+t.test('the run that ended first is the first that a log forgets, also after a restart', async (t) => {
+  const folder = folderOf(t)
+  const { team } = teamOf(t, folder, undefined)
+  const late = team.launch('wait', { runId: 'launched first' })
+  const question = await questionOf(late.events())
+  await team.execute('once', { runId: 'ended first' })
+  await late.answer(question, 'yes')
+  await late.result
+  await team.close()
+  const { index } = await OldLog.from(() => readLog(join(folder, 'log')))
+  const expired = [...index.expired({ runs: 1, days: 30, bytes: 2 ** 30 }, Date.now())]
+  t.strictSame(
+    expired.map(({ id }) => id),
+    ['ended first'],
+  )
 })

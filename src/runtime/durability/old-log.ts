@@ -58,17 +58,17 @@ export class OldLog {
   lastRun = 0
   next = 0
 
-  /** Reads the whole log. Throws `LogCorruptError` where it is damaged. `seen` is called with each block. */
-  static async from(read: ReadBlocks, seen: (block: SeenBlock) => void = () => {}): Promise<OldLog> {
+  /** Reads the whole log. Throws `LogCorruptError` where it is damaged. */
+  static async from(read: ReadBlocks): Promise<OldLog> {
     const log = new OldLog()
     const note = (block: SeenBlock) => {
       log.index.at(block)
       log.blocks.push(block)
-      seen(block)
     }
     for await (const entry of entriesOf(read, note)) log.#see(entry)
     await log.#takeBack(read)
-    for (const run of log.index.values()) if (!log.runs.has(run.index)) log.index.over(run)
+    const over = [...log.index.values()].filter(({ index }) => !log.runs.has(index))
+    for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) log.index.over(run) // the first to end is the first to go
     return log
   }
 
