@@ -55,7 +55,7 @@ export class LogUpkeep implements LogFollower {
     const blocks = [...old.blocks].sort((a, b) => a.position - b.position)
     for (const { position, bytes } of blocks) this.#compactor.wrote(position, bytes)
     this.#compactor.endPart()
-    book.past = this.#past
+    book.recalled.past = this.#past
     book.onQuiet = ({ index }) => void this.#quiet.push(index)
   }
 
@@ -89,7 +89,7 @@ export class LogUpkeep implements LogFollower {
 /** Yields the turns of messages that are in no mailbox, because their runs wait until they are resumed. */
 function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<[number, number, number, string]> {
   for (const { run, recipient, turn, attempt, id } of work.messages())
-    if (turn > 0 && book.isInterrupted(run)) yield [recipient, turn, attempt, id]
+    if (turn > 0 && book.interrupted.hasIndex(run)) yield [recipient, turn, attempt, id]
 }
 
 const gone = ({ id }: PastRun) =>

@@ -74,7 +74,7 @@ export class Recovery {
       goOn: (onMismatch: OnMismatch) => this.#goOn([run], onMismatch),
     }
     if (finished) this.#runs.end(run, false)
-    this.#book.takeInterrupted(state, isOver ? undefined : launched, interruption, error)
+    this.#book.interrupted.take(state, isOver ? undefined : launched, interruption, error)
   }
 
   /** Returns why the team as it is cannot go on with a run: it lacks an agent that has a message of the run. */

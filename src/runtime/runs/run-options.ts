@@ -1,5 +1,5 @@
 /** Options of one run, checked at the start. */
-import { ConfigurationError } from '../../errors.ts'
+import { ConfigurationError, describe } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { isObject, oneOf } from '../checks/checks.ts'
 import { reading, refused } from '../checks/refused.ts'
@@ -83,3 +83,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
   if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
     throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
 }
+
+/** Returns why a signal has aborted, in words. */
+export const reasonOf = (signal: AbortSignal): string =>
+  signal.reason instanceof Error ? signal.reason.message : describe(signal.reason)

@@ -136,7 +136,7 @@ export abstract class TeamRuns extends TeamInsight {
   ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
     const runs = this.runBook.list().filter(({ status }) => filter.status === undefined || status === filter.status)
     const known = runs.map(({ id, query, status, state: { startedAt } }) => ({ id, query, status, startedAt }))
-    const past = await this.runBook.listPast(filter.status)
+    const past = await this.runBook.recalled.list(filter.status)
     const told = past.map(({ id, query, status, startedAt }) => ({ id, query, status, startedAt }))
     return [...this.supervisor.redactor.data(told), ...known]
   }

@@ -91,7 +91,7 @@ export class TeamRuntime extends TeamRuns {
         ...detectorsOf({ settings, protocol, fail: (run, error) => this.runBook.fail(run, error) }),
       ],
       newcomer: (name) => (this.runBook.closing ? undefined : this.#newcomers?.find(name)),
-      interrupted: (run, error, turn) => this.runBook.suspend(run, error, turn),
+      interrupted: (run, error, turn) => this.runBook.interrupted.suspend(run, error, turn),
       hasHandle: (run) => this.runBook.get(run.id)?.state === run,
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
     })

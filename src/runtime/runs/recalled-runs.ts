@@ -1,0 +1,125 @@
+/**
+ * Runs of earlier processes. The durable log has them, and one that ended long ago is read from it when somebody asks
+ * for it. A caller may have launched a run before the log was read: it joins the one of that id that the log has.
+ */
+import { ConfigurationError, DramatisError, describe, LogLostError } from '../../errors.ts'
+import { RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import type { PastRun, PastRuns } from './past-runs.ts'
+import type { Holds } from './process-holds.ts'
+import { type RunEnding, resultOf } from './result.ts'
+import { RunHandle, type RunHost, type RunStatus } from './run.ts'
+import type { RunEntries, RunEntry } from './run-entries.ts'
+
+interface Needs {
+  readonly supervisor: Supervisor
+  readonly host: RunHost
+  readonly entries: RunEntries
+  readonly holds: Holds
+  /** Takes a run out that turned out to be one that is there already. */
+  leave(entry: RunEntry): void
+}
+
+export class RecalledRuns {
+  readonly #needs: Needs
+  /** Runs that only the durable log has. */
+  past: PastRuns | undefined
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /**
+   * Returns the handle of the run with that id and query, if only the log has it.
+   *
+   * @throws ConfigurationError if its query is another.
+   */
+  join(runId: string, query: string): RunHandle<unknown> | undefined {
+    const past = this.past?.find(runId)
+    if (past && !this.past?.isOf(past, query)) throw otherQuery(runId)
+    return past && this.#recall(past, query)
+  }
+
+  /** Checks whether that is the query of a run that the team knows. */
+  isOf({ handle, takesQuery }: RunEntry, query: string): boolean {
+    const past = takesQuery ? this.past?.find(handle.id) : undefined
+    return past ? this.past!.isOf(past, query) : handle.state.query === query
+  }
+
+  /** Finds a run that only the log has: it is read now. */
+  find(runId: string): RunHandle<unknown> | undefined {
+    const past = this.past?.find(runId)
+    return past && this.#recall(past, past.query)
+  }
+
+  /** Returns the handle of a run that is read from the log now. */
+  #recall(past: PastRun, query: string | undefined, found?: RunHandle<unknown>): RunHandle<unknown> {
+    const { supervisor, host, entries, holds } = this.#needs
+    const state = new RunState(0, past.id, query ?? '', past.startedAt)
+    const handle = found ?? new RunHandle<unknown>(state, host)
+    handle.status = past.status
+    const entry: RunEntry = { ...entries.idle(handle), takesQuery: query === undefined }
+    entries.addId(entry)
+    holds.until(this.past!.load(past)).catch((error: unknown) => {
+      if (entries.find(past.id) === entry) entries.deleteId(past.id) // it can be tried again
+      const text = `The run cannot be read from the log: ${describe(error)}`
+      const reason = error instanceof DramatisError ? error : new LogLostError(text, { runId: past.id }, error)
+      handle.finish(resultOf(handle.state, { error: reason }, 0, [], supervisor), past.status)
+    })
+    return handle
+  }
+
+  /** Lets runs that were launched before the log was read join those that only the log has. */
+  joinLaunched(launched: readonly RunEntry[]): void {
+    for (const entry of launched) {
+      const { handle } = entry
+      const past = this.past?.find(handle.id)
+      if (!past) continue
+      this.#needs.leave(entry)
+      this.#needs.entries.deleteId(handle.id)
+      if (this.past?.isOf(past, handle.state.query)) this.#recall(past, handle.state.query, handle)
+      else handle.misconfigured(otherQuery(handle.id))
+    }
+  }
+
+  /** Returns the handle of a run of an earlier process. A caller may have one already, from before the log was read. */
+  handleOf(state: RunState): RunHandle<unknown> {
+    const { host, entries } = this.#needs
+    const entry = entries.find(state.id)
+    if (!entry) return new RunHandle<unknown>(state, host)
+    const { handle } = entry
+    if (handle.state === state) return handle.isSettled ? new RunHandle<unknown>(state, host) : handle
+    this.#needs.leave(entry)
+    if (!entry.takesQuery && handle.state.query !== state.query) {
+      handle.misconfigured(otherQuery(state.id))
+      return new RunHandle<unknown>(state, host)
+    }
+    handle.becomes(state)
+    return handle
+  }
+
+  /** Adds a run that had ended in an earlier process. */
+  takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
+    const { entries } = this.#needs
+    const handle = this.handleOf(state)
+    const result = entries.resultOf(state, ending, endedAt - state.startedAt)
+    state.over = true
+    entries.add({ ...entries.idle(handle), result })
+    handle.finish(result, status)
+  }
+
+  /** Returns the runs that only the log has, with their queries. */
+  async list(status?: RunStatus): Promise<(PastRun & { query: string })[]> {
+    const runs = [...(this.past?.list() ?? [])].filter((run) => status === undefined || run.status === status)
+    const own = runs.filter(({ id }) => !this.#needs.entries.find(id))
+    const long = await this.past?.queries(own.filter(({ query }) => query === undefined))
+    return own.map((run) => ({ ...run, query: run.query ?? long?.get(run.index) ?? '' }))
+  }
+}
+
+/** Error for the id of a run that was launched with another query. */
+export const otherQuery = (runId: string) =>
+  new ConfigurationError(
+    `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,
+    { path: 'runId', got: runId },
+  )
