@@ -41,6 +41,8 @@ export interface Alive {
   readonly dead: boolean
   readonly clock: SteppedClock
   readonly dice: Dice
+  /** Model calls under way. */
+  thinking: number
 }
 
 /** A model of the outside: it answers a while later. */
@@ -49,7 +51,10 @@ export const modelOf = (outside: Outside, process: Alive): ModelClient => ({
     const prompt = String(messages.at(-1)?.content ?? '')
     if (process.dead) await never
     outside.does('model', prompt.slice(1, -1))
-    await process.clock.sleep(process.dice.upTo(20), signal)
+    process.thinking += 1
+    await process.clock.sleep(process.dice.upTo(20), signal).finally(() => {
+      process.thinking -= 1
+    })
     if (process.dead) await never
     yield { text: `model ${nameIn(prompt)}` }
     yield { usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2, calls: 1 }, finishReason: 'stop' }

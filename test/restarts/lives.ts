@@ -41,14 +41,18 @@ export class Lives {
   /** The process dies, with what the log has by now, and another one takes the log, `asleepMs` later. */
   async next({
     asleepMs = 0,
+    segmentBytes,
     ...state
   }: {
     resume?: 'start' | 'manual'
     asleepMs?: number
+    keep?: { runs: number }
+    /** Size of the parts in which the log gives up space. By default it gives up none. */
+    segmentBytes?: number
   } = {}): Promise<MultiAgentPattern<string>> {
     this.#store?.die()
     const clock = new SteppedClock(1, this.#clock.now() + asleepMs)
-    const store = new MortalStore(this.disk, clock, new Dice(1))
+    const store = new MortalStore(this.disk, clock, new Dice(1), segmentBytes)
     this.#clock = clock
     this.#store = store
     const team = new MultiAgentPattern<string>(

@@ -12,8 +12,10 @@ import {
   defineAgent,
   type MultiAgentPatternOptions,
 } from '../../src/index.ts'
+import { Payments } from '../../src/runtime/budgets/payments.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
 import { OpenWork } from '../../src/runtime/state/open-work.ts'
+import { RunState } from '../../src/runtime/state/run-state.ts'
 import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
@@ -185,7 +187,16 @@ class MortalTeam extends MultiAgentPattern<string> {
   get host(): Supervisor {
     return this.supervisor
   }
+
+  /** Tokens that the window of the team counts. Those of calls under way are among them. */
+  get spent(): number {
+    const { cells } = this.supervisor.directory
+    return BUDGET.tokens - this.budgets.left(new RunState(0, '', '', 0), cells[0]!)
+  }
 }
+
+/** More than any program needs: it limits nothing, and counts. */
+const BUDGET = { tokens: 2 ** 40, windowMs: 400 }
 
 interface Heard {
   heard: string[]
@@ -203,7 +214,10 @@ class Process {
   readonly #team: MortalTeam
   readonly #boards = new BoardFold()
   #work: OpenWork | undefined
+  readonly #payments = new Payments(BUDGET.windowMs)
   readonly #buried = new Set<string>()
+  /** Model calls under way. */
+  thinking = 0
   /** It dies behind so many tasks of the host, or with so many blocks. */
   #tasksLeft = Number.POSITIVE_INFINITY
   #blocksLeft = Number.POSITIVE_INFINITY
@@ -227,6 +241,7 @@ class Process {
         ...options,
         clock: this.clock,
         tools: toolsOf(outside, this),
+        budget: { perTeam: BUDGET },
         stateManagement: {
           path: 'memory',
           durability: fate.chance(0.3) ? 'commit' : 'write_behind',
@@ -309,6 +324,15 @@ class Process {
   async #advance(ms: number): Promise<void> {
     await this.clock.advance(ms)
     this.#world.now = this.clock.now()
+    if (!this.#work || this.thinking > 0) return
+    // At the very end of the window both may be right: one counts by epoch, the other by monotonic time.
+    const [most = 0, least = 0] = [-1, 1].map((by) => this.#paid(this.clock.now() + by))
+    const { spent } = this.#team
+    if (spent > most || spent < least) this.#problem(`the log has payments of ${most}, the team of ${spent}`)
+  }
+
+  #paid(until: number): number {
+    return this.#payments.within(until).reduce((sum, { tokens }) => sum + tokens, 0)
   }
 
   /** All runs have ended, and what they have caused. Until then people answer. */
@@ -430,10 +454,15 @@ class Process {
       this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
       const forgets = this.#world.segmentBytes !== undefined
       // Of a run that the log has forgotten some entries may still stand there.
-      for (const entry of entriesOf(this.#store.found))
+      for (const entry of entriesOf(this.#store.found)) {
+        if (entry.kind !== 'frames') this.#payments.see(entry) // also of runs that are forgotten
         if (!forgets || entry.run === 0 || runs.get(entry.run)) this.#fold(this.#work, entry)
+      }
     }
-    for (const entry of batch) this.#fold(this.#work, entry)
+    for (const entry of batch) {
+      if (entry.kind !== 'frames') this.#payments.see(entry)
+      this.#fold(this.#work, entry)
+    }
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
     if (!host.journal.hasNews)
       for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)

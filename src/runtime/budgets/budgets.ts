@@ -2,14 +2,17 @@
  * Token budgets for model calls: the accounts that a call counts in, what it can cost, and what it did cost. Without a
  * budget nothing is counted.
  */
-import type { ModelCall } from '../../actors/definition/model.ts'
+import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import type { Scheduler } from '../../clock.ts'
-import type { GatewayLayer, MadeCall, ModelCaller } from '../models/gateway.ts'
+import type { Unrecorded } from '../log/records.ts'
+import type { GatewayLayer, ModelCaller } from '../models/gateway.ts'
 import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
+import type { Reader } from '../state/reader.ts'
 import type { RunState } from '../state/run-state.ts'
+import { type Payment, Payments } from './payments.ts'
 import { type Level, type Limit, TokenAccount } from './token-account.ts'
 import { TokenLedger } from './token-ledger.ts'
 
@@ -24,6 +27,14 @@ export interface Budgets {
    * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
    */
   left(run: RunState, cell: Cell): number
+  /** Reader that follows what calls cost. */
+  readonly part: Reader
+  /** Time that the window of the team counts, in ms; 0 without one. */
+  readonly windowMs: number
+  /** Counts what the team has paid in earlier processes. */
+  restore(payments: Payments): void
+  /** Yields what the window of the team counts, as the durable log has it. */
+  facts(): Iterable<Extract<Unrecorded, { kind: 'budget.window' }>>
 }
 
 interface Needs {
@@ -33,8 +44,36 @@ interface Needs {
 
 export function budgets(config: BudgetConfig, needs: Needs): Budgets {
   const accounts = new Accounts(config, needs)
-  return { layer: layerOver(accounts), left: (run, cell) => accounts.left(run, cell) }
+  const { clock } = needs
+  const windowMs = config.perTeam?.windowMs ?? 0
+  const payments = new Payments(windowMs)
+  return {
+    layer: layerOver(accounts),
+    left: (run, cell) => accounts.left(run, cell),
+    windowMs,
+    part: {
+      kinds: ['model.called'],
+      next(batch) {
+        for (const record of batch) if (record.kind !== 'frames') payments.see(record)
+      },
+    },
+    restore(earlier) {
+      const paid = earlier.within(clock.now())
+      payments.add(paid)
+      accounts.restore(paid)
+    },
+    *facts() {
+      const paid = payments.within(clock.now()).map(({ seq, at, agent, tokens }): Paid => [seq, at, agent, tokens])
+      for (let from = 0; from < paid.length; from += PAID_AT_ONCE)
+        yield { kind: 'budget.window', paid: paid.slice(from, from + PAID_AT_ONCE) }
+    },
+  }
 }
+
+type Paid = Extract<Unrecorded, { kind: 'budget.window' }>['paid'][number]
+
+/** Payments that one record has. */
+const PAID_AT_ONCE = 1_000
 
 function layerOver(accounts: Accounts): GatewayLayer {
   const ledger = new TokenLedger()
@@ -59,8 +98,9 @@ function layerOver(accounts: Accounts): GatewayLayer {
     let cost = 0
     try {
       const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }
-      const made = await next({ ...pending, call: limited })
-      cost = costOf(made, prompt, model)
+      const priceOf = (answer: ModelAnswer | undefined, usage: TokenUsage) => costOf(answer, usage, prompt, model)
+      const made = await next({ ...pending, call: limited, priceOf })
+      cost = made.cost
       return made
     } finally {
       accounts.during(run, () => {
@@ -75,7 +115,7 @@ function layerOver(accounts: Accounts): GatewayLayer {
  * Returns the cost of a call. If the provider reports no usage, the tokens are counted here. A failed call without
  * usage costs nothing.
  */
-function costOf({ usage, answer }: MadeCall, prompt: number, model: string): number {
+function costOf(answer: ModelAnswer | undefined, usage: TokenUsage, prompt: number, model: string): number {
   if (usage.totalTokens > 0 || !answer) return usage.totalTokens
   const { text, toolCalls } = answer
   return toolCalls.reduce(
@@ -111,6 +151,12 @@ class Accounts {
     return all
   }
 
+  /** Counts what the team has paid in earlier processes, the oldest first. */
+  restore(paid: readonly Payment[]): void {
+    const now = this.#needs.clock.now()
+    for (const { agent, tokens, at } of paid) this.#team?.restore(agent, tokens, Math.max(0, now - at))
+  }
+
   left(run: RunState, { name }: Cell): number {
     const all = [this.#ofRun(run), this.#team]
     return Math.min(...all.map((account) => account?.left(name) ?? Number.POSITIVE_INFINITY))
@@ -123,7 +169,7 @@ class Accounts {
     if (!perRun && !run.budget) return undefined
     const limits = { tokens: perRun?.tokens, perAgentTokens: perRun?.perAgentTokens, ...run.budget }
     const account = this.#account(run.budget ? 'budget' : 'budget.perRun', limits, () => run)
-    for (const [agent, { totalTokens }] of run.spent.byAgent) account.restore(agent, totalTokens) // in an earlier process
+    for (const [agent, tokens] of run.spent.costs) account.restore(agent, tokens) // in an earlier process
     this.#ofRuns.set(run, account)
     return account
   }

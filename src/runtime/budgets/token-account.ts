@@ -177,10 +177,19 @@ export class TokenAccount {
     return { tokens, ofShare }
   }
 
-  /** Counts what an agent has used in an earlier process. */
-  restore(agent: string, tokens: number): void {
+  /**
+   * Counts what an agent has used in an earlier process, `agoMs` ago: the oldest first. That a limit was nearly reached
+   * by it was told there.
+   */
+  restore(agent: string, tokens: number, agoMs = 0): void {
+    const { total, perAgent, windowMs, now } = this.#options
     this.begin(agent, 0)
-    this.pay(agent, this.hold(agent, 0), tokens)
+    const member = this.#memberOf(agent)
+    member.used += tokens
+    this.#used += tokens
+    if (windowMs !== undefined && tokens > 0) this.#paid.push({ at: now() - agoMs, member, tokens })
+    if (perAgent) member.level = levelOf(member.used, perAgent)
+    if (total) this.#level = levelOf(this.#used, total)
     this.rest(agent)
   }
 

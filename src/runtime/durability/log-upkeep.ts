@@ -2,6 +2,7 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { TeamClosedError, UnknownRunError } from '../../errors.ts'
+import type { Budgets } from '../budgets/budgets.ts'
 import { bytesByRun } from '../log/entry-codec.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { PastRun } from '../runs/past-runs.ts'
@@ -31,7 +32,7 @@ export class LogUpkeep implements LogFollower {
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
-  constructor(owners: Owners, book: RunBook, { keep }: DurableLog, store: LogStore, old: OldLog) {
+  constructor(owners: Owners, budgets: Budgets, book: RunBook, { keep }: DurableLog, store: LogStore, old: OldLog) {
     const { clock, journal, logger } = owners
     const { index } = old
     this.#index = index
@@ -43,7 +44,7 @@ export class LogUpkeep implements LogFollower {
       index,
       keep,
       facts: function* () {
-        yield* teamFacts(owners)
+        yield* teamFacts(owners, budgets)
         yield { kind: 'turns', turns: [...interruptedTurns(old, book)] }
       },
       log: (fact) => journal.keep(undefined, fact),

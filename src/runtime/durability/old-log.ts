@@ -41,7 +41,7 @@ export class OldLog {
   readonly index = new RunIndex()
   /** Runs that have no end, or messages under way. */
   readonly runs = new Map<number, OldRun>()
-  readonly team = new OldTeam()
+  readonly team: OldTeam
   readonly times = new OldTimes()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
   /** Names by index, the last one that had it. `run` 0: of the team. */
@@ -58,9 +58,16 @@ export class OldLog {
   lastRun = 0
   next = 0
 
-  /** Reads the whole log. Throws `LogCorruptError` where it is damaged. */
-  static async from(read: ReadBlocks): Promise<OldLog> {
-    const log = new OldLog()
+  constructor(windowMs: number) {
+    this.team = new OldTeam(windowMs)
+  }
+
+  /**
+   * Reads the whole log. Throws `LogCorruptError` where it is damaged. `windowMs`: time for which the team counts what
+   * model calls have cost.
+   */
+  static async from(read: ReadBlocks, windowMs = 0): Promise<OldLog> {
+    const log = new OldLog(windowMs)
     const note = (block: SeenBlock) => {
       log.index.at(block)
       log.blocks.push(block)

@@ -1,6 +1,7 @@
 /** Fold of what the log has of the team itself: the last value of each fact. */
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { DeadLetterList } from '../../mailbox/dead-letters.ts'
+import { Payments } from '../budgets/payments.ts'
 import type { HostRecord, Unrecorded } from '../log/records.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
@@ -8,8 +9,15 @@ type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind 
 export class OldTeam {
   /** Dead letters that nobody has sent again or discarded. */
   readonly letters = new DeadLetterList()
+  /** Model calls that the window of the team counts. */
+  readonly payments: Payments
   readonly #shared = new Map<string, OfKind<'shared'>>()
   readonly #board = new Map<string, BlackboardEntry>()
+
+  /** `windowMs`: time for which the team counts what model calls have cost. */
+  constructor(windowMs: number) {
+    this.payments = new Payments(windowMs)
+  }
 
   /** Values of shared state. */
   get shared(): Iterable<OfKind<'shared'>> {
@@ -30,6 +38,7 @@ export class OldTeam {
   }
 
   see(record: HostRecord): void {
+    this.payments.see(record)
     switch (record.kind) {
       case 'shared':
         this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)

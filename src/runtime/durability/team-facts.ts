@@ -4,6 +4,7 @@
  */
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
+import type { Budgets } from '../budgets/budgets.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
@@ -29,7 +30,7 @@ interface Owners {
  * Yields all facts of the team. Each has the value of the moment in which it is asked for, so it is logged before
  * anything else happens.
  */
-export function* teamFacts(owners: Owners): Generator<Fact> {
+export function* teamFacts(owners: Owners, budgets: Pick<Budgets, 'facts'>): Generator<Fact> {
   const { agentStates, boards, directory, hostMessages, journal, runs, sharedStates } = owners
   const agents = directory.cells.map(({ index, numbers }) => ({ index, ...numbers }))
   yield { kind: 'numbers', agents, lastHostNumber: hostMessages.last, lastRun: runs.last }
@@ -40,6 +41,7 @@ export function* teamFacts(owners: Owners): Generator<Fact> {
     yield { kind: 'conversation', index, threadId, conversation }
   yield* sharedStates.facts()
   yield* boards.facts()
+  yield* budgets.facts()
   for (const { letter, bytes } of journal.deadLetters.entries) yield { kind: 'letter', letter, bytes }
 }
 

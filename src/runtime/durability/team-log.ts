@@ -2,6 +2,7 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, describe, TeamClosedError } from '../../errors.ts'
+import type { Budgets } from '../budgets/budgets.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
 import type { Journal } from '../state/journal.ts'
@@ -21,6 +22,7 @@ interface Owners extends RestoredOwners {
 
 export class TeamLog {
   readonly #owners: Owners
+  readonly #budgets: Budgets
   readonly #runs: RunBook
   readonly #settings: DurableLog
   readonly #newStore: () => LogStore
@@ -32,8 +34,9 @@ export class TeamLog {
   #closed = false
 
   /** `newStore`: makes the store in place of files, for tests. */
-  constructor(owners: Owners, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
+  constructor(owners: Owners, budgets: Budgets, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
     this.#owners = owners
+    this.#budgets = budgets
     this.#runs = runs
     this.#settings = settings
     this.#newStore = newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock }))
@@ -56,7 +59,7 @@ export class TeamLog {
     const store = this.#newStore()
     const opened = await store.open()
     try {
-      const old = await OldLog.from(() => store.read())
+      const old = await OldLog.from(() => store.read(), this.#budgets.windowMs)
       if (this.#closed) throw new TeamClosedError('The team was closed before it had read its log.', {})
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       this.#begin(store, opened.incarnation, old)
@@ -71,12 +74,13 @@ export class TeamLog {
     const { clock, directory, journal, logger } = this.#owners
     const { commits, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
-    const upkeep = new LogUpkeep(this.#owners, this.#runs, this.#settings, store, old)
+    const upkeep = new LogUpkeep(this.#owners, this.#budgets, this.#runs, this.#settings, store, old)
     this.#upkeep = upkeep
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
     journal.keep(undefined, { kind: 'log.opened', incarnation })
+    this.#budgets.restore(old.team.payments)
     const { going, hindrances } = new Recovery(this.#owners, this.#runs, old, onMismatch).perform(resumes === 'manual')
     for (const { index, name, removed } of directory.cells)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })

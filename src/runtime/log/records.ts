@@ -97,6 +97,8 @@ export type KeptRecord =
   | Record<'letter', { letter: DeadLetter; bytes: number }>
   /** A dead letter has left the list: it was sent again, or discarded. */
   | Record<'letter.gone', { id: string }>
+  /** Model calls that the window of `budget.perTeam` counts: number and time of the record of each call, and its cost. */
+  | Record<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
   /** Conversation of an agent with its model in a thread, across runs. */
   | Record<'conversation', { index: number; threadId: string; conversation: Conversation }>
   /** Highest numbers that were used: by each agent, by the host for its messages (they descend), and for runs. */
@@ -197,6 +199,7 @@ export type HostRecord =
   | Record<'tool.progress', ToolProgress>
   /**
    * A model was called. `turn`: the turn that called it. Tokens count also if `error` says that there was no answer.
+   * `cost`: tokens that budgets count, if the provider reports none; else they count `usage.totalTokens`.
    */
   | Record<
       'model.called',
@@ -206,6 +209,7 @@ export type HostRecord =
         turn: number
         model: string
         usage: TokenUsage
+        cost?: number
         durationMs: number
         rehearsed: boolean
         error: DramatisError | null

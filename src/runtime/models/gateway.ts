@@ -43,12 +43,16 @@ export interface PendingCall extends ResolvedModel {
   readonly caller: ModelCaller
   readonly call: ModelCall
   readonly signal: AbortSignal
+  /** Returns the tokens that a budget counts for the call. Absent: the tokens that the provider reports. */
+  readonly priceOf?: (answer: ModelAnswer | undefined, usage: TokenUsage) => number
 }
 
 /** Call that was made, with its usage, also if it failed. */
 export interface MadeCall {
   readonly answer: ModelAnswer | undefined
   readonly usage: TokenUsage
+  /** Tokens that budgets count for it. */
+  readonly cost: number
   readonly error: DramatisError | undefined
 }
 
@@ -143,6 +147,11 @@ export class ModelGateway {
     const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
     const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
     const rehearsed = client.rehearsal === true
+    const answer = error
+      ? undefined
+      : { text, ...(parts && { parts }), toolCalls, usage, finishReason, rehearsed, model }
+    const { priceOf = (_answer, { totalTokens }) => totalTokens } = pending
+    const cost = priceOf(answer, usage)
     record(caller.run, {
       kind: 'model.called',
       agent: caller.cell.name,
@@ -150,16 +159,12 @@ export class ModelGateway {
       turn: caller.turn,
       model,
       usage,
+      ...(cost !== usage.totalTokens && { cost }),
       durationMs: clock.monotonic() - began,
       rehearsed,
       error: error ?? null,
     })
-    if (error) return { answer: undefined, usage, error }
-    return {
-      answer: { text, ...(parts && { parts }), toolCalls, usage, finishReason, rehearsed, model },
-      usage,
-      error,
-    }
+    return { answer, usage, cost, error }
   }
 
   /** Converts an error of a client into the error that others see. No other place does this. */

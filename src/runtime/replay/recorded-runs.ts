@@ -143,6 +143,7 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
 const isOfAgent = ({ kind }: LogEntry): boolean => kind.startsWith('agent.')
 
 const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
+  'budget.window': true,
   conversation: true,
   letter: true,
   'letter.gone': true,

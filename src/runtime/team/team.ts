@@ -13,6 +13,7 @@ import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { AgentMessage, MessageInput } from '../../mailbox/message.ts'
 import { MAX_AGENTS } from '../../mailbox/room.ts'
 import { delegationGraph, mayDelegate } from '../admission/delegation.ts'
+import { type Budgets, budgets } from '../budgets/budgets.ts'
 import { reading } from '../checks/refused.ts'
 import { detectorsOf } from '../detectors/index.ts'
 import { TeamLog } from '../durability/team-log.ts'
@@ -50,6 +51,7 @@ export class TeamRuntime extends TeamRuns {
   protected readonly supervisor: Supervisor
   protected readonly runBook: RunBook
   protected readonly logPath: string | undefined
+  protected readonly budgets: Budgets
   readonly #posting: Posting
   readonly #letters: Letters
   readonly #roster: Roster
@@ -95,6 +97,8 @@ export class TeamRuntime extends TeamRuns {
       hasHandle: (run) => this.runBook.get(run.id)?.state === run,
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
     })
+    this.budgets = budgets(settings.budget, this.supervisor)
+    this.supervisor.attach(() => this.budgets.part)
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
       this.supervisor.attach(tracing.part) // before the run book, which lets runs be forgotten
@@ -105,7 +109,9 @@ export class TeamRuntime extends TeamRuns {
     this.supervisor.attach(this.runBook.part)
     const { durableLog } = settings
     const isKept = durableLog && (!kit || kit.newStore)
-    const teamLog = isKept ? new TeamLog(this.supervisor, this.runBook, durableLog, kit?.newStore) : undefined
+    const teamLog = isKept
+      ? new TeamLog(this.supervisor, this.budgets, this.runBook, durableLog, kit?.newStore)
+      : undefined
     this.logPath = teamLog && durableLog?.path
     this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#posting = new Posting(this.supervisor, this.runBook)
@@ -114,7 +120,7 @@ export class TeamRuntime extends TeamRuns {
       ['spawn', (role, { run }) => this.#roster.spawn(run, role as object)],
       ['define', (type, { cell, run }) => this.#roster.define(cell, run, type as object, this.#newcomers)],
     ])
-    serveTeamVerbs(this.supervisor, settings, kit, tracing)
+    serveTeamVerbs(this.supervisor, settings, this.budgets, kit, tracing)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),

@@ -1,7 +1,7 @@
 /**
  * Registers the verbs that the host serves with parts of the team: models and their budget, task routing.
  */
-import { budgets } from '../budgets/budgets.ts'
+import type { Budgets } from '../budgets/budgets.ts'
 import { ModelGateway } from '../models/gateway.ts'
 import { modelTurnVerbs } from '../models/model-turn.ts'
 import { retries } from '../providers/retries.ts'
@@ -16,12 +16,12 @@ import type { TeamKit } from './provision.ts'
 export function serveTeamVerbs(
   supervisor: Supervisor,
   settings: TeamSettings,
+  { layer, left }: Budgets,
   kit: TeamKit | undefined,
   tracing: Tracing | undefined,
 ): void {
-  const { models, budget, clock, taskRouting, realTools } = settings
+  const { models, clock, taskRouting, realTools } = settings
   const { calls, pauses } = supervisor
-  const { layer, left } = budgets(budget, supervisor)
   const inPlace = kit?.model && retries(kit.model, { clock, provider: 'the test', pause: atOnce })
   if (!realTools) supervisor.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
   else if (kit?.outside) supervisor.tools.rehearsal = outsideOf(kit.outside)
