@@ -97,7 +97,7 @@ export type KeptRecord =
   | Record<'letter', { letter: DeadLetter; bytes: number }>
   /** A dead letter has left the list: it was sent again, or discarded. */
   | Record<'letter.gone', { id: string }>
-  /** Model calls that the window of `budget.perTeam` counts: number and time of the record of each call, and its cost. */
+  /** Model calls that `budget.perTeam` counts: number and time of the record of each call, its agent and its cost. */
   | Record<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
   /** Conversation of an agent with its model in a thread, across runs. */
   | Record<'conversation', { index: number; threadId: string; conversation: Conversation }>
