@@ -15,6 +15,7 @@ const parts = {
   run: () => help('run'),
   rehearse: () => help('rehearse'),
   trace: () => help('trace'),
+  replay: () => help('replay'),
   runs: () => help('runs'),
   resume: () => help('resume'),
   questions: () => help('questions'),

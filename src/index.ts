@@ -120,7 +120,7 @@ export type { ResumeOptions, Run, RunOptions, RunStatus } from './runtime/runs/r
 export type { OpenQuestionInfo } from './runtime/team/team-runs.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
 export type { NamedWait } from './runtime/log/alarms.ts'
-export type { AgentView, MailboxView, MessageView, RunReplay, RunView } from './runtime/replay/run-view.ts'
+export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
 export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'

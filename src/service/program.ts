@@ -4,6 +4,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import type { AnswerFlags } from './commands/answer.ts'
 import type { QuestionsFlags } from './commands/questions.ts'
 import type { RehearseFlags } from './commands/rehearse.ts'
+import type { ReplayFlags } from './commands/replay.ts'
 import type { ResumeFlags } from './commands/resume.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
 import type { RunsFlags } from './commands/runs.ts'
@@ -19,6 +20,7 @@ Examples:
   dramatis run team.js "..." --trace run.mmd
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
   dramatis runs --log ./log --status interrupted
+  dramatis replay report-7 --log ./log --at end
   dramatis answer 0197f1d2-... "yes" --log ./log
   dramatis resume team.ts
 
@@ -91,6 +93,18 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (run: string, flags: TraceFlags) => {
       const { trace } = await import('./commands/trace.ts')
       code = await trace(run, flags, surroundings)
+    })
+
+  program
+    .command('replay')
+    .description('list what happened in a run of a log, or print the state of the run at one moment')
+    .argument('<run>', 'id of the run')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--at <seq>', 'print the state after that moment: a number of the list, or "end"', momentNumber)
+    .option('--json', 'print it as JSON')
+    .action(async (run: string, flags: ReplayFlags) => {
+      const { replay } = await import('./commands/replay.ts')
+      code = await replay(run, flags, surroundings)
     })
 
   program
@@ -167,6 +181,12 @@ function milliseconds(text: string): number {
 function wholeNumber(text: string): number {
   if (/^\d+$/.test(text)) return Number(text)
   throw new InvalidArgumentError('It takes a whole number.')
+}
+
+function momentNumber(text: string): number {
+  if (text === 'end') return Number.POSITIVE_INFINITY
+  if (/^\d+$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It takes a number of the list that the command prints without --at, or "end".')
 }
 
 /** From the package's own package.json, wherever this file was compiled to. */

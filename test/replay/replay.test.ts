@@ -24,6 +24,7 @@ async function played(team: ReturnType<typeof deskTeam>) {
 /** Checks what the run was when it asked a person, and at its end. */
 function checkPast(t: Test, past: RunReplay, asked: { seq: number }) {
   t.equal(past.length, past.seqs.length)
+  t.ok(past.moments.some(({ seq, sentence }) => seq <= asked.seq && sentence === 'bob asks a person: "really?"'))
   const then = past.at(asked.seq)
   t.match(
     then.agents.find(({ agent }) => agent === 'bob'),

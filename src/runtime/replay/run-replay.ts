@@ -3,7 +3,8 @@ import { ConfigurationError, shown } from '../../errors.ts'
 import { lengthOf } from '../../mailbox/frame.ts'
 import { type LogEntry, SEQ_STEP } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { RunReplay, RunView } from './run-view.ts'
+import { MomentWords } from './moment-words.ts'
+import type { RunMoment, RunReplay, RunView } from './run-view.ts'
 import { type FoldedRun, TeamFold } from './team-fold.ts'
 
 /** Past of a run. */
@@ -18,22 +19,36 @@ export class LoggedReplay implements RunReplay {
   readonly #past: Past
   readonly #redactor: Redactor
   /** Each entry, and each frame of a block, by itself. */
-  readonly #moments: readonly LogEntry[]
+  readonly #entries: readonly LogEntry[]
   readonly seqs: readonly number[]
   #fold: TeamFold
   /** Number of moments that the fold has seen. */
   #seen = 0
+  #moments: readonly RunMoment[] | undefined
 
   constructor(past: Past, redactor: Redactor) {
     this.#past = past
     this.#redactor = redactor
-    this.#moments = past.entries.flatMap((entry) => [...momentsOf(entry)])
-    this.seqs = this.#moments.map(({ seq }) => seq)
+    this.#entries = past.entries.flatMap((entry) => [...momentsOf(entry)])
+    this.seqs = this.#entries.map(({ seq }) => seq)
     this.#fold = this.#begin()
   }
 
   get length(): number {
     return this.seqs.length
+  }
+
+  get moments(): readonly RunMoment[] {
+    this.#moments ??= this.#redactor.data(this.#told())
+    return this.#moments
+  }
+
+  #told(): RunMoment[] {
+    const words = new MomentWords(this.#past.directory, this.#redactor)
+    return this.#entries.flatMap((entry) => {
+      const sentence = words.of(entry)
+      return sentence === undefined ? [] : [{ seq: entry.seq, at: entry.at, sentence }]
+    })
   }
 
   at(seq: number): RunView {
@@ -46,7 +61,7 @@ export class LoggedReplay implements RunReplay {
       this.#fold = this.#begin()
       this.#seen = 0
     }
-    for (; this.#seen < end; this.#seen++) this.#fold.see(this.#moments[this.#seen]!)
+    for (; this.#seen < end; this.#seen++) this.#fold.see(this.#entries[this.#seen]!)
     return this.#redactor.data(this.#fold.view())
   }
 

@@ -52,18 +52,29 @@ export interface RunView {
   tasks: AgentTask[]
 }
 
+/** A moment of a run that has something to tell. */
+export interface RunMoment {
+  seq: number
+  /** Epoch ms. */
+  at: number
+  /** Description for people. Words of agents, models and people are cut after 120 characters. */
+  sentence: string
+}
+
 /**
  * The past of a run, as its log has it: what was logged until `team.replay` was called.
  *
  * @example
  * const past = await team.replay('report-7')
- * for (const seq of past.seqs) console.log(seq, past.at(seq).waits)
+ * for (const { seq, sentence } of past.moments) console.log(sentence, past.at(seq).waits)
  */
 export interface RunReplay {
   /** Number of moments: entries of the log that concern the run. */
   readonly length: number
   /** Number of each moment, ascending. An event's `seq` lies at or behind that of the entry that it comes from. */
   readonly seqs: readonly number[]
+  /** Moments that have something to tell to a person, in order. The others are housekeeping of the runtime. */
+  readonly moments: readonly RunMoment[]
   /**
    * Returns the state after everything up to that number; any number is accepted. Steps forward cost what is logged
    * between; a step back begins at the start of the run.

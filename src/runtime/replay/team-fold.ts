@@ -121,13 +121,17 @@ export class TeamFold {
 
   #call({ caller, memory, at }: OpenCallFrame): NamedWait {
     const { content: kind, data } = readBody(memory, at)
-    const args = Object(jsonIn(data)) as Readonly<Record<string, unknown>>
-    const concerns = SUBJECTS.map((field) => args[field]).find((value) => typeof value === 'string')
-    return { agent: this.#directory.name(caller), for: typeof concerns === 'string' ? [concerns] : [], kind }
+    const concerns = subjectOf(Object(jsonIn(data)))
+    return { agent: this.#directory.name(caller), for: concerns === undefined ? [] : [concerns], kind }
   }
 }
 
 /** Arguments of verbs that name what the call concerns. */
 const SUBJECTS = ['point', 'key', 'name', 'agent', 'model', 'pattern'] as const
+
+/** Returns what a call of a verb concerns, by its arguments. */
+export function subjectOf(args: Readonly<Record<string, unknown>>): string | undefined {
+  return SUBJECTS.map((field) => args[field]).find((value) => typeof value === 'string')
+}
 
 const keyOf = (index: number, messageId: string): string => `${index} ${messageId}`
