@@ -11,6 +11,8 @@ export class FaultyFiles implements LogFiles {
   syncFailure: string | undefined
   syncs = 0
   writes = 0
+  /** Bytes that were read from segments. */
+  readBytes = 0
   /** Called when the close of a segment has begun. */
   whileClosing: (() => Promise<void>) | undefined
   readonly #whenRefused: (() => void)[] = []
@@ -22,10 +24,14 @@ export class FaultyFiles implements LogFiles {
 
   folder = realFiles.folder
   list = realFiles.list
-  read = realFiles.read
   rename = realFiles.rename
   remove = realFiles.remove
   syncFolder = realFiles.syncFolder
+  read = async (path: string, from?: number, most?: number) => {
+    const bytes = await realFiles.read(path, from, most)
+    if (path.endsWith('.log')) this.readBytes += bytes.length
+    return bytes
+  }
   create = async (path: string) => this.#around(await realFiles.create(path), path)
   openExisting = async (path: string) => this.#around(await realFiles.openExisting(path), path)
 

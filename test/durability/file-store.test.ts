@@ -40,6 +40,33 @@ t.test('a log of several segments is read as one, and each segment is for its ow
     for (const name of segments) t.equal(statSync(join(folder, name)).mode & 0o777, 0o600)
 })
 
+t.test('who reads from a late position on does not read what stands before, also within a segment', async (t) => {
+  const folder = folderOf(t)
+  const files = new FaultyFiles()
+  const store = new FileStore(folder, { files })
+  await store.open()
+  await appendAll(store, 1, 8, 2 ** 20)
+  const position = await store.append(blockOf(9, [0], 3 * 2 ** 20)) // larger than what is read at once
+  await store.append(blockOf(10))
+  t.same(await contentOf(store.read()), entriesUpTo(10))
+  files.readBytes = 0
+  t.same(await contentOf(store.read({ from: position })), ['entry 9', 'entry 10'])
+  t.ok(files.readBytes < 5 * 2 ** 20, `${files.readBytes} bytes were read`)
+  await store.close()
+})
+
+t.test('who stops at a block does not read what stands behind', async (t) => {
+  const folder = folderOf(t)
+  const files = new FaultyFiles()
+  const store = new FileStore(folder, { files })
+  await store.open()
+  await appendAll(store, 1, 8, 2 ** 20)
+  files.readBytes = 0
+  for await (const block of store.read()) if (block.firstSeq === 2) break
+  t.ok(files.readBytes < 5 * 2 ** 20, `${files.readBytes} bytes were read`)
+  await store.close()
+})
+
 t.test('opening syncs what the process before had written last', async (t) => {
   const folder = folderOf(t)
   await written(folder, 3)

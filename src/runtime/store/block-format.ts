@@ -102,12 +102,16 @@ export function runsOfDamaged(segment: Buffer, at: number): number[] {
   return blockBytes(segment, at) === undefined ? [] : runsAt(segment, at)
 }
 
-function blockBytes(segment: Buffer, at: number): number | undefined {
+/** Length that a block states, unchecked: there may be fewer bytes. Undefined where no block begins. */
+export function statedBytes(segment: Buffer, at: number): number | undefined {
   if (at + BLOCK_HEADER_BYTES > segment.length || segment.compare(BLOCK_MAGIC, 0, 4, at, at + 4) !== 0) return undefined
   const body = segment.readUInt32LE(at + 8)
-  const bytes = aligned(BLOCK_HEADER_BYTES + body)
-  if (at + bytes > segment.length || segment.readUInt32LE(at + 20) * RUN_BYTES > body) return undefined
-  return bytes
+  return segment.readUInt32LE(at + 20) * RUN_BYTES > body ? undefined : aligned(BLOCK_HEADER_BYTES + body)
+}
+
+function blockBytes(segment: Buffer, at: number): number | undefined {
+  const bytes = statedBytes(segment, at)
+  return bytes === undefined || at + bytes > segment.length ? undefined : bytes
 }
 
 function runsAt(segment: Buffer, at: number): number[] {

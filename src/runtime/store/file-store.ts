@@ -134,7 +134,7 @@ export class FileStore implements LogStore {
       ...(from !== undefined && { from }),
       ...(signal && { signal }),
     })) {
-      if (part.kind !== 'block' || part.position < (from ?? 0)) continue
+      if (part.kind !== 'block') continue
       const { synced: _, bytes: __, ...block } = part.block
       if (!runs || block.runs.some((run) => runs.has(run))) yield { ...block, position: part.position }
     }

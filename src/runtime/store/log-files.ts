@@ -1,5 +1,5 @@
 /** The few file system calls that a log needs, as an interface: a test puts faults below it. */
-import { constants, type FileHandle, mkdir, open, readdir, readFile, rename, stat, unlink } from 'node:fs/promises'
+import { constants, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises'
 
 export interface LogFile {
   /** Resolves to the number of bytes that were written, which can be fewer than given. */
@@ -16,7 +16,8 @@ export interface LogFiles {
   /** Rejects with `EEXIST` where the file exists. */
   create(path: string): Promise<LogFile>
   openExisting(path: string): Promise<LogFile>
-  read(path: string): Promise<Buffer>
+  /** Reads from that byte on, at most so many: fewer where the file ends before. By default all of it. */
+  read(path: string, from?: number, bytes?: number): Promise<Buffer>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
   /** Makes names that were created, renamed or removed in the folder survive the death of the machine. */
@@ -37,7 +38,21 @@ export const realFiles: LogFiles = {
   create: async (path) =>
     fileOf(await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
   openExisting: async (path) => fileOf(await open(path, 'r+')),
-  read: (path) => readFile(path),
+  async read(path, from = 0, most = Number.POSITIVE_INFINITY) {
+    const file = await open(path, 'r')
+    try {
+      const { size } = await file.stat()
+      const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(most, size - from)))
+      for (let done = 0; done < bytes.length; ) {
+        const { bytesRead } = await file.read(bytes, done, bytes.length - done, from + done)
+        if (bytesRead === 0) return bytes.subarray(0, done)
+        done += bytesRead
+      }
+      return bytes
+    } finally {
+      await file.close()
+    }
+  },
   rename: (from, to) => rename(from, to),
   remove: (path) => unlink(path),
   async syncFolder(path) {

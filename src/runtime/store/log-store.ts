@@ -34,7 +34,7 @@ export interface OpenedLog {
 }
 
 export interface ReadOptions {
-  /** Leaves out the blocks before. */
+  /** Position of a block: leaves out the blocks before. */
   from?: Position
   /** Leaves out blocks in which none of these runs has a part. */
   runs?: ReadonlySet<number>

@@ -13,9 +13,12 @@ import {
   readSegmentHeader,
   runsOfDamaged,
   SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+  statedBytes,
 } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
 import type { Position } from './log-store.ts'
+import { SegmentReader } from './segment-reader.ts'
 
 export interface Segment {
   path: string
@@ -44,7 +47,7 @@ export interface Scan {
   files: LogFiles
   /** Position behind the last block that may be read: a writer can be at work behind it. */
   until?: Position
-  /** Leaves out whole segments before. */
+  /** Position of the block to begin with. */
   from?: Position
   signal?: AbortSignal
 }
@@ -69,42 +72,65 @@ export async function* scanSegments({
     if (segment.start >= until) return
     if (next && next.start <= from) continue
     const end = Math.min(next?.start ?? Number.POSITIVE_INFINITY, until) - segment.start
-    const bytes = (await files.read(segment.path)).subarray(0, end)
-    yield* partsOf(segment, bytes, next === undefined && until === Number.POSITIVE_INFINITY, order)
-    if (Number.isFinite(end) && bytes.length < end) throw missing(segment, bytes.length, end)
+    const reader = new SegmentReader(segment.path, files, end)
+    const isLast = next === undefined && until === Number.POSITIVE_INFINITY
+    const bytes = yield* partsOf(segment, reader, Math.max(0, from - segment.start), isLast, order)
+    if (Number.isFinite(end) && bytes < end) throw missing(segment, bytes, end)
   }
 }
 
-function* partsOf(segment: Segment, bytes: Buffer, isLast: boolean, order: BlockOrder): Generator<SegmentPart> {
-  const header = readSegmentHeader(bytes)
-  if (!header) {
-    if (!isLast || hasBlock(bytes, 0)) throw corrupt(segment, 0, 'the header of the segment is damaged')
-    yield { kind: 'tail', segment, wholeBytes: 0, bytes: bytes.length }
-    return
+/** Yields the blocks from that byte on, and returns the byte behind the last one. */
+async function* partsOf(
+  segment: Segment,
+  reader: SegmentReader,
+  from: number,
+  isLast: boolean,
+  order: BlockOrder,
+): AsyncGenerator<SegmentPart, number> {
+  let at = from
+  if (from <= SEGMENT_HEADER_BYTES) {
+    const header = readSegmentHeader(await reader.at(0, SEGMENT_HEADER_BYTES))
+    if (!header) {
+      const bytes = await reader.rest(0)
+      if (!isLast || hasBlock(bytes, 0)) throw corrupt(segment, 0, 'the header of the segment is damaged')
+      yield { kind: 'tail', segment, wholeBytes: 0, bytes: bytes.length }
+      return bytes.length
+    }
+    checkHeader(segment, header)
+    at = SEGMENT_HEADER_BYTES
   }
-  if (header.format > FORMAT)
-    throw new LogVersionError(
-      `Segment ${segment.path} has log format ${header.format}; this version of dramatis reads formats up to ${FORMAT}. Start it with the version that wrote the log, or a later one.`,
-      { segment: segment.path, format: header.format, supported: FORMAT },
-    )
-  if (header.firstPosition !== segment.start)
-    throw corrupt(segment, 0, `the segment says that it begins at position ${header.firstPosition}`)
-  let at = SEGMENT_HEADER_BYTES
-  while (at < bytes.length) {
-    const block = readBlock(bytes, at)
+  for (;;) {
+    const begun = await reader.at(at, BLOCK_HEADER_BYTES)
+    if (begun.length === 0) break
+    let block = readBlock(await reader.at(at, statedBytes(begun, 0) ?? 0), 0)
     if (!block) {
-      const position = segment.start + at
-      if (!isLast) throw corrupt(segment, at, 'a block is damaged', runsOfDamaged(bytes, at))
-      if (hasBlock(bytes, at + 1, position))
-        throw corrupt(segment, at, 'a block is damaged that had reached the disk', runsOfDamaged(bytes, at))
-      yield { kind: 'tail', segment, wholeBytes: at, bytes: bytes.length }
-      return
+      const rest = await reader.rest(at)
+      block = readBlock(rest, 0) // its writer may have ended it meanwhile
+      if (!block) {
+        const position = segment.start + at
+        if (!isLast) throw corrupt(segment, at, 'a block is damaged', runsOfDamaged(rest, 0))
+        if (hasBlock(rest, 1, position))
+          throw corrupt(segment, at, 'a block is damaged that had reached the disk', runsOfDamaged(rest, 0))
+        yield { kind: 'tail', segment, wholeBytes: at, bytes: at + rest.length }
+        return at + rest.length
+      }
     }
     order.check(segment, at, block)
     yield { kind: 'block', position: segment.start + at, block }
     at += block.bytes
   }
-  yield { kind: 'end', segment, bytes: bytes.length }
+  yield { kind: 'end', segment, bytes: at }
+  return at
+}
+
+function checkHeader(segment: Segment, { format, firstPosition }: SegmentHeader): void {
+  if (format > FORMAT)
+    throw new LogVersionError(
+      `Segment ${segment.path} has log format ${format}; this version of dramatis reads formats up to ${FORMAT}. Start it with the version that wrote the log, or a later one.`,
+      { segment: segment.path, format, supported: FORMAT },
+    )
+  if (firstPosition !== segment.start)
+    throw corrupt(segment, 0, `the segment says that it begins at position ${firstPosition}`)
 }
 
 /** Sees to it that no entry is missing between two blocks, and that no older process wrote behind a newer one. */
