@@ -97,6 +97,29 @@ export function contentOf(memory: Memory, at: number): string {
   return readString(memory)
 }
 
+/** Place of a text in a memory, in bytes. */
+export interface TextPlace {
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * Finds the data of a frame whose body is that content, which is latin1, and data. Returns undefined for any other
+ * body. The data begins `dataAfter(content)` bytes after the frame.
+ */
+export function dataPlace(memory: Memory, at: number, content: string): TextPlace | undefined {
+  const parts = flagsOf(memory, at) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+  if (parts !== HAS_DATA || memory.i32[(at + HEADER) >> 2] !== content.length) return undefined
+  if (memory.text.latin1Slice(at + HEADER + 4, at + HEADER + 4 + content.length) !== content) return undefined
+  const from = at + dataAfter(content)
+  const word = memory.i32[(from >> 2) - 1]!
+  const length = word & LENGTH
+  return { from, to: from + (word & WIDE ? length * 2 : length) }
+}
+
+/** Bytes from the begin of a frame to its data, for content that is latin1. */
+export const dataAfter = (content: string): number => HEADER + stringBytes(content) + 4
+
 export function readBody(memory: Memory, at: number): Body {
   if (bodyBytesOf(memory, at) === 0) return { ...BLANK_BODY }
   const flags = flagsOf(memory, at)

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { crc32 } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { LogCorruptError, LogVersionError } from '../../src/errors.ts'
-import { encodeBlock } from '../../src/runtime/store/block-format.ts'
+import { encodeBlock, FORMAT } from '../../src/runtime/store/block-format.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { blockOf, entriesUpTo } from './blocks.ts'
 import { failureOf, folderOf, reopened, segmentsOf, written } from './log-folders.ts'
@@ -122,19 +122,21 @@ t.test('a block of an earlier process behind one of a later process is an error'
 
 t.test('a log of a later format is refused with both versions', async (t) => {
   const whole = await bytesOfLog(t, 1)
-  whole.writeUInt32LE(2, 8)
+  whole.writeUInt32LE(FORMAT + 1, 8)
   whole.writeUInt32LE(crc32(whole.subarray(16, 64), crc32(whole.subarray(0, 12))), 12)
   const error = await failureOf(reopened(withSegment(t, whole)))
   t.type(error, LogVersionError)
-  t.match(error, { details: { format: 2, supported: 1 } })
+  t.match(error, { details: { format: FORMAT + 1, supported: FORMAT } })
 })
 
-t.test('the bytes of format 1 are those that were checked in', async (t) => {
-  const file = fileURLToPath(new URL('../../../test/fixtures/durability/format-1.base64', import.meta.url))
-  const bytes = Buffer.from(readFileSync(file, 'utf8'), 'base64')
-  t.same(await reopened(withSegment(t, bytes)), { lastSeq: 3, cut: undefined, content: entriesUpTo(3) })
-  t.same(withoutTime(await bytesOfLog(t, 3)).toString('hex'), withoutTime(bytes).toString('hex'))
-})
+for (const format of [1, FORMAT])
+  t.test(`the bytes of format ${format} are those that were checked in`, async (t) => {
+    const file = fileURLToPath(new URL(`../../../test/fixtures/durability/format-${format}.base64`, import.meta.url))
+    const bytes = Buffer.from(readFileSync(file, 'utf8'), 'base64')
+    t.same(await reopened(withSegment(t, bytes)), { lastSeq: 3, cut: undefined, content: entriesUpTo(3) })
+    if (format === FORMAT)
+      t.same(withoutTime(await bytesOfLog(t, 3)).toString('hex'), withoutTime(bytes).toString('hex'))
+  })
 
 /** The bytes of a log of one segment whose blocks have an entry each, of a run with the entry's number. */
 async function bytesOfLog(t: Test, blocks: number, { syncEach = false } = {}): Promise<Buffer> {

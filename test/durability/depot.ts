@@ -19,7 +19,7 @@ import {
 } from '../../src/mailbox/frame.ts'
 import { readBody } from '../../src/mailbox/frame-body.ts'
 import { idOf } from '../../src/mailbox/frame-id.ts'
-import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
+import { entriesOf } from '../../src/runtime/log/read-entries.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import type { Dice } from '../dice.ts'
 
@@ -133,26 +133,25 @@ export async function outcomesOf(folder: string): Promise<Set<string>> {
   if (!existsSync(join(folder, 'log'))) return done
   const calls = new Map<string, string>()
   const [names, runs] = [new Map<number, string>(), new Map<number, string>()]
-  for await (const { entries } of readLog(join(folder, 'log')))
-    for (const entry of decodeEntries(entries)) {
-      if (entry.kind === 'name') names.set(entry.index, entry.name)
-      if (entry.kind === 'run.launched') runs.set(entry.run, entry.id)
-      if (entry.kind !== 'frames') continue
-      const { memory } = entry
-      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
-        const kind = kindOf(memory, at)
-        if (kind !== CALL && kind !== RESULT && kind !== STEP_DONE) continue
-        const { content, data = '{}' } = readBody(memory, at)
-        const [runId, caller] = [runs.get(entry.run), names.get(senderOf(memory, at))]
-        const call = `${senderOf(memory, at)} ${correlationOf(memory, at)}`
-        if (kind === CALL && content === 'model')
-          calls.set(call, v5(JSON.stringify([runId, caller, idOf(memory, at)]), NAMESPACE))
-        if (kind === CALL && content === 'tool') calls.set(call, `${runId}/weigh-${JSON.parse(data).input.what}`)
-        if (isFailure(memory, at)) continue
-        if (kind === RESULT) done.add(calls.get(`${recipientOf(memory, at)} ${correlationOf(memory, at)}`) ?? '')
-        if (kind === STEP_DONE) done.add(content)
-      }
+  for await (const entry of entriesOf(() => readLog(join(folder, 'log')))) {
+    if (entry.kind === 'name') names.set(entry.index, entry.name)
+    if (entry.kind === 'run.launched') runs.set(entry.run, entry.id)
+    if (entry.kind !== 'frames') continue
+    const { memory } = entry
+    for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
+      const kind = kindOf(memory, at)
+      if (kind !== CALL && kind !== RESULT && kind !== STEP_DONE) continue
+      const { content, data = '{}' } = readBody(memory, at)
+      const [runId, caller] = [runs.get(entry.run), names.get(senderOf(memory, at))]
+      const call = `${senderOf(memory, at)} ${correlationOf(memory, at)}`
+      if (kind === CALL && content === 'model')
+        calls.set(call, v5(JSON.stringify([runId, caller, idOf(memory, at)]), NAMESPACE))
+      if (kind === CALL && content === 'tool') calls.set(call, `${runId}/weigh-${JSON.parse(data).input.what}`)
+      if (isFailure(memory, at)) continue
+      if (kind === RESULT) done.add(calls.get(`${recipientOf(memory, at)} ${correlationOf(memory, at)}`) ?? '')
+      if (kind === STEP_DONE) done.add(content)
     }
+  }
   return done
 }
 

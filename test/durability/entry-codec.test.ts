@@ -2,32 +2,32 @@
 import t from 'tap'
 import { AgentFailedError, ModelError } from '../../src/errors.ts'
 import { type DeadLetter, defineAgent } from '../../src/index.ts'
-import { decodeEntries, encodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
 import { lastSeq } from '../../src/runtime/log/run-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { contentOf } from '../simulation/invariants.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'
+import { decoded, encoded } from './log-entries.ts'
 import { folderOf } from './log-folders.ts'
 
 const numbers = { seq: 8, at: 1_700_000_000_000.25, run: 4_000_000_000 }
 
 t.test('a record comes back with its numbers, its text and what is absent in it', async (t) => {
   const record: HostRecord = { kind: 'run.started', ...numbers, query: 'Grüße, 世界 \ud83d\ude80 \u0000' }
-  t.strictSame([...decodeEntries(encodeEntries([record]))], [record])
+  t.strictSame([...decoded(encoded([record]))], [record])
   const question: HostRecord = { kind: 'question', ...numbers, agent: 'a', questionId: 'q', ask: 'ask', text: '?' }
-  t.notOk('choices' in [...decodeEntries(encodeEntries([question]))][0]!)
+  t.notOk('choices' in [...decoded(encoded([question]))][0]!)
 })
 
 t.test('an error comes back as its class, with details and the stack of its cause', async (t) => {
   const cause = new Error('no paper')
   const error = new AgentFailedError('ann: Error: no paper', { agent: 'ann' }, cause)
-  const [read] = decodeEntries(encodeEntries([{ kind: 'run.finished', ...numbers, error }]))
+  const [read] = decoded(encoded([{ kind: 'run.finished', ...numbers, error }]))
   if (read?.kind !== 'run.finished') return t.fail('another record was read')
   t.type(read.error, AgentFailedError)
   t.match(read.error, { message: error.message, details: { agent: 'ann' } })
   t.match(read.error?.cause, { stack: cause.stack })
-  const [well] = decodeEntries(encodeEntries([{ kind: 'run.finished', ...numbers, error: null }]))
+  const [well] = decoded(encoded([{ kind: 'run.finished', ...numbers, error: null }]))
   t.match(well, { error: null })
 })
 
@@ -50,7 +50,7 @@ t.test('a dead letter comes back with the errors of all its attempts', async (t)
   } as const
   const errors = [new AgentFailedError('once'), new ModelError('twice', { reason: 'timeout' })]
   const letter: DeadLetter = { id: 'm', message, reason: 'failed', errors, at: 2 }
-  const [read] = decodeEntries(encodeEntries([{ kind: 'message.dead', ...numbers, letter, bytes: 100 }]))
+  const [read] = decoded(encoded([{ kind: 'message.dead', ...numbers, letter, bytes: 100 }]))
   if (read?.kind !== 'message.dead') return t.fail('another record was read')
   t.match(read.letter, { id: 'm', message: { content: 'Do.' }, reason: 'failed', at: 2 })
   t.same(
@@ -63,12 +63,12 @@ t.test('a dead letter comes back with the errors of all its attempts', async (t)
 })
 
 t.test('bytes that are no entries are refused', async (t) => {
-  const bytes = encodeEntries([{ kind: 'run.started', ...numbers, query: 'go' }])
-  t.throws(() => [...decodeEntries(bytes.subarray(0, bytes.byteLength - 8))], /ends behind the last of 64 bytes/)
+  const bytes = encoded([{ kind: 'run.started', ...numbers, query: 'go' }])
+  t.throws(() => [...decoded(bytes.subarray(0, bytes.byteLength - 8))], /ends behind the last of 64 bytes/)
   const unknown = Buffer.from(bytes)
   unknown.writeUInt32LE(9, 0)
-  t.throws(() => [...decodeEntries(unknown)], /is of kind 9/)
-  t.same([...decodeEntries(new Uint8Array())], [])
+  t.throws(() => [...decoded(unknown)], /is of kind 9/)
+  t.same([...decoded(new Uint8Array())], [])
 })
 
 t.test('the log of a team that was written to a store is read from it again', async (t) => {
@@ -82,7 +82,7 @@ t.test('the log of a team that was written to a store is read from it again', as
     logged.push(...batch)
     const runs = [...new Set(batch.map(({ run }) => run))]
     const [firstSeq, last] = [batch[0]!.seq, lastSeq(batch.at(-1)!)]
-    writes.push(store.append({ firstSeq, lastSeq: last, carried: false, runs, entries: encodeEntries(batch) }))
+    writes.push(store.append({ firstSeq, lastSeq: last, carried: false, runs, entries: encoded(batch) }))
   })
   for (const query of ['Write it.', 'Fail at it.']) {
     const run = team.launch(query)
@@ -97,7 +97,7 @@ t.test('the log of a team that was written to a store is read from it again', as
   const again = new FileStore(folder)
   await again.open()
   const read: LogEntry[] = []
-  for await (const { entries } of again.read()) read.push(...decodeEntries(entries))
+  for await (const { entries } of again.read()) read.push(...decoded(entries))
   await again.close()
   const kinds = new Set(logged.map(({ kind }) => kind))
   for (const kind of ['frames', 'run.started', 'agent.status', 'message.dead', 'run.finished'] as const)

@@ -4,8 +4,8 @@ import t from 'tap'
 import { systemClock } from '../../src/clock.ts'
 import { type DramatisError, LogLostError } from '../../src/errors.ts'
 import { LogKeeper } from '../../src/runtime/durability/log-keeper.ts'
-import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
 import { type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import { decoded } from './log-entries.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 async function kept(commits = false) {
@@ -29,7 +29,7 @@ async function kept(commits = false) {
     keeper.take({ kind: 'run.aborted', reason, run: 1, at: 0, seq })
     seq += SEQ_STEP
   }
-  const blocks = () => disk.blocks.map(({ entries }) => Array.from(decodeEntries(entries), reasonOf))
+  const blocks = () => disk.blocks.map(({ entries }) => decoded(entries).map(reasonOf))
   const onTell = (listener: () => void) => {
     told = listener
   }

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url'
 import { gunzipSync, gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
-import { createTeam, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { createTeam, defineTool, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
@@ -31,12 +31,12 @@ async function teamOn(t: Test, path: string) {
     },
   })
   const options: MultiAgentPatternOptions = {
-    agents: ['ann', 'bob', 'cid'].map((name) => ({ name, module })),
+    agents: ['ann', 'bob', 'cid', 'dot'].map((name) => ({ name, module })),
     tools: [weigh],
     syncPoints: [{ name: 'noon', requiredAgents: ['ann', 'bob'], timeoutMs: 60_000 }],
     models: { default: { model: 'gpt-4o', baseURL: server.baseURL, apiKey: 'none' } },
     logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
-    maxConcurrentRuns: 1,
+    maxConcurrentRuns: 2,
     stateManagement: { path },
     orchestration: {
       strategy: 'custom',
@@ -45,6 +45,7 @@ async function teamOn(t: Test, path: string) {
         const ask = async (to: string, content: string) => (await script.request(to, content)).content
         if (query === 'fail') return ask('cid', 'fail it')
         if (query === 'short') return ask('cid', 'step short')
+        if (query === 'talk') return ask('dot', 'talk much') // since format 2: prompts that differ from those before
         const said = [await ask('ann', 'step one'), await ask('bob', 'publish page'), await ask('ann', 'pass on')]
         said.push(await ask('cid', 'give it'), await ask('cid', 'count up'), await ask('cid', 'model hello'))
         said.push(await ask('cid', 'tool box'), ...(await Promise.all([ask('ann', 'meet x'), ask('bob', 'meet x')])))
@@ -62,14 +63,20 @@ async function teamOn(t: Test, path: string) {
 const END =
   'one was done | version 1 | passed was done | given was done | 1 | You said hello | 3 | ann+bob | ann+bob | yes | version 2 | 2 | publish page,step passed,step given,meet x,note'
 
+async function questionOf(run: Run<unknown>): Promise<string> {
+  for await (const event of run.events()) if (event.type === 'question') return event.questionId
+  throw new Error('no question came')
+}
+
 async function write(t: Test, name: string): Promise<void> {
   const path = join(folderOf(t), 'log')
   const { team } = await teamOn(t, path)
   await team.execute('short', { runId: 'ended' })
   await team.execute('fail', { runId: 'failed' })
+  await questionOf(team.launch('talk', { runId: 'talks' }))
   const run = team.launch('whole', { runId: 'open' })
   team.launch('short', { runId: 'waiting', metadata: { ticket: '7' } })
-  for await (const { type } of run.events()) if (type === 'question') break
+  await questionOf(run)
   await team.flush()
   await team.close()
   const files = segmentsOf(path).map((segment) => [segment, readFileSync(join(path, segment)).toString('base64')])
@@ -95,6 +102,14 @@ for (const name of readdirSync(LOGS).filter((name) => /^format-\d+-runs\.base64$
     await team.start()
     t.match(await team.getRun('ended')!.result, { success: true, finalOutput: 'short was done' })
     t.match(await team.getRun('failed')!.result, { success: false, error: { code: 'AGENT_FAILED' } })
+    const talks = team.getRun('talks')
+    if (talks) {
+      await talks.answer(await questionOf(talks), 'yes')
+      t.match(await talks.result, { success: true, finalOutput: /^yes: \d+$/ })
+      t.equal(server.calls.length, 1, 'what it was told before is not asked for again')
+      t.equal(server.calls[0]!.body.messages.length, 7)
+      server.forget()
+    }
     const run = team.getRun('open')!
     const [question] = team.listQuestions()
     t.match(question, { runId: 'open', agent: 'cid', text: 'really?', choices: ['yes', 'no'] })

@@ -9,7 +9,7 @@ import {
   type RuntimeEvent,
 } from '../../src/index.ts'
 import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
-import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
+import { entriesOf } from '../../src/runtime/log/read-entries.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { folderOf } from './log-folders.ts'
@@ -56,7 +56,7 @@ async function recordsIn(path: string): Promise<LogEntry[]> {
   const store = new FileStore(path)
   await store.open()
   const entries: LogEntry[] = []
-  for await (const block of store.read()) entries.push(...decodeEntries(block.entries))
+  for await (const entry of entriesOf(() => store.read())) entries.push(entry)
   await store.close()
   return entries
 }

@@ -11,16 +11,8 @@ import {
   senderOf,
 } from '../../src/mailbox/frame.ts'
 import { readBody } from '../../src/mailbox/frame-body.ts'
-import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
-import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { Block } from '../../src/runtime/store/log-store.ts'
-
-/** Entries in the order of their numbers, each once: what a compaction has carried stands in two places for a while. */
-export function entriesOf(blocks: Iterable<Block>): LogEntry[] {
-  const entries = new Map<number, LogEntry>()
-  for (const block of blocks) for (const entry of decodeEntries(block.entries)) entries.set(entry.seq, entry)
-  return [...entries.values()].sort((a, b) => a.seq - b.seq)
-}
+import { entriesIn } from '../durability/log-entries.ts'
 
 const KEY = /<([^<>]+)>/
 
@@ -28,7 +20,7 @@ const KEY = /<([^<>]+)>/
 export function outcomesIn(blocks: Iterable<Block>): Set<string> {
   const done = new Set<string>()
   const calls = new Map<string, string>()
-  for (const entry of entriesOf(blocks)) {
+  for (const entry of entriesIn(blocks)) {
     if (entry.kind !== 'frames') continue
     const { memory } = entry
     for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
@@ -55,7 +47,7 @@ export function outcomesIn(blocks: Iterable<Block>): Set<string> {
 export function endedIn(blocks: Iterable<Block>): string[] {
   const ids = new Map<number, string>()
   const ended: string[] = []
-  for (const entry of entriesOf(blocks)) {
+  for (const entry of entriesIn(blocks)) {
     if (entry.kind === 'run.launched') ids.set(entry.run, entry.id)
     if (entry.kind === 'run.finished') ended.push(ids.get(entry.run) ?? '')
   }

@@ -22,13 +22,14 @@ import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { Dice } from '../dice.ts'
+import { entriesIn } from '../durability/log-entries.ts'
 import { answeredTwice, BoardFold, unfolded } from '../simulation/invariants.ts'
 import { entangledPlan, type Plan, plansIn, randomPlan } from '../simulation/random-program.ts'
 import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from '../simulation/random-team.ts'
 import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { act, answerTo, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
-import { endedIn, entriesOf, outcomesIn } from './log-reading.ts'
+import { endedIn, outcomesIn } from './log-reading.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
 
 /** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
@@ -454,7 +455,7 @@ class Process {
       this.#work = new OpenWork((name, run) => directory.cell(name, runs.get(run))?.index)
       const forgets = this.#world.segmentBytes !== undefined
       // Of a run that the log has forgotten some entries may still stand there.
-      for (const entry of entriesOf(this.#store.found)) {
+      for (const entry of entriesIn(this.#store.found)) {
         if (entry.kind !== 'frames') this.#payments.see(entry) // also of runs that are forgotten
         if (!forgets || entry.run === 0 || runs.get(entry.run)) this.#fold(this.#work, entry)
       }

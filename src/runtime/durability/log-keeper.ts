@@ -6,7 +6,7 @@ import type { Scheduler, Timer } from '../../clock.ts'
 import { DramatisError, describe, LogLostError, TeamClosedError } from '../../errors.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import { encodeEntries } from '../log/entry-codec.ts'
+import { EntryEncoder } from '../log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Cell } from '../state/cell.ts'
@@ -42,6 +42,7 @@ interface Waiting {
 
 export class LogKeeper implements JournalKeeper {
   readonly #needs: Needs
+  readonly #encoder = new EntryEncoder()
   #pending: LogEntry[] = []
   #handed: { cell: Cell; envelope: Envelope<RunState> }[] = []
   #isScheduled = false
@@ -111,7 +112,7 @@ export class LogKeeper implements JournalKeeper {
       lastSeq: lastSeq(entries.at(-1)!),
       carried: false,
       runs: [...runs],
-      entries: encodeEntries(entries),
+      entries: this.#encoder.encode(entries),
     }
     const written = store.append(block).then((position) => {
       follower?.wrote(position, block.entries)

@@ -72,7 +72,7 @@ export class OldLog {
       log.index.at(block)
       log.blocks.push(block)
     }
-    for await (const entry of entriesOf(read, note)) log.#see(entry)
+    for await (const entry of entriesOf(read, { seen: note })) log.#see(entry)
     await log.#takeBack(read)
     const over = [...log.index.values()].filter(({ index }) => !log.runs.has(index))
     for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) log.index.over(run) // the first to end is the first to go
@@ -103,8 +103,7 @@ export class OldLog {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
-    for await (const entry of entriesOf(read)) {
-      if (!given.has(entry.run)) continue
+    for await (const entry of entriesOf(read, { runs: given })) {
       if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
       else this.runs.get(entry.run)?.see(entry)
     }

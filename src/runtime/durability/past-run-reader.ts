@@ -46,8 +46,8 @@ export class PastRunReader implements PastRuns {
     await this.#read(async () => {
       const wanted = new Set(runs.map(({ index }) => index))
       const { signal } = this.#closed
-      for await (const entry of entriesOf(() => this.#needs.store.read({ runs: wanted, signal })))
-        if (entry.kind === 'run.launched' && wanted.has(entry.run)) found.set(entry.run, entry.query)
+      for await (const entry of entriesOf(() => this.#needs.store.read({ runs: wanted, signal }), { runs: wanted }))
+        if (entry.kind === 'run.launched') found.set(entry.run, entry.query)
     })
     return found
   }
@@ -68,8 +68,7 @@ export class PastRunReader implements PastRuns {
 
   async #entriesIn(run: LoggedRun): Promise<OldRun | undefined> {
     let old: OldRun | undefined
-    for await (const entry of entriesOf(() => this.#blocksOf(run))) {
-      if (entry.run !== run.index) continue
+    for await (const entry of entriesOf(() => this.#blocksOf(run), { runs: new Set([run.index]) })) {
       if (isLaunch(entry)) old ??= new OldRun(entry)
       else old?.see(entry)
     }

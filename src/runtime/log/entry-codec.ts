@@ -1,56 +1,172 @@
 /**
  * Entries of the log as bytes, for a durable log. Frames are written as they are in memory: their layout (frame.ts) is
- * part of the format. A record is JSON in UTF-8, its errors as `errorData`.
+ * part of the format. A record is JSON in UTF-8, its errors as `errorData`. A prompt that shares much with the one
+ * before it in its turn is written as the difference (prompts.ts); its frame is an entry of its own then.
  *
- *     entry   kind u32 (1 frames, 2 record) | body u32 (bytes) | run u32 | frames u32 | seq f64 | at f64
+ *     entry   kind u32 (1 frames, 2 record, 3 difference) | body u32 (bytes) | run u32 | frames u32 | seq f64 | at f64
  *             body; zeros up to a multiple of 8
+ *     difference, the body   seq of the frame before f64 | prefix u32 | suffix u32 (bytes that both prompts have) |
+ *             the frame up to its prompt | what stands between prefix and suffix
  */
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
+import { lengthOf } from '../../mailbox/frame.ts'
 import { allocate } from '../../mailbox/memory.ts'
-import type { HostRecord, LogEntry } from './records.ts'
+import { BEFORE_PROMPT, Prompts, type Shared } from './prompts.ts'
+import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
 
 const HEADER_BYTES = 32
 const FRAMES = 1
 const RECORD = 2
+const DIFFERENCE = 3
+const SHARED_BYTES = 16
 const ALIGNMENT = 8
 
-/** Writes the entries one after the other. */
-export function encodeEntries(entries: readonly LogEntry[]): Uint8Array {
-  const bodies = entries.map(bodyOf)
-  const bytes = Buffer.alloc(bodies.reduce((sum, body) => sum + HEADER_BYTES + aligned(body.byteLength), 0))
-  let at = 0
-  for (const [index, entry] of entries.entries()) {
-    const body = bodies[index]!
-    const isFrames = entry.kind === 'frames'
-    bytes.writeUInt32LE(isFrames ? FRAMES : RECORD, at)
-    bytes.writeUInt32LE(body.byteLength, at + 4)
-    bytes.writeUInt32LE(entry.run, at + 8)
-    bytes.writeUInt32LE(isFrames ? entry.count : 0, at + 12)
-    bytes.writeDoubleLE(entry.seq, at + 16)
-    bytes.writeDoubleLE(entry.at, at + 24)
-    bytes.set(body, at + HEADER_BYTES)
-    at += HEADER_BYTES + aligned(body.byteLength)
+/** Entry as it is written. */
+interface Written extends Numbers {
+  readonly kind: number
+  readonly frames: number
+  readonly body: readonly Uint8Array[]
+}
+
+/** Writes the entries of one process: it knows the prompts that were written before. */
+export class EntryEncoder {
+  readonly #prompts = new Prompts()
+
+  /** Writes the entries one after the other. */
+  encode(entries: readonly LogEntry[]): Uint8Array {
+    const all = entries.flatMap((entry) => (entry.kind === 'frames' ? this.#frames(entry) : [this.#record(entry)]))
+    const bytes = Buffer.alloc(all.reduce((sum, { body }) => sum + HEADER_BYTES + aligned(bytesOf(body)), 0))
+    let at = 0
+    for (const { kind, run, frames, seq, at: time, body } of all) {
+      bytes.writeUInt32LE(kind, at)
+      bytes.writeUInt32LE(bytesOf(body), at + 4)
+      bytes.writeUInt32LE(run, at + 8)
+      bytes.writeUInt32LE(frames, at + 12)
+      bytes.writeDoubleLE(seq, at + 16)
+      bytes.writeDoubleLE(time, at + 24)
+      let end = at + HEADER_BYTES
+      for (const part of body) {
+        bytes.set(part, end)
+        end += part.byteLength
+      }
+      at += HEADER_BYTES + aligned(end - at - HEADER_BYTES)
+    }
+    return bytes
   }
+
+  #record(record: HostRecord): Written {
+    this.#prompts.over(record)
+    const { run, seq, at, ...fields } = record
+    return { kind: RECORD, run, seq, at, frames: 0, body: [Buffer.from(JSON.stringify(withErrorData(fields)))] }
+  }
+
+  /** Cuts the frames where a prompt is written as a difference. */
+  #frames({ memory, from, to, run, seq: first, at: time }: FrameBlock): Written[] {
+    const all: Written[] = []
+    let begin = from
+    let seq = first
+    let frames = 0
+    const whole = (end: number) => {
+      const body = [memory.u8.subarray(begin, end)]
+      if (frames > 0) all.push({ kind: FRAMES, run, seq: seq - frames * SEQ_STEP, at: time, frames, body })
+      frames = 0
+    }
+    for (let at = from; at < to; at += lengthOf(memory, at), seq += SEQ_STEP) {
+      const prompt = this.#prompts.see(memory, at, run, seq)
+      if (!prompt?.shared) {
+        frames += 1
+        continue
+      }
+      whole(at)
+      begin = at + lengthOf(memory, at)
+      const { text, shared } = prompt
+      const between = text.subarray(shared.prefix, text.length - shared.suffix)
+      const body = [encodedShare(shared), memory.u8.subarray(at, at + BEFORE_PROMPT), between]
+      all.push({ kind: DIFFERENCE, run, seq, at: time, frames: 1, body })
+    }
+    whole(to)
+    return all
+  }
+}
+
+function encodedShare({ base, prefix, suffix }: Shared): Uint8Array {
+  const bytes = Buffer.alloc(SHARED_BYTES)
+  bytes.writeDoubleLE(base, 0)
+  bytes.writeUInt32LE(prefix, 8)
+  bytes.writeUInt32LE(suffix, 12)
   return bytes
 }
 
+const bytesOf = (parts: readonly Uint8Array[]): number => parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
+
+/** Frame with a prompt as it is written: without what it shares with the one before. */
+export interface FrameDifference extends Numbers, Shared {
+  readonly kind: 'difference'
+  /** The frame up to its prompt. */
+  readonly head: Uint8Array
+  /** The prompt between prefix and suffix. */
+  readonly between: Uint8Array
+}
+
 /**
- * Reads what `encodeEntries` has written. Frames get memory of their own. Throws `RangeError` for anything else: a
- * store has checked the bytes before.
+ * Reads what an encoder has written, without the runs that are not wanted. Frames get memory of their own. Throws
+ * `RangeError` for anything else: a store has checked the bytes before.
  */
-export function* decodeEntries(bytes: Uint8Array): Generator<LogEntry> {
+export function* decodeEntries(
+  bytes: Uint8Array,
+  isWanted: (run: number) => boolean = () => true,
+): Generator<LogEntry | FrameDifference> {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   for (let at = 0; at < view.length; ) {
     const kind = view.readUInt32LE(at)
     const body = at + HEADER_BYTES
     const end = body + view.readUInt32LE(at + 4)
     if (end > view.length) throw new RangeError(`the entry at byte ${at} ends behind the last of ${view.length} bytes`)
-    const fields = { run: view.readUInt32LE(at + 8), seq: view.readDoubleLE(at + 16), at: view.readDoubleLE(at + 24) }
+    const numbers = { run: view.readUInt32LE(at + 8), seq: view.readDoubleLE(at + 16), at: view.readDoubleLE(at + 24) }
     const content = view.subarray(body, end)
-    if (kind === FRAMES) yield framesFrom(content, view.readUInt32LE(at + 12), fields)
-    else if (kind === RECORD) yield recordFrom(content, fields)
-    else throw new RangeError(`the entry at byte ${at} is of kind ${kind}; known are ${FRAMES} and ${RECORD}`)
+    if (kind < FRAMES || kind > DIFFERENCE)
+      throw new RangeError(`the entry at byte ${at} is of kind ${kind}; known are ${FRAMES} to ${DIFFERENCE}`)
+    if (isWanted(numbers.run))
+      if (kind === FRAMES) yield framesFrom(content, view.readUInt32LE(at + 12), numbers)
+      else yield kind === RECORD ? recordFrom(content, numbers) : differenceFrom(content, numbers)
     at = body + aligned(end - body)
+  }
+}
+
+/** Makes whole frames of differences. It has to see all entries of a run, in the order of their numbers. */
+export class EntryDecoder {
+  readonly #prompts = new Prompts()
+
+  /** Returns the entry; undefined for a difference to a prompt that was not among the entries before. */
+  whole(entry: LogEntry | FrameDifference): LogEntry | undefined {
+    if (entry.kind === 'difference') return this.#whole(entry)
+    if (entry.kind === 'frames') this.#see(entry)
+    else this.#prompts.over(entry)
+    return entry
+  }
+
+  #see({ memory, from, to, run, seq }: FrameBlock): void {
+    for (let at = from, n = 0; at < to; at += lengthOf(memory, at), n++)
+      this.#prompts.see(memory, at, run, seq + n * SEQ_STEP)
+  }
+
+  #whole({ run, seq, at, base, prefix, suffix, head, between }: FrameDifference): LogEntry | undefined {
+    const header = allocate(head.byteLength)
+    header.u8.set(head)
+    const before = this.#prompts.of(header, 0, base)
+    if (!before) return undefined
+    const bytes = lengthOf(header, 0)
+    const memory = allocate(bytes)
+    const { u8 } = memory
+    u8.set(head)
+    u8.set(before.subarray(0, prefix), head.byteLength)
+    u8.set(between, head.byteLength + prefix)
+    const end = head.byteLength + prefix + between.byteLength
+    u8.set(before.subarray(before.byteLength - suffix), end)
+    u8.fill(0, end + suffix, bytes)
+    const block: FrameBlock = { kind: 'frames', run, seq, at, memory, from: 0, to: bytes, count: 1 }
+    this.#see(block)
+    return block
   }
 }
 
@@ -62,7 +178,7 @@ export interface EntrySpan {
   readonly to: number
 }
 
-/** Finds the entries in what `encodeEntries` has written, without decoding them. */
+/** Finds the entries in what an encoder has written, without decoding them. */
 export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   for (let from = 0; from < view.length; ) {
@@ -88,16 +204,23 @@ export function bytesByRun(bytes: Uint8Array): Map<number, number> {
 
 type Numbers = Pick<LogEntry, 'run' | 'seq' | 'at'>
 
-function bodyOf(entry: LogEntry): Uint8Array {
-  if (entry.kind === 'frames') return entry.memory.u8.subarray(entry.from, entry.to)
-  const { run: _run, seq: _seq, at: _at, ...fields } = entry
-  return Buffer.from(JSON.stringify(withErrorData(fields)))
-}
-
 function framesFrom(content: Uint8Array, count: number, numbers: Numbers): LogEntry {
   const memory = allocate(content.byteLength)
   memory.u8.set(content)
   return { kind: 'frames', ...numbers, memory, from: 0, to: content.byteLength, count }
+}
+
+function differenceFrom(content: Buffer, numbers: Numbers): FrameDifference {
+  const between = SHARED_BYTES + BEFORE_PROMPT
+  return {
+    kind: 'difference',
+    ...numbers,
+    base: content.readDoubleLE(0),
+    prefix: content.readUInt32LE(8),
+    suffix: content.readUInt32LE(12),
+    head: content.subarray(SHARED_BYTES, between),
+    between: content.subarray(between),
+  }
 }
 
 function recordFrom(content: Buffer, numbers: Numbers): LogEntry {

@@ -3,8 +3,9 @@
  * ones, and twice where the process died before their first place was given up.
  */
 
+import { LogCorruptError } from '../../errors.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
-import { bytesByRun, decodeEntries } from './entry-codec.ts'
+import { bytesByRun, decodeEntries, EntryDecoder, type FrameDifference } from './entry-codec.ts'
 import type { LogEntry } from './records.ts'
 
 /** Gives the blocks of a log in the order in which they stand there; each call begins anew. */
@@ -26,15 +27,48 @@ export interface SeenBlock {
   readonly sizes: ReadonlyMap<number, number>
 }
 
+export interface EntryOptions {
+  /** Leaves out the entries of all other runs. */
+  runs?: ReadonlySet<number>
+  /** Called with each block, when all entries in it have been yielded. */
+  seen?: (block: SeenBlock) => void
+  /** Called with an entry that cannot be read, because the log lacks one before it. By default that is an error. */
+  lost?: (entry: FrameDifference) => void
+}
+
 /**
- * Yields each entry once, in the order of the numbers. Reads twice: what was carried has to be known before. `seen` is
- * called with each block, when all entries in it have been yielded.
+ * Yields each entry once, in the order of the numbers. Reads twice: what was carried has to be known before.
+ *
+ * @throws LogCorruptError
  */
 export async function* entriesOf(
   read: ReadBlocks,
-  seen: (block: SeenBlock) => void = () => {},
+  { runs, seen = () => {}, lost = refuse }: EntryOptions = {},
 ): AsyncGenerator<LogEntry> {
-  const { blocks, entries: carried } = await carriedIn(read)
+  const launched = new Set<number>()
+  const decoder = new EntryDecoder()
+  for await (const entry of encodedEntries(read, seen, (run) => !runs || runs.has(run))) {
+    const whole = decoder.whole(entry)
+    if (whole) yield whole
+    else if (entry.kind === 'difference' && launched.has(entry.run)) lost(entry) // else a rest of a forgotten run
+    if (entry.kind === 'run.launched') launched.add(entry.run)
+  }
+}
+
+function refuse({ run, seq, base }: FrameDifference): never {
+  const text = `The log is damaged: entry ${seq} of run number ${run} goes on from entry ${base}, which the log does not have. Nothing was changed. Restore the log from a copy, or start with another path.`
+  throw new LogCorruptError(text, { runs: [run] })
+}
+
+type Encoded = LogEntry | FrameDifference
+type IsWanted = (run: number) => boolean
+
+async function* encodedEntries(
+  read: ReadBlocks,
+  seen: (block: SeenBlock) => void,
+  isWanted: IsWanted,
+): AsyncGenerator<Encoded> {
+  const { blocks, entries: carried } = await carriedIn(read, isWanted)
   const known = new Set(blocks.map(({ position }) => position))
   let next = 0
   for await (const block of read()) {
@@ -42,7 +76,7 @@ export async function* entriesOf(
       if (!known.has(block.position)) throw new LogMoved()
       continue
     }
-    for (const entry of decodeEntries(block.entries)) {
+    for (const entry of decodeEntries(block.entries, isWanted)) {
       while (next < carried.length && carried[next]!.seq < entry.seq) yield carried[next++]!
       if (carried[next]?.seq === entry.seq) next += 1 // it was carried, and its first place is still there
       yield entry
@@ -53,13 +87,14 @@ export async function* entriesOf(
   for (const block of blocks) seen(block)
 }
 
-async function carriedIn(read: ReadBlocks): Promise<{ blocks: SeenBlock[]; entries: LogEntry[] }> {
+async function carriedIn(read: ReadBlocks, isWanted: IsWanted): Promise<{ blocks: SeenBlock[]; entries: Encoded[] }> {
   const blocks: SeenBlock[] = []
-  const entries = new Map<number, LogEntry>()
+  const entries = new Map<number, Encoded>()
   for await (const block of read()) {
     if (!block.carried) continue
     blocks.push(seenBlock(block))
-    for (const entry of decodeEntries(block.entries)) if (!entries.has(entry.seq)) entries.set(entry.seq, entry)
+    for (const entry of decodeEntries(block.entries, isWanted))
+      if (!entries.has(entry.seq)) entries.set(entry.seq, entry)
   }
   return { blocks, entries: [...entries.values()].sort((a, b) => a.seq - b.seq) }
 }

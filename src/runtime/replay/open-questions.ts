@@ -1,7 +1,7 @@
 /** Questions to a person that a log has open, for a program that only answers them. */
 import { ConfigurationError, shown } from '../../errors.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
-import { encodeEntries } from '../log/entry-codec.ts'
+import { EntryEncoder } from '../log/entry-codec.ts'
 import { type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
 import { lastSeq as lastSeqOf } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
@@ -61,7 +61,7 @@ export async function answerInLog(store: LogStore, questionId: string, answer: s
     lastSeq: lastSeqOf(entries.at(-1)!),
     carried: false,
     runs: [0, run],
-    entries: encodeEntries(entries),
+    entries: new EntryEncoder().encode(entries),
   })
   await store.sync()
   return question

@@ -1,5 +1,5 @@
 /**
- * Bytes of a log on disk, format 1. All numbers are little-endian.
+ * Bytes of a log on disk, format 2. All numbers are little-endian.
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 | 0 u32 | created f64 |
  *               first position f64 | 24 bytes of zeros
@@ -10,11 +10,13 @@
  * `synced` is the position up to which all was known to be on the disk when the block was written. It tells damage from
  * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
  * segment and the rule of its checksum, so that every version can tell that a log is newer.
+ *
+ * Format 2 has entries of kind 3 (log/entry-codec.ts); format 1 is the same without them.
  */
 import { crc32 } from 'node:zlib'
 import type { Block, Position } from './log-store.ts'
 
-export const FORMAT = 1
+export const FORMAT = 2
 export const SEGMENT_HEADER_BYTES = 64
 export const BLOCK_HEADER_BYTES = 48
 const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')

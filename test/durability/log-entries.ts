@@ -1,0 +1,33 @@
+/** Entries as bytes and back, for tests that do without what reads a whole log. */
+import { decodeEntries, EntryDecoder, EntryEncoder } from '../../src/runtime/log/entry-codec.ts'
+import type { LogEntry } from '../../src/runtime/log/records.ts'
+
+export const encoded = (entries: readonly LogEntry[]): Uint8Array => new EntryEncoder().encode(entries)
+
+/** `decoder`: of the entries before, for bytes that do not begin a log. */
+export function decoded(bytes: Uint8Array, decoder = new EntryDecoder()): LogEntry[] {
+  return inOrder(decodeEntries(bytes), decoder)
+}
+
+/** Entries of blocks in the order of their numbers, each once: what was carried stands in two places for a while. */
+export function entriesIn(blocks: Iterable<{ readonly entries: Uint8Array }>): LogEntry[] {
+  const all = new Map(Array.from(blocks, ({ entries }) => [...decodeEntries(entries)]).flatMap(bySeq))
+  return inOrder(
+    [...all.values()].sort((a, b) => a.seq - b.seq),
+    new EntryDecoder(),
+  )
+}
+
+type Read = ReturnType<typeof decodeEntries> extends Generator<infer Entry> ? Entry : never
+
+const bySeq = (entries: Read[]) => entries.map((entry) => [entry.seq, entry] as const)
+
+function inOrder(entries: Iterable<Read>, decoder: EntryDecoder): LogEntry[] {
+  const launched = new Set<number>()
+  return [...entries].flatMap((entry) => {
+    if (entry.kind === 'run.launched') launched.add(entry.run)
+    const whole = decoder.whole(entry)
+    if (!whole && launched.has(entry.run)) throw new RangeError(`entry ${entry.seq} lacks the prompt before it`)
+    return whole ? [whole] : [] // a rest of a run that the log has forgotten
+  })
+}

@@ -1,0 +1,216 @@
+/** Prompts in a durable log: each is written as what it has more than the one before it in its turn. */
+import { readdirSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import * as z from 'zod'
+import { LogCorruptError } from '../../src/errors.ts'
+import { createTeam, defineTool } from '../../src/index.ts'
+import { BEGINS_AGAIN, CALL, END } from '../../src/mailbox/frame.ts'
+import { EntryDecoder, EntryEncoder } from '../../src/runtime/log/entry-codec.ts'
+import { HostFrames } from '../../src/runtime/log/host-frames.ts'
+import { entriesOf } from '../../src/runtime/log/read-entries.ts'
+import { type FrameBlock, type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { Dice } from '../dice.ts'
+import { modelServer } from '../fixtures/model-server.ts'
+import { lostInBytes } from '../simulation/invariants.ts'
+import { decoded, encoded } from './log-entries.ts'
+import { failureOf, folderOf } from './log-folders.ts'
+
+/** Makes the entries of one log: each has the next number. */
+class Entries {
+  readonly #frames = new HostFrames(virtualClock())
+  #seq = 0
+
+  frame(kind: number, { turn = 1, sender = 7, run = 1, flags = 0, content = '', data = '' }): FrameBlock {
+    const text = data === '' ? {} : { data }
+    const { memory, bytes } = this.#frames.make({ kind, turn, sender, run, flags, content, ...text })
+    return { kind: 'frames', seq: this.#next(), at: 1, run, memory, from: 0, to: bytes, count: 1 }
+  }
+
+  prompt(data: string, fields: { turn?: number; sender?: number; run?: number } = {}): FrameBlock {
+    return this.frame(CALL, { content: 'model', data, ...fields })
+  }
+
+  launched(run = 1): LogEntry {
+    const fields = { id: `run ${run}`, query: 'go', startedAt: 1, metadata: {}, models: {}, timeoutMs: 1, priority: 0 }
+    return { kind: 'run.launched', seq: this.#next(), at: 1, run, target: 2, own: false, ...fields }
+  }
+
+  finished(run = 1): LogEntry {
+    return { kind: 'run.finished', seq: this.#next(), at: 1, run, error: null }
+  }
+
+  #next(): number {
+    this.#seq += SEQ_STEP
+    return this.#seq
+  }
+}
+
+/** A conversation of so many messages, as a call of a model has it. */
+const talk = (messages: number, letter = 'a') =>
+  JSON.stringify({
+    messages: Array.from({ length: messages }, (_, n) => ({ role: 'user', content: `${n} ${letter.repeat(1_000)}` })),
+    tools: ['a tool'.repeat(100)],
+  })
+
+t.test('a turn of n prompts is written as what each has more than the one before', async (t) => {
+  const entries = new Entries()
+  const sizes = [10, 20, 40].map((rounds) => {
+    const prompts = Array.from({ length: rounds }, (_, n) => entries.prompt(talk(n + 1)))
+    t.same(lostInBytes(prompts), [])
+    return encoded(prompts).byteLength
+  })
+  t.ok(sizes[2]! < 40 * 1_300, `${sizes} bytes for 10, 20 and 40 messages of 1,000`)
+})
+
+t.test('a prompt is not written in terms of another turn, agent, or of a turn that is over', async (t) => {
+  const entries = new Entries()
+  const [whole, more] = [talk(20), talk(21)]
+  const next = (between: LogEntry[], fields = {}) => {
+    const written = [entries.prompt(whole), ...between, entries.prompt(more, fields)]
+    t.same(lostInBytes(written), [])
+    return encoded(written).byteLength > 40_000 ? 'whole' : 'by difference'
+  }
+  t.equal(next([]), 'by difference')
+  t.equal(next([entries.prompt('short', { turn: 2 }), entries.frame(CALL, { content: 'tool' })]), 'by difference')
+  t.equal(next([entries.frame(END, { turn: 2 }), entries.finished(2)]), 'by difference')
+  t.equal(next([], { turn: 2 }), 'whole')
+  t.equal(next([], { sender: 8 }), 'whole')
+  t.equal(next([entries.frame(END, {})]), 'whole')
+  t.equal(next([entries.frame(END, { flags: BEGINS_AGAIN })]), 'whole')
+  t.equal(next([entries.finished()]), 'whole')
+})
+
+t.test(
+  'random prompts, of latin and other letters, come back as they were, in whatever blocks they stand',
+  async (t) => {
+    for (let seed = 1; seed <= 60; seed++) {
+      const dice = new Dice(seed)
+      const entries = new Entries()
+      const texts = new Map<number, string>()
+      const all: LogEntry[] = [entries.launched()]
+      for (let n = dice.upTo(40); n >= 0; n--) {
+        const turn = 1 + dice.upTo(3)
+        const before = texts.get(turn) ?? ''
+        const [from, to] = [dice.upTo(before.length + 1), dice.upTo(before.length + 1)].sort((a, b) => a - b)
+        const letter = dice.pick(['a', 'a', 'b', 'ü', dice.chance(0.1) ? '世' : 'c'])
+        const text = dice.chance(0.1) ? '' : before.slice(0, from) + letter.repeat(dice.upTo(2_000)) + before.slice(to)
+        texts.set(turn, text)
+        if (text !== '') all.push(entries.prompt(text, { turn }))
+        if (dice.chance(0.1)) all.push(entries.frame(END, { turn }))
+      }
+      const lost = lostInBytes(all)
+      if (lost.length > 0) t.fail(`seed ${seed}: ${lost[0]}`)
+      const encoder = new EntryEncoder()
+      const decoder = new EntryDecoder()
+      const cut = dice.upTo(all.length)
+      const blocks = [all.slice(0, cut), all.slice(cut)].map((part) => encoder.encode(part))
+      t.equal(blocks.flatMap((bytes) => decoded(bytes, decoder)).length, all.length, `seed ${seed}`)
+    }
+  },
+)
+
+t.test('frames that stand in one entry with a prompt keep their numbers', async (t) => {
+  const entries = new Entries()
+  const parts = [entries.frame(CALL, { content: 'tool', data: '{}' }), entries.prompt(talk(3)), entries.prompt(talk(4))]
+  parts.push(entries.frame(CALL, { content: 'tool', data: '{}' }))
+  const bytes = Buffer.concat(parts.map(({ memory, to }) => memory.u8.subarray(0, to)))
+  const { memory } = entries.frame(CALL, { content: '-'.repeat(bytes.byteLength) })
+  memory.u8.set(bytes)
+  const { seq } = parts[0]!
+  const one: FrameBlock = { ...parts[0]!, memory, from: 0, to: bytes.byteLength, count: 4 }
+  t.same(lostInBytes([one]), [])
+  t.same(
+    decoded(encoded([one])).map((entry) => [entry.seq - seq, entry.kind === 'frames' && entry.count]),
+    [
+      [0, 2],
+      [2 * SEQ_STEP, 1],
+      [3 * SEQ_STEP, 1],
+    ],
+  )
+})
+
+/** Blocks with the entries; each carried one has old entries again. */
+const blocksOf = (parts: [entries: Uint8Array, carried: boolean][]) =>
+  async function* (): AsyncGenerator<StoredBlock> {
+    for (const [position, [entries, carried]] of parts.entries())
+      yield { position, incarnation: 1, firstSeq: 0, lastSeq: 0, carried, runs: [1], entries }
+  }
+
+t.test('a prompt is read also where the one before it was carried behind it', async (t) => {
+  const entries = new Entries()
+  const encoder = new EntryEncoder()
+  const all = [entries.launched(), entries.prompt(talk(5)), entries.prompt(talk(6)), entries.prompt(talk(7))]
+  const bytes = all.map((entry) => encoder.encode([entry]))
+  const old = Buffer.concat(bytes.slice(0, 2))
+  const read: number[] = []
+  const blocks = blocksOf([
+    [bytes[2]!, false],
+    [old, true],
+    [bytes[3]!, false],
+  ])
+  for await (const { seq } of entriesOf(blocks)) read.push(seq)
+  t.same(
+    read,
+    all.map(({ seq }) => seq),
+  )
+})
+
+t.test('a prompt whose base the log lacks is an error that names the run, unless the run was forgotten', async (t) => {
+  const entries = new Entries()
+  const encoder = new EntryEncoder()
+  const all = [entries.launched(), entries.prompt(talk(5)), entries.prompt(talk(6)), entries.finished()]
+  const [launched, , second, finished] = all.map((entry) => encoder.encode([entry]))
+  const kindsIn = async (...parts: Uint8Array[]) => {
+    const kinds: string[] = []
+    for await (const { kind } of entriesOf(blocksOf(parts.map((part) => [part, false])))) kinds.push(kind)
+    return kinds
+  }
+  const error = await failureOf(kindsIn(launched!, second!, finished!))
+  t.type(error, LogCorruptError)
+  t.match(error, { details: { runs: [1] }, message: /entry 24 of run number 1 goes on from entry 16/ })
+  t.same(await kindsIn(second!, finished!), ['run.finished'])
+})
+
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
+/** A team of one model agent that calls a tool in each round. */
+function lookingTeam(t: Test, path: string, baseURL: string) {
+  const look = defineTool({
+    name: 'look',
+    description: 'Looks at a page.',
+    input: z.object({ page: z.number() }),
+    readOnly: true,
+    run: ({ page }) => `page ${page} ${'word '.repeat(400)}`,
+  })
+  const team = createTeam({
+    agents: [{ name: 'ann', description: 'Looks.', tools: ['look'], maxRounds: 100 }],
+    tools: [look],
+    models: { default: { model: 'gpt-4o', baseURL, apiKey: 'none' } },
+    logger: silent,
+    stateManagement: { path },
+    orchestration: { strategy: 'sequential' },
+  })
+  t.teardown(() => team.close())
+  return team
+}
+
+const bytesIn = (path: string) => readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0)
+
+t.test('the log of a model that calls a tool in n rounds grows with n', async (t) => {
+  const sizes: number[] = []
+  for (const rounds of [10, 20, 40]) {
+    const server = await modelServer(t)
+    server.always(({ number: page }) => (page > rounds ? 'Seen.' : { toolCalls: [{ name: 'look', input: { page } }] }))
+    const path = join(folderOf(t), 'log')
+    const team = lookingTeam(t, path, server.baseURL)
+    const { finalOutput, error } = await team.execute('Look at all of it.', { runId: 'long' })
+    t.equal(finalOutput, 'Seen.', error?.message ?? 'it ends')
+    await team.close()
+    sizes.push(bytesIn(path))
+  }
+  const [ten, twenty, forty] = sizes as [number, number, number]
+  t.ok(forty - twenty < 2.3 * (twenty - ten), `${sizes} bytes for 10, 20 and 40 rounds`)
+})
