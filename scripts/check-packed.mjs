@@ -40,6 +40,24 @@ check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
   expect(node('untraced.js'), 'answers without it')
 })
+check('a tool whose packages are not installed names them, and works once they are', () => {
+  const asked =
+    'tools[0]: the tool "convert" cannot work here: convert needs mathjs, csv-parse, csv-stringify, which are not installed: npm install mathjs csv-parse csv-stringify'
+  expect(node('tools.js'), asked)
+  const packages = [
+    'mathjs',
+    'csv-parse',
+    'csv-stringify',
+    'quickjs-wasi',
+    '@mozilla/readability',
+    'linkedom',
+    'parse5',
+  ]
+  run('npm', [...install, ...packages.map((name) => `${name}@${manifest.peerDependencies[name]}`)], {
+    timeout: installLimitMs,
+  })
+  expect(node('tools.js'), 'calculator 1.2, convert 1.609344, run_code 42, read_webpage The page. It has a text.')
+})
 check('the command line runs and rehearses a team, with the classes that the team sees', () => {
   const dramatis = join(user, 'node_modules/.bin/dramatis')
   expect(run(dramatis, ['--help']), 'Usage: dramatis')

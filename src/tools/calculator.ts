@@ -1,6 +1,7 @@
 /** Arithmetic, exactly. */
 import { z } from 'zod'
 import { defineTool } from '../actors/definition/tool.ts'
+import { needsPackages } from './packages.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
 
 const LONGEST_EXPRESSION = 1_000
@@ -29,5 +30,6 @@ export const calculator = defineTool({
   outside: true, // in a thread, which virtual time does not wait for
   idempotent: true,
   timeoutMs: KILL_AFTER_MS + WAITING_MS,
+  precondition: () => needsPackages('calculator', ['mathjs']),
   run: ({ expression }, { signal }) => inSandbox({ kind: 'calculate', expression }, signal, KILL_AFTER_MS),
 })

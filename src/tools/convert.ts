@@ -1,6 +1,7 @@
 /** Tool that converts a value: units, and formats of data. */
 import { z } from 'zod'
 import { defineTool } from '../actors/definition/tool.ts'
+import { needsPackages } from './packages.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
 
 const LONGEST_VALUE = 262_144
@@ -32,5 +33,6 @@ export const convert = defineTool({
   outside: true, // in a thread, which virtual time does not wait for
   idempotent: true,
   timeoutMs: KILL_AFTER_MS + WAITING_MS,
+  precondition: () => needsPackages('convert', ['mathjs', 'csv-parse', 'csv-stringify']),
   run: ({ value, from, to }, { signal }) => inSandbox({ kind: 'convert', value, from, to }, signal, KILL_AFTER_MS),
 })

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ToolTimeoutError } from '../errors.ts'
 import { checkedOptions } from './options.ts'
+import { needsPackages } from './packages.ts'
 import { MARGIN_MS, within } from './web/deadline.ts'
 import { fetchPage, type PageRules, type Resolve, systemResolve } from './web/page.ts'
 import { isReadable, pageText } from './web/page-text.ts'
@@ -90,6 +91,7 @@ export function pageReader(
     outside: true,
     idempotent: true,
     timeoutMs: timeoutMs + MARGIN_MS,
+    precondition: () => needsPackages('readWebpage', ['@mozilla/readability', 'linkedom', 'parse5']),
     run: ({ url }, { signal }) =>
       within(
         timeoutMs,

@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { defineTool } from '../actors/definition/tool.ts'
 import { describe, shown, ToolInputError } from '../errors.ts'
+import { needsPackages } from './packages.ts'
 import { inSandbox } from './sandbox/sandbox.ts'
 
 const CODE_MS = 5_000
@@ -38,6 +39,7 @@ export const runCode = defineTool({
   outside: true, // in a thread, which virtual time does not wait for
   idempotent: true,
   timeoutMs: CODE_MS + KILL_AFTER_MS + WAITING_MS,
+  precondition: () => needsPackages('runCode', ['quickjs-wasi']),
   run: ({ code, input }, { signal }) =>
     inSandbox({ kind: 'run-code', code, input: jsonOf(input), limitMs: CODE_MS }, signal, KILL_AFTER_MS),
 })

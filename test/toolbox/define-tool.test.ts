@@ -37,6 +37,7 @@ t.test('every other field is checked too', async (t) => {
     input: [undefined, {}, { '~standard': { validate: () => ({ value: 1 }) } }, z.string(), z.object({ at: z.date() })],
     run: [undefined, 'code'],
     idempotent: [1, 'yes'],
+    precondition: [true, 'installed'],
     timeoutMs: [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5'],
   }
   for (const [path, values] of Object.entries(wrong))

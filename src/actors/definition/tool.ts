@@ -97,6 +97,12 @@ export interface ToolOptions<In, Value, Out> {
    */
   polling?: boolean
   /**
+   * Throws if the tool cannot work here, before any model calls it: because a package or a program is not installed,
+   * say. Called when a team is created with the tool inline, and when a thread loads the tool's module. That then fails
+   * with a `ConfigurationError` that names the tool and has the thrown value as its cause.
+   */
+  precondition?(): void
+  /**
    * Runs the tool. Its result has to be representable as JSON, or nothing: a Date becomes its text, an instance of a
    * class its fields or the result of its `toJSON`. A value that JSON cannot represent (a function, a bigint, a Map, a
    * cycle) is a `ToolFailedError` with its path. A thrown value is a `ToolFailedError` with that value as its cause.
@@ -124,6 +130,8 @@ export interface ToolDefinition extends Tool {
   readonly approval: boolean
   needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
+  /** Throws if the tool cannot work here. */
+  precondition?(): void
   /** Checks the input in the thread in which `run` would run; if absent, the schema `input` checks it. */
   check?(input: unknown, context: ToolContext): Promise<unknown>
 }
@@ -171,9 +179,25 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
     timeoutMs,
     sequential,
     approval: approval !== false,
+    precondition: () => tool.precondition?.(),
     needsApproval: (value: Value) => (typeof approval === 'function' ? approval(value) : approval),
     run: (value: Value, context: ToolContext) => tool.run(value, context),
   })
+}
+
+/**
+ * Returns the tool, which is able to work here. `path` is the option that names it.
+ *
+ * @throws ConfigurationError with what the tool's precondition says.
+ */
+export function usable(tool: ToolDefinition, path: string): ToolDefinition {
+  try {
+    tool.precondition?.()
+  } catch (error) {
+    const text = `${path}: the tool "${tool.name}" cannot work here: ${error instanceof Error ? error.message : describe(error)}`
+    throw new ConfigurationError(text, { path, tool: tool.name }, error)
+  }
+  return tool
 }
 
 /** Returns the tool in the runtime's form, or undefined if the value did not come from `defineTool`. */
@@ -220,6 +244,7 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
     'true, false or a function',
     (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function',
   ],
+  precondition: ['a function that throws', (value) => value === undefined || typeof value === 'function'],
 }
 
 function isFlag(value: unknown): boolean {

@@ -1,6 +1,6 @@
 /** Tools of a role, with those of the team: checked, and sorted by where they run. */
 import type { ToolReference } from '../../actors/definition/role.ts'
-import { type ToolDefinition, toolDefinitionOf } from '../../actors/definition/tool.ts'
+import { type ToolDefinition, toolDefinitionOf, usable } from '../../actors/definition/tool.ts'
 import { checkUnique, skillsAmong } from '../../actors/tools/toolbox.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
@@ -117,7 +117,7 @@ export function toolSettings(
       const before = inline.get(definition.name)
       if (before?.tool === definition) continue // given to the team and to the role: counts once
       checkUnique(definition.name, option, before?.option)
-      inline.set(definition.name, { option, tool: definition })
+      inline.set(definition.name, { option, tool: usable(definition, option) })
     } else if (typeof tool === 'string') names.push({ option, name: tool })
     else addModule(tool as ToolInModule, option)
   }

@@ -3,7 +3,8 @@
  * load. So the first count loads it, and a context that cannot reach its bound is not counted at all (`mostTokens`). It
  * is loaded by `require`, so a count does not wait: under a virtual clock nothing may take the machine's own time.
  */
-import { ownRequire } from '../../../own-files.ts'
+import { fileURLToPath } from 'node:url'
+import { ownFile, ownRequire } from '../../../own-files.ts'
 import type { Content, MediaPart } from '../../definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../definition/model.ts'
 import { offeredIn } from '../answer-function.ts'
@@ -77,9 +78,8 @@ function exactly(text: string, model?: string): number {
 function tokenizerOf(encoding: Encoding): Tokenizer {
   const loaded = tokenizers.get(encoding)
   if (loaded) return loaded
-  const load = ownRequire()
-  const tokenizer: Tokenizer =
-    encoding === 'o200k_base' ? load('gpt-tokenizer/encoding/o200k_base') : load('gpt-tokenizer/encoding/cl100k_base')
+  const file = fileURLToPath(ownFile(`actors/model/context/${encoding}.bundle.cjs`))
+  const tokenizer: Tokenizer = ownRequire()(file)
   tokenizer.setMergeCacheSize(0) // its cache is slower than the merges once it is full, and takes seconds for some texts
   tokenizers.set(encoding, tokenizer)
   return tokenizer
