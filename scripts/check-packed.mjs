@@ -3,7 +3,16 @@
  * line and from strict TypeScript. The last line is `N passed, N failed`.
  */
 import { spawnSync } from 'node:child_process'
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { filesBelow, root } from './files.mjs'
@@ -32,6 +41,12 @@ check('packs', () => run('npm', ['pack', '--pack-destination', home], { cwd: roo
 check('installs from the tarball', () => {
   const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
   run('npm', [...install, join(home, tarball)], { timeout: installLimitMs })
+})
+check('all that was installed takes at most 70 MB', () => {
+  const folder = join(user, 'node_modules')
+  const sizes = readdirSync(folder, { recursive: true }).map((name) => lstatSync(join(folder, name)).size)
+  const megabytes = sizes.reduce((sum, size) => sum + size, 0) / 1e6
+  if (megabytes > 70) throw new Error(`${megabytes.toFixed(1)} MB`)
 })
 check('a JavaScript team answers', () => {
   expect(node('hello.js'), 'Hello, world')

@@ -2,12 +2,12 @@
 import { defineAgent } from 'dramatis'
 
 export default defineAgent({
-  async receive({ content }, { tool }) {
-    const page = String(await tool('read_webpage', { url: content }))
+  async receive({ content }, context) {
+    const page = String(await context.tool('read_webpage', { url: content }))
     const answers = [
-      `calculator ${await tool('calculator', { expression: '1 + 0.2' })}`,
-      `convert ${await tool('convert', { value: '1', from: 'mile', to: 'km' })}`,
-      `run_code ${await tool('run_code', { code: '6 * 7' })}`,
+      `calculator ${await context.tool('calculator', { expression: '1 + 0.2' })}`,
+      `convert ${await context.tool('convert', { value: '1', from: 'mile', to: 'km' })}`,
+      `run_code ${await context.tool('run_code', { code: '6 * 7' })}`,
       `read_webpage ${page.replace(/\s+/g, ' ')}`,
     ]
     return answers.join(', ')
