@@ -42,7 +42,7 @@ const optionsFor = { calm: calmTeam, orderly: orderlyTeam, talkative: talkativeT
 
 /** For programs whose outcome is the same in whatever order things happen. */
 function calmTeam(dice: Dice, limit: number): MultiAgentPatternOptions {
-  const { agents, communication, maxConcurrentAgents: _, ...options } = talkativeTeam(dice, limit)
+  const { agents, communication, ...options } = talkativeTeam(dice, limit)
   const { mailboxCapacity } = communication ?? {}
   return {
     ...options,

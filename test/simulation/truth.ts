@@ -149,12 +149,12 @@ export class Truth {
     const waiting = [...this.#waiting.values()].filter((other) => other.agent === agent).length
     const isFull = own.length > 0 && own.length + waiting >= instances[0]!.settings.mailbox.capacity
     if (isFull && own.every((work) => stuck.has(work))) return false
-    return instances.some(({ life, atOnce }) => {
+    return instances.some(({ life, settings }) => {
       if (!life?.ready || this.killed.has(life)) return true // it is to begin anew
       const at = this.living.filter((work) => work.life === life)
       const ofRun = at.filter((work) => work.runId === runId)
       const runs = new Set(at.map((work) => work.runId)).size
-      if (runId !== undefined && ofRun.length === 0 && runs < atOnce)
+      if (runId !== undefined && ofRun.length === 0 && runs < settings.concurrency)
         return at.length === 0 || (asked !== undefined && !this.#mayBeBehind(asked, runId))
       return at.length === 0 || (ofRun.length > 0 ? ofRun : at).some((work) => !stuck.has(work))
     })

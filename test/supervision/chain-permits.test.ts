@@ -194,3 +194,69 @@ t.test(
     }
   },
 )
+
+t.test('a new message does not take the place of an interrupted turn that others wait to run within', async (t) => {
+  for (const concurrency of [1, 2]) {
+    const runs = concurrency + 1
+    const begun: string[] = []
+    const team = openTeam(
+      t,
+      {
+        async manager({ sender }, context) {
+          begun.push(`${sender === 'worker' ? 'within ' : ''}${context.runId}`)
+          if (sender === 'worker') return 'told'
+          return (await context.request('worker', 'go')).content
+        },
+        // It has the permit of its run when the turn of the manager comes again, and the messages of other runs do not.
+        async worker(message, context) {
+          await context.sleep(10)
+          return context.runId === '0' ? await worker(message, context) : 'done'
+        },
+      },
+      { roles: manager(concurrency), maxConcurrentAgents: 1 },
+    )
+    const alarms: string[] = []
+    team.events.subscribe(({ type }) => void (type === 'deadlock' && alarms.push(type)))
+    const first = outcomeOf(team.execute('go', { runId: '0' }))
+    await team.clock.advance(5)
+    const others = Array.from({ length: runs - 1 }, (_, i) => outcomeOf(team.execute('go', { runId: `${i + 1}` })))
+    team.crash('manager')
+    await team.clock.runToIdle()
+    t.same(
+      [first, ...others].map(({ value }) => value?.finalOutput),
+      ['worker: told', ...others.map(() => 'done')],
+    )
+    t.same(alarms, [])
+    t.ok(begun.indexOf('within 0') >= 0)
+    t.same(leftovers(team.host), [])
+  }
+})
+
+t.test('rule 24: a turn is missed that others wait to run within, and that has lost its place', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      async manager({ sender }, context) {
+        if (sender === 'worker') return 'told'
+        return (await context.request('worker', 'go')).content
+      },
+      async worker(message, context) {
+        await context.sleep(10)
+        return context.runId === '0' ? await worker(message, context) : 'done'
+      },
+    },
+    { roles: { manager: { reentrancy: 'chain', instances: 2, supervision: { maxRestarts: 0 } } } },
+  )
+  const cycles: string[][] = []
+  team.events.subscribe((event) => void (event.type === 'deadlock' && cycles.push([...event.cycle].sort())))
+  const first = outcomeOf(team.execute('go', { runId: '0' }))
+  await team.clock.advance(0)
+  const second = outcomeOf(team.execute('go', { runId: '1' }))
+  await team.clock.advance(5)
+  team.crash('manager') // for good: the other thread waits for the worker, and the worker for this turn
+  await team.clock.advance(1_000)
+  t.same(cycles[0], ['manager', 'worker'])
+  t.match(first.value?.error?.message, /deadlock/)
+  t.equal(second.value?.finalOutput, 'done')
+  t.same(leftovers(team.host), [])
+})

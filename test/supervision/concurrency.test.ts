@@ -252,6 +252,82 @@ t.test(
   },
 )
 
+t.test('rule 7: a suspect that waits for another one of them does not wait for ever', async (t) => {
+  const cast: Cast = {
+    worker: async ({ content }, context) => {
+      if (content === 'back') return 'back'
+      await context.sleep(context.runId === '0' ? 5 : 1)
+      return (await context.request('bob', context.runId)).content
+    },
+    // Run 1 is first here, and is to be answered within its turn: that turn comes after the one of run 0.
+    bob: async ({ content }, context) => {
+      await context.sleep(8)
+      return content === '1' ? (await context.request('worker', 'back')).content : 'done'
+    },
+  }
+  const team = teamOf(t, 2, cast, { roles: { worker: { reentrancy: 'chain' } } })
+  const alarms: string[] = []
+  team.events.subscribe(({ type }) => void (type === 'deadlock' && alarms.push(type)))
+  const runs = team.runs(2)
+  await team.clock.advance(7)
+  team.crash('worker')
+  await team.clock.runToIdle()
+  t.same(
+    runs.map(({ value }) => value?.finalOutput),
+    ['done', 'back'],
+  )
+  t.same(alarms, [])
+  t.same(team.isWell(), [])
+})
+
+t.test('rule 7: a suspect that only waits lets the others begin, and is not charged with what they do', async (t) => {
+  const attempts: string[] = []
+  const { opened, open } = gate()
+  const cast: Cast = {
+    worker: async (_message, context) => {
+      attempts.push(`${context.runId}:${context.attempt}`)
+      if (context.runId === '0') return (await context.request('slow', 'go')).content
+      await context.sleep(5)
+      if (context.runId === '1') team.crash('worker', new Error('killed by 1'))
+      return 'through'
+    },
+    slow: () => opened.then(() => 'late'),
+  }
+  const team = teamOf(t, 3, cast, { supervision: { maxRestarts: 9 } })
+  const runs = team.runs(3)
+  await team.clock.advance(2_000)
+  t.same(attempts, ['0:1', '1:1', '2:1', '0:2', '1:2', '0:3', '1:3', '0:4', '2:2'])
+  t.same(
+    runs.map(({ value }) => value?.finalOutput ?? value?.error?.code),
+    [undefined, 'AGENT_CRASHED', 'through'],
+  )
+  open()
+  await team.clock.runToIdle()
+  t.equal(runs[0]!.value?.finalOutput, 'late')
+  t.same(team.isWell(), [])
+})
+
+t.test('rule 7: a suspect that goes on counts again', async (t) => {
+  const { open, most, during } = watched()
+  const cast: Cast = {
+    worker: async (_message, context) => {
+      if (context.runId === '0') await context.request('other', 'go')
+      await during(context.runId, () => context.sleep(20))
+    },
+    other: (_message, context) => context.sleep(10),
+  }
+  const team = teamOf(t, 3, cast)
+  const runs = team.runs(3)
+  await team.clock.advance(5)
+  team.crash('worker')
+  open.length = 0
+  most.open = 0
+  await team.clock.runToIdle()
+  t.ok(runs.every(({ value }) => value?.success))
+  t.equal(most.open, 2, 'the one that went on, and the one that had begun meanwhile; the third waits')
+  t.same(team.isWell(), [])
+})
+
 t.test('rule 7: when the suspects are through, several turns are open at once again', async (t) => {
   const { most, during } = watched()
   const team = teamOf(t, 3, { worker: (_message, context) => during(context.runId, () => context.sleep(10)) })

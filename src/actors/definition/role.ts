@@ -331,8 +331,9 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * `initialState` is a `ConfigurationError`, and so is `setState`. The state of a run (`initialRunState`,
    * `setRunState`) works.
    *
-   * After a crash with several open turns they are redelivered one at a time, until the guilty one is found. A message
-   * never passes an earlier waiting one of the same sender and priority.
+   * After a crash with several open turns they are redelivered one at a time, until the guilty one is found: the next
+   * one when the turn before it has ended, or only waits for others. A message never passes an earlier waiting one of
+   * the same sender and priority.
    */
   concurrency?: number
   /** Chooses the part of its conversation that its model sees, in a role without code and in `context.think`. */

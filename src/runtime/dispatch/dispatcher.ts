@@ -34,7 +34,7 @@ import type { RunState } from '../state/run-state.ts'
 import { handNested } from './nested-requests.ts'
 import { NextMessage, ranksLarge } from './next-message.ts'
 import type { Gate } from './permits.ts'
-import { isHeldBack } from './reply-lane.ts'
+import { isHeldBack, type ReplyLane } from './reply-lane.ts'
 import type { RunNotices } from './run-notices.ts'
 import type { StopGrace } from './stop-grace.ts'
 
@@ -46,6 +46,7 @@ interface Needs {
   readonly limits: LimitNotices
   readonly loop: HostLoop
   readonly ready: Ready
+  readonly replies: ReplyLane
   readonly runNotices: RunNotices
   readonly stopGrace: StopGrace
   /** Begins threads for agents that have none and for which there is something. */
@@ -82,7 +83,7 @@ export class Dispatcher {
     const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half written
     const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
     line.splice(at < 0 ? line.length : at, 0, frame)
-    life.told += 1
+    life.gives(turn)
     if (cell.suspended.has(run.index)) life.unstopped.add(envelope)
     else this.#needs.stopGrace.begin(cell, envelope)
     this.#needs.ready.touchInstance(cell)

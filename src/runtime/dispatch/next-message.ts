@@ -12,6 +12,7 @@ import type { Cell } from '../state/cell.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Gate } from './permits.ts'
+import type { ReplyLane } from './reply-lane.ts'
 
 // More than 20 ms of work ahead would take the order by priority and the permit out of the host's control. Less would
 // cause more wake-ups.
@@ -22,22 +23,25 @@ const RANKED_AHEAD = 64
 interface Needs {
   readonly gate: Gate
   readonly limits: LimitNotices
+  readonly replies: ReplyLane
 }
 
 export class NextMessage {
   readonly #gate: Gate
   readonly #limits: LimitNotices
+  readonly #replies: ReplyLane
 
-  constructor({ gate, limits }: Needs) {
+  constructor({ gate, limits, replies }: Needs) {
     this.#gate = gate
     this.#limits = limits
+    this.#replies = replies
   }
 
   of(cell: Cell, life: Life): Envelope<RunState> | undefined {
     const gate = this.#gate
     const { mailbox, settings, suspects } = cell
     if (life.draining || life.retired) return this.#nothing(cell)
-    if (cell.interleaves && settings.isAgent) return this.#nextRun(cell)
+    if (cell.interleaves && settings.isAgent) return this.#nextRun(cell, life)
     const first = mailbox.peek()
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
@@ -51,15 +55,31 @@ export class NextMessage {
   }
 
   /** Returns the next message for an agent with several turns at once: of a run of which it has no open turn. */
-  #nextRun(cell: Cell): Envelope<RunState> | undefined {
-    const { mailbox, promised, atOnce } = cell
+  #nextRun(cell: Cell, life: Life): Envelope<RunState> | undefined {
+    const { mailbox, promised, settings, suspects } = cell
     const { handed } = mailbox
-    const mayCome = cell.openRuns < atOnce && mailbox.waiting > 0
-    if (!mayCome && mailbox.waiting > 0 && cell.suspects.size === 0)
-      this.#limits.reached(`concurrency of "${cell.name}"`, atOnce, 'messages of other runs wait for it')
+    const mayCome = cell.hasPlace() && mailbox.waiting > 0
+    if (!mayCome && mailbox.waiting > 0) {
+      if (suspects.size > 0) this.#askWhetherQuiet(cell, life)
+      else
+        this.#limits.reached(
+          `concurrency of "${cell.name}"`,
+          settings.concurrency,
+          'messages of other runs wait for it',
+        )
+    }
     const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
     if (!next) for (const run of [...promised]) this.#gate.release(run, cell) // its messages are gone, or cannot come
     return next
+  }
+
+  /** Asks the open turns whether they wait for others alone. They answer when they do. */
+  #askWhetherQuiet(cell: Cell, life: Life): void {
+    for (const envelope of cell.mailbox.handed.values()) {
+      const { turn, within } = envelope
+      if (life.quiet.isKnown(turn) || (within && !life.begun(envelope))) continue
+      life.quiet.ask(turn, this.#replies.probe(cell, turn))
+    }
   }
 
   /** Gives back the permits of messages that must wait. A turn that is open keeps its own. */
@@ -71,14 +91,23 @@ export class NextMessage {
   /**
    * Returns the next message of another run that has a permit, while the first message waits: for the permit of its
    * run, or for the end of its run's turn. Rule 16 holds: no message passes an earlier one of its own run, nor one of
-   * its own sender and priority. Scripts count as separate senders in each run. `runs`: runs whose messages wait.
+   * its own sender and priority. Scripts count as separate senders in each run. Nor does a new message take the last
+   * place of an interrupted turn that waits for its permit: requests may wait to run within that turn, and others for
+   * them. `runs`: runs whose messages wait.
    */
   #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
     const gate = this.#gate
     const senders = new Set<number>()
     let passes = false
+    let interrupted = 0
+    let isSpare: boolean | undefined
     for (const envelope of cell.mailbox.queued()) {
       if (envelope.within) continue
+      if (envelope.attempt > 1) interrupted += 1
+      else if (interrupted > 0) {
+        isSpare ??= placesOf(cell) > interrupted // the interrupted ones stand before all others
+        if (!isSpare) return undefined
+      }
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
@@ -101,6 +130,13 @@ export class NextMessage {
     return !ranksLarge(life, envelope) && !(life.ranksLarge && cell.mailbox.handed.get(life.ranksLarge.turn))
   }
 }
+
+/** Returns the number of free places for messages of further runs, over all instances of the agent. */
+const placesOf = ({ instances, settings }: Cell): number =>
+  instances.reduce(
+    (sum, { stopped, openRuns }) => sum + (stopped ? 0 : Math.max(0, settings.concurrency - openRuns)),
+    0,
+  )
 
 const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
 

@@ -184,7 +184,7 @@ export class Permits implements Gate {
       return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'
     }
     if (!mailbox.has(run)) return 'never'
-    return permit || cell.openRuns + promised.size >= cell.atOnce ? 'later' : 'now'
+    return permit || !cell.hasPlace(promised.size) ? 'later' : 'now'
   }
 
   /**

@@ -22,6 +22,7 @@ interface Needs {
 
 export class ReplyLane {
   readonly #needs: Needs
+  #lastQuestion = 0
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -33,7 +34,7 @@ export class ReplyLane {
     const cell = turn === 0 ? to : to.holderOf(turn)
     const life = cell?.life
     if (!cell || !life) return
-    if (!isProbe(frame)) life.told += 1
+    if (!isProbe(frame)) life.gives(turn)
     if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
     else life.backlog.push(frame)
     this.#needs.ready.touchInstance(cell)
@@ -57,9 +58,19 @@ export class ReplyLane {
     setTurn(target, start, turn)
     if (place < 0) return this.reply(cell, { memory: target, bytes })
     ring.advance(bytes)
-    life.told += 1
+    life.gives(turn)
     life.wantsBell = 'reply'
     this.#needs.ready.hasten(cell)
+  }
+
+  /**
+   * Asks the thread whether a turn waits for others alone. It answers with QUIET, when its loop is idle. Returns the
+   * number of the question.
+   */
+  probe(cell: Cell, turn: number): number {
+    this.#lastQuestion = (this.#lastQuestion + 1) & 0x7fff_ffff
+    this.reply(cell, this.#needs.frames.make({ kind: PROBE, correlation: this.#lastQuestion, step: turn }))
+    return this.#lastQuestion
   }
 
   /** Notifies the threads that the run is over, so that they can forget it. */
@@ -72,7 +83,7 @@ export class ReplyLane {
   }
 }
 
-/** Checks for a probe of the deadlock detector: it asks whether a turn waits, and no turn waits for it. */
+/** Checks for a probe: it asks whether a turn waits, and no turn waits for it. */
 export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
 
 /** Checks whether replies for that run must wait: until its turn has its permit again, or behind replies that do. */

@@ -131,7 +131,7 @@ export class Cell {
   removed = false
   /**
    * Messages that were under way together when the thread died. They are delivered one at a time until the guilty one
-   * is found.
+   * is found: the next one comes when the others have ended, or wait for others alone.
    */
   readonly suspects: Set<Envelope<RunState>>
   /** True if it can have turns of several runs open at once. */
@@ -260,9 +260,16 @@ export class Cell {
     return undefined
   }
 
-  /** Number of messages that it may have at once if they are of several runs. */
-  get atOnce(): number {
-    return this.suspects.size > 0 ? 1 : this.settings.concurrency
+  /**
+   * Checks whether it may be handed a message of one more run. As long as there are suspects it may not while one of its
+   * turns is at work, or it is to get another message. `promised`: number of the runs of which it is to get one.
+   */
+  hasPlace(promised = 0): boolean {
+    if (this.openRuns + promised >= this.settings.concurrency) return false
+    if (this.suspects.size === 0) return true
+    if (promised > 0) return false
+    for (const { turn } of this.mailbox.handed.values()) if (!this.life?.quiet.has(turn)) return false
+    return true
   }
 
   /** Checks whether it has an open turn of that run. */

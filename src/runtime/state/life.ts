@@ -18,6 +18,7 @@ import {
 } from '../../mailbox/window.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
 import type { Thread } from '../threads/thread.ts'
+import { QuietTurns } from './quiet-turns.ts'
 import type { RunState } from './run-state.ts'
 
 /** Worker thread of an agent, with its own rings (`Window`) and its own epoch. */
@@ -75,6 +76,7 @@ export class Life {
   told = 0
   /** Messages whose turns must stop, but are notified only when they get their permit back. */
   readonly unstopped = new Set<Envelope<RunState>>()
+  readonly quiet = new QuietTurns()
   /** Turns that wait for the reader of their answer. */
   readonly awaitReader = new Set<number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'
@@ -111,14 +113,21 @@ export class Life {
 
   /**
    * Returns the message whose turn was the only one running when the thread ended, out of those that had begun. Returns
-   * undefined if none was. The others of the same run can only have waited.
+   * undefined if none was. Quiet turns can only have waited, and so can the others of the same run.
    */
   atWork(begun: readonly Envelope<RunState>[]): Envelope<RunState> | undefined {
-    const [first] = begun
-    if (begun.length <= 1) return first
-    if (begun.some(({ run }) => run !== first!.run)) return undefined
+    const working = begun.length > 1 ? begun.filter(({ turn }) => !this.quiet.has(turn)) : begun
+    const [first] = working
+    if (working.length <= 1) return first
+    if (working.some(({ run }) => run !== first!.run)) return undefined
     const turn = Atomics.load(this.window.words, AT_WORK)
-    return begun.find((envelope) => envelope.turn === turn)
+    return working.find((envelope) => envelope.turn === turn)
+  }
+
+  /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. */
+  gives(turn: number): void {
+    this.told += 1
+    this.quiet.goesOn(turn)
   }
 
   /** Checks whether replies for that run are held back. */

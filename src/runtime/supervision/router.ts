@@ -26,6 +26,7 @@ import {
   NOTHING,
   ownCopyOf,
   PATCH,
+  QUIET,
   REJECTED,
   REQUEST,
   recipientOf,
@@ -57,6 +58,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import { type Cell, groupKey } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
+import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
@@ -80,6 +82,7 @@ interface Needs {
   readonly frames: HostFrames
   readonly journal: Journal
   readonly logger: Logger
+  readonly ready: Ready
   readonly replies: ReplyLane
   readonly runs: RunTable
 }
@@ -271,6 +274,10 @@ export class Router {
       }
       case WANTS_PERMIT:
         return this.#goOn(cell, memory, at)
+      case QUIET:
+        if (limitOf(memory, at) === 1 && life.quiet.answered(turnOf(memory, at), correlationOf(memory, at)))
+          this.#needs.ready.touchInstance(cell)
+        return
       case STEP_BEGAN:
         if (flagsOf(memory, at) & AWAITS_LOG)
           void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))

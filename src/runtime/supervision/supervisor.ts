@@ -196,6 +196,7 @@ export class Supervisor {
       limits,
       loop,
       ready,
+      replies,
       runNotices,
       stopGrace,
     })
@@ -328,6 +329,7 @@ export class Supervisor {
       frames,
       journal,
       logger,
+      ready,
       replies,
       runs,
     })

@@ -77,6 +77,7 @@ export class Commits {
     const failed = isFailure(memory, at)
     const envelope = cell.mailbox.handed.get(turn)
     if (!envelope) return
+    life.quiet.goesOn(turn)
     if (failed && envelope.onMismatch === 'refuse' && !run.over && !envelope.cancelled) {
       const error = errorOf(memory, at)
       if (error.code === 'STEP_MISMATCH') {

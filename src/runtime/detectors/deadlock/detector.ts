@@ -5,13 +5,12 @@
  * more.
  */
 import type { Scheduler, Timer } from '../../../clock.ts'
-import { correlationOf, kindOf, lengthOf, limitOf, PROBE, QUIET, senderOf, turnOf } from '../../../mailbox/frame.ts'
+import { correlationOf, kindOf, lengthOf, limitOf, QUIET, senderOf, turnOf } from '../../../mailbox/frame.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { ReplyLane } from '../../dispatch/reply-lane.ts'
 import { isProbe } from '../../dispatch/reply-lane.ts'
 import type { Alarm } from '../../log/alarms.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
-import type { HostFrames } from '../../log/host-frames.ts'
 import type { Batch } from '../../log/records.ts'
 import type { HostLoop } from '../../state/host-loop.ts'
 import type { Journal } from '../../state/journal.ts'
@@ -28,7 +27,6 @@ export interface DeadlockNeeds extends GraphNeeds {
   readonly cancellation: Cancellation
   readonly replies: ReplyLane
   readonly clock: Scheduler
-  readonly frames: HostFrames
   readonly journal: Journal
   readonly loop: HostLoop
 }
@@ -111,7 +109,8 @@ class Detector {
   readonly #told = new BoundedMap<string, true>(MOST_REMEMBERED)
   /** Open questions by their number, each with its case and its turn. */
   readonly #questions = new Map<number, Question>()
-  #lastQuestion = 0
+  /** Number of the last question to the host: they are below 0, since those to turns are above. */
+  #lastToHost = 0
 
   constructor(needs: DeadlockNeeds, mode: 'break' | 'report', confirmMs: number, foreignScript: boolean) {
     this.#foreignScript = foreignScript
@@ -199,7 +198,6 @@ class Detector {
   }
 
   #ask(asking: Case): void {
-    const { frames, replies } = this.#needs
     asking.timer?.cancel()
     asking.timer = undefined
     this.#forgetQuestions(asking)
@@ -208,19 +206,16 @@ class Detector {
     const { turns } = asking.stuck
     if (turns.some(isToBegin)) return this.#settle(asking)
     for (const turn of turns) {
-      const correlation = this.#question(asking, turn)
       const { life } = turn.cell
       if (life) asking.told.set(life, life.told)
-      replies.reply(turn.cell, frames.make({ kind: PROBE, correlation, step: turn.envelope.turn }))
+      this.#question(asking, turn, this.#needs.replies.probe(turn.cell, turn.envelope.turn))
     }
     if (turns.every(({ cell }) => cell.life?.thread.isolated)) this.#askHost(asking)
   }
 
-  #question(of: Case, turn: TurnNode | undefined): number {
-    this.#lastQuestion = (this.#lastQuestion + 1) & 0x7fff_ffff
-    this.#questions.set(this.#lastQuestion, { of, turn, isBusy: false })
+  #question(of: Case, turn: TurnNode | undefined, number: number): void {
+    this.#questions.set(number, { of, turn, isBusy: false })
     of.asked += 1
-    return this.#lastQuestion
   }
 
   /**
@@ -228,7 +223,9 @@ class Detector {
    * entry is there already.
    */
   #askHost(asking: Case): void {
-    const question = this.#question(asking, undefined)
+    this.#lastToHost -= 1
+    const question = this.#lastToHost
+    this.#question(asking, undefined, question)
     this.#needs.clock.defer(() => {
       if (!this.#questions.delete(question)) return
       asking.asked -= 1

@@ -61,7 +61,8 @@ export class MessageWaits {
   waitOf(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
     const held = this.#blocked.of(envelope)
     if (held) return this.#forTasks(held)
-    if (callee.gone || isNested(envelope)) return undefined
+    if (callee.gone) return undefined
+    if (isNested(envelope)) return this.#forOuter(callee, envelope.within!)
     if (callee.mailbox.parked.includes(envelope)) return this.#forRoom(callee, envelope)
     const holder =
       envelope.turn === 0
@@ -102,6 +103,16 @@ export class MessageWaits {
   #placeAt(callee: Cell, envelope: Envelope<RunState>): Wait | undefined {
     if (!this.#places.has(callee)) this.#places.set(callee, this.#forPlace(callee, callee.instances, envelope))
     return this.#places.get(callee)
+  }
+
+  /**
+   * Returns the wait of a message that runs within a turn: for that turn to begin again, if it was interrupted. An open
+   * turn waits itself, or goes on.
+   */
+  #forOuter(callee: Cell, outer: Envelope<RunState>): Wait | undefined {
+    for (const interrupted of callee.mailbox.cutOff())
+      if (interrupted === outer) return { need: 1, targets: [this.#graph.message(callee, outer)] }
+    return undefined
   }
 
   /** Returns the wait for all tasks that a task depends on. These are unknown until the task board has the task. */
@@ -146,8 +157,8 @@ export class MessageWaits {
 
   /**
    * Returns the turns of which one must end before one of these instances has a place for the message. Permits are not
-   * waited for: a turn that only waits gives up its own. Nor is the turn within which the message is to run: that turn
-   * waits itself, or goes on.
+   * waited for: a turn that only waits gives up its own. Nor are messages that come one at a time after a crash: the
+   * next one comes when the turn before it only waits.
    */
   #forPlace(callee: Cell, instances: readonly Cell[], { run }: Envelope<RunState>): Wait | undefined {
     const targets: number[] = []
@@ -156,7 +167,7 @@ export class MessageWaits {
       if (!cell.life?.ready) return undefined
       const turns = [...cell.underWay]
       const ofRun = callee.interleaves ? turns.filter((turn) => turn.run === run) : []
-      if (callee.interleaves && ofRun.length === 0 && cell.openRuns < cell.atOnce) return undefined
+      if (callee.interleaves && ofRun.length === 0 && cell.openRuns < cell.settings.concurrency) return undefined
       const inTheWay = ofRun.length > 0 ? ofRun : turns
       if (inTheWay.length === 0) return undefined
       for (const each of inTheWay) targets.push(this.#graph.message(callee, each))
