@@ -261,8 +261,8 @@ export class Cell {
   }
 
   /**
-   * Checks whether it may be handed a message of one more run. As long as there are suspects it may not while one of its
-   * turns is at work, or it is to get another message. `promised`: number of the runs of which it is to get one.
+   * Checks whether it may be handed a message of one more run. As long as there are suspects it may not while one of
+   * its turns is at work, or it is to get another message. `promised`: number of the runs of which it is to get one.
    */
   hasPlace(promised = 0): boolean {
     if (this.openRuns + promised >= this.settings.concurrency) return false
