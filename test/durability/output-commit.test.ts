@@ -1,56 +1,14 @@
 /** An act leaves the process only when the log has what announces it. The writes of the store are held back by hand. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { defineTool, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
-import type { Block, Position } from '../../src/runtime/store/log-store.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { asked, callerModule, ledger, recordModule } from '../toolbox/desk.ts'
 import { deskOf, first, type Script } from './desk-team.ts'
+import { anotherThread, type Durability, HeldStore } from './held-store.ts'
 import { folderOf } from './log-folders.ts'
-import { MemoryDisk, MemoryStore } from './memory-store.ts'
-
-type Durability = 'write_behind' | 'commit'
-
-/** A store that can hold back its writes, or with 'commit' its syncs. */
-class HeldStore extends MemoryStore {
-  readonly #what: Durability
-  #free: Promise<void> = Promise.resolve()
-  #held = () => {}
-  /** Frees what is held back. */
-  release = () => {}
-
-  constructor(what: Durability) {
-    super(new MemoryDisk())
-    this.#what = what
-  }
-
-  /** Holds back all from now on. Resolves when something is held back. */
-  hold(): Promise<void> {
-    this.#free = new Promise((resolve) => {
-      this.release = resolve
-    })
-    return new Promise((resolve) => {
-      this.#held = resolve
-    })
-  }
-
-  override async append(block: Block): Promise<Position> {
-    if (this.#what === 'write_behind') await this.#wait()
-    return super.append(block)
-  }
-
-  override async sync(): Promise<void> {
-    if (this.#what === 'commit') await this.#wait()
-  }
-
-  async #wait(): Promise<void> {
-    this.#held()
-    await this.#free
-  }
-}
 
 const script: Script = async (desk, query) => {
   const [verb, ...words] = query.split(' ')
@@ -67,10 +25,6 @@ function heldTeam(t: Test, durability: Durability, more: Partial<MultiAgentPatte
   t.teardown(() => store.release()) // before the team is closed
   return { store, team, effects: join(folder, 'effects') }
 }
-
-/** Resolves when a thread has started and ended: long after what an agent's thread is about to do. */
-const anotherThread = () =>
-  new Promise<void>((resolve) => void new Worker('', { eval: true }).on('exit', () => resolve()))
 
 /** Checks that an act does not happen before the store goes on, and happens then. */
 async function leavesWhenWritten(

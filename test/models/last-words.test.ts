@@ -8,7 +8,7 @@ import { defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
-import { gate, silent } from '../supervision/teams.ts'
+import { silent } from '../supervision/teams.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -41,31 +41,21 @@ t.test('who reads the run gets the words of the last speaker as they come, and o
     ['The ', 'last ', 'word'].map((chunk) => ({ agent: '$orchestrator', chunk })),
   )
   t.equal((await run.result).finalOutput, 'The last word')
-  t.same(streamed(model), [false, true])
+  t.same(streamed(model), [true, true])
 })
 
-t.test('an answer that nobody reads along is asked for as a whole', async (t) => {
+t.test('whether models answer in pieces is an option of the run: readers change nothing', async (t) => {
   const { team, model } = modelTeam(t, () => pieces('The ', 'whole'), [{ name: 'ann' }])
   t.equal((await team.execute('go')).finalOutput, 'The whole')
+  const whole = team.launch('go', { stream: false })
+  t.same(await read(whole), ['The whole'], 'it comes in one piece')
   const run = team.launch('go')
   t.equal((await run.result).finalOutput, 'The whole')
-  t.same(await read(run), ['The whole'], 'who comes later gets it in one piece')
-  for await (const { type } of run.events({ types: ['turn.started'] })) t.equal(type, 'turn.started')
-  t.same(streamed(model), [false, false])
-})
-
-t.test('who has left when the last speaker begins does not read along', async (t) => {
-  const left = gate()
-  const answers: Answers = async ({ agent }) => {
-    if (agent === 'ann') await left.opened
-    return pieces('The ', 'whole')
-  }
-  const { team, model } = modelTeam(t, answers, [{ name: 'ann' }, { name: 'bob' }])
-  const run = team.launch('go')
-  for await (const event of run.events()) if (event.type === 'turn.started' && event.agent === 'ann') break
-  left.open()
-  await run.result
-  t.same(streamed(model), [false, false])
+  t.same(await read(run), ['The ', 'whole'], 'who comes later gets the pieces too')
+  await team.execute('go', { runId: 'mine', stream: true })
+  t.same(await read(team.getRun('mine')!), ['The ', 'whole'])
+  for await (const { type } of team.stream('go')) if (type === 'run.finished') break
+  t.same(streamed(model), [false, false, true, true, true])
 })
 
 t.test('who asks an agent for pieces reads along, whoever reads the run', async (t) => {

@@ -105,6 +105,8 @@ export interface RunNotice {
   runState?: string
   /** JSON schema that the agent's answer has to fit, if the caller has given one. */
   output?: object
+  /** Models answer in pieces for those who watch the run. */
+  streams?: true
   /** Agents of the team; present for the protocol script only. */
   roster?: RosterEntry[]
   /** Agents that belong to that run alone. */

@@ -69,6 +69,11 @@ export interface ModelRequest extends ModelOptions {
    * retried.
    */
   stream?: boolean
+  /**
+   * The caller can take back what it got of a stream: a broken stream is retried, and a piece `restart: true` comes
+   * before those of the next attempt.
+   */
+  restarts?: boolean
   /** Names of the calling agent and of its run, for clients whose answers depend on them, such as those of tests. */
   agent?: string
   runId?: string
@@ -85,8 +90,8 @@ export interface ModelRequest extends ModelOptions {
 }
 
 /**
- * A piece of an answer: some text, some reasoning, or a complete tool call. Towards the end the token usage and the
- * reason for the end.
+ * A piece of an answer: some text, some reasoning, a part of the input of a tool call, or a complete tool call. Towards
+ * the end the token usage and the reason for the end.
  */
 export interface ModelPiece {
   text?: string
@@ -96,9 +101,16 @@ export interface ModelPiece {
   providerData?: ProviderData
   /** Block that the text or the reasoning belongs to. Default: the last one of its kind, if nothing came in between. */
   block?: string
+  /**
+   * Part of the input of a tool call, for those who read along. The complete call still comes as `toolCall`, with the
+   * same id. Only for a request with `stream`.
+   */
+  toolInput?: { id: string; name: string; text: string }
   toolCall?: ToolCall
   usage?: TokenUsage
   finishReason?: FinishReason
+  /** The pieces until now are void, except for their usage: the call is made again (`ModelRequest.restarts`). */
+  restart?: true
 }
 
 /**
@@ -146,6 +158,18 @@ export interface ModelCall extends ModelOptions {
   answerFunction?: AnswerFunction
   /** The text also comes in pieces, before the answer. */
   stream?: boolean
+  /** Place of the call in its turn, if those who watch the run read it along. */
+  watched?: Watched
+}
+
+/**
+ * Place of a watched call. `messageId`: the message that its turn handles. `round`: the round of model and tools, from 1 on. `answerOf`: whose answer its text may be: that
+ * of the run or of the turn; 'call' if only code knows.
+ */
+export interface Watched {
+  messageId: string
+  round: number
+  answerOf: 'run' | 'turn' | 'call'
 }
 
 /**

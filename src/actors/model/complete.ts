@@ -3,7 +3,7 @@ import { ModelError } from '../../errors.ts'
 import type { Completion, CompletionRequest, ModelAnswer } from '../definition/model.ts'
 import { callOf, checkCompletion } from './completion-checks.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
-import type { ThinkingTurn } from './thinking-turn.ts'
+import { type ThinkingTurn, watchedIn } from './thinking-turn.ts'
 
 export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest<T>): Promise<Completion<T>> {
   const refusal = turn.refusal()
@@ -11,7 +11,8 @@ export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest
   checkCompletion(request)
   const { output, signal } = request
   const { name } = turn.role
-  const call = callOf(turn.role, request)
+  const watched = watchedIn(turn, 1, 'call')
+  const call = { ...callOf(turn.role, request), ...(watched && { watched }) }
   const ask = async (again: typeof call) => withoutTools(await turn.ask(again, signal), name)
   const answer = await ask(call)
   if (!output) return completionOf(answer, undefined as T)

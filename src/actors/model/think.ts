@@ -14,6 +14,7 @@ import {
   type ModelCall,
   type ModelMessage,
   NO_TOKENS,
+  type Watched,
 } from '../definition/model.ts'
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
@@ -21,7 +22,7 @@ import { type Heirs, PassingOn } from './context/inheritance.ts'
 import { type LeftOut, type Remembered, ThinkingContext } from './context/window.ts'
 import { type CallMade, RoundsWatch } from './rounds-watch.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
-import type { ThinkingTurn } from './thinking-turn.ts'
+import { type ThinkingTurn, watchedIn } from './thinking-turn.ts'
 import { OfferedTools } from './tool-calls.ts'
 
 /**
@@ -41,9 +42,15 @@ export interface ThoughtAloud<T> {
 /**
  * Additions by the role: what it remembers besides the messages, and which agents inherit from it. `wordsStand`: an
  * answer that misses its schema twice counts as an answer without data; the caller can use its text. `answerFunction`:
- * the answer is wanted as a call of it. Tools of the role are offered besides, and may be called before.
+ * the answer is wanted as a call of it. Tools of the role are offered besides, and may be called before. `answerOf`:
+ * whose answer it may be, for those who watch.
  */
-export type Background = Remembered & { heirs?: Heirs; wordsStand?: boolean; answerFunction?: AnswerFunction }
+export type Background = Remembered & {
+  heirs?: Heirs
+  wordsStand?: boolean
+  answerFunction?: AnswerFunction
+  answerOf?: Watched['answerOf']
+}
 
 const MAX_ROUNDS = 12
 /** Limit of rounds with calls of nonexistent tools only: such a model does not find its mistake by itself. */
@@ -84,6 +91,9 @@ class Loop<T> {
   readonly #rounds: RoundsWatch | undefined
   /** Messages since the request. */
   readonly #said: ModelMessage[] = []
+  readonly #answerOf: Watched['answerOf']
+  /** Number of times that the model was asked. */
+  #asked = 0
   #usage = NO_TOKENS
   #rehearsed = false
   #lost = 0
@@ -100,6 +110,7 @@ class Loop<T> {
     this.#call = { ...callOf(turn.role, { ...request, stream: false }), ...(answerFunction && { answerFunction }) }
     this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
     this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
+    this.#answerOf = background.answerOf ?? 'call'
     this.#missed = background.wordsStand ? () => undefined as T : noAnswerOf(turn.role.name)
     this.#rounds = turn.loops ? new RoundsWatch(turn.role.name, turn.loops) : undefined
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
@@ -130,7 +141,8 @@ class Loop<T> {
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
     const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
     const { toolChoice, ...rest } = this.#call
-    const call = { ...rest, messages: shown, ...(this.#inPieces && { stream: true }) }
+    const watched = watchedIn(this.#turn, ++this.#asked, this.#answerOf)
+    const call = { ...rest, messages: shown, ...(this.#inPieces && { stream: true }), ...(watched && { watched }) }
     const isDemand = toolChoice !== 'auto' && toolChoice !== 'none'
     const choice = toolChoice === undefined || (isDemand && this.#hasCalled) ? {} : { toolChoice }
     return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs, ...choice }) })

@@ -4,7 +4,7 @@ import type { AgentContext } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { RoundBounds } from '../definition/cycles.ts'
 import type { Awaitable } from '../definition/definition.ts'
-import type { ModelAnswer, ModelCall, ModelMessage } from '../definition/model.ts'
+import type { ModelAnswer, ModelCall, ModelMessage, Watched } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
 import type { RoleTools } from './role-tools.ts'
@@ -18,6 +18,8 @@ export interface ThinkingTurn {
   readonly tools: RoleTools
   /** Bounds above which the model's rounds count as a loop; false: rounds are not checked. */
   readonly loops: RoundBounds | false
+  /** Id of the message that the turn handles, if the pieces of its models are read along. */
+  readonly watchedMessage: string | undefined
   /** Strategy by which the role chooses the messages that its model sees. */
   readonly strategy: ContextStrategy | undefined
   /** The definition's own choice of these messages, if it has one. */
@@ -32,4 +34,13 @@ export interface ThinkingTurn {
   loopFound(step: 'notice' | 'replan' | 'abort', signs: readonly string[]): Promise<unknown>
   /** Makes one model call through the gateway in the host: a step. */
   ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer>
+}
+
+/** Returns the place of a call in its turn; undefined if nobody reads its pieces along. */
+export function watchedIn(
+  { watchedMessage: messageId }: ThinkingTurn,
+  round: number,
+  answerOf: Watched['answerOf'],
+): Watched | undefined {
+  return messageId === undefined ? undefined : { messageId, round, answerOf }
 }

@@ -17,6 +17,8 @@ export interface RunView {
   agents: Map<string, number> | undefined
   /** JSON schema of the run's answer. */
   readonly output: object | undefined
+  /** True if models answer in pieces for those who watch the run. */
+  readonly streams: boolean
   /** This agent's state in the run; undefined until it is first read. */
   runState: object | undefined
   /** True if the host knows the initial value of the run's state. */
@@ -32,6 +34,7 @@ export const NO_RUN: RunView = {
   roster: [],
   agents: undefined,
   output: undefined,
+  streams: false,
   runState: {},
   based: true,
 }
@@ -77,6 +80,7 @@ export class RunViews {
       roster: notice.roster ?? [],
       agents: undefined,
       output: notice.output,
+      streams: notice.streams === true,
       runState: notice.runState === undefined ? undefined : deepFreeze(JSON.parse(notice.runState) as object),
       based: notice.runState !== undefined,
     })

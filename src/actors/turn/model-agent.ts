@@ -37,8 +37,6 @@ export interface ModelTurnView {
   known: number
   /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
-  /** True if a caller streams the output of the run. */
-  isRunRead: boolean
 }
 
 export const MODEL_TURN = 'model.turn'
@@ -53,7 +51,7 @@ const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff'])
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
-    const { colleagues, heirs, known, nested, isRunRead } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
+    const { colleagues, heirs, known, nested } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
     const isSocial = turn.verbs.some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const before = remembers ? begun(turn, known) : NO_CONVERSATION
@@ -64,12 +62,13 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const output = ofRun ?? outputFor(message)
     const answerFunction = output && !ofRun ? answerFunctionOf(message) : undefined
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
-    // Output without a reader is requested as a whole, so that a broken answer can be retried.
-    const stream = turn.start.streams && (isRunRead || !isLast(message))
+    const last = isLast(message)
+    // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
+    const stream = turn.start.streams && (turn.start.view.streams || !last)
     const { completion, transcript, left } = await thinkAloud(
       turn.thinking(context),
       { messages, stream, ...(output && { output }) },
-      { summary: before.summary, goal, heirs, wordsStand: !ofRun, answerFunction },
+      { summary: before.summary, goal, heirs, wordsStand: !ofRun, answerFunction, answerOf: last ? 'run' : 'turn' },
     )
     checkSaid(completion, turn)
     if (remembers) {

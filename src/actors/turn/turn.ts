@@ -254,6 +254,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       verbs,
       loops,
       tools: this.tools,
+      watchedMessage: this.start.view.streams ? idText(...this.start.id) : undefined,
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, context)),
       delegate: (to, task, options) => delegate(this.tasks, to, task, options),

@@ -28,6 +28,7 @@ export class RunNotices {
       ...(run.threadId !== undefined && { threadId: run.threadId }),
       ...(state !== undefined && { runState: JSON.stringify(state) }),
       ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
+      ...(run.streams && { streams: true }),
       // A script in the host's own thread reads the team itself.
       ...(!cell.settings.isAgent && cell.life?.thread.isolated && { roster: roster(run) }),
       ...(run.agents.size > 0 && { agents: [...run.agents].map(([name, index]) => ({ name, index })) }),

@@ -3,7 +3,7 @@
  * Trace, history, tasks, events and status are folds over both.
  */
 import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
-import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { TokenUsage, Watched } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
@@ -63,6 +63,9 @@ export type HandoffStep =
   | 'proceeding'
   | 'declined'
 
+/** Fields that name a call of a model whose pieces are read along. `callId`: the same for all of its pieces. */
+export type OfWatchedCall = Watched & { agent: string; callId: string }
+
 /** Options of a run that a later process needs to go on with it. Keys of models are never among them. */
 export interface Launched {
   id: string
@@ -80,6 +83,8 @@ export interface Launched {
   own: boolean
   /** Hash of the text of the protocol script, for errors about changed code. */
   script?: string
+  /** Models answer in pieces for those who watch. */
+  streams?: boolean
 }
 
 /**
@@ -215,6 +220,13 @@ export type HostRecord =
         error: DramatisError | null
       }
     >
+  /** Piece of a model's answer, in a run whose pieces are read along (`stream`). `toolCallId`, `tool`: of a tool's input. */
+  | Record<
+      'model.piece',
+      OfWatchedCall & { part: 'text' | 'reasoning' | 'tool_input'; text: string; toolCallId?: string; tool?: string }
+    >
+  /** The pieces of a call are void until here; for 'tool_calls' only its text, which is not the answer. */
+  | Record<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
   /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
   | Record<'budget', { agent: string | null; used: number; limit: number }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>

@@ -147,6 +147,8 @@ function bytesOf(entry: LogEntry): number {
     case 'model.called':
     case 'step.mismatch':
       return RECORD + ERROR
+    case 'model.piece':
+      return RECORD + 2 * entry.text.length
     case 'task':
       return RECORD + 2 * (entry.task.description.length + textLength(entry.task.result))
     case 'handoff':

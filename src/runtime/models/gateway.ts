@@ -10,6 +10,7 @@ import {
   type ModelCall,
   NO_TOKENS,
   type TokenUsage,
+  type Watched,
 } from '../../actors/definition/model.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import { readAsAnswer } from '../../actors/model/answer-function.ts'
@@ -19,10 +20,11 @@ import { onAbort } from '../../on-abort.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ResolvedModel } from '../providers/client.ts'
-import { collect, nothingYet, partsOfAnswer } from '../providers/collect.ts'
+import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+import { WatchedPieces } from './watched-pieces.ts'
 
 /** Agent, run and turn that call a model. */
 export interface ModelCaller {
@@ -31,6 +33,8 @@ export interface ModelCaller {
   readonly turn: number
   /** Id of the call in the log. */
   readonly callId: string
+  /** True if an earlier process has made the call, and its answer is not in the log. */
+  readonly isAgain?: boolean | undefined
 }
 
 /**
@@ -83,8 +87,8 @@ export class ModelGateway {
   }
 
   /** Verb by which turns call models. */
-  readonly verb: HostVerb = async (args, { cell, run, turn, callId, say }, signal) =>
-    this.call({ cell, run, turn, callId }, checked(args), signal, say)
+  readonly verb: HostVerb = async (args, { cell, run, turn, callId, isAgain, say }, signal) =>
+    this.call({ cell, run, turn, callId, isAgain }, checked(args), signal, say)
 
   async call(
     caller: ModelCaller,
@@ -116,9 +120,15 @@ export class ModelGateway {
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
     const { clock, record, redactor } = this.#options
     const { caller, client, model, call, options = {}, signal } = pending
-    const { messages, tools = [], ...rest } = call
+    const { messages, tools = [], stream, watched, ...rest } = call
     const collected = nothingYet()
     const pieces = redactor.pieces(onText)
+    const watching =
+      watched && new WatchedPieces({ caller, watched, redactor, record: (piece) => record(caller.run, piece) })
+    const hear = (heard: Heard) => {
+      if (heard.part === 'text') pieces.push(heard.text)
+      watching?.hear(heard)
+    }
     const began = clock.monotonic()
     let error: DramatisError | undefined
     try {
@@ -128,6 +138,7 @@ export class ModelGateway {
         model,
         messages: [...messages],
         ...(tools.length > 0 && { tools: [...tools] }),
+        ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
         agent: caller.cell.name,
         runId: caller.run.id,
         idempotencyKey: keyOf(caller),
@@ -135,7 +146,7 @@ export class ModelGateway {
         timeoutMs: caller.cell.settings.modelTimeoutMs,
         signal,
       }
-      await collect(client, request, collected, (text) => pieces.push(text))
+      await collect(client, request, collected, hear)
       pieces.end()
     } catch (thrown) {
       const { reason } = signal
@@ -145,6 +156,7 @@ export class ModelGateway {
     const said = readAsAnswer(clean, call.answerFunction)
     const parts = said === clean ? partsOfAnswer(clean) : undefined
     const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
+    watching?.end(toolCalls.length > 0)
     const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
     const rehearsed = client.rehearsal === true
     const answer = error
@@ -203,7 +215,16 @@ function checked(args: unknown): ModelCall {
   const { messages } = Object(args) as { messages?: unknown }
   if (!Array.isArray(messages) || !messages.every(isMessage))
     throw new MessageRejectedError('messages: a list of { role, content } is needed.', { path: 'messages' })
+  const { watched } = args as { watched?: unknown }
+  if (watched !== undefined && !isWatched(watched))
+    throw new MessageRejectedError('watched: { messageId, round, answerOf } is needed.', { path: 'watched' })
   return args as ModelCall
+}
+
+function isWatched(watched: unknown): watched is Watched {
+  const { messageId, round, answerOf } = Object(watched) as Partial<Record<keyof Watched, unknown>>
+  const isAnswer = answerOf === 'run' || answerOf === 'turn' || answerOf === 'call'
+  return typeof messageId === 'string' && Number.isSafeInteger(round) && isAnswer
 }
 
 function isMessage(message: unknown): boolean {

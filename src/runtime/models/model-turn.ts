@@ -41,7 +41,6 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
         heirs: heirsOf(needs.directory.agents(run).filter((other) => other !== cell)),
         known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,
         nested: cell.holderOf(turn)?.mailbox.handed.get(turn)?.within !== undefined,
-        isRunRead: run.readers > 0,
       }),
     ],
     [

@@ -84,7 +84,7 @@ export class ChatAnswer {
   }
 
   /**
-   * Returns the text and the reasoning of a chunk or body. Throws `ModelError` if it is no chunk, and `ProviderRefusal`
+   * Returns the text and the reasoning of a chunk or body, and the parts of tool inputs of a chunk. Throws `ModelError` if it is no chunk, and `ProviderRefusal`
    * if it is an error instead.
    */
   take(data: unknown): ModelPiece[] {
@@ -98,13 +98,14 @@ export class ChatAnswer {
     this.#choices += 1
     if (choice.finish_reason) this.#finish = choice.finish_reason.toLowerCase()
     const said = choice.delta ?? choice.message
-    for (const call of said?.tool_calls ?? []) this.#takeCall(call)
+    const inputs = (said?.tool_calls ?? []).map((call) => this.#takeCall(call))
     if (said?.refusal) this.#refused = true
     const reasoning = said && reasoningIn(said)
     const text = said?.content || said?.refusal || ''
     return [
       ...(reasoning ? [{ reasoning: reasoning.text, providerData: reasoning.providerData }] : []),
       ...(text === '' ? [] : [{ text }]),
+      ...(choice.delta ? inputs : []),
     ]
   }
 
@@ -132,7 +133,7 @@ export class ChatAnswer {
     yield { finishReason }
   }
 
-  #takeCall({ index, id, function: called }: z.infer<typeof callShape>): void {
+  #takeCall({ index, id, function: called }: z.infer<typeof callShape>): ModelPiece {
     const slot = index ?? (id ? this.#open.size : this.#open.size - 1)
     let call = this.#open.get(slot)
     const known = call && this.#given.get(call)
@@ -149,6 +150,7 @@ export class ChatAnswer {
     call.input += input
     this.#size += input.length
     if (this.#size > MOST_CHARACTERS) throw endless()
+    return { toolInput: { id: call.id, name: call.name, text: input } }
   }
 
   #finishReason(reason: string): FinishReason {

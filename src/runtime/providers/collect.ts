@@ -29,6 +29,12 @@ export interface Collected {
   finishReason: FinishReason | undefined
 }
 
+/** Part of an answer for those who read along. 'restart': what came before is void. */
+export type Heard =
+  | { part: 'text' | 'reasoning'; text: string }
+  | { part: 'tool_input'; text: string; id: string; name: string }
+  | { part: 'restart' }
+
 /** Maximum characters of an answer, so that it fits into one frame. It stops a client that never ends. */
 export const MOST_CHARACTERS = 2 ** 23
 
@@ -42,12 +48,12 @@ export const nothingYet = (): Collected => ({
   finishReason: undefined,
 })
 
-/** Fills `into` with the answer; `onText` is given its text piece by piece. */
+/** Fills `into` with the answer; `hear` is given its text, reasoning and tool inputs piece by piece. */
 export function collect(
   client: ModelClient,
   request: ModelRequest,
   into: Collected,
-  onText: (text: string) => void,
+  hear: (heard: Heard) => void,
 ): Promise<void> {
   const { signal } = request
   let leave = () => {}
@@ -63,13 +69,13 @@ export function collect(
       leave = () => void pieces.return?.().then(undefined, () => {}) // nobody needs its result
       let isOver = false
       try {
-        let size = 0
+        const adding = new Adding(into, hear)
         for (;;) {
           const next = await pieces.next()
           if (signal.aborted) return
           if (next.done) break
-          size += add(into, next.value, onText)
-          if (size > MOST_CHARACTERS) throw endless()
+          adding.add(next.value)
+          if (adding.size > MOST_CHARACTERS) throw endless()
         }
         isOver = true
       } finally {
@@ -90,35 +96,81 @@ export function piecesOf(client: ModelClient, request: ModelRequest): AsyncItera
   return pieces as AsyncIterable<ModelPiece>
 }
 
-/** Adds a piece to the answer, and returns the number of its characters. */
-function add(into: Collected, piece: unknown, onText: (text: string) => void): number {
-  if (typeof piece !== 'object' || piece === null) throw wrong(`${shown(piece)} in place of a piece`)
-  const { text, reasoning, toolCall, usage, finishReason } = piece as Partial<Record<keyof ModelPiece, unknown>>
-  let size = 0
-  if (usage !== undefined) into.usage = addUsage(into.usage, usageOf(usage)) // first: it was paid, also in a wrong piece
-  if (text !== undefined) {
-    if (typeof text !== 'string') throw wrong(`${shown(text)} in place of text`)
-    into.text += text
-    size += text.length
-    addTo(into, 'text', text, piece)
-    if (text !== '') onText(text)
+/** Adds pieces to an answer. */
+class Adding {
+  readonly #into: Collected
+  readonly #hear: (heard: Heard) => void
+  /** Ids of the tool calls whose input has come in parts. */
+  #inParts = new Set<string>()
+  #said = 0
+  #inputs = 0
+
+  constructor(into: Collected, hear: (heard: Heard) => void) {
+    this.#into = into
+    this.#hear = hear
   }
-  if (reasoning !== undefined) {
-    if (typeof reasoning !== 'string') throw wrong(`${shown(reasoning)} in place of reasoning`)
-    size += reasoning.length
-    addTo(into, 'reasoning', reasoning, piece)
+
+  /** Number of characters of the answer. The parts of inputs come a second time, as complete calls. */
+  get size(): number {
+    return Math.max(this.#said, this.#inputs)
   }
-  if (toolCall !== undefined) {
-    const call = toolCallOf(toolCall)
-    into.toolCalls.push(call)
-    size += call.input.length
+
+  add(piece: unknown): void {
+    if (typeof piece !== 'object' || piece === null) throw wrong(`${shown(piece)} in place of a piece`)
+    const into = this.#into
+    const { text, reasoning, toolInput, toolCall, usage, finishReason, restart } = piece as Given
+    if (usage !== undefined) into.usage = addUsage(into.usage, usageOf(usage)) // first: it was paid, also in a wrong piece
+    if (restart === true) this.#restart()
+    if (text !== undefined) {
+      if (typeof text !== 'string') throw wrong(`${shown(text)} in place of text`)
+      into.text += text
+      this.#say('text', text, piece)
+    }
+    if (reasoning !== undefined) {
+      if (typeof reasoning !== 'string') throw wrong(`${shown(reasoning)} in place of reasoning`)
+      this.#say('reasoning', reasoning, piece)
+    }
+    if (toolInput !== undefined) this.#toolInput(toolInput)
+    if (toolCall !== undefined) this.#toolCall(toolCallOf(toolCall))
+    if (finishReason !== undefined) {
+      if (!FINISH_REASONS.has(finishReason)) throw wrong(`the unknown finish reason ${shown(finishReason)}`)
+      into.finishReason = finishReason as FinishReason
+    }
   }
-  if (finishReason !== undefined) {
-    if (!FINISH_REASONS.has(finishReason)) throw wrong(`the unknown finish reason ${shown(finishReason)}`)
-    into.finishReason = finishReason as FinishReason
+
+  #say(part: Said['type'], text: string, piece: ModelPiece): void {
+    this.#said += text.length
+    addTo(this.#into, part, text, piece)
+    if (text !== '') this.#hear({ part, text })
   }
-  return size
+
+  #toolInput(given: unknown): void {
+    const { id, name, text } = Object(given) as Partial<Record<'id' | 'name' | 'text', unknown>>
+    if (typeof id !== 'string' || typeof name !== 'string' || typeof text !== 'string')
+      throw wrong('a part of the input of a tool without an id, a name or a text')
+    this.#inputs += text.length
+    this.#inParts.add(id)
+    if (text !== '') this.#hear({ part: 'tool_input', text, id, name })
+  }
+
+  /** A client may give the input of a call as a whole. Those who read along get it all the same. */
+  #toolCall(call: ToolCall): void {
+    this.#said += call.input.length
+    this.#into.toolCalls.push(call)
+    const { id, name, input } = call
+    if (!this.#inParts.has(id) && input !== '') this.#hear({ part: 'tool_input', text: input, id, name })
+  }
+
+  #restart(): void {
+    Object.assign(this.#into, { ...nothingYet(), usage: this.#into.usage })
+    this.#inParts = new Set()
+    this.#said = 0
+    this.#inputs = 0
+    this.#hear({ part: 'restart' })
+  }
 }
+
+type Given = Partial<Record<keyof ModelPiece, unknown>>
 
 /** Adds text or reasoning to its block, or begins one. */
 function addTo({ parts }: Collected, type: Said['type'], text: string, { block, providerData }: ModelPiece): void {

@@ -1,7 +1,7 @@
 /**
  * Model client that retries calls with transient failures, as retry-policy.ts decides. An answer that is not streamed
  * is kept back until it is whole, so a broken answer can be retried. A streamed answer can be retried only before its
- * first text.
+ * first text, unless its caller can take back what it got.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
 import type { Scheduler } from '../../clock.ts'
@@ -63,11 +63,13 @@ class RetryingClient implements ModelClient {
     const began = this.#clock.monotonic()
     for (let attempt = 1; ; attempt += 1) {
       let read = false
+      let hasBegun = false
       const kept: ModelPiece[] = []
       try {
         const pieces = piecesOf(this.#client, request)
         for await (const piece of request.stream ? pieces : await whole(pieces, kept)) {
-          if (textOf(piece) !== '') read = true
+          hasBegun = true
+          if (textOf(piece) !== '' && !request.restarts) read = true
           yield piece
         }
         return
@@ -77,6 +79,7 @@ class RetryingClient implements ModelClient {
         const elapsedMs = this.#clock.monotonic() - began
         const failed = { attempt, elapsedMs, failing: failingOf(error), read }
         await this.#pause(error, failed, policy, request.signal)
+        if (hasBegun && request.stream) yield { restart: true }
       }
     }
   }

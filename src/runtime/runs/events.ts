@@ -25,7 +25,7 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { ORCHESTRATOR, type TypedMessage } from '../../mailbox/message.ts'
 import type { AlarmFields } from '../log/alarms.ts'
-import type { FrameBlock, HostRecord, LogEntry } from '../log/records.ts'
+import type { FrameBlock, HostRecord, LogEntry, OfWatchedCall } from '../log/records.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
@@ -59,6 +59,25 @@ export type RuntimeEvent<T = undefined> =
   | Event<'message.dead', { letter: DeadLetter }>
   /** `final`: part of finalOutput, show it to the user. */
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
+  /**
+   * Piece of a model's answer, in a run with `stream`. `callId`: the same for all pieces of a call. `round`: the round
+   * of model and tools. `answerOf`: whose answer a text may be: that of the run or of the turn, or 'call' if only code
+   * knows. `toolCallId` and `tool`: for a piece of a tool's input.
+   */
+  | Event<
+      'model.delta',
+      OfWatchedCall & {
+        part: 'text' | 'reasoning' | 'tool_input'
+        text: string
+        toolCallId?: string
+        tool?: string
+      }
+    >
+  /**
+   * Pieces of a call until here are void: its text, since the round ended in tool calls ('tool_calls'), or all of them,
+   * since the call is made again ('retried').
+   */
+  | Event<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
   /** `error`: the reason if there was no answer. */
   | Event<
       'model.called',
@@ -192,6 +211,14 @@ function* frameEvents(
   }
 }
 
+const watchedCall = ({ agent, messageId, callId, round, answerOf }: OfWatchedCall): OfWatchedCall => ({
+  agent,
+  messageId,
+  callId,
+  round,
+  answerOf,
+})
+
 function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unknown> | undefined {
   const base = { seq: record.seq, at: record.at, runId: source.runId(record.run) }
   switch (record.kind) {
@@ -222,6 +249,13 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       const { agent, model, usage, durationMs, rehearsed, error } = record
       return { type: record.kind, ...base, agent, model, usage: { ...usage }, durationMs, rehearsed, error }
     }
+    case 'model.piece': {
+      const { part, text, toolCallId, tool } = record
+      const ofTool = { ...(toolCallId !== undefined && { toolCallId }), ...(tool !== undefined && { tool }) }
+      return { type: 'model.delta', ...base, ...watchedCall(record), part, text, ...ofTool }
+    }
+    case 'model.superseded':
+      return { type: record.kind, ...base, ...watchedCall(record), reason: record.reason }
     case 'budget': {
       const { agent, used, limit } = record
       return { type: record.kind, ...base, agent, used, limit }

@@ -17,6 +17,7 @@ const KNOWN = [
   'models',
   'budget',
   'output',
+  'stream',
 ] as const
 
 /**
@@ -66,7 +67,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
       )
     }
   }
-  const { signal, timeoutMs, priority, runId, threadId, metadata, models, budget, output } = options
+  const { signal, timeoutMs, priority, runId, threadId, metadata, models, budget, output, stream } = options
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw refused('signal', signal, 'an AbortSignal')
   if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31))
     throw refused('timeoutMs', timeoutMs, 'milliseconds above 0, below 2^31')
@@ -82,6 +83,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
   if (budget !== undefined) tokenLimit(budget, 'budget')
   if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
     throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
+  if (stream !== undefined && typeof stream !== 'boolean') throw refused('stream', stream, 'true or false')
 }
 
 /** Returns why a signal has aborted, in words. */

@@ -12,6 +12,7 @@ import { answerQuestion } from '../verbs/questions.ts'
 import { StatusFold } from './agent-status.ts'
 import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
+import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf } from './trace.ts'
 
 /** Options of one run that differ from the team's defaults. Durations in ms. */
@@ -52,6 +53,12 @@ export interface RunOptions<T = undefined> {
    * run's with `metadata: { lastSpeaker: true }`.
    */
   output?: ModelSchema<unknown, T>
+  /**
+   * Whether models answer in pieces, as `run.text()` and `run.stream()` show them. It does not depend on whether
+   * somebody reads. Without it a broken answer of the last speaker can always be retried. Default: true for `launch`
+   * and `stream`, false for `execute`.
+   */
+  stream?: boolean
 }
 
 /** Options of `team.resume`: what a run does not keep in its log. */
@@ -93,6 +100,14 @@ export interface Run<T = undefined> {
    * that fails there is the output until then.
    */
   text(): AsyncIterable<string>
+  /**
+   * Yields the run as a chat shows it, past and future: text, reasoning and tool inputs of all models as they come, what
+   * of it was superseded, the answer as a growing object if the run has an `output`, tools, questions, and `run.finished`
+   * at the end. Unlike `text()`, it has the words of a model with tools as they come: a part `superseded` follows if they
+   * are not the answer. `after` is the `seq` of the last part that was seen. A run without `stream` has only what is
+   * known at the end.
+   */
+  stream(options?: { after?: number }): AsyncIterable<StreamPart<T>>
   /** Aborts the run. Resolves when the run has ended. */
   cancel(reason?: string): Promise<void>
   /**
@@ -118,6 +133,8 @@ export interface RunHost {
   blackboard(run: RunState): Blackboard | undefined
   /** Resolves when all that was logged until now is written; undefined without a durable log. */
   written(): Promise<void> | undefined
+  /** Number of the next record. */
+  readonly seq: number
   /** Calls back after each batch of records. Returns a function that ends this. */
   onRecords(listener: () => void): () => void
   /** Removes the team's keys from all that leaves the team. */
@@ -146,7 +163,6 @@ export class RunHandle<T> implements Run<T> {
 
   /** Makes it the handle of a run of an earlier process, which has the same id. */
   becomes(state: RunState): void {
-    state.readers += this.state.readers
     this.state = state
     this.#source = this.#sourceOf(state)
   }
@@ -193,7 +209,6 @@ export class RunHandle<T> implements Run<T> {
 
   async *events(options: { after?: number; types?: RuntimeEvent['type'][] } = {}): AsyncGenerator<RuntimeEvent<T>> {
     let after = options.after ?? -1
-    const readsAlong = options.types?.includes('output.delta') ?? true
     const fold = new StatusFold((index) => this.#source.name(index))
     for (const entry of this.state.log.entries()) if (lastSeq(entry) <= after) passOver(entry, fold)
     const reader = { read: -1, fold }
@@ -205,11 +220,11 @@ export class RunHandle<T> implements Run<T> {
     })
     const ended = () => wake?.()
     this.result.then(ended, ended)
-    if (readsAlong) this.state.readers += 1
     try {
       for (;;) {
         changed = false
-        for (const event of this.#eventsAfter(after, reader)) {
+        const until = await this.#writtenTo()
+        for (const event of this.#eventsAfter(after, until, reader)) {
           after = event.seq
           if (!options.types || options.types.includes(event.type)) yield event as RuntimeEvent<T>
           if (event.type === 'run.finished') return
@@ -222,13 +237,31 @@ export class RunHandle<T> implements Run<T> {
         }
       }
     } finally {
-      if (readsAlong) this.state.readers -= 1
       stop()
     }
   }
 
-  *#eventsAfter(after: number, reader: { read: number; fold: StatusFold }): IterableIterator<RuntimeEvent<unknown>> {
+  /**
+   * Returns the number up to which the durable log has all entries. A reader gets no others: a later process would give
+   * their numbers to something else.
+   */
+  async #writtenTo(): Promise<number> {
+    const writing = this.#host.written()
+    if (!writing) return Number.POSITIVE_INFINITY
+    const { seq } = this.#host
+    return writing.then(
+      () => seq,
+      () => Number.POSITIVE_INFINITY, // the log is lost: what follows is how the run ends for its caller
+    )
+  }
+
+  *#eventsAfter(
+    after: number,
+    until: number,
+    reader: { read: number; fold: StatusFold },
+  ): IterableIterator<RuntimeEvent<unknown>> {
     for (const entry of this.state.log.entries(Math.max(after, reader.read))) {
+      if (entry.seq >= until) return
       if (entry.kind === 'run.finished' && !this.#settled) return // the durable log does not have it yet
       for (const event of eventsOf(entry, this.#source, reader.fold))
         if (event.seq > after) yield this.#host.redactor.data(event)
@@ -246,6 +279,14 @@ export class RunHandle<T> implements Run<T> {
         const answer = event.result.finalOutput ?? ''
         if (answer.length > said.length && answer.startsWith(said)) yield answer.slice(said.length)
       }
+    }
+  }
+
+  async *stream({ after = -1 }: { after?: number } = {}): AsyncGenerator<StreamPart<T>> {
+    let parts: StreamParts<T> | undefined
+    for await (const event of this.events({ types: [...STREAMED] })) {
+      parts ??= new StreamParts(this.state.output !== undefined)
+      for (const part of parts.of(event)) if (part.seq > after) yield part
     }
   }
 

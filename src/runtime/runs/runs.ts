@@ -108,7 +108,8 @@ export class RunBook implements RunHost {
 
   // ---- launch
 
-  launch<T>(query: string, given: RunOptions<T>, target: Cell): RunHandle<T> {
+  /** `streams`: the default of the option `stream`. */
+  launch<T>(query: string, given: RunOptions<T>, target: Cell, streams = false): RunHandle<T> {
     this.#assertTakes()
     this.#settings.secrets.look()
     const options = readRunOptions(query, given)
@@ -124,6 +125,7 @@ export class RunBook implements RunHost {
     )
     state.models = options.models ?? {}
     state.budget = options.budget
+    state.streams = options.stream ?? streams
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
@@ -505,6 +507,9 @@ export class RunBook implements RunHost {
   runId(index: number): string {
     return this.#supervisor.runs.idOf(index)
   }
+  get seq(): number {
+    return this.#supervisor.journal.seq
+  }
   get redactor(): Redactor {
     return this.#supervisor.redactor
   }
@@ -572,10 +577,14 @@ type Settle = (memory: Memory, at: number) => void
 
 /** Returns the record that a later process needs to go on with a run. */
 function launchedOf(
-  { id, query, startedAt, metadata, threadId, models, budget }: RunState,
+  { id, query, startedAt, metadata, threadId, models, budget, streams }: RunState,
   rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
 ): Launched & { kind: 'run.launched' } {
-  const options = { ...(threadId !== undefined && { threadId }), ...(budget && { budget }) }
+  const options = {
+    ...(threadId !== undefined && { threadId }),
+    ...(budget && { budget }),
+    ...(streams && { streams }),
+  }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }
 

@@ -137,7 +137,7 @@ class TraceFold {
   }
 
   record(record: HostRecord): void {
-    const { kind, seq: _seq, at, run: _run, ...fields } = record
+    const { kind: _kind, seq: _seq, at, run: _run, ...fields } = record
     const { index: _index, ...rest } = { index: 0, ...fields } // people know agents by name
     switch (record.kind) {
       case 'turn.started':
@@ -165,7 +165,7 @@ class TraceFold {
         break
     }
     const agent = 'agent' in record ? record.agent : null
-    this.#event(at, kind === 'alarm' ? record.name : kind, agent, detailsOf(record, rest))
+    this.#event(at, eventTypeOf(record), agent, detailsOf(record, rest))
   }
 
   /** Notes that a sync point was reached: each point once, however often the agents met there. */
@@ -188,6 +188,12 @@ class TraceFold {
   #event(timestamp: number, eventType: string, agent: string | null, details: object): void {
     this.#trace.events.push({ timestamp, eventType, agent, details })
   }
+}
+
+/** Returns the name of a record as its event has it. */
+function eventTypeOf(record: HostRecord): string {
+  if (record.kind === 'alarm') return record.name
+  return record.kind === 'model.piece' ? 'model.delta' : record.kind
 }
 
 /**
@@ -223,6 +229,10 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'model.called': {
       const { turn: _turn, ...called } = { turn: 0, ...rest }
       return { ...called, error: record.error?.toJSON() ?? null }
+    }
+    case 'model.piece': {
+      const { agent, messageId, callId, round, part, text } = record
+      return { agent, messageId, callId, round, part, length: text.length }
     }
     case 'turn.started': {
       const { agent, instance, messageId, attempt } = record

@@ -59,8 +59,8 @@ export class RunState {
    * still write in it.
    */
   held: boolean | undefined
-  /** Number of readers that follow the output of the run while it is written. */
-  readers = 0
+  /** True if models answer in pieces for those who watch the run, whether or not somebody does. */
+  streams = false
   /** States that agents keep for this run, by agent index. */
   readonly states = new Map<number, object>()
   /** Tasks by id, which is the id of the request. */

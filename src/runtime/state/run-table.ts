@@ -19,11 +19,15 @@ export class RunTable {
   }
 
   /** Adds a run that an earlier process has begun, under its index there. */
-  reopen(index: number, { id, query, startedAt, metadata, threadId, models, budget, script }: Launched): RunState {
+  reopen(
+    index: number,
+    { id, query, startedAt, metadata, threadId, models, budget, script, streams }: Launched,
+  ): RunState {
     const run = new RunState(index, id, query, startedAt, metadata, threadId)
     run.models = models
     run.budget = budget
     run.script = script
+    run.streams = streams === true
     this.#runs.set(index, run)
     return run
   }

@@ -40,7 +40,7 @@ export abstract class TeamRuns extends TeamInsight {
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
   launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
-    const run = this.runBook.launch(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!)
+    const run = this.runBook.launch(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!, true)
     run.state.held = true
     return run
   }

@@ -81,7 +81,7 @@ export class HostCalls {
     const callId = idOf(memory, at)
     const { ready, passedMs = 0 } = earlier ?? {}
     const say = (piece: string) => this.#say({ cell, turn, correlation, run }, piece)
-    const caller = { cell, turn, correlation, run, callId, passedMs, say }
+    const caller = { cell, turn, correlation, run, callId, passedMs, isAgain: earlier !== undefined, say }
     const perform = () => this.#perform(operation, args, caller, withdrawn.signal)
     const performed = ready ? ready.then(perform) : perform()
     performed.then(
@@ -94,7 +94,10 @@ export class HostCalls {
     )
   }
 
-  #say({ cell, run, turn, correlation }: Omit<HostCaller, 'say' | 'callId'>, piece: string): void {
+  #say(
+    { cell, run, turn, correlation }: Pick<HostCaller, 'cell' | 'run' | 'turn' | 'correlation'>,
+    piece: string,
+  ): void {
     if (!cell.calls.has(correlation)) return
     const fields = { kind: CHUNK, flags: STREAMS, recipient: cell.index, run: run.index, turn, correlation }
     const frame = this.#needs.frames.make({ ...fields, sender: 0, content: piece })

@@ -15,6 +15,8 @@ export interface VerbWaiter extends Waiter {
 export interface HostCaller extends VerbWaiter {
   /** Id of the call: the same, however often its answer is asked for. */
   readonly callId: string
+  /** True if an earlier process was asked too. */
+  readonly isAgain?: boolean
   /** Sends a piece of the answer ahead of it. A retried turn gets the pieces again. */
   say(piece: string): void
 }

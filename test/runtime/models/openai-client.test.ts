@@ -71,7 +71,12 @@ t.test('calls of tools come whole, with the JSON that the model wrote, right or 
   ]
   for (const how of BOTH) {
     server.answer({ toolCalls })
-    t.match(await piecesOf(clientOf(server), how), [
+    const pieces = await piecesOf(clientOf(server), how)
+    const inputs = pieces.flatMap(({ toolInput }) => toolInput ?? [])
+    const inputOf = (id: string) => inputs.map((input) => (input.id === id ? input.text : '')).join('')
+    const inParts = how.stream ? ['{"a":1,"b":2}', '{"query": "unfinis'] : ['', '']
+    t.same([inputOf('c1'), inputOf('c2')], inParts, 'a stream has their inputs in parts too')
+    t.match(pieces.slice(inputs.length), [
       { toolCall: { id: 'c1', name: 'add', input: '{"a":1,"b":2}' } },
       { toolCall: { id: 'c2', name: 'search', input: '{"query": "unfinis' } },
       { usage: { calls: 1 } },

@@ -1,0 +1,217 @@
+/**
+ * Turns the events of a run into the parts that a chat shows: text, reasoning and tool inputs as models write them, and
+ * what of it does not count. Joined, the texts with `final` that were not superseded are the answer of the run, also
+ * where an agent with code or a script has made it.
+ */
+import type { Watched } from '../../actors/definition/model.ts'
+import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import type { ToolFinished, ToolProgress, ToolStarted } from '../log/tool-event.ts'
+import type { RuntimeEvent } from './events.ts'
+import { PartialJson } from './partial-json.ts'
+import type { MultiAgentResult } from './result.ts'
+
+/** A value of which any part may not be there yet. */
+export type DeepPartial<T> = T extends readonly (infer Item)[]
+  ? DeepPartial<Item>[]
+  : T extends object
+    ? { [Key in keyof T]?: DeepPartial<T[Key]> }
+    : T
+
+/** Reason why pieces do not count. */
+export type SupersededReason = 'tool_calls' | 'retried' | 'replaced'
+
+type Part<Type extends string, Fields> = { type: Type; seq: number; at: number } & Fields
+
+/** Call of a model that a part belongs to. `round`: the round of model and tools of the turn, from 1 on. */
+interface OfCall {
+  agent: string
+  messageId: string
+  callId: string
+  round: number
+}
+
+/**
+ * Part of a run as it comes, from `run.stream()`. `seq` ascends; `at` is epoch ms. Source of the parts that have the type
+ * of an event: that event.
+ *
+ * @example
+ * for await (const part of run.stream()) {
+ *   if (part.type === 'text' && part.final) show(part.callId, part.text)
+ *   if (part.type === 'superseded') hide(part.callId)
+ * }
+ */
+export type StreamPart<T = undefined> =
+  /** `final`: part of the answer of the run, unless it is superseded later. */
+  | Part<'text', OfCall & { text: string; final: boolean }>
+  | Part<'reasoning', OfCall & { text: string }>
+  /** Part of the input of a tool, as the model writes it. `toolCallId`: the provider's id of the call. */
+  | Part<'tool.input', OfCall & { toolCallId: string; tool: string; text: string }>
+  /**
+   * What the call has said does not count. 'tool_calls': its text, because the round ended in tool calls; 'retried': all
+   * of it, because the model is asked again; 'replaced': its text, because the answer of the run is another one.
+   */
+  | Part<'superseded', OfCall & { reason: SupersededReason }>
+  /** The answer so far, in a run with `output`. Not checked: the checked value is `result.data`. */
+  | Part<'object', OfCall & { object: DeepPartial<T> }>
+  | Part<'tool.started', ToolStarted>
+  | Part<'tool.progress', ToolProgress>
+  | Part<'tool.finished', ToolFinished>
+  | Extract<RuntimeEvent, { type: 'question' }>
+  | Part<'run.finished', { result: MultiAgentResult<T> }>
+
+/** Types of the events that the parts are made of. */
+export const STREAMED: readonly RuntimeEvent['type'][] = [
+  'model.delta',
+  'model.superseded',
+  'output.delta',
+  'tool.started',
+  'tool.progress',
+  'tool.finished',
+  'question',
+  'run.finished',
+]
+
+/** What a call of a model has said. */
+interface Said {
+  readonly of: OfCall
+  readonly answerOf: Watched['answerOf']
+  text: string
+  /** Pieces that were not superseded. */
+  count: number
+  json: PartialJson | undefined
+}
+
+/** A part, before it has its number. */
+type Unnumbered<T> = StreamPart<T> extends infer P ? (P extends { seq: number } ? Omit<P, 'seq' | 'at'> : never) : never
+
+/** Stands for the call where the script has the words, or an agent with code, and no model. */
+const SCRIPT: OfCall = { agent: ORCHESTRATOR, messageId: '', callId: '', round: 1 }
+
+/** Numbers that an entry of the log leaves for its parts. */
+const MOST_NUMBERS = 7
+
+export class StreamParts<T> {
+  readonly #hasSchema: boolean
+  readonly #calls = new Map<string, Said>()
+  /** Last call of each turn, by the message that it handles. */
+  readonly #ofTurns = new Map<string, Said>()
+  /** What the script has said as the answer, and how much of it was yielded as its own. */
+  #script = ''
+  #yielded = ''
+
+  constructor(hasSchema: boolean) {
+    this.#hasSchema = hasSchema
+  }
+
+  /** Returns the parts of an event. All events of `STREAMED` have to come, in order. */
+  of(event: RuntimeEvent<T>): StreamPart<T>[] {
+    const { seq, at } = event
+    return [...this.#of(event)].map(
+      (part, i) => ({ ...part, seq: seq + Math.min(i, MOST_NUMBERS), at }) as unknown as StreamPart<T>,
+    )
+  }
+
+  *#of(event: RuntimeEvent<T>): Generator<Unnumbered<T>> {
+    switch (event.type) {
+      case 'model.delta':
+        yield* this.#delta(event)
+        return
+      case 'model.superseded': {
+        const said = this.#calls.get(event.callId)
+        if (said && said.count > 0) yield this.#supersede(said, event.reason)
+        return
+      }
+      case 'output.delta':
+        if (event.final) yield* this.#scripted(event.chunk)
+        return
+      case 'run.finished': {
+        const { result } = event
+        if (result.success) yield* this.#finished(result.finalOutput)
+        yield { type: event.type, result }
+        return
+      }
+      case 'tool.started':
+      case 'tool.progress':
+      case 'tool.finished':
+      case 'question':
+        yield event as unknown as Unnumbered<T>
+    }
+  }
+
+  *#delta(event: Extract<RuntimeEvent<T>, { type: 'model.delta' }>): Generator<Unnumbered<T>> {
+    const { agent, messageId, callId, round, answerOf, part, text } = event
+    let said = this.#calls.get(callId)
+    if (!said) {
+      said = { of: { agent, messageId, callId, round }, answerOf, text: '', count: 0, json: undefined }
+      yield* this.#begin(said)
+    }
+    said.count += 1
+    const { of } = said
+    if (part === 'reasoning') yield { type: 'reasoning', ...of, text }
+    else if (part === 'tool_input')
+      yield { type: 'tool.input', ...of, toolCallId: event.toolCallId ?? '', tool: event.tool ?? '', text }
+    else {
+      said.text += text
+      yield { type: 'text', ...of, text, final: answerOf === 'run' }
+      yield* this.#object(said, text)
+    }
+  }
+
+  /** A turn that asks its model again without having called a tool has dropped what it was told. */
+  *#begin(said: Said): Generator<Unnumbered<T>> {
+    const { messageId, callId } = said.of
+    this.#calls.set(callId, said)
+    if (said.answerOf === 'call') return
+    const before = this.#ofTurns.get(messageId)
+    this.#ofTurns.set(messageId, said)
+    if (before && before.text !== '') yield this.#supersede(before, 'retried')
+  }
+
+  *#object(said: Said, text: string): Generator<Unnumbered<T>> {
+    if (!this.#hasSchema || said.answerOf !== 'run') return
+    said.json ??= new PartialJson()
+    const read = said.json.push(text)
+    if (read) yield { type: 'object', ...said.of, object: read.value as DeepPartial<T> }
+  }
+
+  #supersede(said: Said, reason: SupersededReason): Unnumbered<T> {
+    said.text = ''
+    said.count = 0
+    said.json = undefined
+    return { type: 'superseded', ...said.of, reason }
+  }
+
+  /** Texts that may be the answer. */
+  #candidates(): Said[] {
+    return [...this.#calls.values()].filter(({ answerOf, text }) => answerOf === 'run' && text !== '')
+  }
+
+  /** The script mostly relays what a model has said. Only what is more, or something else, is a part of its own. */
+  *#scripted(chunk: string): Generator<Unnumbered<T>> {
+    this.#script += chunk
+    const isRelayed = this.#yielded === '' && this.#candidates().some(({ text }) => text.startsWith(this.#script))
+    if (!isRelayed) yield* this.#say(this.#script)
+  }
+
+  *#finished(answer: string): Generator<Unnumbered<T>> {
+    const candidates = this.#yielded === '' ? this.#candidates() : []
+    const said =
+      candidates.findLast(({ text }) => text === answer) ?? candidates.findLast(({ text }) => answer.startsWith(text))
+    if (!said) return yield* this.#say(answer)
+    for (const other of candidates) if (other !== said) yield this.#supersede(other, 'replaced')
+    const rest = answer.slice(said.text.length)
+    if (rest !== '') yield { type: 'text', ...SCRIPT, text: rest, final: true }
+  }
+
+  /** Yields what is missing of an answer that no model has said. */
+  *#say(answer: string): Generator<Unnumbered<T>> {
+    for (const said of this.#candidates()) yield this.#supersede(said, 'replaced')
+    if (!answer.startsWith(this.#yielded)) {
+      yield { type: 'superseded', ...SCRIPT, reason: 'replaced' }
+      this.#yielded = ''
+    }
+    const text = answer.slice(this.#yielded.length)
+    if (text !== '') yield { type: 'text', ...SCRIPT, text, final: true }
+    this.#yielded = answer
+  }
+}

@@ -1,0 +1,81 @@
+/** Who reads a run along that a later process goes on with gets no piece that the log lacks, and none twice without a mark. */
+import t from 'tap'
+import { createTeam, type Run, type StreamPart } from '../../src/index.ts'
+import type { ModelClient } from '../../src/models.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { anotherThread, type Durability, HeldStore } from './held-store.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+for (const durability of ['write_behind', 'commit'] as const)
+  t.test(
+    `with ${durability} pieces come when the log has them; a later process marks those of a call that it makes again`,
+    async (t) => {
+      const disk = new MemoryDisk()
+      const store = new HeldStore(durability, disk)
+      const next = gate()
+      const said = gate()
+      const before = teamOf(store, durability, async function* () {
+        yield { text: 'Once ' }
+        await next.opened
+        yield { text: 'upon ' }
+        said.open()
+        await new Promise(() => {})
+      })
+      t.teardown(() => before.close())
+      t.teardown(() => store.release())
+      await before.start()
+      const parts: StreamPart<unknown>[] = []
+      const firstPart = gate()
+      void read(before.launch('go', { runId: 'one' }), (part) => {
+        parts.push(part)
+        firstPart.open()
+      })
+      await firstPart.opened
+      void store.hold()
+      next.open()
+      await said.opened
+      await anotherThread()
+      t.match(parts, [{ type: 'text', text: 'Once ' }], 'the log does not have the second piece')
+
+      disk.owner = undefined // that process is dead: what it has not written will never be there
+      const after = teamOf(new MemoryStore(disk), durability, async function* () {
+        yield { text: 'Twice ' }
+      })
+      t.teardown(() => after.close())
+      await after.start()
+      const run = after.getRun('one')!
+      const all: StreamPart<unknown>[] = []
+      await read(run, (part) => all.push(part))
+      t.match(
+        all
+          .slice(0, -1)
+          .map(({ type, ...part }) => [type, 'text' in part ? part.text : 'reason' in part && part.reason]),
+        [
+          ['text', 'Once '],
+          // It is written, and only its sync was held back.
+          ...(durability === 'commit' ? [['text', 'upon ']] : []),
+          ['superseded', 'retried'],
+          ['text', 'Twice '],
+        ],
+      )
+      const rest: StreamPart<unknown>[] = []
+      await read(run, (part) => rest.push(part), parts[0]!.seq)
+      t.same(rest, all.slice(1), 'who knows the first piece gets what follows it')
+      t.match(await run.result, { success: true, finalOutput: 'Twice ' })
+    },
+  )
+
+/** A team of one role with a tool, which is played by that model. */
+function teamOf(store: MemoryStore, durability: Durability, complete: ModelClient['complete']) {
+  return createTeam({
+    agents: [{ name: 'ann', systemPrompt: 'You tell.', tools: ['ask_user'] }],
+    orchestration: { strategy: 'sequential' },
+    models: { default: { offline: true, complete } },
+    stateManagement: { store, durability },
+    logger: silent,
+  })
+}
+
+async function read(run: Run<unknown>, take: (part: StreamPart<unknown>) => void, after = -1): Promise<void> {
+  for await (const part of run.stream({ after })) take(part)
+}
