@@ -220,7 +220,7 @@ export type HostRecord =
         error: DramatisError | null
       }
     >
-  /** Piece of a model's answer, in a run whose pieces are read along (`stream`). `toolCallId`, `tool`: of a tool's input. */
+  /** Piece of a model's answer, in a run with `stream`. `toolCallId`, `tool`: for a piece of a tool's input. */
   | Record<
       'model.piece',
       OfWatchedCall & { part: 'text' | 'reasoning' | 'tool_input'; text: string; toolCallId?: string; tool?: string }

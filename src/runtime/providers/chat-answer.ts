@@ -84,8 +84,8 @@ export class ChatAnswer {
   }
 
   /**
-   * Returns the text and the reasoning of a chunk or body, and the parts of tool inputs of a chunk. Throws `ModelError` if it is no chunk, and `ProviderRefusal`
-   * if it is an error instead.
+   * Returns the text and the reasoning of a chunk or body, and the parts of tool inputs of a chunk. Throws `ModelError`
+   * if it is no chunk, and `ProviderRefusal` if it is an error instead.
    */
   take(data: unknown): ModelPiece[] {
     if (typeof data === 'object' && data !== null && 'error' in data && data.error)

@@ -54,9 +54,9 @@ export interface RunOptions<T = undefined> {
    */
   output?: ModelSchema<unknown, T>
   /**
-   * Whether models answer in pieces, as `run.text()` and `run.stream()` show them. It does not depend on whether
-   * somebody reads. Without it a broken answer of the last speaker can always be retried. Default: true for `launch`
-   * and `stream`, false for `execute`.
+   * true: models answer in pieces, as `run.text()` and `run.stream()` show them, whether or not somebody reads. false: a
+   * broken answer of the last speaker can always be retried. Default: true for `launch` and `stream`, false for
+   * `execute`.
    */
   stream?: boolean
 }
@@ -101,11 +101,11 @@ export interface Run<T = undefined> {
    */
   text(): AsyncIterable<string>
   /**
-   * Yields the run as a chat shows it, past and future: text, reasoning and tool inputs of all models as they come, what
-   * of it was superseded, the answer as a growing object if the run has an `output`, tools, questions, and `run.finished`
-   * at the end. Unlike `text()`, it has the words of a model with tools as they come: a part `superseded` follows if they
-   * are not the answer. `after` is the `seq` of the last part that was seen. A run without `stream` has only what is
-   * known at the end.
+   * Yields the run as a chat shows it, past and future: text, reasoning and tool inputs of all models as they come,
+   * what of it was superseded, the answer as a growing object if the run has an `output`, tools, questions, and
+   * `run.finished` at the end. Unlike `text()`, it has the words of a model with tools as they come: a part
+   * `superseded` follows if they are not the answer. `after` is the `seq` of the last part that was seen. A run without
+   * `stream` has only what is known at the end.
    */
   stream(options?: { after?: number }): AsyncIterable<StreamPart<T>>
   /** Aborts the run. Resolves when the run has ended. */

@@ -31,8 +31,8 @@ interface OfCall {
 }
 
 /**
- * Part of a run as it comes, from `run.stream()`. `seq` ascends; `at` is epoch ms. Source of the parts that have the type
- * of an event: that event.
+ * Part of a run as it comes, from `run.stream()`. `seq` ascends; `at` is epoch ms. A part with the type of an event is
+ * that event.
  *
  * @example
  * for await (const part of run.stream()) {
@@ -47,8 +47,8 @@ export type StreamPart<T = undefined> =
   /** Part of the input of a tool, as the model writes it. `toolCallId`: the provider's id of the call. */
   | Part<'tool.input', OfCall & { toolCallId: string; tool: string; text: string }>
   /**
-   * What the call has said does not count. 'tool_calls': its text, because the round ended in tool calls; 'retried': all
-   * of it, because the model is asked again; 'replaced': its text, because the answer of the run is another one.
+   * The words of the call do not count. 'tool_calls': its text, because the round ended in tool calls; 'retried': all
+   * of them, because the model is asked again; 'replaced': its text, because the answer of the run is another one.
    */
   | Part<'superseded', OfCall & { reason: SupersededReason }>
   /** The answer so far, in a run with `output`. Not checked: the checked value is `result.data`. */
@@ -71,7 +71,7 @@ export const STREAMED: readonly RuntimeEvent['type'][] = [
   'run.finished',
 ]
 
-/** What a call of a model has said. */
+/** Words of a call of a model. */
 interface Said {
   readonly of: OfCall
   readonly answerOf: Watched['answerOf']
@@ -95,7 +95,7 @@ export class StreamParts<T> {
   readonly #calls = new Map<string, Said>()
   /** Last call of each turn, by the message that it handles. */
   readonly #ofTurns = new Map<string, Said>()
-  /** What the script has said as the answer, and how much of it was yielded as its own. */
+  /** Words of the script as the answer, and the part of them that was yielded as its own. */
   #script = ''
   #yielded = ''
 
