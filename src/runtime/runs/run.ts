@@ -54,7 +54,7 @@ export interface RunOptions<T = undefined> {
    */
   output?: ModelSchema<unknown, T>
   /**
-   * true: models answer in pieces, as `run.text()` and `run.stream()` show them, whether or not somebody reads. false: a
+   * true: models answer in pieces, as `run.text()` and `run.stream()` show them, whether or not anyone reads. false: a
    * broken answer of the last speaker can always be retried. Default: true for `launch` and `stream`, false for
    * `execute`.
    */
