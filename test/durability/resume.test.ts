@@ -71,6 +71,27 @@ t.test('a resumed run gives its result, which the schema checks', async (t) => {
   t.match(wrong, { success: false, error: { code: 'REPLY_INVALID' } })
 })
 
+t.test('the trace of a run that goes on has what happened to agents before, and the crash counts once', async (t) => {
+  const dies: Script = async (desk, query) => {
+    await desk.request('ann', 'die soon')
+    return script(desk, query)
+  }
+  const path = join(folderOf(t), 'log')
+  const before = deskOf(t, path, dies)
+  await first(before.launch('go', { runId: 'one' }).events(), 'question')
+  await before.close()
+
+  const team = deskOf(t, path, dies)
+  await team.start()
+  await answer(team, 'yes')
+  const { orchestrationTrace: trace } = await team.getRun('one')!.result
+  const crashes = trace.events.filter(({ eventType }) => eventType === 'agent.crashed')
+  t.match(crashes, [{ agent: 'ann', details: { epoch: 1 } }])
+  t.equal(crashes.length, 1)
+  const cutOff = trace.agentActivations.filter(({ agent }) => agent === 'ann')
+  t.equal(cutOff.length, 3, 'its turn that was cut off is one of its three')
+})
+
 t.test('what cannot be resumed is named', async (t) => {
   const path = await leftBehind(t)
   const team = deskOf(t, path, script, byHand(path))

@@ -11,7 +11,7 @@ import {
   temperatureDays,
 } from '../../examples/data-desk/lib/anomalies.ts'
 import { calendarDay, dateOf, parseWeather, type Weather } from '../../examples/data-desk/lib/dataset.ts'
-import { recoveryOf } from '../../examples/data-desk/lib/recovery.ts'
+import { recoveryOf, resumptionsOf } from '../../examples/data-desk/lib/recovery.ts'
 import { markdownTable, writeReport } from '../../examples/data-desk/lib/report.ts'
 import {
   method,
@@ -188,6 +188,24 @@ t.test('a crash between two turns cuts none off', async (t) => {
   t.match(recoveryOf({ ...trace(), events, messageFlow: [] }, []).crashes, [
     { messageId: null, attempt: null, readyAfterMs: 12, steps: [] },
   ])
+})
+
+t.test('a turn that another process had begun is told from one that begins here', async (t) => {
+  // The process that went on did so at 20: the crash before it was the end of its process.
+  t.strictSame(resumptionsOf(trace(), 20), [
+    { agent: 'analyst', attempt: 2, steps: [{ name: 'tally', replayed: true, ranAgain: false }] },
+  ])
+  t.strictSame(resumptionsOf(trace(), 0), [], 'all of it began here')
+})
+
+t.test('the account of a run that another process began says what there was', async (t) => {
+  const found = { at: 20, requests: 2, answered: 1, open: ['analyst'], entries: 1 }
+  const account = accountOf({ ...evidence(trace()), found })
+  t.match(
+    account,
+    'was killed: 1 of 2 requests to agents had an answer (not yet: analyst), and 1 entry was on the blackboard.',
+  )
+  t.match(account, '- The turn of analyst began again, in attempt 2.\n- The step "tally" had finished before and was')
 })
 
 t.test('the account says what the log says', async (t) => {

@@ -1,6 +1,7 @@
 /** "What happened on the way", in words and a table: only what the log, the health and the board of the run say. */
-import type { AgentMessage, BlackboardEntry, DeadLetter, Health, MultiAgentResult } from 'dramatis'
-import { type Crash, type Recovery, recoveryOf } from './recovery.ts'
+import type { AgentMessage, BlackboardEntry, DeadLetter, Health, MultiAgentResult, OrchestrationTrace } from 'dramatis'
+import { type FoundRun, foundLine } from './found-run.ts'
+import { type Crash, type Recovery, recoveryOf, resumptionsOf, type Step } from './recovery.ts'
 import { markdownTable } from './report.ts'
 
 interface Evidence {
@@ -8,16 +9,29 @@ interface Evidence {
   health: Health
   deadLetters: readonly DeadLetter[]
   board: readonly BlackboardEntry[]
+  /** What another process has left of the run, if it began there. */
+  found?: FoundRun | undefined
 }
 
-export function accountOf({ result, health, deadLetters, board }: Evidence): string {
+export function accountOf({ result, health, deadLetters, board, found }: Evidence): string {
   const recovery = recoveryOf(result.orchestrationTrace, deadLetters)
   const lines = ['## What happened on the way', '']
+  if (found) lines.push(...foundLines(found, result.orchestrationTrace))
   if (recovery.crashes.length === 0) lines.push('- No agent crashed.')
   for (const crash of recovery.crashes) lines.push(...crashLines(crash))
   lines.push(lossLine(recovery), boardLine(board), '', ...agentTable(result, health))
   lines.push('', `The run took ${Math.round(result.executionTimeMs)} ms.`)
   return lines.join('\n')
+}
+
+function foundLines(found: FoundRun, trace: OrchestrationTrace): string[] {
+  return [
+    `- The process that began this run was killed: ${foundLine(found)} This process went on with the log.`,
+    ...resumptionsOf(trace, found.at).flatMap(({ agent, attempt, steps }) => [
+      `- The turn of ${agent} began again, in attempt ${attempt}.`,
+      ...steps.map(stepLine),
+    ]),
+  ]
 }
 
 function crashLines({ agent, attempt, readyAfterMs, warm, resumedAfterMs, finishedInAttempt, steps }: Crash): string[] {
@@ -29,15 +43,16 @@ function crashLines({ agent, attempt, readyAfterMs, warm, resumedAfterMs, finish
   const end = finishedInAttempt === null ? '' : ` and finished in attempt ${finishedInAttempt}`
   lines.push(`- It was back after ${milliseconds(readyAfterMs)}, on ${thread}.${again && `${again}${end}.`}`)
   if (attempt !== null && finishedInAttempt === null) lines.push('- The turn was not finished.')
-  for (const { name, replayed, ranAgain } of steps) {
-    const fate = ranAgain
-      ? 'was run again'
-      : replayed
-        ? 'was answered from the log, not run again'
-        : 'was not asked for again'
-    lines.push(`- The step "${name}" had finished before and ${fate}.`)
-  }
-  return lines
+  return [...lines, ...steps.map(stepLine)]
+}
+
+function stepLine({ name, replayed, ranAgain }: Step): string {
+  const fate = ranAgain
+    ? 'was run again'
+    : replayed
+      ? 'was answered from the log, not run again'
+      : 'was not asked for again'
+  return `- The step "${name}" had finished before and ${fate}.`
 }
 
 function lossLine({ requests, unfinished, deadLetters }: Recovery): string {

@@ -22,7 +22,14 @@ export interface Crash {
   /** The attempt that finished the turn. */
   finishedInAttempt: number | null
   /** The steps that had finished when the thread ended. */
-  steps: { name: string; replayed: boolean; ranAgain: boolean }[]
+  steps: Step[]
+}
+
+/** A step that had finished, and what became of it when its turn began again. */
+export interface Step {
+  name: string
+  replayed: boolean
+  ranAgain: boolean
 }
 
 type TraceEvent = OrchestrationTrace['events'][number]
@@ -54,6 +61,28 @@ export function recoveryOf(trace: OrchestrationTrace, deadLetters: readonly Dead
   }
 }
 
+/** A turn that a process had begun before it was killed, as it began again. */
+export interface Resumption {
+  agent: string
+  attempt: number
+  steps: Step[]
+}
+
+/** What became of the turns that were open when the process ended. `at`: epoch ms at which another one went on. */
+export function resumptionsOf({ events }: OrchestrationTrace, at: number): Resumption[] {
+  const first = new Map<string, Resumption>()
+  const before = events.filter(({ timestamp }) => timestamp < at)
+  const after = events.filter(({ timestamp }) => timestamp >= at)
+  for (const event of after) {
+    const { agent, eventType } = event
+    const { messageId, attempt } = details(event)
+    if (eventType !== 'turn.started' || agent === null || agent.startsWith('$')) continue
+    if (messageId === undefined || attempt === undefined || first.has(messageId)) continue
+    first.set(messageId, { agent, attempt, steps: stepsOf(messageId, before, after) })
+  }
+  return [...first.values()].filter(({ attempt }) => attempt > 1) // what is begun here for the first time has 1
+}
+
 function crashAt(agent: string, at: number, allBefore: TraceEvent[], allAfter: TraceEvent[]): Crash {
   const before = allBefore.filter((event) => event.agent === agent)
   const after = allAfter.filter((event) => event.agent === agent)
@@ -64,10 +93,6 @@ function crashAt(agent: string, at: number, allBefore: TraceEvent[], allAfter: T
   const ready = after.find((event) => event.eventType === 'agent.ready')
   const resumed = after.find((event) => event.eventType === 'turn.started' && ofTurn(event))
   const finished = after.find((event) => isFinish(event) && ofTurn(event))
-  const laterSteps = (type: string) =>
-    after.filter((event) => event.eventType === type && ofTurn(event)).map((event) => details(event).step)
-  const replayed = laterSteps('step.replayed')
-  const beganAgain = laterSteps('step.began')
   return {
     agent,
     messageId: open?.messageId ?? null,
@@ -76,11 +101,23 @@ function crashAt(agent: string, at: number, allBefore: TraceEvent[], allAfter: T
     warm: ready === undefined ? null : (details(ready).warm ?? null),
     resumedAfterMs: resumed === undefined ? null : resumed.timestamp - at,
     finishedInAttempt: finished === undefined ? null : (details(finished).attempt ?? null),
-    steps: before
-      .filter((event) => event.eventType === 'step.finished' && ofTurn(event))
-      .map((event) => details(event).step ?? 'without a name')
-      .map((name) => ({ name, replayed: replayed.includes(name), ranAgain: beganAgain.includes(name) })),
+    steps: open?.messageId === undefined ? [] : stepsOf(open.messageId, before, after),
   }
+}
+
+/** The steps of a turn that had finished before something happened, and what became of them after it. */
+function stepsOf(messageId: string, before: TraceEvent[], after: TraceEvent[]): Step[] {
+  const named = (events: TraceEvent[], type: string) =>
+    events
+      .filter((event) => event.eventType === type && details(event).messageId === messageId)
+      .map((event) => details(event).step ?? 'without a name')
+  const replayed = named(after, 'step.replayed')
+  const beganAgain = named(after, 'step.began')
+  return named(before, 'step.finished').map((name) => ({
+    name,
+    replayed: replayed.includes(name),
+    ranAgain: beganAgain.includes(name),
+  }))
 }
 
 function isFinish(event: TraceEvent): boolean {

@@ -39,7 +39,7 @@ export function writeReport(title: string, entries: readonly BlackboardEntry[]):
   for (const entry of entries.filter((entry) => entry.entryType === 'table')) {
     lines.push('', '## Side by side', '', ...markdownTable(TableSchema.parse(entry.value)), '', source(entry))
   }
-  const methods = entries.filter((entry) => entry.entryType === 'method')
+  const methods = entries.filter((entry) => entry.entryType === 'method').sort(byKey)
   if (methods.length > 0) lines.push('', '## How sure, and why', '')
   for (const entry of methods) lines.push(`- ${MethodSchema.parse(entry.value).statement} ${source(entry)}`)
   return lines.join('\n')
@@ -70,8 +70,12 @@ function byTopicAndConfidence(a: ReadFinding, b: ReadFinding): number {
   return (
     TOPICS.indexOf(a.topic) - TOPICS.indexOf(b.topic) ||
     b.entry.confidence - a.entry.confidence ||
-    a.entry.key.localeCompare(b.entry.key)
+    byKey(a.entry, b.entry)
   )
+}
+
+function byKey(a: BlackboardEntry, b: BlackboardEntry): number {
+  return a.key.localeCompare(b.key)
 }
 
 function source(entry: BlackboardEntry): string {

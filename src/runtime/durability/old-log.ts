@@ -17,7 +17,7 @@ import {
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { entriesOf, type ReadBlocks, type SeenBlock } from '../log/read-entries.ts'
-import type { HostRecord, LogEntry } from '../log/records.ts'
+import { concernsRuns, type HostRecord, type LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { Position } from '../store/log-store.ts'
@@ -95,6 +95,8 @@ export class OldLog {
       for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry, entry.memory, at)
     else this.#record(entry)
     this.runs.get(entry.run)?.see(entry)
+    if (entry.run === 0 && entry.kind !== 'frames' && concernsRuns(entry))
+      for (const run of this.runs.values()) if (!run.isOver) run.see(entry)
     if (logged && (logged.endedAt > 0 || logged.own) && this.work.openIn(entry.run) === 0) this.#release(entry.run)
   }
 

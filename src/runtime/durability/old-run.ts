@@ -23,7 +23,12 @@ export class OldRun {
     this.launched = launched
   }
 
-  /** Takes an entry of the run. */
+  /** True if it has ended, though messages of it may be under way. */
+  get isOver(): boolean {
+    return this.finished !== undefined || this.aborted
+  }
+
+  /** Takes an entry of the run, or one about the life of an agent. */
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'run.started') this.started = true

@@ -242,3 +242,14 @@ export type Unrecorded = HostRecord extends infer R
 
 /** Records of one pass of the supervisor: the unit in which readers get records. */
 export type Batch = readonly LogEntry[]
+
+/**
+ * Checks for a record of an agent's life that every run under way keeps. It keeps not that an idle agent lost its
+ * thread, or that a message gave it one.
+ */
+export function concernsRuns(record: HostRecord): boolean {
+  if (record.kind === 'agent.exited') return record.how !== 'passivated'
+  if (record.kind === 'agent.status') return record.woken !== true && record.status !== 'passivated'
+  if (record.kind === 'agent.ready') return record.woken !== true
+  return record.kind.startsWith('agent.')
+}

@@ -15,6 +15,7 @@ import type { Remains } from '../../mailbox/remains.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import {
   type Batch,
+  concernsRuns,
   type FrameBlock,
   type HostRecord,
   type LogEntry,
@@ -123,8 +124,7 @@ export class Journal {
     const { runs } = this.#needs
     const record = this.#numbered(run, fields)
     if (run) run.log.append(record)
-    else if (record.kind.startsWith('agent.') && !isRoutine(record))
-      for (const other of runs.values()) if (!other.over) other.log.append(record)
+    else if (concernsRuns(record)) for (const other of runs.values()) if (!other.over) other.log.append(record)
     this.#add(record)
     this.#needs.wake()
   }
@@ -190,11 +190,4 @@ export class Journal {
     this.deadLetters.add(letter, bytes)
     this.record(run, { kind: 'message.dead', letter, bytes })
   }
-}
-
-/** Checks for a record of an agent that loses its thread because it is idle, or gets one because it has a message. */
-function isRoutine(record: HostRecord): boolean {
-  if (record.kind === 'agent.exited') return record.how === 'passivated'
-  if (record.kind === 'agent.status') return record.woken === true || record.status === 'passivated'
-  return record.kind === 'agent.ready' && record.woken === true
 }
