@@ -271,6 +271,7 @@ t.test('a wrong option is named', async (t) => {
     [{ path: 7 }, 'stateManagement.path'],
     [{ path: '/tmp/x', durability: 'never' }, 'stateManagement.durability'],
     [{ path: '/tmp/x', syncMs: -1 }, 'stateManagement.syncMs'],
+    [{ path: '/tmp/x', waitForLogMs: false }, 'stateManagement.waitForLogMs'],
     [{ path: '/tmp/x', resume: 'never' }, 'stateManagement.resume'],
     [{ path: '/tmp/x', onMismatch: 'ignore' }, 'stateManagement.onMismatch'],
     [{ path: '/tmp/x', fast: true }, 'stateManagement.fast'],

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { modelServer } from '../fixtures/model-server.ts'
 import { begin, type Depot, heard, type Line, live } from './depot.ts'
+import { deskOf, first as firstOf, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 
 async function depotOf(t: Test): Promise<() => Depot> {
@@ -60,4 +61,60 @@ t.test('a process whose log is taken while it runs leaves its runs to the next o
   t.same([closed, await first.exited], [true, [0, null]])
   t.match(results.get('day-0'), { success: false, error: /process 1 on elsewhere/ }, 'it says who has taken it')
   t.same(await live(t, here, undefined), undisturbed)
+})
+
+const script: Script = async (desk) => (await desk.request('bob', 'ask really')).content
+
+/** A team that waits for a log, and what resolves when it has said so. */
+function waiter(t: Test, path: string, waitForLogMs: number) {
+  let told = (_fields: object) => {}
+  const waits = new Promise<object>((resolve) => {
+    told = resolve
+  })
+  const info = (fields: object, text: string) => {
+    if (text.startsWith('another process has the durable log')) told(fields)
+  }
+  const none = () => {}
+  const logger = { debug: none, info, warn: none, error: none }
+  return { team: deskOf(t, path, script, { stateManagement: { path, waitForLogMs }, logger }), waits }
+}
+
+t.test('with waitForLogMs a start waits for the process that has the log, and goes on with its runs', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const old = deskOf(t, path, script)
+  await old.start()
+  const { team, waits } = waiter(t, path, 600_000)
+  let isOver = false
+  const early = team.launch('go', { runId: 'one' }) // before the log is its own
+  const started = team.start().then(() => {
+    isOver = true
+  })
+  t.match(await waits, { pid: process.pid, host: hostname(), waitForLogMs: 600_000 }, 'it says for whom it waits')
+  const { questionId } = await firstOf(old.launch('go', { runId: 'one' }).events(), 'question')
+  t.notOk(isOver, 'as long as the other one has the log')
+  await old.close()
+  await started
+  await team.getRun('one')!.answer(questionId, 'yes')
+  t.match(await early.result, { success: true, finalOutput: 'yes' }, 'what was launched meanwhile joins the same run')
+})
+
+t.test('a start that has waited in vain says who has the log, and can be tried again', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const old = deskOf(t, path, script)
+  await old.start()
+  const { team } = waiter(t, path, 1)
+  await t.rejects(team.start(), { code: 'LOG_HELD', details: { pid: process.pid } })
+  await old.close()
+  await team.start()
+})
+
+t.test('a team that is closed while it waits for the log waits no more', async (t) => {
+  const path = join(folderOf(t), 'log')
+  await deskOf(t, path, script).start()
+  const { team, waits } = waiter(t, path, 600_000)
+  const started = team.start()
+  const refused = t.rejects(started, { code: 'TEAM_CLOSED' })
+  await waits
+  await team.close()
+  await refused
 })

@@ -13,7 +13,7 @@ import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { folderOf } from '../durability/log-folders.ts'
 
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href
-const LIMIT_MS = 240_000
+const LIMIT_MS = 110_000
 
 /** Starts the desk. It dies at that write to its log. */
 async function start(t: Test, folder: string, diesAt = '') {
@@ -58,7 +58,7 @@ t.test('a desk that was killed goes on when it is started again, and does no ste
   t.setTimeout(LIMIT_MS)
   const { report } = await start(t, folderOf(t))
   let kills = 0
-  for (const moment of ['1 before', '7 after', '12 within', '17 before', '22 after', '26 within']) {
+  for (const moment of ['1 before', '8 after', '17 within', '25 before']) {
     const folder = folderOf(t)
     const killed = await start(t, folder, moment)
     if (killed.exit[0] === 0) continue // a busy machine writes more at once, and so less often
@@ -81,7 +81,7 @@ t.test('a desk that was killed goes on when it is started again, and does no ste
     t.match(stdout, /4 of 4 requests to agents were finished, 0 dead letters: nothing was lost\.\n.*each written once/)
     t.same(readdirSync(folder), [], 'its log is gone: the next start begins afresh')
   }
-  t.ok(kills >= 3, `${kills} kills`)
+  t.ok(kills >= 2, `${kills} kills`)
 })
 
 /** The collector's turn may have ended before its process was killed: then nothing asked for its step again. */
@@ -92,7 +92,7 @@ function isOfEndedTurn(stdout: string, step: string): boolean {
 t.test('a desk that was killed again and again comes to its end', async (t) => {
   t.setTimeout(LIMIT_MS)
   const folder = folderOf(t)
-  for (const moment of ['10 after', '6 within', '5 before'])
+  for (const moment of ['10 after', '6 within'])
     t.same((await start(t, folder, moment)).exit, [null, 'SIGKILL'], moment)
   t.equal(readdirSync(folder).length, 1, 'they had one log, one after the other')
   const { exit, stdout, stderr } = await start(t, folder)

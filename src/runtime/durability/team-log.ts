@@ -1,13 +1,13 @@
 /** The durable log of one team: takes it when the team starts, goes on with what is in it, and gives it free. */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
-import { type DramatisError, describe, TeamClosedError } from '../../errors.ts'
+import { type DramatisError, describe, LogHeldError, TeamClosedError } from '../../errors.ts'
 import type { Budgets } from '../budgets/budgets.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
 import type { Journal } from '../state/journal.ts'
 import { FileStore } from '../store/file-store.ts'
-import type { LogStore } from '../store/log-store.ts'
+import type { LogStore, OpenedLog } from '../store/log-store.ts'
 import { LogKeeper } from './log-keeper.ts'
 import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
@@ -31,7 +31,7 @@ export class TeamLog {
   #opening: Promise<void> | undefined
   /** Error that came when the team's own store was open. */
   #unusable: unknown
-  #closed = false
+  readonly #closed = new AbortController()
 
   /** `newStore`: makes the store in place of files, for tests. */
   constructor(owners: Owners, budgets: Budgets, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
@@ -56,17 +56,36 @@ export class TeamLog {
 
   async #open(): Promise<void> {
     if (this.#unusable) throw this.#unusable
-    const store = this.#newStore()
-    const opened = await store.open()
+    const { store, opened } = await this.#take()
     try {
       const old = await OldLog.from(() => store.read(), this.#budgets.windowMs)
-      if (this.#closed) throw new TeamClosedError('The team was closed before it had read its log.', {})
+      if (this.#closed.signal.aborted) throw this.#closed.signal.reason
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       this.#begin(store, opened.incarnation, old)
     } catch (error) {
       if (this.#settings.store) this.#unusable = error // it was opened, and that is done once
       await store.close()
       throw error
+    }
+  }
+
+  /** Takes the log, if need be when the process that has it has ended. */
+  async #take(): Promise<{ store: LogStore; opened: OpenedLog }> {
+    const { clock, logger } = this.#owners
+    const { waitForLogMs } = this.#settings
+    const { signal } = this.#closed
+    const until = clock.monotonic() + waitForLogMs
+    for (let isTold = false; ; isTold = true) {
+      const store = this.#newStore()
+      try {
+        return { store, opened: await store.open() }
+      } catch (error) {
+        const leftMs = until - clock.monotonic()
+        if (!(error instanceof LogHeldError) || leftMs <= 0) throw error
+        const text = 'another process has the durable log: the start waits until it has ended'
+        if (!isTold) logger.info({ ...error.details, waitForLogMs }, text)
+        await clock.sleep(Math.min(LOOK_AGAIN_MS, leftMs), signal)
+      }
     }
   }
 
@@ -114,7 +133,7 @@ export class TeamLog {
 
   /** Writes what is left, and gives the log free. Never rejects: the threads of the team must end whatever happens. */
   async close(): Promise<void> {
-    this.#closed = true
+    this.#closed.abort(new TeamClosedError('The team was closed before it had its log.', {}))
     await this.#opening?.catch(() => {})
     try {
       await this.#upkeep?.close()
@@ -125,5 +144,8 @@ export class TeamLog {
     }
   }
 }
+
+/** Time between two looks at a log that another process has. */
+const LOOK_AGAIN_MS = 100
 
 const MOST_NAMED = 20

@@ -81,6 +81,11 @@ export interface StateOptions {
   /** Time from a write to its sync, for 'write_behind'. Default: 1,000. */
   syncMs?: number
   /**
+   * Time for which the start waits while another process has the log, for deployments that start the new process before
+   * the old one has ended. Default: 0, which is `LogHeldError` at once.
+   */
+  waitForLogMs?: number
+  /**
    * 'start', the default: runs that an earlier process has not ended go on at the start. 'manual': they stay
    * 'interrupted', and nothing of them runs, until `team.resume` or `team.resumePending` goes on with them.
    */

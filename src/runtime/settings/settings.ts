@@ -47,6 +47,8 @@ export interface DurableLog {
   readonly store: LogStore | undefined
   readonly commits: boolean
   readonly syncMs: number
+  /** Time for which the start waits while another process has the log, in ms. */
+  readonly waitForLogMs: number
   /** When open runs of an earlier process go on: at the start, or when a caller resumes them. */
   readonly resumes: 'start' | 'manual'
   /** Fate of a run of an earlier process whose code has changed. */
@@ -249,10 +251,11 @@ const threadSettings = ({ max, idleMs, warmSpares }: ThreadsConfig = {}): Thread
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
   const { path, store, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
-  const { onMismatch = 'refuse', keep = {} } = given
+  const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0 } = given
   const { runs = 1_000, days = 30, bytes = 2 ** 30 } = keep
   const place = { path: path === undefined ? undefined : resolve(path), store }
-  return { ...place, commits: durability === 'commit', syncMs, resumes, onMismatch, keep: { runs, days, bytes } }
+  const kept = { runs, days, bytes }
+  return { ...place, commits: durability === 'commit', syncMs, waitForLogMs, resumes, onMismatch, keep: kept }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

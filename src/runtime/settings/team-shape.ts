@@ -53,6 +53,7 @@ const stateShape = shape<StateManagement>({
   store: methods('open', 'append', 'sync', 'read', 'dropBefore', 'close'),
   durability: oneOf('write_behind', 'commit'),
   syncMs: wait(),
+  waitForLogMs: pause,
   resume: oneOf('start', 'manual'),
   onMismatch: oneOf('refuse', 'continue'),
   keep: shape<NonNullable<StateManagement['keep']>>({

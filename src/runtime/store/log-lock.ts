@@ -188,7 +188,7 @@ async function ownerOf(folder: string, files: LogFiles): Promise<Owner | undefin
 function held(path: string, owner: Holder | undefined): LogHeldError {
   const who = owner ? `process ${owner.pid} on ${owner.host}` : 'another process'
   return new LogHeldError(
-    `The log in ${path} is held by ${who}. Stop that process first, or give this team a path of its own.`,
+    `The log in ${path} is held by ${who}. Stop that process first, let the start wait for it (stateManagement.waitForLogMs), or give this team a path of its own.`,
     { path, ...(owner && { pid: owner.pid, host: owner.host }) },
   )
 }
