@@ -17,6 +17,7 @@ const entries = {
   mcp: 'mcp/index',
   opentelemetry: 'opentelemetry',
   models: 'models',
+  'ai-sdk': 'ai-sdk/index',
   telemetry: 'telemetry',
   cli: 'service/cli',
   'rehearsal-thread': 'service/rehearsal/thread-entry',

@@ -23,3 +23,4 @@ export type {
 } from './actors/definition/model.ts'
 export type { ModelOptions, ToolChoice } from './actors/definition/model-options.ts'
 export type { ModelFailure, ModelFailureReason } from './model-failure.ts'
+export type { AddressEntry, CallLimits, ClientEntry } from './runtime/providers/models-config.ts'

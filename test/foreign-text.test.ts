@@ -8,7 +8,7 @@ import { ModelError } from '../src/errors.ts'
 import { nestsTooDeep } from '../src/mailbox/json-depth.ts'
 import { Redactor } from '../src/runtime/logging/redactor.ts'
 import { ProviderRefusal } from '../src/runtime/providers/chat-answer.ts'
-import { failureOf } from '../src/runtime/providers/provider-failures.ts'
+import { failureOf } from '../src/runtime/providers/openai-failures.ts'
 import { contributionsOf } from '../src/runtime/runs/contributions.ts'
 import { sentencesOf } from '../src/runtime/runs/sentences.ts'
 import { oneLine } from '../src/service/one-line.ts'
@@ -23,7 +23,7 @@ redactor.learn('aaaaaaaab-key')
 
 function refusalOf(message: string): unknown {
   const asked = { provider: 'host', model: 'small' }
-  return failureOf(new ProviderRefusal({ message }), { asked, request: request(), keyFrom: 'KEY', redactor, now: 0 })
+  return failureOf(new ProviderRefusal({ message }), { asked, request: request(), keyAdvice: 'Check KEY.', isKeyless: false, speaks: 'chat completions', redactor, now: 0 })
 }
 
 function contributions(text: string): unknown {

@@ -19,6 +19,7 @@ const everyOption: Required<ModelOptions> = {
   toolChoice: 'required',
   parallelToolCalls: false,
   strict: true,
+  promptCaching: true,
   headers: { 'x-desk': 'one' },
   extraBody: { top_k: 3 },
   providerOptions: { local: { mode: 'fast' } },

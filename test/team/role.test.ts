@@ -41,6 +41,7 @@ const fields: Omit<Required<RoleInfo>, 'name' | 'trust'> = {
   toolChoice: { tool: 'search' },
   parallelToolCalls: false,
   strict: true,
+  promptCaching: true,
   headers: { 'x-team': 'desk' },
   extraBody: { top_k: 3 },
   providerOptions: { anthropic: { thinking: { type: 'enabled' } } },

@@ -81,6 +81,27 @@ t.test('a run is a tree: who asked whom, and which model', async (t) => {
   t.equal(tookOf(recorder.one('invoke_workflow desk')), 98)
 })
 
+t.test('the provider of a client has the name that the conventions have for it', async (t) => {
+  const names: Record<string, string> = {
+    'google.generative-ai': 'gcp.gemini',
+    'anthropic.messages': 'anthropic',
+    'my-server.chat': 'my-server',
+  }
+  for (const [provider, name] of Object.entries(names)) {
+    const recorder = new Recorder()
+    const client = {
+      provider,
+      modelId: 'small',
+      async *complete() {
+        yield { text: 'Yes.' }
+      },
+    }
+    const chief = async (_message: unknown, context: AgentContext) => (await context.complete({ prompt: 'a' })).text
+    await localTeam(t, { chief }, { telemetry: recorder.telemetry, models: { default: client } }).execute('q')
+    t.match(recorder.one('chat small').attributes, { 'gen_ai.provider.name': name, 'gen_ai.request.model': 'small' })
+  }
+})
+
 t.test('nothing that is said stands in a span', async (t) => {
   const recorder = new Recorder()
   const cast: Cast = {

@@ -37,6 +37,11 @@ export interface ModelOptions {
    * Default: the provider's own.
    */
   strict?: boolean
+  /**
+   * Marks the system prompt and the conversation so far for the provider's cache, where a provider wants marks:
+   * Anthropic's and Bedrock's models of `fromAiSdk`. Others cache by themselves, and ignore it. Default: false.
+   */
+  promptCaching?: boolean
   /** HTTP headers of the request. A header with a secret belongs to the team's `models`, which no agent sees. */
   headers?: Record<string, string>
   /** Fields that are added to the body of the request, for providers that have more than the API which they speak. */
@@ -104,6 +109,7 @@ export const MODEL_OPTIONS: { readonly [Key in keyof Required<ModelOptions>]: Op
   toolChoice: { accepted: "'auto', 'none', 'required', or { tool: name }", accepts: isToolChoice },
   parallelToolCalls: flag,
   strict: flag,
+  promptCaching: flag,
   headers: { accepted: 'an object of HTTP headers: a text for each name', accepts: isHeaders },
   extraBody: { accepted: 'an object of JSON values', accepts: isJsonObject },
   providerOptions: {

@@ -86,6 +86,8 @@ export interface ModelRequest extends ModelOptions {
   clock?: Clock
   /** Limit of the whole call with all of its retries, in ms. The signal is aborted then. */
   timeoutMs?: number
+  /** Takes the headers of an answer: the limits that they name hold back the next calls of the same client. */
+  onHeaders?: (headers: Headers) => void
   signal: AbortSignal
 }
 
@@ -111,6 +113,8 @@ export interface ModelPiece {
   finishReason?: FinishReason
   /** The pieces until now are void, except for their usage: the call is made again (`ModelRequest.restarts`). */
   restart?: true
+  /** A part of the request or of the answer that the client leaves out, as a sentence. The team logs it once. */
+  warning?: string
 }
 
 /**
@@ -118,11 +122,14 @@ export interface ModelPiece {
  * loop, or when the signal is aborted. A call is retried if it rejects with a `ModelError` whose `details.retryable` is
  * true, after `details.retryAfterMs` if that is set. `rehearsal: true`: it asks no model, and its answers are labelled
  * as rehearsed wherever they appear. `offline: true`: it contacts no provider, as the models of tests do; a rehearsal
- * does not replace it.
+ * does not replace it. `provider` and `modelId`: names of what it asks, for errors, events and spans; without them, the
+ * name of the entry in `models`.
  */
 export interface ModelClient {
   readonly rehearsal?: boolean
   readonly offline?: boolean
+  readonly provider?: string
+  readonly modelId?: string
   complete(request: ModelRequest): AsyncIterable<ModelPiece>
 }
 

@@ -77,10 +77,17 @@ export interface GatewayOptions {
   readonly written?: () => Promise<void> | undefined
   /** Redacts keys in the errors of calls. */
   readonly redactor: Redactor
+  /** Called with each warning of a client, once for each model. */
+  readonly warn?: (text: string, fields: { model: string; agent: string }) => void
 }
+
+/** Maximum number of warnings that are remembered, so that each is logged once. */
+const MOST_WARNINGS = 1_000
 
 export class ModelGateway {
   readonly #options: GatewayOptions
+  /** Warnings that were logged, by model. */
+  readonly #warned = new Set<string>()
 
   constructor(options: GatewayOptions) {
     this.#options = options
@@ -153,6 +160,7 @@ export class ModelGateway {
       error = reason instanceof ModelError ? reason : this.#failure(thrown, pending)
     }
     const clean = redactor.data(collected)
+    for (const warning of clean.warnings) this.#warn(warning, model, caller)
     const said = readAsAnswer(clean, call.answerFunction)
     const parts = said === clean ? partsOfAnswer(clean) : undefined
     const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
@@ -177,6 +185,13 @@ export class ModelGateway {
       error: error ?? null,
     })
     return { answer, usage, cost, error }
+  }
+
+  #warn(warning: string, model: string, { cell }: ModelCaller): void {
+    const text = `The model "${model}": ${warning}`
+    if (this.#warned.has(text) || this.#warned.size === MOST_WARNINGS) return
+    this.#warned.add(text)
+    this.#options.warn?.(text, { model, agent: cell.name })
   }
 
   /** Converts an error of a client into the error that others see. No other place does this. */

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/definition/model.ts'
 import { valuesIn } from '../../json-values.ts'
 import { reasoningIn } from './chat-reasoning.ts'
-import { endless, MOST_CHARACTERS } from './collect.ts'
+import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'
 
 const callShape = z.object({
@@ -16,7 +16,6 @@ const callShape = z.object({
   id: z.string().nullish(),
   function: z.object({ name: z.string().nullish(), arguments: z.string().nullish() }).nullish(),
 })
-const MOST_CALLS = 1_024
 /** Bounds the number of calls before each call is checked: a server can send a million. */
 function notTooMany(calls: unknown, context: z.RefinementCtx): unknown {
   if (Array.isArray(calls) && calls.length > MOST_CALLS)

@@ -9,8 +9,9 @@ import { onAbort } from '../../on-abort.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 import { ChatAnswer } from './chat-answer.ts'
 import { chatRequest, isOpenAI, tokensFieldOf } from './chat-request.ts'
+import { failureOf, wrongContent } from './openai-failures.ts'
 import { hostOf, type Provider } from './provider.ts'
-import { failureOf, wrongContent } from './provider-failures.ts'
+import type { FailedCall } from './refusals.ts'
 
 export class ChatClient implements ModelClient {
   readonly #provider: Provider
@@ -51,18 +52,19 @@ export class ChatClient implements ModelClient {
     const headers = { ...request.headers, ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }) }
     if (!request.stream) {
       const response = await completions.create({ ...body, stream: false }, { signal, headers }).asResponse()
-      this.#provider.onHeaders?.(response.headers)
-      if (kindOf(response) !== 'json') throw wrongContent(response.headers.get('content-type'), asked, response.status)
+      request.onHeaders?.(response.headers)
+      if (kindOf(response) !== 'json')
+        throw wrongContent(response.headers.get('content-type'), this.#call(request), response.status)
       yield* answer.take(await response.json())
     } else {
       const options = { stream: true, stream_options: { include_usage: true } } as const
       const { data, response } = await completions.create({ ...body, ...options }, { signal, headers }).withResponse()
-      this.#provider.onHeaders?.(response.headers)
+      request.onHeaders?.(response.headers)
       const kind = kindOf(response)
       if (kind === 'json')
         yield* answer.take(await response.json()) // the server does not stream, or answers with an error
       else if (kind === 'events') for await (const chunk of data) yield* answer.take(chunk)
-      else throw wrongContent(response.headers.get('content-type'), asked, response.status)
+      else throw wrongContent(response.headers.get('content-type'), this.#call(request), response.status)
     }
     yield* answer.end()
   }
@@ -88,10 +90,21 @@ export class ChatClient implements ModelClient {
   }
 
   #failure(thrown: unknown, request: ModelRequest): unknown {
+    if (thrown instanceof APIError && thrown.headers) request.onHeaders?.(thrown.headers)
+    return failureOf(thrown, this.#call(request))
+  }
+
+  #call(request: ModelRequest): FailedCall {
     const { key, redactor, clock } = this.#provider
-    if (thrown instanceof APIError && thrown.headers) this.#provider.onHeaders?.(thrown.headers)
-    const asked = { provider: this.#host, model: request.model }
-    return failureOf(thrown, { asked, request, keyFrom: key.from, redactor, now: clock.now() })
+    return {
+      asked: { provider: this.#host, model: request.model },
+      request,
+      keyAdvice: key.from === undefined ? 'Give the model an apiKeyEnv or apiKey.' : `Check the key in ${key.from}.`,
+      isKeyless: key.from === undefined,
+      speaks: 'chat completions',
+      redactor,
+      now: clock.now(),
+    }
   }
 }
 

@@ -12,6 +12,8 @@ export interface ResolvedModel {
   readonly options?: ModelOptions
   /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
+  /** Name of the provider of a client of the user's own. */
+  readonly provider?: string
 }
 
 /** Checks for a client, as opposed to the address of one. */

@@ -27,6 +27,8 @@ export interface Collected {
   toolCalls: ToolCall[]
   usage: TokenUsage
   finishReason: FinishReason | undefined
+  /** Sentences about what the client has left out. */
+  warnings: string[]
 }
 
 /** Part of an answer for those who read along. 'restart': what came before is void. */
@@ -35,8 +37,15 @@ export type Heard =
   | { part: 'tool_input'; text: string; id: string; name: string }
   | { part: 'restart' }
 
+/** Maximum number of warnings that are kept of one answer. */
+const MOST_WARNINGS = 32
+const LONGEST_WARNING = 500
+
 /** Maximum characters of an answer, so that it fits into one frame. It stops a client that never ends. */
 export const MOST_CHARACTERS = 2 ** 23
+
+/** Maximum number of tool calls in one answer. */
+export const MOST_CALLS = 1_024
 
 const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter'])
 
@@ -46,6 +55,7 @@ export const nothingYet = (): Collected => ({
   toolCalls: [],
   usage: { ...NO_TOKENS },
   finishReason: undefined,
+  warnings: [],
 })
 
 /** Fills `into` with the answer; `hear` is given its text, reasoning and tool inputs piece by piece. */
@@ -118,7 +128,7 @@ class Adding {
   add(piece: unknown): void {
     if (typeof piece !== 'object' || piece === null) throw wrong(`${shown(piece)} in place of a piece`)
     const into = this.#into
-    const { text, reasoning, toolInput, toolCall, usage, finishReason, restart } = piece as Given
+    const { text, reasoning, toolInput, toolCall, usage, finishReason, warning, restart } = piece as Given
     if (usage !== undefined) into.usage = addUsage(into.usage, usageOf(usage)) // first: it was paid, also in a wrong piece
     if (restart === true) this.#restart()
     if (text !== undefined) {
@@ -135,6 +145,10 @@ class Adding {
     if (finishReason !== undefined) {
       if (!FINISH_REASONS.has(finishReason)) throw wrong(`the unknown finish reason ${shown(finishReason)}`)
       into.finishReason = finishReason as FinishReason
+    }
+    if (warning !== undefined) {
+      if (typeof warning !== 'string') throw wrong(`${shown(warning)} in place of a warning`)
+      if (into.warnings.length < MOST_WARNINGS) into.warnings.push(warning.slice(0, LONGEST_WARNING))
     }
   }
 
@@ -155,9 +169,12 @@ class Adding {
 
   /** A client may give the input of a call as a whole. Those who read along get it all the same. */
   #toolCall(call: ToolCall): void {
-    this.#said += call.input.length
-    this.#into.toolCalls.push(call)
-    const { id, name, input } = call
+    const { toolCalls } = this.#into
+    if (toolCalls.length === MOST_CALLS) throw wrong(`an answer with more than ${MOST_CALLS} calls of tools`)
+    const { name, input } = call
+    const id = freeId(call.id, toolCalls)
+    this.#said += input.length
+    toolCalls.push({ ...call, id })
     if (!this.#inParts.has(id) && input !== '') this.#hear({ part: 'tool_input', text: input, id, name })
   }
 
@@ -215,6 +232,13 @@ function toolCallOf(call: unknown): ToolCall {
   if (typeof id === 'string' && typeof name === 'string' && name !== '' && typeof input === 'string')
     return { id, name, input, ...(data && { providerData: data }) }
   throw wrong('a call of a tool without an id, a name or an input')
+}
+
+/** Returns an id that no other call of the answer has: results of tools find their calls by it. */
+function freeId(id: string, calls: readonly ToolCall[]): string {
+  let free = id
+  while (calls.some((call) => call.id === free)) free = `${free}-${calls.length + 1}`
+  return free
 }
 
 function usageOf(usage: unknown): TokenUsage {

@@ -13,7 +13,7 @@ import { isSecretName, type Redactor } from '../logging/redactor.ts'
 import type { Environment } from '../logging/secret-variables.ts'
 import { isClient, isOffline, type ResolvedModel } from './client.ts'
 import { fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
-import type { ModelsConfig } from './models-config.ts'
+import type { AddressEntry, CallLimits, ClientEntry, ModelsConfig } from './models-config.ts'
 import { openaiClient } from './openai-client.ts'
 import { hostOf, isAddress } from './provider.ts'
 import { ProviderQueue, queued } from './provider-queue.ts'
@@ -47,12 +47,15 @@ interface Entry extends ResolvedModel {
 }
 
 /** A provider that models share. `path` names the first model. */
-interface Reached {
+interface Shared extends CallLimits {
+  readonly path: string
+  readonly client: ModelClient
+}
+
+/** A provider at an address. */
+interface Reached extends Shared {
   readonly baseURL: string
   readonly identity: unknown
-  readonly path: string
-  readonly maxConcurrent: number | undefined
-  readonly client: ModelClient
 }
 
 /** Name of the model of roles that name none. */
@@ -72,6 +75,8 @@ export class Models {
   #rehearsing: ModelClient | undefined
   #entries: ReadonlyMap<string, Entry> | undefined
   readonly #providers: Reached[] = []
+  /** Clients of the user's own, by what was given. */
+  readonly #given = new Map<ModelClient, Shared>()
 
   /**
    * Expects `models` in its checked shape. The environment is not read before a model is used, because a team of code
@@ -100,11 +105,10 @@ export class Models {
     const instead = Object.hasOwn(overrides, name) ? overrides[name] : undefined
     if (this.#isRehearsed) return { client: this.#rehearse(), model: instead ?? wanted ?? 'rehearsal' }
     const found = this.#table.get(name) ?? this.#byDefault(wanted, path)
-    const { client, model, options } =
+    const { hasMore: _, ...resolved } =
       instead === undefined ? found : (this.#table.get(instead) ?? this.#another(found, instead, path))
-    const provider = this.#providers.find((other) => other.client === client)
-    if (model !== '')
-      return { client, model, ...(options && { options }), ...(provider && { host: hostOf(provider.baseURL) }) }
+    const reached = this.#providers.find((other) => other.client === resolved.client)
+    if (resolved.model !== '') return { ...resolved, ...(reached && { host: hostOf(reached.baseURL) }) }
     const text = `${path}: which model? Set DRAMATIS_MODEL, or name one in the role's model.`
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }
@@ -201,7 +205,8 @@ export class Models {
   #configured(models: ModelsConfig): Map<string, Entry> {
     return new Map(
       Object.entries(models).map(([name, entry]): [string, Entry] => {
-        if (isClient(entry)) return [name, { client: this.#given(entry, name), model: name, hasMore: false }]
+        if (isClient(entry)) return [name, this.#ofClient({ client: entry }, name)]
+        if ('client' in entry) return [name, this.#ofClient(entry, name)]
         const client = this.#standIn ?? this.#clientOf(entry, `models.${name}`)
         this.#learnHeaders(entry.headers)
         return [name, { client, model: entry.model, hasMore: true, options: modelOptionsOf(entry) }]
@@ -215,11 +220,46 @@ export class Models {
       if (isSecretName(name)) for (const secret of [text, text.split(' ').at(-1)]) this.#context.redactor.learn(secret)
   }
 
-  /** Returns the client for a client of the user's own: with retries, or the stand-in of a rehearsal. */
-  #given(client: ModelClient, provider: string): ModelClient {
+  #ofClient(entry: ClientEntry, name: string): Entry {
+    const { client, secrets = [], headers } = entry
+    for (const secret of secrets) this.#context.redactor.learn(secret)
+    this.#learnHeaders(headers)
+    const provider = client.provider ?? name
+    const model = entry.model ?? client.modelId ?? name
+    const options = modelOptionsOf(entry)
+    return {
+      client: this.#joined(entry, provider, `models.${name}`),
+      model,
+      hasMore: false,
+      ...(client.provider !== undefined && { provider: client.provider }),
+      ...(Object.keys(options).length > 0 && { options }),
+    }
+  }
+
+  /** Returns the client with its queue and its retries, or the stand-in of a rehearsal. */
+  #joined({ client, maxConcurrent, maxRetryAfterMs }: ClientEntry, provider: string, path: string): ModelClient {
     const { clock } = this.#context
     if (isOffline(client)) return retries(client, { clock, provider })
-    return this.#standIn ?? retries(this.#reached(client), { clock, provider })
+    if (this.#standIn) return this.#standIn
+    const known = this.#given.get(client)
+    if (known) return sharing(known, maxConcurrent, path, 'client')
+    const joined = this.#inQueue(this.#reached(client), provider, { maxConcurrent, maxRetryAfterMs }, path)
+    this.#given.set(client, { path, maxConcurrent, client: joined })
+    return joined
+  }
+
+  #inQueue(client: ModelClient, provider: string, limits: CallLimits, path: string): ModelClient {
+    const { clock } = this.#context
+    const { maxConcurrent, maxRetryAfterMs } = limits
+    const queue = new ProviderQueue({
+      clock,
+      provider,
+      ...(maxConcurrent !== undefined && { maxConcurrent }),
+      ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
+      onWait: (most) =>
+        this.#context.limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
+    })
+    return retries(queued(client, queue), { clock, provider })
   }
 
   #reached(client: ModelClient): ModelClient {
@@ -243,12 +283,7 @@ export class Models {
     }
     const key = this.#keyOf({ baseURL, ...entry }, path)
     const known = this.#providers.find((other) => other.baseURL === address && other.identity === key.identity)
-    if (known && maxConcurrent !== undefined && maxConcurrent !== known.maxConcurrent) {
-      const at = `${path}.maxConcurrent`
-      const advice = `Its calls share a queue with those of ${known.path}, which has the same address and key: say it there.`
-      throw refusedAs(at, `${maxConcurrent}`, `what ${known.path} says (${known.maxConcurrent ?? 'nothing'})`, advice)
-    }
-    if (known) return known.client
+    if (known) return sharing(known, maxConcurrent, path, 'address and key')
     const client = this.#reach(address, key, { maxConcurrent, maxRetryAfterMs }, path)
     this.#providers.push({ baseURL: address, identity: key.identity, path, maxConcurrent, client })
     return client
@@ -264,33 +299,31 @@ export class Models {
     return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
   }
 
-  #reach(
-    baseURL: string,
-    key: ModelKey,
-    { maxConcurrent, maxRetryAfterMs }: Pick<Place, 'maxConcurrent' | 'maxRetryAfterMs'>,
-    path: string,
-  ): ModelClient {
-    const { clock, redactor, rehearsed, limits } = this.#context
-    const provider = hostOf(baseURL)
-    const queue = new ProviderQueue({
-      clock,
-      provider,
-      ...(maxConcurrent !== undefined && { maxConcurrent }),
-      ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
-      onWait: (most) => limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
-    })
+  #reach(baseURL: string, key: ModelKey, limits: CallLimits, path: string): ModelClient {
+    const { clock, redactor, rehearsed } = this.#context
     const theirClock = rehearsed && 'reach' in rehearsed ? rehearsed.clock : clock // dates in real headers are real
-    const client = openaiClient({ baseURL, key, redactor, clock: theirClock, onHeaders: queue.noteHeaders })
-    return retries(queued(this.#reached(client), queue), { clock, provider })
+    const client = openaiClient({ baseURL, key, redactor, clock: theirClock })
+    return this.#inQueue(this.#reached(client), hostOf(baseURL), limits, path)
   }
 }
 
-type Place = Partial<Exclude<ModelsConfig[string], ModelClient>>
+/** Returns the client of an earlier entry. Throws `ConfigurationError` if it has another bound of calls. */
+function sharing(known: Shared, maxConcurrent: number | undefined, path: string, what: string): ModelClient {
+  if (maxConcurrent === undefined || maxConcurrent === known.maxConcurrent) return known.client
+  const advice = `Its calls share a queue with those of ${known.path}, which has the same ${what}: say it there.`
+  const accepted = `what ${known.path} says (${known.maxConcurrent ?? 'nothing'})`
+  throw refusedAs(`${path}.maxConcurrent`, `${maxConcurrent}`, accepted, advice)
+}
+
+type Place = Partial<AddressEntry>
 
 /** Returns the names of the models that a rehearsal replaces: all that make requests outside of this process. */
 export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: Environment): string[] {
   if (typeof models === 'object' && models !== null)
-    return Object.entries(models).flatMap(([name, entry]) => (isClient(entry) && isOffline(entry) ? [] : [name]))
+    return Object.entries(models).flatMap(([name, entry]) => {
+      const client = isClient(entry) ? entry : 'client' in entry ? entry.client : undefined
+      return client && isOffline(client) ? [] : [name]
+    })
   return models === undefined && isConfigured(env) ? [DEFAULT] : []
 }
 

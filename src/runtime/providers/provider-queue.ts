@@ -7,6 +7,7 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definit
 import type { Scheduler, Timer } from '../../clock.ts'
 import type { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import { piecesOf } from './collect.ts'
 import { failingOf, modelError } from './model-errors.ts'
 import { type Limits, limitsOf } from './rate-limits.ts'
 
@@ -193,7 +194,7 @@ export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
     async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
       const leave = await queue.enter(request)
       try {
-        yield* client.complete(request)
+        yield* piecesOf(client, { ...request, onHeaders: queue.noteHeaders })
         queue.succeeded()
       } catch (error) {
         queue.failed(error)

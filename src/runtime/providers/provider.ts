@@ -9,8 +9,6 @@ export interface Provider {
   readonly key: ModelKey
   readonly redactor: Redactor
   readonly clock: Clock
-  /** Called with the headers of each answer, also of refusals. */
-  onHeaders?(headers: Headers): void
 }
 
 /** Returns the host, which errors name. They name no more of the address, because a path can hold a key. */

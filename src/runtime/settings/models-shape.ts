@@ -2,15 +2,15 @@
 import { shown } from '../../errors.ts'
 import { type Check, integer, isObject, methods, pause, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
-import type { ModelsConfig } from '../providers/models-config.ts'
+import type { AddressEntry, ClientEntry } from '../providers/models-config.ts'
 import { isAddress } from '../providers/provider.ts'
 import { modelOptionFields } from './model-option-fields.ts'
 import { someText } from './role-shape.ts'
 import { variableName } from './tools.ts'
 
-type Described = Exclude<ModelsConfig[string], { complete: unknown }>
-
 const ADDRESS = 'an address like https://host/v1, without user, query and fragment'
+
+const WRAP = "Wrap it: fromAiSdk(model), from 'dramatis/ai-sdk'."
 
 const address: Check = (value, path) => {
   if (typeof value !== 'string' || !isAddress(value)) throw refusedAs(path, kindOf(value), ADDRESS)
@@ -21,7 +21,7 @@ const apiKey: Check = (value, path) => {
   throw refusedAs(path, kindOf(value), 'a key, or a function that gives one', 'Leave it out where no key is needed.')
 }
 
-const described = shape<Described>(
+const described = shape<AddressEntry>(
   {
     model: someText,
     baseURL: address,
@@ -34,9 +34,28 @@ const described = shape<Described>(
   'model',
 )
 
+const secrets: Check = (value, path) => {
+  if (Array.isArray(value) && value.every((text) => typeof text === 'string' && text !== '')) return
+  throw refusedAs(path, kindOf(value), 'a list of texts that are not empty')
+}
+
+const withClient = shape<ClientEntry>(
+  {
+    client: methods('complete'),
+    model: someText,
+    secrets,
+    maxConcurrent: integer(1),
+    maxRetryAfterMs: pause,
+    ...modelOptionFields,
+  },
+  'client',
+)
+
 const model: Check = (value, path) => {
-  if (!isObject(value)) throw refusedAs(path, kindOf(value), 'a client, or an object with a model')
+  if (!isObject(value)) throw refusedAs(path, kindOf(value), 'a client, or an object with a client or a model')
   if (reading(path, () => 'complete' in value)) return methods('complete')(value, path)
+  if (reading(path, () => 'doGenerate' in value)) throw refusedAs(path, 'a model of the AI SDK', 'a client', WRAP)
+  if (reading(path, () => 'client' in value)) return withClient(value, path)
   described(value, path)
   if (
     reading(

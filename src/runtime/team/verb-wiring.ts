@@ -37,6 +37,7 @@ export function serveTeamVerbs(
     record: (run, record) => supervisor.journal.record(run, record),
     redactor: supervisor.redactor,
     written: () => supervisor.journal.written(),
+    warn: (text, fields) => supervisor.logger.warn(fields, text),
     layers: [...(tracing ? [tracing.layer] : []), layer], // a span includes the wait for tokens
   })
   const ask: HostVerb = (args, caller, signal) => pauses.during(caller, async () => gateway.verb(args, caller, signal))

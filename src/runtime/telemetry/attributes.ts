@@ -38,12 +38,11 @@ export const toolAttributes = (run: RunState, agent: string, tool: string, callI
   ...ofRun(run),
 })
 
-export const callAttributes = ({ caller, call, model, client, host }: PendingCall): SpanAttributes => {
+export const callAttributes = ({ caller, call, model, client, host, provider }: PendingCall): SpanAttributes => {
   const [address, port] = host?.split(/:(?=\d+$)/) ?? []
   return {
     'gen_ai.operation.name': 'chat',
-    // API format that the provider's host speaks, as the conventions define this attribute.
-    'gen_ai.provider.name': host === undefined ? (client.rehearsal ? 'dramatis.rehearsal' : 'custom') : 'openai',
+    'gen_ai.provider.name': providerName(client.rehearsal ?? false, host, provider),
     'gen_ai.request.model': model,
     'gen_ai.request.temperature': call.temperature,
     'gen_ai.request.max_tokens': call.maxOutputTokens,
@@ -53,6 +52,23 @@ export const callAttributes = ({ caller, call, model, client, host }: PendingCal
     'server.port': port === undefined ? undefined : Number(port),
     ...ofRun(caller.run),
   }
+}
+
+/** Names that the conventions have for providers, by the names that packages of the AI SDK have for them. */
+const PROVIDERS: Readonly<Record<string, string | undefined>> = {
+  google: 'gcp.gemini',
+  'amazon-bedrock': 'aws.bedrock',
+  azure: 'azure.ai.openai',
+  mistral: 'mistral_ai',
+  xai: 'x_ai',
+}
+
+/** Returns the API format that the provider's host speaks, as the conventions define it, or the name of a client. */
+function providerName(isRehearsed: boolean, host: string | undefined, provider: string | undefined): string {
+  if (isRehearsed) return 'dramatis.rehearsal'
+  if (host !== undefined) return 'openai'
+  const name = provider?.split('.')[0] ?? 'custom'
+  return PROVIDERS[name] ?? name
 }
 
 export const answerAttributes = ({ answer, usage }: MadeCall): SpanAttributes => ({

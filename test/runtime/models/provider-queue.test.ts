@@ -12,7 +12,7 @@ type Queueing = Partial<QueueOptions> & { clock?: PatientClock }
 /** A client whose calls go through a queue, and both its parts. */
 function queueing(server: ModelServer, { clock = new PatientClock(), ...options }: Queueing = {}) {
   const queue = new ProviderQueue({ clock, provider: 'a.host', ...options })
-  const client = queued(clientOf(server, { clock, onHeaders: queue.noteHeaders }), queue)
+  const client = queued(clientOf(server, { clock }), queue)
   return { clock, queue, client, patient: retries(client, { clock, provider: 'a.host' }) }
 }
 

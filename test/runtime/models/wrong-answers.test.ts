@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Redactor } from '../../../src/runtime/logging/redactor.ts'
-import { failureOf } from '../../../src/runtime/providers/provider-failures.ts'
+import { failureOf } from '../../../src/runtime/providers/openai-failures.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { type Answer, errorBody } from '../../fixtures/model-wire.ts'
 import { BOTH, clientOf, errorOf, request } from './asking.ts'
@@ -183,7 +183,8 @@ t.test('what the system says is told by its code, and whether it can pass', asyn
   const failed = (code: string) => {
     const cause = new TypeError('fetch failed', { cause: Object.assign(new Error('secret words'), { code }) })
     const asked = { provider: 'a.host', model: 'small' }
-    const call = { asked, request: request(), keyFrom: undefined, redactor: new Redactor(), now: 0 }
+    const words = { keyAdvice: 'Check KEY.', isKeyless: false, speaks: 'chat completions' }
+    const call = { asked, request: request(), ...words, redactor: new Redactor(), now: 0 }
     return failureOf(new sdk.APIConnectionError({ cause }), call)
   }
   const says: Record<string, [says: string, retryable: boolean]> = {

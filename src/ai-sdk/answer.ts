@@ -1,0 +1,195 @@
+/**
+ * Reads the answer of an AI SDK model as pieces of a model client: a whole answer, or the parts of a stream. Parts come
+ * from foreign code, so each is checked. A part that has no place in an answer here becomes a warning.
+ */
+import type { ProviderData } from '../actors/definition/content.ts'
+import type { FinishReason, ModelPiece, TokenUsage } from '../actors/definition/model.ts'
+import { isObject } from '../runtime/checks/checks.ts'
+import { modelError } from '../runtime/providers/model-errors.ts'
+import type { FailedCall } from '../runtime/providers/refusals.ts'
+import { brokenOff, StreamedError, wrongAnswer } from './failures.ts'
+
+/** Parts of a stream that say nothing which an answer needs. */
+const SILENT = new Set(['tool-input-end', 'response-metadata', 'ping', 'raw'])
+
+type Fields = Readonly<Record<string, unknown>>
+
+/** An answer that is being received. */
+export class SdkAnswer {
+  readonly #call: Pick<FailedCall, 'asked'>
+  readonly #isStream: boolean
+  /** Names of the tools whose input comes in parts, by the ids of the calls. */
+  readonly #inputs = new Map<string, string>()
+  #calls = 0
+  #hasSaid = false
+  #finish: Fields | undefined
+
+  constructor(call: Pick<FailedCall, 'asked'>, isStream: boolean) {
+    this.#call = call
+    this.#isStream = isStream
+  }
+
+  /** Yields the pieces of a whole answer. */
+  *takeWhole({ content, finishReason, usage, warnings = [] }: Fields): Generator<ModelPiece> {
+    yield* this.#warnings(warnings)
+    if (!Array.isArray(content)) throw this.#wrong('answered without content')
+    for (const [at, part] of content.entries()) yield* this.#part(part, `${at}`)
+    yield* this.#take({ type: 'finish', finishReason, usage })
+  }
+
+  /** Yields the pieces that a part of a stream adds. */
+  take(part: unknown): Generator<ModelPiece> {
+    return this.#take(part)
+  }
+
+  *#take(given: unknown): Generator<ModelPiece> {
+    if (!isObject(given)) throw this.#wrong('answered with something else than a part')
+    const part = given as Fields
+    switch (part.type) {
+      case 'stream-start':
+        yield* this.#warnings(part.warnings ?? [])
+        return
+      case 'text-start':
+      case 'text-delta':
+      case 'text-end':
+        yield* this.#delta('text', part)
+        return
+      case 'reasoning-start':
+      case 'reasoning-delta':
+      case 'reasoning-end':
+        yield* this.#delta('reasoning', part)
+        return
+      case 'tool-input-start':
+        if (typeof part.id === 'string' && typeof part.toolName === 'string' && part.providerExecuted !== true)
+          this.#inputs.set(part.id, part.toolName)
+        return
+      case 'tool-input-delta':
+        yield* this.#inputDelta(part)
+        return
+      case 'error':
+        throw new StreamedError(part.error)
+      case 'finish':
+        this.#finish = part
+        yield* usagePieces(part.usage)
+        return
+      default:
+        if (!SILENT.has(String(part.type))) yield* this.#part(part, undefined)
+    }
+  }
+
+  /** Yields the reason for the end. Throws `ModelError` if the answer has none. */
+  *end(): Generator<ModelPiece> {
+    if (!this.#finish) throw brokenOff(this.#call)
+    const { unified, raw } = Object(this.#finish.finishReason) as { unified?: unknown; raw?: unknown }
+    const shown = typeof raw === 'string' && /^[\w-]{1,40}$/.test(raw) ? ` (${raw})` : ''
+    const known = REASONS[String(unified)]
+    if (known) return void (yield { finishReason: known === 'stop' ? this.#stopped() : known })
+    if (unified === 'error')
+      throw modelError(this.#call.asked, `ended with an error${shown}`, 'Ask again; else look at the provider.', {
+        reason: 'server',
+        retryable: true,
+      })
+    if (unified === 'interrupted') throw brokenOff(this.#call)
+    // So packages report a stream that has no end, and a body without an answer.
+    if (unified === 'other' && shown === '' && (this.#isStream || !this.#hasSaid)) throw brokenOff(this.#call)
+    if (unified !== 'other') throw this.#wrong('stopped for a reason that the AI SDK does not have')
+    yield { finishReason: this.#stopped() }
+    yield { warning: `the answer ended for another reason than its own end${shown}.` }
+  }
+
+  *#delta(kind: 'text' | 'reasoning', { type, id, delta, providerMetadata }: Fields): Generator<ModelPiece> {
+    if (typeof id !== 'string') throw this.#wrong(`sent ${String(type)} without an id`)
+    const isDelta = type === `${kind}-delta`
+    if (isDelta && typeof delta !== 'string') throw this.#wrong(`sent ${String(type)} without its words`)
+    const said = typeof delta === 'string' ? delta : ''
+    const data = dataOf(providerMetadata)
+    if (said !== '' || data.providerData) yield { [kind]: said, block: id, ...data }
+  }
+
+  *#inputDelta({ id, delta }: Fields): Generator<ModelPiece> {
+    const name = typeof id === 'string' ? this.#inputs.get(id) : undefined
+    if (typeof id === 'string' && name !== undefined && typeof delta === 'string' && delta !== '')
+      yield { toolInput: { id, name, text: delta } }
+  }
+
+  *#part(given: unknown, block: string | undefined): Generator<ModelPiece> {
+    if (!isObject(given)) throw this.#wrong('answered with something else than a part')
+    const { type, text, toolCallId, toolName, input, providerExecuted, providerMetadata } = given as Fields
+    const data = dataOf(providerMetadata)
+    if (type === 'text' || type === 'reasoning') {
+      if (typeof text !== 'string') throw this.#wrong(`answered with ${type} without its words`)
+      this.#hasSaid = true
+      if (text !== '' || data.providerData) yield { [type]: text, ...(block !== undefined && { block }), ...data }
+    } else if (type === 'tool-call' && providerExecuted !== true) {
+      if (typeof toolCallId !== 'string' || typeof toolName !== 'string' || toolName === '')
+        throw this.#wrong('called a tool without an id or a name')
+      if (typeof input !== 'string') throw this.#wrong('called a tool without its input as JSON')
+      this.#calls += 1
+      this.#hasSaid = true
+      yield { toolCall: { id: toolCallId, name: toolName, input, ...data } }
+    } else yield { warning: leftOut(type) }
+  }
+
+  *#warnings(warnings: unknown): Generator<ModelPiece> {
+    if (!Array.isArray(warnings)) return
+    for (const warning of warnings) yield { warning: sentenceOf(warning) }
+  }
+
+  #stopped(): FinishReason {
+    return this.#calls > 0 ? 'tool_calls' : 'stop'
+  }
+
+  #wrong(what: string) {
+    return wrongAnswer(this.#call, what)
+  }
+}
+
+const REASONS: Readonly<Record<string, FinishReason | undefined>> = {
+  stop: 'stop',
+  length: 'length',
+  'content-filter': 'content_filter',
+  'tool-calls': 'tool_calls',
+}
+
+function leftOut(type: unknown): string {
+  const shown = typeof type === 'string' && /^[\w-]{1,40}$/.test(type) ? `of type "${type}"` : 'of no known type'
+  return `the answer has a part ${shown}, which is left out: answers have text, reasoning and calls of the role's tools.`
+}
+
+/** Returns a warning of the specification as a sentence. */
+function sentenceOf(warning: unknown): string {
+  const { type, feature, details, message } = Object(warning) as Fields
+  if (typeof message === 'string') return message
+  const what = `${type === 'compatibility' ? 'is used in a compatibility mode' : 'is not supported'}`
+  return `${String(feature)} ${what}${typeof details === 'string' ? `: ${details}` : '.'}`
+}
+
+/** Returns the metadata of a provider as JSON, which crosses threads and goes back with the next call. */
+function dataOf(metadata: unknown): { providerData?: ProviderData } {
+  if (!isObject(metadata) || Object.keys(metadata).length === 0) return {}
+  return { providerData: JSON.parse(JSON.stringify(metadata)) }
+}
+
+/** Yields the usage, if the provider has given any. Counts that it leaves out are 0. */
+function* usagePieces(given: unknown): Generator<ModelPiece> {
+  const { inputTokens, outputTokens } = Object(given) as Fields
+  const input = Object(inputTokens) as Fields
+  const output = Object(outputTokens) as Fields
+  const totals = [count(input.total), count(output.total)]
+  if (totals.every((total) => total === undefined)) return
+  const [inputs = 0, outputs = 0] = totals
+  const cached = count(input.cacheRead)
+  const reasoning = count(output.reasoning)
+  const usage: TokenUsage = {
+    inputTokens: inputs,
+    outputTokens: outputs,
+    totalTokens: inputs + outputs,
+    ...(cached !== undefined && { cachedTokens: cached }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
+    calls: 1,
+  }
+  yield { usage }
+}
+
+const count = (value: unknown): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined

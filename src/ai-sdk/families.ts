@@ -1,0 +1,70 @@
+/**
+ * Options that the provider specification leaves to each provider, under the names that providers have for them. A
+ * provider that is not named here has none: its users write `providerOptions`.
+ */
+import type { AiSdkModel, ProviderOptions } from './language-model.ts'
+
+/** Options of a call that a family of providers has under names of its own. */
+export interface Family {
+  /** Marks a message up to which the provider caches the prompt. Undefined: it caches by itself, or never. */
+  readonly cacheMark?: ProviderOptions
+  /** Effort of reasoning; undefined for a word that the provider does not have. */
+  effort?(effort: string): ProviderOptions | undefined
+  parallelToolCalls?(parallel: boolean): ProviderOptions
+  /** Has the provider keep to the schema of the answer. */
+  strictAnswer?(strict: boolean): ProviderOptions
+  /** Fields of the request's body. */
+  body?(fields: Record<string, unknown>): ProviderOptions
+}
+
+const LEVELS = ['minimal', 'low', 'medium', 'high']
+
+/** Source: Anthropic's API reference, `output_config`, `thinking`, `cache_control`, `tool_choice`. */
+const anthropic: Family = {
+  cacheMark: { anthropic: { cacheControl: { type: 'ephemeral' } } },
+  effort(effort) {
+    if (effort === 'none') return { anthropic: { thinking: { type: 'disabled' } } }
+    return ['low', 'medium', 'high', 'xhigh', 'max'].includes(effort) ? { anthropic: { effort } } : undefined
+  },
+  parallelToolCalls: (parallel) => ({ anthropic: { disableParallelToolUse: !parallel } }),
+}
+
+/** Source: the Gemini API's reference, `thinkingConfig`. */
+const google: Family = {
+  effort(effort) {
+    if (effort === 'none') return { google: { thinkingConfig: { thinkingBudget: 0 } } }
+    return LEVELS.includes(effort) ? { google: { thinkingConfig: { thinkingLevel: effort } } } : undefined
+  },
+}
+
+/** Source: Amazon Bedrock's user guide, prompt caching: `cachePoint`. */
+const bedrock: Family = { cacheMark: { bedrock: { cachePoint: { type: 'default' } } } }
+
+/** Providers of OpenAI's APIs, whose packages call the options as OpenAI's does. */
+const openai = (name: string): Family => ({
+  effort: (effort) => ({ [name]: { reasoningEffort: effort } }),
+  parallelToolCalls: (parallel) => ({ [name]: { parallelToolCalls: parallel } }),
+  strictAnswer: (strict) => ({ [name]: { strictJsonSchema: strict } }),
+})
+
+/** `@ai-sdk/openai-compatible` and packages that are made with it: what they do not know goes into the body. */
+const compatible = (name: string): Family => ({
+  effort: (effort) => ({ [name]: { reasoningEffort: effort } }),
+  parallelToolCalls: (parallel) => ({ [name]: { parallel_tool_calls: parallel } }),
+  strictAnswer: (strict) => ({ [name]: { strictJsonSchema: strict } }),
+  body: (fields) => ({ [name]: fields }),
+})
+
+/** Returns the family of a model by the name of its provider, such as 'anthropic.messages'. */
+export function familyOf(model: AiSdkModel): Family {
+  const { provider } = model
+  if (/bedrock/.test(provider) && !/anthropic/.test(provider)) return bedrock
+  if (/anthropic/.test(provider)) return anthropic
+  if (/^google\b/.test(provider)) return google
+  const name = provider.split('.')[0]!.trim()
+  if (['openai', 'azure', 'groq', 'xai'].includes(name)) return openai(name)
+  // Only these models say so, under whatever name the user gives the provider.
+  if ('supportsStructuredOutputs' in model)
+    return compatible(name.replace(/[_-]([a-z])/g, (_, letter: string) => letter.toUpperCase()))
+  return {}
+}

@@ -1,0 +1,150 @@
+/** Encodes the messages of a request as a prompt of the AI SDK's provider specification. */
+import { type ContentPart, type MediaPart, mediaOf, type ProviderData, textOf } from '../actors/definition/content.ts'
+import type { ModelMessage, ToolCall } from '../actors/definition/model.ts'
+import type {
+  AiSdkModel,
+  FilePart,
+  PromptMessage,
+  ReasoningPart,
+  ResultContent,
+  TextPart,
+  ToolCallPart,
+  ToolResultPart,
+} from './language-model.ts'
+
+type Version = AiSdkModel['specificationVersion']
+
+/** Checks whether the model fetches that URL itself. */
+export type TakesUrl = (url: string, mediaType: string) => boolean
+
+/** Content that a model cannot be given. `what` continues the words 'Model "x" of y'. */
+export class UnfitContentError extends Error {
+  readonly what: string
+  readonly advice: string
+
+  constructor(what: string, advice: string) {
+    super(`${what}. ${advice}`)
+    this.what = what
+    this.advice = advice
+  }
+}
+
+/** Returns the prompt. Throws `UnfitContentError` for content that the model does not take. */
+export function promptOf(messages: readonly ModelMessage[], version: Version, takesUrl: TakesUrl): PromptMessage[] {
+  const names = new Map(messages.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id, name }) => [id, name] as const)))
+  const prompt: PromptMessage[] = []
+  for (const { role, content, toolCalls = [], toolCallId = '' } of messages) {
+    if (role === 'system') prompt.push({ role, content: textOf(content) })
+    else if (role === 'user') {
+      const parts = partsOf(content).flatMap((part) => userPart(part, version, takesUrl))
+      if (parts.length > 0) prompt.push({ role, content: parts })
+    } else if (role === 'assistant') {
+      const parts = partsOf(content).flatMap((part) => assistantPart(part, version, takesUrl))
+      const all = [...parts, ...toolCalls.map(callPart)]
+      if (all.length > 0) prompt.push({ role, content: all })
+    } else {
+      const name = names.get(toolCallId) ?? 'unknown'
+      const result: ToolResultPart = {
+        type: 'tool-result',
+        toolCallId,
+        toolName: name,
+        output: outputOf(content, version),
+      }
+      const last = prompt.at(-1)
+      // The results of one answer's calls are one message: Gemini refuses them otherwise.
+      if (last?.role === 'tool') last.content.push(result)
+      else prompt.push({ role, content: [result] })
+    }
+  }
+  return prompt
+}
+
+const partsOf = (content: ModelMessage['content']): readonly ContentPart[] =>
+  typeof content === 'string' ? (content === '' ? [] : [{ type: 'text', text: content }]) : content
+
+const optionsOf = (providerData: ProviderData | undefined) =>
+  providerData === undefined ? {} : { providerOptions: providerData }
+
+function userPart(part: ContentPart, version: Version, takesUrl: TakesUrl): (TextPart | FilePart)[] {
+  if (part.type === 'text') return [{ type: 'text', text: part.text, ...optionsOf(part.providerData) }]
+  return part.type === 'reasoning' ? [] : [filePart(part, version, takesUrl)] // a user has no reasoning
+}
+
+function assistantPart(
+  part: ContentPart,
+  version: Version,
+  takesUrl: TakesUrl,
+): (TextPart | FilePart | ReasoningPart)[] {
+  if (part.type !== 'text' && part.type !== 'reasoning') return [filePart(part, version, takesUrl)]
+  // Providers refuse a text without words. Reasoning can have none: its provider's data is what counts.
+  if (part.text === '' && !part.providerData) return []
+  return [{ type: part.type, text: part.text, ...optionsOf(part.providerData) }]
+}
+
+function filePart(part: MediaPart, version: Version, takesUrl: TakesUrl): FilePart {
+  const { data, mediaType } = fileOf(part, takesUrl)
+  return {
+    type: 'file',
+    mediaType,
+    data: version === 'v4' ? tagged(data) : data,
+    ...(part.name !== undefined && { filename: part.name }),
+    ...optionsOf(part.providerData),
+  }
+}
+
+const tagged = (data: string | URL) =>
+  typeof data === 'string' ? ({ type: 'data', data } as const) : ({ type: 'url', url: data } as const)
+
+function fileOf(part: MediaPart, takesUrl: TakesUrl): { data: string | URL; mediaType: string } {
+  const media = mediaOf(part)
+  if ('base64' in media) return { data: media.base64, mediaType: media.mediaType }
+  const mediaType = part.mediaType ?? ANY[part.type]
+  if (mediaType === undefined)
+    throw new UnfitContentError('was given the URL of a file without its media type', "Give the part's mediaType.")
+  if (!takesUrl(media.url, mediaType))
+    throw new UnfitContentError(`takes no URL of this kind for ${mediaType}`, 'Give the bytes in place of the URL.')
+  return { data: new URL(media.url), mediaType }
+}
+
+/** Media types of URLs that say none. A file can be anything. */
+const ANY = { image: 'image/*', audio: 'audio/*', file: undefined } as const
+
+function callPart({ id, name, input, providerData }: ToolCall): ToolCallPart {
+  return { type: 'tool-call', toolCallId: id, toolName: name, input: inputOf(input), ...optionsOf(providerData) }
+}
+
+/**
+ * Returns the arguments of a call as an object. Providers take nothing else, so what a model wrote wrongly goes back as
+ * the field of one.
+ */
+function inputOf(input: string): object {
+  try {
+    const value: unknown = JSON.parse(input === '' ? '{}' : input)
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
+  } catch {
+    // the model wrote no JSON; the tool has told it so
+  }
+  return { input }
+}
+
+function outputOf(content: ModelMessage['content'], version: Version): ToolResultPart['output'] {
+  if (typeof content === 'string' || content.every(({ type }) => type === 'text' || type === 'reasoning'))
+    return { type: 'text', value: textOf(content) }
+  return { type: 'content', value: content.flatMap((part) => resultPart(part, version)) }
+}
+
+function resultPart(part: ContentPart, version: Version): ResultContent[] {
+  if (part.type === 'text') return [{ type: 'text', text: part.text }]
+  if (part.type === 'reasoning') return []
+  const media = mediaOf(part)
+  const filename = part.name === undefined ? {} : { filename: part.name }
+  const isImage = part.type === 'image'
+  if ('url' in media) {
+    const mediaType = part.mediaType ?? ANY[part.type] ?? 'application/octet-stream'
+    if (version === 'v4') return [{ type: 'file', mediaType, data: tagged(new URL(media.url)), ...filename }]
+    return [{ type: isImage ? 'image-url' : 'file-url', url: media.url }]
+  }
+  const { base64, mediaType } = media
+  if (version === 'v4') return [{ type: 'file', mediaType, data: tagged(base64), ...filename }]
+  return [{ type: isImage ? 'image-data' : 'file-data', mediaType, data: base64, ...filename }]
+}
