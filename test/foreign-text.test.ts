@@ -23,7 +23,15 @@ redactor.learn('aaaaaaaab-key')
 
 function refusalOf(message: string): unknown {
   const asked = { provider: 'host', model: 'small' }
-  return failureOf(new ProviderRefusal({ message }), { asked, request: request(), keyAdvice: 'Check KEY.', isKeyless: false, speaks: 'chat completions', redactor, now: 0 })
+  return failureOf(new ProviderRefusal({ message }), {
+    asked,
+    request: request(),
+    keyAdvice: 'Check KEY.',
+    isKeyless: false,
+    speaks: 'chat completions',
+    redactor,
+    now: 0,
+  })
 }
 
 function contributions(text: string): unknown {
