@@ -103,6 +103,8 @@ export interface RunNotice {
   threadId?: string
   /** This agent's state in that run, as JSON text, if it has any yet. */
   runState?: string
+  /** The log does not have that state: the first commit of a change has to bring it. */
+  isUnlogged?: true
   /** JSON schema that the agent's answer has to fit, if the caller has given one. */
   output?: object
   /** Models answer in pieces for those who watch the run. */

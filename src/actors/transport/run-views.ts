@@ -21,7 +21,7 @@ export interface RunView {
   readonly streams: boolean
   /** This agent's state in the run; undefined until it is first read. */
   runState: object | undefined
-  /** True if the host knows the initial value of the run's state. */
+  /** True if the host and its log know the initial value of the run's state. */
   based: boolean
 }
 
@@ -82,7 +82,7 @@ export class RunViews {
       output: notice.output,
       streams: notice.streams === true,
       runState: notice.runState === undefined ? undefined : deepFreeze(JSON.parse(notice.runState) as object),
-      based: notice.runState !== undefined,
+      based: notice.runState !== undefined && !notice.isUnlogged,
     })
     return notice.agents ?? []
   }

@@ -54,7 +54,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const { colleagues, heirs, known, nested } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
     const isSocial = turn.verbs.some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
-    const before = remembers ? begun(turn, known) : NO_CONVERSATION
+    const before = remembers ? begun(turn, known) : givenTo(turn)
     const asked = userContent(message)
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
     const heard = heardWith(message, turn)
@@ -142,6 +142,10 @@ function begun({ runState }: Turn, known: number): Conversation {
   const now = runState as Conversation
   return { ...now, turns: now.turns.slice(0, known) }
 }
+
+/** Returns the messages that the caller of the run has given; an agent that remembers nothing begins with them alone. */
+const givenTo = ({ runState }: Turn): Conversation =>
+  'turns' in runState ? (runState as Conversation) : NO_CONVERSATION
 
 function remember(turn: Turn, before: Conversation, after: Conversation): void {
   turn.setRunState((draft) => {

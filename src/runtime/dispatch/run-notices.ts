@@ -27,6 +27,7 @@ export class RunNotices {
       metadata: run.toldMetadata,
       ...(run.threadId !== undefined && { threadId: run.threadId }),
       ...(state !== undefined && { runState: JSON.stringify(state) }),
+      ...(run.unlogged.has(cell.index) && { isUnlogged: true }),
       ...(run.output?.jsonSchema && { output: run.output.jsonSchema }),
       ...(run.streams && { streams: true }),
       // A script in the host's own thread reads the team itself.

@@ -3,7 +3,7 @@
  * Trace, history, tasks, events and status are folds over both.
  */
 import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
-import type { TokenUsage, Watched } from '../../actors/definition/model.ts'
+import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
@@ -85,6 +85,8 @@ export interface Launched {
   script?: string
   /** Models answer in pieces for those who watch. */
   streams?: boolean
+  /** Conversation that the caller has given. */
+  messages?: readonly ModelMessage[]
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Result of a run: the answer, and folds over the run's log. */
-import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
+import { type ModelMessage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
@@ -7,6 +7,7 @@ import { ORCHESTRATOR, type TypedMessage, USER } from '../../mailbox/message.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { type ContributionReport, contributionsOf, type Known } from './contributions.ts'
+import { exchangeOf } from './run-messages.ts'
 import { speechesIn } from './speeches.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -44,6 +45,12 @@ export type MultiAgentResult<T = undefined> = {
    * still has.
    */
   contributions: ContributionReport
+  /**
+   * The conversation for the `messages` of a next run: those of this run, its query and its answer. Calls of tools and
+   * their results are among them where the agent that has the last word was asked the query itself. A run that fails
+   * adds nothing.
+   */
+  messages: ModelMessage[]
   /** True if a client that asks no model had a part in the run (`ModelClient.rehearsal`). */
   rehearsed: boolean
   /** Returns the result without history, trace, blackboard and contributions. */
@@ -103,6 +110,7 @@ export function resultOf<T>(
     get contributions() {
       return contributions()
     },
+    messages: redactor.data([...run.messages, ...('error' in ending ? [] : exchangeOf(run, ending.finalOutput))]),
     rehearsed: run.spent.rehearsed,
     toJSON: () => summary(result as MultiAgentResult<T>),
   }
@@ -124,6 +132,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'orchestrationTrace',
   'blackboardState',
   'contributions',
+  'messages',
   'toJSON',
 ])
 

@@ -2,10 +2,11 @@
 import { ConfigurationError, describe } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { isObject, oneOf } from '../checks/checks.ts'
-import { reading, refused } from '../checks/refused.ts'
+import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { tokenLimit } from '../settings/budget-shape.ts'
 import { modelNamesShape } from '../settings/models-shape.ts'
 import type { ResumeOptions, RunOptions } from './run.ts'
+import { readMessages } from './run-messages.ts'
 
 const KNOWN = [
   'signal',
@@ -18,6 +19,7 @@ const KNOWN = [
   'budget',
   'output',
   'stream',
+  'messages',
 ] as const
 
 /**
@@ -33,6 +35,15 @@ export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOpti
   if (isObject(options.models)) options.models = copied('models', options.models)
   if (isObject(options.budget)) options.budget = copied('budget', options.budget)
   reading('options', () => check(options, KNOWN, 'a run'))
+  const { messages } = options
+  if (messages !== undefined) options.messages = reading('messages', () => readMessages(messages))
+  if (messages !== undefined && options.threadId !== undefined)
+    throw refusedAs(
+      'messages',
+      'messages beside a threadId',
+      'one of the two',
+      'A thread has its conversation already.',
+    )
   return options
 }
 

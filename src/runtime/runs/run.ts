@@ -1,5 +1,5 @@
 /** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
-import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { ModelMessage, TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
@@ -59,6 +59,12 @@ export interface RunOptions<T = undefined> {
    * `execute`.
    */
   stream?: boolean
+  /**
+   * Conversation so far, which is kept by you: messages of role 'user', 'assistant' and 'tool'. All model agents of the
+   * team begin the run with it, those without tools without the calls of tools. `result.messages` has it with the
+   * query and the answer, for the next run. Not together with `threadId`. At most 2,000 messages and 4 Mi characters.
+   */
+  messages?: readonly ModelMessage[]
 }
 
 /** Options of `team.resume`: what a run does not keep in its log. */

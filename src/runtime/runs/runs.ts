@@ -126,6 +126,7 @@ export class RunBook implements RunHost {
     state.models = options.models ?? {}
     state.budget = options.budget
     state.streams = options.stream ?? streams
+    state.messages = options.messages ?? []
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
@@ -577,13 +578,14 @@ type Settle = (memory: Memory, at: number) => void
 
 /** Returns the record that a later process needs to go on with a run. */
 function launchedOf(
-  { id, query, startedAt, metadata, threadId, models, budget, streams }: RunState,
+  { id, query, startedAt, metadata, threadId, models, budget, streams, messages }: RunState,
   rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
 ): Launched & { kind: 'run.launched' } {
   const options = {
     ...(threadId !== undefined && { threadId }),
     ...(budget && { budget }),
     ...(streams && { streams }),
+    ...(messages.length > 0 && { messages }),
   }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }

@@ -21,6 +21,7 @@ export class AgentStates {
       const before = run.states.get(cell.index) ?? (notice.base as object)
       const after = applyPatches(before, patches)
       run.states.set(cell.index, after)
+      if (notice.base !== undefined) run.unlogged.delete(cell.index)
       this.conversations.committed(cell, run, before as Conversation, after as Conversation)
     }
   }

@@ -6,12 +6,25 @@
  * Conversations are kept in memory, up to the bounds below; beyond them the least recently used one is dropped. The
  * conversations of a removed agent are dropped too, and all of them with the team.
  */
-import { bounded, type Conversation, charactersOf, historyOf, merged } from '../../actors/model/context/conversation.ts'
+import { lengthOf } from '../../actors/definition/content.ts'
+import type { ModelMessage } from '../../actors/definition/model.ts'
+import {
+  bounded,
+  type Conversation,
+  charactersOf,
+  historyOf,
+  merged,
+  NO_CONVERSATION,
+  withTurn,
+} from '../../actors/model/context/conversation.ts'
 import type { Cell } from './cell.ts'
 import type { RunState } from './run-state.ts'
 
 const MOST = 1_000
 const MOST_CHARACTERS = 2 ** 26
+
+/** Id of the turn that stands for the messages which the caller of a run gives. */
+export const HISTORY_TURN = '$history'
 
 interface Kept {
   readonly agent: number
@@ -25,11 +38,16 @@ export class Conversations {
   readonly #kept = new Map<string, Kept>()
   #characters = 0
 
-  /** Gives the agent the conversation of its thread when it first hears of a run. */
+  /**
+   * Gives the agent the conversation of its thread, or the messages of the run's caller, when it first hears of a run.
+   */
   begin(cell: Cell, run: RunState): void {
+    if (run.states.has(cell.index)) return
     const key = keyOf(cell, run)
-    const conversation = key !== undefined && !run.states.has(cell.index) ? this.#of(key) : undefined
-    if (conversation) run.states.set(cell.index, conversation)
+    const conversation = key === undefined ? historyFor(cell, run) : this.#of(key)
+    if (!conversation) return
+    run.states.set(cell.index, conversation)
+    run.unlogged.add(cell.index)
   }
 
   #of(key: string): Conversation | undefined {
@@ -79,6 +97,22 @@ export class Conversations {
     this.#characters -= this.#kept.get(key)?.characters ?? 0
     this.#kept.delete(key)
   }
+}
+
+/** Returns the messages of the run's caller as the conversation of a model agent of the team. */
+function historyFor({ settings, run: own }: Cell, { messages }: RunState): Conversation | undefined {
+  if (messages.length === 0 || !settings.playedByModel || own) return undefined
+  const { verbs, tools } = settings
+  const hasTools = verbs.length + tools.inline.length + tools.modules.length > 0
+  return withTurn(NO_CONVERSATION, HISTORY_TURN, hasTools ? messages : withoutToolCalls(messages))
+}
+
+/** Returns a conversation for a model without tools: some providers refuse calls of tools that they are not offered. */
+function withoutToolCalls(messages: readonly ModelMessage[]): ModelMessage[] {
+  return messages.flatMap(({ toolCalls, ...message }) => {
+    if (message.role === 'tool') return []
+    return toolCalls && lengthOf(message.content) === 0 ? [] : [message]
+  })
 }
 
 /**

@@ -1,4 +1,5 @@
 /** State that the supervisor keeps for one run. What happened in the run is in its log. */
+import type { ModelMessage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Board } from '../../blackboard/board.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
@@ -61,8 +62,12 @@ export class RunState {
   held: boolean | undefined
   /** True if models answer in pieces for those who watch the run, whether or not somebody does. */
   streams = false
+  /** Conversation that the caller has given: model agents of the team begin with it. */
+  messages: readonly ModelMessage[] = []
   /** States that agents keep for this run, by agent index. */
   readonly states = new Map<number, object>()
+  /** Agents whose state here began outside of the run, and is not in its log yet. */
+  readonly unlogged = new Set<number>()
   /** Tasks by id, which is the id of the request. */
   readonly tasks = new Map<string, AgentTask>()
   /** Tasks that are not done, by the index of the agent that gave them and its number for the request. */

@@ -21,13 +21,14 @@ export class RunTable {
   /** Adds a run that an earlier process has begun, under its index there. */
   reopen(
     index: number,
-    { id, query, startedAt, metadata, threadId, models, budget, script, streams }: Launched,
+    { id, query, startedAt, metadata, threadId, models, budget, script, streams, messages }: Launched,
   ): RunState {
     const run = new RunState(index, id, query, startedAt, metadata, threadId)
     run.models = models
     run.budget = budget
     run.script = script
     run.streams = streams === true
+    run.messages = messages ?? []
     this.#runs.set(index, run)
     return run
   }

@@ -1,0 +1,70 @@
+/** Conversations over restarts: those of threads, and the messages that a caller has given to a run. */
+import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
+import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
+import type { ModelClient } from '../../src/models.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+/** A team of model roles on that disk. `seen` gets what each call showed to its model. */
+function teamOf(disk: MemoryDisk, seen: string[][], complete?: ModelClient['complete'], roles = ['bot']) {
+  const model: ModelClient = {
+    offline: true,
+    complete(request) {
+      seen.push(request.messages.filter(({ role }) => role !== 'system').map(({ content }) => textOf(content)))
+      return complete?.(request) ?? echo(request)
+    },
+  }
+  const options: MultiAgentPatternOptions = {
+    agents: roles.map((name) => ({ name, systemPrompt: 'Talk.' })),
+    orchestration: { strategy: 'sequential' },
+    models: { default: model },
+    stateManagement: { store: new MemoryStore(disk) },
+    logger: silent,
+  }
+  return createTeam(options)
+}
+
+const echo: ModelClient['complete'] = async function* ({ messages }) {
+  yield { text: `re ${textOf(messages.at(-1)!.content)}` }
+}
+
+t.test('a thread has all of its runs after a restart, and after another', async (t) => {
+  const disk = new MemoryDisk()
+  const seen: string[][] = []
+  for (const queries of [['one', 'two'], ['three'], ['four']]) {
+    const team = teamOf(disk, seen)
+    for (const query of queries) await team.execute(query, { threadId: 'a' })
+    await team.close()
+  }
+  t.same(seen.at(-1), ['one', 're one', 'two', 're two', 'three', 're three', 'four'])
+})
+
+t.test('a run that goes on in a later process still begins with the messages that it was given', async (t) => {
+  const disk = new MemoryDisk()
+  const seen: string[][] = []
+  const asked = gate()
+  const before = teamOf(
+    disk,
+    seen,
+    async function* (request) {
+      if (request.agent === 'ann') return yield* echo(request)
+      asked.open()
+      await new Promise(() => {})
+    },
+    ['ann', 'bob'],
+  )
+  const messages = [
+    { role: 'user', content: 'before' },
+    { role: 'assistant', content: 'then' },
+  ] as const
+  before.launch('go', { runId: 'one', messages })
+  await asked.opened
+  await before.close()
+  const after = teamOf(disk, seen, undefined, ['ann', 'bob'])
+  t.teardown(() => after.close())
+  await after.start()
+  const result = await after.getRun('one')!.result
+  t.same(seen.at(-1)?.slice(0, 2), ['before', 'then'])
+  t.same(result.messages.slice(0, 3), [...messages, { role: 'user', content: 'go' }])
+})
