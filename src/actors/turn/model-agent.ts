@@ -143,7 +143,7 @@ function begun({ runState }: Turn, known: number): Conversation {
   return { ...now, turns: now.turns.slice(0, known) }
 }
 
-/** Returns the messages that the caller of the run has given; an agent that remembers nothing begins with them alone. */
+/** Returns the messages that the caller of the run has given: all that an agent knows which remembers nothing. */
 const givenTo = ({ runState }: Turn): Conversation =>
   'turns' in runState ? (runState as Conversation) : NO_CONVERSATION
 
