@@ -11,7 +11,7 @@ const module = new URL('../fixtures/durability/keeper.js', import.meta.url)
 /** A team whose facts a test can see. */
 class OpenTeam extends MultiAgentPattern<string> {
   get letters(): object[] {
-    return [...teamFacts(this.supervisor, this.budgets)].filter((fact) => fact.kind === 'letter')
+    return [...teamFacts(this.supervisor, this.parts)].filter((fact) => fact.kind === 'letter')
   }
 
   get texts(): string[] {

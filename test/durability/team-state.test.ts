@@ -23,7 +23,7 @@ type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'cu
 class OpenTeam extends MultiAgentPattern<string> {
   /** All but numbers and turns, which go on. */
   get facts(): object[] {
-    return [...teamFacts(this.supervisor, this.budgets)].filter(({ kind }) => kind !== 'numbers' && kind !== 'turns')
+    return [...teamFacts(this.supervisor, this.parts)].filter(({ kind }) => kind !== 'numbers' && kind !== 'turns')
   }
 }
 

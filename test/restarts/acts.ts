@@ -21,7 +21,7 @@ export class Outside {
   readonly #times = new Map<string, number>()
   /** What had an outcome in the log when a process died. */
   settled: ReadonlySet<string> = new Set()
-  readonly counts = { step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0 }
+  readonly counts = { step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0, spawn: 0 }
 
   constructor(problem: (what: string) => void) {
     this.#problem = problem
@@ -92,7 +92,12 @@ export interface Manner {
   readonly messageId: string
   /** Perhaps nobody waits for it any more when it is done: it counts nothing up. */
   readonly isRaced: boolean
+  /** Agents make others, which do a part of the work. */
+  readonly spawns: boolean
 }
+
+/** How many agents of different names are made in a run. */
+export const HELPER_COUNT = 6
 
 /** Does an action of a plan. Resolves to what the turn says of it in its answer. */
 export async function act(action: Action, name: string, context: AgentContext, manner: Manner): Promise<string> {
@@ -131,8 +136,9 @@ export async function act(action: Action, name: string, context: AgentContext, m
 async function effect(
   name: string,
   context: AgentContext,
-  { outside, process, calm, messageId, isRaced }: Manner,
+  { outside, process, calm, messageId, isRaced, spawns }: Manner,
 ): Promise<string> {
+  if (spawns && crc32(`spawn ${name}`) % 3 === 0) return spawned(name, context, outside)
   const kind = kindOf(name, calm)
   const key = `<${messageId}|${name}>`
   switch (kind) {
@@ -160,6 +166,14 @@ async function effect(
       await context.shared('team_shared').update<number>('sum', (sum = 0) => sum + (isRaced ? 0 : 1))
       return 'counted'
   }
+}
+
+/** Lets a helper do it, which another agent may have made. */
+async function spawned(name: string, context: AgentContext, outside: Outside): Promise<string> {
+  const helper = `helper${crc32(name) % HELPER_COUNT}`
+  outside.counts.spawn += 1
+  await context.spawn({ name: helper }).catch((error: unknown) => passOver(error, code(error) === 'CONFIGURATION'))
+  return (await context.request(helper, `${name}!${context.role.name}`)).content
 }
 
 function kindOf(name: string, calm: boolean): Effect {

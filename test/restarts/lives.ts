@@ -2,13 +2,28 @@
 import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
 import type { MultiAgentPatternOptions } from '../../src/index.ts'
 import { defineAgent } from '../../src/index.ts'
+import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { Dice } from '../dice.ts'
-import { type Receive, silent } from '../supervision/teams.ts'
+import { type Cast, silent } from '../supervision/teams.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
 
 type Options = Partial<Omit<MultiAgentPatternOptions, 'agents' | 'clock' | 'stateManagement'>>
+
+/** A team with its supervisor in sight. */
+export class LivingTeam extends MultiAgentPattern<string> {
+  constructor(
+    options: MultiAgentPatternOptions,
+    kit: NonNullable<ConstructorParameters<typeof MultiAgentPattern<string>>[1]>,
+  ) {
+    super(options, kit)
+  }
+
+  get host(): Supervisor {
+    return this.supervisor
+  }
+}
 
 export class Lives {
   readonly disk = new Disk()
@@ -18,16 +33,13 @@ export class Lives {
   #store: MortalStore | undefined
   #clock = new SteppedClock(1, 0)
 
-  /** `script` is the protocol of all runs. */
-  constructor(
-    cast: Readonly<Record<string, Receive | AgentDefinition>>,
-    options: Options & { roles?: Readonly<Record<string, object>> },
-  ) {
-    const { roles = {}, ...rest } = options
+  /** `later`: agents that are added while it runs. */
+  constructor(cast: Cast, options: Options & { roles?: Readonly<Record<string, object>>; later?: Cast }) {
+    const { roles = {}, later = {}, ...rest } = options
     this.#options = rest
     this.#roles = Object.keys(cast).map((name) => ({ name, ...roles[name] }))
     this.#definitions = new Map(
-      Object.entries(cast).map(([name, each]) => [
+      Object.entries({ ...cast, ...later }).map(([name, each]) => [
         name,
         typeof each === 'function' ? defineAgent({ receive: each }) : each,
       ]),
@@ -42,6 +54,8 @@ export class Lives {
   async next({
     asleepMs = 0,
     segmentBytes,
+    add = [],
+    options = {},
     ...state
   }: {
     resume?: 'start' | 'manual'
@@ -49,18 +63,23 @@ export class Lives {
     keep?: { runs: number }
     /** Size of the parts in which the log gives up space. By default it gives up none. */
     segmentBytes?: number
-  } = {}): Promise<MultiAgentPattern<string>> {
+    /** Names of agents that the program of this process has too. */
+    add?: string[]
+    /** Options of this process. */
+    options?: Options
+  } = {}): Promise<LivingTeam> {
     this.#store?.die()
     const clock = new SteppedClock(1, this.#clock.now() + asleepMs)
     const store = new MortalStore(this.disk, clock, new Dice(1), segmentBytes)
     this.#clock = clock
     this.#store = store
-    const team = new MultiAgentPattern<string>(
+    const team = new LivingTeam(
       {
         logger: silent,
         orchestration: { strategy: 'sequential' },
         ...this.#options,
-        agents: this.#roles,
+        ...options,
+        agents: [...this.#roles, ...add.map((name) => ({ name }))],
         clock,
         stateManagement: { path: 'memory', ...state },
       },

@@ -28,7 +28,7 @@ import { entangledPlan, type Plan, plansIn, randomPlan } from '../simulation/ran
 import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from '../simulation/random-team.ts'
 import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
-import { act, answerTo, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
+import { act, answerTo, HELPER_COUNT, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
 
@@ -75,9 +75,9 @@ export interface Outcome {
   counts: Outside['counts']
 }
 
-/** Plays a program in which the process dies so many times. */
-export async function play(seed: number, mode: Mode, deaths: number): Promise<Outcome> {
-  const world = new World(seed, mode, deaths)
+/** Plays a program in which the process dies so many times. `spawns`: its agents make others. */
+export async function play(seed: number, mode: Mode, deaths: number, spawns = false): Promise<Outcome> {
+  const world = new World(seed, mode, deaths, spawns)
   await world.perform()
   return world.outcome()
 }
@@ -114,16 +114,20 @@ class World {
   deaths = 0
   /** Size of the parts of the log; undefined for one that forgets no run, and is never compacted. */
   readonly segmentBytes: number | undefined
+  readonly spawns: boolean
   readonly #deaths: number
 
-  constructor(seed: number, mode: Mode, deaths: number) {
+  constructor(seed: number, mode: Mode, deaths: number, spawns: boolean) {
     const dice = new Dice(seed)
     this.seed = seed
     this.mode = mode
     this.fate = new Dice(seed ^ 0x2f6e2b1)
+    this.spawns = spawns
     this.#deaths = deaths
     this.segmentBytes = this.fate.chance(0.5) ? 500 + this.fate.upTo(4_000) : undefined
-    this.options = optionsFor[mode](dice, 1 + dice.upTo(3))
+    const options = optionsFor[mode](dice, 1 + dice.upTo(3))
+    const trusted = options.agents.map((role) => ({ ...role, trust: 'privileged' as const }))
+    this.options = spawns ? { ...options, agents: trusted } : options
     const { agents } = this.options
     const reentrant = agents.flatMap(({ name, reentrancy }) => (reentrancy === 'chain' ? [name] : []))
     const isRoomy = this.options.communication?.mailboxCapacity === undefined
@@ -192,9 +196,12 @@ class MortalTeam extends MultiAgentPattern<string> {
   /** Tokens that the window of the team counts. Those of calls under way are among them. */
   get spent(): number {
     const { cells } = this.supervisor.directory
-    return BUDGET.tokens - this.budgets.left(new RunState(0, '', '', 0), cells[0]!)
+    return BUDGET.tokens - this.parts.budgets.left(new RunState(0, '', '', 0), cells[0]!)
   }
 }
+
+/** Agents that others make. */
+const HELPERS: AgentRole[] = Array.from({ length: HELPER_COUNT }, (_, n) => ({ name: `helper${n}` }))
 
 /** More than any program needs: it limits nothing, and counts. */
 const BUDGET = { tokens: 2 ** 40, windowMs: 400 }
@@ -250,7 +257,7 @@ class Process {
         },
       },
       {
-        definitions: new Map(options.agents.map((role) => [role.name, this.#definitionOf(role)])),
+        definitions: new Map([...options.agents, ...HELPERS].map((role) => [role.name, this.#definitionOf(role)])),
         model: modelOf(outside, this),
         realTools: true,
         newStore: () => this.#store,
@@ -423,6 +430,7 @@ class Process {
           process: this,
           calm,
           isRaced: raced.has(path),
+          spawns: this.#world.spawns,
           messageId: message.id,
         })
         said.push(`${done};`)
@@ -433,9 +441,9 @@ class Process {
       if (mode === 'talkative' || calm) context.emit(said.at(-1)!)
     }
     if (this.dead) return never
-    const { instances = 1, concurrency = 1 } = this.#world.options.agents.find(
-      ({ name }) => name === context.role.name,
-    )!
+    const { instances = 1, concurrency = 1 } =
+      this.#world.options.agents.find(({ name }) => name === context.role.name) ?? HELPERS[0]!
+    if (context.role.name.startsWith('helper')) await this.#count(context)
     if (instances > 1) return `${context.role.name}(${said.join('')})`
     const isOfRun = concurrency > 1
     if ((isOfRun ? context.runState : context.state).heard.includes(path) && calm)
@@ -443,6 +451,13 @@ class Process {
     if (isOfRun) context.setRunState((state) => void state.heard.push(path))
     else context.setState((state) => void state.heard.push(path))
     return `${context.role.name}(${said.join('')})`
+  }
+
+  /** What a helper shares and its own state must have the same count of its turns. */
+  async #count(context: AgentContext<Heard, Heard>): Promise<void> {
+    const turns = await context.shared('agent_shared').update<number>('turns', (turns = 0) => turns + 1)
+    const heard = context.state.heard.length + 1
+    if (turns !== heard) this.#problem(`${context.role.name} shares ${turns} turns, and has ${heard} in its state`)
   }
 
   // ---- what must hold
@@ -508,7 +523,8 @@ class Process {
       for (const what of await this.#boards.differences(index, this.#team.getBlackboard(id)))
         this.#problem(`${id}: ${what}`)
     for (const left of leftovers(host)) this.#problem(`left over: ${left}`)
-    for (const { name, index, instances } of host.directory.actors) {
+    for (const { name, index, instances, run } of host.directory.actors) {
+      if (run) continue // its state went with the run
       const runStates = forgets ? [] : [...host.runs.values()].map((run) => run.states.get(index))
       const states = [...instances.map(({ state }) => state), ...runStates]
       const heard = states.flatMap((state) => (state as Heard | undefined)?.heard ?? [])

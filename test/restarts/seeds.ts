@@ -12,13 +12,14 @@ export async function playAll(
   mode: Mode,
   seeds: readonly number[],
   file: string,
+  spawns = false,
 ): Promise<Outcome['counts'] & { deaths: number }> {
-  const total = { deaths: 0, step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0 }
+  const total = { deaths: 0, step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0, spawn: 0 }
   for (const seed of seeds) {
-    const outcome = await play(seed, mode, deathsOf(seed))
+    const outcome = await play(seed, mode, deathsOf(seed), spawns)
     const problems = [...outcome.problems]
     if (mode === 'calm' && problems.length === 0)
-      problems.push(...differences((await play(seed, mode, 0)).ending, outcome.ending))
+      problems.push(...differences((await play(seed, mode, 0, spawns)).ending, outcome.ending))
     total.deaths += outcome.deaths
     for (const key of Object.keys(outcome.counts) as (keyof Outcome['counts'])[]) total[key] += outcome.counts[key]
     if (problems.length > 0)

@@ -40,7 +40,7 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
   }
 
   get agents(): readonly RosterEntry[] {
-    return this.#roster()
+    return this.#turn.sees(this.#roster())
   }
 
   /**

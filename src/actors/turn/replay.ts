@@ -44,6 +44,9 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { ACKNOWLEDGE } from '../definition/trust.ts'
 
+/** Content of the reading that says which agents a script sees. */
+export const SEES = 'agents'
+
 /** The frame that settled a step. */
 interface Frame {
   memory: Memory
@@ -267,8 +270,16 @@ export class Replay {
 
   /** Returns the next logged reading of the clock. */
   matchNow(): number | undefined {
-    const found = this.#take(({ kind }) => kind === NOW)
+    const found = this.#take(({ kind, memory, at }) => kind === NOW && readBody(memory, at).content === '')
     return found && timeOf(found.memory, found.at)
+  }
+
+  /** Returns the next logged look at the agents. `names`: undefined if they were the same as at the look before. */
+  matchAgents(): { names: string[] | undefined } | undefined {
+    const found = this.#take(({ kind, memory, at }) => kind === NOW && readBody(memory, at).content === SEES)
+    if (!found) return undefined
+    const { data } = readBody(found.memory, found.at)
+    return { names: data === undefined ? undefined : JSON.parse(data) }
   }
 
   /**

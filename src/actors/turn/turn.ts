@@ -30,6 +30,7 @@ import { Messenger, type MessengerNeeds } from './messenger.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Replay } from './replay.ts'
 import { type GroupNeeds, RequestGroups } from './request-groups.ts'
+import { SeenAgents } from './seen-agents.ts'
 import { type SleepingTurn, type SleepNeeds, sleep } from './sleep.ts'
 import type { StateRules, StateScope } from './state-rules.ts'
 import { type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
@@ -78,6 +79,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   #emitter: Emitter | undefined
   #groups: RequestGroups | undefined
   #tools: TurnTools | undefined
+  #seen: SeenAgents | undefined
 
   constructor(needs: TurnNeeds, start: TurnStart) {
     this.#needs = needs
@@ -282,6 +284,13 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     const { outbox, now } = this.#needs
     outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
+  }
+  /** Returns those of the agents that a protocol script sees. */
+  sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
+    const { outbox, writtenSteps } = this.#needs
+    if (!writtenSteps || this.#ended) return agents
+    this.#seen ??= new SeenAgents(outbox, this)
+    return this.#seen.among(agents)
   }
   async sleep(ms: number): Promise<void> {
     this.check()

@@ -22,6 +22,11 @@ export interface CompactorNeeds {
   facts(): Iterable<Fact>
   /** Logs a fact. */
   log(fact: Fact): void
+  /**
+   * Returns the numbers of the records of the team that are carried under them, like those of runs: what they say
+   * concerns the entries of runs that stand before them.
+   */
+  carried(): ReadonlySet<number>
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>
   /** Called with each run before the log forgets it. */
@@ -164,10 +169,11 @@ export class Compactor {
     const [from, until] = [this.#parts[0]!, this.#parts[1]!]
     index.step += 1
     const carrier = new Carrier()
+    const carried = this.#needs.carried()
     for await (const block of store.read({ from, signal: this.#closed.signal })) {
       if (block.position >= until) break
       for (const { run, seq, from: start, to } of entrySpans(block.entries))
-        if (index.get(run) || (run === 0 && isOfLog(block.entries.subarray(start, to))))
+        if (index.get(run) || (run === 0 && (carried.has(seq) || isOfLog(block.entries.subarray(start, to)))))
           carrier.add(run, seq, block.entries.subarray(start, to))
       if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())
       await this.#othersTurn()

@@ -2,7 +2,6 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { TeamClosedError, UnknownRunError } from '../../errors.ts'
-import type { Budgets } from '../budgets/budgets.ts'
 import { bytesByRun } from '../log/entry-codec.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { PastRun } from '../runs/past-runs.ts'
@@ -14,7 +13,7 @@ import { Compactor } from './compactor.ts'
 import type { LogFollower } from './log-keeper.ts'
 import type { OldLog } from './old-log.ts'
 import { PastRunReader } from './past-run-reader.ts'
-import type { RestoredOwners } from './restored-owners.ts'
+import type { RestoredOwners, TeamParts } from './restored-owners.ts'
 import type { RunIndex } from './run-index.ts'
 import { restoreEnded } from './run-recovery.ts'
 import { teamFacts } from './team-facts.ts'
@@ -29,13 +28,16 @@ export class LogUpkeep implements LogFollower {
   readonly #index: RunIndex
   readonly #past: PastRunReader
   readonly #compactor: Compactor
+  /** Agents of the team that have left: number of the last record of it, by index. */
+  readonly #left: Map<number, number>
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
-  constructor(owners: Owners, budgets: Budgets, book: RunBook, { keep }: DurableLog, store: LogStore, old: OldLog) {
+  constructor(owners: Owners, parts: TeamParts, book: RunBook, { keep }: DurableLog, store: LogStore, old: OldLog) {
     const { clock, journal, logger } = owners
     const { index } = old
     this.#index = index
+    this.#left = new Map(Array.from(old.left, ([agent, { seq }]) => [agent, seq]))
     this.#past = new PastRunReader({ store, index, restore: (run) => restoreEnded(owners, book, run), gone })
     this.#compactor = new Compactor({
       clock,
@@ -44,10 +46,11 @@ export class LogUpkeep implements LogFollower {
       index,
       keep,
       facts: function* () {
-        yield* teamFacts(owners, budgets)
+        yield* teamFacts(owners, parts)
         yield { kind: 'turns', turns: [...interruptedTurns(old, book)] }
       },
       log: (fact) => journal.keep(undefined, fact),
+      carried: () => new Set(this.#left.values()),
       written: async () => journal.written(),
       leaves: async () => {},
       drop: (before) => this.#past.drop(() => store.dropBefore(before)),
@@ -62,6 +65,7 @@ export class LogUpkeep implements LogFollower {
 
   see(record: HostRecord): void {
     this.#index.see(record)
+    if (record.kind === 'agent.left' && record.run === 0) this.#left.set(record.index, record.seq)
   }
 
   wrote(position: Position, entries: Uint8Array): void {

@@ -47,6 +47,8 @@ export class OldLog {
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
   readonly states = new OldStates()
+  /** Agents of the team that have left: number of the last record of it, and of the last turn before it, by index. */
+  readonly left = new Map<number, { readonly seq: number; readonly turn: number }>()
   readonly counters = new Map<number, Counters>()
   /** Ids of tool calls of the host that have begun and not ended. */
   readonly openTools = new Set<string>()
@@ -74,6 +76,7 @@ export class OldLog {
     }
     for await (const entry of entriesOf(read, { seen: note })) log.#see(entry)
     await log.#takeBack(read)
+    log.#endAgentsOfRuns()
     const over = [...log.index.values()].filter(({ index }) => !log.runs.has(index))
     for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) log.index.over(run) // the first to end is the first to go
     return log
@@ -86,6 +89,7 @@ export class OldLog {
   #see(entry: LogEntry): void {
     this.next = lastSeq(entry) + 1
     if (entry.kind !== 'frames') this.index.see(entry)
+    if (entry.kind === 'agent.left') this.#leaves(entry) // also if its run is forgotten
     const logged = this.index.get(entry.run)
     if (entry.run !== 0 && !logged) return // a rest of a run that is forgotten: its messages were all handled
     this.work.see(entry)
@@ -117,6 +121,28 @@ export class OldLog {
     this.states.forget(run)
   }
 
+  #name({ index, name, run }: Extract<HostRecord, { kind: 'name' }>): void {
+    const before = this.names.get(index)
+    if (before && (before.name !== name || before.run !== run)) this.#forgetAgent(index) // of a run that is over
+    this.#byName.set(`${run} ${name}`, index)
+    this.names.set(index, { name, run })
+  }
+
+  #forgetAgent(index: number): void {
+    this.states.forgetAgent(index)
+    this.team.forgetAgent(index)
+  }
+
+  #leaves({ index, seq, run }: Extract<HostRecord, { kind: 'agent.left' }>): void {
+    this.#forgetAgent(index)
+    if (run === 0) this.left.set(index, { seq, turn: this.#countersOf(index).turn })
+  }
+
+  /** Ends what agents have that went with their runs, if the process died before it had said so. */
+  #endAgentsOfRuns(): void {
+    for (const [index, { run }] of this.names) if (run !== 0 && !this.runs.has(run)) this.#forgetAgent(index)
+  }
+
   #frame({ run }: LogEntry, memory: Memory, at: number): void {
     const [sender, turn, correlation] = [senderOf(memory, at), turnOf(memory, at), correlationOf(memory, at)]
     const kind = kindOf(memory, at)
@@ -139,9 +165,7 @@ export class OldLog {
     }
     switch (record.kind) {
       case 'name':
-        this.#byName.set(`${record.run} ${record.name}`, record.index)
-        this.names.set(record.index, { name: record.name, run: record.run })
-        return
+        return this.#name(record)
       case 'state':
         this.states.ofAgents.set(record.index, Object(record.value))
         return

@@ -1,7 +1,7 @@
 /** Run of an earlier process, as its entries tell. */
 import { correlationOf, END, kindOf, lengthOf, recipientOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { HostRecord, LogEntry } from '../log/records.ts'
+import type { HostRecord, JoinedAgent, LogEntry } from '../log/records.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
@@ -11,6 +11,10 @@ export class OldRun {
   readonly launched: OfKind<'run.launched'>
   /** Entries that readers of a run get, in their order. */
   readonly entries: LogEntry[] = []
+  /** Indices by name of the agents that it has, or had, for itself. */
+  readonly agents = new Map<string, number>()
+  /** Agents that were made in it and have not left it, by their index. */
+  readonly joined = new Map<number, JoinedAgent>()
   /** Set when it was begun: its target is asked, or was about to be. */
   started = false
   /** Answer to its caller, if there is one. */
@@ -31,6 +35,9 @@ export class OldRun {
   /** Takes an entry of the run, or one about the life of an agent. */
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') this.#frames(entry)
+    else if (entry.kind === 'name') this.agents.set(entry.name, entry.index)
+    else if (entry.kind === 'agent.joined') this.joined.set(entry.index, entry)
+    else if (entry.kind === 'agent.left') this.joined.delete(entry.index)
     else if (entry.kind === 'run.started') this.started = true
     else if (entry.kind === 'run.aborted') this.aborted = true
     else if (entry.kind === 'run.finished') this.finished = entry
@@ -47,5 +54,5 @@ export class OldRun {
 
 /** Checks for a record that no reader of a run gets. */
 function isKeptAlone({ kind }: LogEntry): boolean {
-  return kind === 'run.launched' || kind === 'name'
+  return kind === 'run.launched' || kind === 'name' || kind === 'agent.joined' || kind === 'agent.left'
 }

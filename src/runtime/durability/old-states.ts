@@ -54,6 +54,14 @@ export class OldStates {
       this.conversations.add(agent, threadId, before, after)
   }
 
+  /** Forgets what an agent has that has left: the next one in its place begins without it. */
+  forgetAgent(agent: number): void {
+    this.ofAgents.delete(agent)
+    this.conversations.forget(agent)
+    for (const states of this.#ofRuns.values()) states.delete(agent)
+    for (const key of this.#patches.keys()) if (key.startsWith(`${agent} `)) this.#patches.delete(key)
+  }
+
   /** Forgets what agents have for a run that is over. */
   forget(run: number): void {
     this.#ofRuns.delete(run)

@@ -2,7 +2,7 @@
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { DeadLetterList } from '../../mailbox/dead-letters.ts'
 import { Payments } from '../budgets/payments.ts'
-import type { HostRecord, Unrecorded } from '../log/records.ts'
+import type { HostRecord, JoinedAgent, Unrecorded } from '../log/records.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -11,6 +11,8 @@ export class OldTeam {
   readonly letters = new DeadLetterList()
   /** Model calls that the window of the team counts. */
   readonly payments: Payments
+  /** Agents that were made while the team ran, by their index: those that stay until they are removed. */
+  readonly joined = new Map<number, JoinedAgent>()
   readonly #shared = new Map<string, OfKind<'shared'>>()
   readonly #board = new Map<string, BlackboardEntry>()
 
@@ -37,6 +39,12 @@ export class OldTeam {
     for (const { letter, bytes } of this.letters.entries) yield { kind: 'letter', letter, bytes }
   }
 
+  /** Forgets what an agent has that has left. */
+  forgetAgent(index: number): void {
+    this.joined.delete(index)
+    for (const [key, { owner }] of this.#shared) if (owner === index) this.#shared.delete(key)
+  }
+
   see(record: HostRecord): void {
     this.payments.see(record)
     switch (record.kind) {
@@ -50,6 +58,9 @@ export class OldTeam {
         return
       case 'letter.gone':
         this.letters.delete(record.id)
+        return
+      case 'agent.joined':
+        if (record.run === 0) this.joined.set(record.index, record)
         return
       case 'blackboard':
         if (record.run === 0) putLast(this.#board, `${record.entry.version} ${record.entry.key}`, record.entry)

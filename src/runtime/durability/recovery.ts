@@ -3,27 +3,37 @@
  * A turn that was open comes again, with what the log has of it, as after the death of its thread. Runs that do not go
  * on at once stay interrupted, and nothing of them is put in place until they are resumed.
  */
-import { UnknownAgentError } from '../../errors.ts'
+import { ConfigurationError, type DramatisError, describe, UnknownAgentError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { RunState } from '../state/run-state.ts'
 import { MessageRecovery } from './message-recovery.ts'
 import type { OldLog } from './old-log.ts'
 import type { OldRun } from './old-run.ts'
-import type { RestoredOwners } from './restored-owners.ts'
+import type { RestoredOwners, TeamParts } from './restored-owners.ts'
 import { RunRecovery } from './run-recovery.ts'
 import { restoreLetters, restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
 
+interface Given {
+  readonly owners: RestoredOwners
+  readonly parts: TeamParts
+  readonly book: RunBook
+  readonly old: OldLog
+  /** What becomes of runs whose code has changed. */
+  readonly onMismatch: OnMismatch
+}
+
 export class Recovery {
   readonly #owners: RestoredOwners
+  readonly #parts: TeamParts
   readonly #book: RunBook
   readonly #old: OldLog
   readonly #runs: RunRecovery
   readonly #onMismatch: OnMismatch
 
-  /** `onMismatch`: what becomes of runs whose code has changed. */
-  constructor(owners: RestoredOwners, book: RunBook, old: OldLog, onMismatch: OnMismatch) {
+  constructor({ owners, parts, book, old, onMismatch }: Given) {
     this.#owners = owners
+    this.#parts = parts
     this.#book = book
     this.#old = old
     this.#onMismatch = onMismatch
@@ -32,12 +42,13 @@ export class Recovery {
 
   /**
    * Restores the team, and goes on with the runs that nothing hinders. `byHand`: only with those that a caller has
-   * launched again already. Returns the runs that go on, and what hinders others.
+   * launched again already. Returns the runs that go on, what hinders others, and what keeps agents from being there.
    */
-  perform(byHand: boolean): { going: RunState[]; hindrances: UnknownAgentError[] } {
+  perform(byHand: boolean): { going: RunState[]; hindrances: DramatisError[]; lacking: DramatisError[] } {
     const runs = this.#runs
     const old = this.#old
     restoreNames(this.#owners, old)
+    const lacking = this.#rejoinTeam()
     const open = [...old.runs.values()]
     restoreStates(
       this.#owners,
@@ -48,7 +59,7 @@ export class Recovery {
     restoreLetters(this.#owners, old)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)
     const going: OldRun[] = []
-    const hindrances: UnknownAgentError[] = []
+    const hindrances: DramatisError[] = []
     for (const run of open) {
       const isWanted = !byHand || this.#isLaunched(run)
       const error = isWanted ? this.#hindrance(run) : undefined
@@ -57,7 +68,28 @@ export class Recovery {
       if (error) hindrances.push(error)
     }
     this.#goOn(going, this.#onMismatch)
-    return { going: going.map((run) => runs.stateOf(run)), hindrances }
+    return { going: going.map((run) => runs.stateOf(run)), hindrances, lacking }
+  }
+
+  /** Puts the agents in place that agents have made for the team. */
+  #rejoinTeam(): DramatisError[] {
+    const lacking: DramatisError[] = []
+    for (const agent of this.#old.team.joined.values())
+      try {
+        this.#parts.madeAgents.rejoin(undefined, agent)
+      } catch (error) {
+        const text = `Agent "${agent.name}" was made by an agent, and this team cannot have it any more: ${describe(error)}`
+        lacking.push(new ConfigurationError(text, { agent: agent.name }, error))
+      }
+    return lacking
+  }
+
+  /** Puts the agents of a run in place, and starts their threads. */
+  #rejoin({ joined }: OldRun, run: RunState): void {
+    for (const agent of joined.values()) {
+      const cell = this.#parts.madeAgents.rejoin(run, agent)
+      for (const each of cell?.instances ?? []) void this.#owners.lifecycle.begin(each)
+    }
   }
 
   #isLaunched({ launched: { id, query } }: OldRun): boolean {
@@ -65,7 +97,7 @@ export class Recovery {
   }
 
   /** Leaves a run as the log has it. `error`: what its callers are told. */
-  #interrupt(run: OldRun, error: UnknownAgentError | undefined): void {
+  #interrupt(run: OldRun, error: DramatisError | undefined): void {
     const { launched, finished } = run
     const isOver = finished !== undefined || launched.own
     const state = this.#runs.stateOf(run)
@@ -77,8 +109,11 @@ export class Recovery {
     this.#book.interrupted.take(state, isOver ? undefined : launched, interruption, error)
   }
 
-  /** Returns why the team as it is cannot go on with a run: it lacks an agent that has a message of the run. */
-  #hindrance(run: OldRun): UnknownAgentError | undefined {
+  /**
+   * Returns why the team as it is cannot go on with a run: it lacks an agent that has a message of the run, or cannot
+   * have one that was made in it.
+   */
+  #hindrance(run: OldRun): DramatisError | undefined {
     const { index, launched } = run
     const { names, work } = this.#old
     const { directory } = this.#owners
@@ -89,10 +124,21 @@ export class Recovery {
     }
     for (const message of work.messages()) if (message.run === index) need(message.recipient)
     if (this.#runs.begins(run)) need(launched.target)
-    if (missing.size === 0) return undefined
+    if (missing.size === 0) return this.#misfit(run)
     const agents = [...missing]
     const text = `Run "${launched.id}" cannot go on: it has work for ${agents.map((name) => `"${name}"`).join(', ')}, and this team has no agent of that name. Nothing of the run is lost: add the agent (team.addAgent) and resume the run, or cancel it.`
     return new UnknownAgentError(text, { agent: agents[0], runId: launched.id, missing: agents })
+  }
+
+  #misfit(run: OldRun): DramatisError | undefined {
+    for (const agent of run.joined.values())
+      try {
+        this.#parts.madeAgents.assertFits(this.#runs.stateOf(run), agent)
+      } catch (error) {
+        const text = `Run "${run.launched.id}" cannot go on: agent "${agent.name}" was made in it, and this team cannot have it. ${describe(error)}`
+        return new ConfigurationError(text, { agent: agent.name, runId: run.launched.id }, error)
+      }
+    return undefined
   }
 
   /** Puts all that is open in these runs in its place. */
@@ -100,6 +146,7 @@ export class Recovery {
     const runs = this.#runs
     const { work } = this.#old
     const states = new Map(open.map((run) => [run.index, runs.stateOf(run)]))
+    for (const run of open) this.#rejoin(run, runs.stateOf(run))
     const messages = new MessageRecovery(this.#owners, this.#old, states, onMismatch)
     for (const message of work.messages()) messages.message(message)
     const settles = new Map(open.map((run) => [run.index, runs.takeUp(run)]))

@@ -2,12 +2,15 @@
 import type { Scheduler } from '../../clock.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
+import type { Budgets } from '../budgets/budgets.ts'
+import type { JoinedAgent, Unrecorded } from '../log/records.ts'
 import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { Receipts } from '../mailboxes/receipts.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
+import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -21,6 +24,22 @@ import type { HostCalls } from '../verbs/calls.ts'
 import type { DeadlinePauses } from '../verbs/deadline-pauses.ts'
 import type { SharedStates } from '../verbs/shared-state.ts'
 import type { SyncPoints } from '../verbs/sync-points.ts'
+
+/** Agents that agents have made while the team ran. */
+export interface MadeAgents {
+  /** Puts one of an earlier process in its place, without a thread. Throws if the team as it is cannot have it. */
+  rejoin(run: RunState | undefined, agent: JoinedAgent): Cell | undefined
+  /** Throws if the team as it is cannot have an agent of an earlier process. */
+  assertFits(run: RunState | undefined, agent: JoinedAgent): void
+  /** Yields those that stay when their run ends, as the durable log has them. */
+  facts(): Iterable<Extract<Unrecorded, { kind: 'agent.joined' }>>
+}
+
+/** Parts of a team that are not in the supervisor. */
+export interface TeamParts {
+  readonly budgets: Budgets
+  readonly madeAgents: MadeAgents
+}
 
 /** Owners of the state that is put in place. */
 export interface RestoredOwners {

@@ -1,7 +1,18 @@
 /** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
-import { CALL, correlationOf, END, kindOf, PATCH, REQUEST, RESULT, recipientOf, senderOf } from '../../mailbox/frame.ts'
+import {
+  CALL,
+  correlationOf,
+  END,
+  kindOf,
+  PATCH,
+  REQUEST,
+  RESULT,
+  recipientOf,
+  senderOf,
+  turnOf,
+} from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { HostRecord } from '../log/records.ts'
@@ -17,6 +28,12 @@ import type { OldLog } from './old-log.ts'
 import type { OldRun } from './old-run.ts'
 import { OldStates } from './old-states.ts'
 import type { RestoredOwners } from './restored-owners.ts'
+
+/** Verbs after which the host does something for the rest of the run. */
+const KEEPS: ReadonlySet<string> = new Set(['subscribe', 'watch'])
+
+/** Verbs that make agents. */
+const MAKES: ReadonlySet<string> = new Set(['spawn', 'define'])
 
 export class RunRecovery {
   readonly #owners: RestoredOwners
@@ -42,6 +59,7 @@ export class RunRecovery {
   reopened(run: OldRun): RunState {
     const state = this.states.get(run.index) ?? this.#owners.runs.reopen(run.index, run.launched)
     this.states.set(run.index, state)
+    takeNames(run, state)
     return state
   }
 
@@ -106,13 +124,15 @@ export class RunRecovery {
       if (kind === REQUEST) this.#task(state, senderOf(memory, at), correlationOf(memory, at), idOf(memory, at))
       if (kind === CALL) {
         const { content, data } = readBody(memory, at)
-        if (content === 'subscribe' || content === 'watch')
+        const isOfFormer = turnOf(memory, at) <= (this.#old.left.get(senderOf(memory, at))?.turn ?? 0)
+        if ((KEEPS.has(content) && !isOfFormer) || MAKES.has(content))
           calls.set(`${senderOf(memory, at)} ${correlationOf(memory, at)}`, [content, Object(jsonIn(data))])
       } else if (kind === RESULT && !isFailure(memory, at)) {
         const index = recipientOf(memory, at)
         const done = calls.get(`${index} ${correlationOf(memory, at)}`)
         const cell = this.#owners.directory.present(index)
-        if (done && cell) this.#repeat(state, cell, done)
+        if (done && MAKES.has(done[0])) state.spawned += 1
+        else if (done && cell) this.#repeat(state, cell, done)
       }
     }
   }
@@ -149,9 +169,15 @@ export class RunRecovery {
   }
 }
 
+/** Notes the names of the agents that the run had for itself: its log has their indices. */
+function takeNames({ agents }: OldRun, state: RunState): void {
+  for (const [name, index] of agents) state.agents.set(name, index)
+}
+
 /** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
 export function restoreEnded({ boards, runs: table }: RestoredOwners, book: RunBook, run: OldRun): void {
   const state = table.reopen(run.index, run.launched)
+  takeNames(run, state)
   for (const entry of run.entries) {
     state.log.adopt(entry)
     if (entry.kind === 'blackboard') boards.restore(state, entry.entry)

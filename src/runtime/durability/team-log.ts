@@ -2,7 +2,6 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, describe, LogHeldError, TeamClosedError } from '../../errors.ts'
-import type { Budgets } from '../budgets/budgets.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
 import type { Journal } from '../state/journal.ts'
@@ -12,7 +11,7 @@ import { LogKeeper } from './log-keeper.ts'
 import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
 import { Recovery } from './recovery.ts'
-import type { RestoredOwners } from './restored-owners.ts'
+import type { RestoredOwners, TeamParts } from './restored-owners.ts'
 
 interface Owners extends RestoredOwners {
   readonly clock: Scheduler
@@ -22,7 +21,7 @@ interface Owners extends RestoredOwners {
 
 export class TeamLog {
   readonly #owners: Owners
-  readonly #budgets: Budgets
+  readonly #parts: TeamParts
   readonly #runs: RunBook
   readonly #settings: DurableLog
   readonly #newStore: () => LogStore
@@ -34,9 +33,9 @@ export class TeamLog {
   readonly #closed = new AbortController()
 
   /** `newStore`: makes the store in place of files, for tests. */
-  constructor(owners: Owners, budgets: Budgets, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
+  constructor(owners: Owners, parts: TeamParts, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
     this.#owners = owners
-    this.#budgets = budgets
+    this.#parts = parts
     this.#runs = runs
     this.#settings = settings
     this.#newStore = newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock }))
@@ -58,7 +57,7 @@ export class TeamLog {
     if (this.#unusable) throw this.#unusable
     const { store, opened } = await this.#take()
     try {
-      const old = await OldLog.from(() => store.read(), this.#budgets.windowMs)
+      const old = await OldLog.from(() => store.read(), this.#parts.budgets.windowMs)
       if (this.#closed.signal.aborted) throw this.#closed.signal.reason
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       this.#begin(store, opened.incarnation, old)
@@ -93,14 +92,17 @@ export class TeamLog {
     const { clock, directory, journal, logger } = this.#owners
     const { commits, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
-    const upkeep = new LogUpkeep(this.#owners, this.#budgets, this.#runs, this.#settings, store, old)
+    const upkeep = new LogUpkeep(this.#owners, this.#parts, this.#runs, this.#settings, store, old)
     this.#upkeep = upkeep
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
     journal.keep(undefined, { kind: 'log.opened', incarnation })
-    this.#budgets.restore(old.team.payments)
-    const { going, hindrances } = new Recovery(this.#owners, this.#runs, old, onMismatch).perform(resumes === 'manual')
+    this.#parts.budgets.restore(old.team.payments)
+    const recovery = new Recovery({ owners: this.#owners, parts: this.#parts, book: this.#runs, old, onMismatch })
+    const { going, hindrances, lacking } = recovery.perform(resumes === 'manual')
+    for (const error of lacking)
+      logger.warn({ agent: error.details.agent, error: error.message }, 'an agent that was made earlier is not there')
     for (const { index, name, removed } of directory.cells)
       if (!removed && old.names.get(index)?.name !== name) journal.keep(undefined, { kind: 'name', index, name })
     this.#runs.joinPast()

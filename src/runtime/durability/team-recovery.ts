@@ -8,9 +8,13 @@ import type { RestoredOwners } from './restored-owners.ts'
 
 /** Gives the agents of the team the indices that they had, and continues all numbers. */
 export function restoreNames({ directory, hostMessages, runs }: RestoredOwners, old: OldLog): void {
-  directory.reseat(
-    new Map(Array.from(old.names, ([index, { name, run }]) => [run === 0 ? name : `${run} ${name}`, index])),
-  )
+  const [ofTeam, ofRuns, free] = [new Map<string, number>(), new Set<number>(), new Set<number>()]
+  for (const [index, { name, run }] of old.names) {
+    if (run === 0) ofTeam.set(name, index)
+    else ofRuns.add(index)
+    if (run !== 0 && !old.runs.has(run)) free.add(index)
+  }
+  directory.reseat(ofTeam, ofRuns, free)
   for (const [index, counters] of old.counters) directory.cells[index]?.continueFrom(counters)
   hostMessages.continueFrom(old.lastHostNumber)
   runs.continueFrom(old.lastRun)

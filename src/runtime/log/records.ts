@@ -4,6 +4,7 @@
  */
 import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
 import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
+import type { AgentRole } from '../../actors/definition/role.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
@@ -89,12 +90,26 @@ export interface Launched {
   messages?: readonly ModelMessage[]
 }
 
+/** Agent that was made by an agent. */
+export interface JoinedAgent {
+  index: number
+  name: string
+  /** Its role; null if it is in the registry of the team. */
+  role: AgentRole | null
+  /** Id of the call that made it. */
+  by: string
+}
+
 /**
  * Records for the durable log alone: no reader gets them. `log.opened` is the first of each process.
  */
 export type KeptRecord =
   | Record<'log.opened', { incarnation: number }>
   | Record<'name', { index: number; name: string }>
+  /** An agent was made by an agent, in the run that it ends with; in none for one that stays. */
+  | Record<'agent.joined', JoinedAgent>
+  /** An agent has left the team, or its run: what it had is not for the next one in its place. */
+  | Record<'agent.left', { index: number }>
   /** State that an agent has left in its start hook. */
   | Record<'state', { index: number; value: unknown }>
   | Record<'run.launched', Launched>

@@ -143,6 +143,8 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
 const isOfAgent = ({ kind }: LogEntry): boolean => kind.startsWith('agent.')
 
 const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
+  'agent.joined': true,
+  'agent.left': true,
   'budget.window': true,
   conversation: true,
   letter: true,

@@ -133,11 +133,17 @@ function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
 }
 
 /** Removes the agents that belong to the run alone. */
-function endAgentsOf(run: RunState, { lifecycle, directory }: Supervisor): void {
+function endAgentsOf(run: RunState, { lifecycle, directory, journal, sharedStates }: Supervisor): void {
   for (const index of run.agents.values()) {
-    const cell = directory.cells[index]!
+    const cell = directory.cells[index]
+    if (cell?.run !== run) continue // it went in an earlier process
     const gone = new AgentTerminatedError(`Agent "${cell.name}" went with its run.`, { agent: cell.name })
-    void lifecycle.remove(cell, gone).then(() => directory.vacate(index))
+    void lifecycle.remove(cell, gone).then(() => {
+      journal.keep(run, { kind: 'agent.left', index })
+      for (const each of cell.instances) each.state = undefined
+      sharedStates.forget(index)
+      directory.vacate(index)
+    })
   }
 }
 

@@ -46,6 +46,19 @@ export class AgentDirectory {
     const index = former?.index ?? this.#free.shift() ?? this.cells.length
     const cell = new Cell(index, name, settings, run, former)
     if (vacant) cell.state = vacant.state
+    return this.#enter(cell)
+  }
+
+  /** Puts an agent of a run in the place, with the state, that an earlier process has left for it. */
+  rejoin(name: string, settings: CellSettings, run: RunState, index: number): Cell {
+    const former = this.cells[index]!
+    const cell = new Cell(index, name, settings, run, former)
+    cell.state = former.state
+    return this.#enter(cell)
+  }
+
+  #enter(cell: Cell): Cell {
+    const { index, name, run, settings } = cell
     if (cell.index >= this.#team.size)
       throw new ConfigurationError(
         `Agent "${name}" is one too many: a team has up to ${this.#team.size} names in its time, and these are used up. Names that were removed may be used again.`,
@@ -70,9 +83,12 @@ export class AgentDirectory {
     cell.life = life
   }
 
-  /** Gives the agents of the team the indices that the log of an earlier process has for their names. */
-  reseat(wanted: ReadonlyMap<string, number>): void {
-    const taken = new Set(wanted.values())
+  /**
+   * Gives the agents of the team the indices that the log of an earlier process has for their names. `ofRuns`: indices
+   * of agents that belonged to runs. `free`: those of them that may be given to others.
+   */
+  reseat(wanted: ReadonlyMap<string, number>, ofRuns: Iterable<number>, free: Iterable<number>): void {
+    const taken = new Set([...wanted.values(), ...ofRuns])
     const nameAt = new Map(Array.from(wanted, ([name, index]) => [index, name]))
     let next = 0
     const cells = [...this.cells]
@@ -94,10 +110,11 @@ export class AgentDirectory {
       this.#team.open(cell.index, capacity, bytes, maxMessageBytes)
     }
     for (const index of taken) while (this.cells.length <= index) this.#leaveOut(nameAt.get(this.cells.length))
+    this.#free.push(...free)
     this.actors.splice(0, this.actors.length, ...this.cells.flatMap((cell) => (cell.removed ? [] : cell.instances)))
   }
 
-  /** Keeps the next index for a name of the log that no agent has any more. */
+  /** Keeps the next index for a name of the log that no agent has any more, or for an agent of a run. */
   #leaveOut(name = ''): void {
     const cell = new Cell(this.cells.length, name, this.cells[0]!.settings)
     cell.removed = true
@@ -109,8 +126,9 @@ export class AgentDirectory {
   #place(cell: Cell): void {
     const before = this.cells[cell.index]
     this.cells[cell.index] = cell
-    const at = before ? this.actors.indexOf(before) : this.actors.length
-    this.actors.splice(at, before?.instances.length ?? 0, ...cell.instances)
+    const at = before ? this.actors.indexOf(before) : -1
+    if (before && at >= 0) this.actors.splice(at, before.instances.length, ...cell.instances)
+    else this.actors.push(...cell.instances) // nobody was there, or only the place of an earlier process
   }
 
   /** Returns the agent that has the index now. */

@@ -11,6 +11,7 @@ import { typeShape } from '../settings/role-shape.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+import type { HostCaller } from '../verbs/host-verb.ts'
 
 /** Result of reading the registry again, by the agents' names. */
 export interface Reloaded {
@@ -28,6 +29,8 @@ export interface Reloaded {
 export interface Entrance {
   /** Makes an agent of the role, which may name agents in `expected`. Its mailbox takes messages at once. */
   join(role: AgentRole, expected: readonly string[]): Cell
+  /** Resolves when all that was logged until now is in the durable log, if there is one. */
+  written(): Promise<void>
   /** Starts the agent's thread, if the team has started. An agent that cannot start leaves again. */
   begin(cell: Cell): Promise<void>
   leave(cell: Cell): Promise<void>
@@ -119,8 +122,11 @@ export class Newcomers {
     if (!isDeepStrictEqual(old, rest)) outdated.push(now.name)
   }
 
-  /** Adds the type that an agent defines: it joins the team, and once it has started it is saved in the registry. */
-  async define(by: Cell, run: RunState, given: object): Promise<string> {
+  /**
+   * Adds the type that an agent defines: it joins the team, and once it has started it is saved in the registry.
+   * `joins`: called when it has joined.
+   */
+  async define({ cell: by, run }: HostCaller, given: object, joins: (cell: Cell) => void): Promise<string> {
     typeShape(given, 'type')
     const type = given as AgentType
     const { canDelegateTo = [] } = type
@@ -131,8 +137,10 @@ export class Newcomers {
     const maker = by.settings.isAgent && !by.run ? by.name : null
     const role = this.#registry.check(type, maker)
     const cell = this.#entrance.join(role, [])
+    joins(cell)
     await this.#entrance.begin(cell)
     try {
+      await this.#entrance.written()
       this.#registry.save(type, maker)
     } catch (error) {
       await this.#entrance.leave(cell)

@@ -3,6 +3,8 @@ import type { SpawnRole } from '../../actors/definition/context/context.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import { AgentTerminatedError, ConfigurationError, TeamOverloadedError } from '../../errors.ts'
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import type { MadeAgents } from '../durability/restored-owners.ts'
+import type { JoinedAgent, Unrecorded } from '../log/records.ts'
 import { spawnShape } from '../settings/role-shape.ts'
 import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
 import { FIXED_NAMES } from '../state/agent-directory.ts'
@@ -12,6 +14,7 @@ import { agentCell, fixedCell } from '../state/cell-settings.ts'
 import type { RunState } from '../state/run-state.ts'
 import { type ReloadOptions, Reloads, reloadOptions } from '../supervision/reloads.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+import type { HostCaller } from '../verbs/host-verb.ts'
 import { type AgentInstance, type AgentInstanceHost, agentInstance } from './agent-instance.ts'
 import type { Newcomers } from './registry-agents.ts'
 
@@ -20,7 +23,7 @@ interface RosterHost extends AgentInstanceHost {
   assertReloadable(cell: Cell): void
 }
 
-export class Roster {
+export class Roster implements MadeAgents {
   readonly #supervisor: Supervisor
   readonly #settings: TeamSettings
   readonly #host: RosterHost
@@ -28,6 +31,11 @@ export class Roster {
   readonly #instances = new Map<string, AgentInstance>()
   /** Agents whose removal is under way. Until it is done no other agent can take the name. */
   readonly #leaving = new Map<string, Promise<void>>()
+
+  /** Agents that agents have made for the team, by index. One that the team cannot have now may come back later. */
+  readonly #made = new Map<number, JoinedAgent>()
+  /** Names of agents by the calls that have made them, in an earlier process. */
+  readonly #byCall = new Map<string, string>()
 
   constructor(supervisor: Supervisor, settings: TeamSettings, host: RosterHost) {
     this.#supervisor = supervisor
@@ -71,9 +79,14 @@ export class Roster {
 
   /** Starts the thread of an agent that was added. One that cannot start leaves again. */
   async begin(cell: Cell): Promise<void> {
+    for (const each of cell.instances) void this.#supervisor.lifecycle.begin(each)
+    await this.#started(cell)
+  }
+
+  async #started(cell: Cell): Promise<void> {
     const { lifecycle } = this.#supervisor
     try {
-      await Promise.all(cell.instances.flatMap((each) => [lifecycle.begin(each), lifecycle.ready(each)]))
+      await Promise.all(cell.instances.map((each) => lifecycle.ready(each)))
     } catch (error) {
       if (!cell.removed) await this.dismiss(cell)
       throw error
@@ -81,23 +94,77 @@ export class Roster {
   }
 
   /** Makes an agent on behalf of another one, for its run or for the team. */
-  async spawn(run: RunState, given: object): Promise<string> {
+  async spawn({ run, callId }: HostCaller, given: object): Promise<string> {
     spawnShape(given, 'role')
     const { lifetime = 'run', ...role } = given as SpawnRole
     const own = lifetime === 'run' ? run : undefined
     await this.left(role.name, own)
     return this.#counted(run, async () => {
+      const before = this.#madeBy(callId, own)
+      if (before) await this.#started(before)
+      if (before) return before.name
       const cell = own ? this.#addTo(own, role) : this.add(role)
+      this.#joins(cell, role, callId)
       await this.begin(cell)
       return cell.name
     })
   }
 
+  /** Returns the agent that a call has made in an earlier process, which died before it had answered. */
+  #madeBy(callId: string, run: RunState | undefined): Cell | undefined {
+    const name = this.#byCall.get(callId)
+    const cell = name === undefined ? undefined : this.#supervisor.directory.find(name, run)
+    return cell?.removed ? undefined : cell
+  }
+
+  #joins({ index, name, run }: Cell, role: AgentRole, by: string): void {
+    const agent = { index, name, role, by }
+    if (!run) this.#made.set(index, agent)
+    this.#supervisor.journal.keep(run, { kind: 'agent.joined', ...agent })
+  }
+
   /** Adds a type that an agent defines to the team and its registry. */
-  async define(by: Cell, run: RunState, type: object, newcomers: Newcomers | undefined): Promise<string> {
+  async define(caller: HostCaller, type: object, newcomers: Newcomers | undefined): Promise<string> {
     if (!newcomers) throw noRegistry('context.defineAgent')
+    const { run, callId } = caller
     await this.left('name' in type ? type.name : undefined)
-    return this.#counted(run, () => newcomers.define(by, run, type))
+    return this.#counted(run, async () => {
+      const before = this.#madeBy(callId, undefined)
+      if (before) await this.#started(before)
+      if (before) return before.name
+      return newcomers.define(caller, type, ({ index, name }) =>
+        this.#supervisor.journal.keep(run, { kind: 'agent.joined', index, name, role: null, by: callId }),
+      )
+    })
+  }
+
+  // ---- agents of an earlier process
+
+  rejoin(run: RunState | undefined, agent: JoinedAgent): Cell | undefined {
+    const { index, name, role, by } = agent
+    this.#byCall.set(by, name)
+    if (!role) return undefined // the registry has it
+    if (!run) this.#made.set(index, agent)
+    const settings = this.#settingsOf(run, role)
+    if (!run) return this.#enter(settings, 'role')
+    const cell = this.#supervisor.directory.rejoin(name, agentCell(settings, 'role'), run, index)
+    this.#introduce(cell)
+    return cell
+  }
+
+  assertFits(run: RunState | undefined, { role }: JoinedAgent): void {
+    if (role) this.#settingsOf(run, role)
+  }
+
+  /** Returns the settings of an agent that was made earlier. Agents that its role names may have left since. */
+  #settingsOf(run: RunState | undefined, role: AgentRole): AgentSettings {
+    const { canDelegateTo = [], sharedWith = [], escalateTo } = role
+    const expected = [...canDelegateTo, ...sharedWith, ...(escalateTo === undefined ? [] : [escalateTo])]
+    return this.#settings.newcomer(role, 'role', namesOf(this.#supervisor.directory.agents(run)), expected)
+  }
+
+  *facts(): Iterable<Extract<Unrecorded, { kind: 'agent.joined' }>> {
+    for (const agent of this.#made.values()) yield { kind: 'agent.joined', ...agent }
   }
 
   /** Makes an agent and counts it against the run's limit, unless that fails. */
@@ -147,10 +214,14 @@ export class Roster {
       new AgentTerminatedError(`Agent "${name}" was removed from the team.`, { agent: name }),
     )
     this.#forget(cell) // again, since its last turn may have stored state
+    this.#supervisor.journal.keep(run, { kind: 'agent.left', index: cell.index })
     this.#leaving.delete(keyOf(name, run))
   }
 
-  #forget({ index }: Cell): void {
+  #forget({ index, instances }: Cell): void {
+    this.#made.delete(index)
+    for (const each of instances) each.state = undefined
+    this.#supervisor.sharedStates.forget(index)
     for (const run of this.#supervisor.runs.values()) run.forgetAgent(index)
     this.#supervisor.agentStates.conversations.forget(index)
   }

@@ -60,7 +60,7 @@ export class TeamLife {
   async #startAll(): Promise<void> {
     const { lifecycle, directory, places } = this.#supervisor
     if (this.#log) await this.#openLog(this.#log)
-    const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed)
+    const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed && !cell.run)
     const agents = living.filter(({ settings }) => settings.isAgent)
     const registered = agents.length > places.max ? this.#register(agents) : undefined
     const outcomes = await Promise.allSettled(

@@ -13,9 +13,10 @@ import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { AgentMessage, MessageInput } from '../../mailbox/message.ts'
 import { MAX_AGENTS } from '../../mailbox/room.ts'
 import { delegationGraph, mayDelegate } from '../admission/delegation.ts'
-import { type Budgets, budgets } from '../budgets/budgets.ts'
+import { budgets } from '../budgets/budgets.ts'
 import { reading } from '../checks/refused.ts'
 import { detectorsOf } from '../detectors/index.ts'
+import type { TeamParts } from '../durability/restored-owners.ts'
 import { TeamLog } from '../durability/team-log.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
 import { eventStream } from '../runs/event-stream.ts'
@@ -51,7 +52,7 @@ export class TeamRuntime extends TeamRuns {
   protected readonly supervisor: Supervisor
   protected readonly runBook: RunBook
   protected readonly logPath: string | undefined
-  protected readonly budgets: Budgets
+  protected readonly parts: TeamParts
   readonly #posting: Posting
   readonly #letters: Letters
   readonly #roster: Roster
@@ -97,8 +98,8 @@ export class TeamRuntime extends TeamRuns {
       hasHandle: (run) => this.runBook.get(run.id)?.state === run,
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
     })
-    this.budgets = budgets(settings.budget, this.supervisor)
-    this.supervisor.attach(() => this.budgets.part)
+    const budget = budgets(settings.budget, this.supervisor)
+    this.supervisor.attach(() => budget.part)
     const tracing = settings.telemetry && new Tracing(settings.telemetry, this.supervisor)
     if (tracing) {
       this.supervisor.attach(tracing.part) // before the run book, which lets runs be forgotten
@@ -107,20 +108,13 @@ export class TeamRuntime extends TeamRuns {
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.runBook.script = scriptHash(protocol)
     this.supervisor.attach(this.runBook.part)
-    const { durableLog } = settings
-    const isKept = durableLog && (!kit || kit.newStore)
-    const teamLog = isKept
-      ? new TeamLog(this.supervisor, this.budgets, this.runBook, durableLog, kit?.newStore)
-      : undefined
-    this.logPath = teamLog && durableLog?.path
-    this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)
     this.supervisor.calls.register([
-      ['spawn', (role, { run }) => this.#roster.spawn(run, role as object)],
-      ['define', (type, { cell, run }) => this.#roster.define(cell, run, type as object, this.#newcomers)],
+      ['spawn', (role, caller) => this.#roster.spawn(caller, role as object)],
+      ['define', (type, caller) => this.#roster.define(caller, type as object, this.#newcomers)],
     ])
-    serveTeamVerbs(this.supervisor, settings, this.budgets, kit, tracing)
+    serveTeamVerbs(this.supervisor, settings, budget, kit, tracing)
     this.supervisor.syncPoints.declare(settings.syncPoints)
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
@@ -129,6 +123,14 @@ export class TeamRuntime extends TeamRuns {
       assertReloadable: (cell) => assertReloadable(cell, kit),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
+    this.parts = { budgets: budget, madeAgents: this.#roster }
+    const { durableLog } = settings
+    const isKept = durableLog && (!kit || kit.newStore)
+    const teamLog = isKept
+      ? new TeamLog(this.supervisor, this.parts, this.runBook, durableLog, kit?.newStore)
+      : undefined
+    this.logPath = teamLog && durableLog?.path
+    this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#events = eventStream(this.supervisor, this.runBook)
   }
 
@@ -140,6 +142,7 @@ export class TeamRuntime extends TeamRuns {
       },
       leave: (cell) => this.#roster.dismiss(cell),
       left: (name) => this.#roster.left(name),
+      written: async () => this.runBook.written(),
     })
   }
 
@@ -264,6 +267,7 @@ export class TeamRuntime extends TeamRuns {
   async removeAgent(name: string): Promise<void> {
     this.#life.assertOpen()
     await this.runBook.holds.until(this.#roster.remove(name))
+    await this.runBook.written()
     this.#life.reconsiderStart()
   }
 

@@ -30,8 +30,8 @@ export class SharedStates {
   readonly #needs: Needs
   readonly #ofTeam = new StateStore()
   readonly #persistent = new StateStore()
-  /** Stores by agent. An agent that is added again under an old name has none of the old agent's values. */
-  readonly #ofAgents = new WeakMap<Cell, StateStore>()
+  /** Stores by the index of the agent. An agent of the log that is not there yet has its own, too. */
+  readonly #ofAgents = new Map<number, StateStore>()
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -64,30 +64,33 @@ export class SharedStates {
     if (scope === 'persistent') return { scope, store: this.#persistent }
     if (scope !== 'agent_shared') throw wrong('scope', scope, `one of ${SHARED_SCOPES.join(', ')}`)
     const cell = ownerOf(this.#needs, owner, caller, writes)
-    return { scope, owner: cell.index, store: this.#ofAgent(cell) }
+    return { scope, owner: cell.index, store: this.#ofAgent(cell.index) }
   }
 
-  #ofAgent(owner: Cell): StateStore {
+  #ofAgent(owner: number): StateStore {
     const store = this.#ofAgents.get(owner) ?? new StateStore()
     this.#ofAgents.set(owner, store)
     return store
   }
 
+  /** Forgets what an agent has shared that has left: the next one in its place has none of it. */
+  forget(owner: number): void {
+    this.#ofAgents.delete(owner)
+  }
+
   /** Puts a value in place that was written in an earlier process. */
   restore({ scope, owner, key, version, value }: Omit<SharedFact, 'kind'>): void {
-    const cell = this.#needs.directory.present(owner ?? -1)
     if (scope === 'team_shared') this.#ofTeam.restore(key, { version, value })
     else if (scope === 'persistent') this.#persistent.restore(key, { version, value })
-    else if (cell) this.#ofAgent(cell).restore(key, { version, value })
+    else if (owner !== undefined) this.#ofAgent(owner).restore(key, { version, value })
   }
 
   /** Yields every value, as the durable log has it. */
   *facts(): Iterable<SharedFact> {
     for (const [key, kept] of this.#ofTeam.entries()) yield factOf({ scope: 'team_shared' }, key, kept)
     for (const [key, kept] of this.#persistent.entries()) yield factOf({ scope: 'persistent' }, key, kept)
-    for (const cell of this.#needs.directory.cells)
-      for (const [key, kept] of this.#ofAgents.get(cell)?.entries() ?? [])
-        yield factOf({ scope: 'agent_shared', owner: cell.index }, key, kept)
+    for (const [owner, store] of this.#ofAgents)
+      for (const [key, kept] of store.entries()) yield factOf({ scope: 'agent_shared', owner }, key, kept)
   }
 }
 

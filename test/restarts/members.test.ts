@@ -1,0 +1,364 @@
+/** Agents that come and go while the team runs, in a team whose process dies. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { type AgentContext, type AgentMessage, type DramatisError, defineAgent, loadTeam } from '../../src/index.ts'
+import type { MultiAgentPattern } from '../../src/team.ts'
+import { folderOf } from '../durability/log-folders.ts'
+import { type Cast, never } from '../supervision/teams.ts'
+import { Lives } from './lives.ts'
+
+const privileged = { trust: 'privileged' } as const
+
+/** Remembers what it hears, and says it. */
+const scribe = defineAgent({
+  initialState: { heard: [] as string[] },
+  receive({ content }: AgentMessage, context: AgentContext<{ heard: string[] }>) {
+    context.setState((state) => void state.heard.push(content))
+    return `${context.role.name} heard ${context.state.heard.join()}`
+  },
+})
+
+/** A team of a boss, that does what the test says, and of scribes. */
+function stage(boss: (context: AgentContext) => Promise<unknown>, later: Cast = { helper: scribe }): Lives {
+  return new Lives(
+    { boss: async (_message, context) => `${await boss(context)}`, ann: scribe },
+    {
+      roles: { boss: privileged },
+      later,
+      orchestration: { strategy: 'custom', run: async (script) => (await script.request('boss', 'go')).content },
+    },
+  )
+}
+
+/** The result of a run, which may have to be read from the log. */
+async function resultOf(lives: Lives, team: MultiAgentPattern<string>) {
+  const { result } = team.getRun('run')!
+  await lives.clock.advance(100)
+  return result
+}
+
+async function ask(lives: Lives, team: MultiAgentPattern<string>, agent: string, content: string): Promise<string> {
+  const asked = team.sendMessage({ recipient: agent, content, requiresResponse: true }).then(
+    (answer) => answer!.content,
+    (error: DramatisError) => error.code,
+  )
+  await lives.clock.advance(100)
+  return asked
+}
+
+t.test('an agent that was made in a run is there again, with its state, until the run ends', async (t) => {
+  const lives = stage(async (context) => {
+    const name = await context.spawn({ name: 'helper', description: 'helps' })
+    await context.request(name, 'one')
+    await context.sleep(1_000)
+    return (await context.request(name, 'two')).content
+  })
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  const after = await lives.next()
+  await lives.clock.advance(2_000)
+  const { finalOutput, messageHistory } = await after.getRun('run')!.result
+  t.equal(finalOutput, 'helper heard one,two')
+  const senders = (history: readonly AgentMessage[]) =>
+    history.map(({ sender, content }) => `${sender}: ${content}`).filter((line) => line.startsWith('helper'))
+  const said = ['helper: helper heard one', 'helper: helper heard one,two']
+  t.same(senders(messageHistory), said)
+  t.equal(await ask(lives, after, 'helper', 'hi'), 'UNKNOWN_AGENT')
+  const last = await lives.next()
+  t.same(senders((await resultOf(lives, last)).messageHistory), said, 'its name stays in the history')
+})
+
+t.test('a message that it was working on comes again', async (t) => {
+  const attempts: number[] = []
+  const helper: Cast[string] = (_message, context) => {
+    attempts.push(context.attempt)
+    return attempts.length === 1 ? never : 'done at last'
+  }
+  const lives = stage(
+    async (context) => (await context.request(await context.spawn({ name: 'helper' }), 'work')).content,
+    {
+      helper,
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  const after = await lives.next()
+  await lives.clock.advance(100)
+  t.equal((await after.getRun('run')!.result).finalOutput, 'done at last')
+  t.same(attempts, [1, 2])
+})
+
+t.test('an agent whose start the death has cut off is not made twice', async (t) => {
+  const started: string[] = []
+  let isSlow = true
+  const helper = defineAgent({
+    async start({ role }) {
+      started.push(role.name)
+      if (isSlow) await never
+    },
+    receive: () => 'here',
+  })
+  const lives = stage(
+    async (context) => {
+      const name = await context.spawn({ name: 'helper' })
+      return (await context.request(name, '')).content
+    },
+    { helper },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  isSlow = false
+  const after = await lives.next()
+  await lives.clock.advance(100)
+  t.equal((await after.getRun('run')!.result).finalOutput, 'here')
+  t.same(started, ['helper', 'helper'], 'once in each process')
+})
+
+t.test('an agent that was made for the team stays, also when the log has forgotten its run', async (t) => {
+  const lives = stage((context) => context.spawn({ name: 'helper', lifetime: 'team', description: 'stays' }))
+  const small = { keep: { runs: 0 }, segmentBytes: 300 }
+  const before = await lives.next(small)
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  for (let n = 0; n < 20; n++) await ask(lives, before, 'helper', `${n}`)
+  t.ok(lives.disk.dropped > 5)
+  const after = await lives.next(small)
+  t.equal(after.getAgent('helper')?.role.description, 'stays')
+  t.match(await ask(lives, after, 'helper', 'more'), /heard 0,1,.*,19,more$/)
+  const removed = after.removeAgent('helper')
+  await lives.clock.advance(100)
+  await removed
+  const last = await lives.next(small)
+  t.equal(last.getAgent('helper'), undefined)
+})
+
+t.test('a script that asks all agents in turn goes on with those that it saw', async (t) => {
+  const lives = new Lives(
+    {
+      boss: async (_message, context) => {
+        await context.spawn({ name: 'helper' })
+        await context.sleep(1_000)
+        return 'boss'
+      },
+      ann: scribe,
+    },
+    { roles: { boss: privileged }, later: { helper: scribe }, orchestration: { strategy: 'sequential' } },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(500)
+  const after = await lives.next()
+  await lives.clock.advance(2_000)
+  const { error, agentOutputs } = await after.getRun('run')!.result
+  t.equal(error, null)
+  t.same(Object.keys(agentOutputs), ['boss', 'ann'])
+})
+
+t.test('maxSpawnedAgents counts those of before', async (t) => {
+  const names = ['one', 'two', 'three']
+  const lives = new Lives(
+    {
+      boss: async (_message, context) => {
+        for (const name of names) {
+          await context.spawn({ name })
+          await context.sleep(1_000)
+        }
+        return 'all'
+      },
+    },
+    {
+      roles: { boss: privileged },
+      later: Object.fromEntries(names.map((name) => [name, scribe])),
+      maxSpawnedAgents: 2,
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(1_500)
+  const after = await lives.next()
+  await lives.clock.advance(2_000)
+  t.match((await after.getRun('run')!.result).error?.message, /has made 2 agents, and maxSpawnedAgents \(2\)/)
+})
+
+t.test('a run whose agents the team cannot have any more waits, and says why', async (t) => {
+  const boss = async (context: AgentContext) => {
+    const name = await context.spawn({ name: 'helper' })
+    await context.sleep(1_000)
+    return (await context.request(name, 'one')).content
+  }
+  const lives = stage(boss)
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  const other = await lives.next({ add: ['helper'] })
+  t.match(await other.getRun('run')!.result, {
+    success: false,
+    error: { code: 'CONFIGURATION', message: /agent "helper" was made in it.*which an agent has already/ },
+  })
+  t.equal(other.getRun('run')!.status, 'interrupted')
+  const after = await lives.next()
+  await lives.clock.advance(2_000)
+  t.equal((await after.getRun('run')!.result).finalOutput, 'helper heard one')
+})
+
+t.test('runs that are resumed by hand have their agents from then on', async (t) => {
+  const lives = stage(async (context) => {
+    const name = await context.spawn({ name: 'helper' })
+    await context.request(name, 'one')
+    await context.sleep(1_000)
+    return (await context.request(name, 'two')).content
+  })
+  const before = await lives.next()
+  before.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  const after = await lives.next({ resume: 'manual' })
+  t.equal(await ask(lives, after, 'helper', 'hi'), 'UNKNOWN_AGENT')
+  void after.resumePending()
+  await lives.clock.advance(2_000)
+  t.equal((await after.getRun('run')!.result).finalOutput, 'helper heard one,two')
+})
+
+t.test('the places of agents whose runs are over are used again', async (t) => {
+  const lives = stage(
+    async (context) => (await context.request(await context.spawn({ name: 'helper' }), 'one')).content,
+  )
+  const places: number[] = []
+  for (let life = 0; life < 4; life++) {
+    const team = await lives.next()
+    const run = team.launch('go', { runId: `run ${life}` })
+    await lives.clock.advance(100)
+    t.equal((await run.result).finalOutput, 'helper heard one', 'it begins without the state of the one before')
+    places.push(team.host.directory.cells.length)
+  }
+  t.same(places, [6, 6, 6, 6])
+})
+
+t.test(
+  'an agent that was removed leaves nothing to the next one of its name, in this process or a later one',
+  async (t) => {
+    const lives = new Lives({ ann: scribe }, { later: { bob: scribe } })
+    const first = await lives.next()
+    t.equal(await ask(lives, first, 'ann', 'one'), 'ann heard one')
+    const removed = first.removeAgent('ann')
+    await lives.clock.advance(100)
+    await removed
+    const second = await lives.next()
+    t.equal(await ask(lives, second, 'ann', 'two'), 'ann heard two', 'in a later process')
+    const again = second.removeAgent('ann')
+    await lives.clock.advance(100)
+    await again
+    const added = second.addAgent({ name: 'ann' })
+    await lives.clock.advance(100)
+    await added
+    t.equal(await ask(lives, second, 'ann', 'three'), 'ann heard three', 'in this one')
+    t.equal(
+      await ask(lives, await lives.next(), 'ann', 'four'),
+      'ann heard three,four',
+      'and it is that one which goes on',
+    )
+  },
+)
+
+t.test('so it is when the log was compacted, and has what the one before did in runs that it keeps', async (t) => {
+  // What it remembers fits into an empty state, too.
+  const chronicler = defineAgent({
+    initialState: { heard: '' },
+    receive({ content }: AgentMessage, context: AgentContext<{ heard: string }>) {
+      context.setState((state) => void Object.assign(state, { heard: `${state.heard}${content};` }))
+      return context.state.heard
+    },
+  })
+  const lives = new Lives(
+    { ann: chronicler, bob: chronicler },
+    { orchestration: { strategy: 'custom', run: async (script) => (await script.request('ann', 'long ago')).content } },
+  )
+  const small = { segmentBytes: 600 }
+  const first = await lives.next(small)
+  first.launch('go', { runId: 'run' })
+  await lives.clock.advance(100)
+  const removed = first.removeAgent('ann')
+  await lives.clock.advance(100)
+  await removed
+  for (let n = 0; n < 30; n++) await ask(lives, first, 'bob', 'now')
+  t.ok(lives.disk.dropped > 2)
+  const second = await lives.next(small)
+  t.equal(await ask(lives, second, 'ann', 'now'), 'now;')
+  t.match(await resultOf(lives, second), { finalOutput: 'long ago;' })
+})
+
+t.test('an agent that is added after the start has what it had, also what it shares', async (t) => {
+  const sharing = defineAgent({
+    initialState: { heard: [] as string[] },
+    async receive({ content }: AgentMessage, context: AgentContext<{ heard: string[] }>) {
+      context.setState((state) => void state.heard.push(content))
+      const shared = await context.shared('agent_shared').update<string>('all', (all = '') => `${all}${content};`)
+      return `${context.state.heard.join()} ${shared}`
+    },
+  })
+  const lives = new Lives({ ann: scribe }, { later: { bob: sharing } })
+  const add = async (team: MultiAgentPattern<string>) => {
+    const added = team.addAgent({ name: 'bob' })
+    await lives.clock.advance(100)
+    await added
+    return team
+  }
+  t.equal(await ask(lives, await add(await lives.next()), 'bob', 'one'), 'one one;')
+  t.equal(await ask(lives, await add(await lives.next()), 'bob', 'two'), 'one,two one;two;')
+  const small = { segmentBytes: 300 }
+  const without = await lives.next(small)
+  for (let n = 0; n < 30; n++) await ask(lives, without, 'ann', 'now')
+  t.ok(lives.disk.dropped > 2, 'a process that lacks it keeps what it has')
+  const last = await add(await lives.next())
+  t.match(await ask(lives, last, 'ann', 'last'), /now,last$/, 'the others go on beside it')
+  t.equal(await ask(lives, last, 'bob', 'three'), 'one,two,three one;two;three;')
+  const removed = last.removeAgent('bob')
+  await lives.clock.advance(100)
+  await removed
+  t.equal(await ask(lives, await add(await lives.next()), 'bob', 'four'), 'four four;')
+})
+
+t.test('a type that an agent defines is in the file once, whenever the process dies', async (t) => {
+  const folder = folderOf(t)
+  let cut = 0
+  for (let ms = 0; ms < 14; ms++) {
+    const file = join(folder, `${ms}.yaml`)
+    writeFileSync(file, 'agents:\n  boss:\n    trust: privileged\n')
+    const lives = new Lives(
+      {
+        boss: async (_message, context) => {
+          const name = await context.defineAgent({ name: 'tester', description: 'tests' })
+          return (await context.request(name, 'one')).content
+        },
+      },
+      {
+        roles: { boss: privileged },
+        later: { tester: scribe },
+        orchestration: { strategy: 'custom', run: async (script) => (await script.request('boss', 'go')).content },
+      },
+    )
+    const load = async () => {
+      const { agents, registry } = await loadTeam(file)
+      return { add: agents.map(({ name }) => name).filter((name) => name !== 'boss'), options: { registry: registry! } }
+    }
+    const before = await lives.next(await load())
+    const run = before.launch('go', { runId: 'run' })
+    await lives.clock.advance(ms)
+    if (run.status !== 'finished') cut += 1
+    const isSaved = readFileSync(file, 'utf8').includes('tester')
+    const after = await lives.next(await load())
+    if (!after.getRun('run')) continue // it died before the log had the run
+    await lives.clock.advance(1_000)
+    const { finalOutput, error } = await resultOf(lives, after)
+    t.equal(
+      finalOutput,
+      'tester heard one',
+      `after ${ms} ms, ${isSaved ? '' : 'not '}saved: ${error?.message ?? 'fine'}`,
+    )
+    t.equal(readFileSync(file, 'utf8').match(/tester:/g)?.length, 1)
+  }
+  t.ok(cut > 3, `${cut} runs were cut off`)
+})
