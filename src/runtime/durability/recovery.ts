@@ -19,7 +19,7 @@ interface Given {
   readonly parts: TeamParts
   readonly book: RunBook
   readonly old: OldLog
-  /** What becomes of runs whose code has changed. */
+  /** Decides about runs whose code has changed. */
   readonly onMismatch: OnMismatch
 }
 

@@ -94,7 +94,7 @@ export interface Launched {
 export interface JoinedAgent {
   index: number
   name: string
-  /** Its role; null if it is in the registry of the team. */
+  /** Role of the agent; null if it is in the registry of the team. */
   role: AgentRole | null
   /** Id of the call that made it. */
   by: string
@@ -106,7 +106,7 @@ export interface JoinedAgent {
 export type KeptRecord =
   | Record<'log.opened', { incarnation: number }>
   | Record<'name', { index: number; name: string }>
-  /** An agent was made by an agent, in the run that it ends with; in none for one that stays. */
+  /** An agent was made by an agent, in the run that it ends with; in no run if it stays. */
   | Record<'agent.joined', JoinedAgent>
   /** An agent has left the team, or its run: what it had is not for the next one in its place. */
   | Record<'agent.left', { index: number }>
