@@ -43,6 +43,7 @@ export type ErrorCode =
   | 'LOG_HELD'
   | 'LOG_LOST'
   | 'LOG_VERSION'
+  | 'CONVERSATION_STORE'
   | 'TEAM_OVERLOADED'
   | 'TEAM_CLOSED'
   | 'UNKNOWN_RUN'
@@ -225,6 +226,8 @@ export class LogHeldError extends coded('LOG_HELD') {}
 export class LogLostError extends coded('LOG_LOST') {}
 /** A later version of this library wrote the durable log, in a format that this one cannot read. */
 export class LogVersionError extends coded('LOG_VERSION') {}
+/** The store of conversations (`conversations`) has failed, is late, or gives what is no conversation. */
+export class ConversationStoreError extends coded('CONVERSATION_STORE') {}
 /** `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. */
 export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 /** The team was closed. */
@@ -269,6 +272,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   LOG_HELD: LogHeldError,
   LOG_LOST: LogLostError,
   LOG_VERSION: LogVersionError,
+  CONVERSATION_STORE: ConversationStoreError,
   TEAM_OVERLOADED: TeamOverloadedError,
   TEAM_CLOSED: TeamClosedError,
   UNKNOWN_RUN: UnknownRunError,

@@ -123,6 +123,7 @@ export type { NamedWait } from './runtime/log/alarms.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
+export type { ConversationStore, StoredConversation } from './runtime/settings/conversation-store.ts'
 export type { DeepPartial, StreamPart } from './runtime/runs/stream-parts.ts'
 export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
 export { sequenceDiagram } from './runtime/runs/diagram.ts'
@@ -159,6 +160,7 @@ export {
   ToolFailedError,
   ModelError,
   ConsensusError,
+  ConversationStoreError,
   TurnEndedError,
   TurnTimeoutError,
   MessageExpiredError,

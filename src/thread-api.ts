@@ -42,6 +42,7 @@ export const {
   ToolFailedError,
   ModelError,
   ConsensusError,
+  ConversationStoreError,
   TurnEndedError,
   TurnTimeoutError,
   MessageExpiredError,

@@ -42,6 +42,7 @@ const classes: Record<ErrorCode, string> = {
   LOG_HELD: 'LogHeldError',
   LOG_LOST: 'LogLostError',
   LOG_VERSION: 'LogVersionError',
+  CONVERSATION_STORE: 'ConversationStoreError',
   TEAM_OVERLOADED: 'TeamOverloadedError',
   TEAM_CLOSED: 'TeamClosedError',
   UNKNOWN_RUN: 'UnknownRunError',

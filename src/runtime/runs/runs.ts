@@ -18,6 +18,7 @@ import {
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Launched } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -40,6 +41,7 @@ import { type ResumeOptions, RunHandle, type RunHost, type RunOptions, type RunS
 import { RunEntries, type RunEntry } from './run-entries.ts'
 import { readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
+import { ThreadStore } from './thread-store.ts'
 
 export class RunBook implements RunHost {
   readonly #supervisor: Supervisor
@@ -61,6 +63,8 @@ export class RunBook implements RunHost {
   lost: DramatisError | undefined
   /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
   readonly holds: Holds
+  /** Store of conversations that several processes share, if the team has one. */
+  readonly threads: ThreadStore | undefined
   readonly interrupted: InterruptedRuns
   /** Runs of earlier processes. */
   readonly recalled: RecalledRuns
@@ -72,8 +76,20 @@ export class RunBook implements RunHost {
     this.#tracing = tracing
     this.#line = new RunLine(settings, supervisor.clock)
     this.holds = new Holds(supervisor.clock)
+    const { conversations: store } = settings
+    this.threads =
+      store &&
+      new ThreadStore({
+        clock: supervisor.clock,
+        directory: supervisor.directory,
+        agentStates: supervisor.agentStates,
+        store,
+      })
     this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, {
-      quiet: (run) => this.onQuiet?.(run),
+      quiet: (run) => {
+        this.onQuiet?.(run)
+        this.#saveLate(run)
+      },
       forgotten: (run) => {
         this.#entries.deleteId(run.id)
         this.#entries.deleteState(run)
@@ -222,6 +238,7 @@ export class RunBook implements RunHost {
       if (error instanceof DramatisError && isOfLog(error)) return this.#end(entry, { error }, 'failed')
     }
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
+    if (this.threads && !(await this.#loadThread(this.threads, entry))) return
     if (isDurable) this.#recordStart(handle.state) // the log was not there before
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
@@ -231,6 +248,42 @@ export class RunBook implements RunHost {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
     }
+  }
+
+  /** Resolves to false if the run has ended meanwhile. */
+  async #loadThread(threads: ThreadStore, entry: RunEntry): Promise<boolean> {
+    const { state } = entry.handle
+    try {
+      await threads.load(state)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#end(entry, { error }, 'failed')
+    }
+    return !state.over && this.#entries.of(state) === entry
+  }
+
+  /** Saves the conversations that a run has changed before its caller has the result. */
+  async #saveThread(threads: ThreadStore, run: RunState): Promise<void> {
+    try {
+      await threads.save(run)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#notSaved(run, error)
+      run.failures.push({ agent: ORCHESTRATOR, error })
+    }
+  }
+
+  /** Saves what turns have changed after the end of their run, and what a message from outside has caused. */
+  #saveLate(run: RunState): void {
+    if (!this.threads || run.threadId === undefined || this.interrupted.has(run)) return
+    const saved = this.threads.save(run)
+    saved.catch((error: unknown) => this.#notSaved(run, error))
+    void this.entering(saved.catch(() => {}))
+  }
+
+  #notSaved(run: RunState, error: unknown): void {
+    const fields = { runId: run.id, threadId: run.threadId, error: describe(error) }
+    this.#supervisor.logger.error(fields, 'the conversations of a thread could not be saved')
   }
 
   #recordStart(run: RunState): void {
@@ -376,6 +429,7 @@ export class RunBook implements RunHost {
     try {
       const structured: unknown = data === undefined ? undefined : jsonIn(data)
       const checked = await handle.state.output?.dataOf(structured, content)
+      if (this.threads) await this.#saveThread(this.threads, handle.state)
       this.#end(entry, { finalOutput: content, data: checked }, 'finished')
     } catch (error) {
       this.#end(

@@ -6,6 +6,7 @@ import type { Clock } from '../../clock.ts'
 import type { ModelsConfig } from '../providers/models-config.ts'
 import type { LogStore } from '../store/log-store.ts'
 import type { AgentRegistry } from './agent-registry.ts'
+import type { ConversationStore } from './conversation-store.ts'
 import type { Telemetry } from './telemetry.ts'
 
 /**
@@ -226,6 +227,11 @@ export interface TeamOptions<Name extends string = string> {
    * it in memory too.
    */
   stateManagement?: StateManagement
+  /**
+   * Store of the conversations of threads (`threadId`), which several processes can share: a run loads them when it
+   * begins, and saves them when it ends. Default: they are in memory, and in the log of `stateManagement`.
+   */
+  conversations?: ConversationStore
   /** Logger. Default: lines on stderr, from info up. A pino logger fits. */
   logger?: Logger
   /**

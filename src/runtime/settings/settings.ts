@@ -24,6 +24,7 @@ import {
   supervisionSettings,
 } from './agent-settings.ts'
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
+import type { ConversationStore } from './conversation-store.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import type { LivelockBounds } from './livelock.ts'
 import { livelockBounds, roundBounds } from './livelock.ts'
@@ -118,6 +119,8 @@ export interface TeamSettings {
   budget: BudgetConfig
   /** Durable log; undefined: the log is in memory. */
   durableLog: DurableLog | undefined
+  /** Store of the conversations of threads; undefined: they are in memory. */
+  conversations: ConversationStore | undefined
   logger: Logger
   /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
@@ -210,6 +213,7 @@ export function settingsFrom(
     realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
     budget: structuredClone(options.budget ?? {}),
     durableLog: durableLogOf(options.stateManagement),
+    conversations: options.conversations,
     logger,
     redactor,
     secrets,

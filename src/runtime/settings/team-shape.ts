@@ -108,6 +108,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     if (isStore && isPath) throw refusedAs(`${path}.store`, 'a store beside a path', 'one of path and store')
     if (!isStore) folderPath(Reflect.get(Object(value), 'path'), `${path}.path`)
   },
+  conversations: methods('load', 'save'),
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),
 }

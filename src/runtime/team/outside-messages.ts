@@ -18,6 +18,7 @@ import { remainsOf } from '../../mailbox/remains.ts'
 import { refusalInItsName } from '../admission/trust.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
 import type { RunBook } from '../runs/runs.ts'
+import type { ThreadStore } from '../runs/thread-store.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -97,7 +98,11 @@ export class Posting {
   async #deliver(cell: Cell, message: MessageInput): Promise<void> {
     const { type } = message
     if (type === 'response' || type === 'subscribe') await this.#send({ ...message, requiresResponse: false })
-    else await this.#one(message, this.#runOf(message), cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
+    else {
+      const run = this.#runOf(message)
+      if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
+      await this.#one(message, run, cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
+    }
   }
 
   /**
@@ -124,12 +129,23 @@ export class Posting {
     throw new UnknownRunError(`No run ${shown(runId)} is under way in this team.`, { runId })
   }
 
+  /** Loads the conversations of the thread of a message, if several processes share them. */
+  async #loadThread(threads: ThreadStore, run: RunState): Promise<void> {
+    run.open += 1 // until the message is sent nothing else keeps the run
+    try {
+      await threads.load(run)
+    } finally {
+      run.open -= 1
+    }
+  }
+
   /**
    * Sends a message to its recipients; null means all agents but the sender. A message to several is logged once as it
    * was sent, then each recipient gets a copy.
    */
   async #toEach(message: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
     const run = this.#runOf(message)
+    if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
     if (typeof recipients === 'string') return this.#one(message, run, recipients)
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
@@ -162,6 +178,7 @@ export class Posting {
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
+    if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
     const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.directory.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {

@@ -1,0 +1,159 @@
+/**
+ * Conversations of threads in a store of the user's, which several processes share. A run loads those of its thread
+ * when it begins. It saves what it has changed when it ends, merged with what other processes have saved meanwhile.
+ */
+import { bounded, type Conversation, merged, NO_CONVERSATION } from '../../actors/model/context/conversation.ts'
+import type { Scheduler } from '../../clock.ts'
+import { CancelledError, ConversationStoreError, type DramatisError, describe, shown } from '../../errors.ts'
+import { onAbort } from '../../on-abort.ts'
+import { isObject } from '../checks/checks.ts'
+import type { ConversationStore, StoredConversation } from '../settings/conversation-store.ts'
+import type { AgentDirectory } from '../state/agent-directory.ts'
+import type { AgentStates } from '../state/agent-states.ts'
+import type { Cell } from '../state/cell.ts'
+import type { RunState } from '../state/run-state.ts'
+
+interface Needs {
+  readonly store: ConversationStore
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly agentStates: AgentStates
+}
+
+/** Conversation as the run had it when it was the same as in the store, and what the store has. */
+interface Synced {
+  before: Conversation
+  stored: Conversation
+  version: number
+}
+
+/** Limit of one call of the store. */
+const LIMIT_MS = 30_000
+/** Number of times that a conversation is merged with what others save at the same time. */
+const MOST_CONFLICTS = 16
+
+export class ThreadStore {
+  readonly #needs: Needs
+  readonly #synced = new WeakMap<RunState, Map<string, Synced>>()
+  /** Saves of a run come one after the other. */
+  readonly #saving = new WeakMap<RunState, Promise<void>>()
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /**
+   * Gives the agents the conversations of the run's thread.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  async load(run: RunState): Promise<void> {
+    const { threadId } = run
+    if (threadId === undefined) return
+    const found = await this.#load(threadId, run.ended)
+    const { agentStates } = this.#needs
+    for (const cell of this.#agents(run)) {
+      const { stored } = this.#sync(run, cell, found)
+      agentStates.conversations.keep(cell.index, threadId, stored)
+    }
+  }
+
+  /**
+   * Saves what the run has changed.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  save(run: RunState): Promise<void> {
+    const { threadId } = run
+    if (threadId === undefined) return Promise.resolve()
+    const before = this.#saving.get(run) ?? Promise.resolve()
+    const saved = before.catch(() => {}).then(() => this.#saveAll(run, threadId))
+    this.#saving.set(run, saved)
+    return saved
+  }
+
+  async #saveAll(run: RunState, threadId: string): Promise<void> {
+    for (const cell of this.#agents(run)) {
+      const now = run.states.get(cell.index) as Conversation | undefined
+      if (now && this.#synced.get(run)?.get(cell.name)?.before !== now) await this.#saveOne(run, threadId, cell, now)
+    }
+  }
+
+  async #saveOne(run: RunState, threadId: string, cell: Cell, now: Conversation): Promise<void> {
+    // A run of an earlier process has not loaded what it began with.
+    let synced = this.#synced.get(run)?.get(cell.name) ?? this.#sync(run, cell, await this.#load(threadId), now)
+    for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
+      const version = synced.version + 1
+      const conversation = bounded(merged(synced.stored, synced.before, now))
+      const stored = { agent: cell.name, version, conversation }
+      const isSaved = await this.#ask('save', (signal) => this.#needs.store.save(threadId, stored, signal))
+      if (typeof isSaved !== 'boolean') throw wrong(`save resolved to ${shown(isSaved)}; true or false is needed`)
+      if (isSaved) return void Object.assign(synced, { before: now, stored: conversation, version })
+      const { before } = synced
+      synced = this.#sync(run, cell, await this.#load(threadId))
+      synced.before = before
+    }
+    throw wrong(`save resolved to false ${MOST_CONFLICTS} times for "${cell.name}" in thread ${shown(threadId)}`)
+  }
+
+  /** Notes what the store has. `now`: conversation of a run that has begun without it. */
+  #sync(run: RunState, { name }: Cell, found: ReadonlyMap<string, StoredConversation>, now?: Conversation): Synced {
+    const { version, conversation } = found.get(name) ?? { version: 0, conversation: NO_CONVERSATION }
+    const stored = conversation as Conversation
+    const isSummarized = now?.summary !== undefined && now.summary.text === stored.summary?.text
+    const begun = isSummarized ? { ...NO_CONVERSATION, summary: now.summary } : NO_CONVERSATION
+    const synced = { before: now ? begun : stored, stored, version }
+    const all = this.#synced.get(run) ?? new Map<string, Synced>()
+    this.#synced.set(run, all.set(name, synced))
+    return synced
+  }
+
+  /** Model agents of the team. An agent of one run ends with it. */
+  #agents(run: RunState): Cell[] {
+    return this.#needs.directory.agents(run).filter(({ settings, run: own }) => settings.playedByModel && !own)
+  }
+
+  async #load(threadId: string, signal?: AbortSignal): Promise<Map<string, StoredConversation>> {
+    const found: unknown = await this.#ask('load', (ending) => this.#needs.store.load(threadId, ending), signal)
+    if (!Array.isArray(found)) throw wrong(`load resolved to ${shown(found)}; a list is needed`)
+    return new Map(found.map((stored: unknown) => [checked(stored).agent, checked(stored)]))
+  }
+
+  /** Calls the store. Its code is the user's: it may throw, or never settle. */
+  #ask<T>(what: 'load' | 'save', call: (signal: AbortSignal) => Promise<T>, outer?: AbortSignal): Promise<T> {
+    const ending = new AbortController()
+    const { clock } = this.#needs
+    return new Promise<T>((resolve, reject) => {
+      const end = (error: DramatisError) => {
+        ending.abort(error)
+        reject(error)
+      }
+      const late = () => end(wrong(`${what} did not settle within ${LIMIT_MS} ms`))
+      const timer = clock.timer(LIMIT_MS, late, true)
+      const detach = outer && onAbort(outer, () => end(new CancelledError('The run has ended.', {}, outer.reason)))
+      const failed = (error: unknown) => reject(wrong(`${what} failed: ${describe(error)}`, error))
+      const asked = async () => call(ending.signal)
+      asked()
+        .finally(() => {
+          timer.cancel()
+          detach?.()
+        })
+        .then(resolve, failed)
+    })
+  }
+}
+
+function checked(stored: unknown): StoredConversation {
+  const { agent, version, conversation } = Object(stored) as Partial<Record<keyof StoredConversation, unknown>>
+  if (typeof agent !== 'string') throw wrong(`load gave ${shown(stored)}; { agent, version, conversation } is needed`)
+  if (!Number.isSafeInteger(version) || Number(version) < 1)
+    throw wrong(`load gave version ${shown(version)} for "${agent}"; an integer from 1 on is needed`)
+  const turns: unknown = isObject(conversation) && Reflect.get(conversation, 'turns')
+  const isWhole = Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
+  if (!isWhole)
+    throw wrong(`load gave ${shown(conversation)} as the conversation of "${agent}"; give it back as it was`)
+  return stored as StoredConversation
+}
+
+const wrong = (what: string, cause?: unknown) =>
+  new ConversationStoreError(`The store of conversations (conversations): ${what}.`, {}, cause)

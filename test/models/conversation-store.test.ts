@@ -1,0 +1,156 @@
+/** Conversations of threads in a store that several teams share, as several processes do. */
+import t, { type Test } from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
+import type { ConversationStore, StoredConversation } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { Dice } from '../dice.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { type Answers, FakeModel } from './fake-model.ts'
+
+/** The contract in its shortest form. */
+class Table implements ConversationStore {
+  readonly rows = new Map<string, string>()
+  conflicts = 0
+  /** Called before each write. */
+  before: () => Promise<void> = async () => {}
+
+  async load(threadId: string): Promise<StoredConversation[]> {
+    return [...this.rows].filter(([key]) => key.startsWith(`${threadId} `)).map(([, row]) => JSON.parse(row))
+  }
+  async save(threadId: string, stored: StoredConversation): Promise<boolean> {
+    await this.before()
+    const key = `${threadId} ${stored.agent}`
+    const row = this.rows.get(key)
+    const version = row === undefined ? 0 : (JSON.parse(row) as StoredConversation).version
+    if (version !== stored.version - 1) this.conflicts += 1
+    else this.rows.set(key, JSON.stringify(stored))
+    return version === stored.version - 1
+  }
+}
+
+let seed = 0
+
+/** A team as one of several processes has it: ids of its messages are its own. */
+function replica(t: Test, conversations: ConversationStore, answers: Answers) {
+  const model = new FakeModel(answers)
+  const options = { agents: [{ name: 'bot' }], orchestration: { strategy: 'sequential' as const }, logger: silent }
+  const team = testTeam({ ...options, conversations }, { model, seed: ++seed })
+  t.teardown(() => team.close())
+  return { team, model }
+}
+
+const re: Answers = ({ messages }) => `re ${textOf(messages.at(-1)!.content)}`
+
+const seen = (model: FakeModel) =>
+  model.requests.map(({ messages }) => messages.filter(({ role }) => role !== 'system').map(({ content }) => content))
+
+t.test('each run of a thread goes on with what any process has said in it', async (t) => {
+  const table = new Table()
+  const one = replica(t, table, re)
+  const two = replica(t, table, re)
+  await one.team.execute('a', { threadId: 'talk' })
+  await two.team.execute('b', { threadId: 'talk' })
+  await two.team.execute('other', { threadId: 'another' })
+  await one.team.execute('c', { threadId: 'talk' })
+  t.same(seen(one.model).at(-1), ['a', 're a', 'b', 're b', 'c'])
+  t.same(seen(two.model), [['a', 're a', 'b'], ['other']])
+  await one.team.execute('none')
+  t.equal(table.rows.size, 2, 'a run without a thread stores nothing')
+})
+
+t.test('runs of two processes at once are merged, whoever is first', async (t) => {
+  const table = new Table()
+  const both = gate()
+  let open = 0
+  const answers: Answers = async (request, nth) => {
+    if (++open === 2) both.open()
+    await both.opened
+    return (re as (asked: typeof request, n: number) => string)(request, nth)
+  }
+  const one = replica(t, table, answers)
+  const two = replica(t, table, answers)
+  await Promise.all([one.team.execute('a', { threadId: 'talk' }), two.team.execute('b', { threadId: 'talk' })])
+  await one.team.execute('c', { threadId: 'talk' })
+  const [last] = seen(one.model).slice(-1)
+  t.same(last!.slice(-1), ['c'])
+  t.same(last!.slice(0, 4).sort(), ['a', 'b', 're a', 're b'])
+  t.equal(table.conflicts, 1)
+})
+
+t.test('a message from outside goes on with the thread, and is saved', async (t) => {
+  const table = new Table()
+  const one = replica(t, table, re)
+  const two = replica(t, table, re)
+  await one.team.execute('a', { threadId: 'talk' })
+  await two.team.sendMessage({ recipient: 'bot', content: 'b', requiresResponse: true, threadId: 'talk' })
+  await two.team.close()
+  await one.team.execute('c', { threadId: 'talk' })
+  t.same(seen(one.model).at(-1), ['a', 're a', 'b', 're b', 'c'])
+})
+
+t.test('whatever the order of runs and processes, nothing that was said is lost or said twice', async (t) => {
+  for (let nth = 1; nth <= 10; nth += 1) {
+    const dice = new Dice(nth)
+    const table = new Table()
+    const teams = Array.from({ length: 3 }, () => replica(t, table, re))
+    const said: string[] = []
+    for (let round = 0; round < 4; round += 1) {
+      const queries = Array.from({ length: 1 + dice.upTo(3) }, (_, i) => `q${round}.${i}`)
+      said.push(...queries)
+      await Promise.all(queries.map((query) => dice.pick(teams).team.execute(query, { threadId: 'talk' })))
+    }
+    const { team, model } = replica(t, table, re)
+    await team.execute('last', { threadId: 'talk' })
+    t.same(
+      seen(model)[0]!
+        .filter((text) => String(text).startsWith('q'))
+        .sort(),
+      said.sort(),
+      `seed ${nth}`,
+    )
+    for (const { team: each } of [...teams, { team }]) await each.close()
+  }
+})
+
+t.test('a store that fails, is late or gives nonsense fails the run, or is named beside its answer', async (t) => {
+  const wrong: [load: () => unknown, said: RegExp][] = [
+    [() => Promise.reject(new Error('no database')), /load failed: Error: no database/],
+    [
+      () => {
+        throw new TypeError('oops')
+      },
+      /load failed: TypeError: oops/,
+    ],
+    [() => new Promise(() => {}), /load did not settle within 30000 ms/],
+    [() => 'text', /load resolved to "text"; a list is needed/],
+    [() => [5], /load gave 5/],
+    [() => [{ agent: 'bot', version: 0, conversation: {} }], /version 0 for "bot"/],
+    [() => [{ agent: 'bot', version: 1, conversation: '{}' }], /conversation of "bot"; give it back as it was/],
+  ]
+  for (const [load, said] of wrong) {
+    const { team, model } = replica(t, { load, save: async () => true } as unknown as ConversationStore, re)
+    const result = team.execute('a', { threadId: 'talk' })
+    await team.clock.advance(40_000)
+    t.match((await result).error, { code: 'CONVERSATION_STORE', message: said })
+    t.equal(model.requests.length, 0)
+  }
+  for (const [save, said] of [
+    [() => Promise.reject(new Error('read only')), /save failed: Error: read only/],
+    [() => 'yes', /save resolved to "yes"/],
+    [() => false, /save resolved to false 16 times for "bot"/],
+    [() => new Promise(() => {}), /save did not settle/],
+  ] as const) {
+    const { team } = replica(t, { load: async () => [], save } as unknown as ConversationStore, re)
+    const result = team.execute('a', { threadId: 'talk' })
+    await team.clock.advance(40_000)
+    t.match(await result, {
+      success: true,
+      finalOutput: 're a',
+      failures: [{ error: { code: 'CONVERSATION_STORE', message: said } }],
+    })
+  }
+  t.throws(() => replica(t, { load: async () => [] } as never, re), {
+    code: 'CONFIGURATION',
+    message: /conversations.*without save/,
+  })
+})
