@@ -75,6 +75,7 @@ t.test('a team of one role gets every default', async (t) => {
     blackboard: 'on_use',
     registry: undefined,
     durableLog: undefined,
+    conversations: undefined,
     realTools: false,
     budget: {},
     logger: defaultLogger,
@@ -143,6 +144,7 @@ t.test('every option of the team arrives', async (t) => {
     blackboard: 'team',
     registry: undefined,
     durableLog: {
+    conversations: undefined,
       path: '/a/folder/log',
       store: undefined,
       commits: true,
