@@ -143,8 +143,8 @@ t.test('every option of the team arrives', async (t) => {
     loops: { maxRepeats: 2, ends: true },
     blackboard: 'team',
     registry: undefined,
-    durableLog: {
     conversations: undefined,
+    durableLog: {
       path: '/a/folder/log',
       store: undefined,
       commits: true,
