@@ -195,3 +195,34 @@ t.test('a run that ended in an earlier process has its blackboard in its result'
   t.same((await after.execute('keep', { runId: 'one' })).blackboardState, blackboardState)
   t.same(blackboardState, { k: 'mine' })
 })
+
+t.test('so it has with a blackboard of the team: that of its end, whatever was written since', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const script: Script = async (desk, query) => `version ${(await desk.publish('page', query, 'fact')).version}`
+  const more = { enableBlackboard: { scope: 'team' } } as const
+  const before = teamOf(t, path, script, more)
+  const { blackboardState } = await before.execute('one', { runId: 'one' })
+  t.same(blackboardState, { page: 'one' })
+  await before.execute('two', { runId: 'two' })
+  await before.close()
+  const after = teamOf(t, path, script, more)
+  await after.execute('three')
+  t.same((await after.execute('one', { runId: 'one' })).blackboardState, blackboardState)
+  t.same((await after.execute('two', { runId: 'two' })).blackboardState, { page: 'two' })
+})
+
+t.test('a run that ended in an earlier process has its failures in its result', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const script: Script = async (desk) => {
+    await desk.request('ann', 'fail').catch(() => {})
+    return (await desk.request('ann', 'see state')).content
+  }
+  const before = teamOf(t, path, script)
+  const { failures, blackboardState } = await before.execute('try', { runId: 'one' })
+  t.match(failures, [{ agent: 'ann', error: { code: 'AGENT_FAILED' } }])
+  await before.close()
+  const after = teamOf(t, path, script)
+  const result = await after.execute('try', { runId: 'one' })
+  t.match(result.failures, [{ agent: 'ann', taskId: failures[0]!.taskId, error: { code: 'AGENT_FAILED' } }])
+  t.same(result.blackboardState, blackboardState)
+})

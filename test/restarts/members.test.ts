@@ -3,10 +3,9 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { type AgentContext, type AgentMessage, type DramatisError, defineAgent, loadTeam } from '../../src/index.ts'
-import type { MultiAgentPattern } from '../../src/team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { type Cast, never } from '../supervision/teams.ts'
-import { Lives } from './lives.ts'
+import { Lives, type LivingTeam } from './lives.ts'
 
 const privileged = { trust: 'privileged' } as const
 
@@ -32,19 +31,22 @@ function stage(boss: (context: AgentContext) => Promise<unknown>, later: Cast = 
 }
 
 /** The result of a run, which may have to be read from the log. */
-async function resultOf(lives: Lives, team: MultiAgentPattern<string>) {
+async function resultOf(lives: Lives, team: LivingTeam) {
   const { result } = team.getRun('run')!
   await lives.clock.advance(100)
   return result
 }
 
-async function ask(lives: Lives, team: MultiAgentPattern<string>, agent: string, content: string): Promise<string> {
+/** What the agent answers; or where the log and the team do not agree then. */
+async function ask(lives: Lives, team: LivingTeam, agent: string, content: string): Promise<string> {
   const asked = team.sendMessage({ recipient: agent, content, requiresResponse: true }).then(
     (answer) => answer!.content,
     (error: DramatisError) => error.code,
   )
   await lives.clock.advance(100)
-  return asked
+  const answer = await asked
+  const unfolded = await team.unfolded(lives.disk.blocks)
+  return unfolded.length === 0 ? answer : unfolded.join('; ')
 }
 
 t.test('an agent that was made in a run is there again, with its state, until the run ends', async (t) => {
@@ -300,7 +302,7 @@ t.test('an agent that is added after the start has what it had, also what it sha
     },
   })
   const lives = new Lives({ ann: scribe }, { later: { bob: sharing } })
-  const add = async (team: MultiAgentPattern<string>) => {
+  const add = async (team: LivingTeam) => {
     const added = team.addAgent({ name: 'bob' })
     await lives.clock.advance(100)
     await added

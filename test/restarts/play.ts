@@ -31,6 +31,7 @@ import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { act, answerTo, HELPER_COUNT, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
+import { unfoldedFacts } from './team-fold.ts'
 
 /** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
 export type Mode = 'calm' | 'orderly' | 'talkative' | 'entangled'
@@ -193,6 +194,11 @@ class MortalTeam extends MultiAgentPattern<string> {
     return this.supervisor
   }
 
+  /** Where the log and what the team itself has do not agree. */
+  unfolded(blocks: readonly StoredBlock[]): Promise<string[]> {
+    return unfoldedFacts(blocks, this.supervisor, this.parts)
+  }
+
   /** Tokens that the window of the team counts. Those of calls under way are among them. */
   get spent(): number {
     const { cells } = this.supervisor.directory
@@ -319,6 +325,7 @@ class Process {
     if (this.#mortal) return this.#die()
     await this.clock.runToIdle()
     await this.#judge()
+    for (const what of await this.#team.unfolded(this.#world.disk.blocks)) this.#problem(what)
     const counted = this.#team.launch('sum')
     await this.clock.runToIdle()
     const { error, finalOutput } = await counted.result

@@ -2,7 +2,7 @@
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { DeadLetterList } from '../../mailbox/dead-letters.ts'
 import { Payments } from '../budgets/payments.ts'
-import type { HostRecord, JoinedAgent, Unrecorded } from '../log/records.ts'
+import type { HostRecord, JoinedAgent } from '../log/records.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -14,7 +14,8 @@ export class OldTeam {
   /** Agents that were made while the team ran, by their index: those that stay until they are removed. */
   readonly joined = new Map<number, JoinedAgent>()
   readonly #shared = new Map<string, OfKind<'shared'>>()
-  readonly #board = new Map<string, BlackboardEntry>()
+  /** Entries of the blackboard by their numbers. */
+  readonly #board = new Map<number, BlackboardEntry>()
 
   /** `windowMs`: time for which the team counts what model calls have cost. */
   constructor(windowMs: number) {
@@ -28,15 +29,7 @@ export class OldTeam {
 
   /** Entries of the team's blackboard, in the order in which they were written. */
   get board(): Iterable<BlackboardEntry> {
-    return this.#board.values()
-  }
-
-  /** Yields the last word on each fact, as a record. */
-  *facts(): Generator<Unrecorded> {
-    for (const { kind, scope, owner, key, version, value } of this.#shared.values())
-      yield { kind, scope, ...(owner !== undefined && { owner }), key, version, value }
-    for (const entry of this.#board.values()) yield { kind: 'blackboard', entry }
-    for (const { letter, bytes } of this.letters.entries) yield { kind: 'letter', letter, bytes }
+    return [...this.#board].sort(([one], [other]) => one - other).map(([, entry]) => entry)
   }
 
   /** Forgets what an agent has that has left. */
@@ -63,13 +56,7 @@ export class OldTeam {
         if (record.run === 0) this.joined.set(record.index, record)
         return
       case 'blackboard':
-        if (record.run === 0) putLast(this.#board, `${record.entry.version} ${record.entry.key}`, record.entry)
+        if (record.run === 0) this.#board.set(record.nth ?? this.#board.size, record.entry)
     }
   }
-}
-
-/** Puts a value behind the others: facts that were carried on stand in the log a second time, in their order. */
-function putLast<T>(map: Map<string, T>, key: string, value: T): void {
-  map.delete(key)
-  map.set(key, value)
 }

@@ -195,6 +195,7 @@ export function restoreEnded({ boards, runs: table }: RestoredOwners, book: RunB
 function end(book: RunBook, run: OldRun, state: RunState, goesOn: boolean): void {
   const { finished, aborted } = run
   if (!finished) return
+  state.boardRevision = finished.boardRevision
   const ending = endingOf(run)
   const status = 'error' in ending ? (aborted ? 'aborted' : 'failed') : 'finished'
   book.takeEnded(state, ending, finished.at, status, goesOn)
@@ -220,6 +221,10 @@ function tally(run: OldRun, state: RunState): void {
     if (entry.kind === 'model.called') {
       state.spent.add(entry)
       state.rehearsed ||= entry.rehearsed
-    } else if (entry.kind === 'task') state.tasks.set(entry.task.id, entry.task)
+    } else if (entry.kind === 'task') {
+      const { task, error } = entry
+      state.tasks.set(task.id, task)
+      if (error) state.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })
+    }
   }
 }

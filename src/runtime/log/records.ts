@@ -143,7 +143,8 @@ export type KeptRecord =
 export type HostRecord =
   | KeptRecord
   | Record<'run.started', { query: string }>
-  | Record<'run.finished', { error: DramatisError | null }>
+  /** `boardRevision`: number of entries that the blackboard had then, if it is that of the team. */
+  | Record<'run.finished', { error: DramatisError | null; boardRevision?: number }>
   | Record<'run.aborted', { reason: string }>
   /** `woken`: a message brings back an agent that was passivated. */
   | Record<'agent.status', Whose & { status: AgentStatus; epoch: number; woken?: boolean }>
@@ -175,8 +176,10 @@ export type HostRecord =
   | Record<'message.dead', { letter: DeadLetter; bytes: number }>
   /** A dead letter that was sent again was refused: it is in the list already. */
   | Record<'message.refused', Pick<Whose, 'agent' | 'index'> & { messageId: string }>
-  | Record<'task', { task: AgentTask; previous: TaskStatus | null }>
-  | Record<'blackboard', { entry: BlackboardEntry }>
+  /** `error`: what its agent has answered, if it ends with that. */
+  | Record<'task', { task: AgentTask; previous: TaskStatus | null; error?: DramatisError }>
+  /** `nth`: on the blackboard of the team, number of the entries that were written before. */
+  | Record<'blackboard', { entry: BlackboardEntry; nth?: number }>
   | Record<'decision', { question: string; choice: string; reason: string }>
   /** `agent`: the agent that asks a person. */
   | Record<

@@ -100,8 +100,9 @@ export class RecalledRuns {
 
   /** Adds a run that had ended in an earlier process. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
-    const { entries } = this.#needs
+    const { entries, supervisor } = this.#needs
     const handle = this.handleOf(state)
+    supervisor.boards.board(state)
     const result = entries.resultOf(state, ending, endedAt - state.startedAt)
     state.over = true
     entries.add({ ...entries.idle(handle), result })

@@ -97,7 +97,7 @@ export function resultOf<T>(
       return messageHistory()
     },
     taskCompletion: Object.fromEntries(tasks.map((task) => [task.id, task.status])),
-    blackboardState: run.board ? redactor.data(run.board.snapshot()) : null,
+    blackboardState: redactor.data(run.boardValues()),
     get orchestrationTrace() {
       return orchestrationTrace()
     },

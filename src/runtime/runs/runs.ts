@@ -472,7 +472,13 @@ export class RunBook implements RunHost {
     this.interrupted.release(state) // what was set aside is left over now
     this.#supervisor.journal.tell()
     if ('error' in ending) windDown(this.#supervisor, state, ending.error)
-    this.#supervisor.journal.record(state, { kind: 'run.finished', error: 'error' in ending ? ending.error : null })
+    const boardRevision = this.#supervisor.boards.revisionFor(state)
+    state.boardRevision = boardRevision
+    this.#supervisor.journal.record(state, {
+      kind: 'run.finished',
+      error: 'error' in ending ? ending.error : null,
+      ...(boardRevision !== undefined && { boardRevision }),
+    })
     this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is notified of the end: the event carries the result.
     const executionTimeMs = this.#supervisor.clock.now() - state.startedAt

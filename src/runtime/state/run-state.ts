@@ -53,6 +53,8 @@ export class RunState {
   readonly members = new Set<number>()
   /** Blackboard of the run. With a shared blackboard other runs use the same one. */
   board: Board | undefined
+  /** Number of entries on the blackboard of the team when this run ended, if the run has that one. */
+  boardRevision: number | undefined
   /** True if code outside of the team has the blackboard too, and may write. */
   boardLent = false
   /**
@@ -144,6 +146,13 @@ export class RunState {
     if (!this.traceHeaders) return { ...this.metadata }
     const { traceparent: _callers, tracestate: _too, ...rest } = this.metadata
     return { ...rest, ...this.traceHeaders }
+  }
+
+  /** Returns the values on the blackboard: those of the end, if the run has ended. */
+  boardValues(): Record<string, unknown> | null {
+    const { board, boardRevision } = this
+    if (!board) return null
+    return (boardRevision === undefined ? board : board.at(Math.min(boardRevision, board.revision))).snapshot()
   }
 
   /** Returns the name of an agent that belongs, or belonged, to this run alone. */

@@ -1,6 +1,6 @@
 /** Task board: each request of the protocol script, and each delegation, is a task. Its id is the id of the message. */
 import type { AgentTask, TaskStatus } from '../../actors/definition/task.ts'
-import type { ErrorCode } from '../../errors.ts'
+import type { DramatisError, ErrorCode } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import {
   CANCEL,
@@ -85,7 +85,7 @@ export const tasks = (needs: Needs): Reader => {
     }
     const error = errorOf(memory, at)
     run.failures.push({ agent: task.assignedTo ?? '', taskId: task.id, error })
-    done(run, task, FATES[error.code] ?? 'failed')
+    done(run, task, FATES[error.code] ?? 'failed', null, error)
   }
 
   /** Blocks a task while it waits for its subtasks. */
@@ -95,8 +95,8 @@ export const tasks = (needs: Needs): Reader => {
     if (parent.status !== 'blocked') move(needs, run, parent, 'blocked')
   }
 
-  const done = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown = null) => {
-    move(needs, run, task, status, result)
+  const done = (run: RunState, task: AgentTask, status: TaskStatus, result: unknown = null, error?: DramatisError) => {
+    move(needs, run, task, status, result, error)
     const parent = run.tasks.get(task.parentTask ?? '')
     const open = parent && run.delegated.get(parent.id)
     if (!parent || open === undefined) return
@@ -155,10 +155,11 @@ export function move(
   task: AgentTask,
   status: TaskStatus,
   result: unknown = null,
+  error?: DramatisError,
 ): void {
   const moved = { ...task, status, result }
   run.tasks.set(task.id, moved)
-  needs.journal.record(run, { kind: 'task', task: moved, previous: task.status })
+  needs.journal.record(run, { kind: 'task', task: moved, previous: task.status, ...(error && { error }) })
 }
 
 /** Status of a task by the code of the error that it ends with. Any other error means 'failed'. */

@@ -44,6 +44,8 @@ export class Boards {
   readonly #needs: Needs
   readonly #settings: BoardSettings
   #teamBoard: Board | undefined
+  /** Number of entries of the team's board that the log has. */
+  #logged = 0
 
   constructor(needs: Needs, settings: BoardSettings) {
     this.#needs = needs
@@ -93,12 +95,20 @@ export class Boards {
 
   /** Adds an entry to the board of the team, if it has one. */
   restoreOfTeam(entry: BlackboardEntry): void {
-    if (this.#settings.scope === 'team') this.#ofTeam.restore(entry)
+    if (this.#settings.scope !== 'team') return
+    this.#ofTeam.restore(entry)
+    this.#logged += 1
   }
 
   /** Yields the entries of the team's board, as the durable log has them. */
   *facts(): Iterable<Extract<Unrecorded, { kind: 'blackboard' }>> {
-    for (const entry of this.#teamBoard?.written ?? []) yield { kind: 'blackboard', entry }
+    let nth = 0
+    for (const entry of this.#teamBoard?.written ?? []) yield { kind: 'blackboard', entry, nth: nth++ }
+  }
+
+  /** Returns the number of entries on the board of the run, if it is that of the team. */
+  revisionFor({ board }: RunState): number | undefined {
+    return board && board === this.#teamBoard ? board.revision : undefined
   }
 
   get #ofTeam(): Board {
@@ -169,7 +179,10 @@ export class Boards {
       onCallbackError: (error, entry) =>
         this.#needs.logger.error({ key: entry.key, error: describe(error) }, 'a subscriber of the blackboard threw'),
     })
-    board.subscribe('**', (entry) => this.#needs.journal.record(run, { kind: 'blackboard', entry }))
+    board.subscribe('**', (entry) => {
+      const place = run ? {} : { nth: this.#logged++ }
+      this.#needs.journal.record(run, { kind: 'blackboard', entry, ...place })
+    })
     return board
   }
 }
