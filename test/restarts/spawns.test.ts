@@ -5,7 +5,7 @@
 import t from 'tap'
 import { playAll, seedsUpTo } from './seeds.ts'
 
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 1_500 : 30, [])
+const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 1_500 : 15, [])
 
 t.test(`${seeds.length} programs whose agents make others end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', seeds, 'spawns', true)
