@@ -1,4 +1,4 @@
-/** `dramatis/models`: the types for a model client of one's own (`models: { default: { client } }`). */
+/** `dramatis/models`: what a model client of one's own needs (`models: { default: client }`). */
 export type {
   Content,
   ContentPart,
@@ -21,6 +21,7 @@ export type {
   ToolCall,
   ToolSpec,
 } from './actors/definition/model.ts'
+export { type ModelMiddleware, wrapModel } from './actors/definition/model-middleware.ts'
 export type { ModelOptions, ToolChoice } from './actors/definition/model-options.ts'
 export type { ModelFailure, ModelFailureReason } from './model-failure.ts'
 export type { AddressEntry, CallLimits, ClientEntry } from './runtime/providers/models-config.ts'

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { z } from 'zod'
 import { fromAiSdk } from '../../src/ai-sdk/index.ts'
 import { createTeam, defineTool, ModelError } from '../../src/index.ts'
+import type { ModelMiddleware } from '../../src/models.ts'
 import type { ModelsConfig } from '../../src/runtime/providers/models-config.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
@@ -176,12 +177,46 @@ t.test('the limits that a client passes on hold back its next calls', async (t) 
   t.ok(opened[1]! - opened[0]! >= 20)
 })
 
+t.test('middleware of an entry stands around each attempt, of a client and of an address', async (t) => {
+  const server = await modelServer(t)
+  server.answer({ status: 500 }, 'Yes.')
+  let attempts = 0
+  const middleware: ModelMiddleware = async function* (request, next) {
+    attempts += 1
+    yield { text: 'I say: ' }
+    yield* next({ ...request, temperature: 0.3 })
+  }
+  const models = { default: { model: 'small', baseURL: server.baseURL, middleware } }
+  const { team } = teamWith(t, models)
+  t.equal((await team.execute('go')).finalOutput, 'I say: Yes.')
+  t.equal(attempts, 2)
+  t.equal(server.calls[1]!.body.temperature, 0.3)
+  const model = new FakeModel(() => 'No.')
+  const { team: other } = teamWith(t, { default: { client: model, middleware: [middleware, middleware] } })
+  t.equal((await other.execute('go')).finalOutput, 'I say: I say: No.')
+})
+
+t.test('entries with the same client share its queue, and have middleware of their own', async (t) => {
+  const model = new FakeModel(({ model }) => model)
+  const shouted: ModelMiddleware = async function* (request, next) {
+    for await (const piece of next(request)) yield { ...piece, ...(piece.text && { text: `${piece.text}!` }) }
+  }
+  const models = {
+    default: { client: model, model: 'quiet' },
+    loud: { client: model, model: 'loud', middleware: shouted },
+  }
+  const { team } = teamWith(t, models)
+  t.equal((await team.execute('go')).finalOutput, 'quiet')
+  t.equal((await team.execute('go', { models: { default: 'loud' } })).finalOutput, 'loud!')
+})
+
 const wrong: [entry: unknown, path: string, says: RegExp][] = [
   [{ client: {} }, 'models.default.client', /without complete/],
   [{ client: 7 }, 'models.default.client', /the methods complete/],
   [{ client: new FakeModel([]), baseURL: 'http://a' }, 'models.default.baseURL', /no such option/],
   [{ client: new FakeModel([]), secrets: 'key' }, 'models.default.secrets', /a list of texts/],
   [{ client: new FakeModel([]), secrets: [''] }, 'models.default.secrets', /a list of texts/],
+  [{ client: new FakeModel([]), middleware: [7] }, 'models.default.middleware', /a list of functions/],
   [{ client: new FakeModel([]), maxConcurrent: 0 }, 'models.default.maxConcurrent', /an integer from 1/],
   [
     createAnthropic({ apiKey: KEY })('claude-sonnet-4-5'),

@@ -1,5 +1,6 @@
 /** Types of the option `models`: the addresses of models, and clients. */
 import type { ModelClient } from '../../actors/definition/model.ts'
+import type { ModelMiddleware } from '../../actors/definition/model-middleware.ts'
 import type { ModelOptions } from '../../actors/definition/model-options.ts'
 
 /** Limits of the calls of one provider. */
@@ -10,8 +11,14 @@ export interface CallLimits {
   maxRetryAfterMs?: number
 }
 
+/** Fields that each entry with options has. */
+interface EntryFields extends ModelOptions, CallLimits {
+  /** Code around the calls of this entry, the first outermost. It runs in the host, again for each retry. */
+  middleware?: ModelMiddleware | ModelMiddleware[]
+}
+
 /** A client with the options of its calls. */
-export interface ClientEntry extends ModelOptions, CallLimits {
+export interface ClientEntry extends EntryFields {
   client: ModelClient
   /** Name of the model in errors, events and spans. Default: the client's own name for it, else that of the entry. */
   model?: string
@@ -20,7 +27,7 @@ export interface ClientEntry extends ModelOptions, CallLimits {
 }
 
 /** The address of a model. */
-export interface AddressEntry extends ModelOptions, CallLimits {
+export interface AddressEntry extends EntryFields {
   model: string
   baseURL?: string
   apiKeyEnv?: string

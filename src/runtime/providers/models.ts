@@ -1,7 +1,4 @@
-/**
- * Makes the clients of the team's models from the option `models`, or without it from the environment. Models with the
- * same address and key share a provider: one client, one queue.
- */
+/** The team's models by their names, from the option `models`, or without it from the environment. */
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { Scheduler } from '../../clock.ts'
@@ -12,12 +9,8 @@ import type { LimitNotices } from '../logging/limit-notices.ts'
 import { isSecretName, type Redactor } from '../logging/redactor.ts'
 import type { Environment } from '../logging/secret-variables.ts'
 import { isClient, isOffline, type ResolvedModel } from './client.ts'
-import { fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
-import type { AddressEntry, CallLimits, ClientEntry, ModelsConfig } from './models-config.ts'
-import { openaiClient } from './openai-client.ts'
-import { hostOf, isAddress } from './provider.ts'
-import { ProviderQueue, queued } from './provider-queue.ts'
-import { retries } from './retries.ts'
+import type { ClientEntry, ModelsConfig } from './models-config.ts'
+import { type Address, ProviderClients } from './provider-clients.ts'
 
 /**
  * Treatment of models that ask a provider, in a rehearsal. `standIn` answers in their place, and no key is looked for.
@@ -46,21 +39,8 @@ interface Entry extends ResolvedModel {
   readonly hasMore: boolean
 }
 
-/** A provider that models share. `path` names the first model. */
-interface Shared extends CallLimits {
-  readonly path: string
-  readonly client: ModelClient
-}
-
-/** A provider at an address. */
-interface Reached extends Shared {
-  readonly baseURL: string
-  readonly identity: unknown
-}
-
 /** Name of the model of roles that name none. */
 const DEFAULT = 'default'
-const OPENAI = 'https://api.openai.com/v1'
 const NOTICE =
   'no model is configured, so the rehearsal model answers: its words mean nothing. Give the team models, or set OPENAI_API_KEY and DRAMATIS_MODEL.'
 
@@ -74,9 +54,7 @@ export class Models {
   #isAnnounced = false
   #rehearsing: ModelClient | undefined
   #entries: ReadonlyMap<string, Entry> | undefined
-  readonly #providers: Reached[] = []
-  /** Clients of the user's own, by what was given. */
-  readonly #given = new Map<ModelClient, Shared>()
+  readonly #clients: ProviderClients
 
   /**
    * Expects `models` in its checked shape. The environment is not read before a model is used, because a team of code
@@ -88,6 +66,10 @@ export class Models {
     this.#context = context
     const { rehearsed } = context
     if (rehearsed && 'standIn' in rehearsed) this.#standIn = rehearsed.standIn
+    this.#clients = new ProviderClients({
+      ...context,
+      ...(rehearsed && 'reach' in rehearsed && { reached: rehearsed }),
+    })
     this.#isAskedFor = models === 'rehearsal' || (this.#standIn !== undefined && models === undefined)
     context.redactor.learn(context.env.OPENAI_API_KEY?.trim())
     if (typeof models === 'object') this.#entries = this.#configured(models)
@@ -107,8 +89,7 @@ export class Models {
     const found = this.#table.get(name) ?? this.#byDefault(wanted, path)
     const { hasMore: _, ...resolved } =
       instead === undefined ? found : (this.#table.get(instead) ?? this.#another(found, instead, path))
-    const reached = this.#providers.find((other) => other.client === resolved.client)
-    if (resolved.model !== '') return { ...resolved, ...(reached && { host: hostOf(reached.baseURL) }) }
+    if (resolved.model !== '') return resolved
     const text = `${path}: which model? Set DRAMATIS_MODEL, or name one in the role's model.`
     throw new ConfigurationError(text, { path, got: 'nothing', accepted: 'the name of a model' })
   }
@@ -195,8 +176,8 @@ export class Models {
   }
 
   /** Returns another model of the same provider. A client of the user's own has no other model than its name's. */
-  #another({ client, hasMore, options }: Entry, model: string, path: string): Entry {
-    if (hasMore) return { client, model, hasMore, ...(options && { options }) }
+  #another(entry: Entry, model: string, path: string): Entry {
+    if (entry.hasMore) return { ...entry, model }
     const accepted = [...this.#table.keys()].join(', ')
     const text = `${path}: no model of this team is named "${model}"; there are ${accepted}.`
     throw new ConfigurationError(text, { path, got: model, accepted })
@@ -207,9 +188,9 @@ export class Models {
       Object.entries(models).map(([name, entry]): [string, Entry] => {
         if (isClient(entry)) return [name, this.#ofClient({ client: entry }, name)]
         if ('client' in entry) return [name, this.#ofClient(entry, name)]
-        const client = this.#standIn ?? this.#clientOf(entry, `models.${name}`)
+        const reached = this.#atAddress(entry, `models.${name}`)
         this.#learnHeaders(entry.headers)
-        return [name, { client, model: entry.model, hasMore: true, options: modelOptionsOf(entry) }]
+        return [name, { ...reached, model: entry.model, hasMore: true, options: modelOptionsOf(entry) }]
       }),
     )
   }
@@ -227,8 +208,9 @@ export class Models {
     const provider = client.provider ?? name
     const model = entry.model ?? client.modelId ?? name
     const options = modelOptionsOf(entry)
+    const standIn = isOffline(client) ? undefined : this.#standIn
     return {
-      client: this.#joined(entry, provider, `models.${name}`),
+      client: standIn ?? this.#clients.ofClient(entry, provider, `models.${name}`),
       model,
       hasMore: false,
       ...(client.provider !== undefined && { provider: client.provider }),
@@ -236,86 +218,17 @@ export class Models {
     }
   }
 
-  /** Returns the client with its queue and its retries, or the stand-in of a rehearsal. */
-  #joined({ client, maxConcurrent, maxRetryAfterMs }: ClientEntry, provider: string, path: string): ModelClient {
-    const { clock } = this.#context
-    if (isOffline(client)) return retries(client, { clock, provider })
-    if (this.#standIn) return this.#standIn
-    const known = this.#given.get(client)
-    if (known) return sharing(known, maxConcurrent, path, 'client')
-    const joined = this.#inQueue(this.#reached(client), provider, { maxConcurrent, maxRetryAfterMs }, path)
-    this.#given.set(client, { path, maxConcurrent, client: joined })
-    return joined
-  }
-
-  #inQueue(client: ModelClient, provider: string, limits: CallLimits, path: string): ModelClient {
-    const { clock } = this.#context
-    const { maxConcurrent, maxRetryAfterMs } = limits
-    const queue = new ProviderQueue({
-      clock,
-      provider,
-      ...(maxConcurrent !== undefined && { maxConcurrent }),
-      ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
-      onWait: (most) =>
-        this.#context.limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
-    })
-    return retries(queued(client, queue), { clock, provider })
-  }
-
-  #reached(client: ModelClient): ModelClient {
-    const { rehearsed } = this.#context
-    return rehearsed && 'reach' in rehearsed ? rehearsed.reach(client) : client
+  #atAddress(entry: Address, path: string): { client: ModelClient; host?: string } {
+    return this.#standIn ? { client: this.#standIn } : this.#clients.atAddress(entry, path)
   }
 
   #fromEnvironment(): Map<string, Entry> {
     const { env } = this.#context
     if (!isConfigured(env)) return new Map()
     const model = env.DRAMATIS_MODEL?.trim() ?? ''
-    return new Map([[DEFAULT, { client: this.#clientOf({}, 'the environment'), model, hasMore: true }]])
-  }
-
-  #clientOf({ baseURL, maxConcurrent, maxRetryAfterMs, ...entry }: Place, path: string): ModelClient {
-    const { env } = this.#context
-    const address = (baseURL ?? (env.OPENAI_BASE_URL?.trim() || OPENAI)).replace(/\/+$/, '')
-    if (!isAddress(address)) {
-      const text = 'OPENAI_BASE_URL: it holds no address; set it to one like http://localhost:11434/v1, or unset it.'
-      throw new ConfigurationError(text, { path: 'OPENAI_BASE_URL', got: 'a text that is no address' })
-    }
-    const key = this.#keyOf({ baseURL, ...entry }, path)
-    const known = this.#providers.find((other) => other.baseURL === address && other.identity === key.identity)
-    if (known) return sharing(known, maxConcurrent, path, 'address and key')
-    const client = this.#reach(address, key, { maxConcurrent, maxRetryAfterMs }, path)
-    this.#providers.push({ baseURL: address, identity: key.identity, path, maxConcurrent, client })
-    return client
-  }
-
-  #keyOf({ baseURL, apiKey, apiKeyEnv }: Place, path: string): ModelKey {
-    const { env, redactor } = this.#context
-    if (apiKeyEnv !== undefined) return keyOfVariable(apiKeyEnv, `${path}.apiKeyEnv`, env, redactor)
-    if (typeof apiKey === 'function') return keyOfFunction(apiKey, `${path}.apiKey`, redactor)
-    if (apiKey !== undefined) return fixedKey(apiKey, `${path}.apiKey`, `${path}.apiKey`, redactor)
-    if (baseURL !== undefined) return NO_KEY // no other server may get OpenAI's key
-    if (env.OPENAI_BASE_URL?.trim() && !env.OPENAI_API_KEY?.trim()) return NO_KEY
-    return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
-  }
-
-  #reach(baseURL: string, key: ModelKey, limits: CallLimits, path: string): ModelClient {
-    const { clock, redactor, rehearsed } = this.#context
-    const theirClock = rehearsed && 'reach' in rehearsed ? rehearsed.clock : clock // dates in real headers are real
-    const client = openaiClient({ baseURL, key, redactor, clock: theirClock })
-    return this.#inQueue(this.#reached(client), hostOf(baseURL), limits, path)
+    return new Map([[DEFAULT, { ...this.#clients.atAddress({}, 'the environment'), model, hasMore: true }]])
   }
 }
-
-/** Returns the client of an earlier entry. Throws `ConfigurationError` if it has another bound of calls. */
-function sharing(known: Shared, maxConcurrent: number | undefined, path: string, what: string): ModelClient {
-  if (maxConcurrent === undefined || maxConcurrent === known.maxConcurrent) return known.client
-  const advice = `Its calls share a queue with those of ${known.path}, which has the same ${what}: say it there.`
-  const accepted = `what ${known.path} says (${known.maxConcurrent ?? 'nothing'})`
-  throw refusedAs(`${path}.maxConcurrent`, `${maxConcurrent}`, accepted, advice)
-}
-
-type Place = Partial<AddressEntry>
 
 /** Returns the names of the models that a rehearsal replaces: all that make requests outside of this process. */
 export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: Environment): string[] {

@@ -21,6 +21,12 @@ const apiKey: Check = (value, path) => {
   throw refusedAs(path, kindOf(value), 'a key, or a function that gives one', 'Leave it out where no key is needed.')
 }
 
+const middleware: Check = (value, path) => {
+  const isFunction = (layer: unknown) => typeof layer === 'function'
+  if (isFunction(value) || (Array.isArray(value) && value.every(isFunction))) return
+  throw refusedAs(path, kindOf(value), 'a function, or a list of functions')
+}
+
 const described = shape<AddressEntry>(
   {
     model: someText,
@@ -29,6 +35,7 @@ const described = shape<AddressEntry>(
     apiKey,
     maxConcurrent: integer(1),
     maxRetryAfterMs: pause,
+    middleware,
     ...modelOptionFields,
   },
   'model',
@@ -46,6 +53,7 @@ const withClient = shape<ClientEntry>(
     secrets,
     maxConcurrent: integer(1),
     maxRetryAfterMs: pause,
+    middleware,
     ...modelOptionFields,
   },
   'client',

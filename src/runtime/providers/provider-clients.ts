@@ -1,0 +1,135 @@
+/**
+ * Makes the clients of the entries of `models`: with their queue, their middleware and their retries. Entries with the
+ * same address and key, or with the same client, share a queue.
+ */
+import type { ModelClient } from '../../actors/definition/model.ts'
+import { wrapModel } from '../../actors/definition/model-middleware.ts'
+import type { Scheduler } from '../../clock.ts'
+import { ConfigurationError } from '../../errors.ts'
+import { refusedAs } from '../checks/refused.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import type { Environment } from '../logging/secret-variables.ts'
+import { isOffline } from './client.ts'
+import { fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
+import type { AddressEntry, CallLimits, ClientEntry } from './models-config.ts'
+import { openaiClient } from './openai-client.ts'
+import { hostOf, isAddress } from './provider.ts'
+import { ProviderQueue, queued } from './provider-queue.ts'
+import { retries } from './retries.ts'
+
+export interface ProviderContext {
+  readonly env: Environment
+  readonly clock: Scheduler
+  readonly redactor: Redactor
+  /** Counts and logs calls that wait in the queue of their provider. */
+  readonly limits?: LimitNotices
+  /** Wraps the clients that make requests in a rehearsal, and has their clock. */
+  readonly reached?: { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
+}
+
+/** A queue that entries share. `path` names the first of them. */
+interface Shared {
+  readonly path: string
+  readonly maxConcurrent: number | undefined
+  /** The client with its queue, without retries. */
+  readonly queued: ModelClient
+  /** The same with retries, for entries without middleware. */
+  readonly client: ModelClient
+}
+
+interface AtAddress extends Shared {
+  readonly baseURL: string
+  readonly identity: unknown
+}
+
+type Middleware = NonNullable<ClientEntry['middleware']>
+
+/** An entry without its checks: that of the environment has no model. */
+export type Address = Partial<AddressEntry>
+
+const OPENAI = 'https://api.openai.com/v1'
+
+export class ProviderClients {
+  readonly #context: ProviderContext
+  readonly #addresses: AtAddress[] = []
+  readonly #given = new Map<ModelClient, Shared>()
+
+  constructor(context: ProviderContext) {
+    this.#context = context
+  }
+
+  /** Returns the client of an entry that has one. `provider` names it in errors. */
+  ofClient({ client, middleware = [], ...limits }: ClientEntry, provider: string, path: string): ModelClient {
+    const { clock } = this.#context
+    if (isOffline(client)) return retries(wrapModel(client, middleware), { clock, provider })
+    const known = this.#given.get(client)
+    const shared = known ? sharing(known, limits, path, 'client') : this.#share(client, provider, limits, path)
+    this.#given.set(client, shared)
+    return this.#around(shared, middleware, provider)
+  }
+
+  /** Returns the client of an address, with its host. Throws `ConfigurationError` if there is no key. */
+  atAddress({ middleware = [], ...entry }: Address, path: string): { client: ModelClient; host: string } {
+    const baseURL = this.#addressOf(entry)
+    const host = hostOf(baseURL)
+    const shared = this.#sharedAt(baseURL, this.#keyOf(entry, path), entry, path)
+    return { client: this.#around(shared, middleware, host), host }
+  }
+
+  #around({ queued, client }: Shared, middleware: Middleware, provider: string): ModelClient {
+    const { clock } = this.#context
+    if (Array.isArray(middleware) && middleware.length === 0) return client
+    return retries(wrapModel(queued, middleware), { clock, provider })
+  }
+
+  #addressOf({ baseURL }: Address): string {
+    const address = (baseURL ?? (this.#context.env.OPENAI_BASE_URL?.trim() || OPENAI)).replace(/\/+$/, '')
+    if (isAddress(address)) return address
+    const text = 'OPENAI_BASE_URL: it holds no address; set it to one like http://localhost:11434/v1, or unset it.'
+    throw new ConfigurationError(text, { path: 'OPENAI_BASE_URL', got: 'a text that is no address' })
+  }
+
+  #sharedAt(baseURL: string, key: ModelKey, limits: CallLimits, path: string): Shared {
+    const { identity } = key
+    const known = this.#addresses.find((other) => other.baseURL === baseURL && other.identity === identity)
+    if (known) return sharing(known, limits, path, 'address and key')
+    const { clock, redactor, reached } = this.#context
+    const client = openaiClient({ baseURL, key, redactor, clock: reached?.clock ?? clock }) // real headers have real dates
+    const shared = { baseURL, identity, ...this.#share(client, hostOf(baseURL), limits, path) }
+    this.#addresses.push(shared)
+    return shared
+  }
+
+  #keyOf({ baseURL, apiKey, apiKeyEnv }: Address, path: string): ModelKey {
+    const { env, redactor } = this.#context
+    if (apiKeyEnv !== undefined) return keyOfVariable(apiKeyEnv, `${path}.apiKeyEnv`, env, redactor)
+    if (typeof apiKey === 'function') return keyOfFunction(apiKey, `${path}.apiKey`, redactor)
+    if (apiKey !== undefined) return fixedKey(apiKey, `${path}.apiKey`, `${path}.apiKey`, redactor)
+    if (baseURL !== undefined) return NO_KEY // no other server may get OpenAI's key
+    if (env.OPENAI_BASE_URL?.trim() && !env.OPENAI_API_KEY?.trim()) return NO_KEY
+    return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
+  }
+
+  #share(client: ModelClient, provider: string, bounds: CallLimits, path: string): Shared {
+    const { maxConcurrent, maxRetryAfterMs } = bounds
+    const { clock, limits, reached } = this.#context
+    const queue = new ProviderQueue({
+      clock,
+      provider,
+      ...(maxConcurrent !== undefined && { maxConcurrent }),
+      ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
+      onWait: (most) => limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
+    })
+    const inQueue = queued(reached ? reached.reach(client) : client, queue)
+    return { path, maxConcurrent, queued: inQueue, client: retries(inQueue, { clock, provider }) }
+  }
+}
+
+/** Returns the queue of an earlier entry. Throws `ConfigurationError` if it has another bound of calls. */
+function sharing(known: Shared, { maxConcurrent }: CallLimits, path: string, what: string): Shared {
+  if (maxConcurrent === undefined || maxConcurrent === known.maxConcurrent) return known
+  const advice = `Its calls share a queue with those of ${known.path}, which has the same ${what}: say it there.`
+  const accepted = `what ${known.path} says (${known.maxConcurrent ?? 'nothing'})`
+  throw refusedAs(`${path}.maxConcurrent`, `${maxConcurrent}`, accepted, advice)
+}
