@@ -7,6 +7,7 @@ import { createTeam, defineTool, ModelError } from '../../src/index.ts'
 import type { ModelMiddleware } from '../../src/models.ts'
 import type { ModelsConfig } from '../../src/runtime/providers/models-config.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
+import { testTeam } from '../../src/testing.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
 import { anthropicWire } from '../fixtures/wires/anthropic.ts'
 import { silent } from '../supervision/teams.ts'
@@ -19,17 +20,18 @@ const ANN = { name: 'ann', systemPrompt: 'Be brief.' }
 const claudeAt = ({ baseURL }: ModelServer, model = 'claude-sonnet-4-5') =>
   fromAiSdk(createAnthropic({ baseURL, apiKey: KEY })(model))
 
-function teamWith(t: Test, models: ModelsConfig, more: Partial<MultiAgentPatternOptions> = {}) {
+function teamWith(t: Test, models: ModelsConfig, more: Partial<MultiAgentPatternOptions> = {}, isReal = false) {
   const lines: [fields: object, text: string][] = []
   const line = (fields: object, text: string) => void lines.push([fields, text])
-  // On a thread, in real time: a virtual clock would not wait for the socket.
-  const team = new ThreadTeam({
+  const options: MultiAgentPatternOptions = {
     agents: [ANN],
     orchestration: { strategy: 'sequential' },
     models,
     logger: { ...silent, warn: line },
     ...more,
-  })
+  }
+  // A virtual clock does not wait for a socket between two attempts: those need a thread, and real time.
+  const team = isReal ? new ThreadTeam(options) : testTeam(options)
   t.teardown(() => team.close())
   return { team, lines }
 }
@@ -99,7 +101,7 @@ t.test('maxConcurrent bounds the calls of a client, also where two entries share
 t.test('a call is retried after the pause that its provider wants', async (t) => {
   const server = await modelServer(t, anthropicWire)
   server.answer({ status: 429, headers: { 'retry-after-ms': '1' } }, { status: 529 }, 'Yes.')
-  const { team } = teamWith(t, { default: claudeAt(server) })
+  const { team } = teamWith(t, { default: claudeAt(server) }, {}, true)
   t.equal((await team.execute('go')).finalOutput, 'Yes.')
   t.equal(server.calls.length, 3)
   const keys = server.calls.map(({ headers }) => headers['idempotency-key'])
@@ -171,7 +173,7 @@ t.test('the limits that a client passes on hold back its next calls', async (t) 
       yield { text: 'Yes.' }
     },
   }
-  const { team } = teamWith(t, { default: client })
+  const { team } = teamWith(t, { default: client }, {}, true)
   await team.execute('one')
   await team.execute('two')
   t.ok(opened[1]! - opened[0]! >= 20)
@@ -187,7 +189,7 @@ t.test('middleware of an entry stands around each attempt, of a client and of an
     yield* next({ ...request, temperature: 0.3 })
   }
   const models = { default: { model: 'small', baseURL: server.baseURL, middleware } }
-  const { team } = teamWith(t, models)
+  const { team } = teamWith(t, models, {}, true)
   t.equal((await team.execute('go')).finalOutput, 'I say: Yes.')
   t.equal(attempts, 2)
   t.equal(server.calls[1]!.body.temperature, 0.3)
@@ -243,7 +245,7 @@ t.test('a client that fails without a word is not retried, one that says so is',
       yield { text: 'Yes.' }
     },
   }
-  const { team } = teamWith(t, { default: client })
+  const { team } = teamWith(t, { default: client }, {}, true)
   t.match((await team.execute('go')).error?.message, /broken/)
   t.equal(count, 3)
 })
