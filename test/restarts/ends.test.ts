@@ -154,6 +154,40 @@ t.test('a tool whose outcome is unknown does not run again when its turn is retr
   t.equal(paid, 1)
 })
 
+t.test('what a turn had asked for that does not come again is not asked for again', async (t) => {
+  let looked = 0
+  const look = defineTool({
+    name: 'look',
+    description: 'Looks.',
+    input: z.object({}),
+    idempotent: true,
+    run: () => {
+      looked += 1
+      return never
+    },
+  })
+  const lives = new Lives(
+    {
+      ann: async (_message, context) => {
+        await Promise.all([context.ask('Really?'), context.tool('look', {}), context.step('pay', () => never)])
+      },
+    },
+    { tools: [look], orchestration: custom(async (script) => (await script.request('ann', 'pay')).content) },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  t.equal(before.listQuestions().length, 1)
+  let after = await lives.next()
+  t.same(after.listQuestions(), [])
+  await lives.clock.runToIdle()
+  t.match(await after.getRun('one')!.result, { error: { code: 'OUTCOME_UNKNOWN' } })
+  after = await lives.next()
+  await lives.clock.runToIdle()
+  t.same(after.listQuestions(), [])
+  t.equal(looked, 1)
+})
+
 const RESTARTS = process.env.DRAMATIS_DEEP ? 1_000 : 300
 
 t.test(`a run that waits for a person waits through ${RESTARTS} restarts, and keeps what it has done`, async (t) => {

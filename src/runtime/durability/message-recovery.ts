@@ -171,13 +171,20 @@ export class MessageRecovery {
     }
   }
 
-  /** Serves the calls again that have no result. A tool waits for its agent, which loads it. */
+  /**
+   * Serves the calls again that have no result. A tool waits for its agent, which loads it. A call of a turn that does
+   * not come again is withdrawn.
+   */
   serveCalls(): void {
-    const { calls, lifecycle } = this.#owners
-    for (const { caller, run: index, memory, at, entry } of [...this.#old.work.calls]) {
+    const { calls, cancellation, lifecycle } = this.#owners
+    for (const { caller, correlation, turn, run: index, memory, at, entry } of [...this.#old.work.calls]) {
       const run = this.#states.get(index)
       const cell = this.#owners.directory.present(caller)
       if (!run || !cell) continue
+      if (!cell.messageOf(turn)) {
+        cancellation.logCancel({ caller: cell, correlation, run, turn })
+        continue
+      }
       const isTool = readBody(memory, at).content === 'tool'
       const ready = isTool ? Promise.all(cell.instances.map((each) => lifecycle.ready(each))) : undefined
       const passedMs = this.#old.times.since(entry)

@@ -61,7 +61,7 @@ export class Cancellation {
   /** Takes back a request that the host has made. */
   recall(request: OpenRequest, reason: DramatisError): void {
     if (request.caller.open.get(request.correlation) !== request) return
-    this.#logCancel(request)
+    this.logCancel(request)
     this.#takeBackAll([this.#takeOut(request, reason)])
   }
 
@@ -160,7 +160,7 @@ export class Cancellation {
    * Logs the end of a wait as the thread would log it if it could. A reader of the log learns that nobody waits for the
    * answer.
    */
-  #logCancel({ caller, correlation, run, turn }: Pick<OpenRequest, 'caller' | 'correlation' | 'run' | 'turn'>): void {
+  logCancel({ caller, correlation, run, turn }: Pick<OpenRequest, 'caller' | 'correlation' | 'run' | 'turn'>): void {
     const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
     const { memory, bytes } = this.#needs.frames.make(fields)
     this.#needs.journal.appendOwned(run, memory, bytes)
@@ -188,12 +188,12 @@ export class Cancellation {
     const waits: Withdrawal[] = []
     for (const request of [...cell.open.values()]) {
       if (request.turn !== turn) continue
-      this.#logCancel(request)
+      this.logCancel(request)
       waits.push(this.#takeOut(request, run.ending))
     }
     for (const [correlation, call] of [...cell.calls]) {
       if (call.turn !== turn) continue
-      this.#logCancel({ caller: cell, correlation, run, turn })
+      this.logCancel({ caller: cell, correlation, run, turn })
       cell.cancelCall(correlation)
     }
     return waits
