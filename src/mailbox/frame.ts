@@ -52,7 +52,10 @@ export const REJECTED = 14
 export const STREAM_WAIT = 15
 /** Requests of the turn marked with group `correlation` form one wait: for `limit` answers, or for all (0). */
 export const GROUP = 16
-/** Answers PROBE `correlation` for the turn `turn`: 1 if it only waits for others, else 0. */
+/**
+ * Answers PROBE `correlation` for the turn `turn`: 1 if it only waits for others, 2 if it waits for a model or a time
+ * besides, else 0.
+ */
 export const QUIET = 17
 /** A nested turn has begun. Only its thread decides when that happens. */
 export const NESTED = 18

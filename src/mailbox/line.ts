@@ -120,8 +120,13 @@ export class Line<Owner> {
     else if (this.#plain.peek() === envelope) this.#plain.shift()
     else this.#remove(envelope)
     if (this.#counts && !envelope.within) this.#count(envelope.run, -1)
-    if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
+    this.number(envelope)
     this.underWay += 1
+  }
+
+  /** Numbers the turn of a message before it is handed over. */
+  number(envelope: Envelope<Owner>): void {
+    if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
   }
 
   takeOut(envelope: Envelope<Owner>): boolean {

@@ -169,6 +169,10 @@ export class Mailbox<Owner> {
   get lastTurn(): number {
     return this.#line.lastTurn
   }
+  /** Numbers the turn of a waiting message before it is handed over. */
+  number(envelope: Envelope<Owner>): void {
+    this.#line.number(envelope)
+  }
   /** Takes a message of an earlier process. `begun`: its turn was open there. */
   takeUp(envelope: Envelope<Owner>, begun: boolean): void {
     this.#line.takeUp(envelope, begun)

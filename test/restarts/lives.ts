@@ -57,6 +57,11 @@ export class Lives {
     return this.#clock
   }
 
+  /** Nothing of the process gets to the log any more. */
+  die(): void {
+    this.#store?.die()
+  }
+
   /** The process dies, with what the log has by now, and another one takes the log, `asleepMs` later. */
   async next({
     asleepMs = 0,

@@ -83,6 +83,7 @@ export class MortalStore implements LogStore {
 
   /** Nothing of this process gets to the disk any more but some of the blocks that were under way. */
   die(): void {
+    if (this.#dead) return
     this.#dead = true
     this.#disk.blocks.push(...this.#underWay.slice(0, this.#dice.upTo(this.#underWay.length + 1)))
   }

@@ -42,14 +42,14 @@ const LIMITS = ['MAILBOX_FULL', 'MESSAGE_EXPIRED', 'REQUEST_TIMEOUT', 'DEPENDENC
 const optionsFor = { calm: calmTeam, orderly: orderlyTeam, talkative: talkativeTeam, entangled: entangledTeam }
 
 /** For programs whose outcome is the same in whatever order things happen. */
-function calmTeam(dice: Dice, limit: number): MultiAgentPatternOptions {
+function calmTeam(dice: Dice, limit: number, poisonAttempts = 1_000): MultiAgentPatternOptions {
   const { agents, communication, ...options } = talkativeTeam(dice, limit)
   const { mailboxCapacity } = communication ?? {}
   return {
     ...options,
-    agents: agents.map(({ supervision, ...role }) => ({ ...role, supervision: { poisonAttempts: 1_000 } })),
+    agents: agents.map(({ supervision, ...role }) => ({ ...role, supervision: { poisonAttempts } })),
     ...(mailboxCapacity !== undefined && { communication: { mailboxCapacity } }),
-    supervision: { maxRestarts: Number.POSITIVE_INFINITY, coolDownMs: 500 },
+    supervision: { maxRestarts: Number.POSITIVE_INFINITY, coolDownMs: 500, poisonAttempts },
   }
 }
 
@@ -75,6 +75,11 @@ export interface Outcome {
   dropped: number
   counts: Outside['counts']
 }
+
+/** How often the process of a program dies: mostly a few times. */
+export const deathsOf = (seed: number) => 1 + (seed % 5)
+
+const diesOnce = (seed: number) => deathsOf(seed) === 1
 
 /** Plays a program in which the process dies so many times. `spawns`: its agents make others. */
 export async function play(seed: number, mode: Mode, deaths: number, spawns = false): Promise<Outcome> {
@@ -106,6 +111,8 @@ class World {
   /** Runs whose end stood in the log when a process died. */
   readonly ended = new Set<string>()
   readonly options: MultiAgentPatternOptions
+  /** One death is enough for all open turns to be suspected of it. No thread dies besides. */
+  readonly isSuspicious: boolean
   readonly ending: Ending = { results: {}, heard: {}, messages: [], tasks: [], written: [], sum: '' }
   /** Plans that several get, and that not all of them may have done when the first one has: their part is left out. */
   readonly raced = new Set<string>()
@@ -126,7 +133,8 @@ class World {
     this.spawns = spawns
     this.#deaths = deaths
     this.segmentBytes = this.fate.chance(0.5) ? 500 + this.fate.upTo(4_000) : undefined
-    const options = optionsFor[mode](dice, 1 + dice.upTo(3))
+    this.isSuspicious = mode === 'calm' && diesOnce(seed)
+    const options = optionsFor[mode](dice, 1 + dice.upTo(3), ...(this.isSuspicious ? [2] : []))
     const trusted = options.agents.map((role) => ({ ...role, trust: 'privileged' as const }))
     this.options = spawns ? { ...options, agents: trusted } : options
     const { agents } = this.options
@@ -366,9 +374,9 @@ class Process {
 
   /** Threads end too, and runs are cancelled. */
   #disturb(): void {
-    const { fate, mode, runs } = this.#world
+    const { fate, isSuspicious, mode, runs } = this.#world
     const { directory } = this.#team.host
-    if (fate.chance(0.1)) {
+    if (fate.chance(0.1) && !isSuspicious) {
       const life = fate.pick(directory.cell(fate.pick(ALL))!.instances).life
       if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
     }

@@ -1,10 +1,7 @@
 /** Plays programs by their seeds. One that fails is named with the command that plays it again. */
-import { type Ending, type Mode, type Outcome, play } from './play.ts'
+import { deathsOf, type Ending, type Mode, type Outcome, play } from './play.ts'
 
 export { seedsUpTo } from '../simulation/seeds.ts'
-
-/** How often the process of a program dies: mostly a few times. */
-const deathsOf = (seed: number) => 1 + (seed % 5)
 
 /** What was seen in all; `file` is the test that plays them. */
 export async function playAll(

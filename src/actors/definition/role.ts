@@ -160,7 +160,10 @@ export interface SupervisionConfig {
    * as long, up to `capMs` (10,000); each delay is multiplied by a random factor from 0.5 to 1.
    */
   backoff?: { baseMs?: number; capMs?: number }
-  /** Number of attempts after which a message that crashes its agent is a dead letter. Default: 3. */
+  /**
+   * Number of attempts after which a message that crashes its agent is a dead letter. Default: 3. With a durable log
+   * also the number of deaths of the process, in a row and at least 2, at which its turn was open and got no further.
+   */
   poisonAttempts?: number
   /**
    * Reaction to a handler that throws. 'fail' (the default): the caller gets `AgentFailedError`. 'retry': the turn runs

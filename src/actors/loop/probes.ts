@@ -63,14 +63,15 @@ export class Probes {
       const turn = turns.find(({ start }) => start.turn === asked.turn)
       if (!turn) return false // the turn has ended; the host reads its end before it would read an answer
       const waits = turn.parked
-      const quiet = waits && !this.#work?.isBusy(turn)
+      const isBusy = this.#work?.isBusy(turn)
+      const quiet = waits && !isBusy
       if (quiet) loop.writeControl(QUIET, turn.start, asked.number, 1)
-      else if (waits && asked.state === 'new') {
+      else if (isBusy && turn.rests && asked.state === 'new') {
         asked.state = 'twice'
         again = true
       } else if (asked.state !== 'busy') {
         asked.state = 'busy'
-        loop.writeControl(QUIET, turn.start, asked.number, 0)
+        loop.writeControl(QUIET, turn.start, asked.number, turn.rests && !isBusy ? 2 : 0)
       }
       return !quiet
     })

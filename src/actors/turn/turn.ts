@@ -71,6 +71,8 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   #controller: AbortController | undefined
   /** Number of open sleeps, tool calls and model calls. They are the turn's own work. */
   #working = 0
+  /** Number of those that are sleeps and model calls: nothing of them runs in the thread. */
+  #elsewhere = 0
   #isToAcknowledge = false
   #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
@@ -263,7 +265,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
-      ask: (call, signal) => this.#atWork(() => this.#ask(call, signal)),
+      ask: (call, signal) => this.#atWork(() => this.#ask(call, signal), 1),
     }
   }
   #ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer> {
@@ -296,21 +298,23 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.check()
     const duration = durationOf(ms, 'ms')
     if (this.#emitter?.behind) await this.#gate()
-    await this.#atWork(() => sleep(this.#needs, this, duration))
+    await this.#atWork(() => sleep(this.#needs, this, duration), 1)
     this.check()
   }
   /**
    * Runs `work` and counts it as the turn's own work, even if nothing runs in the thread. The turn then does not only
-   * wait.
+   * wait. `elsewhere`: 1 if nothing runs in the thread.
    */
-  async #atWork<T>(work: () => Promise<T>): Promise<T> {
+  async #atWork<T>(work: () => Promise<T>, elsewhere = 0): Promise<T> {
     this.#working += 1
+    this.#elsewhere += elsewhere
     const permit = this.#needs.goingOn.permit(this.start)
     try {
       if (permit) await permit
       return await work()
     } finally {
       this.#working -= 1
+      this.#elsewhere -= elsewhere
       if (!this.#ended) this.#needs.mayPark(this.start) // if ended, another turn may have its slot
     }
   }
@@ -327,6 +331,12 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** True if all open work of the turn waits for others. */
   get parked(): boolean {
     return this.waits && !this.#stepping?.open.work
+  }
+  /** True if nothing of the turn runs in its thread: it waits for others, for a model, or for a time to come. */
+  get rests(): boolean {
+    if (this.#isToAcknowledge || this.#calls?.replaying || this.#stepping?.open.work) return false
+    const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
+    return waits + this.#elsewhere > 0 && this.#working === this.#elsewhere
   }
   /** True if all that the turn has open is held back. */
   get isHeld(): boolean {

@@ -31,6 +31,7 @@ import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { CautiousStart } from './cautious-start.ts'
 import { handNested } from './nested-requests.ts'
 import { NextMessage, ranksLarge } from './next-message.ts'
 import type { Gate } from './permits.ts'
@@ -39,6 +40,7 @@ import type { RunNotices } from './run-notices.ts'
 import type { StopGrace } from './stop-grace.ts'
 
 interface Needs {
+  readonly caution: CautiousStart
   readonly clock: Scheduler
   readonly frames: HostFrames
   readonly gate: Gate

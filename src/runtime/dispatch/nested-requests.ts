@@ -11,8 +11,10 @@ import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { CautiousStart } from './cautious-start.ts'
 
 interface Needs {
+  readonly caution: CautiousStart
   readonly frames: HostFrames
   readonly journal: Journal
 }
@@ -24,7 +26,7 @@ interface Needs {
 export function handNested(needs: Needs, cell: Cell, life: Life, mayGoOn: (run: RunState) => boolean): void {
   for (const envelope of [...cell.mailbox.nested]) {
     if (!cell.mailbox.holds(envelope.within!)) continue
-    if (!mayGoOn(envelope.run)) continue
+    if (!needs.caution.allows(envelope) || !mayGoOn(envelope.run)) continue
     const replay = envelope.attempt > 1 ? needs.frames.replay(envelope.turn, loggedFrames(cell, envelope)) : undefined
     if (replay) life.backlog.push(replay)
     hand(needs, cell, life, envelope)

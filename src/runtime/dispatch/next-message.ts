@@ -11,6 +11,7 @@ import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
+import type { CautiousStart } from './cautious-start.ts'
 import type { Gate } from './permits.ts'
 import type { ReplyLane } from './reply-lane.ts'
 
@@ -21,17 +22,20 @@ const HANDED_AHEAD = 1024
 const RANKED_AHEAD = 64
 
 interface Needs {
+  readonly caution: CautiousStart
   readonly gate: Gate
   readonly limits: LimitNotices
   readonly replies: ReplyLane
 }
 
 export class NextMessage {
+  readonly #caution: CautiousStart
   readonly #gate: Gate
   readonly #limits: LimitNotices
   readonly #replies: ReplyLane
 
-  constructor({ gate, limits, replies }: Needs) {
+  constructor({ caution, gate, limits, replies }: Needs) {
+    this.#caution = caution
     this.#gate = gate
     this.#limits = limits
     this.#replies = replies
@@ -41,6 +45,10 @@ export class NextMessage {
     const gate = this.#gate
     const { mailbox, settings, suspects } = cell
     if (life.draining || life.retired) return this.#nothing(cell)
+    if (this.#caution.isAsked) {
+      if (this.#caution.isHolding) return this.#held(cell)
+      if (this.#caution.waitsForLog(cell)) return this.#nothing(cell)
+    }
     if (cell.interleaves && settings.isAgent) return this.#nextRun(cell, life)
     const first = mailbox.peek()
     if (mailbox.handed.size > 0) {
@@ -52,6 +60,13 @@ export class NextMessage {
     const other = first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([first.run])) : undefined
     if (!other && cell.permit) gate.release(cell.permit, cell) // its messages are gone
     return other
+  }
+
+  /** Returns the message that may begin while others are held back. */
+  #held(cell: Cell): Envelope<RunState> | undefined {
+    const held = this.#caution.heldFor(cell)
+    if (!held) return this.#nothing(cell)
+    return !cell.settings.isAgent || this.#gate.take(held.run, cell) ? held : undefined
   }
 
   /** Returns the next message for an agent with several turns at once: of a run of which it has no open turn. */

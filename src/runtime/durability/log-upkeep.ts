@@ -3,7 +3,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { TeamClosedError, UnknownRunError } from '../../errors.ts'
 import { bytesByRun } from '../log/entry-codec.ts'
-import type { HostRecord } from '../log/records.ts'
+import type { GivenTurn, HostRecord } from '../log/records.ts'
 import type { PastRun } from '../runs/past-runs.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
@@ -47,7 +47,7 @@ export class LogUpkeep implements LogFollower {
       keep,
       facts: function* () {
         yield* teamFacts(owners, parts)
-        yield { kind: 'turns', turns: [...interruptedTurns(old, book)] }
+        yield { kind: 'turns', turns: [...interruptedTurns(old, book)], again: true }
       },
       log: (fact) => journal.keep(undefined, fact),
       carried: () => new Set(this.#left.values()),
@@ -92,7 +92,7 @@ export class LogUpkeep implements LogFollower {
 }
 
 /** Yields the turns of messages that are in no mailbox, because their runs wait until they are resumed. */
-function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<[number, number, number, string]> {
+function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<GivenTurn> {
   for (const { run, recipient, turn, attempt, id } of work.messages())
     if (turn > 0 && book.interrupted.hasIndex(run)) yield [recipient, turn, attempt, id]
 }

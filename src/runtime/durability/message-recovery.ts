@@ -1,7 +1,7 @@
 /**
  * Open messages, waits and calls of an earlier process. A turn that was open comes again, with what the log has of it.
  */
-import { AgentTerminatedError, CancelledError } from '../../errors.ts'
+import { AgentTerminatedError, CancelledError, errorData } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
   flagsOf,
@@ -24,6 +24,7 @@ import { NO_TURN, type OpenRequest } from '../state/cell.ts'
 import type { OpenMessage, OpenWait } from '../state/open-work.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isDone } from '../tasks/task-board.ts'
+import { poisonIn, stagesOf, type TakenUp } from './crash-loops.ts'
 import type { OldLog } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 
@@ -142,17 +143,45 @@ export class MessageRecovery {
     }
   }
 
-  /** Decides about turns that may not come again, or that nobody waits for any more. */
+  /**
+   * Decides about turns that may not come again, or that nobody waits for any more. After the death of a process the
+   * others begin with care.
+   */
   judge(): void {
     const { cancellation, directory, redelivery } = this.#owners
+    const taken: TakenUp[] = []
     const awaited = new Set(Array.from(this.#old.work.waits, ({ message }) => message))
     for (const [message, envelope] of this.#envelopes) {
       const { memory, at, handedOff, recipient } = message
       const callee = directory.cells[recipient]!
-      if (kindOf(memory, at) === REQUEST && !handedOff && !awaited.has(message)) {
+      const each = { message, cell: callee, envelope }
+      const poison = envelope.cancelled ? undefined : poisonIn(each, this.#old)
+      if (poison) {
+        envelope.deaths = [{ error: errorData(poison), epoch: callee.epoch, alone: true, fingerprint: null }]
+        cancellation.bury(callee, envelope, 'poison', poison)
+      } else if (kindOf(memory, at) === REQUEST && !handedOff && !awaited.has(message)) {
         const text = `The request to "${callee.name}" had been withdrawn when its process ended.`
         cancellation.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
-      } else if (envelope.attempt > 1) redelivery.judgeTakenUp(callee, envelope)
+      } else if (envelope.attempt === 1 || redelivery.judgeTakenUp(callee, envelope)) taken.push(each)
+    }
+    this.#beginCarefully(taken.filter(({ envelope }) => !envelope.cancelled))
+  }
+
+  #beginCarefully(taken: readonly TakenUp[]): void {
+    const { caution, directory, logger, pauses } = this.#owners
+    if (!this.#old.deaths.hasDied) return
+    caution.watch(directory.actors)
+    const stages = stagesOf(taken, this.#old)
+    caution.hold(stages)
+    if (stages.length === 0) return
+    const suspects = stages.flatMap((stage) => stage.suspects)
+    const text =
+      'processes with this log died again and again, and some turns got no further meanwhile: these begin first, one by one, and nothing else until it is known which one it is'
+    logger.warn({ turns: suspects.length, agents: [...new Set(suspects.map(({ cell }) => cell.name))] }, text)
+    for (const { cell, envelope } of taken) {
+      const { run, turn } = envelope
+      const begins = turn === 0 ? undefined : caution.until(envelope)
+      if (begins) void pauses.during({ cell, turn, correlation: 0, run }, () => begins)
     }
   }
 
@@ -172,23 +201,25 @@ export class MessageRecovery {
   }
 
   /**
-   * Serves the calls again that have no result. A tool waits for its agent, which loads it. A call of a turn that does
-   * not come again is withdrawn.
+   * Serves the calls again that have no result. A tool waits for its agent, which loads it, and for the begin of its
+   * turn: tools run code that may end the process. A call of a turn that does not come again is withdrawn.
    */
   serveCalls(): void {
-    const { calls, cancellation, lifecycle } = this.#owners
+    const { calls, cancellation, caution, lifecycle } = this.#owners
     for (const { caller, correlation, turn, run: index, memory, at, entry } of [...this.#old.work.calls]) {
       const run = this.#states.get(index)
       const cell = this.#owners.directory.present(caller)
       if (!run || !cell) continue
-      if (!cell.messageOf(turn)) {
+      const envelope = cell.messageOf(turn)
+      if (!envelope) {
         cancellation.logCancel({ caller: cell, correlation, run, turn })
         continue
       }
       const isTool = readBody(memory, at).content === 'tool'
-      const ready = isTool ? Promise.all(cell.instances.map((each) => lifecycle.ready(each))) : undefined
+      const loaded = isTool && [...cell.instances.map((each) => lifecycle.ready(each)), caution.until(envelope)]
+      const ready = loaded && Promise.all(loaded).then(noMatter, noMatter)
       const passedMs = this.#old.times.since(entry)
-      calls.serve(cell, run, memory, at, { passedMs, ...(ready && { ready: ready.then(noMatter, noMatter) }) })
+      calls.serve(cell, run, memory, at, { passedMs, ...(ready && { ready }) })
     }
   }
 }

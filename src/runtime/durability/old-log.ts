@@ -21,6 +21,7 @@ import { concernsRuns, type HostRecord, type LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { Position } from '../store/log-store.ts'
+import { OldDeaths } from './old-deaths.ts'
 import { OldRun } from './old-run.ts'
 import { OldStates } from './old-states.ts'
 import { OldTeam } from './old-team.ts'
@@ -44,6 +45,7 @@ export class OldLog {
   readonly team: OldTeam
   readonly times = new OldTimes()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
+  readonly deaths = new OldDeaths(this.work)
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
   readonly states = new OldStates()
@@ -92,6 +94,7 @@ export class OldLog {
     if (entry.kind === 'agent.left') this.#leaves(entry) // also if its run is forgotten
     const logged = this.index.get(entry.run)
     if (entry.run !== 0 && !logged) return // a rest of a run that is forgotten: its messages were all handled
+    this.deaths.see(entry) // first: it asks for waits that the entry ends
     this.work.see(entry)
     this.times.see(entry)
     this.lastRun = Math.max(this.lastRun, entry.run)
@@ -178,6 +181,7 @@ export class OldLog {
       case 'numbers':
         return this.#numbers(record)
       case 'turns':
+      case 'turn.begins':
         for (const [index, turn] of record.turns) this.#turn(index, turn)
         return
       case 'turn.started':

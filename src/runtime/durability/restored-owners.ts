@@ -1,8 +1,10 @@
 /** Parts of a supervisor that get what an earlier process has left. */
+import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
 import type { Budgets } from '../budgets/budgets.ts'
+import type { CautiousStart } from '../dispatch/cautious-start.ts'
 import type { JoinedAgent, Unrecorded } from '../log/records.ts'
 import type { BlockedTasks } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
@@ -48,11 +50,13 @@ export interface RestoredOwners {
   readonly boards: Boards
   readonly calls: HostCalls
   readonly cancellation: Cancellation
+  readonly caution: CautiousStart
   readonly clock: Scheduler
   readonly directory: AgentDirectory
   readonly hostMessages: HostMessages
   readonly journal: Journal
   readonly lifecycle: Lifecycle
+  readonly logger: Logger
   readonly loop: HostLoop
   readonly mailboxes: Mailboxes
   readonly pauses: DeadlinePauses

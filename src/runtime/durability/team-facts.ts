@@ -4,7 +4,7 @@
  */
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
-import type { Unrecorded } from '../log/records.ts'
+import type { GivenTurn, Unrecorded } from '../log/records.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
 import type { Journal } from '../state/journal.ts'
@@ -35,7 +35,7 @@ export function* teamFacts(owners: Owners, parts: TeamParts): Generator<Fact> {
   const agents = directory.cells.map(({ index, numbers }) => ({ index, ...numbers }))
   yield { kind: 'numbers', agents, lastHostNumber: hostMessages.last, lastRun: runs.last }
   for (const { index, name, run } of directory.cells) if (!run && name !== '') yield { kind: 'name', index, name }
-  yield { kind: 'turns', turns: [...openTurns(directory)] }
+  yield { kind: 'turns', turns: [...openTurns(directory)], again: true }
   yield* parts.madeAgents.facts()
   for (const { index, state } of directory.cells) if (state !== undefined) yield { kind: 'state', index, value: state }
   for (const { agent: index, threadId, conversation } of agentStates.conversations.all())
@@ -47,7 +47,7 @@ export function* teamFacts(owners: Owners, parts: TeamParts): Generator<Fact> {
 }
 
 /** Yields the turns that messages were given and that have not ended. */
-function* openTurns({ actors }: AgentDirectory): Generator<[index: number, turn: number, attempt: number, id: string]> {
+function* openTurns({ actors }: AgentDirectory): Generator<GivenTurn> {
   for (const { index, mailbox } of actors)
     for (const messages of [mailbox.handed.values(), mailbox.queued()])
       for (const { memory, at, turn, attempt } of messages) if (turn > 0) yield [index, turn, attempt, idOf(memory, at)]

@@ -60,7 +60,8 @@ export class TeamLog {
       const old = await OldLog.from(() => store.read(), this.#parts.budgets.windowMs)
       if (this.#closed.signal.aborted) throw this.#closed.signal.reason
       if (opened.cut) this.#tellCut(opened.cut.bytes)
-      this.#begin(store, opened.incarnation, old)
+      old.deaths.end(opened.ended === true)
+      this.#begin(store, opened, old)
     } catch (error) {
       if (this.#settings.store) this.#unusable = error // it was opened, and that is done once
       await store.close()
@@ -88,7 +89,7 @@ export class TeamLog {
     }
   }
 
-  #begin(store: LogStore, incarnation: number, old: OldLog): void {
+  #begin(store: LogStore, { incarnation, ended }: OpenedLog, old: OldLog): void {
     const { clock, directory, journal, logger } = this.#owners
     const { commits, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
@@ -97,7 +98,7 @@ export class TeamLog {
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
     this.#keeper = keeper
     journal.keepWith(keeper, old.next)
-    journal.keep(undefined, { kind: 'log.opened', incarnation })
+    journal.keep(undefined, { kind: 'log.opened', incarnation, ...(ended && { ended }) })
     this.#parts.budgets.restore(old.team.payments)
     const recovery = new Recovery({ owners: this.#owners, parts: this.#parts, book: this.#runs, old, onMismatch })
     const { going, hindrances, lacking } = recovery.perform(resumes === 'manual')
@@ -139,6 +140,7 @@ export class TeamLog {
     await this.#opening?.catch(() => {})
     try {
       await this.#upkeep?.close()
+      this.#owners.journal.keep(undefined, { kind: 'log.closed' })
       await this.#keeper?.close()
     } catch (error) {
       const text = 'the durable log could not be closed in order: what was not synced by then may be missing'

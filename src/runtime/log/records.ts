@@ -100,11 +100,17 @@ export interface JoinedAgent {
   by: string
 }
 
+/** A turn that a message was given: its agent, its number, its attempt, and the id of the message. */
+export type GivenTurn = [index: number, turn: number, attempt: number, messageId: string]
+
 /**
- * Records for the durable log alone: no reader gets them. `log.opened` is the first of each process.
+ * Records for the durable log alone: no reader gets them. `log.opened` is the first of each process, `log.closed` the
+ * last of one that closes its team. `ended`: the process before has ended by itself (process.exit, or an uncaught
+ * error).
  */
 export type KeptRecord =
-  | Record<'log.opened', { incarnation: number }>
+  | Record<'log.opened', { incarnation: number; ended?: true }>
+  | Record<'log.closed', object>
   | Record<'name', { index: number; name: string }>
   /** An agent was made by an agent, in the run that it ends with; in no run if it stays. */
   | Record<'agent.joined', JoinedAgent>
@@ -137,8 +143,13 @@ export type KeptRecord =
    * runs that go on.
    */
   | Record<'runs.gone', { runs: number[] }>
-  /** Turns that messages were given: agent, turn, attempt and id of the message. */
-  | Record<'turns', { turns: [index: number, turn: number, attempt: number, messageId: string][] }>
+  /** Turns that messages were given. `again`: a compaction says it again, also of turns that have not begun here. */
+  | Record<'turns', { turns: GivenTurn[]; again?: true }>
+  /**
+   * These turns begin, after the death of an earlier process. The log has it before they do. `alone`: nothing else is
+   * under way in the team, so the death of this process would be their fault.
+   */
+  | Record<'turn.begins', { turns: GivenTurn[]; alone: boolean }>
 
 export type HostRecord =
   | KeptRecord

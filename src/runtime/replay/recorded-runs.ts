@@ -149,6 +149,7 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   conversation: true,
   letter: true,
   'letter.gone': true,
+  'log.closed': true,
   'log.opened': true,
   name: true,
   numbers: true,
@@ -156,6 +157,7 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   'runs.gone': true,
   shared: true,
   state: true,
+  'turn.begins': true,
   turns: true,
 }
 

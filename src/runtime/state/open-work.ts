@@ -108,6 +108,16 @@ export class OpenWork {
     return this.#calls.values()
   }
 
+  /** Finds the open message of that agent. */
+  message(id: string, recipient: number): OpenMessage | undefined {
+    return this.#byId.get(id)?.find((message) => message.recipient === recipient)
+  }
+
+  /** Finds the request that the caller waits for under that number. */
+  wait(caller: number, correlation: number): OpenWait | undefined {
+    return this.#waits.get(keyOf(caller, correlation))
+  }
+
   see(entry: LogEntry): void {
     switch (entry.kind) {
       case 'frames':
@@ -116,6 +126,7 @@ export class OpenWork {
       case 'turn.started':
         return this.#begun(entry.messageId, entry.index, entry.turn, entry.attempt)
       case 'turns':
+      case 'turn.begins':
         for (const [index, turn, attempt, id] of entry.turns) this.#begun(id, index, turn, attempt)
         return
       case 'runs.gone':
@@ -141,10 +152,10 @@ export class OpenWork {
     const kind = kindOf(memory, at)
     switch (kind) {
       case SEND:
-        if (isDelivered(memory, at)) this.#message(entry, memory, at)
+        if (isDelivered(memory, at)) this.#add(entry, memory, at)
         return
       case REQUEST: {
-        const message = this.#message(entry, memory, at)
+        const message = this.#add(entry, memory, at)
         const [caller, correlation, turn] = [senderOf(memory, at), correlationOf(memory, at), turnOf(memory, at)]
         if (message) this.#waits.set(keyOf(caller, correlation), { caller, correlation, turn, message })
         return
@@ -171,7 +182,7 @@ export class OpenWork {
   }
 
   /** Adds a message. Returns undefined if it has no recipient: then it is refused. */
-  #message(entry: FrameBlock, memory: Memory, at: number): OpenMessage | undefined {
+  #add(entry: FrameBlock, memory: Memory, at: number): OpenMessage | undefined {
     const { run } = entry
     const named = recipientOf(memory, at) === NOBODY ? readBody(memory, at).name : undefined
     const recipient = named === undefined ? recipientOf(memory, at) : this.#indexOf(named, run)
@@ -185,16 +196,12 @@ export class OpenWork {
     return message
   }
 
-  #find(id: string, recipient: number): OpenMessage | undefined {
-    return this.#byId.get(id)?.find((message) => message.recipient === recipient)
-  }
-
   /**
    * Handles the end of a turn. It answers the request that its message is; after a handoff the END is addressed to the
    * caller of the duty instead, and the offer itself is answered too.
    */
   #ended(memory: Memory, at: number): void {
-    const message = this.#find(idOf(memory, at), senderOf(memory, at))
+    const message = this.message(idOf(memory, at), senderOf(memory, at))
     if (message && kindOf(message.memory, message.at) === REQUEST) {
       const own = keyOf(senderOf(message.memory, message.at), correlationOf(message.memory, message.at))
       if (this.#waits.get(own)?.message === message) this.#waits.delete(own)
@@ -213,12 +220,12 @@ export class OpenWork {
   }
 
   #begun(id: string, recipient: number, turn: number, attempt: number): void {
-    const message = this.#find(id, recipient)
+    const message = this.message(id, recipient)
     if (message) Object.assign(message, { turn, attempt })
   }
 
   #again(id: string, recipient: number): void {
-    const message = this.#find(id, recipient)
+    const message = this.message(id, recipient)
     if (message) message.attempt += 1
   }
 

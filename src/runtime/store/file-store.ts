@@ -91,10 +91,11 @@ export class FileStore implements LogStore {
       const { end, bytes, ...found } = await checkSegments(this.#folder, this.#files, signal)
       this.#end = end
       this.#bytes = bytes
-      this.#incarnation = Math.max(found.incarnation, await lock.lastIncarnation()) + 1
+      const before = await lock.before()
+      this.#incarnation = Math.max(found.incarnation, before.incarnation) + 1
       await lock.own(this.#incarnation)
       this.#state = 'open'
-      return { ...found, incarnation: this.#incarnation }
+      return { ...found, incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
     } catch (error) {
       this.#state = 'new'
       await this.#freeLock()

@@ -5,6 +5,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
@@ -20,6 +21,8 @@ interface Holder {
 interface Owner extends Holder {
   token: string
   incarnation: number
+  /** True once the process has ended by itself, and not by a signal or a crash. */
+  ended?: true
 }
 
 const OWNER_FILE = 'owner'
@@ -27,11 +30,19 @@ const OWNER_FILE = 'owner'
 /** Time in which a process that has a log says who it is, in ms. */
 const ANSWER_MS = 1_000
 
+/** Locks that this process has. */
+const held = new Set<LogLock>()
+
+const noteEnd = () => {
+  for (const lock of held) lock.noteEnd()
+}
+
 export class LogLock {
   readonly #folder: string
   readonly #files: LogFiles
   readonly #server: Server
   readonly #token = randomUUID()
+  #owner: Owner | undefined
 
   private constructor(folder: string, files: LogFiles, server: Server) {
     this.#folder = folder
@@ -43,14 +54,15 @@ export class LogLock {
   static async take(folder: string, files: LogFiles): Promise<LogLock> {
     const address = addressOf(await files.folder(folder))
     const server = (await listen(address)) ?? ((await removeStale(address)) ? await listen(address) : undefined)
-    if (!server) throw held(folder, (await holderAt(address)) ?? (await ownerOf(folder, files)))
+    if (!server) throw heldBy(folder, (await holderAt(address)) ?? (await ownerOf(folder, files)))
     server.unref()
     return new LogLock(folder, files, server)
   }
 
-  /** Incarnation of the owner before, 0 where there was none. */
-  async lastIncarnation(): Promise<number> {
-    return (await ownerOf(this.#folder, this.#files))?.incarnation ?? 0
+  /** Returns the incarnation of the owner before, 0 if there was none, and whether it has ended by itself. */
+  async before(): Promise<{ incarnation: number; ended: boolean }> {
+    const owner = await ownerOf(this.#folder, this.#files)
+    return { incarnation: owner?.incarnation ?? 0, ended: owner?.ended === true }
   }
 
   /** Writes who has the log now. From here on an earlier owner that is still at work finds itself fenced off. */
@@ -66,6 +78,20 @@ export class LogLock {
       throw error
     }
     await this.#files.syncFolder(this.#folder)
+    this.#owner = owner
+    held.add(this)
+    if (held.size === 1) process.on('exit', noteEnd)
+  }
+
+  /** Notes in the file that this process ends by itself. Does nothing if another process has the log by now. */
+  noteEnd(): void {
+    const path = join(this.#folder, OWNER_FILE)
+    try {
+      const { token } = JSON.parse(readFileSync(path, 'utf8'))
+      if (token === this.#token) writeFileSync(path, `${JSON.stringify({ ...this.#owner, ended: true })}\n`)
+    } catch {
+      // The file cannot be read or written: this end counts as a death.
+    }
   }
 
   async #write(path: string, bytes: Buffer): Promise<void> {
@@ -90,6 +116,8 @@ export class LogLock {
   }
 
   async free(): Promise<void> {
+    held.delete(this)
+    if (held.size === 0) process.off('exit', noteEnd)
     const closed = once(this.#server, 'close')
     this.#server.close()
     await closed
@@ -177,15 +205,16 @@ async function ownerOf(folder: string, files: LogFiles): Promise<Owner | undefin
     throw error
   }
   try {
-    const { token, incarnation, pid, host } = JSON.parse(text)
+    const { token, incarnation, pid, host, ended } = JSON.parse(text)
     const isOwner = typeof token === 'string' && Number.isSafeInteger(incarnation) && Number.isSafeInteger(pid)
-    return isOwner ? { token, incarnation, pid, host: String(host) } : undefined
+    if (!isOwner) return undefined
+    return { token, incarnation, pid, host: String(host), ...(ended === true && { ended }) }
   } catch {
     return undefined // it only names who has the log: the segments have the incarnations too
   }
 }
 
-function held(path: string, owner: Holder | undefined): LogHeldError {
+function heldBy(path: string, owner: Holder | undefined): LogHeldError {
   const who = owner ? `process ${owner.pid} on ${owner.host}` : 'another process'
   return new LogHeldError(
     `The log in ${path} is held by ${who}. Stop that process first, let the start wait for it (stateManagement.waitForLogMs), or give this team a path of its own.`,

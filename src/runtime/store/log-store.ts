@@ -29,6 +29,8 @@ export interface OpenedLog {
   incarnation: number
   /** Number of the last entry, 0 in an empty log. */
   lastSeq: number
+  /** True if the process before had the log until it ended by itself: by `process.exit`, or by an uncaught error. */
+  ended?: boolean
   /** Unfinished block at the end, left by a process or a machine that died: it was cut off. */
   cut: { position: Position; bytes: number } | undefined
 }

@@ -14,6 +14,7 @@ import { Admission } from '../admission/admission.ts'
 import { Broadcasts } from '../admission/broadcast.ts'
 import { Delegations } from '../admission/delegation.ts'
 import { HostMessages } from '../admission/host-messages.ts'
+import { CautiousStart } from '../dispatch/cautious-start.ts'
 import { Dispatcher } from '../dispatch/dispatcher.ts'
 import { type Gate, OPEN_GATE, Permits } from '../dispatch/permits.ts'
 import { ReplyLane } from '../dispatch/reply-lane.ts'
@@ -120,6 +121,7 @@ export class Supervisor {
   readonly ready: Ready
   readonly replies: ReplyLane
   readonly gate: Gate
+  readonly caution: CautiousStart
   readonly dispatcher: Dispatcher
   readonly requests: Requests
   readonly receipts: Receipts
@@ -187,8 +189,10 @@ export class Supervisor {
     const roster = (run: RunState) => provisioning.roster(run)
     const runNotices = new RunNotices({ agentStates, frames, roster })
     const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
+    const caution = new CautiousStart({ clock, directory, journal, loop, ready, replies })
     const dispatcher = new Dispatcher({
       awaken: (cells) => this.passivation.awaken(cells),
+      caution,
       clock,
       frames,
       gate,
@@ -202,6 +206,7 @@ export class Supervisor {
     })
     this.replies = replies
     this.gate = gate
+    this.caution = caution
     this.dispatcher = dispatcher
 
     // Waits: what waits, and which caller waits for it.
@@ -373,6 +378,7 @@ export class Supervisor {
     const look = new Look({ directory, dispatcher, gate, journal, loop, ready, router, team })
     this.#readers = new Readers({ journal, logger })
     for (const part of options.parts) this.attach(part)
+    this.#readers.add(caution)
     if (places.isBounded || threads.idleMs !== false) this.#readers.add(this.passivation)
   }
 

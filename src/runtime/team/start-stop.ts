@@ -70,6 +70,7 @@ export class TeamLife {
           Promise.all([cell.beginnings > 0 || cell.stopped || lifecycle.begin(cell), lifecycle.ready(cell)]),
       ),
     )
+    this.#supervisor.caution.start()
     for (const [at, outcome] of outcomes.entries())
       if (outcome.status === 'rejected' && !living[at]!.removed) throw outcome.reason
   }

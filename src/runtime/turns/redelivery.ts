@@ -70,11 +70,12 @@ export class Redelivery {
     this.#needs.ready.touch(cell)
   }
 
-  /** Buries a message that was taken up, if something forbids another attempt of its turn. */
-  judgeTakenUp(cell: Cell, envelope: Envelope<RunState>): void {
+  /** Buries a message that was taken up if something forbids another attempt of its turn. True: nothing does. */
+  judgeTakenUp(cell: Cell, envelope: Envelope<RunState>): boolean {
     const error = new AgentCrashedError(`The process of agent "${cell.name}" ended.`, { agent: cell.name })
     const fate = this.#hindrance(cell, envelope, error)
     if (fate) this.#needs.cancellation.bury(cell, envelope, fate.reason, fate.error)
+    return !fate
   }
 
   /**

@@ -30,7 +30,7 @@ interface Needs {
 interface EarlierCall {
   /** Time for which its turn has waited there, in ms. */
   readonly passedMs: number
-  /** Resolves when it can be served. */
+  /** Resolves when it can be served; it may be withdrawn by then. */
   readonly ready?: Promise<void>
 }
 
@@ -83,7 +83,7 @@ export class HostCalls {
     const say = (piece: string) => this.#say({ cell, turn, correlation, run }, piece)
     const caller = { cell, turn, correlation, run, callId, passedMs, isAgain: earlier !== undefined, say }
     const perform = () => this.#perform(operation, args, caller, withdrawn.signal)
-    const performed = ready ? ready.then(perform) : perform()
+    const performed = ready ? ready.then(() => (withdrawn.signal.aborted ? undefined : perform())) : perform()
     performed.then(
       (result) => settle(result, undefined),
       (error: unknown) =>
