@@ -91,6 +91,8 @@ export interface MessageInput {
 export const RUNTIME = '$runtime'
 export const USER = '$user'
 export const ORCHESTRATOR = '$orchestrator'
+/** Names that every team has first, in this order. */
+export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
 
 /** Grammar of names: a letter, then letters, digits, '_' and '-', in any script, at most 64 characters. */
 export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u

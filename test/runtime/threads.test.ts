@@ -365,7 +365,7 @@ function assignment(module: string): Assignment {
     option: 'agents[0]',
     index: 3,
     epoch: 1,
-    names: [],
+    names: '',
     window: new Window().buffer,
     team: new TeamMemory(4).buffer,
     state: undefined,

@@ -24,10 +24,10 @@ export interface Assignment extends CodeAssignment {
   index: number
   epoch: number
   /**
-   * Names of the team's agents by index, as far as the host knows them now. An index of an agent that belongs, or
-   * belonged, to a single run has the name ''.
+   * Names of the team's agents by index, one a line, as far as the host knows them now. An index of an agent that
+   * belongs, or belonged, to a single run has an empty line. One text is cheap to send, however many they are.
    */
-  names: string[]
+  names: string
   window: SharedArrayBuffer
   team: SharedArrayBuffer
   /** The agent's state as JSON; undefined when its thread starts for the first time. */

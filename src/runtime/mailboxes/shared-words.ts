@@ -20,6 +20,8 @@ import type { WordRepairs } from '../state/word-repairs.ts'
  */
 const LOOKS = 5
 const LOOK_MS = 50
+/** Number of agents that the slow check compares at a time: a team can have thousands, and few of them are written to. */
+const COMPARED = 1_024
 /** Interval of the host's own checks after a thread has suppressed its wake-ups. */
 const WITHOUT_BELL_MS = 20
 
@@ -40,6 +42,8 @@ export class SharedWords {
   #timer: Timer | undefined
   #ticks = 0
   #bellIsSilenced = false
+  /** Index of the agent that is compared next. */
+  #next = 0
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -83,7 +87,12 @@ export class SharedWords {
     }
     loop.kick()
     this.#ticks = loop.ticks
-    for (const cell of directory.cells) if (!cell.gone) this.#compare(cell)
+    const { cells } = directory
+    for (let left = Math.min(COMPARED, cells.length); left > 0; left--) {
+      const cell = cells[this.#next % cells.length]!
+      this.#next = (this.#next + 1) % cells.length
+      if (!cell.gone) this.#compare(cell)
+    }
   }
 
   #compare(cell: Cell): void {

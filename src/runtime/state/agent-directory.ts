@@ -1,6 +1,6 @@
 /** Directory of the agents of a team and of its runs, by index and by name. */
+import type { Newcomer } from '../../actors/definition/assignment.ts'
 import { ConfigurationError, shown, UnknownAgentError } from '../../errors.ts'
-import { ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { nearest } from '../../nearest.ts'
 import { Cell } from './cell.ts'
@@ -8,8 +8,6 @@ import type { CellSettings } from './cell-settings.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
 
-/** Names that every team has first, in this order. */
-export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
 export const USER_INDEX = 1
 export const ORCHESTRATOR_INDEX = 2
 
@@ -28,6 +26,9 @@ export class AgentDirectory {
   /** Places of names that the log of an earlier process has, and the team has not. */
   readonly #vacant = new Map<string, Cell>()
   #shortestQueueMs = Number.POSITIVE_INFINITY
+  #names: string | undefined
+  /** Number of agents that were added so far. */
+  additions = 0
 
   /** `newcomer` finds an agent that is in the registry but not in the team yet. */
   constructor(team: TeamMemory, newcomer: (name: string) => Cell | undefined = () => undefined) {
@@ -64,9 +65,11 @@ export class AgentDirectory {
         `Agent "${name}" is one too many: a team has up to ${this.#team.size} names in its time, and these are used up. Names that were removed may be used again.`,
         { agent: name, names: this.#team.size },
       )
+    this.additions += 1
     this.#place(cell)
     if (run) run.agents.set(name, index)
     else {
+      this.#names = undefined
       this.#byName.set(name, cell)
       this.#vacant.delete(name)
     }
@@ -88,6 +91,7 @@ export class AgentDirectory {
    * of agents that belonged to runs. `free`: those of them that may be given to others.
    */
   reseat(wanted: ReadonlyMap<string, number>, ofRuns: Iterable<number>, free: Iterable<number>): void {
+    this.#names = undefined
     const taken = new Set([...wanted.values(), ...ofRuns])
     const nameAt = new Map(Array.from(wanted, ([name, index]) => [index, name]))
     let next = 0
@@ -194,8 +198,17 @@ export class AgentDirectory {
     return this.cells[index]?.name ?? `#${index}`
   }
 
-  /** Names by index; '' for an agent that belongs, or belonged, to one run. */
-  names(): string[] {
-    return this.cells.map((cell) => (cell.run ? '' : cell.name))
+  /** Names by index, one a line, for the threads that start now. The same text until an agent joins the team. */
+  get names(): string {
+    this.#names ??= this.cells.map((cell) => (cell.run ? '' : cell.name)).join('\n')
+    return this.#names
+  }
+
+  /** Returns the agents that have joined the team since it had these names. */
+  newcomersTo(names: string): Newcomer[] {
+    const now = this.names
+    if (now === names) return []
+    const before = names.split('\n')
+    return now.split('\n').flatMap((name, index) => (name === '' || name === before[index] ? [] : [{ name, index }]))
   }
 }

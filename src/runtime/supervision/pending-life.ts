@@ -49,8 +49,8 @@ export class PendingLife {
   #lose: (error: DramatisError) => void = () => {}
   #started: Promise<Started> | undefined
   #hasPlace = false
-  /** Names that its thread knows, by index. */
-  #names: readonly string[] = []
+  /** Names that its thread knows. */
+  #names = ''
 
   constructor(needs: Needs, cell: Cell, code: AgentCode, tools: AssignedTools) {
     this.#needs = needs
@@ -151,9 +151,7 @@ export class PendingLife {
 
   /** Agents that have joined the team since the start of this one. */
   get newcomers(): Newcomer[] {
-    if (!this.#started) return []
-    const names = this.#needs.directory.names()
-    return names.flatMap((name, index) => (name === '' || name === this.#names[index] ? [] : [{ name, index }]))
+    return this.#started ? this.#needs.directory.newcomersTo(this.#names) : []
   }
 
   /** Returns the error of a start that failed. It reads files for more words, at places that the code has named. */

@@ -44,7 +44,7 @@ export function assignmentOf(
     ...codeAssignmentOf(cell, code, tools),
     index: cell.index,
     epoch: life.epoch,
-    names: directory.names(),
+    names: directory.names,
     window: life.window.buffer,
     team: team.buffer,
     state: cell.state === undefined ? undefined : JSON.stringify(cell.state),

@@ -56,7 +56,18 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   const limited: Cell[] = []
   let seen = 0
 
-  const wordsMs = () => (directory.cells.some(({ settings }) => settings.untrusted) ? UNTRUSTED_MS : sharedWords.lookMs)
+  /** Shortest interval that an agent asks for, and whether one is untrusted, when the team had so many additions. */
+  let asked = { leastMs: Number.POSITIVE_INFINITY, untrusted: false, additions: -1 }
+  const ask = () => {
+    const { additions, cells } = directory
+    if (asked.additions === additions) return asked
+    let leastMs = Number.POSITIVE_INFINITY
+    for (const cell of cells) leastMs = Math.min(leastMs, beatMs(cell))
+    asked = { leastMs, untrusted: cells.some(({ settings }) => settings.untrusted), additions }
+    return asked
+  }
+
+  const wordsMs = () => (ask().untrusted ? UNTRUSTED_MS : sharedWords.lookMs)
 
   const watched = () =>
     directory.living.filter(
@@ -133,11 +144,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
    * Returns the check interval over all agents, not only those with a turn now: a turn that begins later may have less
    * time.
    */
-  const interval = () => {
-    let least = Math.min(wordsMs(), sharedWords.lookMs)
-    for (const cell of directory.cells) least = Math.min(least, beatMs(cell))
-    return least
-  }
+  const interval = () => Math.min(wordsMs(), sharedWords.lookMs, ask().leastMs)
 
   const arm = () => {
     if (!timer && (watched().length > 0 || mayBeUnheard())) timer = clock.timer(interval(), check)

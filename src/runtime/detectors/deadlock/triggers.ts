@@ -27,7 +27,7 @@ import {
 } from '../../../mailbox/frame.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { Batch } from '../../log/records.ts'
-import type { AgentDirectory } from '../../state/agent-directory.ts'
+import { type AgentDirectory, USER_INDEX } from '../../state/agent-directory.ts'
 import type { Cell } from '../../state/cell.ts'
 
 interface Needs {
@@ -164,9 +164,10 @@ export class Suspicion {
 
   /**
    * Checks for a remaining wait that can be part of a cycle: for an agent that may wait itself, in a call, or for room.
+   * Who asks from outside has no turn, so nobody waits for them.
    */
   #waitsOn(cell: Cell | undefined): boolean {
-    if (!cell) return false
+    if (!cell || cell.index === USER_INDEX) return false
     for (const { callee } of cell.open.values()) if (this.#mayWait(callee)) return true
     return cell.calls.size > 0 || this.#askers.has(cell.index)
   }
