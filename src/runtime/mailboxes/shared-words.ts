@@ -20,7 +20,7 @@ import type { WordRepairs } from '../state/word-repairs.ts'
  */
 const LOOKS = 5
 const LOOK_MS = 50
-/** Number of agents that the slow check compares at a time: a team can have thousands, and few of them are written to. */
+/** Number of agents that the slow check compares at a time: a team can have thousands. */
 const COMPARED = 1_024
 /** Interval of the host's own checks after a thread has suppressed its wake-ups. */
 const WITHOUT_BELL_MS = 20
