@@ -37,8 +37,8 @@ export class MortalStore implements LogStore {
   found: readonly StoredBlock[] | undefined
   state: LogState = 'new'
   readonly segmentBytes: number
-  /** Called with each block that is appended, and when space is given up. */
-  onAppend = () => {}
+  /** Called with each block that is appended, and when space is given up: then without one. */
+  onAppend = (_block?: Block): void => {}
 
   /** `segmentBytes`: size of the parts in which space is given up. By default none is. */
   constructor(disk: Disk, clock: SteppedClock, dice: Dice, segmentBytes = 2 ** 30) {
@@ -73,7 +73,7 @@ export class MortalStore implements LogStore {
       incarnation: this.#disk.incarnation,
     }
     this.#underWay.push(stored)
-    this.onAppend()
+    this.onAppend(block)
     await this.#takesTime()
     if (this.#dead) return never
     while (this.#underWay.length > 0 && !this.#disk.blocks.includes(stored))

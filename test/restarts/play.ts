@@ -13,22 +13,24 @@ import {
   type MultiAgentPatternOptions,
 } from '../../src/index.ts'
 import { Payments } from '../../src/runtime/budgets/payments.ts'
+import { EntryDecoder } from '../../src/runtime/log/entry-codec.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
 import { OpenWork } from '../../src/runtime/state/open-work.ts'
 import { RunState } from '../../src/runtime/state/run-state.ts'
-import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
+import type { Block, StoredBlock } from '../../src/runtime/store/log-store.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { Dice } from '../dice.ts'
-import { entriesIn } from '../durability/log-entries.ts'
+import { decoded, entriesIn } from '../durability/log-entries.ts'
 import { answeredTwice, BoardFold, unfolded } from '../simulation/invariants.ts'
 import { entangledPlan, type Plan, plansIn, randomPlan } from '../simulation/random-program.ts'
 import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from '../simulation/random-team.ts'
 import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { act, answerTo, HELPER_COUNT, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
+import { Facts } from './facts.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
 import { unfoldedFacts } from './team-fold.ts'
@@ -145,8 +147,7 @@ class World {
       reentrant: reentrant.filter((name) => NAMES.includes(name)),
       tasks: true,
       meetings: mode !== 'calm',
-      // What goes back to an agent stands behind a broadcast of its sender, which waits for the end of the open turn.
-      ...(talk && { talk, broadcasts: isRoomy && (mode !== 'calm' || reentrant.length === 0), managers: MANAGERS }),
+      ...(talk && { talk, broadcasts: isRoomy, managers: MANAGERS }),
     }
     const count = 1 + dice.upTo(3)
     for (let n = 0; n < count; n++) {
@@ -236,6 +237,8 @@ class Process {
   readonly #team: MortalTeam
   readonly #boards = new BoardFold()
   #work: OpenWork | undefined
+  #facts: Facts | undefined
+  readonly #decoder = new EntryDecoder()
   readonly #payments = new Payments(BUDGET.windowMs)
   readonly #buried = new Set<string>()
   /** Model calls under way. */
@@ -255,7 +258,8 @@ class Process {
       if (--this.#tasksLeft === 0) this.#die()
     })
     this.#store = new MortalStore(disk, this.clock, this.dice, world.segmentBytes)
-    this.#store.onAppend = () => {
+    this.#store.onAppend = (block) => {
+      if (block && !block.carried) this.#compare(block)
       if (--this.#blocksLeft === 0) this.#die()
     }
     this.#team = new MortalTeam(
@@ -497,6 +501,17 @@ class Process {
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
     if (!host.journal.hasNews)
       for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
+  }
+
+  /** What the log says after a block is what there is. */
+  #compare(block: Block): void {
+    if (this.dead || !this.#store.found) return
+    if (!this.#facts) {
+      this.#facts = new Facts()
+      for (const entry of entriesIn(this.#store.found)) this.#facts.see(entry)
+    }
+    for (const entry of decoded(block.entries, this.#decoder)) this.#facts.see(entry)
+    for (const found of this.#facts.differences(this.#team.host)) this.#problem(found)
   }
 
   /** A task that was handed off and has no caller is a dead letter as soon as it fails, and its turn may still be stopping. */
