@@ -23,6 +23,7 @@ export class Facts {
   readonly #team = new OldTeam(0)
   readonly #boards = new Map<number, Map<string, BlackboardEntry>>()
   readonly #tasks = new Map<number, Map<string, AgentTask>>()
+  readonly #names = new Map<number, string>()
   /** By run, 0 for the team. */
   readonly #touched = new Map<number, Touched>()
 
@@ -54,6 +55,14 @@ export class Facts {
         this.#touch(entry.run).tasks.add(entry.task.id)
         return
       }
+      case 'name': {
+        const name = `${entry.run} ${entry.name}`
+        if ((this.#names.get(entry.index) ?? name) !== name) this.#forgetAgent(entry.index) // of a run that is over
+        this.#names.set(entry.index, name)
+        return
+      }
+      case 'agent.left':
+        return this.#forgetAgent(entry.index)
       case 'runs.gone':
         for (const run of entry.runs) this.#forget(run)
     }
@@ -66,6 +75,11 @@ export class Facts {
       this.#touched.set(run, touched)
     }
     return touched
+  }
+
+  #forgetAgent(index: number): void {
+    this.#states.forgetAgent(index)
+    this.#team.forgetAgent(index)
   }
 
   #forget(run: number): void {
@@ -103,7 +117,7 @@ export class Facts {
     return found
   }
 
-  #differencesOfTeam({ journal, sharedStates }: Supervisor): string[] {
+  #differencesOfTeam({ directory, journal, sharedStates }: Supervisor): string[] {
     const lettersOf = (list: OldTeam['letters']) =>
       Array.from(list.entries, ({ letter: { id, reason } }) => `${id} ${reason}`)
     const sharedOf = ({
@@ -121,7 +135,11 @@ export class Facts {
     }) => JSON.stringify([scope, owner, key, version, value])
     return [
       ...unequal('dead letters', lettersOf(this.#team.letters), lettersOf(journal.deadLetters)),
-      ...unequal('shared values', Array.from(this.#team.shared, sharedOf), Array.from(sharedStates.facts(), sharedOf)),
+      ...unequal(
+        'shared values',
+        [...this.#team.shared].filter(({ owner }) => owner === undefined || directory.present(owner)).map(sharedOf),
+        Array.from(sharedStates.facts(), sharedOf),
+      ),
     ]
   }
 }
