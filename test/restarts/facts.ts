@@ -11,6 +11,14 @@ import { OldTeam } from '../../src/runtime/durability/old-team.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 
+interface Shared {
+  readonly scope: string
+  readonly owner?: number
+  readonly key: string
+  readonly version: number
+  readonly value?: unknown
+}
+
 /** What of a run a block can have changed. */
 interface Touched {
   readonly agents: Set<number>
@@ -120,26 +128,14 @@ export class Facts {
   #differencesOfTeam({ directory, journal, sharedStates }: Supervisor): string[] {
     const lettersOf = (list: OldTeam['letters']) =>
       Array.from(list.entries, ({ letter: { id, reason } }) => `${id} ${reason}`)
-    const sharedOf = ({
-      scope,
-      owner,
-      key,
-      version,
-      value,
-    }: {
-      scope: string
-      owner?: number
-      key: string
-      version: number
-      value?: unknown
-    }) => JSON.stringify([scope, owner, key, version, value])
+    // Those of agents that are leaving go at their own moment.
+    const sharedOf = (facts: Iterable<Shared>) =>
+      [...facts]
+        .filter(({ owner }) => owner === undefined || directory.present(owner))
+        .map(({ scope, owner, key, version, value }) => JSON.stringify([scope, owner, key, version, value]))
     return [
       ...unequal('dead letters', lettersOf(this.#team.letters), lettersOf(journal.deadLetters)),
-      ...unequal(
-        'shared values',
-        [...this.#team.shared].filter(({ owner }) => owner === undefined || directory.present(owner)).map(sharedOf),
-        Array.from(sharedStates.facts(), sharedOf),
-      ),
+      ...unequal('shared values', sharedOf(this.#team.shared), sharedOf(sharedStates.facts())),
     ]
   }
 }
