@@ -7,13 +7,24 @@ import './mailbox/parse-message.ts'
 import './protocols/moves/manager.ts'
 import './protocols/moves/schemas.ts'
 import './runtime/providers/json-sample.ts'
+import { resolve } from 'node:path'
+import type { AgentDefinition } from './actors/definition/definition.ts'
 import type { Logger } from './actors/definition/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
 import * as dramatis from './index.ts'
+import { decodeMessage } from './mailbox/codec.ts'
+import { idOf } from './mailbox/frame-id.ts'
+import { ORCHESTRATOR, type TypedMessage } from './mailbox/message.ts'
 import * as protocols from './protocols.ts'
 import { openTurns } from './runtime/detectors/deadlock/stuck.ts'
 import { standingIn } from './runtime/providers/models.ts'
+import { logFolder, recordedRun } from './runtime/replay/find-run.ts'
+import type { MultiAgentResult } from './runtime/runs/result.ts'
+import type { Run, RunOptions } from './runtime/runs/run.ts'
 import { checkModules } from './runtime/testing/modules.ts'
+import { type OldTurns, oldTurnsOf } from './runtime/testing/old-runs/old-turns.ts'
+import type { UnknownAsked } from './runtime/testing/old-runs/old-world.ts'
+import { type OldRunPart, type PlayedOldRun, playOldRun } from './runtime/testing/old-runs/play-old-run.ts'
 import { type OutcomeKind, type SeedOutcome, tally } from './runtime/testing/rehearsal/outcome.ts'
 import { checkFlag, checkQuery, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
 import { type Part, playSeed } from './runtime/testing/rehearsal/play.ts'
@@ -22,6 +33,9 @@ import { Scripts, type TeamFile } from './runtime/testing/rehearsal/script.ts'
 import { Stage, type Theatre } from './runtime/testing/rehearsal/stage.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
+export type { RunMismatch } from './runtime/testing/old-runs/mismatches.ts'
+export type { UnknownAsked } from './runtime/testing/old-runs/old-world.ts'
+export type { PlayedOldRun } from './runtime/testing/old-runs/play-old-run.ts'
 export type { OutcomeKind, SeedOutcome } from './runtime/testing/rehearsal/outcome.ts'
 export { KINDS, shortest, tally } from './runtime/testing/rehearsal/outcome.ts'
 export { type Fault, faultsOf, type RehearsalPlan, seedsOf } from './runtime/testing/rehearsal/plan.ts'
@@ -49,6 +63,32 @@ const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} }
 class RehearsedTeam extends MultiAgentPattern {
   openTurns(): string[] {
     return openTurns(this.supervisor)
+  }
+
+  launchFor(agent: string, query: string, options: RunOptions<unknown>): Run<unknown> {
+    if (agent === ORCHESTRATOR) return this.launch(query, options)
+    const cell = this.supervisor.directory.require(agent, undefined)
+    const run = this.runBook.launch(query, options, cell)
+    run.state.held = true
+    return run
+  }
+
+  messageOf(agent: string, id: string): TypedMessage | undefined {
+    const { directory, names } = this.supervisor
+    for (const cell of directory.actors) {
+      if (cell.name !== agent) continue
+      for (const { memory, at } of cell.mailbox.handed.values())
+        if (idOf(memory, at) === id) return decodeMessage(memory, at, names)
+    }
+    return undefined
+  }
+
+  agentNames(): string[] {
+    return this.supervisor.directory.agents().map(({ name }) => name)
+  }
+
+  redacted<T>(data: T): T {
+    return this.supervisor.redactor.data(data)
   }
 }
 
@@ -92,21 +132,59 @@ export class Rehearser {
     return this.#play(seed, stage, options, part)
   }
 
+  /** Plays an old run with the team of those options. */
+  async playOld(options: () => MultiAgentPatternOptions, part: OldRunPart): Promise<PlayedOldRun> {
+    const given = options()
+    checkModules(given.agents, part.modules)
+    const { logger = this.#theatre.logger } = given
+    const stage = this.#oldStage(part.old, logger)
+    return playOldRun(stage, (kit) => new RehearsedTeam(this.#oldOptions(stage, given), kit), part)
+  }
+
+  /** Plays an old run with the team of a file, whose default export `check` takes for options or refuses. */
+  async playOldFile(
+    file: TeamFile,
+    check: (exported: unknown) => MultiAgentPatternOptions,
+    part: OldRunPart,
+  ): Promise<PlayedOldRun> {
+    const stage = this.#oldStage(part.old, this.#theatre.logger)
+    const options = this.#oldOptions(stage, check(await stage.teamFile(file)))
+    return playOldRun(stage, (kit) => new RehearsedTeam(options, kit), part)
+  }
+
+  /** An old run begins at its own date: what an agent says can have it. */
+  #oldStage({ startedAt }: OldTurns, logger: Logger): Stage {
+    return new Stage(OLD_RUN_SEED, { ...this.#theatre, logger }, startedAt)
+  }
+
+  #oldOptions(stage: Stage, given: MultiAgentPatternOptions): MultiAgentPatternOptions {
+    const stateManagement = { path: 'unused', resume: 'manual' } as const // the kit gives the log
+    return { ...this.#optionsFor(stage, given), stateManagement }
+  }
+
   #play(seed: number, stage: Stage, given: MultiAgentPatternOptions, part: Part): Promise<SeedOutcome> {
+    const options = this.#optionsFor(stage, given)
+    const supervision = watched(options.supervision)
+    return playSeed(seed, stage, (kit) => new RehearsedTeam({ ...options, supervision }, kit), part)
+  }
+
+  #optionsFor(stage: Stage, given: MultiAgentPatternOptions): MultiAgentPatternOptions {
     if (given.clock !== undefined)
       throw new ConfigurationError(
         'clock: a rehearsal has a clock of its own, whose time and order follow from the seed. Leave it out.',
         { path: 'clock' },
       )
     const { telemetry: _ofLife, ...theirs } = given // what is played is no trace of anything
-    const { logger = this.#theatre.logger, supervision } = theirs
+    const { logger = this.#theatre.logger } = theirs
     const registry = theirs.registry?.rehearsed() // what its agents define is gone with the run
-    const options = { ...theirs, registry, clock: stage.clock, logger, supervision: watched(supervision) }
     this.#stage = stage
     if (!this.#theatre.realModels) stage.standsInFor = standingIn(theirs.models, process.env)
-    return playSeed(seed, stage, (kit) => new RehearsedTeam(options, kit), part)
+    return { ...theirs, registry, clock: stage.clock, logger }
   }
 }
+
+/** Decides the order of what happens at one time, in every play of an old run. */
+const OLD_RUN_SEED = 1
 
 /** A rehearsal looks for livelocks unless the team says otherwise; what is no object is for others to refuse. */
 function watched(supervision: MultiAgentPatternOptions['supervision'] = {}): MultiAgentPatternOptions['supervision'] {
@@ -166,6 +244,77 @@ export async function rehearse(
   const standsInFor = [...new Set(outcomes.flatMap((outcome) => outcome.standsInFor))]
   const simulatedTools = [...new Set(outcomes.flatMap((outcome) => outcome.simulatedTools))]
   return { runs: outcomes.length, outcomes: tally(outcomes), failures, standsInFor, simulatedTools }
+}
+
+/** Plan of the rehearsal of an old run. */
+export interface OldRunPlan<T = undefined> {
+  /** Folder of the durable log that has the run: `stateManagement.path` of its team. */
+  log: string
+  /** Id of the run. */
+  runId: string
+  /**
+   * Answers what the old run did not ask for: by default that fails with `StepMismatchError`. Returns the value that
+   * the model, tool, person or step would give, or undefined for none. A model gives a `ModelAnswer`.
+   */
+  answer?(asked: UnknownAsked): unknown
+  /** Schema for the data of the result, if the run was launched with one: the log does not have it. */
+  output?: RunOptions<T>['output']
+  /**
+   * Code for the roles, in place of their modules. Its own time and randomness stay real, so use those of its context.
+   */
+  modules?: Readonly<Record<string, AgentDefinition>>
+}
+
+/** An old run, and what became of it with the team of today. */
+export interface OldRunRehearsal<T = undefined> extends PlayedOldRun {
+  runId: string
+  /** Result of the rehearsal. */
+  readonly result: MultiAgentResult<T>
+}
+
+/**
+ * Plays a run that a durable log has with the team of today, in virtual time: its query, and the messages and answers
+ * from outside that it got. Models, tools, people and steps (`context.step`) answer what they answered then, and none
+ * of them is asked; nothing reaches the world outside. The same log and the same code give the same result.
+ *
+ * What agents bring to the run is what they had then: their state, conversations of threads, shared state, the
+ * blackboard of the team. Turns are paired with those of the old run by agent and message, and their calls by kind,
+ * name and input. A call whose input has changed gets the answer of the old one, and is told among the `mismatches`;
+ * so is what the old run did not ask for, what is not asked for any more, and what has another result. Ids are not
+ * compared.
+ *
+ * Rejects with `UnknownRunError`, `LogCorruptError`, and with `ConfigurationError` for a wrong plan, a folder without a
+ * log, or a team that cannot work at all.
+ *
+ * @example
+ * const { result, mismatches } = await rehearseRun(options, { log: './log', runId: 'report-7' })
+ * assert.equal(result.success, true)
+ * assert.deepEqual(mismatches, [])
+ */
+export async function rehearseRun<T = undefined>(
+  options: MultiAgentPatternOptions | (() => MultiAgentPatternOptions),
+  plan: OldRunPlan<T>,
+): Promise<OldRunRehearsal<T>> {
+  const { log, runId, answer, output, modules } = checkedOldRun(plan)
+  const run = await recordedRun(logFolder(log, resolve(), 'log'), runId, true)
+  const make = typeof options === 'function' ? options : () => options
+  const played = await new Rehearser().playOld(make, { run, old: oldTurnsOf(run), answer, output, modules })
+  return { runId, ...played, result: played.result as MultiAgentResult<T> }
+}
+
+function checkedOldRun<T>(plan: OldRunPlan<T>): OldRunPlan<T> {
+  if (typeof plan !== 'object' || plan === null)
+    throw new ConfigurationError(`plan: ${shown(plan)}; accepted: { log, runId }.`, { path: 'plan', got: plan })
+  const known = ['log', 'runId', 'answer', 'output', 'modules']
+  const unknown = Object.keys(plan).find((key) => !known.includes(key))
+  if (unknown !== undefined)
+    throw new ConfigurationError(`plan: there is no "${unknown}"; there are ${known.join(', ')}.`, { path: unknown })
+  for (const path of ['log', 'runId'] as const)
+    if (typeof plan[path] !== 'string' || plan[path] === '')
+      throw new ConfigurationError(`${path}: ${shown(plan[path])}; accepted: a text that is not empty.`, { path })
+  if (plan.answer !== undefined && typeof plan.answer !== 'function')
+    throw new ConfigurationError(`answer: ${shown(plan.answer)}; accepted: a function.`, { path: 'answer' })
+  return plan
 }
 
 function checked(plan: RehearsalPlan): RehearsalPlan {

@@ -16,11 +16,16 @@ import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
 export {
   type Fault,
+  type OldRunPlan,
+  type OldRunRehearsal,
   type OutcomeKind,
   type Rehearsal,
   type RehearsalPlan,
+  type RunMismatch,
   rehearse,
+  rehearseRun,
   type SeedOutcome,
+  type UnknownAsked,
 } from './rehearsal.ts'
 export { rehearsalModel } from './runtime/providers/rehearsal-model.ts'
 export { type Script, type ScriptedModel, scriptedModel } from './runtime/testing/scripted-model.ts'

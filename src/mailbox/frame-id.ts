@@ -51,6 +51,13 @@ export function idText(a: number, b: number, c: number, d: number): string {
 /** The four words of an id. */
 export type FrameId = readonly [number, number, number, number]
 
+/** Reads an id from its text. */
+export function idFrom(text: string): FrameId {
+  const digits = text.replaceAll('-', '')
+  const word = (at: number) => Number.parseInt(digits.slice(at, at + 8), 16) | 0
+  return [word(0), word(8), word(16), word(24)]
+}
+
 export function readId({ i32 }: Memory, at: number): FrameId {
   const i = (at >> 2) + ID
   return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]

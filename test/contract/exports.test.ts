@@ -50,7 +50,7 @@ t.test('inside a thread the same names can be imported', async (t) => {
 })
 
 t.test('the test kit gives its functions', async (t) => {
-  const names = ['rehearsalModel', 'rehearse', 'scriptedModel', 'testAgent', 'testTeam', 'virtualClock']
+  const names = ['rehearsalModel', 'rehearse', 'rehearseRun', 'scriptedModel', 'testAgent', 'testTeam', 'virtualClock']
   t.same(Object.keys(testing).sort(), names)
 })
 

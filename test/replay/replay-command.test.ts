@@ -167,7 +167,7 @@ t.test('an unknown run is refused with the ids that are near, and a damaged log 
   t.match(await replayed('one'), { code: 2, stderr: /required option '--log <folder>'/ })
   const file = join(path, readdirSync(path).find((name) => name.endsWith('.log'))!)
   const bytes = readFileSync(file)
-  bytes.fill(0xff, 200, 260)
+  bytes.fill(0xff, 8, 16) // in the header of the segment
   writeFileSync(file, bytes)
   t.match(await replayed('one', '--log', path), { code: 1, stdout: '', stderr: /LOG_CORRUPT/ })
 })

@@ -1,9 +1,10 @@
 /** Runs as a durable log has them, for those who look into it afterwards. */
 import type { Directory } from '../../mailbox/codec.ts'
 import { entriesOf, LogMoved, type ReadBlocks } from '../log/read-entries.ts'
-import type { HostRecord, KeptRecord, LogEntry } from '../log/records.ts'
+import type { HostRecord, KeptRecord, LogEntry, Unrecorded } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import { hasCode } from '../store/log-files.ts'
+import { TeamBefore } from './team-before.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -15,6 +16,8 @@ export class RecordedRun {
   readonly launched: OfKind<'run.launched'>
   /** State of the team when the run was launched: its board, and what its agents' threads did last. */
   readonly before: readonly LogEntry[]
+  /** Facts that the team brought to the run. Empty unless they were asked for. */
+  readonly facts: readonly Unrecorded[]
   /** Entries of the run, and what happened to the team meanwhile, in the order of their numbers. */
   entries: LogEntry[] = []
   /** Undefined as long as the run goes on, or waits for a process that does. */
@@ -22,10 +25,15 @@ export class RecordedRun {
   readonly #team: Names
   readonly #own: Names = new Map()
 
-  constructor(launched: OfKind<'run.launched'>, team: Names, before: readonly LogEntry[]) {
+  constructor(
+    launched: OfKind<'run.launched'>,
+    team: Names,
+    { before, facts = [] }: { before: readonly LogEntry[]; facts?: readonly Unrecorded[] | undefined },
+  ) {
     this.launched = launched
     this.#team = team
     this.before = before
+    this.facts = facts
   }
 
   get id(): string {
@@ -71,10 +79,16 @@ export interface Recorded {
 /** Number of times that a log is read which its process compacts meanwhile. */
 const MOST_READS = 10
 
-/** Reads a log. Throws `LogCorruptError` where it is damaged. */
-export async function recordedRuns(read: ReadBlocks, wanted: Wanted = () => true): Promise<Recorded> {
+/**
+ * Reads a log. `withFacts`: also what the team brought to each run. Throws `LogCorruptError` where it is damaged.
+ */
+export async function recordedRuns(
+  read: ReadBlocks,
+  wanted: Wanted = () => true,
+  withFacts = false,
+): Promise<Recorded> {
   for (let reads = 1; ; reads++) {
-    const reader = new RecordReader(wanted)
+    const reader = new RecordReader(wanted, withFacts ? new TeamBefore() : undefined)
     try {
       for await (const entry of entriesOf(read)) reader.see(entry)
       return reader.end()
@@ -87,6 +101,7 @@ export async function recordedRuns(read: ReadBlocks, wanted: Wanted = () => true
 
 class RecordReader {
   readonly #wanted: Wanted
+  readonly #team: TeamBefore | undefined
   readonly #names: Names = new Map()
   readonly #runs = new Map<number, RecordedRun>()
   readonly #ids = new Map<number, string>()
@@ -95,21 +110,23 @@ class RecordReader {
   /** Last record of each thread. */
   readonly #lives = new Map<string, LogEntry>()
 
-  constructor(wanted: Wanted) {
+  constructor(wanted: Wanted, team: TeamBefore | undefined) {
     this.#wanted = wanted
+    this.#team = team
   }
 
   see(entry: LogEntry): void {
     if (entry.kind === 'run.launched') this.#launched(entry)
     else if (entry.run === 0) this.#ofTeam(entry)
     else this.#runs.get(entry.run)?.see(entry)
+    this.#team?.see(entry)
   }
 
   #launched(launched: OfKind<'run.launched'>): void {
     this.#ids.set(launched.run, launched.id)
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
     const before = [...this.#lives.values(), ...this.#board.values()]
-    this.#runs.set(launched.run, new RecordedRun(launched, this.#names, before))
+    this.#runs.set(launched.run, new RecordedRun(launched, this.#names, { before, facts: this.#team?.facts() }))
   }
 
   /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */

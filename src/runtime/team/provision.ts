@@ -7,12 +7,14 @@ import type { AgentDefinition, AgentHandlers } from '../../actors/definition/def
 import { type Exports, exportsOf } from '../../actors/definition/exports.ts'
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
+import type { Verb } from '../../actors/definition/trust.ts'
 import { toolIn } from '../../actors/tools/tool-module.ts'
 import type { LoadedTool } from '../../actors/tools/toolbox.ts'
 import { modelAgent } from '../../actors/turn/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../../actors/turn/orchestrator.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import type { Unrecorded } from '../log/records.ts'
 import type { RehearsedModels } from '../providers/models.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
@@ -26,6 +28,7 @@ import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
 import { type HostTools, specOf } from '../tools/host-tools.ts'
+import type { HostVerb } from '../verbs/host-verb.ts'
 
 /** Replacements for tests and rehearsals: agents run in the host's own thread. */
 export interface TeamKit {
@@ -47,6 +50,8 @@ export interface TeamKit {
   load?(code: LocalCode, life: LocalThread): Promise<Exports>
   /** Wraps the handlers of any agent, the protocol's script included. */
   recorded?(agent: string, handlers: AgentHandlers): AgentHandlers
+  /** Takes the place of a verb of the host. `record`: logs a record of a run. */
+  serve?(verb: Verb, real: HostVerb, record: (run: RunState, record: Unrecorded) => void): HostVerb
   /** Wraps the handlers of that agent for one thread of it. */
   around?(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers
 }

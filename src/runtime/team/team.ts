@@ -131,6 +131,8 @@ export class TeamRuntime extends TeamRuns {
     this.logPath = teamLog && durableLog?.path
     this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
     this.#events = eventStream(this.supervisor, this.runBook)
+    const { calls, journal } = this.supervisor
+    if (kit?.serve) calls.wrap((verb, real) => kit.serve!(verb, real, (run, record) => journal.record(run, record)))
   }
 
   #newcomersOf(registry: AgentRegistry): Newcomers {

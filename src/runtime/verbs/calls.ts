@@ -48,6 +48,11 @@ export class HostCalls {
     for (const [operation, verb] of verbs) this.verbs.set(operation, verb)
   }
 
+  /** Replaces each verb of the table by what `around` makes of it. */
+  wrap(around: (operation: Verb, verb: HostVerb) => HostVerb): void {
+    for (const [operation, verb] of this.verbs) this.verbs.set(operation, around(operation, verb))
+  }
+
   /** Serves a call. `earlier`: set if an earlier process was asked. */
   serve(cell: Cell, run: RunState, memory: Memory, at: number, earlier?: EarlierCall): void {
     const correlation = correlationOf(memory, at)

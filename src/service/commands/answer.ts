@@ -1,10 +1,10 @@
 /** `dramatis answer <id> <text> --log <folder>`: answers a question of a run that no process goes on with now. */
 import { systemClock } from '../../clock.ts'
 import { LogHeldError } from '../../errors.ts'
+import { logFolder } from '../../runtime/replay/find-run.ts'
 import { answerInLog } from '../../runtime/replay/open-questions.ts'
 import { FileStore } from '../../runtime/store/file-store.ts'
 import { EXIT } from '../failure.ts'
-import { logFolder } from '../log-folder.ts'
 import { oneLine } from '../one-line.ts'
 import type { Surroundings } from './run.ts'
 

@@ -1,4 +1,6 @@
 /** `dramatis questions --log <folder>`: what the runs of a log ask a person. */
+
+import { logFolder } from '../../runtime/replay/find-run.ts'
 import { openQuestionsIn, type RecordedQuestion } from '../../runtime/replay/open-questions.ts'
 import { recordedRuns } from '../../runtime/replay/recorded-runs.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
@@ -6,7 +8,6 @@ import { visible } from '../../visible.ts'
 import { environmentRedactor } from '../environment-redactor.ts'
 import { EXIT } from '../failure.ts'
 import { jsonText } from '../json-text.ts'
-import { logFolder } from '../log-folder.ts'
 import { oneLine } from '../one-line.ts'
 import type { Surroundings } from './run.ts'
 

@@ -1,10 +1,10 @@
 /** `dramatis replay <run> --log <folder>`: the moments of a run of a log, and the state of the run at one of them. */
 import type { MailboxView, RunMoment, RunView } from '../../index.ts'
+import { logFolder, recordedRun } from '../../runtime/replay/find-run.ts'
 import { LoggedReplay } from '../../runtime/replay/run-replay.ts'
 import { environmentRedactor } from '../environment-redactor.ts'
 import { EXIT } from '../failure.ts'
 import { jsonText } from '../json-text.ts'
-import { logFolder, recordedRun } from '../log-folder.ts'
 import { oneLine } from '../one-line.ts'
 import type { Surroundings } from './run.ts'
 

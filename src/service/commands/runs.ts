@@ -1,4 +1,6 @@
 /** `dramatis runs --log <folder>`: the runs of a log, with their status. */
+
+import { logFolder } from '../../runtime/replay/find-run.ts'
 import { openQuestionsIn } from '../../runtime/replay/open-questions.ts'
 import { type RecordedRun, recordedRuns } from '../../runtime/replay/recorded-runs.ts'
 import type { RunStatus } from '../../runtime/runs/run.ts'
@@ -7,7 +9,6 @@ import { readLog } from '../../runtime/store/log-reader.ts'
 import { environmentRedactor } from '../environment-redactor.ts'
 import { EXIT } from '../failure.ts'
 import { jsonText } from '../json-text.ts'
-import { logFolder } from '../log-folder.ts'
 import { oneLine } from '../one-line.ts'
 import type { Surroundings } from './run.ts'
 

@@ -1,10 +1,11 @@
 /** `dramatis trace <run> --log <folder>`: what happened in a run of a log, as a diagram or as data. */
+
+import { logFolder, recordedRun } from '../../runtime/replay/find-run.ts'
 import { sequenceDiagram } from '../../runtime/runs/diagram.ts'
 import { traceOf } from '../../runtime/runs/trace.ts'
 import { environmentRedactor } from '../environment-redactor.ts'
 import { EXIT } from '../failure.ts'
 import { jsonText } from '../json-text.ts'
-import { logFolder, recordedRun } from '../log-folder.ts'
 import type { Surroundings } from './run.ts'
 
 export interface TraceFlags {

@@ -142,7 +142,7 @@ function outcomeOf(result: MultiAgentResult<undefined>): Outcome {
  * Closes the team and advances the clock meanwhile, since agents that ignore their signal end only after the grace
  * time.
  */
-async function close(team: TeamRuntime, { clock }: Stage): Promise<void> {
+export async function close(team: TeamRuntime, { clock }: Stage): Promise<void> {
   let open = true
   const done = () => {
     open = false

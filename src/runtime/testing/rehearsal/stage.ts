@@ -21,7 +21,7 @@ import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
 import type { Scripts, TeamFile } from './script.ts'
 import { type StepAnswers, Steps } from './steps.ts'
 
-/** Date at which every run begins, whenever it is played. */
+/** Date at which a run begins by default, whenever it is played. */
 const START_AT = Date.UTC(2025, 0, 1)
 const MOST_STEPS = 100_000
 
@@ -75,10 +75,11 @@ export class Stage {
   readonly #lives = new Map<string, number>()
   readonly #sandboxes: Sandbox[] = []
 
-  constructor(seed: number, theatre: Theatre) {
+  /** `startAt`: date at which the run begins, in epoch ms. */
+  constructor(seed: number, theatre: Theatre, startAt = START_AT) {
     this.#seed = seed
     this.#theatre = theatre
-    this.clock = new SteppedClock(seed, START_AT, theatre.mostSteps ?? MOST_STEPS, theatre.pulse?.beat)
+    this.clock = new SteppedClock(seed, startAt, theatre.mostSteps ?? MOST_STEPS, theatre.pulse?.beat)
   }
 
   /** A turn of that agent begins. */

@@ -1,21 +1,21 @@
-/** The folder of a durable log (`--log`), as commands that only look into it have it. They take no lock. */
+/** Finds a run in the folder of a durable log, for those who only look into it. They take no lock. */
 import { readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
-import { ConfigurationError, describe, UnknownRunError } from '../errors.ts'
-import { nearest } from '../nearest.ts'
-import { type RecordedRun, recordedRuns } from '../runtime/replay/recorded-runs.ts'
-import { readLog } from '../runtime/store/log-reader.ts'
+import { ConfigurationError, describe, UnknownRunError } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
+import { readLog } from '../store/log-reader.ts'
+import { type RecordedRun, recordedRuns } from './recorded-runs.ts'
 
 const MOST_NAMED = 5
 
 /**
- * Returns the path of a log. `given`: as the user wrote it.
+ * Returns the path of a log. `given`: as the user wrote it, in that option.
  *
  * @throws ConfigurationError if no log is there.
  */
-export function logFolder(given: string, folder: string): string {
+export function logFolder(given: string, folder: string, option = '--log'): string {
   const path = resolve(folder, given)
-  const what = `--log: "${given}"`
+  const what = `${option}: "${given}"`
   try {
     if (readdirSync(path).some((name) => name.endsWith('.log'))) return path
   } catch (error) {
@@ -26,14 +26,15 @@ export function logFolder(given: string, folder: string): string {
 }
 
 /**
- * Reads one run of a log.
+ * Reads one run of a log. `withFacts`: also what the team brought to it.
  *
  * @throws UnknownRunError, with the ids that are near.
  */
-export async function recordedRun(path: string, runId: string): Promise<RecordedRun> {
+export async function recordedRun(path: string, runId: string, withFacts = false): Promise<RecordedRun> {
   const { runs, ids } = await recordedRuns(
     () => readLog(path),
     ({ id }) => id === runId,
+    withFacts,
   )
   const run = runs.at(-1)
   if (run) return run

@@ -1,0 +1,146 @@
+/** Plays an old run again, with the team of today and the answers that the world outside gave then. */
+import type { AgentDefinition } from '../../../actors/definition/definition.ts'
+import { type DramatisError, errorData, RunAbortedError } from '../../../errors.ts'
+import { type TypedMessage, USER } from '../../../mailbox/message.ts'
+import type { RecordedRun } from '../../replay/recorded-runs.ts'
+import type { MultiAgentResult } from '../../runs/result.ts'
+import type { Run, RunOptions } from '../../runs/run.ts'
+import { historyOf } from '../../runs/trace.ts'
+import type { TeamKit } from '../../team/provision.ts'
+import { close, type PlayedTeam } from '../rehearsal/play.ts'
+import type { Stage } from '../rehearsal/stage.ts'
+import { GivenLog } from './given-log.ts'
+import { mismatchesOf, type RunMismatch, type RunOutcome } from './mismatches.ts'
+import type { OldTurns } from './old-turns.ts'
+import { OldWorld, type UnknownAsked } from './old-world.ts'
+import { Prompter } from './prompter.ts'
+
+/** An old run, and what it is played with. */
+export interface OldRunPart {
+  readonly run: RecordedRun
+  readonly old: OldTurns
+  readonly modules?: Readonly<Record<string, AgentDefinition>> | undefined
+  readonly output?: RunOptions<unknown>['output'] | undefined
+  answer?: ((asked: UnknownAsked) => unknown) | undefined
+}
+
+/** A team that can be asked what a play has to know. */
+export interface OldRunTeam extends PlayedTeam {
+  /** Launches a run of the agent of that name; the script has the name `$orchestrator`. */
+  launchFor(agent: string, query: string, options: RunOptions<unknown>): Run<unknown>
+  /** Finds a message that an agent handles now. */
+  messageOf(agent: string, id: string): TypedMessage | undefined
+  /** Names of the agents of the team. */
+  agentNames(): string[]
+  /** Removes the team's keys. */
+  redacted<T>(data: T): T
+}
+
+export interface PlayedOldRun {
+  /** How the old run ended. */
+  readonly before: Omit<RunOutcome, 'responses'> & { readonly finalOutput: string | null }
+  readonly result: MultiAgentResult<unknown>
+  readonly mismatches: RunMismatch[]
+}
+
+const REACHED_END = 'the log has no more of the run'
+
+/** Rejects with `ConfigurationError` for a team that cannot work at all, or cannot take the options of the run. */
+export async function playOldRun(
+  stage: Stage,
+  makeTeam: (kit: TeamKit) => OldRunTeam,
+  { run, old, modules = {}, output, answer }: OldRunPart,
+): Promise<PlayedOldRun> {
+  const { clock } = stage
+  const { launched } = run
+  const prompter = new Prompter(old)
+  let handle: Run<unknown> | undefined
+  const world = new OldWorld({
+    clock,
+    prompter,
+    ...(answer && { answer }),
+    messageOf: (agent, id) => team.messageOf(agent, id),
+    answerPerson: async (questionId, text) => handle?.answer(questionId, text),
+  })
+  const team = makeTeam({
+    definitions: new Map(Object.entries(modules)),
+    models: stage.models,
+    realTools: false,
+    load: (code, life) => stage.load(code, life),
+    recorded: (agent, handlers) => world.around(agent, handlers),
+    serve: (verb, real, record) => world.serve(verb, real, record),
+    ...(run.facts.length > 0 && { newStore: () => new GivenLog(run.facts, old.startedAt) }),
+  })
+  const before = outcomeOfOld(run)
+  try {
+    const { id: runId, query, threadId, metadata, models, budget, timeoutMs } = launched
+    const options = { runId, metadata, models, timeoutMs, ...(budget && { budget }), ...(output && { output }) }
+    const target = run.directory.name(launched.target)
+    handle = team.launchFor(target, query, { ...options, ...(threadId !== undefined && { threadId }) })
+    for (const { atMs, message } of old.outside)
+      clock.timer(atMs, () => void team.sendMessage({ ...inputOf(message), runId }).catch(() => {})) // it is compared
+    if (before.status === 'unfinished') clock.timer(old.lengthMs + 1, () => void handle!.cancel(REACHED_END))
+    if (old.aborted) clock.timer(old.aborted.atMs, () => void handle!.cancel(old.aborted!.reason))
+    let settled = false
+    const settle = () => {
+      settled = true
+    }
+    handle.result.then(settle, settle)
+    const ending = await clock.runUntil(() => settled || stage.broken !== undefined)
+    if (!settled) await handle.cancel(stage.broken ? stage.broken.message : IDLE)
+    const result = await handle.result
+    const now = { ...endOf(result, before.status), responses: responsesIn(result.messageHistory) }
+    const agents = new Set([...team.agentNames(), ...prompter.played.map(({ agent }) => agent)])
+    const mismatches = mismatchesOf({ prompter, before, now, agents, refused: stage.refused })
+    if (ending !== 'endless') await close(team, stage)
+    const { responses: _, ...told } = before
+    return { before: team.redacted(told), result, mismatches: team.redacted(mismatches) }
+  } finally {
+    stage.close()
+  }
+}
+
+const IDLE = 'nothing was left in the rehearsal that could go on'
+
+function outcomeOfOld(run: RecordedRun): RunOutcome & { finalOutput: string | null } {
+  const responses = responsesIn(historyOf(run.log, run.directory))
+  const { finished } = run
+  if (!finished) return { status: 'unfinished', error: null, finalOutput: null, responses }
+  const isAborted = run.entries.some(({ kind }) => kind === 'run.aborted')
+  const status = finished.error ? (isAborted ? 'aborted' : 'failed') : 'finished'
+  const target = run.directory.name(run.launched.target)
+  const answer = responses.find(({ sender, recipient }) => sender === target && recipient === USER)
+  return {
+    status,
+    error: finished.error && errorData(finished.error),
+    finalOutput: status === 'finished' ? (answer?.content ?? '') : null,
+    responses,
+  }
+}
+
+function endOf(
+  { error }: MultiAgentResult<unknown>,
+  before: RunOutcome['status'],
+): Pick<RunOutcome, 'status' | 'error'> {
+  if (!error) return { status: 'finished', error: null }
+  const isAborted = error instanceof RunAbortedError && before === 'aborted'
+  return { status: isAborted ? 'aborted' : 'failed', error: errorData(error as DramatisError) }
+}
+
+const responsesIn = (history: readonly TypedMessage[]): TypedMessage[] =>
+  history.filter(({ type }) => type === 'response')
+
+/** Returns what has to be sent again of a message from outside. */
+function inputOf(message: TypedMessage) {
+  const { type, recipient, content, structuredData, priority, requiresResponse, metadata, threadId } = message
+  return {
+    type,
+    requiresResponse,
+    recipient,
+    content,
+    priority,
+    metadata,
+    ...(structuredData !== null && { structuredData }),
+    ...(threadId !== null && { threadId }),
+  }
+}
