@@ -44,6 +44,7 @@ export type ErrorCode =
   | 'LOG_LOST'
   | 'LOG_VERSION'
   | 'CONVERSATION_STORE'
+  | 'GUARDRAIL'
   | 'TEAM_OVERLOADED'
   | 'TEAM_CLOSED'
   | 'UNKNOWN_RUN'
@@ -226,6 +227,8 @@ export class LogHeldError extends coded('LOG_HELD') {}
 export class LogLostError extends coded('LOG_LOST') {}
 /** A later version of this library wrote the durable log, in a format that this one cannot read. */
 export class LogVersionError extends coded('LOG_VERSION') {}
+/** A guardrail refuses an input, an output or a call of a tool. */
+export class GuardrailError extends coded('GUARDRAIL') {}
 /** The store of conversations (`conversations`) has failed, is late, or gives what is no conversation. */
 export class ConversationStoreError extends coded('CONVERSATION_STORE') {}
 /** `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. */
@@ -273,6 +276,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   LOG_LOST: LogLostError,
   LOG_VERSION: LogVersionError,
   CONVERSATION_STORE: ConversationStoreError,
+  GUARDRAIL: GuardrailError,
   TEAM_OVERLOADED: TeamOverloadedError,
   TEAM_CLOSED: TeamClosedError,
   UNKNOWN_RUN: UnknownRunError,

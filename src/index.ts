@@ -123,6 +123,13 @@ export type { NamedWait } from './runtime/log/alarms.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
+export type {
+  GuardedCall,
+  Guardrail,
+  GuardrailContext,
+  Guardrails,
+  GuardrailVerdict,
+} from './actors/definition/guardrail.ts'
 export type { ConversationStore, StoredConversation } from './runtime/settings/conversation-store.ts'
 export type { DeepPartial, StreamPart } from './runtime/runs/stream-parts.ts'
 export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
@@ -149,6 +156,7 @@ export {
   MailboxFullError,
   DeadlockError,
   StallError,
+  GuardrailError,
   LivelockError,
   SyncPointTimeoutError,
   BudgetExceededError,

@@ -31,6 +31,7 @@ export const {
   MailboxFullError,
   DeadlockError,
   StallError,
+  GuardrailError,
   LivelockError,
   SyncPointTimeoutError,
   BudgetExceededError,

@@ -51,6 +51,7 @@ t.test('a team of one role gets every default', async (t) => {
         retries: 0,
         supervision,
         tools: noTools,
+        guards: { input: [], output: [], tool: [] },
       },
     ],
     resolveFrom: process.cwd(),
@@ -76,6 +77,7 @@ t.test('a team of one role gets every default', async (t) => {
     registry: undefined,
     durableLog: undefined,
     conversations: undefined,
+    guards: { input: [], output: [], tool: [] },
     realTools: false,
     budget: {},
     logger: defaultLogger,
@@ -144,6 +146,7 @@ t.test('every option of the team arrives', async (t) => {
     blackboard: 'team',
     registry: undefined,
     conversations: undefined,
+    guards: { input: [], output: [], tool: [] },
     durableLog: {
       path: '/a/folder/log',
       store: undefined,

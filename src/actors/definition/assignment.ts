@@ -4,6 +4,7 @@
  */
 import type { ErrorData } from '../../errors.ts'
 import type { RoundBounds } from './cycles.ts'
+import type { GuardedBy } from './guardrail.ts'
 import type { ToolSpec } from './model.ts'
 import type { ContextStrategy, RoleInfo } from './role.ts'
 import type { AgentStatus } from './task.ts'
@@ -51,6 +52,8 @@ export interface Assignment extends CodeAssignment {
   loops: RoundBounds | false
   /** Strategy that chooses the model's context; undefined: the default strategy. */
   contextStrategy: ContextStrategy | undefined
+  /** Checks that the host has for the agent; undefined without any. */
+  guardedBy?: GuardedBy | undefined
 }
 
 /** The tools of an agent. `option`: path of a tool in the team's options. `polling`: its calls are polls. */

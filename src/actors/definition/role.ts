@@ -1,5 +1,6 @@
 /** Types of roles: the options that a user writes, and the part of them that a thread gets. */
 import type { OVERFLOW_POLICIES } from '../../mailbox/overflow.ts'
+import type { Guardrails } from './guardrail.ts'
 import type { ModelOptions } from './model-options.ts'
 import type { Tool } from './tool.ts'
 
@@ -398,6 +399,11 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
     SupervisionConfig,
     'maxRestarts' | 'withinMs' | 'backoff' | 'poisonAttempts' | 'onHandlerError' | 'watchdogMs' | 'stopGraceMs'
   > & { restart?: 'permanent' | 'transient' | 'temporary' }
+  /**
+   * Checks of what its model is asked (`input`) and answers (`output`), and of its calls of tools (`tool`), which come
+   * after those of the team. An agent with code has those of tools alone.
+   */
+  guardrails?: Guardrails
   /** Takes precedence over the team's `communication`. */
   communication?: CommunicationConfig
 }

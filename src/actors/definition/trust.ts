@@ -2,6 +2,7 @@
  * Defines which verbs an agent may use by its trust level. Host and threads share one table: the host refuses verbs by
  * it, and threads offer verbs to models by it. Source: requirement P31.
  */
+import { GUARD } from './guardrail.ts'
 import type { RoleInfo } from './role.ts'
 
 /** Verb that reports that a model repeats itself in a loop. */
@@ -23,6 +24,7 @@ const LEAST = {
   model: 'untrusted', // a model agent cannot answer without this verb and the next two
   'model.turn': 'untrusted',
   'run.output': 'untrusted',
+  [GUARD]: 'untrusted',
   [LOOP_FOUND]: 'untrusted',
   [ACKNOWLEDGE]: 'untrusted', // for a task that it was given
   send: 'internal',

@@ -76,6 +76,7 @@ export class AgentLoop {
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
   readonly loops: TurnNeeds['loops']
+  readonly guardedBy: TurnNeeds['guardedBy']
   readonly strategy: ContextStrategy | undefined
   readonly #option: string
   readonly #handlers: AgentHandlers
@@ -128,6 +129,7 @@ export class AgentLoop {
     this.stateRules = new StateRules(assignment)
     this.verbs = assignment.verbs
     this.loops = assignment.loops
+    this.guardedBy = assignment.guardedBy
     this.strategy = strategyOf(assignment, handlers)
     this.#handlers = handlers
     this.toolbox = toolbox

@@ -5,6 +5,7 @@ import {
   DramatisError,
   describe,
   errorData,
+  GuardrailError,
   LivelockError,
   ReplyInvalidError,
   StepMismatchError,
@@ -146,7 +147,7 @@ export class Commit {
   }
 }
 
-const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError, LivelockError, StepMismatchError]
+const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError, LivelockError, StepMismatchError, GuardrailError]
 
 const replyTooLarge = (agent: string, bytes: number, limit: number) =>
   new ReplyInvalidError(

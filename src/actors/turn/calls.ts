@@ -3,6 +3,7 @@ import type { DramatisError } from '../../errors.ts'
 import { CALL } from '../../mailbox/frame.ts'
 import { encodeData, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
+import { GUARD } from '../definition/guardrail.ts'
 import { handled, rejected } from '../definition/promises.ts'
 import { ACKNOWLEDGE } from '../definition/trust.ts'
 import type { Outbox } from '../transport/outbox.ts'
@@ -38,7 +39,7 @@ export interface AwaitedResponse {
 }
 
 /** Verbs that a turn counts as work of its own while it waits for them. */
-const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool'])
+const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool', GUARD])
 
 /** Names a call as the log does. */
 const callName = (operation: string, args: object): string =>

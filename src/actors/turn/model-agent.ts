@@ -9,6 +9,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
+import { handled } from '../definition/promises.ts'
 import type { ModelSchema } from '../definition/tool.ts'
 import { answerFunctionOf, answerSchemaOf } from '../model/answer-schema.ts'
 import {
@@ -24,6 +25,7 @@ import {
 import { type Heirs, inheritedWith } from '../model/context/inheritance.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
+import { jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
 import { turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
@@ -55,29 +57,39 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const isSocial = turn.verbs.some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const before = remembers ? begun(turn, known) : givenTo(turn)
-    const asked = userContent(message)
+    const { guardedBy } = turn
+    const given = userContent(message)
+    const asked = guardedBy?.before ? String(await turn.guard({ on: 'before', value: given })) : given
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
-    const heard = heardWith(message, turn)
+    const heard = heardWith(message, turn, asked)
     const ofRun = outputOfRun(turn, message)
     const output = ofRun ?? outputFor(message)
     const answerFunction = output && !ofRun ? answerFunctionOf(message) : undefined
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
     const last = isLast(message)
     // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
-    const stream = turn.start.streams && (turn.start.view.streams || !last)
-    const { completion, transcript, left } = await thinkAloud(
-      turn.thinking(context),
-      { messages, stream, ...(output && { output }) },
+    const stream = turn.start.streams && (turn.start.view.streams || !last) && !guardedBy?.output
+    const checks = guardedBy?.beside ? checkedBeside(turn, asked) : undefined
+    const thinking = turn.thinking(context)
+    const thought = thinkAloud(
+      guardedBy?.output ? { ...thinking, watchedMessage: undefined } : thinking,
+      { messages, stream, ...(output && { output }), ...(checks && { signal: checks.signal }) },
       { summary: before.summary, goal, heirs, wordsStand: !ofRun, answerFunction, answerOf: last ? 'run' : 'turn' },
     )
+    const { completion, transcript, left } = await (checks ? checks.pass(thought) : thought)
     checkSaid(completion, turn)
+    const { text } = completion
+    const checked = guardedBy?.output ? String(await turn.guard({ on: 'output', value: text })) : text
+    const said =
+      checked === text ? transcript : [...transcript.slice(0, -1), { role: 'assistant' as const, content: checked }]
     if (remembers) {
-      const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
+      const after = withTurn({ ...before, goal }, message.id, [...heard, ...said])
       // The outer turn of a nested one may be redelivered, and must then find the whole conversation that it began
       // with.
       remember(turn, before, nested ? after : withoutFirst(after, left.dropped, left.summary))
     }
-    return output ? { content: completion.text, structuredData: completion.output } : completion.text
+    if (!output) return checked
+    return { content: checked, structuredData: checked === text ? completion.output : jsonIn(checked)?.value }
   }
   if (!remembers) return { receive }
   return {
@@ -132,10 +144,31 @@ function outputFor(message: AgentMessage): ModelSchema | undefined {
 }
 
 /** Returns the messages of this turn: first the context that the sender passes on, then the message itself. */
-const heardWith = (message: AgentMessage, { strategy }: Turn): ModelMessage[] => [
+const heardWith = (message: AgentMessage, { strategy }: Turn, asked = userContent(message)): ModelMessage[] => [
   ...inheritedWith(message, strategy),
-  { role: 'user', content: userContent(message) },
+  { role: 'user', content: asked },
 ]
+
+/**
+ * Has the question checked beside the model. A refusal ends the calls of the model and of its tools, and no answer is
+ * given before the check has passed.
+ */
+function checkedBeside(turn: Turn, value: string) {
+  const ending = new AbortController()
+  const check = handled(turn.guard({ on: 'beside', value }))
+  check.catch((error: unknown) => ending.abort(error))
+  return {
+    signal: ending.signal,
+    async pass<T>(thought: Promise<T>): Promise<T> {
+      const answer = await thought.catch(async (error: unknown) => {
+        if (ending.signal.aborted) throw ending.signal.reason
+        throw error
+      })
+      await check
+      return answer
+    },
+  }
+}
 
 /** Returns the conversation as it was when the turn began. */
 function begun({ runState }: Turn, known: number): Conversation {

@@ -41,6 +41,8 @@ export interface ToolTurn {
   refusal(): DramatisError | undefined
   /** Calls a verb that the host serves. */
   call(operation: string, args: object, signal?: AbortSignal): Promise<unknown>
+  /** Has a call checked; returns its input, changed or not. Only where there are checks. */
+  guard?(tool: string, input: unknown, signal: AbortSignal | undefined): Promise<unknown>
   runStep<T>(step: StepOf, run: () => Promise<T>): Promise<T>
   /** Runs `work` and counts it as the turn's own work. */
   atWork<T>(work: () => Promise<T>): Promise<T>
@@ -72,10 +74,13 @@ export class TurnTools implements RoleTools {
   }
 
   /** Runs a tool and returns its output. `signal` withdraws the call. */
-  async run(name: string, input: unknown, signal?: AbortSignal): Promise<unknown> {
+  async run(name: string, given: unknown, signal?: AbortSignal): Promise<unknown> {
     const refusal = this.#turn.refusal()
     if (refusal) throw refusal
     const definition = this.#needs.toolbox.find(name, this.#needs.role.name)
+    encodeData(given, 'input')
+    const { guard } = this.#turn
+    const input = guard ? await guard(name, given, signal) : given
     const text = encodeData(input, 'input')
     const callId = this.#callId(name, text)
     if (!definition) {

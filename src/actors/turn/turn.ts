@@ -13,6 +13,7 @@ import { durationOf } from '../definition/checks.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { RoundBounds } from '../definition/cycles.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
+import { GUARD, type GuardArguments, type GuardedBy } from '../definition/guardrail.ts'
 import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
@@ -48,6 +49,8 @@ export interface TurnNeeds extends EmitterNeeds, SleepNeeds, StepNeeds, ToolNeed
   readonly verbs: readonly string[]
   /** Limits beyond which the rounds of a model count as a loop; false: no check. */
   readonly loops: RoundBounds | false
+  /** Checks that the host has for the agent; undefined without any. */
+  readonly guardedBy: GuardedBy | undefined
   /** Context strategy of the model: from the role, or from the definition if it sets one. */
   readonly strategy: ContextStrategy | undefined
   readonly buildContext: AgentHandlers['buildContext']
@@ -216,6 +219,15 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   // ---- tools
 
+  /** Checks that the host has for the agent; undefined without any. */
+  get guardedBy(): GuardedBy | undefined {
+    return this.#needs.guardedBy
+  }
+  /** Has a value checked. Returns it, changed or not. Rejects with `GuardrailError` for a refusal. */
+  guard(args: GuardArguments, signal?: AbortSignal): Promise<unknown> {
+    return this.#atWork(() => this.call(GUARD, args, signal))
+  }
+
   /** The tools of the agent, for the verb and for the model loop. */
   get tools(): TurnTools {
     const { start, runId } = this
@@ -225,6 +237,9 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       refusal: () => this.refusal(),
       signal: () => this.signal,
       call: (operation, args, signal) => this.call(operation, args, signal),
+      ...(this.guardedBy?.tool && {
+        guard: (tool: string, input: unknown, signal) => this.guard({ on: 'tool', tool, input }, signal),
+      }),
       atWork: (work) => this.#atWork(work),
       runStep: (step, run) => this.stepRunner.run(step, run),
       progress: (tool, callId, note) => this.#progress(tool, callId, note),

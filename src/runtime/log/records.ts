@@ -64,6 +64,17 @@ export type HandoffStep =
   | 'proceeding'
   | 'declined'
 
+/** Decision of a guardrail. `tool`: the tool whose call was checked. */
+export interface GuardrailDecided {
+  agent: string | null
+  guardrail: string
+  on: 'input' | 'output' | 'tool'
+  outcome: 'passed' | 'changed' | 'refused'
+  durationMs: number
+  tool?: string
+  reason?: string
+}
+
 /** Fields that name a call of a model whose pieces are read along. `callId`: the same for all of its pieces. */
 export type OfWatchedCall = Watched & { agent: string; callId: string }
 
@@ -258,6 +269,8 @@ export type HostRecord =
     >
   /** The pieces of a call are void until here; for 'tool_calls' only its text, which is not the answer. */
   | Record<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
+  /** A guardrail has decided. `agent`: null for the query and the answer of the run. */
+  | Record<'guardrail', GuardrailDecided>
   /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
   | Record<'budget', { agent: string | null; used: number; limit: number }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>

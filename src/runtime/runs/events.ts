@@ -25,7 +25,7 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { ORCHESTRATOR, type TypedMessage } from '../../mailbox/message.ts'
 import type { AlarmFields } from '../log/alarms.ts'
-import type { FrameBlock, HostRecord, LogEntry, OfWatchedCall } from '../log/records.ts'
+import type { FrameBlock, GuardrailDecided, HostRecord, LogEntry, OfWatchedCall } from '../log/records.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
@@ -78,6 +78,8 @@ export type RuntimeEvent<T = undefined> =
    * since the call is made again ('retried').
    */
   | Event<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
+  /** A guardrail has decided. `agent`: null for the query and the answer of the run; `reason`: of a refusal. */
+  | Event<'guardrail', GuardrailDecided>
   /** `error`: the reason if there was no answer. */
   | Event<
       'model.called',
@@ -256,6 +258,11 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
     }
     case 'model.superseded':
       return { type: record.kind, ...base, ...watchedCall(record), reason: record.reason }
+    case 'guardrail': {
+      const { agent, guardrail, on, outcome, durationMs, tool, reason } = record
+      const rest = { ...(tool !== undefined && { tool }), ...(reason !== undefined && { reason }) }
+      return { type: record.kind, ...base, agent, guardrail, on, outcome, durationMs, ...rest }
+    }
     case 'budget': {
       const { agent, used, limit } = record
       return { type: record.kind, ...base, agent, used, limit }

@@ -18,6 +18,8 @@ export interface RunEntry {
   readonly clear: () => void
   timer: Timer | undefined
   result: MultiAgentResult<unknown> | undefined
+  /** Checks of the query beside the run: it has no answer before they have passed. */
+  checked?: Promise<void>
   /** True if only the log knows the query. */
   readonly takesQuery?: boolean
 }

@@ -30,6 +30,7 @@ import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
+import { isBefore, isBeside } from '../verbs/guards.ts'
 import { openQuestionsOf } from '../verbs/questions.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
@@ -141,7 +142,8 @@ export class RunBook implements RunHost {
     )
     state.models = options.models ?? {}
     state.budget = options.budget
-    state.streams = options.stream ?? streams
+    // A check of the answer comes before anybody sees a word of it.
+    state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
     state.messages = options.messages ?? []
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
@@ -240,14 +242,58 @@ export class RunBook implements RunHost {
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
     if (this.threads && !(await this.#loadThread(this.threads, entry))) return
     if (isDurable) this.#recordStart(handle.state) // the log was not there before
+    const isGuarded = this.#settings.guards.input.length > 0
+    const query = isGuarded ? await this.#guarded(entry) : handle.state.query
+    if (query === undefined) return
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
       const { state: run } = handle
-      this.#supervisor.hostMessages.ask({ target, run, question: { content: run.query }, settle })
+      this.#supervisor.hostMessages.ask({ target, run, question: { content: query }, settle })
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
     }
+  }
+
+  /** Has the query checked. Resolves to it, changed or not; to undefined if the run has ended meanwhile. */
+  async #guarded(entry: RunEntry): Promise<string | undefined> {
+    const { state } = entry.handle
+    const { input } = this.#settings.guards
+    const place = { run: state, agent: null, on: 'input' } as const
+    try {
+      const query = await this.#supervisor.guards.inOrder(input.filter(isBefore), state.query, place, state.ended)
+      this.#guardBeside(entry, query)
+      return state.over || this.#entries.of(state) !== entry ? undefined : query
+    } catch (error) {
+      this.#failed(entry, error)
+      return undefined
+    }
+  }
+
+  /** Checks the query beside the run, which has no answer before. */
+  #guardBeside(entry: RunEntry, query = entry.handle.state.query): void {
+    const { state } = entry.handle
+    const checks = this.#settings.guards.input.filter(isBeside)
+    if (checks.length === 0) return
+    const place = { run: state, agent: null, on: 'input' } as const
+    entry.checked = this.#supervisor.guards.atOnce(checks, query, place, state.ended)
+    entry.checked.catch((error: unknown) => this.#failed(entry, error))
+  }
+
+  /** Ends a run with what was thrown; nothing if it has ended. */
+  #failed(entry: RunEntry, error: unknown): void {
+    if (entry.handle.state.over) return
+    if (!(error instanceof DramatisError)) throw error
+    this.#end(entry, { error }, 'failed')
+  }
+
+  /** Has the answer of a run checked, by all that checks it. Returns it, changed or not. */
+  async #checkedAnswer({ handle, checked }: RunEntry, content: string): Promise<string> {
+    const { output } = this.#settings.guards
+    if (checked) await checked
+    if (output.length === 0) return content
+    const { state } = handle
+    return this.#supervisor.guards.inOrder(output, content, { run: state, agent: null, on: 'output' }, state.ended)
   }
 
   /** Resolves to false if the run has ended meanwhile. */
@@ -330,6 +376,7 @@ export class RunBook implements RunHost {
     else {
       this.#line.begin(entry)
       handle.status = 'running'
+      this.#guardBeside(entry) // that process may have died before it was checked
     }
     return (memory, at) => {
       const now = this.#entries.of(state) // a run that was interrupted meanwhile has another
@@ -425,9 +472,11 @@ export class RunBook implements RunHost {
   async #answered(entry: RunEntry, memory: Memory, at: number): Promise<void> {
     const { handle } = entry
     if (isFailure(memory, at)) return this.#end(entry, { error: errorOf(memory, at) }, 'failed')
-    const { content, data } = readBody(memory, at)
+    const { content: said, data } = readBody(memory, at)
+    const { guards } = this.#settings
     try {
-      const structured: unknown = data === undefined ? undefined : jsonIn(data)
+      const content = entry.checked || guards.output.length > 0 ? await this.#checkedAnswer(entry, said) : said
+      const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
       const checked = await handle.state.output?.dataOf(structured, content)
       if (this.threads) await this.#saveThread(this.threads, handle.state)
       this.#end(entry, { finalOutput: content, data: checked }, 'finished')

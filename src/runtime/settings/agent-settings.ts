@@ -5,6 +5,7 @@ import type { Overflow } from '../../mailbox/overflow.ts'
 import type { Models } from '../providers/models.ts'
 import { blackboardScope } from './blackboard-scope.ts'
 import { contextStrategyOf } from './context-shape.ts'
+import { type AgentGuards, guardsOf } from './guardrail-shape.ts'
 import { roundBounds } from './livelock.ts'
 import { moduleFrom } from './module.ts'
 import { offeredVerbs } from './offered-verbs.ts'
@@ -87,6 +88,8 @@ export interface AgentSettings {
   supervision: SupervisionSettings
   /** Tools of the role, and those that all roles share. */
   tools: ToolSettings
+  /** Checks of what its model is asked and answers, and of its calls of tools. */
+  guards: AgentGuards
 }
 
 /**
@@ -97,7 +100,10 @@ const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
 const OF_MODELS = { concurrency: 32, reentrancy: 'chain' } as const
 
 /** Team options that apply to each role that sets nothing itself. */
-type TeamDefaults = Pick<TeamOptions, 'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry'>
+type TeamDefaults = Pick<
+  TeamOptions,
+  'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry' | 'guardrails'
+>
 
 /**
  * Returns the settings of the role at `path`. A role without code is a model agent, played by one of `models`;
@@ -152,6 +158,7 @@ export function agentSettings(
     retries: own.retries ?? all.retries ?? 0,
     supervision: supervisionSettings(team, role.supervision),
     tools: toolSettings(shared, role.tools, path),
+    guards: guardsOf(role, path, team.guardrails, playedByModel),
   }
 }
 

@@ -1,4 +1,5 @@
 /** Options of a team, as its user writes them. The settings made from them are in settings.ts. */
+import type { Guardrails } from '../../actors/definition/guardrail.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
@@ -227,6 +228,11 @@ export interface TeamOptions<Name extends string = string> {
    * it in memory too.
    */
   stateManagement?: StateManagement
+  /**
+   * Checks of the query (`input`) and the answer (`output`) of each run, and of all calls of tools (`tool`). A role can
+   * have its own.
+   */
+  guardrails?: Guardrails
   /**
    * Store of the conversations of threads (`threadId`), which several processes can share: a run loads them when it
    * begins, and saves them when it ends. Default: they are in memory, and in the log of `stateManagement`.

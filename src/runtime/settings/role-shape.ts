@@ -27,6 +27,7 @@ import {
 } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { contextStrategyShape } from './context-shape.ts'
+import { guardrailsShape } from './guardrail-shape.ts'
 import { modelOptionFields } from './model-option-fields.ts'
 import { moduleFrom } from './module.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
@@ -159,6 +160,7 @@ export const roleFields: Fields<AgentRole> = {
     ...restartFields,
     restart: oneOf('permanent', 'transient', 'temporary'),
   }),
+  guardrails: guardrailsShape,
   communication: communicationShape,
 }
 

@@ -26,6 +26,7 @@ import {
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import type { ConversationStore } from './conversation-store.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
+import type { AgentGuards } from './guardrail-shape.ts'
 import type { LivelockBounds } from './livelock.ts'
 import { livelockBounds, roundBounds } from './livelock.ts'
 import { folderFrom } from './module.ts'
@@ -121,6 +122,8 @@ export interface TeamSettings {
   durableLog: DurableLog | undefined
   /** Store of the conversations of threads; undefined: they are in memory. */
   conversations: ConversationStore | undefined
+  /** Checks of the query and the answer of each run, and of the calls of tools of the script. */
+  guards: AgentGuards
   logger: Logger
   /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
@@ -164,7 +167,12 @@ export function settingsFrom(
   const syncPoints = syncPointsFrom(options.syncPoints ?? [], options.agents)
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
   const { supervision, communication, enableBlackboard, tools = [], registry } = options
-  const defaults = { ...structuredClone({ supervision, communication, enableBlackboard }), tools: [...tools], registry }
+  const defaults = {
+    ...structuredClone({ supervision, communication, enableBlackboard }),
+    tools: [...tools],
+    registry,
+    guardrails: options.guardrails,
+  }
   const clock = schedulerFrom(options.clock)
   const { env = process.env } = given
   const redactor = new Redactor()
@@ -180,6 +188,8 @@ export function settingsFrom(
     limits: new LimitNotices(clock, logger),
     ...(given.rehearsed && { rehearsed: given.rehearsed }),
   })
+  const { input = [], output = [], tool = [] } = options.guardrails ?? {}
+  const teamGuards: AgentGuards = { input: [...input], output: [...output], tool: [...tool] }
   const known = given.model ? { assertHas() {} } : models // that client stands for every model
   const agents = options.agents.map((role, i) =>
     locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
@@ -214,6 +224,7 @@ export function settingsFrom(
     budget: structuredClone(options.budget ?? {}),
     durableLog: durableLogOf(options.stateManagement),
     conversations: options.conversations,
+    guards: teamGuards,
     logger,
     redactor,
     secrets,

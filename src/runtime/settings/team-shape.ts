@@ -17,6 +17,7 @@ import {
 } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
+import { guardrailsShape } from './guardrail-shape.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
 import type { StateManagement, TeamOptions, ThreadsConfig } from './options.ts'
@@ -108,6 +109,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     if (isStore && isPath) throw refusedAs(`${path}.store`, 'a store beside a path', 'one of path and store')
     if (!isStore) folderPath(Reflect.get(Object(value), 'path'), `${path}.path`)
   },
+  guardrails: guardrailsShape,
   conversations: methods('load', 'save'),
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),

@@ -37,7 +37,7 @@ import type { RunState } from './run-state.ts'
 const MOST_STEPS = 100
 
 /** Calls that start a turn, give its work away or ask what to do with it. They are not part of the work. */
-const ABOUT_IT = /^(handoff|managers$|reassign$|model\.turn$)/
+const ABOUT_IT = /^(handoff|managers$|reassign$|model\.turn$|guard$)/
 
 interface LoggedFrame {
   memory: Memory

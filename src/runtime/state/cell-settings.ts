@@ -1,6 +1,7 @@
 /** Settings of a `Cell`: those of an agent, or those of the runtime's own names. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
+import type { AgentGuards } from '../settings/guardrail-shape.ts'
 import type { AgentSettings, MailboxSettings, SupervisionSettings, TeamSettings } from '../settings/settings.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 
@@ -40,6 +41,7 @@ export interface CellSettings {
   turnTimeoutMs: number | false
   env: readonly string[]
   tools: ToolSettings
+  guards: AgentGuards
   /**
    * True for agents, false for the protocol script and for callers outside. Only turns of agents need a permit of the
    * run.
@@ -73,6 +75,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     turnTimeoutMs,
     env,
     tools,
+    guards,
   } = agent
   return {
     info,
@@ -97,6 +100,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     turnTimeoutMs,
     env,
     tools,
+    guards,
     untrusted: info.trust === 'untrusted',
     isAgent: true,
   }
@@ -127,6 +131,7 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     retries,
     turnTimeoutMs: false,
     env: [],
+    guards: { input: [], output: [], tool: settings.guards.tool },
     tools: { ...tools, modules: [], names: [], skills: [] }, // these run in the threads of agents
     untrusted: false,
     isAgent: false,

@@ -10,6 +10,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock, Scheduler } from '../../clock.ts'
 import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
+import { guardedBy } from '../settings/guardrail-shape.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
@@ -56,6 +57,7 @@ export function assignmentOf(
     concurrency: cell.settings.concurrency,
     verbs: cell.settings.verbs,
     loops: cell.settings.loops,
+    guardedBy: guardedBy(cell.settings.guards),
     contextStrategy: cell.settings.contextStrategy,
   }
 }

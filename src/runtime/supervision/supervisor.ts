@@ -54,6 +54,7 @@ import { HostCalls } from '../verbs/calls.ts'
 import { DeadlinePauses } from '../verbs/deadline-pauses.ts'
 import { watchVerbs } from '../verbs/death-watch.ts'
 import { decisionVerbs } from '../verbs/decisions.ts'
+import { Guards } from '../verbs/guards.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
@@ -140,6 +141,7 @@ export class Supervisor {
   readonly syncPoints: SyncPoints
   readonly boards: Boards
   readonly sharedStates: SharedStates
+  readonly guards: Guards
   readonly tools: HostTools
   readonly router: Router
   readonly exits: Exits
@@ -310,6 +312,8 @@ export class Supervisor {
     for (const { verbs } of [boards, sharedStates, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
       calls.register(verbs)
     calls.register(personVerbs(ask))
+    this.guards = new Guards({ clock, journal })
+    calls.register(this.guards.verbs)
     calls.register(watchVerbs({ directory, hostMessages, runs }))
     calls.register(decisionVerbs({ journal }))
     calls.register(escalationVerbs({ directory }))

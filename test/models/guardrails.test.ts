@@ -1,0 +1,291 @@
+/** Checks of what goes into a team, a role and a tool, and of what comes out: they pass, change or refuse. */
+import t from 'tap'
+import { z } from 'zod'
+import { createTeam, defineTool, type Guardrail, type RuntimeEvent } from '../../src/index.ts'
+import type { TestTeam } from '../../src/testing.ts'
+import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
+import { gate, localTeam, silent } from '../supervision/teams.ts'
+import { type Answers, calls, type FakeModel } from './fake-model.ts'
+import { modelTeam } from './teams.ts'
+
+const add = defineTool({
+  name: 'add',
+  description: 'Adds.',
+  input: z.object({ a: z.number(), b: z.number() }),
+  run: ({ a, b }) => String(a + b),
+})
+
+const refusing = (word: string, more: Partial<Guardrail> = {}): Guardrail => ({
+  name: `no ${word}`,
+  check: (text) => (text.includes(word) ? { refuse: `It says ${word}.` } : undefined),
+  ...more,
+})
+const replacing = (word: string, by: string, more: Partial<Guardrail> = {}): Guardrail => ({
+  name: `${by} for ${word}`,
+  check: (text) => (text.includes(word) ? { change: text.replaceAll(word, by) } : undefined),
+  ...more,
+})
+
+/** What guardrails have decided in a run. */
+async function decided(team: Pick<TestTeam, 'getRun'>, runId: string): Promise<string[]> {
+  const all: string[] = []
+  for await (const event of team.getRun(runId)!.events({ types: ['guardrail', 'run.finished'] }))
+    if (event.type === 'guardrail')
+      all.push(
+        `${event.agent} ${event.on}${event.tool ? ` of ${event.tool}` : ''}: ${event.guardrail} ${event.outcome}`,
+      )
+  return all
+}
+
+const lastOf = ({ requests }: FakeModel, nth = 0) => requests[nth]?.messages.at(-1)?.content
+
+t.test('the query of a run passes, is changed or refused', async (t) => {
+  const input = [replacing('4111', '[card]', { when: 'before' }), refusing('bomb')]
+  const { team, model } = modelTeam(t, () => 'fine', [{ name: 'bot' }], { guardrails: { input } })
+  t.match(await team.execute('pay with 4111', { runId: 'one' }), { success: true, finalOutput: 'fine' })
+  t.equal(lastOf(model), 'pay with [card]')
+  t.same(await decided(team, 'one'), ['null input: [card] for 4111 changed', 'null input: no bomb passed'])
+  const { error } = await team.execute('a bomb', { runId: 'two' })
+  t.match(error, {
+    code: 'GUARDRAIL',
+    message: 'The guardrail "no bomb" refuses the input of the run: It says bomb.',
+    details: { guardrail: 'no bomb', on: 'input', reason: 'It says bomb.' },
+  })
+  const { events } = (await team.execute('go')).orchestrationTrace
+  t.match(events.find(({ eventType }) => eventType === 'guardrail')?.details, {
+    guardrail: '[card] for 4111',
+    outcome: 'passed',
+  })
+})
+
+t.test('a check of the query runs beside the work, which ends if it refuses; there is no answer before', async (t) => {
+  const asked = gate()
+  const decide = gate()
+  const gone = gate()
+  const slow: Guardrail = {
+    name: 'slow',
+    async check(text) {
+      await decide.opened
+      return text === 'bad' ? { refuse: 'no' } : undefined
+    },
+  }
+  const answers: Answers = async (request) => {
+    asked.open()
+    if (request.messages.at(-1)?.content !== 'bad') return 'fine'
+    request.signal.addEventListener('abort', gone.open)
+    await gone.opened
+    return 'too late'
+  }
+  const { team } = modelTeam(t, answers, [{ name: 'bot' }], { guardrails: { input: [slow] } })
+  const good = team.launch('good')
+  await asked.opened
+  await team.clock.advance(1_000)
+  t.equal(good.status, 'running', 'the answer waits for the check')
+  const bad = team.launch('bad')
+  await team.clock.advance(1_000)
+  decide.open()
+  t.match(await good.result, { finalOutput: 'fine' })
+  t.match((await bad.result).error, { code: 'GUARDRAIL' })
+  await gone.opened
+})
+
+t.test('the answer of a run is checked before anybody sees a word of it', async (t) => {
+  const output = [replacing('secret', '***'), refusing('bomb')]
+  const { team } = modelTeam(
+    t,
+    (_request, nth) => (nth === 0 ? [{ text: 'a sec' }, { text: 'ret' }] : 'a bomb'),
+    [{ name: 'bot' }],
+    {
+      guardrails: { output },
+    },
+  )
+  const run = team.launch('go')
+  let read = ''
+  for await (const piece of run.text()) read += piece
+  t.same([read, (await run.result).finalOutput], ['a ***', 'a ***'])
+  const events: RuntimeEvent<unknown>[] = []
+  for await (const event of run.events()) events.push(event)
+  t.notOk(events.some(({ type }) => type === 'output.delta' || type === 'model.delta'))
+  t.match(await team.execute('again'), {
+    success: false,
+    finalOutput: null,
+    error: { code: 'GUARDRAIL', details: { on: 'output' } },
+  })
+})
+
+t.test('an answer that is changed is read by its schema again', async (t) => {
+  const { team } = modelTeam(t, () => '{"n": 1}', [{ name: 'bot' }], { guardrails: { output: [replacing('1', '2')] } })
+  t.match(await team.execute('go', { output: z.object({ n: z.number() }) }), { data: { n: 2 } })
+})
+
+t.test(
+  'a role has checks of what its model is asked and answers, and its conversation has what they made',
+  async (t) => {
+    const guardrails = {
+      input: [replacing('Ann', 'somebody', { when: 'before' as const }), refusing('bomb')],
+      output: [replacing('damn', '***')],
+    }
+    const answers: Answers = ['damn you', 'fine', 'never']
+    const { team, model } = modelTeam(t, answers, [{ name: 'bot', guardrails }])
+    t.equal((await team.execute('I am Ann', { threadId: 'a', runId: 'one' })).finalOutput, '*** you')
+    await team.execute('go on', { threadId: 'a' })
+    t.same(
+      model.requests[1]!.messages.slice(1).map(({ content }) => content),
+      ['I am somebody', '*** you', 'go on'],
+    )
+    t.same(await decided(team, 'one'), [
+      'bot input: somebody for Ann changed',
+      'bot input: no bomb passed',
+      'bot output: *** for damn changed',
+    ])
+    t.match((await team.execute('a bomb')).error, { code: 'GUARDRAIL', details: { agent: 'bot', on: 'input' } })
+  },
+)
+
+t.test('nothing of a role with checks of its answers is streamed; the whole comes when it has passed', async (t) => {
+  const guardrails = { output: [replacing('b', 'c')] }
+  const { team } = modelTeam(t, () => [{ text: 'a' }, { text: 'b' }], [{ name: 'bot', guardrails }])
+  const run = team.launch('go')
+  const pieces: string[] = []
+  for await (const piece of run.text()) pieces.push(piece)
+  t.same(pieces, ['ac'])
+  const parts: string[] = []
+  for await (const part of run.stream()) parts.push(part.type === 'text' ? part.text : part.type)
+  t.same(parts, ['ac', 'run.finished'])
+})
+
+t.test('a call of a tool passes, is changed or refused: a model is told why, code gets the error', async (t) => {
+  const tool: Guardrail<{ tool: string; input: unknown }>[] = [
+    {
+      name: 'small numbers',
+      check({ tool: name, input }) {
+        const { a, b } = input as { a: number; b: number }
+        if (name !== 'add') return undefined
+        if (a > 100) return { refuse: 'That is too much.' }
+        return b === 0 ? { change: { tool: name, input: { a, b: 1 } } } : undefined
+      },
+    },
+  ]
+  const answers: Answers = (_request, nth) =>
+    nth < 3 ? calls(['add', { a: [1, 1, 101][nth]!, b: [2, 0, 0][nth]! }]) : 'done'
+  const { team, model } = modelTeam(t, answers, [{ name: 'bot', tools: ['add'] }], {
+    tools: [add],
+    guardrails: { tool },
+  })
+  await team.execute('go', { runId: 'one' })
+  t.match(
+    [1, 2, 3].map((nth) => lastOf(model, nth)),
+    ['3', '2', 'Error: The guardrail "small numbers" refuses a call of the tool "add" of "bot": That is too much.'],
+  )
+  t.same(
+    (await decided(team, 'one')).map((text) => text.slice(text.lastIndexOf(' ') + 1)),
+    ['passed', 'changed', 'refused'],
+  )
+  const ann = async (_message: unknown, context: { tool(name: string, input: object): Promise<unknown> }) =>
+    String(await context.tool('add', { a: 101, b: 1 }).catch((error: Error) => error.message))
+  const coded = localTeam(t, { ann }, { tools: [add], roles: { ann: { guardrails: { tool } } } })
+  t.match((await coded.execute('go')).finalOutput, /too much/)
+})
+
+t.test('what was decided is not asked again when a turn is redelivered', async (t) => {
+  const checked: string[] = []
+  const note = (text: string) => void checked.push(text)
+  const guardrails = {
+    input: [{ name: 'in', check: note, when: 'before' as const }],
+    output: [{ name: 'out', check: note }],
+  }
+  const wait = gate()
+  const answers: Answers = async (_request, nth) => {
+    if (nth === 0) await wait.opened
+    return nth === 0 ? calls(['add', { a: 1, b: 2 }]) : 'three'
+  }
+  const { team } = modelTeam(t, answers, [{ name: 'bot', tools: ['add'], guardrails }], { tools: [add] })
+  const run = team.launch('go')
+  await team.clock.advance(10)
+  team.crash('bot')
+  await team.clock.advance(10_000)
+  wait.open()
+  await team.clock.advance(10_000)
+  t.match(await run.result, { finalOutput: 'three' })
+  t.same(checked, ['go', 'three'])
+})
+
+t.test('a run of an earlier process has its query checked again, before its answer', async (t) => {
+  const disk = new MemoryDisk()
+  const asked = gate()
+  const teamOf = (check: Guardrail['check'], complete: () => AsyncIterable<{ text: string }>) =>
+    createTeam({
+      agents: [{ name: 'bot', systemPrompt: 'Talk.' }],
+      orchestration: { strategy: 'sequential' },
+      guardrails: { input: [{ name: 'slow', check }] },
+      models: { default: { offline: true, complete } },
+      stateManagement: { store: new MemoryStore(disk) },
+      logger: silent,
+    })
+  const before = teamOf(
+    () => new Promise(() => {}),
+    async function* () {
+      asked.open()
+      await new Promise(() => {})
+      yield { text: '' }
+    },
+  )
+  before.launch('go', { runId: 'one' })
+  await asked.opened
+  await before.close()
+  const after = teamOf(
+    () => ({ refuse: 'late, but not never' }),
+    async function* () {
+      yield { text: 'an answer' }
+    },
+  )
+  t.teardown(() => after.close())
+  await after.start()
+  t.match((await after.getRun('one')!.result).error, { code: 'GUARDRAIL', message: /late, but not never/ })
+})
+
+t.test('a check that fails, is late, or decides nonsense refuses', async (t) => {
+  const wrong: [check: Guardrail['check'], said: RegExp][] = [
+    [() => Promise.reject(new Error('no network')), /refuses the output of the run: it failed: Error: no network/],
+    [
+      () => {
+        throw new TypeError('oops')
+      },
+      /it failed: TypeError: oops/,
+    ],
+    [() => new Promise(() => {}), /it did not decide within 50 ms \(timeoutMs\)/],
+    [() => true as never, /it gave true; undefined, \{ change \} or \{ refuse: 'why' \} is needed/],
+    [() => ({}) as never, /it gave an object/],
+    [() => ({ change: 5 }) as never, /it changed the output into 5/],
+  ]
+  for (const [check, said] of wrong) {
+    const { team } = modelTeam(t, () => 'x', [{ name: 'bot' }], {
+      guardrails: { output: [{ name: 'odd', timeoutMs: 50, check }] },
+    })
+    const result = team.execute('go')
+    await team.clock.advance(100)
+    t.match((await result).error, { code: 'GUARDRAIL', message: said })
+  }
+  const { team } = modelTeam(t, () => 'x', [{ name: 'bot' }], {
+    guardrails: { input: [{ name: 'odd', check: () => ({ change: 'y' }) }] },
+  })
+  t.match((await team.execute('go')).error?.message, /set when: 'before'/)
+})
+
+t.test('wrong guardrails are refused, with the option and what is accepted', async (t) => {
+  const wrong: [options: object, said: RegExp][] = [
+    [{ guardrails: { input: [{ name: 'x' }] } }, /guardrails\.input\[0\]\.check: got nothing; accepted: a function/],
+    [{ guardrails: { input: [{ check() {} }] } }, /guardrails\.input\[0\]\.name/],
+    [{ guardrails: { input: [{ name: 'x', check() {}, when: 'after' }] } }, /when.*"before", "beside"/],
+    [{ guardrails: { output: [{ name: 'x', check() {}, when: 'before' }] } }, /output\[0\]\.when.*it is for input/],
+    [{ guardrails: { inputs: [] } }, /guardrails\.inputs.*did you mean "input"/],
+    [{ guardrails: [] }, /guardrails: got an empty list; accepted: an object/],
+  ]
+  for (const [options, said] of wrong)
+    t.throws(() => modelTeam(t, () => 'x', [{ name: 'bot' }], options), { code: 'CONFIGURATION', message: said })
+  const guardrails = { input: [refusing('x')] }
+  t.throws(() => localTeam(t, { ann: () => '' }, { roles: { ann: { guardrails } } }), {
+    code: 'CONFIGURATION',
+    message: /agents\[0\]\.guardrails\.input.*Check it in the code/,
+  })
+})
