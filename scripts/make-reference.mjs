@@ -20,6 +20,9 @@ const parts = {
   resume: () => help('resume'),
   questions: () => help('questions'),
   answer: () => help('answer'),
+  'log-check': () => help('log', 'check'),
+  'log-compact': () => help('log', 'compact'),
+  'log-repair': () => help('log', 'repair'),
 }
 const pages = ['metrics', 'command-line'].map((name) => join(root, 'docs/reference', `${name}.md`))
 const check = process.argv.includes('--check')
@@ -48,14 +51,14 @@ function metrics() {
   return team.metrics().map(({ name, kind, help }) => [`\`${name}\``, kind, help])
 }
 
-async function help(command) {
+async function help(...command) {
   let text = ''
   const answer = {
     async write(piece) {
       text += piece
     },
   }
-  await main([command, '--help'], { answer, stderr: { write: () => true } })
+  await main([...command, '--help'], { answer, stderr: { write: () => true } })
   return `\`\`\`text\n${text.trimEnd()}\n\`\`\`\n`
 }
 

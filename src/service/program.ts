@@ -2,6 +2,9 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import type { AnswerFlags } from './commands/answer.ts'
+import type { LogCheckFlags } from './commands/log-check.ts'
+import type { LogCompactFlags } from './commands/log-compact.ts'
+import type { LogRepairFlags } from './commands/log-repair.ts'
 import type { QuestionsFlags } from './commands/questions.ts'
 import type { RehearseFlags } from './commands/rehearse.ts'
 import type { ReplayFlags } from './commands/replay.ts'
@@ -23,6 +26,7 @@ Examples:
   dramatis replay report-7 --log ./log --at end
   dramatis answer 0197f1d2-... "yes" --log ./log
   dramatis resume team.ts
+  dramatis log check --log ./log
 
 A team file exports defineTeam({ agents, orchestration }) as its default, or is an agents.yaml.
 The answer goes to stdout, everything else to stderr.
@@ -157,6 +161,42 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (question: string, text: string, flags: AnswerFlags) => {
       const { answer } = await import('./commands/answer.ts')
       code = await answer(question, text, flags, surroundings)
+    })
+
+  const log = program.command('log').description('look after the files of a log: check, compact, repair')
+
+  log
+    .command('check')
+    .description('read all of a log, also while a process has it, and say what is damaged; exit code 1 for damage')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--json', 'print it as JSON')
+    .action(async (flags: LogCheckFlags) => {
+      const { logCheck } = await import('./commands/log-check.ts')
+      code = await logCheck(flags, surroundings)
+    })
+
+  log
+    .command('compact')
+    .description('give up what a log does not need, while no process has it')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--keep-runs <number>', 'finished runs that are kept at most; 1000', wholeNumber)
+    .option('--keep-days <number>', 'days for which they are kept; 30', wholeNumber)
+    .option('--keep-bytes <number>', 'room that they may take, all together; 1073741824', wholeNumber)
+    .option('--json', 'print the sizes as JSON')
+    .action(async (flags: LogCompactFlags) => {
+      const { logCompact } = await import('./commands/log-compact.ts')
+      code = await logCompact(flags, surroundings)
+    })
+
+  log
+    .command('repair')
+    .description('say which runs of a damaged log can be kept; with --drop-runs give the others up')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--drop-runs', 'do it, while no process has the log: the damaged files are replaced')
+    .option('--json', 'print it as JSON')
+    .action(async (flags: LogRepairFlags) => {
+      const { logRepair } = await import('./commands/log-repair.ts')
+      code = await logRepair(flags, surroundings)
     })
 
   try {

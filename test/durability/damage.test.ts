@@ -112,9 +112,25 @@ t.test('a missing segment of repeated entries is an error, although no number is
   t.match(error, { message: /the segment ends after/ })
 })
 
+t.test('a missing block of repeated entries is an error, although no number is missing', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder)
+  await store.open()
+  for (const carried of [false, true, true, true, false])
+    await store.append({ ...blockOf(carried ? 1 : store.bytes > 100 ? 2 : 1), carried })
+  await store.close()
+  const whole = readFileSync(join(folder, segmentsOf(folder)[0]!))
+  const [, , second, third] = blockEnds(whole)
+  const error = await failureOf(
+    reopened(withSegment(t, Buffer.concat([whole.subarray(0, second), whole.subarray(third)]))),
+  )
+  t.type(error, LogCorruptError)
+  t.match(error, { message: /1 of the blocks with repeated entries are missing/, details: { offset: second } })
+})
+
 t.test('a block of an earlier process behind one of a later process is an error', async (t) => {
   const header = (await bytesOfLog(t, 1)).subarray(0, 64)
-  const blocks = [encodeBlock(blockOf(1), 2, 0), encodeBlock(blockOf(2), 1, 0)]
+  const blocks = [encodeBlock(blockOf(1), 2, 0, 0), encodeBlock(blockOf(2), 1, 0, 0)]
   const error = await failureOf(reopened(withSegment(t, Buffer.concat([header, ...blocks]))))
   t.type(error, LogCorruptError)
   t.match(error, { message: /incarnation 1 stands behind one of 2/ })

@@ -62,18 +62,9 @@ export function budgets(config: BudgetConfig, needs: Needs): Budgets {
       payments.add(paid)
       accounts.restore(paid)
     },
-    *facts() {
-      const paid = payments.within(clock.now()).map(({ seq, at, agent, tokens }): Paid => [seq, at, agent, tokens])
-      for (let from = 0; from < paid.length; from += PAID_AT_ONCE)
-        yield { kind: 'budget.window', paid: paid.slice(from, from + PAID_AT_ONCE) }
-    },
+    facts: () => payments.facts(clock.now()),
   }
 }
-
-type Paid = Extract<Unrecorded, { kind: 'budget.window' }>['paid'][number]
-
-/** Payments that one record has. */
-const PAID_AT_ONCE = 1_000
 
 function layerOver(accounts: Accounts): GatewayLayer {
   const ledger = new TokenLedger()

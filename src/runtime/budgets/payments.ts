@@ -2,7 +2,7 @@
  * Fold of the log: what model calls of the last time have cost, as far as a window counts it. It is the same for a log
  * that another process has written.
  */
-import type { HostRecord } from '../log/records.ts'
+import type { HostRecord, Unrecorded } from '../log/records.ts'
 
 /** Cost of a model call. */
 export interface Payment {
@@ -13,6 +13,11 @@ export interface Payment {
   readonly agent: string
   readonly tokens: number
 }
+
+type WindowFact = Extract<Unrecorded, { kind: 'budget.window' }>
+
+/** Payments that one record has. */
+const PAID_AT_ONCE = 1_000
 
 export class Payments {
   readonly #windowMs: number
@@ -49,6 +54,18 @@ export class Payments {
     this.#forget(now)
     const since = now - this.#windowMs
     return [...this.#all.values()].filter(({ at }) => at > since).sort((a, b) => a.at - b.at)
+  }
+
+  /** Yields the payments that the window has at that time, as records. */
+  *facts(now: number): Generator<WindowFact> {
+    const paid = this.within(now).map(({ seq, at, agent, tokens }): WindowFact['paid'][number] => [
+      seq,
+      at,
+      agent,
+      tokens,
+    ])
+    for (let from = 0; from < paid.length; from += PAID_AT_ONCE)
+      yield { kind: 'budget.window', paid: paid.slice(from, from + PAID_AT_ONCE) }
   }
 
   #forget(now: number): void {

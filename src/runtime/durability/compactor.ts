@@ -10,6 +10,7 @@ import { onAbort } from '../../on-abort.ts'
 import { entrySpans, isOfLog } from '../log/entry-codec.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Block, LogStore, Position } from '../store/log-store.ts'
+import { CARRIED_BYTES, Carrier } from './carrier.ts'
 import type { LoggedRun, RunIndex } from './run-index.ts'
 import type { Fact } from './team-facts.ts'
 
@@ -44,7 +45,6 @@ export interface Compacted {
 }
 
 const SEGMENT_BYTES = 64 * 2 ** 20
-const CARRIED_BYTES = 2 ** 18
 /** Time that a compaction works before others have a turn. */
 const SLICE_MS = 4
 /** Facts that are logged in one task. Those of large kinds are alone. */
@@ -209,33 +209,5 @@ export class Compactor {
       const forget = onAbort(signal, () => reject(signal.reason))
       done.then(resolve, reject).finally(forget)
     })
-  }
-}
-
-/** Gathers entries for a block. */
-class Carrier {
-  readonly #runs = new Set<number>()
-  #entries: Uint8Array[] = []
-  #first = Number.POSITIVE_INFINITY
-  #last = 0
-  bytes = 0
-
-  add(run: number, seq: number, entry: Uint8Array): void {
-    this.#runs.add(run)
-    this.#entries.push(entry)
-    this.#first = Math.min(this.#first, seq)
-    this.#last = Math.max(this.#last, seq)
-    this.bytes += entry.byteLength
-  }
-
-  take(): Block {
-    const entries = Buffer.concat(this.#entries)
-    const block = { firstSeq: this.#first, lastSeq: this.#last, carried: true, runs: [...this.#runs], entries }
-    this.#runs.clear()
-    Object.assign(this, { bytes: 0 })
-    this.#entries = []
-    this.#first = Number.POSITIVE_INFINITY
-    this.#last = 0
-    return block
   }
 }

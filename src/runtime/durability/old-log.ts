@@ -16,7 +16,7 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { entriesOf, type ReadBlocks, type SeenBlock } from '../log/read-entries.ts'
+import { type EntryOptions, entriesOf, type ReadBlocks, type SeenBlock } from '../log/read-entries.ts'
 import { concernsRuns, type HostRecord, type LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
@@ -42,6 +42,8 @@ export class OldLog {
   readonly index = new RunIndex()
   /** Runs that have no end, or messages under way. */
   readonly runs = new Map<number, OldRun>()
+  /** Runs that the log has forgotten: some of their entries may still stand there. */
+  readonly gone = new Set<number>()
   readonly team: OldTeam
   readonly times = new OldTimes()
   readonly work = new OpenWork((name, run) => this.indexOf(name, run))
@@ -68,16 +70,17 @@ export class OldLog {
 
   /**
    * Reads the whole log. Throws `LogCorruptError` where it is damaged. `windowMs`: time for which the team counts what
-   * model calls have cost.
+   * model calls have cost. `lost`: called with entries that cannot be read, which are an error otherwise.
    */
-  static async from(read: ReadBlocks, windowMs = 0): Promise<OldLog> {
+  static async from(read: ReadBlocks, windowMs = 0, lost?: EntryOptions['lost']): Promise<OldLog> {
     const log = new OldLog(windowMs)
     const note = (block: SeenBlock) => {
       log.index.at(block)
       log.blocks.push(block)
     }
-    for await (const entry of entriesOf(read, { seen: note })) log.#see(entry)
-    await log.#takeBack(read)
+    const options = lost ? { lost } : {}
+    for await (const entry of entriesOf(read, { seen: note, ...options })) log.#see(entry)
+    await log.#takeBack(read, options)
     log.#endAgentsOfRuns()
     const over = [...log.index.values()].filter(({ index }) => !log.runs.has(index))
     for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) log.index.over(run) // the first to end is the first to go
@@ -108,11 +111,11 @@ export class OldLog {
   }
 
   /** Reads the runs again that have got a message when nothing of them was under way any more. */
-  async #takeBack(read: ReadBlocks): Promise<void> {
+  async #takeBack(read: ReadBlocks, options: EntryOptions): Promise<void> {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
-    for await (const entry of entriesOf(read, { runs: given })) {
+    for await (const entry of entriesOf(read, { ...options, runs: given })) {
       if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
       else this.runs.get(entry.run)?.see(entry)
     }
@@ -176,7 +179,10 @@ export class OldLog {
         this.states.conversations.keep(record.index, record.threadId, record.conversation)
         return
       case 'runs.gone':
-        for (const run of record.runs) this.#release(run)
+        for (const run of record.runs) {
+          this.#release(run)
+          this.gone.add(run)
+        }
         return
       case 'numbers':
         return this.#numbers(record)

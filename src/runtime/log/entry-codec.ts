@@ -188,6 +188,33 @@ export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
   }
 }
 
+/**
+ * Returns the runs of encoded entries that may be damaged; undefined if they are not entries, one after the other, with
+ * these numbers. Carried ones may lack some, and stand in any order.
+ */
+export function runsIn(
+  bytes: Uint8Array,
+  firstSeq: number,
+  lastSeq: number,
+  carried: boolean,
+): Set<number> | undefined {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const runs = new Set<number>()
+  let next = firstSeq
+  for (let at = 0; at < view.length; ) {
+    if (at + HEADER_BYTES > view.length) return undefined
+    const kind = view.readUInt32LE(at)
+    const seq = view.readDoubleLE(at + 16)
+    const isExpected = carried ? seq >= firstSeq && seq <= lastSeq : seq === next
+    if (kind < FRAMES || kind > DIFFERENCE || !isExpected) return undefined
+    runs.add(view.readUInt32LE(at + 8))
+    next = seq + (kind === RECORD ? 1 : view.readUInt32LE(at + 12)) * SEQ_STEP
+    at += HEADER_BYTES + aligned(view.readUInt32LE(at + 4))
+    if (at > view.length) return undefined
+  }
+  return carried || next === lastSeq + 1 ? runs : undefined
+}
+
 const OF_LOG = Buffer.from('{"kind":"log.')
 
 /** Checks for a record about the log itself: that a process took it, or gave it free. */

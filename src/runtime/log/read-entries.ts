@@ -4,6 +4,7 @@
  */
 
 import { LogCorruptError } from '../../errors.ts'
+import { hasCode } from '../store/log-files.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
 import { bytesByRun, decodeEntries, EntryDecoder, type FrameDifference } from './entry-codec.ts'
 import type { LogEntry } from './records.ts'
@@ -12,9 +13,24 @@ import type { LogEntry } from './records.ts'
 export type ReadBlocks = () => AsyncIterable<StoredBlock>
 
 /** Thrown when entries were carried while the log was read: it has to be read again. */
-export class LogMoved extends Error {
+class LogMoved extends Error {
   constructor() {
     super('The log was compacted while it was read.')
+  }
+}
+
+/** Number of times that a log is read which its process compacts meanwhile. */
+const MOST_READS = 10
+
+/** Reads a log that its process may compact meanwhile: then it is read again. */
+export async function whileMoved<T>(read: () => Promise<T>): Promise<T> {
+  for (let reads = 1; ; reads++) {
+    try {
+      return await read()
+    } catch (error) {
+      const isMoved = error instanceof LogMoved || hasCode(error, 'ENOENT')
+      if (!isMoved || reads === MOST_READS) throw error
+    }
   }
 }
 
@@ -56,7 +72,7 @@ export async function* entriesOf(
 }
 
 function refuse({ run, seq, base }: FrameDifference): never {
-  const text = `The log is damaged: entry ${seq} of run number ${run} goes on from entry ${base}, which the log does not have. Nothing was changed. Restore the log from a copy, or start with another path.`
+  const text = `The log is damaged: entry ${seq} of run number ${run} goes on from entry ${base}, which the log does not have. Nothing was changed. Restore the log from a copy; or see with "dramatis log repair" which runs are lost, and let it give them up; or start with another path.`
   throw new LogCorruptError(text, { runs: [run] })
 }
 

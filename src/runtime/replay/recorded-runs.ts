@@ -1,9 +1,8 @@
 /** Runs as a durable log has them, for those who look into it afterwards. */
 import type { Directory } from '../../mailbox/codec.ts'
-import { entriesOf, LogMoved, type ReadBlocks } from '../log/read-entries.ts'
+import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, KeptRecord, LogEntry, Unrecorded } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
-import { hasCode } from '../store/log-files.ts'
 import { TeamBefore } from './team-before.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
@@ -76,9 +75,6 @@ export interface Recorded {
   readonly ids: readonly string[]
 }
 
-/** Number of times that a log is read which its process compacts meanwhile. */
-const MOST_READS = 10
-
 /**
  * Reads a log. `withFacts`: also what the team brought to each run. Throws `LogCorruptError` where it is damaged.
  */
@@ -87,16 +83,11 @@ export async function recordedRuns(
   wanted: Wanted = () => true,
   withFacts = false,
 ): Promise<Recorded> {
-  for (let reads = 1; ; reads++) {
+  return whileMoved(async () => {
     const reader = new RecordReader(wanted, withFacts ? new TeamBefore() : undefined)
-    try {
-      for await (const entry of entriesOf(read)) reader.see(entry)
-      return reader.end()
-    } catch (error) {
-      const isMoved = error instanceof LogMoved || hasCode(error, 'ENOENT')
-      if (!isMoved || reads === MOST_READS) throw error
-    }
-  }
+    for await (const entry of entriesOf(read)) reader.see(entry)
+    return reader.end()
+  })
 }
 
 class RecordReader {

@@ -267,10 +267,14 @@ function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undef
   if (!given) return undefined
   const { path, store, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
   const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0 } = given
-  const { runs = 1_000, days = 30, bytes = 2 ** 30 } = keep
   const place = { path: path === undefined ? undefined : resolve(path), store }
-  const kept = { runs, days, bytes }
-  return { ...place, commits: durability === 'commit', syncMs, waitForLogMs, resumes, onMismatch, keep: kept }
+  const waits = { syncMs, waitForLogMs }
+  return { ...place, ...waits, commits: durability === 'commit', resumes, onMismatch, keep: keepSettings(keep) }
+}
+
+/** Fills in what is not said about the finished runs that a log keeps. */
+export function keepSettings({ runs = 1_000, days = 30, bytes = 2 ** 30 }: Partial<KeepSettings>): KeepSettings {
+  return { runs, days, bytes }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

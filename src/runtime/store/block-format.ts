@@ -1,17 +1,19 @@
 /**
  * Bytes of a log on disk, format 2. All numbers are little-endian.
  *
- *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 | 0 u32 | created f64 |
- *               first position f64 | 24 bytes of zeros
- *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u32 (1: carried) |
- *               incarnation u32 | runs u32 | first seq f64 | last seq f64 | synced f64
+ *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
+ *               flags u32 (1: the log begins here, whatever stands before) | created f64 | first position f64 |
+ *               24 bytes of zeros
+ *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u16 (1: carried) |
+ *               carried blocks that its incarnation wrote before u16 (modulo 65,536) | incarnation u32 | runs u32 |
+ *               first seq f64 | last seq f64 | synced f64
  *               body: the runs (u32 each), entries; zeros up to a multiple of 8
  *
  * `synced` is the position up to which all was known to be on the disk when the block was written. It tells damage from
  * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
  * segment and the rule of its checksum, so that every version can tell that a log is newer.
  *
- * Format 2 has entries of kind 3 (log/entry-codec.ts); format 1 is the same without them.
+ * Format 2 has entries of kind 3 (log/entry-codec.ts) and counts carried blocks; format 1 is the same without them.
  */
 import { crc32 } from 'node:zlib'
 import type { Block, Position } from './log-store.ts'
@@ -21,20 +23,27 @@ export const SEGMENT_HEADER_BYTES = 64
 export const BLOCK_HEADER_BYTES = 48
 const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')
 export const BLOCK_MAGIC = Buffer.from('BLK1', 'latin1')
+const BEGINS = 1
 const CARRIED = 1
+/** Numbers after which the count of carried blocks begins anew. */
+const CARRIED_COUNTS = 2 ** 16
 const RUN_BYTES = 4
-const ALIGNMENT = 8
+/** All blocks begin at a multiple of it. */
+export const ALIGNMENT = 8
 
 export interface SegmentHeader {
   format: number
   firstPosition: Position
+  /** True if segments before it are not part of the log: a repair has replaced them. */
+  begins: boolean
 }
 
-export function segmentHeader(incarnation: number, firstPosition: Position, createdAt: number): Buffer {
+export function segmentHeader(incarnation: number, firstPosition: Position, createdAt: number, begins = false): Buffer {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES)
   SEGMENT_MAGIC.copy(bytes)
   bytes.writeUInt32LE(FORMAT, 8)
   bytes.writeUInt32LE(incarnation, 16)
+  bytes.writeUInt32LE(begins ? BEGINS : 0, 20)
   bytes.writeDoubleLE(createdAt, 24)
   bytes.writeDoubleLE(firstPosition, 32)
   bytes.writeUInt32LE(segmentSum(bytes), 12)
@@ -48,6 +57,7 @@ export function readSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   return {
     format: bytes.readUInt32LE(8),
     firstPosition: bytes.readDoubleLE(32),
+    begins: (bytes.readUInt32LE(20) & BEGINS) !== 0,
   }
 }
 
@@ -55,12 +65,14 @@ function segmentSum(bytes: Buffer): number {
   return crc32(bytes.subarray(16, SEGMENT_HEADER_BYTES), crc32(bytes.subarray(0, 12)))
 }
 
-export function encodeBlock(block: Block, incarnation: number, synced: Position): Buffer {
+/** `carriedBefore`: number of carried blocks that this incarnation has written before. */
+export function encodeBlock(block: Block, incarnation: number, synced: Position, carriedBefore: number): Buffer {
   const body = block.runs.length * RUN_BYTES + block.entries.byteLength
   const bytes = Buffer.alloc(aligned(BLOCK_HEADER_BYTES + body))
   BLOCK_MAGIC.copy(bytes)
   bytes.writeUInt32LE(body, 8)
-  bytes.writeUInt32LE(block.carried ? CARRIED : 0, 12)
+  bytes.writeUInt16LE(block.carried ? CARRIED : 0, 12)
+  bytes.writeUInt16LE(carriedBefore % CARRIED_COUNTS, 14)
   bytes.writeUInt32LE(incarnation, 16)
   bytes.writeUInt32LE(block.runs.length, 20)
   bytes.writeDoubleLE(block.firstSeq, 24)
@@ -76,8 +88,24 @@ export function encodeBlock(block: Block, incarnation: number, synced: Position)
 export interface ReadBlock extends Block {
   incarnation: number
   synced: Position
+  /** Number of carried blocks that its incarnation had written before; 0 in format 1. */
+  carriedBefore: number
   /** Length of the whole block, with the zeros that fill it up. */
   bytes: number
+}
+
+/** Counts the carried blocks of an incarnation, so that one that is missing is noticed. Format 1 does not say them. */
+export class CarriedCount {
+  #last: { incarnation: number; carried: number } | undefined
+
+  /** Returns the number of carried blocks that are missing before that one; undefined if that is not known. */
+  missingBefore({ incarnation, carried, carriedBefore }: ReadBlock, format: number | undefined): number | undefined {
+    const last = this.#last
+    const isCounted = format !== undefined && format > 1
+    this.#last = isCounted ? { incarnation, carried: carriedBefore + (carried ? 1 : 0) } : undefined
+    if (!isCounted || last?.incarnation !== incarnation) return undefined
+    return (carriedBefore - last.carried + CARRIED_COUNTS) % CARRIED_COUNTS
+  }
 }
 
 /** Reads the block that begins there, or returns undefined where no whole one does. */
@@ -85,23 +113,26 @@ export function readBlock(segment: Buffer, at: number): ReadBlock | undefined {
   const bytes = blockBytes(segment, at)
   if (bytes === undefined) return undefined
   if (segment.readUInt32LE(at + 4) !== crc32(segment.subarray(at + 8, at + bytes))) return undefined
+  return statedBlock(segment, at)
+}
+
+/** Reads a block as it states itself, unchecked: it may be damaged. Undefined where its header cannot be one. */
+export function statedBlock(segment: Buffer, at: number): ReadBlock | undefined {
+  const bytes = blockBytes(segment, at)
+  if (bytes === undefined) return undefined
   const runs = runsAt(segment, at)
   const body = at + BLOCK_HEADER_BYTES
   return {
     firstSeq: segment.readDoubleLE(at + 24),
     lastSeq: segment.readDoubleLE(at + 32),
-    carried: (segment.readUInt32LE(at + 12) & CARRIED) !== 0,
+    carried: (segment.readUInt16LE(at + 12) & CARRIED) !== 0,
+    carriedBefore: segment.readUInt16LE(at + 14),
     runs,
     entries: segment.subarray(body + runs.length * RUN_BYTES, body + segment.readUInt32LE(at + 8)),
     incarnation: segment.readUInt32LE(at + 16),
     synced: segment.readDoubleLE(at + 40),
     bytes,
   }
-}
-
-/** The runs that a damaged block names, unchecked; none where its header cannot be one. */
-export function runsOfDamaged(segment: Buffer, at: number): number[] {
-  return blockBytes(segment, at) === undefined ? [] : runsAt(segment, at)
 }
 
 /** Length that a block states, unchecked: there may be fewer bytes. Undefined where no block begins. */

@@ -1,6 +1,7 @@
 /** Checks all segments when a log is opened, and cuts off the block that a dying process or machine left unfinished. */
 import { SEGMENT_HEADER_BYTES } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
+import { removeLeftovers } from './log-rewriter.ts'
 import type { OpenedLog, Position } from './log-store.ts'
 import { listSegments, scanSegments } from './segments.ts'
 
@@ -11,8 +12,9 @@ export interface CheckedLog extends OpenedLog {
   readonly bytes: number
 }
 
-/** @throws LogCorruptError, LogVersionError; neither after a change. */
+/** @throws LogCorruptError, LogVersionError; neither after a change of what the log says. */
 export async function checkSegments(folder: string, files: LogFiles, signal?: AbortSignal): Promise<CheckedLog> {
+  await removeLeftovers(folder, files)
   const found = { incarnation: 0, lastSeq: 0, cut: undefined as OpenedLog['cut'], end: 0, bytes: 0 }
   for await (const part of scanSegments({ folder, files, ...(signal && { signal }) })) {
     if (part.kind === 'block') {

@@ -46,6 +46,8 @@ export class FileStore implements LogStore {
   #segment: { file: LogFile; start: Position } | undefined
   #end: Position = 0
   #synced: Position = 0
+  /** Number of carried blocks that were written. */
+  #carried = 0
   #waiting: Waiting[] = []
   #writing: Promise<void> | undefined
   #syncing: Promise<void> | undefined
@@ -136,7 +138,7 @@ export class FileStore implements LogStore {
       ...(signal && { signal }),
     })) {
       if (part.kind !== 'block') continue
-      const { synced: _, bytes: __, ...block } = part.block
+      const { synced: _, carriedBefore: __, bytes: ___, ...block } = part.block
       if (!runs || block.runs.some((run) => runs.has(run))) yield { ...block, position: part.position }
     }
   }
@@ -194,11 +196,13 @@ export class FileStore implements LogStore {
     const segment = this.#segment ?? (await this.#beginSegment())
     const blocks: Buffer[] = []
     let bytes = 0
+    let carried = 0
     for (const { block } of this.#waiting) {
-      const encoded = encodeBlock(block, this.#incarnation, this.#synced)
+      const encoded = encodeBlock(block, this.#incarnation, this.#synced, this.#carried + carried)
       const isFirst = blocks.length === 0
       if (!isFirst && bytes + encoded.length > this.#writeBytes) break
       blocks.push(encoded)
+      if (block.carried) carried += 1
       bytes += encoded.length
       if (this.#end + bytes - segment.start >= this.segmentBytes) break
     }
@@ -208,6 +212,7 @@ export class FileStore implements LogStore {
       this.#end += encoded.length
     }
     this.#bytes += bytes
+    this.#carried += carried
     if (this.#state === 'full') this.#state = 'open'
     if (this.#end - segment.start >= this.segmentBytes) await this.#endSegment()
   }

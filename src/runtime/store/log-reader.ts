@@ -20,7 +20,7 @@ export async function* readLog(
 ): AsyncGenerator<StoredBlock> {
   for await (const part of scanSegments({ folder, files, ...(signal && { signal }) })) {
     if (part.kind !== 'block') continue
-    const { synced: _, bytes: __, ...block } = part.block
+    const { synced: _, carriedBefore: __, bytes: ___, ...block } = part.block
     yield { ...block, position: part.position }
   }
 }

@@ -5,15 +5,17 @@
 import { join } from 'node:path'
 import { LogCorruptError, LogVersionError } from '../../errors.ts'
 import {
+  ALIGNMENT,
   BLOCK_HEADER_BYTES,
   BLOCK_MAGIC,
+  CarriedCount,
   FORMAT,
   type ReadBlock,
   readBlock,
   readSegmentHeader,
-  runsOfDamaged,
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
+  statedBlock,
   statedBytes,
 } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
@@ -36,6 +38,18 @@ export async function listSegments(folder: string, files: LogFiles): Promise<Seg
   return names.map((name) => ({ path: join(folder, name), start: Number.parseInt(name.slice(0, 16), 16) }))
 }
 
+/**
+ * Lists the segments of a log, and those that are `left`: a repair has replaced them, and did not come to remove them.
+ */
+export async function logSegments(folder: string, files: LogFiles): Promise<{ segments: Segment[]; left: Segment[] }> {
+  const all = await listSegments(folder, files)
+  for (let at = all.length - 1; at > 0; at--) {
+    const header = readSegmentHeader(await files.read(all[at]!.path, 0, SEGMENT_HEADER_BYTES))
+    if (header?.begins) return { segments: all.slice(at), left: all.slice(0, at) }
+  }
+  return { segments: all, left: [] }
+}
+
 export type SegmentPart =
   | { kind: 'block'; position: Position; block: ReadBlock }
   /** The last segment ends with bytes that are no whole block, or has no whole header (`wholeBytes` 0). */
@@ -45,7 +59,10 @@ export type SegmentPart =
 export interface Scan {
   folder: string
   files: LogFiles
-  /** Position behind the last block that may be read: a writer can be at work behind it. */
+  /**
+   * Position behind the last block that may be read: a writer can be at work behind it. It has opened the log, so
+   * nothing of an unfinished repair is left.
+   */
   until?: Position
   /** Position of the block to begin with. */
   from?: Position
@@ -64,7 +81,8 @@ export async function* scanSegments({
   from = 0,
   signal,
 }: Scan): AsyncGenerator<SegmentPart> {
-  const segments = await listSegments(folder, files)
+  const isOpen = Number.isFinite(until)
+  const segments = isOpen ? await listSegments(folder, files) : (await logSegments(folder, files)).segments
   const order = new BlockOrder()
   for (const [index, segment] of segments.entries()) {
     signal?.throwIfAborted()
@@ -73,7 +91,7 @@ export async function* scanSegments({
     if (next && next.start <= from) continue
     const end = Math.min(next?.start ?? Number.POSITIVE_INFINITY, until) - segment.start
     const reader = new SegmentReader(segment.path, files, end)
-    const isLast = next === undefined && until === Number.POSITIVE_INFINITY
+    const isLast = next === undefined && !isOpen
     const bytes = yield* partsOf(segment, reader, Math.max(0, from - segment.start), isLast, order)
     if (Number.isFinite(end) && bytes < end) throw missing(segment, bytes, end)
   }
@@ -88,6 +106,7 @@ async function* partsOf(
   order: BlockOrder,
 ): AsyncGenerator<SegmentPart, number> {
   let at = from
+  let format: number | undefined
   if (from <= SEGMENT_HEADER_BYTES) {
     const header = readSegmentHeader(await reader.at(0, SEGMENT_HEADER_BYTES))
     if (!header) {
@@ -97,6 +116,7 @@ async function* partsOf(
       return bytes.length
     }
     checkHeader(segment, header)
+    format = header.format
     at = SEGMENT_HEADER_BYTES
   }
   for (;;) {
@@ -108,14 +128,14 @@ async function* partsOf(
       block = readBlock(rest, 0) // its writer may have ended it meanwhile
       if (!block) {
         const position = segment.start + at
-        if (!isLast) throw corrupt(segment, at, 'a block is damaged', runsOfDamaged(rest, 0))
+        if (!isLast) throw corrupt(segment, at, 'a block is damaged', statedBlock(rest, 0)?.runs)
         if (hasBlock(rest, 1, position))
-          throw corrupt(segment, at, 'a block is damaged that had reached the disk', runsOfDamaged(rest, 0))
+          throw corrupt(segment, at, 'a block is damaged that had reached the disk', statedBlock(rest, 0)?.runs)
         yield { kind: 'tail', segment, wholeBytes: at, bytes: at + rest.length }
         return at + rest.length
       }
     }
-    order.check(segment, at, block)
+    order.check(segment, at, block, format)
     yield { kind: 'block', position: segment.start + at, block }
     at += block.bytes
   }
@@ -124,21 +144,26 @@ async function* partsOf(
 }
 
 function checkHeader(segment: Segment, { format, firstPosition }: SegmentHeader): void {
-  if (format > FORMAT)
-    throw new LogVersionError(
-      `Segment ${segment.path} has log format ${format}; this version of dramatis reads formats up to ${FORMAT}. Start it with the version that wrote the log, or a later one.`,
-      { segment: segment.path, format, supported: FORMAT },
-    )
+  if (format > FORMAT) throw newerFormat(segment, format)
   if (firstPosition !== segment.start)
     throw corrupt(segment, 0, `the segment says that it begins at position ${firstPosition}`)
 }
 
+export function newerFormat({ path }: Segment, format: number): LogVersionError {
+  return new LogVersionError(
+    `Segment ${path} has log format ${format}; this version of dramatis reads formats up to ${FORMAT}. Start it with the version that wrote the log, or a later one.`,
+    { segment: path, format, supported: FORMAT },
+  )
+}
+
 /** Sees to it that no entry is missing between two blocks, and that no older process wrote behind a newer one. */
 class BlockOrder {
+  readonly #count = new CarriedCount()
   #lastSeq: number | undefined
   #incarnation = 0
 
-  check(segment: Segment, at: number, block: ReadBlock): void {
+  /** `format`: that of the segment, if it was read. */
+  check(segment: Segment, at: number, block: ReadBlock, format: number | undefined): void {
     if (block.incarnation < this.#incarnation)
       throw corrupt(
         segment,
@@ -147,6 +172,8 @@ class BlockOrder {
         block.runs,
       )
     this.#incarnation = block.incarnation
+    const missing = this.#count.missingBefore(block, format)
+    if (missing) throw corrupt(segment, at, `${missing} of the blocks with repeated entries are missing before it`)
     if (block.carried) return
     const expected = this.#lastSeq === undefined ? block.firstSeq : this.#lastSeq + 1
     if (block.firstSeq !== expected)
@@ -156,7 +183,7 @@ class BlockOrder {
 }
 
 /** Tells whether a whole block stands anywhere behind, of those that were written when `synced` was on the disk. */
-function hasBlock(bytes: Buffer, from: number, synced = -1): boolean {
+export function hasBlock(bytes: Buffer, from: number, synced = -1): boolean {
   let at = bytes.indexOf(BLOCK_MAGIC, from)
   while (at >= 0 && at + BLOCK_HEADER_BYTES <= bytes.length) {
     const block = readBlock(bytes, at)
@@ -164,6 +191,15 @@ function hasBlock(bytes: Buffer, from: number, synced = -1): boolean {
     at = bytes.indexOf(BLOCK_MAGIC, at + 1)
   }
   return false
+}
+
+/** Finds the next whole block behind bytes that are none: where they say that they end, or at the next place. */
+export function laterBlock(bytes: Buffer): number | undefined {
+  const stated = statedBytes(bytes, 0)
+  if (stated !== undefined && readBlock(bytes, stated)) return stated
+  let at = bytes.indexOf(BLOCK_MAGIC, 1)
+  while (at >= 0 && (at % ALIGNMENT !== 0 || !readBlock(bytes, at))) at = bytes.indexOf(BLOCK_MAGIC, at + 1)
+  return at < 0 ? undefined : at
 }
 
 function missing(segment: Segment, bytes: number, expected: number): LogCorruptError {
@@ -176,7 +212,7 @@ function missing(segment: Segment, bytes: number, expected: number): LogCorruptE
 
 function corrupt(segment: Segment, offset: number, found: string, runs: readonly number[] = []): LogCorruptError {
   return new LogCorruptError(
-    `The log is damaged: ${found} (segment ${segment.path}, byte ${offset}). Nothing was changed. Restore the segment from a copy, or start with another path.`,
+    `The log is damaged: ${found} (segment ${segment.path}, byte ${offset}). Nothing was changed. Restore the segment from a copy; or see with "dramatis log repair" which runs are lost, and let it give them up; or start with another path.`,
     { segment: segment.path, offset, runs: [...runs] },
   )
 }

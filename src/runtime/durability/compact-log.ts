@@ -1,0 +1,56 @@
+/** Compacts a log that no process has. */
+import type { Logger } from '../../actors/definition/logger.ts'
+import { type Scheduler, systemClock } from '../../clock.ts'
+import type { KeepSettings } from '../settings/settings.ts'
+import type { LogStore } from '../store/log-store.ts'
+import { type Compacted, Compactor } from './compactor.ts'
+import { carriedRecords, LONGEST_WINDOW_MS, oldFacts } from './old-facts.ts'
+import { OldLog } from './old-log.ts'
+import { RecordWriter } from './record-writer.ts'
+
+interface Options {
+  keep: KeepSettings
+  logger: Logger
+  clock?: Scheduler
+}
+
+/**
+ * Takes the log, and writes what it needs to its end: all of the team, runs that are not finished, and of finished ones
+ * what `keep` says. The rest is given up. The store is left open.
+ *
+ * @throws LogHeldError, LogCorruptError, LogVersionError, LogLostError
+ */
+export async function compactLog(store: LogStore, { keep, logger, clock = systemClock }: Options): Promise<Compacted> {
+  const { incarnation, ended } = await store.open()
+  const before = store.bytes
+  const old = await OldLog.from(() => store.read(), LONGEST_WINDOW_MS)
+  const records = new RecordWriter(
+    async (block) => compactor.wrote(await store.append(block), block.entries.byteLength, block.entries.byteLength),
+    old.next,
+    clock.now(),
+  )
+  const compactor = new Compactor({
+    clock,
+    logger,
+    store,
+    index: old.index,
+    keep,
+    facts: () => oldFacts(old, clock.now()),
+    log: (fact) => records.log(fact),
+    carried: () => carriedRecords(old),
+    written: () => records.written(),
+    leaves: async () => {},
+    drop: (position) => store.dropBefore(position),
+  })
+  // Blocks that were carried were read last, and may stand before others.
+  const blocks = [...old.blocks].sort((a, b) => a.position - b.position)
+  for (const { position, bytes } of blocks) compactor.wrote(position, bytes)
+  compactor.endPart()
+  records.log({ kind: 'log.opened', incarnation, ...(ended && { ended }) })
+  await records.written() // a part of its own: all before it can be given up
+  const compacted = await compactor.compact(true)
+  records.log({ kind: 'log.closed' })
+  await records.written()
+  await store.sync()
+  return { ...compacted, before }
+}

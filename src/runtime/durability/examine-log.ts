@@ -1,0 +1,194 @@
+/** Examines a log: what is damaged, and which runs may have lost something there. Changes nothing. */
+import { lengthOf, NOBODY, recipientOf, senderOf } from '../../mailbox/frame.ts'
+import { entrySpans, runsIn } from '../log/entry-codec.ts'
+import { SEQ_STEP } from '../log/records.ts'
+import { statedBlock } from '../store/block-format.ts'
+import { type Damage, type Gap, inspectSegments } from '../store/inspect-segments.ts'
+import type { LogFiles } from '../store/log-files.ts'
+import type { Position, StoredBlock } from '../store/log-store.ts'
+import { LONGEST_WINDOW_MS } from './old-facts.ts'
+import { OldLog } from './old-log.ts'
+import type { OldRun } from './old-run.ts'
+import type { LoggedRun } from './run-index.ts'
+
+/** Damage, and the runs that may have lost something there. */
+export interface ExaminedDamage extends Damage {
+  readonly runs: readonly LoggedRun[]
+  /** True if it may have taken something of the team itself: states, shared values, names. */
+  readonly ofTeam: boolean
+}
+
+export interface LogExamination {
+  /** The log as far as it can be read. */
+  readonly old: OldLog
+  readonly segments: number
+  readonly blocks: number
+  readonly bytes: number
+  /** Position behind all segments, and the highest incarnation that wrote. */
+  readonly end: Position
+  readonly incarnation: number
+  /** Unfinished block at the end, which is no damage. */
+  readonly tail: { readonly path: string; readonly offset: number; readonly bytes: number } | undefined
+  readonly damages: readonly ExaminedDamage[]
+  /** Runs that may have lost something. */
+  readonly touched: readonly LoggedRun[]
+  /** Number of runs whose begin is lost: of them nothing can be read. */
+  readonly headless: number
+  /** Number of entries that may be lost. */
+  readonly lost: number
+}
+
+/** Entries of a run that whole blocks have. */
+interface Span {
+  first: number
+  last: number
+  /** True if the first entry stands where it was first written: then none of the run was ever carried. */
+  isOriginal: boolean
+}
+
+/** Least bytes of an entry. */
+const ENTRY_BYTES = 32
+
+/** @throws LogVersionError */
+export async function examineLog(folder: string, files: LogFiles, signal?: AbortSignal): Promise<LogExamination> {
+  const shape = new Shape()
+  for await (const part of inspectSegments(folder, files, signal)) {
+    if (part.kind === 'block') shape.block(part.block, part.position)
+    else if (part.kind === 'segment') shape.segment(part.segment.start, part.bytes)
+    else if (part.kind === 'tail') shape.tail = { path: part.segment.path, offset: part.offset, bytes: part.bytes }
+    else if (part.kind === 'damage') shape.damages.push(part.damage)
+    else shape.gaps.push(part.gap)
+  }
+  const broken = new Set<number>()
+  const old = await OldLog.from(
+    () => wholeBlocks(folder, files, signal),
+    LONGEST_WINDOW_MS,
+    ({ run }) => broken.add(run),
+  )
+  return shape.judged(old, broken)
+}
+
+/** Yields the blocks that are whole, and leaves out those of a process that had lost the log. */
+export async function* wholeBlocks(folder: string, files: LogFiles, signal?: AbortSignal): AsyncGenerator<StoredBlock> {
+  for await (const part of inspectSegments(folder, files, signal))
+    if (part.kind === 'block') {
+      const { synced: _, carriedBefore: __, bytes: ___, ...block } = part.block
+      yield { ...block, position: part.position }
+    }
+}
+
+/** Gathers the parts of a log, and judges them. */
+class Shape {
+  readonly damages: Damage[] = []
+  readonly gaps: Gap[] = []
+  readonly spans = new Map<number, Span>()
+  tail: LogExamination['tail']
+  #segments = 0
+  #blocks = 0
+  #bytes = 0
+  #end = 0
+  #incarnation = 0
+
+  segment(start: Position, bytes: number): void {
+    this.#segments += 1
+    this.#bytes += bytes
+    this.#end = Math.max(this.#end, start + Math.max(1, bytes))
+  }
+
+  block({ carried, entries, incarnation }: Omit<StoredBlock, 'position'>, position: Position): void {
+    this.#blocks += 1
+    this.#incarnation = Math.max(this.#incarnation, incarnation)
+    this.#end = Math.max(this.#end, position + 1)
+    for (const { run, seq } of entrySpans(entries)) {
+      const span = this.spans.get(run)
+      if (!span) this.spans.set(run, { first: seq, last: seq, isOriginal: !carried })
+      else if (seq < span.first || (seq === span.first && !carried))
+        Object.assign(span, { first: seq, isOriginal: !carried })
+      else span.last = Math.max(span.last, seq)
+    }
+  }
+
+  judged(old: OldLog, broken: ReadonlySet<number>): LogExamination {
+    const { damages, gaps, tail } = this
+    const touched = new Set(broken)
+    const judged = new Map(gaps.flatMap((gap) => this.#judge(gap, old)).map((each) => [each.damage, each]))
+    for (const { runs } of judged.values()) for (const run of runs) touched.add(run)
+    if (gaps.length > 0) for (const run of old.runs.values()) if (!hasNames(run, old)) touched.add(run.index)
+    const known = (runs: Iterable<number>) => [...runs].flatMap((run) => old.index.get(run) ?? [])
+    return {
+      old,
+      segments: this.#segments,
+      blocks: this.#blocks,
+      bytes: this.#bytes,
+      end: this.#end,
+      incarnation: this.#incarnation,
+      tail,
+      damages: damages.map((damage) => {
+        const { runs = [], ofTeam = false } = judged.get(damage) ?? {}
+        return { ...damage, runs: known(runs), ofTeam }
+      }),
+      touched: known(touched),
+      headless: this.#headless(old),
+      lost: lostIn(gaps),
+    }
+  }
+
+  /** Returns the runs that may have had entries in a gap, for each place where these may have been. */
+  #judge(gap: Gap, old: OldLog): { damage: Damage; runs: Iterable<number>; ofTeam: boolean }[] {
+    const stated = statedRuns(gap)
+    if (stated) return gap.damages.map((damage, i) => ({ damage, runs: stated[i]!, ofTeam: stated[i]!.has(0) }))
+    const runs = [...this.spans].flatMap(([run, span]) => (mayHaveLost(span, gap, old.runs.has(run)) ? [run] : []))
+    return gap.damages.map((damage) => ({ damage, runs, ofTeam: true }))
+  }
+
+  #headless({ gone, index }: OldLog): number {
+    if (this.gaps.length === 0) return 0
+    return [...this.spans.keys()].filter((run) => run !== 0 && !index.get(run) && !gone.has(run)).length
+  }
+}
+
+/**
+ * A run may have lost entries if it was under way at the gap. Carried entries have numbers of before: where carried
+ * blocks are missing, any run may have lost some that was ever carried.
+ */
+function mayHaveLost({ first, last, isOriginal }: Span, { from, to, carried }: Gap, isOpen: boolean): boolean {
+  return (carried !== 0 && !isOriginal) || (from <= to && first < from && (last > to || isOpen))
+}
+
+/**
+ * Returns the runs of each damaged block of a gap; undefined if that cannot be relied on. The blocks have to be where
+ * they say, to fill the gap, and to name the runs of their entries.
+ */
+function statedRuns({ from, to, damages }: Gap): Set<number>[] | undefined {
+  let next = from
+  const all: Set<number>[] = []
+  for (const { kind, content, bytes } of damages) {
+    const block = kind === 'bytes' ? statedBlock(content, 0) : undefined
+    if (!block || block.bytes !== bytes || (!block.carried && block.firstSeq !== next)) return undefined
+    const runs = runsIn(block.entries, block.firstSeq, block.lastSeq, block.carried)
+    if (!runs || runs.size !== block.runs.length || !block.runs.every((run) => runs.has(run))) return undefined
+    if (!block.carried) next = block.lastSeq + 1
+    all.push(runs)
+  }
+  return next === to + 1 ? all : undefined
+}
+
+/** Checks that the log has a name for each agent that has to do with an open run. */
+function hasNames({ entries }: OldRun, { names }: OldLog): boolean {
+  for (const entry of entries) {
+    if (entry.kind !== 'frames') continue
+    const { memory, from, to } = entry
+    for (let at = from; at < to; at += lengthOf(memory, at))
+      for (const index of [senderOf(memory, at), recipientOf(memory, at)])
+        if (index !== NOBODY && !names.has(index)) return false
+  }
+  return true
+}
+
+function lostIn(gaps: readonly Gap[]): number {
+  return gaps.reduce((sum, { from, to, damages }) => {
+    const bytes = damages.reduce((all, damage) => all + damage.bytes, 0)
+    const entries = Number.isFinite(to) ? Math.max(0, to + 1 - from) / SEQ_STEP : bytes / ENTRY_BYTES
+    return sum + Math.ceil(entries)
+  }, 0)
+}

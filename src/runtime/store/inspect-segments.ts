@@ -1,0 +1,192 @@
+/**
+ * Looks at all of a log that may be damaged: goes on behind damage, where `scanSegments` ends with an error. Damage and
+ * the tail of a process that died are the same for both.
+ */
+import {
+  BLOCK_HEADER_BYTES,
+  CarriedCount,
+  FORMAT,
+  type ReadBlock,
+  readBlock,
+  readSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  statedBytes,
+} from './block-format.ts'
+import type { LogFiles } from './log-files.ts'
+import type { Position } from './log-store.ts'
+import { SegmentReader } from './segment-reader.ts'
+import { hasBlock, laterBlock, logSegments, newerFormat, type Segment } from './segments.ts'
+
+/** Place in a log where it is not as it was written. */
+export interface Damage {
+  readonly segment: Segment
+  readonly offset: number
+  readonly bytes: number
+  /** Sentence without its end. */
+  readonly found: string
+  /**
+   * `bytes`: they are no block. `missing`: the segment is too short. `order`: blocks are whole, and entries between
+   * them are missing. `stale`: a whole block of a process that had lost the log. `header`: only that of the segment.
+   */
+  readonly kind: 'bytes' | 'missing' | 'order' | 'stale' | 'header'
+  /** The bytes that are no block. */
+  readonly content: Buffer
+}
+
+/** Numbers of entries that no whole block has, and the places where they may have been. */
+export interface Gap {
+  readonly from: number
+  /** Infinity if nothing stands behind. */
+  readonly to: number
+  /** Number of carried blocks that are missing there; undefined if that is not known. */
+  readonly carried: number | undefined
+  readonly damages: readonly Damage[]
+}
+
+export type InspectedPart =
+  | { kind: 'segment'; segment: Segment; bytes: number }
+  | { kind: 'block'; position: Position; block: ReadBlock }
+  | { kind: 'damage'; damage: Damage }
+  | { kind: 'gap'; gap: Gap }
+  /** Unfinished block at the end: it is cut when a process takes the log. */
+  | { kind: 'tail'; segment: Segment; offset: number; bytes: number }
+
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * Yields the blocks that are whole, in their order, and what is between them.
+ *
+ * @throws LogVersionError
+ */
+export async function* inspectSegments(
+  folder: string,
+  files: LogFiles,
+  signal?: AbortSignal,
+): AsyncGenerator<InspectedPart> {
+  const { segments } = await logSegments(folder, files)
+  const order = new Order()
+  for (const [index, segment] of segments.entries()) {
+    signal?.throwIfAborted()
+    yield* partsOf(segment, files, segments[index + 1], order)
+  }
+  yield* order.end()
+}
+
+async function* partsOf(
+  segment: Segment,
+  files: LogFiles,
+  next: Segment | undefined,
+  order: Order,
+): AsyncGenerator<InspectedPart> {
+  const end = next ? next.start - segment.start : Number.POSITIVE_INFINITY
+  const reader = new SegmentReader(segment.path, files, end)
+  const isLast = next === undefined
+  const damaged = (damage: Omit<Damage, 'segment' | 'content'> & { content?: Buffer }): InspectedPart =>
+    order.damage({ segment, content: NOTHING, ...damage })
+  const header = readSegmentHeader(await reader.at(0, SEGMENT_HEADER_BYTES))
+  order.format = header?.format ?? order.format
+  if (header && header.format > FORMAT) throw newerFormat(segment, header.format)
+  let at = SEGMENT_HEADER_BYTES
+  if (!header || header.firstPosition !== segment.start) {
+    const bytes = await reader.rest(0)
+    if (isLast && !header && !hasBlock(bytes, 0)) {
+      yield { kind: 'segment', segment, bytes: bytes.length }
+      yield { kind: 'tail', segment, offset: 0, bytes: bytes.length }
+      return
+    }
+    const found = header
+      ? `the segment says that it begins at position ${header.firstPosition}`
+      : 'the header of the segment is damaged'
+    at = Math.min(at, bytes.length)
+    yield damaged({ kind: 'header', offset: 0, bytes: at, found })
+  }
+  for (;;) {
+    const begun = await reader.at(at, BLOCK_HEADER_BYTES)
+    if (begun.length === 0) break
+    let block = readBlock(await reader.at(at, statedBytes(begun, 0) ?? 0), 0)
+    if (!block) {
+      const rest = await reader.rest(at)
+      block = readBlock(rest, 0) // its writer may have ended it meanwhile
+      if (!block) {
+        if (isLast && !hasBlock(rest, 1, segment.start + at)) {
+          yield { kind: 'tail', segment, offset: at, bytes: rest.length }
+          at += rest.length
+          break
+        }
+        const bytes = laterBlock(rest) ?? rest.length
+        const content = rest.subarray(0, bytes)
+        const isZero = content.every((byte) => byte === 0)
+        const found = isZero ? 'there are zeros where a block was' : 'a block is damaged'
+        yield damaged({ kind: 'bytes', offset: at, bytes, found, content })
+        at += bytes
+        continue
+      }
+    }
+    yield* order.block(segment, at, block)
+    at += block.bytes
+  }
+  yield { kind: 'segment', segment, bytes: at }
+  if (at < end && !isLast) {
+    const found = `the segment ends after ${at} bytes, and the log goes on ${end} after its start`
+    yield damaged({ kind: 'missing', offset: at, bytes: end - at, found })
+  }
+}
+
+/** Follows the numbers of entries and incarnations over damage. */
+class Order {
+  #lastSeq: number | undefined
+  #incarnation = 0
+  readonly #count = new CarriedCount()
+  /** Number of carried blocks that are missing since the last gap ended. */
+  #carried: number | undefined = 0
+  /** Damage since the last whole block that has entries for the first time. */
+  #damages: Damage[] = []
+  /** Format of the segment. */
+  format = FORMAT
+
+  damage(damage: Damage): InspectedPart {
+    if (damage.kind !== 'header') this.#damages.push(damage)
+    return { kind: 'damage', damage }
+  }
+
+  *block(segment: Segment, at: number, block: ReadBlock): Generator<InspectedPart> {
+    const place = { segment, offset: at, content: NOTHING }
+    if (block.incarnation < this.#incarnation) {
+      const found = `a block of incarnation ${block.incarnation} stands behind one of ${this.#incarnation}: its process had lost the log`
+      yield { kind: 'damage', damage: { ...place, kind: 'stale', bytes: block.bytes, found } }
+      return
+    }
+    this.#incarnation = block.incarnation
+    const missing = this.#count.missingBefore(block, this.format)
+    if (missing === undefined && this.#damages.length > 0) this.#carried = undefined
+    else if (missing && this.#carried !== undefined) this.#carried += missing
+    if (missing && this.#damages.length === 0) {
+      const found = `${missing} of the blocks with repeated entries are missing before it`
+      yield this.damage({ ...place, kind: 'order', bytes: 0, found })
+    }
+    if (!block.carried) {
+      const expected = this.#lastSeq === undefined ? block.firstSeq : this.#lastSeq + 1
+      if (block.firstSeq !== expected && this.#damages.length === 0) {
+        const found = `entry ${expected} was expected and ${block.firstSeq} follows`
+        yield this.damage({ ...place, kind: 'order', bytes: 0, found })
+      }
+      this.#lastSeq = block.lastSeq
+      if (this.#damages.length > 0) yield this.#gap(expected, block.firstSeq - 1)
+    }
+    yield { kind: 'block', position: segment.start + at, block }
+  }
+
+  /** Yields what is missing at the end of the log. */
+  *end(): Generator<InspectedPart> {
+    this.#carried = undefined
+    if (this.#damages.length > 0) yield this.#gap((this.#lastSeq ?? 0) + 1, Number.POSITIVE_INFINITY)
+  }
+
+  #gap(from: number, to: number): InspectedPart {
+    const damages = this.#damages
+    const carried = this.#carried
+    this.#damages = []
+    this.#carried = 0
+    return { kind: 'gap', gap: { from, to, carried, damages } }
+  }
+}

@@ -1,0 +1,48 @@
+/** `dramatis log repair --log <folder>`: what can be kept of a damaged log; with `--drop-runs` it gives up the rest. */
+import { repairLog } from '../../runtime/durability/repair-log.ts'
+import { logFolder } from '../../runtime/replay/find-run.ts'
+import { EXIT } from '../failure.ts'
+import { jsonText } from '../json-text.ts'
+import { count, type LogReport, logLines, logReport, lostRunLines } from '../log-report.ts'
+import { examined } from './log-check.ts'
+import type { Surroundings } from './run.ts'
+
+export interface LogRepairFlags {
+  log: string
+  dropRuns?: boolean
+  json?: boolean
+}
+
+/**
+ * Prints what is, or would be, given up, and resolves to the exit code. Rejects if there is no such log; with
+ * `dropRuns` also if a process has it.
+ */
+export async function logRepair(
+  { log, dropRuns = false, json = false }: LogRepairFlags,
+  { answer, folder }: Surroundings,
+): Promise<number> {
+  const path = logFolder(log, folder)
+  const { found, bytes } = dropRuns ? await repairLog(path) : { found: await examined(path), bytes: undefined }
+  const report = logReport(found)
+  if (json) await answer.write(jsonText({ ...report, repaired: bytes !== undefined }))
+  else await answer.write(logLines(report) + verdict(report, bytes))
+  return EXIT.done
+}
+
+/** `bytes`: size of the repaired log; undefined if nothing was changed. */
+function verdict(report: LogReport, bytes: number | undefined): string {
+  const { damage, lostRuns, runs, runsWithoutBegin } = report
+  if (damage.length === 0) return 'The log is not damaged. Nothing was changed.\n'
+  const lost = lostRuns.length + runsWithoutBegin
+  const kept = runs - lostRuns.filter(({ ofMessage }) => !ofMessage).length
+  const isDone = bytes !== undefined
+  const dropped = lost === 0 ? 'No run' : count(lost, 'run')
+  const lines = [`${dropped} ${isDone ? (lost > 1 ? 'were' : 'was') : 'would be'} given up${lost > 0 ? ':' : '.'}`]
+  const team = damage.some(({ ofTeam }) => ofTeam)
+    ? ' What the team wrote at the damaged places is lost: states and shared values may be older ones.'
+    : ''
+  const end = isDone
+    ? `Kept: ${count(kept, 'run')}, and what the team has; the log has ${count(bytes, 'byte')} now.${team}`
+    : `Kept would be: ${count(kept, 'run')}, and what the team has.${team} Nothing was changed: --drop-runs does it. Make a copy of the folder first, if you may want to look into it later.`
+  return `${lines.join('\n')}\n${lostRunLines(report)}${end}\n`
+}

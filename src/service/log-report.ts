@@ -1,0 +1,70 @@
+/** Report of `dramatis log check` and `dramatis log repair`. It has no queries and no contents of runs. */
+import { basename } from 'node:path'
+import type { ExaminedDamage, LogExamination } from '../runtime/durability/examine-log.ts'
+import type { LoggedRun } from '../runtime/durability/run-index.ts'
+import { oneLine } from './one-line.ts'
+
+/** Returns the report as data. */
+export function logReport({ old, segments, blocks, bytes, tail, damages, touched, headless }: LogExamination) {
+  const runs = [...old.index.values()].filter(({ own }) => !own)
+  return {
+    segments,
+    blocks,
+    bytes,
+    runs: runs.length,
+    unfinishedRuns: runs.filter(({ endedAt }) => endedAt === 0).length,
+    ...(tail && { unfinishedBlock: { segment: basename(tail.path), offset: tail.offset, bytes: tail.bytes } }),
+    damage: damages.map(damageInfo),
+    lostRuns: touched.map(runInfo),
+    runsWithoutBegin: headless,
+  }
+}
+
+export type LogReport = ReturnType<typeof logReport>
+
+function damageInfo({ segment, offset, bytes, found, runs, ofTeam }: ExaminedDamage) {
+  return { segment: basename(segment.path), offset, bytes, found, runs: runs.map(({ id }) => id), ofTeam }
+}
+
+/** `ofMessage`: the run is the work that a message from outside has caused. */
+function runInfo({ id, own, startedAt, endedAt, status }: LoggedRun) {
+  return { id, status: endedAt === 0 ? 'unfinished' : status, startedAt, ofMessage: own }
+}
+
+const MOST_NAMED = 10
+
+/** Returns the lines that say how large a log is, and what is damaged. */
+export function logLines(report: LogReport): string {
+  const { segments, blocks, bytes, runs, unfinishedRuns, unfinishedBlock, damage } = report
+  const counts = [count(segments, 'segment'), count(blocks, 'block'), count(bytes, 'byte'), count(runs, 'run')]
+  const lines = [`${counts.join(', ')} (${unfinishedRuns} unfinished)`]
+  for (const each of damage) lines.push(damageLine(each))
+  if (unfinishedBlock) {
+    const { segment, offset } = unfinishedBlock
+    lines.push(
+      `${segment}, byte ${offset}: the last ${count(unfinishedBlock.bytes, 'byte')} are not whole. That is no damage: a process, or the machine, died while it wrote there, and the next process cuts them off.`,
+    )
+  }
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+function damageLine({ segment, offset, bytes, found, runs, ofTeam }: LogReport['damage'][number]): string {
+  const where = bytes > 0 ? `${segment}, byte ${offset}, ${count(bytes, 'byte')}` : `${segment}, byte ${offset}`
+  const named = runs.slice(0, MOST_NAMED).map((id) => oneLine(id))
+  if (runs.length > named.length) named.push(`${runs.length - named.length} more`)
+  const who = [...(runs.length > 0 ? [`runs ${named.join(', ')}`] : []), ...(ofTeam ? ['the team'] : [])]
+  return `damaged: ${where}: ${found}.${who.length > 0 ? ` May have lost something: ${who.join('; ')}.` : ''}`
+}
+
+/** Returns a line for each run that a repair gives up. */
+export function lostRunLines({ lostRuns, runsWithoutBegin }: LogReport): string {
+  const lines = lostRuns.map(({ id, status, startedAt, ofMessage }) => {
+    const what = ofMessage ? 'message from outside' : 'run'
+    return `  ${what} ${oneLine(id)}, ${status}, begun ${new Date(startedAt).toISOString()}`
+  })
+  if (runsWithoutBegin > 0) lines.push(`  ${count(runsWithoutBegin, 'run')} whose begin is lost, and with it the id`)
+  return lines.map((line) => `${line}\n`).join('')
+}
+
+export const count = (number: number, of: string): string =>
+  `${number.toLocaleString('en')} ${of}${number === 1 ? '' : 's'}`
