@@ -15,6 +15,8 @@ export class OldRun {
   readonly agents = new Map<string, number>()
   /** Agents that were made in it and have not left it, by their index. */
   readonly joined = new Map<number, JoinedAgent>()
+  /** Subscriptions that the host has made in the name of an agent. */
+  readonly subscribed: OfKind<'subscribed'>[] = []
   /** Set when it was begun: its target is asked, or was about to be. */
   started = false
   /** Answer to its caller, if there is one. */
@@ -36,6 +38,7 @@ export class OldRun {
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'name') this.agents.set(entry.name, entry.index)
+    else if (entry.kind === 'subscribed') this.subscribed.push(entry)
     else if (entry.kind === 'agent.joined') this.joined.set(entry.index, entry)
     else if (entry.kind === 'agent.left') this.joined.delete(entry.index)
     else if (entry.kind === 'run.started') this.started = true
@@ -54,5 +57,7 @@ export class OldRun {
 
 /** Checks for a record that no reader of a run gets. */
 function isKeptAlone({ kind }: LogEntry): boolean {
-  return kind === 'run.launched' || kind === 'name' || kind === 'agent.joined' || kind === 'agent.left'
+  return KEPT_ALONE.has(kind)
 }
+
+const KEPT_ALONE: ReadonlySet<string> = new Set(['run.launched', 'name', 'agent.joined', 'agent.left', 'subscribed'])

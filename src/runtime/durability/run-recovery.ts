@@ -1,39 +1,19 @@
 /** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
-import {
-  CALL,
-  correlationOf,
-  END,
-  kindOf,
-  PATCH,
-  REQUEST,
-  RESULT,
-  recipientOf,
-  senderOf,
-  turnOf,
-} from '../../mailbox/frame.ts'
+import { END, kindOf, PATCH } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
-import type { HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
 import type { RunEnding } from '../runs/result.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
-import type { Cell, OpenRequest } from '../state/cell.ts'
+import type { OpenRequest } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
-import { isDone } from '../tasks/task-board.ts'
-import { watch } from '../verbs/death-watch.ts'
 import type { OldLog } from './old-log.ts'
 import type { OldRun } from './old-run.ts'
 import { OldStates } from './old-states.ts'
 import type { RestoredOwners } from './restored-owners.ts'
-
-/** Verbs after which the host does something for the rest of the run. */
-const KEEPS: ReadonlySet<string> = new Set(['subscribe', 'watch'])
-
-/** Verbs that make agents. */
-const MAKES: ReadonlySet<string> = new Set(['spawn', 'define'])
+import { RunFold } from './run-fold.ts'
 
 export class RunRecovery {
   readonly #owners: RestoredOwners
@@ -113,59 +93,7 @@ export class RunRecovery {
 
   /** Puts boards, sync points, tasks, subscriptions and watches of a run in place. */
   fold(run: OldRun): void {
-    const state = this.stateOf(run)
-    for (const entry of run.entries) {
-      const isThere = run.finished && entry.kind === 'blackboard' // put there with its end
-      if (entry.kind !== 'frames' && !isThere) this.#record(state, entry)
-    }
-    const calls = new Map<string, [name: string, args: object]>()
-    for (const [memory, at] of framesOf(state.log)) {
-      const kind = kindOf(memory, at)
-      if (kind === REQUEST) this.#task(state, senderOf(memory, at), correlationOf(memory, at), idOf(memory, at))
-      if (kind === CALL) {
-        const { content, data } = readBody(memory, at)
-        const isOfFormer = turnOf(memory, at) <= (this.#old.left.get(senderOf(memory, at))?.turn ?? 0)
-        if ((KEEPS.has(content) && !isOfFormer) || MAKES.has(content))
-          calls.set(`${senderOf(memory, at)} ${correlationOf(memory, at)}`, [content, Object(jsonIn(data))])
-      } else if (kind === RESULT && !isFailure(memory, at)) {
-        const index = recipientOf(memory, at)
-        const done = calls.get(`${index} ${correlationOf(memory, at)}`)
-        const cell = this.#owners.directory.present(index)
-        if (done && MAKES.has(done[0])) state.spawned += 1
-        else if (done && cell) this.#repeat(state, cell, done)
-      }
-    }
-  }
-
-  #record(state: RunState, entry: HostRecord): void {
-    const { boards, syncPoints } = this.#owners
-    if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
-    else if (entry.kind === 'sync') syncPoints.restore(state, entry.point, entry.result.generation)
-    else if (entry.kind === 'handoff' && entry.step === 'handed_off') {
-      state.handoffs += 1
-      if (entry.offer !== undefined) state.successors.set(entry.messageId, entry.offer)
-    }
-  }
-
-  /** Notes the number under which an open task was given. */
-  #task(state: RunState, giver: number, correlation: number, id: string): void {
-    const task = state.tasks.get(id)
-    const isOpen = this.#owners.directory.cells[giver]?.open.has(correlation)
-    if (!task || !isOpen || isDone(task.status)) return
-    const open = state.openTasks.get(giver) ?? new Map<number, string>()
-    if (open.has(correlation)) return
-    state.openTasks.set(giver, open.set(correlation, id))
-    const parent = state.tasks.get(task.parentTask ?? '')
-    if (parent && !isDone(parent.status) && parent.assignedTo === this.#owners.directory.name(giver))
-      state.delegated.set(parent.id, (state.delegated.get(parent.id) ?? 0) + 1)
-  }
-
-  /** Subscribes and watches again: an agent does not ask for that a second time. */
-  #repeat(state: RunState, cell: Cell, [name, args]: [name: string, args: object]): void {
-    const { boards, directory, hostMessages, runs } = this.#owners
-    if (name === 'subscribe') return boards.subscribe(cell, state, String(Reflect.get(args, 'pattern')))
-    const watched = directory.cell(String(Reflect.get(args, 'agent')), state)
-    if (watched) watch({ directory, hostMessages, runs }, cell, state, watched)
+    new RunFold(this.#owners, this.#old, this.stateOf(run)).read(run)
   }
 }
 

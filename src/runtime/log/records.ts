@@ -12,6 +12,7 @@ import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { TokenLimit } from '../settings/options.ts'
+import type { TraceHeaders } from '../settings/telemetry.ts'
 import type { Alarm } from './alarms.ts'
 import type { ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
 
@@ -97,6 +98,8 @@ export interface Launched {
   script?: string
   /** Models answer in pieces for those who watch. */
   streams?: boolean
+  /** Place of the run in the caller's trace. */
+  traceHeaders?: TraceHeaders
   /** Conversation that the caller has given. */
   messages?: readonly ModelMessage[]
 }
@@ -123,6 +126,8 @@ export type KeptRecord =
   | Record<'log.opened', { incarnation: number; ended?: true }>
   | Record<'log.closed', object>
   | Record<'name', { index: number; name: string }>
+  /** A message from outside has subscribed an agent to entries of the blackboard. */
+  | Record<'subscribed', { index: number; pattern: string }>
   /** An agent was made by an agent, in the run that it ends with; in no run if it stays. */
   | Record<'agent.joined', JoinedAgent>
   /** An agent has left the team, or its run: what it had is not for the next one in its place. */
@@ -211,8 +216,8 @@ export type HostRecord =
   /** `agent`: the agent that gets the person's answer. */
   | Record<'answer', { agent: string; questionId: string; answer: string }>
   | Record<'alarm', Alarm>
-  /** A generation of a sync point has ended. */
-  | Record<'sync', { point: string; result: SyncResult }>
+  /** A generation of a sync point has ended. `error`: what all who waited were rejected with. */
+  | Record<'sync', { point: string; result: SyncResult; error?: DramatisError }>
   /** `agent`: the agent that took the step. `turn`: the turn that hands off its duty. `messageId`: its message. */
   | Record<
       'handoff',

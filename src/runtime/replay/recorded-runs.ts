@@ -166,6 +166,7 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   shared: true,
   state: true,
   'turn.begins': true,
+  subscribed: true,
   turns: true,
 }
 

@@ -148,9 +148,9 @@ export class RunBook implements RunHost {
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
+    this.#tracing?.launched(state)
     this.#keep(entry)
     this.#last = state
-    this.#tracing?.launched(state)
     this.#supervisor.boards.board(state)
     if (options.signal?.aborted) this.cancel(state, reasonOf(options.signal))
     else if (waits) this.#wait(entry)
@@ -370,6 +370,7 @@ export class RunBook implements RunHost {
     const options = { timeoutMs, priority, models: state.models, ...budget, ...given }
     const entry = this.#enter(handle, options, this.#supervisor.directory.cells[target]!)
     entry.isKept = true
+    this.#tracing?.resumed(state)
     this.#supervisor.boards.board(state)
     if (begins && this.#line.isFull) this.#line.enqueue(entry)
     else if (begins) void this.#begin(entry)
@@ -687,7 +688,7 @@ type Settle = (memory: Memory, at: number) => void
 
 /** Returns the record that a later process needs to go on with a run. */
 function launchedOf(
-  { id, query, startedAt, metadata, threadId, models, budget, streams, messages }: RunState,
+  { id, query, startedAt, metadata, threadId, models, budget, streams, messages, traceHeaders }: RunState,
   rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
 ): Launched & { kind: 'run.launched' } {
   const options = {
@@ -695,6 +696,7 @@ function launchedOf(
     ...(budget && { budget }),
     ...(streams && { streams }),
     ...(messages.length > 0 && { messages }),
+    ...(traceHeaders && { traceHeaders }),
   }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }

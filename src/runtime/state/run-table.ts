@@ -21,7 +21,7 @@ export class RunTable {
   /** Adds a run that an earlier process has begun, under its index there. */
   reopen(
     index: number,
-    { id, query, startedAt, metadata, threadId, models, budget, script, streams, messages }: Launched,
+    { id, query, startedAt, metadata, threadId, models, budget, script, streams, messages, traceHeaders }: Launched,
   ): RunState {
     const run = new RunState(index, id, query, startedAt, metadata, threadId)
     run.models = models
@@ -29,6 +29,7 @@ export class RunTable {
     run.script = script
     run.streams = streams === true
     run.messages = messages ?? []
+    run.traceHeaders = traceHeaders
     this.#runs.set(index, run)
     return run
   }

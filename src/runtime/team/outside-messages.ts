@@ -262,7 +262,9 @@ export class Posting {
       })
     const refusal = refusalInItsName(sender, 'subscribe')
     if (refusal) throw refusal
-    this.#supervisor.boards.subscribe(sender, this.#runOf(message), message.content)
+    const run = this.#runOf(message)
+    this.#supervisor.boards.subscribe(sender, run, message.content)
+    this.#supervisor.journal.keep(run, { kind: 'subscribed', index: sender.index, pattern: message.content })
   }
 
   #managerOf(message: MessageInput, sender: Cell): string | string[] {

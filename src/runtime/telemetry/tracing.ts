@@ -43,19 +43,31 @@ export class Tracing {
 
   /** Starts the span of a run at its launch. The run's agents get its place in the trace with its metadata. */
   launched(run: RunState): void {
+    const { headers } = this.#begin(run, run.startedAt, this.#spans.continued(run.metadata) ?? this.#spans.active())
+    if (headers.traceparent !== undefined) run.traceHeaders = headers
+  }
+
+  /**
+   * Starts a span of a run that an earlier process has begun, whose own span went with that process. It is below the
+   * place that the run had then, and the agents keep that place.
+   */
+  resumed(run: RunState): void {
+    this.#begin(run, this.#supervisor.clock.now(), this.#spans.continued(run.traceHeaders ?? run.metadata))
+  }
+
+  #begin(run: RunState, at: number, parent: TracePlace | undefined): Span {
     const span = this.#spans.start({
       name: ['invoke_workflow', this.#spans.workflowName ?? []].flat().join(' '),
       kind: 'internal',
-      at: run.startedAt,
-      parent: this.#spans.continued(run.metadata) ?? this.#spans.active(),
+      at,
+      parent,
       attributes: {
         ...runAttributes(run, this.#spans.workflowName),
         'gen_ai.input.messages': this.#spans.content(() => queryContent(run.query)),
       },
     })
-    const { headers } = span
-    if (headers.traceparent !== undefined) run.traceHeaders = headers
     this.#runs.set(run, { place: span.place, span })
+    return span
   }
 
   /** Notes the active trace place for a message from outside of any run, when it is sent. */

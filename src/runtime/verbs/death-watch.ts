@@ -5,6 +5,10 @@
  */
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { DramatisError } from '../../errors.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
+import { recipientOf } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Memory } from '../../mailbox/memory.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -38,6 +42,14 @@ export function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, 
   run.watches.set(key, known)
   if (!gone) known.open = true
   else if (known.told !== gone) tell(needs, run, known, gone)
+}
+
+/** Notes that a watcher was notified, in an earlier process, if that is what the host's report says. */
+export function noteTold(run: RunState, memory: Memory, at: number): void {
+  const { event, agent } = Object(jsonIn(readBody(memory, at).data)) as { event?: unknown; agent?: unknown }
+  if (event !== 'terminated') return
+  const watcher = recipientOf(memory, at)
+  for (const known of run.watches.values()) if (known.watcher === watcher && known.agent === agent) known.open = false
 }
 
 /** Notifies the watchers of an agent that is gone permanently. */

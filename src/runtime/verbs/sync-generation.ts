@@ -38,7 +38,7 @@ interface Arrival extends Waiter, Settling {
 }
 
 /** Generation that has ended. */
-interface Closed {
+export interface Closed {
   readonly result: SyncResult
   /** Epoch ms. */
   readonly at: number
@@ -190,13 +190,33 @@ export class SyncGenerations implements OpenGeneration {
     this.#stopTimer()
     this.#open.delete(this)
     this.generation += 1
-    for (const name of result.missing) {
-      const cell = this.#needs.directory.cell(name, run)
-      if (cell) this.#late.set(cell, closed)
-    }
-    this.#needs.journal.record(run, { kind: 'sync', point: point.name, result })
+    this.#noteLate(closed)
+    this.#needs.journal.record(run, { kind: 'sync', point: point.name, result, ...(error && { error }) })
     if (why && point.onTimeout === 'notify') this.#report(result, why)
     settle(waiting, closed)
+  }
+
+  #noteLate(closed: Closed): void {
+    for (const name of closed.result.missing) {
+      const cell = this.#needs.directory.cell(name, this.run)
+      if (cell) this.#late.set(cell, closed)
+    }
+  }
+
+  // ---- what an earlier process has done
+
+  restore(closed: Closed, isHeard: boolean): void {
+    this.generation = closed.result.generation + 1
+    this.#news = isHeard ? undefined : closed
+    this.#noteLate(closed)
+  }
+
+  came(cell: Cell): void {
+    this.#late.delete(cell)
+  }
+
+  heard(): void {
+    this.#news = undefined
   }
 
   /** Writes a report into the log, where a script reads it. Nothing is delivered. */

@@ -12,11 +12,11 @@ import type { HostFrames } from '../log/host-frames.ts'
 import type { SyncPointSettings } from '../settings/sync-points.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
-import type { Waiter } from '../state/cell.ts'
+import type { Cell, Waiter } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from './host-verb.ts'
-import { SyncGenerations } from './sync-generation.ts'
+import { type Closed, SyncGenerations } from './sync-generation.ts'
 import type { OpenGeneration } from './sync-rules.ts'
 
 interface Needs {
@@ -99,10 +99,24 @@ export class SyncPoints {
     return this.#in(run, point).watch(waiter, signal)
   }
 
-  /** Continues the numbers of the generations that an earlier process has ended. */
-  restore(run: RunState, name: string, generation: number): void {
+  /** Takes up a generation that an earlier process has ended. `isHeard`: the script has waited for its result. */
+  restore(run: RunState, name: string, closed: Closed, isHeard: boolean): void {
+    this.#known(run, name)?.restore(closed, isHeard)
+  }
+
+  /** Notes that an agent has come in an earlier process: it is not late any more. */
+  came(run: RunState, name: string, cell: Cell): void {
+    this.#known(run, name)?.came(cell)
+  }
+
+  /** Notes that the script has got a result in an earlier process. */
+  heard(run: RunState, name: string): void {
+    this.#known(run, name)?.heard()
+  }
+
+  #known(run: RunState, name: string): SyncGenerations | undefined {
     const point = this.#declared.get(name)
-    if (point) this.#in(run, point).generation = generation + 1
+    return point && this.#in(run, point)
   }
 
   /** Ends generations that wait for an agent, if it is gone permanently. */
