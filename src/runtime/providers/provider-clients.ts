@@ -13,8 +13,8 @@ import type { Environment } from '../logging/secret-variables.ts'
 import { isOffline } from './client.ts'
 import { fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
 import type { AddressEntry, CallLimits, ClientEntry } from './models-config.ts'
-import { openaiClient } from './openai-client.ts'
-import { hostOf, isAddress } from './provider.ts'
+import { openaiClient } from './openai/client.ts'
+import { type Api, hostOf, isAddress } from './provider.ts'
 import { ProviderQueue, queued } from './provider-queue.ts'
 import { retries } from './retries.ts'
 
@@ -32,8 +32,13 @@ export interface ProviderContext {
 interface Shared {
   readonly path: string
   readonly maxConcurrent: number | undefined
-  /** The client with its queue, without retries. */
-  readonly queued: ModelClient
+  readonly queue: ProviderQueue
+}
+
+/** A client with its queue. */
+interface Queued extends Shared {
+  /** The client without retries. */
+  readonly inner: ModelClient
   /** The same with retries, for entries without middleware. */
   readonly client: ModelClient
 }
@@ -41,6 +46,7 @@ interface Shared {
 interface AtAddress extends Shared {
   readonly baseURL: string
   readonly identity: unknown
+  readonly apis: Map<Api, Queued>
 }
 
 type Middleware = NonNullable<ClientEntry['middleware']>
@@ -53,7 +59,7 @@ const OPENAI = 'https://api.openai.com/v1'
 export class ProviderClients {
   readonly #context: ProviderContext
   readonly #addresses: AtAddress[] = []
-  readonly #given = new Map<ModelClient, Shared>()
+  readonly #given = new Map<ModelClient, Queued>()
 
   constructor(context: ProviderContext) {
     this.#context = context
@@ -64,23 +70,24 @@ export class ProviderClients {
     const { clock } = this.#context
     if (isOffline(client)) return retries(wrapModel(client, middleware), { clock, provider })
     const known = this.#given.get(client)
-    const shared = known ? sharing(known, limits, path, 'client') : this.#share(client, provider, limits, path)
-    this.#given.set(client, shared)
-    return this.#around(shared, middleware, provider)
+    if (known) assertShared(known, limits, path, 'client')
+    const queued = known ?? this.#queued(client, this.#share(provider, limits, path), provider)
+    this.#given.set(client, queued)
+    return this.#around(queued, middleware, provider)
   }
 
   /** Returns the client of an address, with its host. Throws `ConfigurationError` if there is no key. */
   atAddress({ middleware = [], ...entry }: Address, path: string): { client: ModelClient; host: string } {
     const baseURL = this.#addressOf(entry)
     const host = hostOf(baseURL)
-    const shared = this.#sharedAt(baseURL, this.#keyOf(entry, path), entry, path)
-    return { client: this.#around(shared, middleware, host), host }
+    const queued = this.#queuedAt(baseURL, this.#keyOf(entry, path), entry, path)
+    return { client: this.#around(queued, middleware, host), host }
   }
 
-  #around({ queued, client }: Shared, middleware: Middleware, provider: string): ModelClient {
+  #around({ inner, client }: Queued, middleware: Middleware, provider: string): ModelClient {
     const { clock } = this.#context
     if (Array.isArray(middleware) && middleware.length === 0) return client
-    return retries(wrapModel(queued, middleware), { clock, provider })
+    return retries(wrapModel(inner, middleware), { clock, provider })
   }
 
   #addressOf({ baseURL }: Address): string {
@@ -90,15 +97,19 @@ export class ProviderClients {
     throw new ConfigurationError(text, { path: 'OPENAI_BASE_URL', got: 'a text that is no address' })
   }
 
-  #sharedAt(baseURL: string, key: ModelKey, limits: CallLimits, path: string): Shared {
+  #queuedAt(baseURL: string, key: ModelKey, { api = 'chat', ...limits }: Address, path: string): Queued {
     const { identity } = key
     const known = this.#addresses.find((other) => other.baseURL === baseURL && other.identity === identity)
-    if (known) return sharing(known, limits, path, 'address and key')
+    if (known) assertShared(known, limits, path, 'address and key')
+    const provider = hostOf(baseURL)
+    const at = known ?? { ...this.#share(provider, limits, path), baseURL, identity, apis: new Map<Api, Queued>() }
+    if (!known) this.#addresses.push(at)
     const { clock, redactor, reached } = this.#context
-    const client = openaiClient({ baseURL, key, redactor, clock: reached?.clock ?? clock }) // real headers have real dates
-    const shared = { baseURL, identity, ...this.#share(client, hostOf(baseURL), limits, path) }
-    this.#addresses.push(shared)
-    return shared
+    const theirClock = reached?.clock ?? clock // dates in real headers are real
+    const made = () => openaiClient({ baseURL, key, redactor, clock: theirClock }, api)
+    const queued = at.apis.get(api) ?? this.#queued(made(), at, provider)
+    at.apis.set(api, queued)
+    return queued
   }
 
   #keyOf({ baseURL, apiKey, apiKeyEnv }: Address, path: string): ModelKey {
@@ -111,9 +122,14 @@ export class ProviderClients {
     return keyOfVariable('OPENAI_API_KEY', path, env, redactor)
   }
 
-  #share(client: ModelClient, provider: string, bounds: CallLimits, path: string): Shared {
-    const { maxConcurrent, maxRetryAfterMs } = bounds
-    const { clock, limits, reached } = this.#context
+  #queued(client: ModelClient, shared: Shared, provider: string): Queued {
+    const { clock, reached } = this.#context
+    const inner = queued(reached ? reached.reach(client) : client, shared.queue)
+    return { ...shared, inner, client: retries(inner, { clock, provider }) }
+  }
+
+  #share(provider: string, { maxConcurrent, maxRetryAfterMs }: CallLimits, path: string): Shared {
+    const { clock, limits } = this.#context
     const queue = new ProviderQueue({
       clock,
       provider,
@@ -121,14 +137,13 @@ export class ProviderClients {
       ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
       onWait: (most) => limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
     })
-    const inQueue = queued(reached ? reached.reach(client) : client, queue)
-    return { path, maxConcurrent, queued: inQueue, client: retries(inQueue, { clock, provider }) }
+    return { path, maxConcurrent, queue }
   }
 }
 
-/** Returns the queue of an earlier entry. Throws `ConfigurationError` if it has another bound of calls. */
-function sharing(known: Shared, { maxConcurrent }: CallLimits, path: string, what: string): Shared {
-  if (maxConcurrent === undefined || maxConcurrent === known.maxConcurrent) return known
+/** Throws `ConfigurationError` if an entry has another bound of calls than the one whose queue it shares. */
+function assertShared(known: Shared, { maxConcurrent }: CallLimits, path: string, what: string): void {
+  if (maxConcurrent === undefined || maxConcurrent === known.maxConcurrent) return
   const advice = `Its calls share a queue with those of ${known.path}, which has the same ${what}: say it there.`
   const accepted = `what ${known.path} says (${known.maxConcurrent ?? 'nothing'})`
   throw refusedAs(`${path}.maxConcurrent`, `${maxConcurrent}`, accepted, advice)

@@ -3,6 +3,9 @@ import type { Clock } from '../../clock.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ModelKey } from './model-keys.ts'
 
+/** APIs of OpenAI that an address can speak. */
+export type Api = 'chat' | 'responses'
+
 /** Address of a provider, with its key. */
 export interface Provider {
   readonly baseURL: string

@@ -26,6 +26,16 @@ export interface FailedCall {
   readonly now: number
 }
 
+/** Error that a provider reports in place of an answer. */
+export class ProviderRefusal extends Error {
+  readonly body: unknown
+
+  constructor(body: unknown) {
+    super('The provider answered with an error.')
+    this.body = body
+  }
+}
+
 /** Advice about an answer that is none. */
 export const lookAt = ({ speaks }: Pick<FailedCall, 'speaks'>): string =>
   `If it stays so, check that its baseURL speaks ${speaks}, and what stands between.`

@@ -1,6 +1,6 @@
 /** Shape of `models`, and of the replacement models of a run. Errors never show a value that can be a key. */
 import { shown } from '../../errors.ts'
-import { type Check, integer, isObject, methods, pause, shape } from '../checks/checks.ts'
+import { type Check, integer, isObject, methods, oneOf, pause, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import type { AddressEntry, ClientEntry } from '../providers/models-config.ts'
 import { isAddress } from '../providers/provider.ts'
@@ -31,6 +31,7 @@ const described = shape<AddressEntry>(
   {
     model: someText,
     baseURL: address,
+    api: oneOf('chat', 'responses'),
     apiKeyEnv: variableName,
     apiKey,
     maxConcurrent: integer(1),

@@ -23,7 +23,7 @@ const CALLS = [
 ]
 
 /** An answer as the team gets it. */
-async function collected(
+export async function collected(
   client: ModelClient,
   more: Partial<ModelRequest> = {},
 ): Promise<Collected & { said: string[] }> {

@@ -4,7 +4,7 @@ import { systemClock } from '../../../src/clock.ts'
 import { ModelError } from '../../../src/errors.ts'
 import { Redactor } from '../../../src/runtime/logging/redactor.ts'
 import { fixedKey } from '../../../src/runtime/providers/model-keys.ts'
-import { openaiClient } from '../../../src/runtime/providers/openai-client.ts'
+import { openaiClient } from '../../../src/runtime/providers/openai/client.ts'
 import type { Provider } from '../../../src/runtime/providers/provider.ts'
 
 export const KEY = 'test-key-0123456789'

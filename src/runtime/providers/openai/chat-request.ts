@@ -4,11 +4,12 @@ import type {
   ChatCompletionCreateParamsBase,
   ChatCompletionMessageParam,
 } from 'openai/resources/chat/completions'
-import { type ContentPart, mediaOf, textOf } from '../../actors/definition/content.ts'
-import type { ModelMessage, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
-import { offeredIn } from '../../actors/model/answer-function.ts'
-import { ModelError } from '../../errors.ts'
+import { type ContentPart, mediaOf, textOf } from '../../../actors/definition/content.ts'
+import type { ModelMessage, ModelRequest, ToolSpec } from '../../../actors/definition/model.ts'
+import { offeredIn } from '../../../actors/model/answer-function.ts'
+import { ModelError } from '../../../errors.ts'
 import { reasoningFields } from './chat-reasoning.ts'
+import { isOpenAI } from './host.ts'
 
 /** Returns the body of a request. `tokensField`: the provider's name for the bound of an answer. */
 export function chatRequest(
@@ -45,10 +46,6 @@ export function chatRequest(
  */
 export function tokensFieldOf({ hostname }: URL): 'max_tokens' | 'max_completion_tokens' {
   return isOpenAI(hostname) || hostname.endsWith('.openai.azure.com') ? 'max_completion_tokens' : 'max_tokens'
-}
-
-export function isOpenAI(hostname: string): boolean {
-  return hostname === 'openai.com' || hostname.endsWith('.openai.com')
 }
 
 function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ChatCompletionMessageParam {
@@ -116,7 +113,8 @@ function chatTool({ name, description, inputSchema }: ToolSpec, strict: boolean 
   }
 }
 
-function schemaOf(schema: object, strict: boolean | undefined): Record<string, unknown> {
+/** Returns a schema as OpenAI's APIs take it. */
+export function schemaOf(schema: object, strict: boolean | undefined): Record<string, unknown> {
   return withoutDialect(strict ? Object(closed(schema)) : schema)
 }
 

@@ -2,7 +2,7 @@
  * Reasoning in chat completions. The API has no field for it, but servers add one: `reasoning_content` (DeepSeek, vLLM)
  * or `reasoning` (OpenRouter, Ollama). It goes back under the name under which it came.
  */
-import type { Content, ProviderData, ReasoningPart } from '../../actors/definition/content.ts'
+import type { Content, ProviderData, ReasoningPart } from '../../../actors/definition/content.ts'
 
 const FIELDS = ['reasoning_content', 'reasoning'] as const
 type Field = (typeof FIELDS)[number]

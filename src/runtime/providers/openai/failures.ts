@@ -1,10 +1,18 @@
 /** Converts failures of the `openai` package into the errors that callers get. */
 import { APIConnectionError, APIError } from 'openai'
-import { DramatisError, type ModelError } from '../../errors.ts'
-import { AnswerRefusedError } from './bounded-fetch.ts'
-import { ProviderRefusal } from './chat-answer.ts'
-import { modelError } from './model-errors.ts'
-import { causesOf, type FailedCall, lookAt, refusal, saidInPlace, unreachable, unreadable } from './refusals.ts'
+import { DramatisError, type ModelError } from '../../../errors.ts'
+import { AnswerRefusedError } from '../bounded-fetch.ts'
+import { modelError } from '../model-errors.ts'
+import {
+  causesOf,
+  type FailedCall,
+  lookAt,
+  ProviderRefusal,
+  refusal,
+  saidInPlace,
+  unreachable,
+  unreadable,
+} from '../refusals.ts'
 
 /** Converts anything thrown into the error for the caller. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {

@@ -5,11 +5,12 @@
  */
 import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
-import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../actors/definition/model.ts'
-import { valuesIn } from '../../json-values.ts'
+import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../../actors/definition/model.ts'
+import { valuesIn } from '../../../json-values.ts'
+import { endless, MOST_CALLS, MOST_CHARACTERS } from '../collect.ts'
+import { type Asked, modelError } from '../model-errors.ts'
+import { ProviderRefusal } from '../refusals.ts'
 import { reasoningIn } from './chat-reasoning.ts'
-import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
-import { type Asked, modelError } from './model-errors.ts'
 
 const callShape = z.object({
   index: z.number().nullish(),
@@ -52,16 +53,6 @@ const usageShape = z.object({
   prompt_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
   completion_tokens_details: z.object({ reasoning_tokens: count.nullish() }).nullish(),
 })
-
-/** Error that a provider reports in place of an answer. */
-export class ProviderRefusal extends Error {
-  readonly body: unknown
-
-  constructor(body: unknown) {
-    super('The provider answered with an error.')
-    this.body = body
-  }
-}
 
 /** An answer that is being received. */
 export class ChatAnswer {
