@@ -44,7 +44,7 @@ t.test('what chat completions cannot carry is an error before anything is sent',
   ] as const)
     await t.rejects(piecesOf(clientOf(server), { messages: [{ role: 'user', content: [part] }] }), {
       code: 'MODEL',
-      details: { reason: 'invalid_request', retryable: false },
+      details: { reason: 'rejected', retryable: false },
     })
   t.equal(server.calls.length, 0)
 })

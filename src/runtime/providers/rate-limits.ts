@@ -25,7 +25,8 @@ export function retryAfterMs(headers: Headers, now: number): number | undefined 
 
 /**
  * Returns the tighter of the limits on requests and on tokens; undefined if the headers name no limit, or no time for
- * its end. Source: the `x-ratelimit-*` headers of OpenAI, which other providers send too.
+ * its end. Sources: the `x-ratelimit-*` headers of OpenAI, which other providers send too, and the
+ * `anthropic-ratelimit-*` headers of Anthropic.
  */
 export function limitsOf(headers: Headers, now: number): Limits | undefined {
   const requests = limitOf(headers, 'requests', now)
@@ -36,8 +37,8 @@ export function limitsOf(headers: Headers, now: number): Limits | undefined {
 }
 
 function limitOf(headers: Headers, of: 'requests' | 'tokens', now: number): Limits | undefined {
-  const left = headers.get(`x-ratelimit-remaining-${of}`)
-  const reset = headers.get(`x-ratelimit-reset-${of}`)
+  const left = headers.get(`x-ratelimit-remaining-${of}`) ?? headers.get(`anthropic-ratelimit-${of}-remaining`)
+  const reset = headers.get(`x-ratelimit-reset-${of}`) ?? headers.get(`anthropic-ratelimit-${of}-reset`)
   if (left === null || left.trim() === '' || reset === null) return undefined
   const remaining = Number(left)
   const resetMs = durationMs(reset.trim(), now)

@@ -36,6 +36,15 @@ t.test('the time of a reset is read in all its forms', async (t) => {
     t.equal(limits(of('requests', '3', text)), undefined, `"${text}"`)
 })
 
+t.test('the headers of Anthropic are read too', async (t) => {
+  const of = (kind: string, remaining: string) => ({
+    [`anthropic-ratelimit-${kind}-remaining`]: remaining,
+    [`anthropic-ratelimit-${kind}-reset`]: '2026-01-01T00:00:02Z',
+  })
+  t.strictSame(limits(of('requests', '3')), { remaining: 3, resetMs: 2_000 })
+  t.strictSame(limits({ ...of('requests', '3'), ...of('tokens', '0') }), { remaining: 0, resetMs: 2_000 })
+})
+
 t.test('the tighter of requests and tokens counts; how many requests some tokens make is not guessed', async (t) => {
   t.equal(limits({}), undefined)
   t.equal(limits({ 'x-ratelimit-remaining-requests': '4' }), undefined)

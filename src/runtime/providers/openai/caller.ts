@@ -1,6 +1,6 @@
 /**
- * Makes the calls of a provider with the `openai` package: with the key of the moment, ended by the caller's signal, and
- * with errors that callers get.
+ * Makes the calls of a provider with the `openai` package: with the key of the moment, ended by the caller's signal,
+ * and with errors that callers get.
  */
 import { APIError, OpenAI } from 'openai'
 import type { ModelPiece, ModelRequest } from '../../../actors/definition/model.ts'

@@ -81,7 +81,7 @@ function formatOf(mediaType: string): 'mp3' | 'wav' {
   if (/^audio\/(mpeg|mp3)$/.test(mediaType)) return 'mp3'
   if (/^audio\/(wav|x-wav|wave|vnd\.wave)$/.test(mediaType)) return 'wav'
   throw new ModelError(`A sound of type ${mediaType} cannot be sent in chat completions: they take mp3 and wav.`, {
-    reason: 'invalid_request',
+    reason: 'rejected',
     mediaType,
     retryable: false,
   })
@@ -89,7 +89,7 @@ function formatOf(mediaType: string): 'mp3' | 'wav' {
 
 function noLinks(type: string): ModelError {
   const text = `A part of type ${type} has a URL, which chat completions take for images alone. Give its bytes.`
-  return new ModelError(text, { reason: 'invalid_request', retryable: false })
+  return new ModelError(text, { reason: 'rejected', retryable: false })
 }
 
 /**

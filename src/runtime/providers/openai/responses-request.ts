@@ -82,7 +82,7 @@ function itemsOf({ role, content, toolCalls = [], toolCallId = '' }: ModelMessag
   return [{ role, content: typeof content === 'string' ? content : content.flatMap(inputPart) }]
 }
 
-/** Returns the items of an answer in the order in which the model gave them: each reasoning belongs to its next item. */
+/** Returns the items of an answer in the order of the model: each reasoning belongs to the item after it. */
 function assistantItems(
   parts: readonly ContentPart[],
   content: ModelMessage['content'],
