@@ -6,9 +6,7 @@ import { type AgentContext, DramatisError, defineTool, type Tool } from '../../s
 import type { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import type { Dice } from '../dice.ts'
 import { type Action, MEETING, type Telling } from '../simulation/random-program.ts'
-
-/** What a process that has died does to the outside: nothing. */
-export const never = new Promise<never>(() => {})
+import { never } from './mortal-store.ts'
 
 /** Kinds of what a step of a plan is, by chance. The first ones may be done twice if nobody knows whether they were done. */
 const AGAIN = ['step', 'model', 'tool', 'question', 'shared'] as const
@@ -49,13 +47,13 @@ export interface Alive {
 export const modelOf = (outside: Outside, process: Alive): ModelClient => ({
   async *complete({ messages, signal }: ModelRequest): AsyncGenerator<ModelPiece> {
     const prompt = String(messages.at(-1)?.content ?? '')
-    if (process.dead) await never
+    if (process.dead) await never()
     outside.does('model', prompt.slice(1, -1))
     process.thinking += 1
     await process.clock.sleep(process.dice.upTo(20), signal).finally(() => {
       process.thinking -= 1
     })
-    if (process.dead) await never
+    if (process.dead) await never()
     yield { text: `model ${nameIn(prompt)}` }
     yield { usage: { inputTokens: 1, outputTokens: 1, totalTokens: 2, calls: 1 }, finishReason: 'stop' }
   },
@@ -69,10 +67,10 @@ export const toolsOf = (outside: Outside, process: Alive): Tool[] =>
       input: z.object({ key: z.string() }),
       idempotent,
       async run({ key }) {
-        if (process.dead) await never
+        if (process.dead) await never()
         outside.does(idempotent ? 'tool' : 'toolOnce', key.slice(1, -1))
         await process.clock.sleep(process.dice.upTo(20))
-        if (process.dead) await never
+        if (process.dead) await never()
         return `tool ${nameIn(key)}`
       },
     }),
@@ -147,7 +145,7 @@ async function effect(
       return context.step(
         key,
         async () => {
-          if (process.dead) await never
+          if (process.dead) await never()
           outside.does(kind, key.slice(1, -1))
           return `${kind} ${name}`
         },

@@ -22,7 +22,8 @@ export class Disk {
   dropped = 0
 }
 
-const never = new Promise<never>(() => {})
+/** A promise that is never settled, for a process that has died. Each wait has its own, which goes with the wait. */
+export const never = () => new Promise<never>(() => {})
 
 /** The store of one process. Blocks are on the disk a while after they are appended, in order. */
 export class MortalStore implements LogStore {
@@ -54,7 +55,7 @@ export class MortalStore implements LogStore {
 
   async open(): Promise<OpenedLog> {
     await this.#takesTime()
-    if (this.#dead) return never
+    if (this.#dead) return never()
     this.state = 'open'
     this.found = [...this.#disk.blocks]
     return {
@@ -65,7 +66,7 @@ export class MortalStore implements LogStore {
   }
 
   async append(block: Block): Promise<Position> {
-    if (this.#dead) return never
+    if (this.#dead) return never()
     if (this.state !== 'open') throw new LogLostError('the log is not open')
     const stored = {
       ...block,
@@ -75,7 +76,7 @@ export class MortalStore implements LogStore {
     this.#underWay.push(stored)
     this.onAppend(block)
     await this.#takesTime()
-    if (this.#dead) return never
+    if (this.#dead) return never()
     while (this.#underWay.length > 0 && !this.#disk.blocks.includes(stored))
       this.#disk.blocks.push(this.#underWay.shift()!)
     return stored.position
@@ -90,14 +91,14 @@ export class MortalStore implements LogStore {
 
   async sync(): Promise<void> {
     await this.#takesTime()
-    if (this.#dead) return never
+    if (this.#dead) return never()
   }
 
   async *read({ from = 0 }: ReadOptions = {}): AsyncGenerator<StoredBlock> {
     for (const block of [...this.#disk.blocks]) {
       if (block.position < from) continue
       if (this.#dice.chance(0.2)) await this.#takesTime()
-      if (this.#dead) return never
+      if (this.#dead) return never()
       yield block
     }
   }
@@ -105,7 +106,7 @@ export class MortalStore implements LogStore {
   async dropBefore(position: Position): Promise<void> {
     this.onAppend()
     await this.#takesTime()
-    if (this.#dead) return never
+    if (this.#dead) return never()
     const { blocks } = this.#disk
     while (blocks.length > 0 && blocks[0]!.position < position) blocks.shift()
     this.#disk.dropped += 1

@@ -29,10 +29,10 @@ import { entangledPlan, type Plan, plansIn, randomPlan } from '../simulation/ran
 import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from '../simulation/random-team.ts'
 import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
-import { act, answerTo, HELPER_COUNT, modelOf, never, Outside, Torn, toolsOf } from './acts.ts'
+import { act, answerTo, HELPER_COUNT, modelOf, Outside, Torn, toolsOf } from './acts.ts'
 import { Facts } from './facts.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
-import { Disk, MortalStore } from './mortal-store.ts'
+import { Disk, MortalStore, never } from './mortal-store.ts'
 import { unfoldedFacts } from './team-fold.ts'
 
 /** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
@@ -442,7 +442,7 @@ class Process {
     const calm = mode === 'calm'
     const said: string[] = []
     for (const [i, action] of (plans.get(path)?.actions ?? []).entries()) {
-      if (this.dead) return never
+      if (this.dead) return never()
       try {
         const done = await act(action, `${path}:${i}`, context, {
           outside,
@@ -459,7 +459,7 @@ class Process {
       }
       if (mode === 'talkative' || calm) context.emit(said.at(-1)!)
     }
-    if (this.dead) return never
+    if (this.dead) return never()
     const { instances = 1, concurrency = 1 } =
       this.#world.options.agents.find(({ name }) => name === context.role.name) ?? HELPERS[0]!
     if (context.role.name.startsWith('helper')) await this.#count(context)
