@@ -29,6 +29,7 @@ import { type FrameId, idOf, idText, readId } from './frame-id.ts'
 import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
+import { type MessagePart, PARTS, partsIn } from './parts.ts'
 
 /** Resolves names and run ids, because a frame has only their indices. */
 export interface Directory {
@@ -180,12 +181,18 @@ export class ReceivedMessage implements AgentMessage {
   }
 
   get metadata(): Record<string, unknown> {
-    return metadataIn(this.#metadata)
+    const { [PARTS]: _parts, ...metadata } = metadataIn(this.#metadata)
+    return metadata
+  }
+
+  // The type says that it is absent, as in JSON: an accessor that returns undefined is the same to who reads it.
+  get parts(): readonly MessagePart[] | undefined {
+    return this.#metadata?.includes(PARTS) ? partsIn(metadataIn(this.#metadata)) : undefined
   }
 
   toJSON(): TypedMessage {
     const { id, type, sender, recipient, content, structuredData, priority, requiresResponse } = this
-    const { responseTimeoutMs, threadId, metadata, runId, correlationId, sentAt } = this
+    const { responseTimeoutMs, threadId, metadata, parts, runId, correlationId, sentAt } = this
     const message: AgentMessage = {
       id,
       type,
@@ -198,6 +205,7 @@ export class ReceivedMessage implements AgentMessage {
       responseTimeoutMs,
       threadId,
       metadata,
+      ...(parts && { parts }),
       runId,
       correlationId,
       sentAt,

@@ -6,6 +6,8 @@
  * which needs zod and is therefore never loaded in a thread).
  */
 
+import type { MessagePart } from './parts.ts'
+
 /**
  * The kind of a message. request, delegate: to one agent's `receive`. response: back to the sender of the request.
  * broadcast, publish, report: to `observe`. subscribe: to the runtime. Source: document 002, 2.3.1.
@@ -45,6 +47,8 @@ export interface AgentMessage<Data = unknown> {
   /** Conversation of the message; null if there is none. */
   threadId: string | null
   metadata: Record<string, unknown>
+  /** Parts beside the content: its text again, in their order, with images, sounds and files. Absent without those. */
+  parts?: readonly MessagePart[]
   runId: string
   /** For a response: the id of the message that it answers. */
   correlationId: string | null

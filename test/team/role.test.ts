@@ -57,6 +57,7 @@ const fields: Omit<Required<RoleInfo>, 'name' | 'trust'> = {
   priority: 3,
   weight: 2.5,
   data: { step: 2, deep: [{ n: null }] },
+  accepts: ['image'],
 }
 for (const [field, value] of Object.entries(fields))
   t.test(`${field} is in the role that the agent sees`, async (t) => {

@@ -1,8 +1,11 @@
 /** Checks of the arguments of verbs. Each refusal names the argument, the given value and the needed one. */
+
 import { CancelledError, MessageRejectedError, shown } from '../../errors.ts'
 import { MOST_RETRIES } from '../../mailbox/frame.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import { PARTS } from '../../mailbox/parts.ts'
+import { partsFault } from './content.ts'
 import type { RequestOptions } from './context/context.ts'
 
 /** Returns the error for one wrong argument. It does not contain the value's content, which can be a prompt. */
@@ -37,6 +40,7 @@ const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
   'metadata',
   'signal',
   'polling',
+  'parts',
 ])
 
 /** Refuses a value that is not an object, and an unknown field, which would otherwise be ignored silently. */
@@ -62,17 +66,25 @@ export function checkStepOptions(given: { idempotent?: unknown }): void {
 export function checkRequestOptions(given: unknown): void {
   checkKnown(given, REQUEST_OPTIONS)
   const options = given as Record<string, unknown>
-  const { signal, threadId, metadata, retries, idempotent, polling } = options
+  const { signal, threadId, metadata, retries, idempotent, polling, parts } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')
   if (threadId !== undefined) checkText(threadId, 'threadId')
   if (metadata !== undefined) checkObject(metadata, 'metadata')
+  if (metadata !== undefined && PARTS in (metadata as object))
+    throw wrongArgument(`metadata.${PARTS}`, 'a value', "that name is the runtime's own; give parts as parts")
+  if (parts !== undefined) checkParts(parts)
   if (retries !== undefined && !(Number.isInteger(retries) && Number(retries) >= 0 && Number(retries) <= MOST_RETRIES))
     throw wrongArgument('retries', retries, `an integer from 0 to ${MOST_RETRIES} is needed`)
   if (idempotent !== undefined && typeof idempotent !== 'boolean')
     throw wrongArgument('idempotent', idempotent, 'true or false is needed')
   if (polling !== undefined && typeof polling !== 'boolean')
     throw wrongArgument('polling', polling, 'true or false is needed')
+}
+
+function checkParts(parts: unknown): void {
+  const fault = partsFault(parts, 'parts')
+  if (fault) throw wrongArgument(fault.path, fault.value, fault.needed)
 }
 
 /** Refuses the options that concern an answer: a send has no answer to wait for. */

@@ -3,15 +3,9 @@
  * runtime the bytes of a part are a data URL, since calls cross threads as JSON.
  */
 
-/** Opaque data of a provider, by its name. It goes back to the provider unchanged. */
-export type ProviderData = Record<string, Record<string, unknown>>
+import type { MediaPart, MessagePart, ProviderData, TextPart } from '../../mailbox/parts.ts'
 
-/** Some text. */
-export interface TextPart {
-  type: 'text'
-  text: string
-  providerData?: ProviderData
-}
+export type { MediaPart, MessagePart, ProviderData, TextPart }
 
 /**
  * Reasoning of a model. Its provider wants it back, unchanged, with the results of the tools that the same answer
@@ -24,21 +18,16 @@ export interface ReasoningPart {
   providerData?: ProviderData
 }
 
-/** An image, a sound or another file: bytes, a data URL, an `https:` URL that the provider fetches, or base64. */
-export interface MediaPart {
-  type: 'image' | 'audio' | 'file'
-  data: Uint8Array | string
-  /** Media type, such as 'image/png'. Needed for bytes and base64. Source: RFC 2046. */
-  mediaType?: string
-  /** Name of the file, for the model. */
-  name?: string
-  providerData?: ProviderData
-}
-
 export type ContentPart = TextPart | ReasoningPart | MediaPart
 
 /** Content of a message: a text, or parts in their order. */
 export type Content = string | readonly ContentPart[]
+
+/** Returns the parts of a content as a message between agents carries them: without reasoning. */
+export function messageParts(content: Content): MessagePart[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }]
+  return content.filter((part) => part.type !== 'reasoning')
+}
 
 /** Returns the text of a content, without reasoning. Media have none. */
 export function textOf(content: Content): string {
@@ -95,6 +84,16 @@ const MEDIA_TYPE = /^[\w.+-]+\/[\w.+*-]+$/
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 const DATA_URL = /^data:([\w.+-]+\/[\w.+-]+)[^,]*;base64,/
 const TYPES = ['text', 'image', 'audio', 'file', 'reasoning']
+
+/** Returns the first fault of the parts of a message between agents, or undefined if they have none. */
+export function partsFault(parts: unknown, path: string): ContentFault | undefined {
+  if (!Array.isArray(parts)) return { path, value: parts, needed: 'a list of parts is needed' }
+  const fault = contentFault(parts, path)
+  if (fault) return fault
+  const at = parts.findIndex(({ type }) => type === 'reasoning')
+  const needed = 'one of text, image, audio, file is needed; reasoning goes back to its own model alone'
+  return at < 0 ? undefined : { path: `${path}[${at}].type`, value: 'reasoning', needed }
+}
 
 /** Returns the first fault of a content, or undefined if it has none. */
 export function contentFault(content: unknown, path: string): ContentFault | undefined {

@@ -33,6 +33,11 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
   name: Name
   description?: string
   /**
+   * Parts that it accepts beside text: 'image', 'audio', 'file'. A message with another is refused
+   * (`MessageRejectedError`). Default: all of them.
+   */
+  accepts?: readonly ('image' | 'audio' | 'file')[]
+  /**
    * System prompt, the first message to a model: for a role without code, and before each `prompt` of
    * `context.complete`.
    */

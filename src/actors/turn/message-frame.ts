@@ -1,5 +1,7 @@
 /** Fills the frame of a message from the arguments of a verb. */
 import { type FrameFields, NOBODY, policyAttempt, REQUEST, SEND } from '../../mailbox/frame.ts'
+import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import { type MessagePart, withParts } from '../../mailbox/parts.ts'
 import {
   checkContent,
   checkName,
@@ -9,6 +11,7 @@ import {
   encodeData,
   priorityOf,
 } from '../definition/checks.ts'
+import { asJson, messageParts } from '../definition/content.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { RunView } from '../transport/run-views.ts'
@@ -65,13 +68,25 @@ export function beginMessage(
   const data = encodeData(options.structuredData, 'structuredData')
   const fields = outbox.begin(kind, run, turn, from.nextStep(), content, data)
   if (options !== NO_OPTIONS) {
-    if (options.metadata !== undefined) fields.metadata = encodeData(options.metadata, 'metadata')
+    const parts = options.parts ?? partsOfQuery(from.start, content)
+    const metadata = parts ? withParts(options.metadata, messageParts(asJson(parts))) : options.metadata
+    if (metadata !== undefined) fields.metadata = encodeData(metadata, 'metadata')
     fields.threadId = options.threadId
     fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
     fields.priority = priorityOf(options.priority)
     fields.waiting = from.waitingFor(options.signal)
     fields.polling = options.polling === true
     if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
+  } else {
+    const parts = partsOfQuery(from.start, content)
+    if (parts) fields.metadata = encodeData(withParts(undefined, parts), 'metadata')
   }
   return fields
+}
+
+/** Returns the parts of the query, if the script asks with its words. */
+function partsOfQuery({ message }: TurnStart, content: string): readonly MessagePart[] | undefined {
+  if (message?.recipient !== ORCHESTRATOR) return undefined
+  const { parts } = message
+  return parts && content.includes(message.content) ? parts : undefined
 }

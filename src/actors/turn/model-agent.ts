@@ -6,6 +6,7 @@
 import { original } from 'immer'
 import { MessageRejectedError, ModelError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { type Content, textOf, withText } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
@@ -146,8 +147,14 @@ function outputFor(message: AgentMessage): ModelSchema | undefined {
 /** Returns the messages of this turn: first the context that the sender passes on, then the message itself. */
 const heardWith = (message: AgentMessage, { strategy }: Turn, asked = userContent(message)): ModelMessage[] => [
   ...inheritedWith(message, strategy),
-  { role: 'user', content: asked },
+  { role: 'user', content: contentWith(message, asked) },
 ]
+
+/** Returns the text with the parts of the message: where they were, if it is their text. */
+function contentWith({ parts }: AgentMessage, text: string): Content {
+  if (!parts) return text
+  return textOf(parts) === text ? parts : withText(parts, text)
+}
 
 /**
  * Has the question checked beside the model. A refusal ends the calls of the model and of its tools, and no answer is

@@ -3,11 +3,13 @@
  * mailboxes/mailboxes.ts handles mailboxes without room; mailboxes/receipts.ts reports the outcome to the sender.
  */
 import { tooLarge } from '../../actors/definition/checks.ts'
-import { AgentTerminatedError, ChainDepthError, type DramatisError } from '../../errors.ts'
+import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError } from '../../errors.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
 import {
   ASKS,
   correlationOf,
   flagsOf,
+  HAS_METADATA,
   HAS_NAME,
   kindOf,
   lengthOf,
@@ -28,6 +30,7 @@ import {
 import { readBody } from '../../mailbox/frame-body.ts'
 import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { partsIn } from '../../mailbox/parts.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
@@ -91,6 +94,8 @@ export class Admission {
     const { maxMessageBytes } = callee.settings.mailbox
     if (lengthOf(memory, at) > maxMessageBytes)
       return refuse('rejected', tooLarge(lengthOf(memory, at), maxMessageBytes, callee.name))
+    const foreign = foreignPart(callee, memory, at)
+    if (foreign) return refuse('rejected', foreign)
     const refusal = delegations.refusal(giver, callee, memory, at)
     if (refusal) return refuse('rejected', refusal)
     const isRequest = kindOf(memory, at) === REQUEST
@@ -160,6 +165,18 @@ export class Admission {
   #terminated({ name }: Cell, gone: DramatisError): AgentTerminatedError {
     return new AgentTerminatedError(`Agent "${name}" is stopped: ${gone.message}`, { agent: name }, gone)
   }
+}
+
+/** Returns the error for a part that the recipient does not accept. */
+function foreignPart({ name, settings }: Cell, memory: Memory, at: number): MessageRejectedError | undefined {
+  const { accepts } = settings.info
+  if (!accepts || !(flagsOf(memory, at) & HAS_METADATA)) return undefined
+  const parts = partsIn(Object(jsonIn(readBody(memory, at).metadata))) ?? []
+  const foreign = parts.find(({ type }) => type !== 'text' && !accepts.includes(type))
+  if (!foreign) return undefined
+  const accepted = ['text', ...accepts].join(', ')
+  const text = `Agent "${name}" does not accept a part of type "${foreign.type}"; it accepts ${accepted} (accepts). Ask another agent, or leave the part out.`
+  return new MessageRejectedError(text, { path: 'parts', agent: name, got: foreign.type, accepted })
 }
 
 /** Registers the request: its sender waits for the answer. */

@@ -11,6 +11,7 @@ import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
 import type { Alarm } from './alarms.ts'
@@ -100,6 +101,8 @@ export interface Launched {
   streams?: boolean
   /** Place of the run in the caller's trace. */
   traceHeaders?: TraceHeaders
+  /** Parts of the query, if it is more than a text. */
+  parts?: readonly MessagePart[]
   /** Conversation that the caller has given. */
   messages?: readonly ModelMessage[]
 }

@@ -1,5 +1,5 @@
 /** Conversation that a caller gives to a run (`messages`), and gets back from it. */
-import { asJson, contentFault } from '../../actors/definition/content.ts'
+import { asJson, contentFault, textOf } from '../../actors/definition/content.ts'
 import type { ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { type Conversation, charactersOf } from '../../actors/model/context/conversation.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
@@ -93,13 +93,13 @@ export function exchangeOf(run: RunState, answer: string): ModelMessage[] {
     const last = (state as Partial<Conversation>).turns?.at(-1)
     if (!last || last.id === HISTORY_TURN) continue
     const [asked, ...said] = last.messages
-    if (asked?.role !== 'user' || asked.content !== run.query) continue
+    if (asked?.role !== 'user' || textOf(asked.content) !== run.query) continue
     const final = said.at(-1)
     const isAnswer = final?.role === 'assistant' && !final.toolCalls && final.content === answer
     if (isAnswer && said.every(({ role }) => role !== 'user')) return [...last.messages]
   }
   return [
-    { role: 'user', content: run.query },
+    { role: 'user', content: run.parts ?? run.query },
     { role: 'assistant', content: answer },
   ]
 }

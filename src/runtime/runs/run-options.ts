@@ -1,5 +1,7 @@
 /** Options of one run, checked at the start. */
+import { asJson, type Content, messageParts, partsFault, textOf } from '../../actors/definition/content.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import { nearest } from '../../nearest.ts'
 import { isObject, oneOf } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
@@ -22,13 +24,33 @@ const KNOWN = [
   'messages',
 ] as const
 
+/** A query: its text, and its parts if it is more than that, as they cross threads. */
+export interface Query {
+  readonly text: string
+  readonly parts: readonly MessagePart[] | undefined
+}
+
+/**
+ * Reads a query: a text, or parts.
+ *
+ * @throws ConfigurationError that names the part, what came and what is accepted.
+ */
+export function readQuery(query: unknown): Query {
+  if (typeof query === 'string') return { text: query, parts: undefined }
+  if (!Array.isArray(query)) throw refused('query', query, 'a text or a list of parts')
+  const fault = reading('query', () => partsFault(query, 'query'))
+  if (fault) throw refused(fault.path, fault.value, fault.needed)
+  const parts = messageParts(asJson(query as Content))
+  const text = textOf(parts)
+  return { text, parts: parts.every(({ type }) => type === 'text') ? undefined : parts }
+}
+
 /**
  * Returns a copy of the options as they are now: a later read could return something else, or throw.
  *
  * @throws ConfigurationError that names the option, what came and what is accepted.
  */
-export function readRunOptions<T>(query: unknown, given: RunOptions<T>): RunOptions<T> {
-  if (typeof query !== 'string') throw refused('query', query, 'a text')
+export function readRunOptions<T>(given: RunOptions<T>): RunOptions<T> {
   if (!isObject(given)) throw refused('options', given, 'an object')
   const options = copied('options', given)
   if (isObject(options.metadata)) options.metadata = copied('metadata', options.metadata)

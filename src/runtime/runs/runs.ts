@@ -2,6 +2,7 @@
  * All runs of a team, from launch to end. The limit on concurrent runs is in run-queue.ts, the handling of ended runs
  * in ended-runs.ts, of interrupted ones in interrupted-runs.ts, of those of earlier processes in recalled-runs.ts.
  */
+import { type Content, messageParts, withText } from '../../actors/definition/content.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import {
   ConfigurationError,
@@ -19,7 +20,10 @@ import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import { type MessagePart, withParts } from '../../mailbox/parts.ts'
 import { onAbort } from '../../on-abort.ts'
+import { refusedAs } from '../checks/refused.ts'
+import type { Question } from '../log/host-frames.ts'
 import type { Launched } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TeamSettings } from '../settings/settings.ts'
@@ -40,7 +44,7 @@ import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import { type ResumeOptions, RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { RunEntries, type RunEntry } from './run-entries.ts'
-import { readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
+import { readQuery, readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
 import { ThreadStore } from './thread-store.ts'
 
@@ -126,10 +130,12 @@ export class RunBook implements RunHost {
   // ---- launch
 
   /** `streams`: the default of the option `stream`. */
-  launch<T>(query: string, given: RunOptions<T>, target: Cell, streams = false): RunHandle<T> {
+  launch<T>(given: string | Content, asked: RunOptions<T>, target: Cell, streams = false): RunHandle<T> {
     this.#assertTakes()
     this.#settings.secrets.look()
-    const options = readRunOptions(query, given)
+    const { text: query, parts } = readQuery(given)
+    const options = readRunOptions(asked)
+    this.#checkParts(parts)
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options)
     if (joined) return joined as RunHandle<T>
     this.#checkModels(options.models ?? {})
@@ -145,6 +151,7 @@ export class RunBook implements RunHost {
     // A check of the answer comes before anybody sees a word of it.
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
     state.messages = options.messages ?? []
+    state.parts = parts
     if (options.output) state.output = new RunOutput(options.output, state.id)
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
@@ -166,12 +173,23 @@ export class RunBook implements RunHost {
   }
 
   /** Makes the result of a run that `launch` has no room for: nothing happened in it, and it cannot be found later. */
-  refused<T>(query: string, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
+  refused<T>(given: string | Content, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
     const { boards, clock, frames } = this.#supervisor
     const { runId = frames.id(), metadata, threadId } = options
-    const run = new RunState(0, runId, query, clock.now(), metadata, threadId)
+    const run = new RunState(0, runId, readQuery(given).text, clock.now(), metadata, threadId)
     boards.board(run)
     return this.#entries.resultOf(run, { error }, 0)
+  }
+
+  /** Checks that some agent accepts each kind of part. */
+  #checkParts(parts: readonly MessagePart[] | undefined): void {
+    const agents = this.#supervisor.directory.agents()
+    for (const [i, { type }] of (parts ?? []).entries()) {
+      if (type === 'text' || agents.some(({ settings }) => settings.info.accepts?.includes(type) ?? true)) continue
+      const accepted = [...new Set(agents.flatMap(({ settings }) => settings.info.accepts ?? []))].join(', ')
+      const advice = 'Say in the role of an agent that it accepts them, or send something else.'
+      throw refusedAs(`query[${i}].type`, `"${type}", which no agent accepts`, accepted || 'text alone', advice)
+    }
   }
 
   /** Checks model overrides: each key must be a name that is in use, and each value a model that exists. */
@@ -248,7 +266,7 @@ export class RunBook implements RunHost {
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
       const { state: run } = handle
-      this.#supervisor.hostMessages.ask({ target, run, question: { content: query }, settle })
+      this.#supervisor.hostMessages.ask({ target, run, question: questionOf(query, run), settle })
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
@@ -686,9 +704,16 @@ export class RunBook implements RunHost {
 
 type Settle = (memory: Memory, at: number) => void
 
+/** Returns the question to the script. Parts of a query whose text was changed have that text. */
+function questionOf(content: string, { query, parts }: RunState): Question {
+  if (!parts) return { content }
+  const changed = content === query ? parts : messageParts(withText(parts, content))
+  return { content, metadata: JSON.stringify(withParts(undefined, changed)) }
+}
+
 /** Returns the record that a later process needs to go on with a run. */
 function launchedOf(
-  { id, query, startedAt, metadata, threadId, models, budget, streams, messages, traceHeaders }: RunState,
+  { id, query, startedAt, metadata, threadId, models, budget, streams, messages, traceHeaders, parts }: RunState,
   rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
 ): Launched & { kind: 'run.launched' } {
   const options = {

@@ -23,6 +23,7 @@ export function infoFrom(role: AgentRole): RoleInfo {
     weight: role.weight,
     trust: role.trust,
     data: role.data,
+    accepts: role.accepts,
     ...modelOptionsOf(role),
   }
   const copy = structuredClone(info)

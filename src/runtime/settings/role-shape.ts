@@ -119,6 +119,7 @@ const roleInfo = {
   weight: rule('a number (NaN and Infinity too) or null', (value) => value === null || typeof value === 'number'),
   trust: oneOf('untrusted', 'internal', 'privileged'),
   data: json,
+  accepts: listOf(oneOf('image', 'audio', 'file')),
 } satisfies { [Key in keyof Required<RoleInfo>]: Check }
 
 /** Shape of a role that an agent makes. It takes data alone, since the role comes from a thread. */

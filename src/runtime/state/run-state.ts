@@ -6,6 +6,7 @@ import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
@@ -64,6 +65,8 @@ export class RunState {
   held: boolean | undefined
   /** True if models answer in pieces for those who watch the run, whether or not somebody does. */
   streams = false
+  /** Parts of the query, if it is more than a text. */
+  parts: readonly MessagePart[] | undefined
   /** Conversation that the caller has given: model agents of the team begin with it. */
   messages: readonly ModelMessage[] = []
   /** States that agents keep for this run, by agent index. */

@@ -21,7 +21,20 @@ export class RunTable {
   /** Adds a run that an earlier process has begun, under its index there. */
   reopen(
     index: number,
-    { id, query, startedAt, metadata, threadId, models, budget, script, streams, messages, traceHeaders }: Launched,
+    {
+      id,
+      query,
+      startedAt,
+      metadata,
+      threadId,
+      models,
+      budget,
+      script,
+      streams,
+      messages,
+      traceHeaders,
+      parts,
+    }: Launched,
   ): RunState {
     const run = new RunState(index, id, query, startedAt, metadata, threadId)
     run.models = models
@@ -30,6 +43,7 @@ export class RunTable {
     run.streams = streams === true
     run.messages = messages ?? []
     run.traceHeaders = traceHeaders
+    run.parts = parts
     this.#runs.set(index, run)
     return run
   }

@@ -1,4 +1,5 @@
 /** Methods of a team that start runs, wait for them, stream their events and find them. */
+import type { Content } from '../../actors/definition/content.ts'
 import { TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
@@ -21,14 +22,15 @@ export interface OpenQuestionInfo {
 
 export abstract class TeamRuns extends TeamInsight {
   /**
-   * Runs the team on a query. Rejects only on misuse (`ConfigurationError`, `TeamClosedError`). A run that fails, times
-   * out, is aborted or finds no room in the team (`TeamOverloadedError`) resolves with `success: false` and the reason.
+   * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
+   * (`ConfigurationError`, `TeamClosedError`). A run that fails, times out, is aborted or finds no room in the team
+   * (`TeamOverloadedError`) resolves with `success: false` and the reason.
    *
    * @example
    * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
    * console.log(result.success ? result.finalOutput : result.error.message)
    */
-  async execute<T = undefined>(query: string, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
+  async execute<T = undefined>(query: string | Content, options: RunOptions<T> = {}): Promise<MultiAgentResult<T>> {
     return this.resultOf(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!)
   }
 
@@ -39,7 +41,7 @@ export abstract class TeamRuns extends TeamInsight {
    * @throws {TeamClosedError} after `close`.
    * @throws {ConfigurationError} for a wrong option, or a `runId` of a run with another query.
    */
-  launch<T = undefined>(query: string, options: RunOptions<T> = {}): Run<T> {
+  launch<T = undefined>(query: string | Content, options: RunOptions<T> = {}): Run<T> {
     const run = this.runBook.launch(query, options, this.supervisor.directory.cells[ORCHESTRATOR_INDEX]!, true)
     run.state.held = true
     return run
@@ -48,7 +50,11 @@ export abstract class TeamRuns extends TeamInsight {
   /**
    * Runs the team for a caller who waits for the result and gets no handle. A run that finds no room has a result too.
    */
-  protected async resultOf<T>(query: string, options: RunOptions<T>, target: Cell): Promise<MultiAgentResult<T>> {
+  protected async resultOf<T>(
+    query: string | Content,
+    options: RunOptions<T>,
+    target: Cell,
+  ): Promise<MultiAgentResult<T>> {
     try {
       const { state, result } = this.runBook.launch(query, options, target)
       state.held ??= false
@@ -67,7 +73,7 @@ export abstract class TeamRuns extends TeamInsight {
    *   if (event.type === 'output.delta' && event.final) process.stdout.write(event.chunk)
    * }
    */
-  async *stream<T = undefined>(query: string, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
+  async *stream<T = undefined>(query: string | Content, options: RunOptions<T> = {}): AsyncGenerator<RuntimeEvent<T>> {
     const run = this.launch(query, options)
     try {
       yield* run.events()

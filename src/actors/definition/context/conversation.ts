@@ -2,6 +2,7 @@
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../../../blackboard/entry.ts'
 import type { DramatisError } from '../../../errors.ts'
 import type { AgentMessage } from '../../../mailbox/message.ts'
+import type { MessagePart } from '../../../mailbox/parts.ts'
 
 /** An agent's name with the types of its input and output. */
 export interface AgentRef<In = unknown, Out = unknown> {
@@ -54,6 +55,11 @@ export interface RequestOptions<In = unknown> {
    * - `lastSpeaker: true`: its answer is the run's answer.
    */
   metadata?: object
+  /**
+   * Images, sounds and files for the callee, and texts between them. Default: none; for the protocol script, the parts
+   * of the query if the content has the words of the query. See `AgentMessage.parts`.
+   */
+  parts?: readonly MessagePart[]
   /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
   signal?: AbortSignal
   /**
