@@ -722,6 +722,7 @@ function launchedOf(
     ...(streams && { streams }),
     ...(messages.length > 0 && { messages }),
     ...(traceHeaders && { traceHeaders }),
+    ...(parts && { parts }),
   }
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }
