@@ -1,4 +1,5 @@
 /** What a log says of a team, as a later process reads it, beside what the team itself has. */
+import { oldFacts } from '../../src/runtime/durability/old-facts.ts'
 import { OldLog } from '../../src/runtime/durability/old-log.ts'
 import type { TeamParts } from '../../src/runtime/durability/restored-owners.ts'
 import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
@@ -14,7 +15,7 @@ export async function unfoldedFacts(
 ): Promise<string[]> {
   const old = await OldLog.from(() => stored(blocks), parts.budgets.windowMs)
   const live = textsOf(teamFacts(host, parts))
-  const read = textsOf(factsOf(old, host.clock.now()))
+  const read = textsOf(oldFacts(old, host.clock.now()))
   return [
     ...[...live].filter((fact) => !read.has(fact)).map((fact) => `the log lacks ${fact}`),
     ...[...read].filter((fact) => !live.has(fact)).map((fact) => `the log has ${fact}, and the team has not`),
@@ -47,19 +48,3 @@ function everyKeyIn(value: unknown, keys = new Set<string>()): string[] {
     }
   return [...keys].sort()
 }
-
-function* factsOf(old: OldLog, now: number): Generator<Unrecorded> {
-  for (const [index, { name, run }] of old.names) if (run === 0) yield { kind: 'name', index, name }
-  for (const agent of old.team.joined.values()) yield { ...agent, kind: 'agent.joined' }
-  for (const [index, value] of old.states.ofAgents) yield { kind: 'state', index, value }
-  for (const { agent: index, threadId, conversation } of old.states.conversations.all())
-    yield { kind: 'conversation', index, threadId, conversation }
-  for (const fact of old.team.shared) yield fact
-  let nth = 0
-  for (const entry of old.team.board) yield { kind: 'blackboard', entry, nth: nth++ }
-  const paid = old.team.payments.within(now).map(({ seq, at, agent, tokens }): Paid => [seq, at, agent, tokens])
-  yield { kind: 'budget.window', paid }
-  for (const { letter, bytes } of old.team.letters.entries) yield { kind: 'letter', letter, bytes }
-}
-
-type Paid = Extract<Unrecorded, { kind: 'budget.window' }>['paid'][number]
