@@ -59,12 +59,20 @@ async function ended(t: Test, folder: string, keep: StateManagement['keep']) {
   await team.start()
   const open = team.getRun('open')!
   await open.answer(await questionOf(open.events()), 'yes')
-  const { finalOutput, messageHistory, taskCompletion } = await open.result
+  const { finalOutput, messageHistory, orchestrationTrace, taskCompletion } = await open.result
+  const lives = orchestrationTrace.events
+    .filter(({ eventType }) => eventType === 'agent.ready')
+    .map(({ agent }) => agent)
   const last = await team.execute(`run ${RUNS - 1}`, { runId: `short ${RUNS - 1}` })
   const runs = await team.listRuns()
   await team.close()
   return {
-    open: { finalOutput, said: messageHistory.map(({ content }) => content), tasks: Object.values(taskCompletion) },
+    open: {
+      finalOutput,
+      said: messageHistory.map(({ content }) => content),
+      tasks: Object.values(taskCompletion),
+      lives: lives.sort(),
+    },
     last: { output: last.finalOutput, said: last.messageHistory.map(({ content }) => content) },
     runs: runs.map(({ id }) => id),
   }
@@ -79,6 +87,7 @@ t.test('a log of many short runs stays bounded, and all that lives is the same a
   const [compacted, whole] = [await ended(t, small, { runs: 10 }), await ended(t, large, { runs: 1_000 })]
   t.same(compacted.open, whole.open)
   t.same(compacted.last, whole.last)
+  t.same(compacted.open.lives, ['$orchestrator', '$orchestrator', 'ann', 'ann', 'bob', 'bob'], 'of both processes')
   t.equal(whole.runs.length, RUNS + 1)
   t.ok(compacted.runs.length < 60, `${compacted.runs.length} runs are known`)
   for (const name of segmentsOf(join(small, 'log')))

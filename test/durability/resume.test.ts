@@ -84,12 +84,18 @@ t.test('the trace of a run that goes on has what happened to agents before, and 
   const team = deskOf(t, path, dies)
   await team.start()
   await answer(team, 'yes')
-  const { orchestrationTrace: trace } = await team.getRun('one')!.result
+  const result = await team.getRun('one')!.result
+  const { orchestrationTrace: trace } = result
   const crashes = trace.events.filter(({ eventType }) => eventType === 'agent.crashed')
   t.match(crashes, [{ agent: 'ann', details: { epoch: 1 } }])
   t.equal(crashes.length, 1)
   const cutOff = trace.agentActivations.filter(({ agent }) => agent === 'ann')
   t.equal(cutOff.length, 3, 'its turn that was cut off is one of its three')
+  await team.close()
+
+  const last = deskOf(t, path, dies)
+  const past = await last.execute('go', { runId: 'one' })
+  t.same(past.orchestrationTrace, trace, 'the trace of a run that has ended is the same in each later process')
 })
 
 t.test('what cannot be resumed is named', async (t) => {

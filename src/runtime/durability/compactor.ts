@@ -7,7 +7,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, describe } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
-import { entrySpans, isOfLog } from '../log/entry-codec.ts'
+import { entrySpans, isOfLife, isOfLog } from '../log/entry-codec.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Block, LogStore, Position } from '../store/log-store.ts'
 import { CARRIED_BYTES, Carrier } from './carrier.ts'
@@ -172,9 +172,11 @@ export class Compactor {
     const carried = this.#needs.carried()
     for await (const block of store.read({ from, signal: this.#closed.signal })) {
       if (block.position >= until) break
-      for (const { run, seq, from: start, to } of entrySpans(block.entries))
-        if (index.get(run) || (run === 0 && (carried.has(seq) || isOfLog(block.entries.subarray(start, to)))))
-          carrier.add(run, seq, block.entries.subarray(start, to))
+      for (const { run, seq, at, from: start, to } of entrySpans(block.entries)) {
+        const entry = block.entries.subarray(start, to)
+        const ofTeam = run === 0 && (carried.has(seq) || isOfLog(entry) || (isOfLife(entry) && index.isUnderWayAt(at)))
+        if (ofTeam || index.get(run)) carrier.add(run, seq, entry)
+      }
       if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())
       await this.#othersTurn()
     }

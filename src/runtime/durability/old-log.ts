@@ -17,7 +17,7 @@ import {
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { type EntryOptions, entriesOf, type ReadBlocks, type SeenBlock } from '../log/read-entries.ts'
-import { concernsRuns, type HostRecord, type LogEntry } from '../log/records.ts'
+import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { Position } from '../store/log-store.ts'
@@ -105,8 +105,7 @@ export class OldLog {
       for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry, entry.memory, at)
     else this.#record(entry)
     this.runs.get(entry.run)?.see(entry)
-    if (entry.run === 0 && entry.kind !== 'frames' && concernsRuns(entry))
-      for (const run of this.runs.values()) if (!run.isOver) run.see(entry)
+    if (entry.run === 0) for (const run of this.runs.values()) run.meanwhile(entry)
     if (logged && (logged.endedAt > 0 || logged.own) && this.work.openIn(entry.run) === 0) this.#release(entry.run)
   }
 
@@ -115,8 +114,9 @@ export class OldLog {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
-    for await (const entry of entriesOf(read, { ...options, runs: given })) {
-      if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
+    for await (const entry of entriesOf(read, { ...options, runs: new Set([...given, 0]) })) {
+      if (entry.run === 0) for (const run of given) this.runs.get(run)?.meanwhile(entry)
+      else if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
       else this.runs.get(entry.run)?.see(entry)
     }
   }

@@ -1,7 +1,7 @@
 /** Run of an earlier process, as its entries tell. */
 import { correlationOf, END, kindOf, lengthOf, recipientOf } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import type { HostRecord, JoinedAgent, LogEntry } from '../log/records.ts'
+import { concernsRuns, type HostRecord, type JoinedAgent, type LogEntry } from '../log/records.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
@@ -34,7 +34,12 @@ export class OldRun {
     return this.finished !== undefined || this.aborted
   }
 
-  /** Takes an entry of the run, or one about the life of an agent. */
+  /** Takes an entry of the team: a run keeps what happens to agents while it is under way. */
+  meanwhile(entry: LogEntry): void {
+    if (entry.kind !== 'frames' && concernsRuns(entry) && !this.isOver && !this.launched.own) this.entries.push(entry)
+  }
+
+  /** Takes an entry of the run. */
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'name') this.agents.set(entry.name, entry.index)

@@ -68,15 +68,16 @@ export class PastRunReader implements PastRuns {
 
   async #entriesIn(run: LoggedRun): Promise<OldRun | undefined> {
     let old: OldRun | undefined
-    for await (const entry of entriesOf(() => this.#blocksOf(run), { runs: new Set([run.index]) })) {
-      if (isLaunch(entry)) old ??= new OldRun(entry)
+    for await (const entry of entriesOf(() => this.#blocksOf(run), { runs: new Set([run.index, 0]) })) {
+      if (entry.run === 0) old?.meanwhile(entry)
+      else if (isLaunch(entry)) old ??= new OldRun(entry)
       else old?.see(entry)
     }
     return old
   }
 
   async *#blocksOf({ index, places }: LoggedRun): AsyncGenerator<StoredBlock> {
-    const options = { runs: new Set([index]), signal: this.#closed.signal }
+    const options = { runs: new Set([index, 0]), signal: this.#closed.signal }
     const parts = [...places]
     for (let at = 0; at < parts.length; at += 2)
       for await (const block of this.#needs.store.read({ ...options, from: parts[at]! })) {

@@ -112,6 +112,13 @@ export class RunIndex {
     return this.#byId.get(id)
   }
 
+  /** Checks whether a run that the log must have was under way at that time, in epoch ms. */
+  isUnderWayAt(at: number): boolean {
+    for (const { own, startedAt, endedAt } of this.#byIndex.values())
+      if (!own && startedAt <= at && (endedAt === 0 || at <= endedAt)) return true
+    return false
+  }
+
   values(): Iterable<LoggedRun> {
     return this.#byIndex.values()
   }

@@ -174,6 +174,8 @@ export class EntryDecoder {
 export interface EntrySpan {
   readonly run: number
   readonly seq: number
+  /** Epoch ms. */
+  readonly at: number
   readonly from: number
   readonly to: number
 }
@@ -183,7 +185,13 @@ export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   for (let from = 0; from < view.length; ) {
     const to = from + HEADER_BYTES + aligned(view.readUInt32LE(from + 4))
-    yield { run: view.readUInt32LE(from + 8), seq: view.readDoubleLE(from + 16), from, to }
+    yield {
+      run: view.readUInt32LE(from + 8),
+      seq: view.readDoubleLE(from + 16),
+      at: view.readDoubleLE(from + 24),
+      from,
+      to,
+    }
     from = to
   }
 }
@@ -217,10 +225,18 @@ export function runsIn(
 
 const OF_LOG = Buffer.from('{"kind":"log.')
 
-/** Checks for a record about the log itself: that a process took it, or gave it free. */
-export function isOfLog(entry: Uint8Array): boolean {
-  return OF_LOG.equals(entry.subarray(HEADER_BYTES, HEADER_BYTES + OF_LOG.byteLength))
-}
+const OF_LIFE = ['status', 'ready', 'exited', 'crashed', 'reloaded'].map((what) =>
+  Buffer.from(`{"kind":"agent.${what}"`),
+)
+
+/** Checks for an encoded record about the log itself: that a process took it, or gave it free. */
+export const isOfLog = (entry: Uint8Array): boolean => beginsWith(entry, OF_LOG)
+
+/** Checks for an encoded record of an agent's life. */
+export const isOfLife = (entry: Uint8Array): boolean => OF_LIFE.some((text) => beginsWith(entry, text))
+
+const beginsWith = (entry: Uint8Array, text: Buffer): boolean =>
+  text.equals(entry.subarray(HEADER_BYTES, HEADER_BYTES + text.byteLength))
 
 /** Bytes that each run has among encoded entries. Entries without a run are under 0. */
 export function bytesByRun(bytes: Uint8Array): Map<number, number> {

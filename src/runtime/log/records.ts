@@ -303,5 +303,5 @@ export function concernsRuns(record: HostRecord): boolean {
   if (record.kind === 'agent.exited') return record.how !== 'passivated'
   if (record.kind === 'agent.status') return record.woken !== true && record.status !== 'passivated'
   if (record.kind === 'agent.ready') return record.woken !== true
-  return record.kind.startsWith('agent.')
+  return record.kind === 'agent.crashed' || record.kind === 'agent.reloaded'
 }

@@ -1,7 +1,7 @@
 /** Runs as a durable log has them, for those who look into it afterwards. */
 import type { Directory } from '../../mailbox/codec.ts'
 import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
-import type { HostRecord, KeptRecord, LogEntry, Unrecorded } from '../log/records.ts'
+import { concernsRuns, type HostRecord, type KeptRecord, type LogEntry, type Unrecorded } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import { TeamBefore } from './team-before.ts'
 
@@ -50,7 +50,7 @@ export class RecordedRun {
   /** Returns the log of the run as its readers get it. */
   get log(): RunLog {
     const log = new RunLog()
-    for (const entry of this.entries) if (!isKept(entry) && (entry.run !== 0 || isOfAgent(entry))) log.adopt(entry)
+    for (const entry of this.entries) if (!isKept(entry) && (entry.run !== 0 || isOfLife(entry))) log.adopt(entry)
     return log
   }
 
@@ -129,7 +129,7 @@ class RecordReader {
       this.#board.set(key, entry)
     } else if (entry.kind === 'agent.status' || entry.kind === 'agent.ready')
       this.#lives.set(`${entry.index} ${entry.instance ?? 0}`, entry)
-    else if (entry.kind !== 'turns' && entry.kind !== 'log.opened' && !isOfAgent(entry)) return
+    else if (entry.kind !== 'turns' && entry.kind !== 'log.opened' && !entry.kind.startsWith('agent.')) return
     for (const run of this.#runs.values()) if (!run.finished) run.see(entry)
   }
 
@@ -148,7 +148,7 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
 }
 
 /** Checks for a record about the life of an agent, which every run under way gets. */
-const isOfAgent = ({ kind }: LogEntry): boolean => kind.startsWith('agent.')
+const isOfLife = (entry: LogEntry): boolean => entry.kind !== 'frames' && concernsRuns(entry)
 
 const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   'agent.joined': true,
