@@ -38,7 +38,7 @@ export interface Envelope<Owner> {
   lane: (typeof LANES)[number]
   windowAt: number
   windowEnd: number
-  /** Number of the log's next record at the time of handing over. */
+  /** Number that the log's next record had when it was handed over first; 0 until then. */
   handedSeq: number
   /** Time of arrival, for `queueTimeoutMs`. Monotonic ms, or `NOT_YET`. */
   waitsSince: number

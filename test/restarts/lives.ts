@@ -37,12 +37,17 @@ export class Lives {
   readonly #roles: MultiAgentPatternOptions['agents']
   readonly #definitions: ReadonlyMap<string, AgentDefinition>
   readonly #options: Options
+  readonly #keptBytes: number | undefined
   #store: MortalStore | undefined
   #clock = new SteppedClock(1, 0)
 
-  /** `later`: agents that are added while it runs. */
-  constructor(cast: Cast, options: Options & { roles?: Readonly<Record<string, object>>; later?: Cast }) {
-    const { roles = {}, later = {}, ...rest } = options
+  /** `later`: agents that are added while it runs. `keptBytes`: of the log of a run, in memory. */
+  constructor(
+    cast: Cast,
+    options: Options & { roles?: Readonly<Record<string, object>>; later?: Cast; keptBytes?: number },
+  ) {
+    const { roles = {}, later = {}, keptBytes, ...rest } = options
+    this.#keptBytes = keptBytes
     this.#options = rest
     this.#roles = Object.keys(cast).map((name) => ({ name, ...roles[name] }))
     this.#definitions = new Map(
@@ -95,7 +100,12 @@ export class Lives {
         clock,
         stateManagement: { path: 'memory', ...state },
       },
-      { definitions: this.#definitions, realTools: true, newStore: () => store },
+      {
+        definitions: this.#definitions,
+        realTools: true,
+        newStore: () => store,
+        ...(this.#keptBytes && { keptBytes: this.#keptBytes }),
+      },
     )
     let isStarted = false
     const started = team.start().then(() => {

@@ -48,6 +48,8 @@ interface Needs {
   readonly limits: LimitNotices
   readonly loop: HostLoop
   readonly ready: Ready
+  /** Checks whether a message that is tried again has to wait for what its earlier attempts have done. */
+  recalls(cell: Cell, envelope: Envelope<RunState>): boolean
   readonly replies: ReplyLane
   readonly runNotices: RunNotices
   readonly stopGrace: StopGrace
@@ -272,7 +274,7 @@ export class Dispatcher {
   }
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
-    envelope.handedSeq = this.#needs.journal.seq
+    envelope.handedSeq ||= this.#needs.journal.seq
     this.#needs.journal.handed(cell, envelope)
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)

@@ -16,6 +16,7 @@ import type { CautiousStart } from './cautious-start.ts'
 interface Needs {
   readonly caution: CautiousStart
   readonly frames: HostFrames
+  recalls(cell: Cell, envelope: Envelope<RunState>): boolean
   readonly journal: Journal
 }
 
@@ -27,6 +28,7 @@ export function handNested(needs: Needs, cell: Cell, life: Life, mayGoOn: (run: 
   for (const envelope of [...cell.mailbox.nested]) {
     if (!cell.mailbox.holds(envelope.within!)) continue
     if (!needs.caution.allows(envelope) || !mayGoOn(envelope.run)) continue
+    if (envelope.attempt > 1 && needs.recalls(cell, envelope)) continue
     const replay = envelope.attempt > 1 ? needs.frames.replay(envelope.turn, loggedFrames(cell, envelope)) : undefined
     if (replay) life.backlog.push(replay)
     hand(needs, cell, life, envelope)
@@ -36,7 +38,7 @@ export function handNested(needs: Needs, cell: Cell, life: Life, mayGoOn: (run: 
 function hand({ journal }: Needs, cell: Cell, life: Life, envelope: Envelope<RunState>): void {
   const { memory, at, bytes } = envelope
   cell.mailbox.hand(envelope)
-  envelope.handedSeq = journal.seq
+  envelope.handedSeq ||= journal.seq
   journal.handed(cell, envelope)
   envelope.lane = 'replies'
   const copy = ownCopyOf(memory, at, bytes)

@@ -24,6 +24,8 @@ const RANKED_AHEAD = 64
 interface Needs {
   readonly caution: CautiousStart
   readonly gate: Gate
+  /** Checks whether a message that is tried again has to wait for what its earlier attempts have done. */
+  recalls(cell: Cell, envelope: Envelope<RunState>): boolean
   readonly limits: LimitNotices
   readonly replies: ReplyLane
 }
@@ -32,9 +34,11 @@ export class NextMessage {
   readonly #caution: CautiousStart
   readonly #gate: Gate
   readonly #limits: LimitNotices
+  readonly #recalls: Needs['recalls']
   readonly #replies: ReplyLane
 
-  constructor({ caution, gate, limits, replies }: Needs) {
+  constructor({ caution, gate, limits, recalls, replies }: Needs) {
+    this.#recalls = recalls
     this.#caution = caution
     this.#gate = gate
     this.#limits = limits
@@ -51,6 +55,7 @@ export class NextMessage {
     }
     if (cell.interleaves && settings.isAgent) return this.#nextRun(cell, life)
     const first = mailbox.peek()
+    if (first && this.#isRecalled(cell, first)) return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
       if (settings.isAgent && !this.#mayFollow(cell, life, first)) return undefined
@@ -62,10 +67,14 @@ export class NextMessage {
     return other
   }
 
+  #isRecalled(cell: Cell, envelope: Envelope<RunState>): boolean {
+    return envelope.attempt > 1 && this.#recalls(cell, envelope)
+  }
+
   /** Returns the message that may begin while others are held back. */
   #held(cell: Cell): Envelope<RunState> | undefined {
     const held = this.#caution.heldFor(cell)
-    if (!held) return this.#nothing(cell)
+    if (!held || this.#isRecalled(cell, held)) return this.#nothing(cell)
     return !cell.settings.isAgent || this.#gate.take(held.run, cell) ? held : undefined
   }
 
@@ -126,7 +135,7 @@ export class NextMessage {
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
-      if (isFree) {
+      if (isFree && !this.#isRecalled(cell, envelope)) {
         if (passes && !gate.mayPass(cell)) return undefined
         if (gate.take(envelope.run, cell)) return envelope
         passes = true

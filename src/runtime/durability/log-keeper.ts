@@ -33,6 +33,8 @@ export interface LogFollower {
   see(record: HostRecord): void
   /** Called when entries stand in the log. */
   wrote(position: Position, entries: Uint8Array): void
+  /** Reads the entries of a run that stand in the log. */
+  reread: JournalKeeper['reread']
 }
 
 interface Waiting {
@@ -75,6 +77,13 @@ export class LogKeeper implements JournalKeeper {
     if (this.#pending.length === 0) return this.#last
     this.#waiting ??= waiting()
     return this.#waiting.promise
+  }
+
+  async reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {
+    await this.written()
+    const { follower } = this.#needs
+    if (!follower) throw new LogLostError('Nobody knows where the log has the run.', {})
+    return follower.reread(run, read)
   }
 
   /** Writes what is left, and gives the log free. */

@@ -3,7 +3,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { TeamClosedError, UnknownRunError } from '../../errors.ts'
 import { bytesByRun } from '../log/entry-codec.ts'
-import type { GivenTurn, HostRecord } from '../log/records.ts'
+import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
 import type { PastRun } from '../runs/past-runs.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
@@ -74,6 +74,10 @@ export class LogUpkeep implements LogFollower {
     if (this.#quiet.length > 0) this.#quiet = this.#quiet.filter((index) => !this.#isOver(index))
     this.#compactor.wrote(position, entries.byteLength, sizes.get(0))
     this.#compactor.consider()
+  }
+
+  reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {
+    return this.#past.reread(run, read)
   }
 
   #isOver(index: number): boolean {

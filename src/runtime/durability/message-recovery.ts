@@ -62,6 +62,7 @@ export class MessageRecovery {
       if (callee.settings.queueTimeoutMs !== false) envelope.waitsSince = now - times.since(message.entry)
       return
     }
+    envelope.handedSeq = message.entry.seq
     Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
     const { sinceMs, pausedMs, attemptMs } = turnTimes ?? { sinceMs: 0, pausedMs: 0, attemptMs: 0 }
     envelope.begunAt = now - sinceMs

@@ -1,6 +1,6 @@
 /** Reads runs that have ended from the durable log, when somebody asks for them. */
 
-import { entriesOf } from '../log/read-entries.ts'
+import { entriesOf, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import type { PastRun, PastRuns } from '../runs/past-runs.ts'
 import type { LogStore, StoredBlock } from '../store/log-store.ts'
@@ -66,6 +66,17 @@ export class PastRunReader implements PastRuns {
     })
   }
 
+  /** Reads the entries of a run, which may be under way. */
+  reread<T>(index: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {
+    return this.#read(() =>
+      whileMoved(() => {
+        const run = this.#needs.index.get(index)
+        const blocks = () => (run ? this.#blocksOf(run) : NO_BLOCKS)
+        return read(entriesOf(blocks, { runs: new Set([index]) }))
+      }),
+    )
+  }
+
   async #entriesIn(run: LoggedRun): Promise<OldRun | undefined> {
     let old: OldRun | undefined
     for await (const entry of entriesOf(() => this.#blocksOf(run), { runs: new Set([run.index, 0]) })) {
@@ -111,3 +122,7 @@ export class PastRunReader implements PastRuns {
 
 const isLaunch = (entry: LogEntry): entry is Extract<HostRecord, { kind: 'run.launched' }> =>
   entry.kind === 'run.launched'
+
+const NO_BLOCKS: AsyncIterable<StoredBlock> = {
+  [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
+}

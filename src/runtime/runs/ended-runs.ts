@@ -12,7 +12,8 @@ import { cancelOpenTasks } from '../tasks/task-board.ts'
 import type { Holds } from './process-holds.ts'
 
 const KEPT_RUNS = 100
-const KEPT_BYTES = 64 * 2 ** 20
+/** Bytes that the log of one run has in memory, and those of all kept runs together. */
+export const KEPT_BYTES = 64 * 2 ** 20
 
 interface Told {
   /** Called with each run of which nothing is under way any more. */
@@ -84,9 +85,9 @@ export class EndedRuns {
   }
 
   /** Retires runs that have become quiet, and trims the logs of the others. */
-  settle(): void {
+  settle(keptBytes: number): void {
     for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
-    for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.directory.cells)
+    for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.directory.cells, keptBytes)
   }
 
   abort(run: RunState, error: DramatisError): void {
@@ -124,8 +125,8 @@ export class EndedRuns {
 }
 
 /** Trims the log of a run. One run may use as many bytes as the logs of all kept runs together. */
-export const trimLog = (run: RunState, cells: readonly Cell[]): void =>
-  run.log.trim(KEPT_BYTES, () => new Set(memoriesOf(cells)))
+export const trimLog = (run: RunState, cells: readonly Cell[], keptBytes: number): void =>
+  run.log.trim(keptBytes, () => new Set(memoriesOf(cells)))
 
 /** Yields the memory of each message that is not finished. */
 function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {

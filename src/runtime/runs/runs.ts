@@ -37,7 +37,7 @@ import type { Tracing } from '../telemetry/tracing.ts'
 import { isBefore, isBeside } from '../verbs/guards.ts'
 import { openQuestionsOf } from '../verbs/questions.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
-import { EndedRuns, trimLog, windDown } from './ended-runs.ts'
+import { EndedRuns, KEPT_BYTES, trimLog, windDown } from './ended-runs.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
 import { Holds } from './process-holds.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
@@ -60,6 +60,8 @@ export class RunBook implements RunHost {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
+  /** Bytes that the log of a run may have in memory. */
+  keptBytes = KEPT_BYTES
   /** Hash of the text of the protocol script. */
   script: string | undefined
   /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
@@ -121,8 +123,9 @@ export class RunBook implements RunHost {
   /** Retires runs that have become quiet, trims logs, and wakes readers of events. */
   readonly part = (): Reader => ({
     next: () => {
-      this.#ended.settle()
-      for (const { handle } of this.#line.running) trimLog(handle.state, this.#supervisor.directory.cells)
+      this.#ended.settle(this.keptBytes)
+      for (const { handle } of this.#line.running)
+        trimLog(handle.state, this.#supervisor.directory.cells, this.keptBytes)
       for (const listener of [...this.#listeners]) listener()
     },
   })

@@ -2,23 +2,15 @@
  * Reads the attempts of one turn from the log of its run. The next attempt uses them, and so does an agent that takes
  * the turn over or helps with it.
  */
-import { describeStep, hasEffect, isAnswer, isStep } from '../../actors/turn/replay.ts'
+import { describeStep, hasEffect } from '../../actors/turn/replay.ts'
 import {
   CALL,
   CHUNK,
-  correlationOf,
-  END,
   FAILED,
   flagsOf,
   kindOf,
-  lengthOf,
-  REQUEST,
-  recipientOf,
-  SEND,
   STEP_BEGAN,
   STEP_DONE,
-  STREAM_READ,
-  STREAMS,
   senderOf,
   stepOf,
   turnOf,
@@ -29,6 +21,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { framesOf } from '../log/run-log.ts'
 import type { Cell } from './cell.ts'
 import type { RunState } from './run-state.ts'
+import { type LoggedFrame, TurnFrames } from './turn-frames.ts'
 
 /**
  * Limit on the steps in words, because they travel with a message. Of a longer turn the last steps are kept: the end
@@ -39,43 +32,20 @@ const MOST_STEPS = 100
 /** Calls that start a turn, give its work away or ask what to do with it. They are not part of the work. */
 const ABOUT_IT = /^(handoff|managers$|reassign$|model\.turn$|guard$)/
 
-interface LoggedFrame {
-  memory: Memory
-  at: number
-  bytes: number
-}
-
 /** Returns the frames that the next attempt is given: what the turn has done, and the answers that it got. */
 export function loggedFrames(cell: Cell, envelope: Envelope<RunState>): LoggedFrame[] {
-  const frames: LoggedFrame[] = []
-  const sends = new Set<number>()
-  const requests = new Set<number>()
-  for (const entry of envelope.run.log.entries()) {
-    if (entry.kind !== 'frames') continue
-    const { memory } = entry
-    for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
-      const kind = kindOf(memory, at)
-      const correlation = correlationOf(memory, at)
-      const byIt = senderOf(memory, at) === cell.index && turnOf(memory, at) === envelope.turn
-      const forIt = recipientOf(memory, at) === cell.index && (sends.has(correlation) || requests.has(correlation))
-      const ended = kind === END && byIt
-      const mine =
-        (isAnswer(kind) && !ended) || isPiece(cell, memory, at)
-          ? forIt
-          : byIt && (isStep(kind) || ended || kind === STREAM_READ)
-      if (!mine) continue
-      if (kind === SEND) sends.add(correlation)
-      if (kind === REQUEST || kind === CALL) requests.add(correlation)
-      if (ended) requests.clear() // an attempt that ends withdraws its requests: a later answer is for nobody
-      frames.push({ memory, at, bytes: lengthOf(memory, at) })
-    }
-  }
-  return frames
+  const { run, turn } = envelope
+  const found = new TurnFrames(cell.index, turn, run.reread.get(envelope))
+  for (const entry of run.log.entries(found.to)) found.see(entry)
+  return found.frames
 }
 
-/** Checks for a piece of an answer that another agent streams to this agent. */
-const isPiece = (cell: Cell, memory: Memory, at: number) =>
-  kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0 && senderOf(memory, at) !== cell.index
+/** Checks whether the log in memory has given up entries from the time of that turn, and nobody has read them again. */
+export function isForgotten(envelope: Envelope<RunState>): boolean {
+  const { run, handedSeq } = envelope
+  const { forgottenTo } = run.log
+  return forgottenTo >= handedSeq && (run.reread.get(envelope)?.to ?? -1) < forgottenTo
+}
 
 /** Finds a step that ran in the dead thread itself, had begun, is not logged as finished, and may not run twice. */
 export function unknownStep(

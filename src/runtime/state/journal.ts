@@ -36,6 +36,8 @@ export interface JournalKeeper {
   handed(cell: Cell, envelope: Envelope<RunState>): void
   /** Resolves when all that was logged until now is written. Rejects with `LogLostError`. */
   written(): Promise<void>
+  /** Reads the entries of a run in their order. `read` is called again if they were moved meanwhile. */
+  reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T>
 }
 
 export interface JournalNeeds {
@@ -78,6 +80,14 @@ export class Journal {
   /** Resolves when all that was logged until now is written; undefined without a durable log. */
   written(): Promise<void> | undefined {
     return this.#keeper?.written()
+  }
+
+  /**
+   * Reads the entries of a run from the durable log, in their order; undefined if there is none. `read` is called again
+   * if they were moved meanwhile. Rejects if the log cannot be read.
+   */
+  reread<T>(run: RunState, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> | undefined {
+    return this.#keeper?.reread(run.index, read)
   }
 
   /** True if there is a durable log. */

@@ -5,6 +5,7 @@ import type { Board } from '../../blackboard/board.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
 import { RunLog } from '../log/run-log.ts'
@@ -12,6 +13,7 @@ import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
 import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
+import type { TurnFrames } from './turn-frames.ts'
 
 /** Watch of one agent by another. */
 export interface Watch {
@@ -69,6 +71,8 @@ export class RunState {
   parts: readonly MessagePart[] | undefined
   /** Conversation that the caller has given: model agents of the team begin with it. */
   messages: readonly ModelMessage[] = []
+  /** Frames of turns that the log in memory has given up, read from the durable log again, by message. */
+  readonly reread = new WeakMap<Envelope<RunState>, TurnFrames>()
   /** States that agents keep for this run, by agent index. */
   readonly states = new Map<number, object>()
   /** Agents whose state here began outside of the run, and is not in its log yet. */

@@ -48,6 +48,7 @@ import type { Spawner } from '../threads/thread.ts'
 import { HostTools } from '../tools/host-tools.ts'
 import { Cancellation } from '../turns/cancellation.ts'
 import { Commits } from '../turns/commits.ts'
+import { Recalls } from '../turns/recalls.ts'
 import { Redelivery } from '../turns/redelivery.ts'
 import { type BoardSettings, Boards } from '../verbs/boards.ts'
 import { HostCalls } from '../verbs/calls.ts'
@@ -195,6 +196,7 @@ export class Supervisor {
     const dispatcher = new Dispatcher({
       awaken: (cells) => this.passivation.awaken(cells),
       caution,
+      recalls: (cell, envelope) => recalls.holds(cell, envelope),
       clock,
       frames,
       gate,
@@ -246,7 +248,8 @@ export class Supervisor {
       mailboxes,
       requests,
     })
-    const redelivery = new Redelivery({ cancellation, dispatcher, gate, ready, requests })
+    const recalls = new Recalls({ cancellation, journal, loop, ready })
+    const redelivery = new Redelivery({ cancellation, dispatcher, gate, journal, ready, requests })
     const commits = new Commits({
       agentStates,
       cancellation,

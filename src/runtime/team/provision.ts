@@ -40,6 +40,8 @@ export interface TeamKit {
   models?: RehearsedModels
   /** Makes the store of the durable log. Without it a team of the kit has none. */
   newStore?: () => LogStore
+  /** Bytes that the log of a run may have in memory. */
+  keptBytes?: number
   /** Runs all tools, instead of answering some in their place. */
   realTools?: boolean
   /** Runs a tool that works outside of the runtime, if the time of the run is virtual. */

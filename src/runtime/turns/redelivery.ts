@@ -9,12 +9,14 @@ import type { Memory } from '../../mailbox/memory.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Gate } from '../dispatch/permits.ts'
 import type { Requests } from '../mailboxes/requests.ts'
-import { isReadAlready, unknownStep } from '../state/attempt-log.ts'
+import { isForgotten, isReadAlready, unknownStep } from '../state/attempt-log.ts'
 import type { Cell } from '../state/cell.ts'
+import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Cancellation } from './cancellation.ts'
+import { outcomeUnknown } from './recalls.ts'
 
 interface Fate {
   reason: 'cancelled' | 'poison' | 'failed'
@@ -25,6 +27,7 @@ interface Needs {
   readonly cancellation: Cancellation
   readonly dispatcher: Dispatcher
   readonly gate: Gate
+  readonly journal: Journal
   readonly ready: Ready
   readonly requests: Requests
 }
@@ -120,24 +123,13 @@ export class Redelivery {
     // A nested turn cannot be redelivered within its outer turn: that one waits for the target of the handoff now.
     if (envelope.within && envelope.handedOff)
       return { reason: 'cancelled', error: cutOffAfterHandoff(cell.name, error) }
-    if (envelope.run.log.forgottenTo >= envelope.handedSeq) {
-      const unknown = new OutcomeUnknownError(
-        `Agent "${cell.name}" died in a turn so long that the log had to forget how it began, so it is not run again. Use shorter turns.`,
-        { agent: cell.name },
-        error,
-      )
-      return { reason: 'failed', error: unknown }
+    if (isForgotten(envelope)) {
+      if (this.#needs.journal.isKept) return undefined // what it had done is read, and judged, before it begins again
+      const text = `Agent "${cell.name}" died in a turn so long that the log in memory had to forget how it began, so it is not run again. Use shorter turns, or a durable log (stateManagement).`
+      return { reason: 'failed', error: new OutcomeUnknownError(text, { agent: cell.name }, error) }
     }
     const step = unknownStep(cell, envelope)
-    if (step) {
-      const unknown = new OutcomeUnknownError(
-        `Agent "${cell.name}" died while its ${step.kind} "${step.name}" was under way: it may have happened, or not, so it is not run again. Mark the ${step.kind} { idempotent: true } if it may.`,
-        { agent: cell.name, [step.kind]: step.name },
-        error,
-      )
-      return { reason: 'failed', error: unknown }
-    }
-    return undefined
+    return step && { reason: 'failed', error: outcomeUnknown(cell, step, error) }
   }
 
   /**
@@ -188,8 +180,14 @@ export class Redelivery {
    */
   beginAgain(cell: Cell, envelope: Envelope<RunState>, reason: DramatisError): void {
     if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return
-    if (unknownStep(cell, envelope) || isReadAlready(cell, envelope)) return
+    if (!this.#mayRepeat(cell, envelope)) return
     this.#needs.dispatcher.stop(cell, envelope, reason)
+  }
+
+  /** Checks that nothing is known of the turn that may not be done twice. */
+  #mayRepeat(cell: Cell, envelope: Envelope<RunState>): boolean {
+    if (isForgotten(envelope)) return this.#needs.journal.isKept && !cell.settings.playedByModel
+    return !unknownStep(cell, envelope) && !isReadAlready(cell, envelope)
   }
 
   /**
@@ -204,7 +202,7 @@ export class Redelivery {
     const error = errorOf(memory, at)
     const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
     if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts)) return false
-    if (unknownStep(cell, envelope) || isReadAlready(cell, envelope)) return false
+    if (!this.#mayRepeat(cell, envelope)) return false
     if (!late && onHandlerError === 'restart') {
       cell.life?.kill(error)
       // The turn has ended, but not in a commit: the exit of the thread gives it back like any other.
