@@ -2,8 +2,10 @@
 import t from 'tap'
 import * as protocol from '../../src/actors/definition/protocol.ts'
 import * as tool from '../../src/actors/definition/tool.ts'
+import * as aiSdk from '../../src/ai-sdk/index.ts'
 import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
+import * as models from '../../src/models.ts'
 import * as opentelemetry from '../../src/opentelemetry.ts'
 import * as testing from '../../src/testing.ts'
 import * as tools from '../../src/tools/index.ts'
@@ -56,6 +58,11 @@ t.test('the test kit gives its functions', async (t) => {
 
 t.test('the way to OpenTelemetry is one function', async (t) => {
   t.same(Object.keys(opentelemetry), ['openTelemetry'])
+})
+
+t.test('the way to the AI SDK is one function, and two help with clients of models', async (t) => {
+  t.same(Object.keys(aiSdk), ['fromAiSdk'])
+  t.same(Object.keys(models).sort(), ['textOf', 'wrapModel'])
 })
 
 t.test('the built-in tools have these names', async (t) => {

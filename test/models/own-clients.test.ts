@@ -27,7 +27,7 @@ function teamWith(t: Test, models: ModelsConfig, more: Partial<MultiAgentPattern
     agents: [ANN],
     orchestration: { strategy: 'sequential' },
     models,
-    logger: { ...silent, warn: line },
+    logger: { ...silent, info: line, warn: line },
     ...more,
   }
   // A virtual clock does not wait for a socket between two attempts: those need a thread, and real time.
@@ -87,8 +87,9 @@ t.test('maxConcurrent bounds the calls of a client, also where two entries share
   const client = claudeAt(server)
   const agents = ['ann', 'bob', 'cat', 'dan'].map((name, at) => ({ ...ANN, name, model: at < 2 ? 'one' : 'two' }))
   const models = { one: { client, maxConcurrent: 1 }, two: { client } }
-  const { team } = teamWith(t, models, { agents, orchestration: { strategy: 'parallel' } })
+  const { team, lines } = teamWith(t, models, { agents, orchestration: { strategy: 'parallel' } })
   await team.execute('go')
+  t.ok(lines.some(([, text]) => text.startsWith('models.one.maxConcurrent (1) is reached')))
   t.ok(server.calls.length >= 4)
   t.equal(server.mostOpen, 1)
   const two = { client, maxConcurrent: 2 }

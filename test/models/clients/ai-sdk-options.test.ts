@@ -173,6 +173,27 @@ t.test('the results of one answer are one message, also if a result has an image
   ])
 })
 
+t.test('Gemini gets the results of one answer as one content, which it demands', async (t) => {
+  const { server, client } = await gemini(t)
+  const calls = ['c1', 'c2'].map((id) => ({ id, name: 'look', input: '{}' }))
+  await piecesOf(client, {
+    messages: [
+      { role: 'user', content: 'Look.' },
+      { role: 'assistant', content: '', toolCalls: calls },
+      ...calls.map(({ id }) => ({ role: 'tool' as const, toolCallId: id, content: id })),
+    ],
+  })
+  const contents = server.calls[0]!.body.contents as { role: string; parts: object[] }[]
+  t.same(
+    contents.map(({ role, parts }) => [role, parts.length]),
+    [
+      ['user', 1],
+      ['model', 2],
+      ['user', 2],
+    ],
+  )
+})
+
 t.test('a URL is passed on where the provider fetches it, and is an error elsewhere', async (t) => {
   const link = { type: 'image', data: 'https://pictures.example/one.png' } as const
   const messages: ModelMessage[] = [{ role: 'user', content: [link] }]

@@ -375,6 +375,13 @@ export function providerContract(t: Test, subject: Subject): void {
     t.equal(await server.calls[0]!.ended, 'left')
   })
 
+  t.test(`${name}: a caller that leaves a stream leaves its socket`, async (t) => {
+    const { server, client } = await opened(t)
+    server.answer({ text: ['One', ' two'], between: new Promise(() => {}) })
+    for await (const { text } of client.complete(request({ stream: true }))) if (text) break
+    t.equal(await server.calls[0]!.ended, 'left')
+  })
+
   t.test(`${name}: neither the key nor the prompt is in an error`, async (t) => {
     const { server, client } = await opened(t)
     const prompt = 'Our secret plan is to paint the harbour blue on Tuesday.'

@@ -23,6 +23,7 @@ t.test('nobody is asked but the rehearsal model, whatever models the team has', 
   })
   const script = async (run: AgentContext, query: string) => {
     const said = [await run.complete({ prompt: query, model: 'own' })]
+    said.push(await run.complete({ prompt: query, model: 'careful' }))
     for (const name of ['ann', 'bob', 'cat', 'dan'])
       said.push({ ...said[0]!, text: (await run.request(name, query)).content })
     return said.map(({ text }) => text).join('\n')
@@ -41,6 +42,7 @@ t.test('nobody is asked but the rehearsal model, whatever models the team has', 
       default: { model: 'large', baseURL, apiKey },
       other: { model: 'small', baseURL, apiKeyEnv: 'A_VARIABLE_THAT_NOBODY_SETS' },
       own,
+      careful: { client: own, temperature: 0.1 },
     },
     logger: silent,
   }
@@ -51,7 +53,7 @@ t.test('nobody is asked but the rehearsal model, whatever models the team has', 
     check: (outcome) => void answers.push(outcome.ok ? outcome.message.content : outcome.error.message),
   })
   t.match(outcomes, { done: 5 }, answers.join('\n'))
-  t.same(standsInFor, ['default', 'other', 'own'])
+  t.same(standsInFor, ['default', 'other', 'own', 'careful'])
   t.ok(answers.every((answer) => answer.split('\n').every((line) => line.startsWith('[rehearsal]'))))
   t.same([server.calls.length, keys, calls], [0, 0, 0])
 })
