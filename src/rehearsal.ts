@@ -34,6 +34,7 @@ import { Stage, type Theatre } from './runtime/testing/rehearsal/stage.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
 export type { RunMismatch } from './runtime/testing/old-runs/mismatches.ts'
+export { oldTurnsOf } from './runtime/testing/old-runs/old-turns.ts'
 export type { UnknownAsked } from './runtime/testing/old-runs/old-world.ts'
 export type { PlayedOldRun } from './runtime/testing/old-runs/play-old-run.ts'
 export type { OutcomeKind, SeedOutcome } from './runtime/testing/rehearsal/outcome.ts'

@@ -7,6 +7,7 @@ import type { LogCompactFlags } from './commands/log-compact.ts'
 import type { LogRepairFlags } from './commands/log-repair.ts'
 import type { QuestionsFlags } from './commands/questions.ts'
 import type { RehearseFlags } from './commands/rehearse.ts'
+import type { RehearseOldFlags } from './commands/rehearse-old.ts'
 import type { ReplayFlags } from './commands/replay.ts'
 import type { ResumeFlags } from './commands/resume.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
@@ -22,6 +23,7 @@ Examples:
   dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
+  dramatis rehearse team.ts --from all --log ./log
   dramatis runs --log ./log --status interrupted
   dramatis replay report-7 --log ./log --at end
   dramatis answer 0197f1d2-... "yes" --log ./log
@@ -68,9 +70,12 @@ export async function main(args: readonly string[], surroundings: Surroundings):
 
   program
     .command('rehearse')
-    .description('play one query through many schedules with faults, in virtual time')
+    .description(
+      'play one query through many schedules with faults, or old runs with the code of today, in virtual time',
+    )
+    .usage('[options] <team-file> <query>\n       dramatis rehearse [options] <team-file> --from <run> --log <folder>')
     .argument('<team-file>', 'a .ts, .js or .yaml file')
-    .argument('<query>', 'in quotes')
+    .argument('[query]', 'in quotes')
     .option('--seeds <number>', 'how many runs; 100', wholeNumber)
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
     .option('--faults <list>', 'what may go wrong: some of crash,delay,duplicate,hang,refuse')
@@ -80,12 +85,27 @@ export async function main(args: readonly string[], surroundings: Surroundings):
       "ask the team's own models, which may cost money; the rehearsal model answers in their place",
     )
     .option('--real-tools', 'run all tools; those that are not readOnly, or work outside, are answered in their place')
+    .option('--from <run>', 'play that run of a log, or "all"; can be given several times', collected)
+    .option('--log <folder>', 'with --from: folder of the log, stateManagement.path of the team')
+    .addOption(
+      new Option('--status <status>', 'with --from all: only the runs of that status').choices([
+        'finished',
+        'failed',
+        'aborted',
+        'unfinished',
+      ]),
+    )
     .option('--seed-timeout <ms>', 'real time without a step after which a run is ended; 30000', milliseconds)
     .option('--json', 'print everything as JSON')
     .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')
-    .action(async (file: string, query: string, flags: RehearseFlags) => {
-      const { rehearse } = await import('./commands/rehearse.ts')
-      code = await rehearse(file, query, flags, surroundings)
+    .action(async (file: string, query: string | undefined, flags: RehearseFlags & Partial<RehearseOldFlags>) => {
+      const { rehearse, rehearsalOf } = await import('./commands/rehearse.ts')
+      const played = rehearsalOf(query, flags)
+      if ('query' in played) code = await rehearse(file, played.query, flags, surroundings)
+      else {
+        const { rehearseOld } = await import('./commands/rehearse-old.ts')
+        code = await rehearseOld(file, played, surroundings)
+      }
     })
 
   program
@@ -217,6 +237,8 @@ function milliseconds(text: string): number {
   if (/^\d+$/.test(text) && value > 0 && Number.isSafeInteger(value)) return value
   throw new InvalidArgumentError('It takes a whole number of milliseconds, from 1 on.')
 }
+
+const collected = (text: string, before: readonly string[] = []): string[] => [...before, text]
 
 function wholeNumber(text: string): number {
   if (/^\d+$/.test(text)) return Number(text)

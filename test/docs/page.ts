@@ -21,6 +21,13 @@ export const pagesBelow = (folder: string): string[] =>
     .map((name) => posix.join(folder, name.replaceAll('\\', '/')))
     .sort()
 
+/** Those of them whose names begin with a letter of that range. */
+export const pagesFromTo = (folder: string, first: string, last: string): string[] =>
+  pagesBelow(folder).filter((path) => {
+    const letter = posix.basename(path)[0]!
+    return letter >= first && letter <= last
+  })
+
 /** The blocks of code of a page in Markdown. */
 export const blocksOf = (text: string): Block[] =>
   [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([whole, language, content], at, all) => ({

@@ -39,6 +39,12 @@ export class RecordedRun {
     return this.launched.id
   }
 
+  get status(): RecordedStatus {
+    if (!this.finished) return 'unfinished'
+    if (!this.finished.error) return 'finished'
+    return this.entries.some(({ kind }) => kind === 'run.aborted') ? 'aborted' : 'failed'
+  }
+
   /** Names of the agents of the run, and of the team. */
   get directory(): Directory {
     return {
@@ -69,10 +75,16 @@ export class RecordedRun {
 
 type Names = Map<number, string>
 
-/** Wanted runs of a log, and the ids of all its runs, in the order of their launch. */
+/** State of a run in a log. 'unfinished': it goes on, or waits for a process that does. */
+export type RecordedStatus = 'finished' | 'failed' | 'aborted' | 'unfinished'
+
+/** Wanted runs of a log, and all its runs in the order of their launch. */
 export interface Recorded {
   readonly runs: readonly RecordedRun[]
+  /** Ids of all runs, also of the work of messages from outside. */
   readonly ids: readonly string[]
+  /** States of all runs that have a result or will have one, by id. */
+  readonly statuses: ReadonlyMap<string, RecordedStatus>
 }
 
 /**
@@ -96,6 +108,8 @@ class RecordReader {
   readonly #names: Names = new Map()
   readonly #runs = new Map<number, RecordedRun>()
   readonly #ids = new Map<number, string>()
+  readonly #statuses = new Map<string, RecordedStatus>()
+  readonly #aborted = new Set<number>()
   /** Entries of the blackboard that the runs of the team have together, by key and version. */
   readonly #board = new Map<string, LogEntry>()
   /** Last record of each thread. */
@@ -110,11 +124,20 @@ class RecordReader {
     if (entry.kind === 'run.launched') this.#launched(entry)
     else if (entry.run === 0) this.#ofTeam(entry)
     else this.#runs.get(entry.run)?.see(entry)
+    if (entry.kind === 'run.aborted') this.#aborted.add(entry.run)
+    else if (entry.kind === 'run.finished') this.#finished(entry)
     this.#team?.see(entry)
+  }
+
+  #finished({ run, error }: OfKind<'run.finished'>): void {
+    const id = this.#ids.get(run) ?? ''
+    if (!this.#statuses.has(id)) return // the work of a message from outside
+    this.#statuses.set(id, error ? (this.#aborted.has(run) ? 'aborted' : 'failed') : 'finished')
   }
 
   #launched(launched: OfKind<'run.launched'>): void {
     this.#ids.set(launched.run, launched.id)
+    if (!launched.own) this.#statuses.set(launched.id, 'unfinished')
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
     const before = [...this.#lives.values(), ...this.#board.values()]
     this.#runs.set(launched.run, new RecordedRun(launched, this.#names, { before, facts: this.#team?.facts() }))
@@ -136,7 +159,7 @@ class RecordReader {
   end(): Recorded {
     const runs = [...this.#runs.values()]
     for (const run of runs) run.entries = inOrder(run.entries)
-    return { runs, ids: [...this.#ids.values()] }
+    return { runs, ids: [...this.#ids.values()], statuses: this.#statuses }
   }
 }
 

@@ -13,6 +13,8 @@ import { countOn } from '../rehearsal/count.ts'
 import { isFailure, type Job, type Played } from '../rehearsal/job.ts'
 import { RehearsingThread } from '../rehearsal/rehearsing-thread.ts'
 import { rehearsalData, rehearsalReport, seedData, seedReport } from '../rehearsal/report.ts'
+import { quoted } from '../shell-word.ts'
+import type { RehearseOldFlags } from './rehearse-old.ts'
 import type { Surroundings } from './run.ts'
 
 export interface RehearseFlags {
@@ -24,6 +26,42 @@ export interface RehearseFlags {
   realTools?: boolean
   seedTimeout?: number
   json?: boolean
+}
+
+/** Options of schedules. An old run is played in one, with its own answers. */
+const OF_SCHEDULES = ['seeds', 'seed', 'faults', 'record', 'realModels', 'realTools'] as const
+/** Options of old runs. */
+const OF_OLD_RUNS = ['log', 'status'] as const
+
+/**
+ * Decides by the options what is played: a query through schedules, or old runs.
+ *
+ * @throws ConfigurationError for options that do not go together.
+ */
+export function rehearsalOf(
+  query: string | undefined,
+  flags: RehearseFlags & Partial<RehearseOldFlags>,
+): { query: string } | RehearseOldFlags {
+  const { from, log } = flags
+  const others = from ? OF_SCHEDULES : OF_OLD_RUNS
+  const wrong = others.find((name) => flags[name] !== undefined)
+  const option = wrong && `--${wrong.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`
+  if (wrong) {
+    const text = from
+      ? `${option}: an old run is played once, with the answers of its log. Leave out --from, or this option.`
+      : `${option}: it is for old runs. Name them with --from, or leave out this option.`
+    throw new ConfigurationError(text, { path: wrong })
+  }
+  if (from && query !== undefined)
+    throw new ConfigurationError('--from: an old run has its own query. Leave out one of both.', { path: 'query' })
+  if (from && log === undefined)
+    throw new ConfigurationError('--from: which log? Name its folder with --log.', { path: 'log' })
+  if (from) return { ...flags, from, log: log! }
+  if (query !== undefined) return { query }
+  throw new ConfigurationError(
+    'What is to be played? Give a query in quotes, or an old run with --from <run> --log <folder>.',
+    { path: 'query' },
+  )
 }
 
 const SEEDS = 100
@@ -147,10 +185,4 @@ export async function rehearse(
     for (const text of all.slice(0, MOST_REFUSED)) stderr.write(`refused: ${text}\n`)
     if (all.length > MOST_REFUSED) stderr.write(`and ${all.length - MOST_REFUSED} more were refused\n`)
   }
-}
-
-/** For a shell: in quotes where it has to be. */
-function quoted(text: string, always = false): string {
-  if (!always && /^[\w./:@%+=,-]+$/.test(text)) return text
-  return `"${text.replaceAll(/[\\"$`]/g, '\\$&')}"`
 }

@@ -41,8 +41,8 @@ export async function runs(
 
 /** A run without an end goes on in the process that has the log, or is interrupted if none has. */
 function statusOf(run: RecordedRun, isHeld: boolean, asks: boolean): RunStatus {
-  if (run.finished?.error) return run.entries.some(({ kind }) => kind === 'run.aborted') ? 'aborted' : 'failed'
-  if (run.finished) return 'finished'
+  const { status } = run
+  if (status !== 'unfinished') return status
   if (!isHeld) return 'interrupted'
   if (asks) return 'waiting'
   return run.entries.some(({ kind }) => kind === 'run.started') ? 'running' : 'queued'

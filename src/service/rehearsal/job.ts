@@ -1,12 +1,15 @@
 /** Messages between the command and a thread that rehearses. */
 import type { ErrorData } from '../../errors.ts'
-import type { Asked, Fault, OutcomeKind, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
+import type { OrchestrationTrace } from '../../index.ts'
+import type { Asked, Fault, OutcomeKind, PlayedOldRun, Recorded, SeedOutcome, StepAnswers } from '../../rehearsal.ts'
 
 export interface Job {
   /** The team file: where it is, and as the user wrote it. */
   href: string
   file: string
   query: string
+  /** Folder of the log whose runs are played; undefined if schedules are. */
+  log?: string
   faults: Fault[]
   /** True if `fetch`, and steps that reach outside, are answered from a recording. */
   recorded: boolean
@@ -23,11 +26,24 @@ export interface Played extends Omit<SeedOutcome, 'error'> {
   error: ErrorData | null
 }
 
+/** An old run and its play, as data. */
+export interface PlayedOld extends Pick<PlayedOldRun, 'before' | 'mismatches'> {
+  runId: string
+  now: { success: boolean; finalOutput: string | null; error: ErrorData | null }
+  trace: OrchestrationTrace | null
+}
+
 /** Functions that the thread offers. `refused`: the team cannot work at all. */
 export interface Plays {
   /** Resolves when it has loaded all that it can load before it plays. */
   ready(): Promise<{ refused: ErrorData } | undefined>
   play(seed: number, traced: boolean): Promise<{ played: Played } | { refused: ErrorData }>
+  /** Plays a run of the log. `batch`: ids of runs that are read from the log together, this one among them. */
+  playOld(
+    runId: string,
+    batch: readonly string[],
+    traced: boolean,
+  ): Promise<{ played: PlayedOld } | { refused: ErrorData }>
 }
 
 /** Functions that the thread is offered. */

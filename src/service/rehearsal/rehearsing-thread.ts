@@ -1,14 +1,20 @@
-/** A thread that rehearses, seen from outside: it is watched, and replaced where a seed does not come to its end. */
+/** A thread that rehearses, seen from outside: it is watched, and replaced where a play does not come to its end. */
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import { AgentCrashedError, type DramatisError, describe, errorData, errorFrom } from '../../errors.ts'
+import { AgentCrashedError, type DramatisError, describe, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
-import { type Answers, Beats, type Job, type Played, type Plays } from './job.ts'
+import { type Answers, Beats, type Job, type Played, type PlayedOld, type Plays } from './job.ts'
 
 const START_LIMIT_MS = 120_000
 const LATE_MS = 100
+
+/** Name and details of what is played, for errors. */
+interface Whose {
+  readonly what: string
+  readonly details: Readonly<Record<string, unknown>>
+}
 
 interface Running {
   readonly plays: Plays
@@ -41,15 +47,30 @@ export class RehearsingThread {
    * work at all.
    */
   async play(seed: number, traced: boolean): Promise<Played> {
+    const whose = { what: `seed ${seed}`, details: { seed } }
+    const played = await this.#watch(whose, (plays) => plays.play(seed, traced))
+    return played instanceof AgentCrashedError ? { ...NOTHING_TOLD, seed, error: errorData(played) } : played
+  }
+
+  /**
+   * Plays a run of the log. Resolves to the error for one that ends or blocks the thread. Rejects with
+   * `ConfigurationError` for a team that cannot work at all, or not with the options of the run.
+   */
+  playOld(runId: string, batch: readonly string[], traced: boolean): Promise<PlayedOld | AgentCrashedError> {
+    const whose = { what: `run "${runId}"`, details: { runId } }
+    return this.#watch(whose, (plays) => plays.playOld(runId, batch, traced))
+  }
+
+  async #watch<T>(whose: Whose, play: (plays: Plays) => Promise<{ played: T } | { refused: ErrorData }>) {
     try {
-      const running = this.#running ?? (await this.#begin(seed))
-      const answer = await watched(running.plays.play(seed, traced), running, this.#limitMs, () => this.#stuck(seed))
+      const running = this.#running ?? (await this.#begin(whose))
+      const answer = await watched(play(running.plays), running, this.#limitMs, () => this.#stuck(whose))
       if ('refused' in answer) throw errorFrom(answer.refused)
       return answer.played
     } catch (error) {
       if (!(error instanceof AgentCrashedError)) throw error
       await this.end()
-      return { ...NOTHING_TOLD, seed, error: errorData(error) }
+      return error
     }
   }
 
@@ -60,17 +81,18 @@ export class RehearsingThread {
     await running?.end()
   }
 
-  async #begin(seed: number): Promise<Running> {
-    const running = this.#spawn(seed)
+  async #begin(whose: Whose): Promise<Running> {
+    const { what, details } = whose
+    const running = this.#spawn(whose)
     this.#running = running
     const late = () =>
-      new AgentCrashedError(`The thread for seed ${seed} was not ready within ${START_LIMIT_MS} ms.`, { seed })
+      new AgentCrashedError(`The thread for ${what} was not ready within ${START_LIMIT_MS} ms.`, details)
     const answer = await watched(running.plays.ready(), running, START_LIMIT_MS, late)
     if (answer) throw errorFrom(answer.refused)
     return running
   }
 
-  #spawn(seed: number): Running {
+  #spawn({ what, details }: Whose): Running {
     const beats = new Beats()
     const control = new MessageChannel()
     const answers = new MessageChannel()
@@ -86,8 +108,8 @@ export class RehearsingThread {
     if (this.#answers) expose(this.#answers, nodeEndpoint(answers.port1))
     const dead = new Promise<never>((_, reject) => {
       const ended = (why: unknown) => {
-        const text = `The thread that played seed ${seed} ended: ${describe(why)}.`
-        reject(new AgentCrashedError(text, { seed }, why))
+        const text = `The thread that played ${what} ended: ${describe(why)}.`
+        reject(new AgentCrashedError(text, details, why))
       }
       worker.once('error', ended)
       worker.once('exit', (code) => ended(`code ${code}`))
@@ -105,13 +127,13 @@ export class RehearsingThread {
     }
   }
 
-  #stuck(seed: number): AgentCrashedError {
+  #stuck({ what, details }: Whose): AgentCrashedError {
     const agent = this.#running?.beats.agent ?? ''
     const whose =
       agent === '' ? 'No turn of an agent had begun' : `The turn that began last was one of agent "${agent}"`
     return new AgentCrashedError(
-      `Seed ${seed} blocked its thread for ${this.#limitMs} ms, so it was ended alone: an endless loop, or code that blocks. ${whose}. Raise --seed-timeout if something may take that long.`,
-      { seed, limitMs: this.#limitMs, ...(agent !== '' && { agent }) },
+      `${what[0]!.toUpperCase()}${what.slice(1)} blocked its thread for ${this.#limitMs} ms, so it was ended alone: an endless loop, or code that blocks. ${whose}. Raise --seed-timeout if something may take that long.`,
+      { ...details, limitMs: this.#limitMs, ...(agent !== '' && { agent }) },
     )
   }
 }

@@ -2,14 +2,16 @@
 import { type MessagePort, workerData } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import { ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
+import { ConfigurationError, DramatisError, describe, errorData, UnknownRunError } from '../../errors.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
-import { type Asked, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
+import { type Asked, oldTurnsOf, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/logging/default-logger.ts'
+import { type RecordedRun, recordedRuns } from '../../runtime/replay/recorded-runs.ts'
+import { readLog } from '../../runtime/store/log-reader.ts'
 import type { MultiAgentPatternOptions } from '../../team.ts'
 import * as tools from '../../tools/index.ts'
 import { definitionFrom, isYaml, loadYaml } from '../load-team-file.ts'
-import { type Answers, Beats, type Job, type Plays } from './job.ts'
+import { type Answers, Beats, type Job, type PlayedOld, type Plays } from './job.ts'
 
 const { control, answers, job, beats } = workerData as {
   control: MessagePort
@@ -17,11 +19,12 @@ const { control, answers, job, beats } = workerData as {
   job: Job
   beats: SharedArrayBuffer
 }
-const { href, file, query, faults, recorded, realModels, realTools, shown } = job
+const { href, file, query, log, faults, recorded, realModels, realTools, shown } = job
 
 const host = wrap<Answers>(nodeEndpoint(answers))
+const pulse = new Beats(beats)
 const rehearser = new Rehearser({
-  pulse: new Beats(beats),
+  pulse,
   modules: { 'dramatis/tools': tools },
   realModels,
   realTools,
@@ -65,6 +68,50 @@ const plays: Plays = {
       return { refused: errorData(refusalOf(error)) }
     }
   },
+  async playOld(runId, batch, traced) {
+    try {
+      return { played: await playedOld(runId, batch, traced) }
+    } catch (error) {
+      return { refused: errorData(refusalOf(error)) }
+    }
+  },
+}
+
+async function playedOld(runId: string, batch: readonly string[], traced: boolean): Promise<PlayedOld> {
+  const run = (await runsOf(batch)).get(runId)
+  if (!run) throw new UnknownRunError(`The log has run "${runId}" no more.`, { runId })
+  const part = { run, old: oldTurnsOf(run) }
+  const team = written
+  const { before, mismatches, result } = team
+    ? await rehearser.playOld(() => team, part)
+    : await rehearser.playOldFile(teamFile, (exported) => inFlow(definitionFrom(exported, file, href)), part)
+  const { success, finalOutput, error, orchestrationTrace } = result
+  const now = { success, finalOutput, error: error && errorData(error) }
+  return { runId, before, mismatches, now, trace: traced ? orchestrationTrace : null }
+}
+
+/** Runs that were read last. */
+let known: { batch: readonly string[]; runs: ReadonlyMap<string, RecordedRun> } = { batch: [], runs: new Map() }
+
+async function runsOf(batch: readonly string[]): Promise<ReadonlyMap<string, RecordedRun>> {
+  if (batch.join() === known.batch.join()) return known.runs
+  known = { batch: [], runs: new Map() } // makes room
+  const wanted = new Set(batch)
+  const { runs } = await recordedRuns(
+    () => withBeats(readLog(log!)),
+    ({ id, own }) => !own && wanted.has(id),
+    true,
+  )
+  known = { batch, runs: new Map(runs.map((run) => [run.id, run])) }
+  return known.runs
+}
+
+/** A long log takes its time. */
+async function* withBeats<T>(blocks: AsyncIterable<T>): AsyncGenerator<T> {
+  for await (const block of blocks) {
+    pulse.beat()
+    yield block
+  }
 }
 
 function refusalOf(error: unknown): DramatisError {

@@ -1,6 +1,7 @@
 /** Differences between an old run and a play of it with the code of today, as data and in words. */
 import type { ErrorData } from '../../../errors.ts'
 import { type TypedMessage, USER } from '../../../mailbox/message.ts'
+import type { RecordedStatus } from '../../replay/recorded-runs.ts'
 import type { AskedKind, OldEffect, OldTurn } from './old-turns.ts'
 import type { PlayedTurn, Prompter } from './prompter.ts'
 import { type Difference, differenceOf, keyOf } from './sameness.ts'
@@ -31,8 +32,8 @@ export interface RunMismatch {
 
 /** Outcome of a run, old or new. */
 export interface RunOutcome {
-  status: 'finished' | 'failed' | 'aborted' | 'unfinished'
-  error: Pick<ErrorData, 'code' | 'message'> | null
+  status: RecordedStatus
+  error: Essence | null
   /** Responses of the run's history. */
   readonly responses: readonly TypedMessage[]
 }
@@ -111,10 +112,14 @@ function inAnswer({ agent, message }: PlayedTurn, before: Answer, now: Answer): 
   if (!difference) return []
   const isResult = message.sender === USER
   const about = { kind: isResult ? 'result' : 'answer', agent, name: message.sender } as const
-  return [
-    changed(about, isResult ? 'the result of the run' : `the answer of ${agent} to ${message.sender}`, difference),
-  ]
+  const what = isResult ? 'the result of the run' : `the answer of ${agent} to ${message.sender}`
+  if ('error' in before === 'error' in now) return [changed(about, what, difference)]
+  const sentence = `${what} has changed: it was ${inWords(before)}, and is ${inWords(now)}`
+  return [{ ...about, how: 'changed', sentence, path: '', before, now }]
 }
+
+const inWords = (answer: Answer): string =>
+  'error' in answer ? `the error ${answer.error.code}` : shown(answer.content)
 
 /** Yields the messages that nobody sends any more, without those that follow from other differences. */
 function* missingTurns(prompter: Prompter, agents: ReadonlySet<string>): Generator<RunMismatch> {
@@ -146,7 +151,7 @@ function inOutcome(before: RunOutcome, now: RunOutcome): RunMismatch[] {
 const endOf = ({ status, error }: RunOutcome): object => ({ status, ...(error && { error: essence(error) }) })
 
 /** An answer, as far as it is compared. */
-type Answer = { content: string; data: unknown } | { error: object }
+type Answer = { content: string; data: unknown } | { error: Essence }
 
 const answers = ({ correlationId, sender }: TypedMessage, agent: string, message: TypedMessage): boolean =>
   correlationId === message.id && sender === agent
@@ -162,7 +167,9 @@ function essenceOf(response: TypedMessage): Answer {
   return error ? { error: essence(error) } : partsOf(response)
 }
 
-const essence = ({ code, message }: Pick<ErrorData, 'code' | 'message'>): object => ({ code, message })
+type Essence = Pick<ErrorData, 'code' | 'message'>
+
+const essence = ({ code, message }: Essence): Essence => ({ code, message })
 
 const partsOf = ({ content, structuredData: data }: TypedMessage) => ({ content, data })
 

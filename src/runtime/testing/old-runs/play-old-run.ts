@@ -104,15 +104,12 @@ const IDLE = 'nothing was left in the rehearsal that could go on'
 
 function outcomeOfOld(run: RecordedRun): RunOutcome & { finalOutput: string | null } {
   const responses = responsesIn(historyOf(run.log, run.directory))
-  const { finished } = run
-  if (!finished) return { status: 'unfinished', error: null, finalOutput: null, responses }
-  const isAborted = run.entries.some(({ kind }) => kind === 'run.aborted')
-  const status = finished.error ? (isAborted ? 'aborted' : 'failed') : 'finished'
+  const { finished, status } = run
   const target = run.directory.name(run.launched.target)
   const answer = responses.find(({ sender, recipient }) => sender === target && recipient === USER)
   return {
     status,
-    error: finished.error && errorData(finished.error),
+    error: finished?.error ? errorData(finished.error) : null,
     finalOutput: status === 'finished' ? (answer?.content ?? '') : null,
     responses,
   }
