@@ -9,6 +9,7 @@ import {
   END,
   FAILED,
   flagsOf,
+  HAS_METADATA,
   kindOf,
   limitOf,
   MANY,
@@ -85,6 +86,12 @@ export function jsonIn(text: string | undefined): unknown {
 function metadataIn(text: string | undefined): Record<string, unknown> {
   const metadata = jsonIn(text)
   return typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {}
+}
+
+/** Returns the parts that a message has beside its content; undefined if there are none. */
+export function partsOf(memory: Memory, at: number): MessagePart[] | undefined {
+  const { metadata } = (flagsOf(memory, at) & HAS_METADATA) !== 0 ? readBody(memory, at) : { metadata: undefined }
+  return metadata?.includes(PARTS) ? partsIn(metadataIn(metadata)) : undefined
 }
 
 /**

@@ -82,6 +82,8 @@ export interface MessageInput {
   recipient: string | string[] | null
   content: string
   structuredData?: unknown
+  /** Images, sounds and files beside the content, and texts between them. */
+  parts?: readonly MessagePart[]
   priority?: number
   requiresResponse?: boolean
   responseTimeoutMs?: number

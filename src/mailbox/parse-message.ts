@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { describe, MessageRejectedError } from '../errors.ts'
 import { jsonIssue, MESSAGE_TYPES, type MessageInput } from './message.ts'
+import type { MessagePart } from './parts.ts'
 import { MAX_AGENTS } from './room.ts'
 
 type Refine = (value: unknown, context: z.core.$RefinementCtx) => void
@@ -36,6 +37,7 @@ const fields = {
   }),
   content: z.string(),
   structuredData: z.custom<unknown>().superRefine(jsonIn('structuredData')).optional(),
+  parts: z.array(z.custom<MessagePart>()).optional(), // each part is checked where the message is sent
   priority: z.int32().optional(),
   requiresResponse: z.boolean().optional(),
   responseTimeoutMs: duration.nullish(),

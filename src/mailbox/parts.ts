@@ -33,8 +33,8 @@ export function partsIn(metadata: object): MessagePart[] | undefined {
   return Array.isArray(parts) ? (parts as MessagePart[]) : undefined
 }
 
-/** Returns metadata with parts in it. */
-export const withParts = (metadata: object | undefined, parts: readonly MessagePart[]): object => ({
+/** Returns metadata with parts in it, if there are any. */
+export const withParts = (metadata: object | undefined, parts: readonly MessagePart[] | undefined): object => ({
   ...metadata,
-  [PARTS]: parts,
+  ...(parts && { [PARTS]: parts }),
 })

@@ -5,7 +5,7 @@ import type { Content } from '../../src/actors/definition/content.ts'
 import { createTeam, type MessagePart, type OrchestratorContext } from '../../src/index.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
 import { gate, localTeam, type Receive, silent } from '../supervision/teams.ts'
-import { type Answers, FakeModel } from './fake-model.ts'
+import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
 const PNG = 'data:image/png;base64,iVBORw0KGgo='
@@ -78,6 +78,37 @@ t.test('code gets and gives parts', async (t) => {
   t.equal((await team.execute(query)).finalOutput, 'seen')
   t.same(got, [query, {}, [image], { a: 1 }])
   t.same(lastOf(model), [image])
+})
+
+t.test('a message from outside has parts, also when it is sent again from the dead letters', async (t) => {
+  const { team, model } = modelTeam(t, (_request, nth) => (nth === 0 ? [new Error('no')] : 'ok'), [{ name: 'bot' }])
+  const message = { recipient: 'bot', content: 'What is this?', parts: query }
+  await team.sendMessage(message)
+  await team.clock.advance(1_000)
+  const [letter] = team.deadLetters.list()
+  t.same(letter?.message.parts, query)
+  await team.deadLetters.replay(letter!.id)
+  await team.clock.advance(1_000)
+  t.same([lastOf(model, 0), lastOf(model, 1)], [query, query])
+  for (const [parts, said] of [
+    ['x', /parts/],
+    [[{ type: 'video' }], /parts\[0\]\.type: got "video"/],
+  ] as const)
+    await t.rejects(team.sendMessage({ ...message, parts: parts as never }), {
+      code: 'MESSAGE_REJECTED',
+      message: said,
+    })
+  await t.rejects(team.sendMessage({ ...message, metadata: { $parts: [] } }), { message: /runtime's own/ })
+})
+
+t.test('who gets a task by handoff sees its parts', async (t) => {
+  const answers: Answers = ({ agent }) =>
+    agent === 'ann' ? calls(['handoff', { to: 'bob', task: 'Look at it.', summary: 'An image.' }]) : 'A cat'
+  const agents = [{ name: 'ann', canDelegateTo: ['bob'] }, { name: 'bob' }]
+  const orchestration = { strategy: 'sequential' as const, agentOrder: ['ann'] }
+  const { team, model } = modelTeam(t, answers, agents, { orchestration })
+  t.equal((await team.execute(query)).finalOutput, 'A cat')
+  t.ok(JSON.stringify(lastOf(model, 1)).includes(PNG))
 })
 
 t.test('a role says what it accepts; a mismatch names who, what and what is accepted', async (t) => {

@@ -4,12 +4,11 @@
  */
 import { tooLarge } from '../../actors/definition/checks.ts'
 import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError } from '../../errors.ts'
-import { jsonIn } from '../../mailbox/codec.ts'
+import { partsOf } from '../../mailbox/codec.ts'
 import {
   ASKS,
   correlationOf,
   flagsOf,
-  HAS_METADATA,
   HAS_NAME,
   kindOf,
   lengthOf,
@@ -30,7 +29,6 @@ import {
 import { readBody } from '../../mailbox/frame-body.ts'
 import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { partsIn } from '../../mailbox/parts.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
@@ -170,10 +168,8 @@ export class Admission {
 /** Returns the error for a part that the recipient does not accept. */
 function foreignPart({ name, settings }: Cell, memory: Memory, at: number): MessageRejectedError | undefined {
   const { accepts } = settings.info
-  if (!accepts || !(flagsOf(memory, at) & HAS_METADATA)) return undefined
-  const parts = partsIn(Object(jsonIn(readBody(memory, at).metadata))) ?? []
-  const foreign = parts.find(({ type }) => type !== 'text' && !accepts.includes(type))
-  if (!foreign) return undefined
+  const foreign = (accepts && partsOf(memory, at))?.find(({ type }) => type !== 'text' && !accepts?.includes(type))
+  if (!accepts || !foreign) return undefined
   const accepted = ['text', ...accepts].join(', ')
   const text = `Agent "${name}" does not accept a part of type "${foreign.type}"; it accepts ${accepted} (accepts). Ask another agent, or leave the part out.`
   return new MessageRejectedError(text, { path: 'parts', agent: name, got: foreign.type, accepted })

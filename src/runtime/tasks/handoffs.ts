@@ -11,12 +11,13 @@
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/trust.ts'
 import type { HandoffRequest } from '../../actors/turn/handoff.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
-import { errorOf, isFailure } from '../../mailbox/codec.ts'
+import { errorOf, isFailure, partsOf } from '../../mailbox/codec.ts'
 import { kindOf, limitOf, REQUEST } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { withParts } from '../../mailbox/parts.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Delegations } from '../admission/delegation.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
@@ -202,7 +203,7 @@ export class Handoffs {
       type: 'delegate',
       content: String(description),
       data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
-      metadata: JSON.stringify({ handoff: { from: from.name, summary, task } }),
+      metadata: JSON.stringify(withParts({ handoff: { from: from.name, summary, task } }, partsOf(own.memory, own.at))),
       ...(threadId !== undefined && { threadId }),
       ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
       ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),

@@ -3,16 +3,18 @@
  * a delegation on the manager's behalf: the manager's right to delegate decides, and the new owner has a task on the
  * board. The turn that had asked waits for it, as for a delegation of its own.
  */
+
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { ReassignRequest } from '../../actors/turn/escalate.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
-import { decodeMessage, errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { decodeMessage, errorOf, isFailure, jsonIn, partsOf } from '../../mailbox/codec.ts'
 import { correlationOf, END, kindOf, REQUEST, RESPONSE, recipientOf, senderOf, turnOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { withParts } from '../../mailbox/parts.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Delegations } from '../admission/delegation.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
@@ -148,7 +150,7 @@ function questionOf(request: Partial<ReassignRequest>, own: Envelope<RunState>):
     type: 'delegate',
     content: String(description),
     data: JSON.stringify(data),
-    metadata: JSON.stringify(Object(metadata)),
+    metadata: JSON.stringify(withParts(Object(metadata), partsOf(own.memory, own.at))),
     ...(threadId !== undefined && { threadId }),
     ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
   }

@@ -5,6 +5,7 @@ import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import { ASKS, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { withParts } from '../../mailbox/parts.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -76,7 +77,7 @@ export class Letters {
       correlation: this.#supervisor.hostMessages.number(),
       content: message.content,
       ...(message.structuredData !== null && { data: JSON.stringify(message.structuredData) }),
-      metadata: JSON.stringify({ ...message.metadata, replayOf: letter.id }),
+      metadata: JSON.stringify(withParts({ ...message.metadata, replayOf: letter.id }, message.parts)),
       ...(message.threadId !== null && { threadId: message.threadId }),
       priority: message.priority,
     })

@@ -1,6 +1,8 @@
 /** Checks a message that a caller outside of any agent sends, and returns its recipients and frame fields. */
-import { MessageRejectedError } from '../../errors.ts'
+import { asJson, messageParts, partsFault } from '../../actors/definition/content.ts'
+import { MessageRejectedError, shown } from '../../errors.ts'
 import type { MessageInput, MessageType } from '../../mailbox/message.ts'
+import { PARTS, withParts } from '../../mailbox/parts.ts'
 import type { Question } from '../log/host-frames.ts'
 
 /** Returns the recipients of a message that is not for all agents. */
@@ -16,7 +18,8 @@ export function targetsOf({ recipient }: MessageInput): string | string[] {
 /** Returns the fields of the message's frame. */
 export function questionOf(message: MessageInput): Question {
   const data = jsonOf(message.structuredData)
-  const metadata = jsonOf(message.metadata)
+  const { parts } = message
+  const metadata = jsonOf(parts ? withParts(message.metadata, messageParts(asJson(parts))) : message.metadata)
   return {
     content: message.content,
     ...(data !== undefined && { data }),
@@ -32,9 +35,9 @@ export function questionOf(message: MessageInput): Question {
  * Message fields without an effect, by message type. They are rejected, since they would otherwise be ignored silently.
  */
 const UNUSED: Readonly<Partial<Record<MessageType, readonly (keyof MessageInput)[]>>> = {
-  publish: ['recipient', 'priority', 'threadId'],
-  subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId'],
-  response: ['metadata', 'priority'],
+  publish: ['recipient', 'priority', 'threadId', 'parts'],
+  subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId', 'parts'],
+  response: ['metadata', 'priority', 'parts'],
 }
 
 /** @throws MessageRejectedError for a field without an effect. */
@@ -60,5 +63,18 @@ const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.strin
  */
 export async function parsed(input: unknown): Promise<MessageInput> {
   const { parseMessage } = await import('../../mailbox/parse-message.ts')
-  return parseMessage(input)
+  const message = parseMessage(input)
+  const { parts, metadata } = message
+  const fault = parts && partsFault(parts, 'parts')
+  if (fault)
+    throw new MessageRejectedError(
+      `The message was refused: ${fault.path}: got ${shown(fault.value)}; ${fault.needed}.`,
+      { path: fault.path },
+    )
+  if (metadata && PARTS in metadata)
+    throw new MessageRejectedError(
+      `The message was refused: metadata.${PARTS}: that name is the runtime's own; give parts as parts.`,
+      { path: `metadata.${PARTS}` },
+    )
+  return message
 }
