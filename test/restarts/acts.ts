@@ -1,6 +1,7 @@
 /** What the agents of a program do, and the outside that they do it to. The outside lives on when their process dies. */
 import { crc32 } from 'node:zlib'
 import * as z from 'zod'
+import type { Reply } from '../../src/actors/definition/definition.ts'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, DramatisError, defineTool, type Tool } from '../../src/index.ts'
 import type { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
@@ -13,13 +14,29 @@ const AGAIN = ['step', 'model', 'tool', 'question', 'shared'] as const
 const ONCE = ['stepOnce', 'toolOnce'] as const
 type Effect = (typeof AGAIN)[number] | (typeof ONCE)[number]
 
+/** How often what was done. `resumed`: processes whose runs went on by hand. */
+export const NOTHING_SEEN = {
+  step: 0,
+  model: 0,
+  tool: 0,
+  question: 0,
+  shared: 0,
+  stepOnce: 0,
+  toolOnce: 0,
+  spawn: 0,
+  moved: 0,
+  observed: 0,
+  posted: 0,
+  resumed: 0,
+}
+
 /** Everything that is done outside of the team. */
 export class Outside {
   readonly #problem: (what: string) => void
   readonly #times = new Map<string, number>()
   /** What had an outcome in the log when a process died. */
   settled: ReadonlySet<string> = new Set()
-  readonly counts = { step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0, spawn: 0 }
+  readonly counts = { ...NOTHING_SEEN }
 
   constructor(problem: (what: string) => void) {
     this.#problem = problem
@@ -93,6 +110,9 @@ export interface Manner {
   /** Agents make others, which do a part of the work. */
   readonly spawns: boolean
 }
+
+/** Checks for what a message from outside has caused. */
+export const isPosted = (path: string): boolean => path.startsWith('outside')
 
 /** How many agents of different names are made in a run. */
 export const HELPER_COUNT = 6
@@ -176,10 +196,18 @@ async function spawned(name: string, context: AgentContext, outside: Outside): P
 
 function kindOf(name: string, calm: boolean): Effect {
   const kinds = calm ? AGAIN : [...AGAIN, ...ONCE]
-  return kinds[crc32(name) % kinds.length]!
+  const kind = kinds[crc32(name) % kinds.length]!
+  return kind === 'question' && isPosted(name) ? 'step' : kind // nobody has a handle of its run
 }
 
-async function tell(action: Telling, context: AgentContext, { calm }: Manner): Promise<string> {
+/** What a manager says who was asked what to do: mostly it is advice. */
+export function decided(content: string, path: string): string | Reply {
+  const by = crc32(`decides ${path}`) % 4
+  if (by === 0) return { content, structuredData: { decision: 'reassign', to: 'gus' } }
+  return by === 1 ? { content, structuredData: { decision: 'take_over' } } : content
+}
+
+async function tell(action: Telling, context: AgentContext, { calm, outside }: Manner): Promise<string> {
   const { path } = action.plan
   switch (action.do) {
     case 'send':
@@ -212,6 +240,7 @@ async function tell(action: Telling, context: AgentContext, { calm }: Manner): P
       return readAll(context.requestStream(action.to, path), action.to)
     case 'escalate': {
       const outcome = await context.escalate(path)
+      if (outcome.kind === 'reassigned' || outcome.kind === 'taken_over') outside.counts.moved += 1
       return outcome.kind === 'guidance' ? outcome.guidance : outcome.kind
     }
   }

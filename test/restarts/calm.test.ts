@@ -15,6 +15,7 @@ t.test(`${seeds.length} programs end as if their process had never died`, async 
   const seen = await playAll(t, 'calm', seeds, 'calm')
   if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
   t.ok(seen.deaths > 2 * seeds.length, `${seen.deaths} deaths`)
-  for (const what of ['step', 'model', 'tool', 'question', 'shared'] as const)
+  for (const what of ['step', 'model', 'tool', 'question', 'shared', 'observed', 'posted', 'resumed'] as const)
     t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
+  t.ok(seen.moved > seeds.length / 10, `moved: ${seen.moved}`)
 })

@@ -4,7 +4,8 @@
  * were on the disk.
  */
 
-import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
+import type { AgentDefinition, Reply } from '../../src/actors/definition/definition.ts'
+import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
 import {
   type AgentContext,
   type AgentMessage,
@@ -15,6 +16,7 @@ import {
 import { Payments } from '../../src/runtime/budgets/payments.ts'
 import { EntryDecoder } from '../../src/runtime/log/entry-codec.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
+import type { Cell } from '../../src/runtime/state/cell.ts'
 import { OpenWork } from '../../src/runtime/state/open-work.ts'
 import { RunState } from '../../src/runtime/state/run-state.ts'
 import type { Block, StoredBlock } from '../../src/runtime/store/log-store.ts'
@@ -25,14 +27,15 @@ import { MultiAgentPattern } from '../../src/team.ts'
 import { Dice } from '../dice.ts'
 import { decoded, entriesIn } from '../durability/log-entries.ts'
 import { answeredTwice, BoardFold, unfolded } from '../simulation/invariants.ts'
-import { entangledPlan, type Plan, plansIn, randomPlan } from '../simulation/random-program.ts'
+import { entangledPlan, ownActions, type Plan, plansIn, randomPlan } from '../simulation/random-program.ts'
 import { ALL, entangledTeam, MANAGERS, NAMES, orderlyTeam, talkativeTeam } from '../simulation/random-team.ts'
 import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
-import { act, answerTo, HELPER_COUNT, modelOf, Outside, Torn, toolsOf } from './acts.ts'
+import { act, answerTo, decided, HELPER_COUNT, isPosted, modelOf, Outside, Torn, toolsOf } from './acts.ts'
 import { Facts } from './facts.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
 import { Disk, MortalStore, never } from './mortal-store.ts'
+import { type Posted, postedTo, Service } from './service.ts'
 import { unfoldedFacts } from './team-fold.ts'
 
 /** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
@@ -125,6 +128,13 @@ class World {
   /** Size of the parts of the log; undefined for one that forgets no run, and is never compacted. */
   readonly segmentBytes: number | undefined
   readonly spawns: boolean
+  /** What the service does besides, and who hears of what is written. */
+  readonly more: Dice
+  readonly posted: Posted[]
+  /** The last agent subscribes to the blackboard, and watches another one, before a program begins. */
+  readonly hasObserver: boolean
+  /** Plans of a chain of waits from the beginning of their run: they are through before it ends. */
+  readonly awaited = new Set<string>()
   readonly #deaths: number
 
   constructor(seed: number, mode: Mode, deaths: number, spawns: boolean) {
@@ -138,7 +148,14 @@ class World {
     this.isSuspicious = mode === 'calm' && diesOnce(seed)
     const options = optionsFor[mode](dice, 1 + dice.upTo(3), ...(this.isSuspicious ? [2] : []))
     const trusted = options.agents.map((role) => ({ ...role, trust: 'privileged' as const }))
-    this.options = spawns ? { ...options, agents: trusted } : options
+    this.more = new Dice(seed ^ 0x51ed270)
+    this.hasObserver = (mode === 'calm' || mode === 'talkative') && this.more.chance(0.4)
+    this.options = this.#observed(spawns ? { ...options, agents: trusted } : options)
+    this.posted = this.more.chance(0.4) ? postedTo(this.more, ALL, 1 + this.more.upTo(3)) : []
+    for (const { path } of this.posted) {
+      this.raced.add(path) // nobody knows how often it was taken
+      this.plans.set(path, { path, actions: ownActions(this.more) })
+    }
     const { agents } = this.options
     const reentrant = agents.flatMap(({ name, reentrancy }) => (reentrancy === 'chain' ? [name] : []))
     const isRoomy = this.options.communication?.mailboxCapacity === undefined
@@ -153,6 +170,7 @@ class World {
     for (let n = 0; n < count; n++) {
       const runId = `run${n}`
       const plan = mode === 'entangled' ? entangledPlan(dice, ALL, runId) : randomPlan(dice, NAMES, runId, verbs)
+      for (const path of awaitedIn(plan)) this.awaited.add(path)
       for (const each of plansIn(plan)) {
         this.plans.set(each.path, each)
         for (const action of each.actions)
@@ -160,6 +178,24 @@ class World {
         if (each.actions.at(-1)?.do === 'handoff') this.handedOff.add(each.path)
       }
       this.runs.push({ at: dice.upTo(100), runId, accepted: false, result: undefined })
+    }
+  }
+
+  #observed({ agents, ...options }: MultiAgentPatternOptions): MultiAgentPatternOptions {
+    if (!this.hasObserver) return { agents, ...options }
+    const isCalm = this.mode === 'calm'
+    return {
+      ...options,
+      agents: agents.map((role) =>
+        role.name === OBSERVER ? { ...role, ...(isCalm && { concurrency: 1, instances: 1 }) } : role,
+      ),
+      orchestration: {
+        strategy: 'custom',
+        async run(script, path) {
+          if (path !== 'sum') await script.request(OBSERVER, 'observe')
+          return (await script.request(NAMES[0]!, path)).content
+        },
+      },
     }
   }
 
@@ -186,7 +222,7 @@ class World {
       deaths: this.deaths,
       log: this.disk.blocks,
       dropped: this.disk.dropped,
-      counts: this.outside.counts,
+      counts: { ...this.outside.counts, posted: this.posted.filter(({ accepted }) => accepted).length },
     }
   }
 }
@@ -227,6 +263,26 @@ interface Heard {
 
 const nothing = (): Heard => ({ heard: [] })
 
+/** What the agent has handled is known as long as it lives. */
+const hasState = (instances: readonly Cell[]): boolean => instances.length === 1 && !instances[0]!.interleaves
+
+/** Who hears of what is written. */
+const OBSERVER = 'fay'
+
+/** The plan that an entry of a blackboard was written by. */
+const partOf = (value: string): string => value.replace(/:.*/, '')
+
+/** Paths of the plans that are through when the first one is. */
+function* awaitedIn({ path, actions }: Plan): IterableIterator<string> {
+  yield path
+  for (const action of actions)
+    if (
+      ['request', 'requestStream', 'requestAll', 'delegate', 'escalate', 'handoff'].includes(action.do) &&
+      'plan' in action
+    )
+      yield* awaitedIn(action.plan)
+}
+
 class Process {
   dead = false
   readonly #world: World
@@ -240,6 +296,8 @@ class Process {
   #facts: Facts | undefined
   readonly #decoder = new EntryDecoder()
   readonly #payments = new Payments(BUDGET.windowMs)
+  readonly #service: Service
+  #isStarted = false
   readonly #buried = new Set<string>()
   /** Model calls under way. */
   thinking = 0
@@ -262,6 +320,8 @@ class Process {
       if (block && !block.carried) this.#compare(block)
       if (--this.#blocksLeft === 0) this.#die()
     }
+    const resumesByHand = world.more.chance(0.25)
+    if (resumesByHand) outside.counts.resumed += 1
     this.#team = new MortalTeam(
       {
         ...options,
@@ -272,6 +332,7 @@ class Process {
           path: 'memory',
           durability: fate.chance(0.3) ? 'commit' : 'write_behind',
           ...(world.segmentBytes !== undefined && { keep: { runs: 0 } }),
+          resume: resumesByHand ? 'manual' : 'start',
         },
       },
       {
@@ -281,13 +342,26 @@ class Process {
         newStore: () => this.#store,
       },
     )
+    this.#service = new Service(
+      this.#team,
+      () => this.dead,
+      (what) => this.#problem(what),
+      resumesByHand,
+    )
     this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
   }
 
   /** What was handled is in the agent's state, where it may have one, or in that of the run. */
-  #definitionOf({ concurrency = 1, instances = 1 }: AgentRole): AgentDefinition {
+  #definitionOf({ name, concurrency = 1, instances = 1 }: AgentRole): AgentDefinition {
     const receive = (message: AgentMessage, context: AgentContext<Heard, Heard>) => this.#receive(message, context)
-    const observe = this.#world.mode === 'talkative' && { observe: () => {} }
+    const { hasObserver, mode } = this.#world
+    if (hasObserver && name === OBSERVER && concurrency === 1 && instances === 1)
+      return defineAgent({
+        initialState: nothing(),
+        receive,
+        observe: (message, context: AgentContext<Heard, Heard>) => this.#observe(message, context),
+      })
+    const observe = (mode === 'talkative' || (hasObserver && name === OBSERVER)) && { observe: () => {} }
     if (instances > 1)
       return defineAgent<unknown, unknown, Heard, Heard>({
         receive: (message, context) => this.#receive(message, context),
@@ -313,14 +387,13 @@ class Process {
 
   async live(): Promise<void> {
     const started = this.#team.start()
-    let isStarted = false
     started.then(
       () => {
-        isStarted = true
+        this.#isStarted = true
       },
       (error: unknown) => this.#problem(`it did not start: ${error}`),
     )
-    while (!isStarted && !this.dead && this.#world.problems.length === 0) await this.#advance(1)
+    while (!this.#isStarted && !this.dead && this.#world.problems.length === 0) await this.#advance(1)
     if (this.#world.problems.length > 0) return this.#die()
     if (this.dead) return
     for (const { runId, accepted, result } of this.#world.runs)
@@ -329,7 +402,7 @@ class Process {
     for (let round = 0; round < 5_000 && !this.dead && this.#world.problems.length === 0; round++) {
       if (this.#isDone() && round > 20) break
       this.#disturb()
-      for (const run of this.#world.runs) if (run.at <= this.#world.now) this.#see(run)
+      this.#serve()
       this.#answer()
       await this.#advance(1 + this.dice.upTo(15))
     }
@@ -362,8 +435,20 @@ class Process {
     return this.#payments.within(until).reduce((sum, { tokens }) => sum + tokens, 0)
   }
 
+  #serve(): void {
+    const { mode, more, now, posted, runs } = this.#world
+    for (const run of runs) if (run.at <= now && (this.#service.goesOn || more.chance(0.1))) this.#see(run)
+    this.#service.post(posted, now, mode !== 'calm')
+    if (more.chance(0.2))
+      this.#service.resume(
+        more,
+        runs.map(({ runId }) => runId),
+      )
+  }
+
   /** All runs have ended, and what they have caused. Until then people answer. */
   #isDone(): boolean {
+    if (!this.#service.goesOn || this.#world.posted.some(({ accepted }) => !accepted)) return false
     for (const run of this.#team.host.runs.values()) if (run.open > 0) return false
     return this.#world.runs.every(
       ({ result, runId }) => this.#mayBeForgotten(runId, result) || (result !== undefined && this.#team.getRun(runId)),
@@ -435,11 +520,22 @@ class Process {
 
   // ---- what the agents do
 
-  async #receive(message: AgentMessage, context: AgentContext<Heard, Heard>): Promise<string> {
+  async #receive(message: AgentMessage, context: AgentContext<Heard, Heard>): Promise<string | Reply> {
+    if ('reassigned' in message.metadata) return `${context.role.name} has taken it over`
+    const answer = await this.#perform(message, context)
+    return 'escalation' in message.metadata ? decided(answer, pathOf(message)) : answer
+  }
+
+  async #perform(message: AgentMessage, context: AgentContext<Heard, Heard>): Promise<string> {
     const path = pathOf(message)
     const { mode, outside, plans, raced } = this.#world
     if (path === 'sum') return `${await context.shared('team_shared').get<number>('sum')}`
     const calm = mode === 'calm'
+    if (path === 'observe') {
+      await context.subscribe('*')
+      await context.watch('gus')
+      return 'observes'
+    }
     const said: string[] = []
     for (const [i, action] of (plans.get(path)?.actions ?? []).entries()) {
       if (this.dead) return never()
@@ -465,11 +561,22 @@ class Process {
     if (context.role.name.startsWith('helper')) await this.#count(context)
     if (instances > 1) return `${context.role.name}(${said.join('')})`
     const isOfRun = concurrency > 1
-    if ((isOfRun ? context.runState : context.state).heard.includes(path) && calm)
+    if ((isOfRun ? context.runState : context.state).heard.includes(path) && calm && !isPosted(path))
       this.#problem(`${context.role.name} handles ${path} twice`)
     if (isOfRun) context.setRunState((state) => void state.heard.push(path))
     else context.setState((state) => void state.heard.push(path))
     return `${context.role.name}(${said.join('')})`
+  }
+
+  /** What is written comes once to who has subscribed. */
+  #observe({ type, structuredData }: AgentMessage, context: AgentContext<Heard, Heard>): void {
+    if (type !== 'publish') return
+    const { value: written, author } = structuredData as BlackboardEntry
+    const value = `${written} by ${author}`
+    if (context.state.heard.includes(value) && this.#world.mode === 'calm')
+      this.#problem(`${context.role.name} is told of ${value} twice`)
+    context.setState((state) => void state.heard.push(value))
+    this.#world.outside.counts.observed += 1
   }
 
   /** What a helper shares and its own state must have the same count of its turns. */
@@ -499,8 +606,13 @@ class Process {
       this.#fold(this.#work, entry)
     }
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
-    if (!host.journal.hasNews)
+    if (!host.journal.hasNews && this.#isInPlace)
       for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
+  }
+
+  /** All that earlier processes have left is in its place: what they left half done may end runs before that. */
+  get #isInPlace(): boolean {
+    return this.#isStarted && this.#service.goesOn
   }
 
   /** What the log says after a block is what there is. */
@@ -511,6 +623,7 @@ class Process {
       for (const entry of entriesIn(this.#store.found)) this.#facts.see(entry)
     }
     for (const entry of decoded(block.entries, this.#decoder)) this.#facts.see(entry)
+    if (!this.#isInPlace) return
     for (const found of this.#facts.differences(this.#team.host)) this.#problem(found)
   }
 
@@ -530,7 +643,7 @@ class Process {
     const ends =
       mode === 'calm' ? [] : mode === 'entangled' ? [...ENDS, 'DEADLOCK', 'DEPENDENCY_FAILED'] : [...ENDS, ...LIMITS]
     const { host } = this.#team
-    const { ending, handedOff, raced, segmentBytes } = this.#world
+    const { awaited, ending, handedOff, posted, raced, segmentBytes } = this.#world
     const forgets = segmentBytes !== undefined
     const isKept = (path: string) => !raced.has(path.replace(/\+|:.*/, ''))
     for (const { runId, result } of runs) {
@@ -558,7 +671,15 @@ class Process {
       const runStates = forgets ? [] : [...host.runs.values()].map((run) => run.states.get(index))
       const states = [...instances.map(({ state }) => state), ...runStates]
       const heard = states.flatMap((state) => (state as Heard | undefined)?.heard ?? [])
-      ending.heard[name] = heard.filter((path) => !handedOff.has(path))
+      for (const { to, path, accepted, sent } of posted) {
+        const times = heard.filter((each) => each === path).length
+        const isKept = accepted && mode === 'calm' && to === name && hasState(instances)
+        if (times > sent || (isKept && times === 0))
+          this.#problem(`${name} has handled ${path} ${times} times of ${sent}`)
+      }
+      ending.heard[name] = heard.filter(
+        (path) => !handedOff.has(path) && (!path.includes(':') || awaited.has(partOf(path))),
+      )
     }
     const ofRuns = [ending.messages, ending.tasks, ending.written]
     if (forgets) for (const list of ofRuns) list.length = 0 // some of them are not known any more

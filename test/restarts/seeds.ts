@@ -1,4 +1,5 @@
 /** Plays programs by their seeds. One that fails is named with the command that plays it again. */
+import { NOTHING_SEEN } from './acts.ts'
 import { deathsOf, type Ending, type Mode, type Outcome, play } from './play.ts'
 
 export { seedsUpTo } from '../simulation/seeds.ts'
@@ -11,7 +12,7 @@ export async function playAll(
   file: string,
   spawns = false,
 ): Promise<Outcome['counts'] & { deaths: number }> {
-  const total = { deaths: 0, step: 0, model: 0, tool: 0, question: 0, shared: 0, stepOnce: 0, toolOnce: 0, spawn: 0 }
+  const total = { ...NOTHING_SEEN, deaths: 0 }
   for (const seed of seeds) {
     const outcome = await play(seed, mode, deathsOf(seed), spawns)
     const problems = [...outcome.problems]

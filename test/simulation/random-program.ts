@@ -166,6 +166,9 @@ export function entangledPlan(dice: Dice, agents: readonly string[], path: strin
   return { path, actions }
 }
 
+/** What an agent does that tells nobody anything. */
+export const ownActions = (dice: Dice): Action[] => Array.from({ length: 1 + dice.upTo(3) }, () => ownAction(dice))
+
 function ownAction(dice: Dice): Action {
   const drawn = dice.upTo(20)
   if (drawn === 0) return { do: 'fail' }
