@@ -202,6 +202,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--keep-runs <number>', 'finished runs that are kept at most; 1000', wholeNumber)
     .option('--keep-days <number>', 'days for which they are kept; 30', wholeNumber)
     .option('--keep-bytes <number>', 'room that they may take, all together; 1073741824', wholeNumber)
+    .option('--archive <folder>', 'write a JSON file of each run there before it is given up')
     .option('--json', 'print the sizes as JSON')
     .action(async (flags: LogCompactFlags) => {
       const { logCompact } = await import('./commands/log-compact.ts')

@@ -6,10 +6,14 @@ import type { LogStore } from '../store/log-store.ts'
 import { type Compacted, Compactor } from './compactor.ts'
 import { carriedRecords, LONGEST_WINDOW_MS, oldFacts } from './old-facts.ts'
 import { OldLog } from './old-log.ts'
+import { PastRunReader } from './past-run-reader.ts'
 import { RecordWriter } from './record-writer.ts'
+import type { TraceArchive } from './trace-archive.ts'
 
 interface Options {
   keep: KeepSettings
+  /** Makes the archive of what is forgotten; `name` finds the names of the agents. */
+  archive?: (name: (index: number) => string) => TraceArchive
   logger: Logger
   clock?: Scheduler
 }
@@ -20,10 +24,16 @@ interface Options {
  *
  * @throws LogHeldError, LogCorruptError, LogVersionError, LogLostError
  */
-export async function compactLog(store: LogStore, { keep, logger, clock = systemClock }: Options): Promise<Compacted> {
+export async function compactLog(
+  store: LogStore,
+  { keep, archive: archiveFor, logger, clock = systemClock }: Options,
+): Promise<Compacted> {
   const { incarnation, ended } = await store.open()
   const before = store.bytes
   const old = await OldLog.from(() => store.read(), LONGEST_WINDOW_MS)
+  const archive = archiveFor?.((index) => old.names.get(index)?.name ?? `#${index}`)
+  await archive?.open()
+  const past = new PastRunReader({ store, index: old.index, restore: () => {} })
   const records = new RecordWriter(
     async (block) => compactor.wrote(await store.append(block), block.entries.byteLength, block.entries.byteLength),
     old.next,
@@ -39,8 +49,8 @@ export async function compactLog(store: LogStore, { keep, logger, clock = system
     log: (fact) => records.log(fact),
     carried: () => carriedRecords(old),
     written: () => records.written(),
-    leaves: async () => {},
-    drop: (position) => store.dropBefore(position),
+    leaves: async (run) => archive?.write(await past.read(run), run),
+    drop: (position) => past.drop(() => store.dropBefore(position)),
   })
   // Blocks that were carried were read last, and may stand before others.
   const blocks = [...old.blocks].sort((a, b) => a.position - b.position)

@@ -30,7 +30,7 @@ export interface CompactorNeeds {
   carried(): ReadonlySet<number>
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>
-  /** Called with each run before the log forgets it. */
+  /** Called with each run before the log forgets it. If it rejects, the log keeps the run. */
   leaves(run: LoggedRun): Promise<void>
   /** Gives up what stands before the position, when nobody reads there. */
   drop(before: Position): Promise<void>
@@ -42,11 +42,19 @@ export interface Compacted {
   readonly before: number
   readonly after: number
   readonly runsForgotten: number
+  /** Number of runs that should have been forgotten, and that could not be archived. */
+  readonly runsNotArchived: number
 }
+
+/** Failures after which a compaction archives no more runs. */
+const MOST_FAILURES = 3
 
 const SEGMENT_BYTES = 64 * 2 ** 20
 /** Time that a compaction works before others have a turn. */
 const SLICE_MS = 4
+const NOT_ARCHIVED =
+  'runs could not be archived (stateManagement.archive): the log keeps them, and tries it again when it is compacted next'
+
 /** Facts that are logged in one task. Those of large kinds are alone. */
 const FACTS = 64
 const SMALL_FACTS: ReadonlySet<Fact['kind']> = new Set(['name', 'numbers', 'turns'])
@@ -123,17 +131,9 @@ export class Compactor {
   }
 
   async #compact(all: boolean): Promise<Compacted> {
-    const { store, index, keep, clock, leaves } = this.#needs
+    const { store, index, keep, clock } = this.#needs
     const before = store.bytes
-    let runsForgotten = 0
-    for (const run of index.expired(keep, clock.now())) {
-      if (!run.own) {
-        await this.#unlessClosed(leaves(run))
-        runsForgotten += 1
-      }
-      index.forget(run)
-      this.#gone.push(run.index)
-    }
+    const { runsForgotten, runsNotArchived } = await this.#forget(index.expired(keep, clock.now()))
     const alive = index.bytes + this.#factBytes
     if (all || store.bytes > 2 * (alive + this.#most)) {
       const end = this.#parts.at(-1) ?? 0
@@ -141,7 +141,35 @@ export class Compactor {
       const enough = all ? 0 : alive * 1.25 + this.#most
       while (this.#parts.length > 1 && this.#parts[0]! < end && store.bytes > enough) await this.#giveUp()
     }
-    return { before, after: store.bytes, runsForgotten }
+    return { before, after: store.bytes, runsForgotten, runsNotArchived }
+  }
+
+  /** Forgets runs, but for those that cannot be archived. */
+  async #forget(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
+    const { index, leaves, logger } = this.#needs
+    let [runsForgotten, runsNotArchived] = [0, 0]
+    let failure: { runId: string; error: string } | undefined
+    for (const run of runs) {
+      if (!run.own && runsNotArchived < MOST_FAILURES) {
+        try {
+          await this.#unlessClosed(leaves(run))
+        } catch (error) {
+          this.#closed.signal.throwIfAborted()
+          failure ??= { runId: run.id, error: describe(error) }
+          runsNotArchived += 1
+          continue
+        }
+        await this.#othersTurn()
+      } else if (!run.own) {
+        runsNotArchived += 1
+        continue
+      }
+      if (!run.own) runsForgotten += 1
+      index.forget(run)
+      this.#gone.push(run.index)
+    }
+    if (failure) logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
+    return { runsForgotten, runsNotArchived }
   }
 
   /** Logs the facts of the team behind all parts that are given up. */

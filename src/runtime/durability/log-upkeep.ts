@@ -1,12 +1,11 @@
 /** Looks after a log that is in use: knows which runs it has, reads them again, and keeps it bounded. */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
-import { TeamClosedError, UnknownRunError } from '../../errors.ts'
+import { TeamClosedError } from '../../errors.ts'
 import { bytesByRun } from '../log/entry-codec.ts'
 import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
-import type { PastRun } from '../runs/past-runs.ts'
 import type { RunBook } from '../runs/runs.ts'
-import type { DurableLog } from '../settings/settings.ts'
+import type { KeepSettings } from '../settings/settings.ts'
 import type { Journal } from '../state/journal.ts'
 import type { LogStore, Position } from '../store/log-store.ts'
 import { Compactor } from './compactor.ts'
@@ -17,11 +16,23 @@ import type { RestoredOwners, TeamParts } from './restored-owners.ts'
 import type { RunIndex } from './run-index.ts'
 import { restoreEnded } from './run-recovery.ts'
 import { teamFacts } from './team-facts.ts'
+import type { TraceArchive } from './trace-archive.ts'
 
 interface Owners extends RestoredOwners {
   readonly clock: Scheduler
   readonly journal: Journal
   readonly logger: Logger
+}
+
+interface Needs {
+  /** Gets what the log forgets. */
+  readonly archive: TraceArchive | undefined
+  readonly book: RunBook
+  readonly keep: KeepSettings
+  readonly old: OldLog
+  readonly owners: Owners
+  readonly parts: TeamParts
+  readonly store: LogStore
 }
 
 export class LogUpkeep implements LogFollower {
@@ -33,12 +44,12 @@ export class LogUpkeep implements LogFollower {
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
-  constructor(owners: Owners, parts: TeamParts, book: RunBook, { keep }: DurableLog, store: LogStore, old: OldLog) {
+  constructor({ archive, book, keep, old, owners, parts, store }: Needs) {
     const { clock, journal, logger } = owners
     const { index } = old
     this.#index = index
     this.#left = new Map(Array.from(old.left, ([agent, { seq }]) => [agent, seq]))
-    this.#past = new PastRunReader({ store, index, restore: (run) => restoreEnded(owners, book, run), gone })
+    this.#past = new PastRunReader({ store, index, restore: (run) => restoreEnded(owners, book, run) })
     this.#compactor = new Compactor({
       clock,
       logger,
@@ -52,7 +63,7 @@ export class LogUpkeep implements LogFollower {
       log: (fact) => journal.keep(undefined, fact),
       carried: () => new Set(this.#left.values()),
       written: async () => journal.written(),
-      leaves: async () => {},
+      leaves: async (run) => archive?.write(await this.#past.read(run), run),
       drop: (before) => this.#past.drop(() => store.dropBefore(before)),
     })
     // Blocks that were carried were read last, and may stand before others.
@@ -100,6 +111,3 @@ function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<GivenTurn
   for (const { run, recipient, turn, attempt, id } of work.messages())
     if (turn > 0 && book.interrupted.hasIndex(run)) yield [recipient, turn, attempt, id]
 }
-
-const gone = ({ id }: PastRun) =>
-  new UnknownRunError(`The log has run "${id}" no more: it was forgotten while it was asked for.`, { runId: id })

@@ -1,5 +1,6 @@
 /** Reads runs that have ended from the durable log, when somebody asks for them. */
 
+import { UnknownRunError } from '../../errors.ts'
 import { entriesOf, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import type { PastRun, PastRuns } from '../runs/past-runs.ts'
@@ -12,8 +13,6 @@ interface Needs {
   readonly index: RunIndex
   /** Adds a run to those that the team has in memory. */
   restore(run: OldRun): void
-  /** Error for a run that the log has no more. */
-  gone(run: PastRun): Error
 }
 
 export class PastRunReader implements PastRuns {
@@ -61,7 +60,7 @@ export class PastRunReader implements PastRuns {
     return this.#read(async () => {
       const logged = this.#needs.index.get(run.index)
       const old = logged && (await this.#entriesIn(logged))
-      if (!old?.finished) throw this.#needs.gone(run)
+      if (!old?.finished) throw gone(run)
       return old
     })
   }
@@ -126,3 +125,6 @@ const isLaunch = (entry: LogEntry): entry is Extract<HostRecord, { kind: 'run.la
 const NO_BLOCKS: AsyncIterable<StoredBlock> = {
   [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
 }
+
+const gone = ({ id }: PastRun) =>
+  new UnknownRunError(`The log has run "${id}" no more: it was forgotten while it was asked for.`, { runId: id })

@@ -3,7 +3,7 @@
  * The repaired log takes the place of the damaged one in one moment; before it nothing is changed.
  */
 import { type Scheduler, systemClock } from '../../clock.ts'
-import { entrySpans, isOfLog } from '../log/entry-codec.ts'
+import { entrySpans, isOfLife, isOfLog } from '../log/entry-codec.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type LogFiles, realFiles } from '../store/log-files.ts'
 import { LogRewriter } from '../store/log-rewriter.ts'
@@ -54,9 +54,10 @@ async function rewrite(
   const carried = carriedRecords(old)
   const carrier = new Carrier()
   for await (const { entries } of wholeBlocks(folder, files)) {
-    for (const { run, seq, from, to } of entrySpans(entries)) {
+    for (const { run, seq, at, from, to } of entrySpans(entries)) {
       const entry = entries.subarray(from, to)
-      if (run === 0 ? carried.has(seq) || isOfLog(entry) : isKept(run)) carrier.add(run, seq, entry)
+      const ofTeam = carried.has(seq) || isOfLog(entry) || (isOfLife(entry) && old.index.isUnderWayAt(at))
+      if (run === 0 ? ofTeam : isKept(run)) carrier.add(run, seq, entry)
     }
     if (carrier.bytes >= CARRIED_BYTES) await rewriter.append(carrier.take())
   }

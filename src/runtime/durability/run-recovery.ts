@@ -130,7 +130,7 @@ function end(book: RunBook, run: OldRun, state: RunState, goesOn: boolean): void
 }
 
 /** Returns what a run has ended with. */
-function endingOf(run: OldRun): RunEnding<unknown> {
+export function endingOf(run: OldRun): RunEnding<unknown> {
   const error = errorIn(run)
   if (error) return { error }
   const { memory, at } = run.answer ?? {}

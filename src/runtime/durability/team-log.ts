@@ -2,6 +2,7 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, describe, LogHeldError, TeamClosedError } from '../../errors.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
 import type { Journal } from '../state/journal.ts'
@@ -12,11 +13,13 @@ import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
 import { Recovery } from './recovery.ts'
 import type { RestoredOwners, TeamParts } from './restored-owners.ts'
+import { TraceArchive } from './trace-archive.ts'
 
 interface Owners extends RestoredOwners {
   readonly clock: Scheduler
   readonly journal: Journal
   readonly logger: Logger
+  readonly redactor: Redactor
 }
 
 export class TeamLog {
@@ -25,6 +28,7 @@ export class TeamLog {
   readonly #runs: RunBook
   readonly #settings: DurableLog
   readonly #newStore: () => LogStore
+  readonly #archive: TraceArchive | undefined
   #keeper: LogKeeper | undefined
   #upkeep: LogUpkeep | undefined
   #opening: Promise<void> | undefined
@@ -38,6 +42,9 @@ export class TeamLog {
     this.#parts = parts
     this.#runs = runs
     this.#settings = settings
+    const { archive: folder } = settings
+    const name = (index: number) => owners.directory.name(index)
+    this.#archive = folder === undefined ? undefined : new TraceArchive({ folder, redactor: owners.redactor, name })
     this.#newStore = newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock }))
   }
 
@@ -55,6 +62,7 @@ export class TeamLog {
 
   async #open(): Promise<void> {
     if (this.#unusable) throw this.#unusable
+    await this.#archive?.open()
     const { store, opened } = await this.#take()
     try {
       const old = await OldLog.from(() => store.read(), this.#parts.budgets.windowMs)
@@ -91,9 +99,17 @@ export class TeamLog {
 
   #begin(store: LogStore, { incarnation, ended }: OpenedLog, old: OldLog): void {
     const { clock, directory, journal, logger } = this.#owners
-    const { commits, onMismatch, resumes, syncMs } = this.#settings
+    const { commits, keep, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
-    const upkeep = new LogUpkeep(this.#owners, this.#parts, this.#runs, this.#settings, store, old)
+    const upkeep = new LogUpkeep({
+      archive: this.#archive,
+      book: this.#runs,
+      keep,
+      old,
+      owners: this.#owners,
+      parts: this.#parts,
+      store,
+    })
     this.#upkeep = upkeep
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
     this.#keeper = keeper

@@ -111,6 +111,11 @@ export interface StateOptions {
     /** Bytes of the log that they take, all together. Default: 1 GiB. */
     bytes?: number
   }
+  /**
+   * Folder that gets a JSON file for each finished run before the log forgets it: the run itself, its messages and its
+   * trace. A run that cannot be written there is not forgotten. Default: none.
+   */
+  archive?: string
 }
 
 /** Threads of the agents of a team. */

@@ -56,6 +56,8 @@ export interface DurableLog {
   /** Fate of a run of an earlier process whose code has changed. */
   readonly onMismatch: OnMismatch
   readonly keep: KeepSettings
+  /** Folder for the traces of runs that the log forgets. */
+  readonly archive: string | undefined
 }
 
 /** Limits on the finished runs that a durable log keeps. */
@@ -266,8 +268,8 @@ const threadSettings = ({ max, idleMs, warmSpares }: ThreadsConfig = {}): Thread
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
   const { path, store, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
-  const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0 } = given
-  const place = { path: path === undefined ? undefined : resolve(path), store }
+  const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0, archive } = given
+  const place = { path: path === undefined ? undefined : resolve(path), store, archive: archive && resolve(archive) }
   const waits = { syncMs, waitForLogMs }
   return { ...place, ...waits, commits: durability === 'commit', resumes, onMismatch, keep: keepSettings(keep) }
 }

@@ -62,6 +62,7 @@ const stateShape = shape<StateManagement>({
     days: number(0, LONGEST_DAYS),
     bytes: integer(0, Number.MAX_SAFE_INTEGER),
   }),
+  archive: folderPath,
 })
 
 /** Checks of each option. The content of `orchestration` is not checked here. */
