@@ -43,7 +43,8 @@ export class MemoryStore implements LogStore {
   async append(block: Block): Promise<Position> {
     if (this.state !== 'open') throw new LogLostError('the log is not open')
     const position = this.#disk.position++
-    this.#disk.blocks.push({ ...block, position, incarnation: this.#disk.incarnation })
+    const entries = Uint8Array.from(block.entries)
+    this.#disk.blocks.push({ ...block, entries, position, incarnation: this.#disk.incarnation })
     return position
   }
 

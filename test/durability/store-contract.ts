@@ -22,6 +22,18 @@ export function storeContract<Place>(name: string, place: (t: Test) => Place, ma
     await store.close()
   })
 
+  t.test(`${name}: what is done to the entries of a block that is written changes nothing`, async (t) => {
+    const store = make(place(t))
+    await store.open()
+    for (const seq of [1, 2, 3]) {
+      const block = blockOf(seq)
+      await store.append(block)
+      block.entries.fill(0)
+    }
+    t.same(await contentOf(store.read()), entriesUpTo(3))
+    await store.close()
+  })
+
   t.test(`${name}: the next one to open it goes on where the log ends, as a higher incarnation`, async (t) => {
     const at = place(t)
     for (let incarnation = 1; incarnation <= 5; incarnation++) {

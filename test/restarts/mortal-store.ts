@@ -70,6 +70,7 @@ export class MortalStore implements LogStore {
     if (this.state !== 'open') throw new LogLostError('the log is not open')
     const stored = {
       ...block,
+      entries: Uint8Array.from(block.entries),
       position: this.#disk.next++,
       incarnation: this.#disk.incarnation,
     }

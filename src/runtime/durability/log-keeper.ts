@@ -13,6 +13,7 @@ import type { Cell } from '../state/cell.ts'
 import type { Journal, JournalKeeper } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { LogStore, Position } from '../store/log-store.ts'
+import { BlockBuffers } from './block-buffers.ts'
 
 interface Needs {
   readonly clock: Scheduler
@@ -45,6 +46,7 @@ interface Waiting {
 export class LogKeeper implements JournalKeeper {
   readonly #needs: Needs
   readonly #encoder = new EntryEncoder()
+  readonly #buffers = new BlockBuffers()
   #pending: LogEntry[] = []
   #handed: { cell: Cell; envelope: Envelope<RunState> }[] = []
   #isScheduled = false
@@ -121,10 +123,11 @@ export class LogKeeper implements JournalKeeper {
       lastSeq: lastSeq(entries.at(-1)!),
       carried: false,
       runs: [...runs],
-      entries: this.#encoder.encode(entries),
+      entries: this.#encoder.encode(entries, this.#buffers.take),
     }
     const written = store.append(block).then((position) => {
       follower?.wrote(position, block.entries)
+      this.#buffers.giveBack(block.entries)
       return commits ? store.sync() : this.#syncLater()
     })
     this.#last = written

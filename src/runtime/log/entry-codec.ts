@@ -32,10 +32,14 @@ interface Written extends Numbers {
 export class EntryEncoder {
   readonly #prompts = new Prompts()
 
-  /** Writes the entries one after the other. */
-  encode(entries: readonly LogEntry[]): Uint8Array {
+  /** Writes the entries one after the other. `room` gives a buffer with at least so many bytes. */
+  encode(
+    entries: readonly LogEntry[],
+    room: (bytes: number) => Buffer<ArrayBuffer> = Buffer.allocUnsafeSlow,
+  ): Uint8Array<ArrayBuffer> {
     const all = entries.flatMap((entry) => (entry.kind === 'frames' ? this.#frames(entry) : [this.#record(entry)]))
-    const bytes = Buffer.alloc(all.reduce((sum, { body }) => sum + HEADER_BYTES + aligned(bytesOf(body)), 0))
+    const length = all.reduce((sum, { body }) => sum + HEADER_BYTES + aligned(bytesOf(body)), 0)
+    const bytes = room(length)
     let at = 0
     for (const { kind, run, frames, seq, at: time, body } of all) {
       bytes.writeUInt32LE(kind, at)
@@ -50,8 +54,9 @@ export class EntryEncoder {
         end += part.byteLength
       }
       at += HEADER_BYTES + aligned(end - at - HEADER_BYTES)
+      bytes.fill(0, end, at)
     }
-    return bytes
+    return bytes.subarray(0, length)
   }
 
   #record(record: HostRecord): Written {

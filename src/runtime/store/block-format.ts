@@ -65,23 +65,44 @@ function segmentSum(bytes: Buffer): number {
   return crc32(bytes.subarray(16, SEGMENT_HEADER_BYTES), crc32(bytes.subarray(0, 12)))
 }
 
-/** `carriedBefore`: number of carried blocks that this incarnation has written before. */
+/** Bytes that a block takes in its segment. */
+export function blockLength({ runs, entries }: Block): number {
+  return aligned(BLOCK_HEADER_BYTES + runs.length * RUN_BYTES + entries.byteLength)
+}
+
+/** What the header of a block says besides the block. */
+interface Written {
+  incarnation: number
+  synced: Position
+  /** Number of carried blocks that this incarnation has written before. */
+  carriedBefore: number
+}
+
+/** Writes a block at that place, where there are `blockLength` bytes, whatever they are. Returns where it ends. */
+export function writeBlock(bytes: Buffer, at: number, block: Block, written: Written): number {
+  const { runs, entries, carried, firstSeq, lastSeq } = block
+  const end = at + blockLength(block)
+  BLOCK_MAGIC.copy(bytes, at)
+  bytes.writeUInt32LE(runs.length * RUN_BYTES + entries.byteLength, at + 8)
+  bytes.writeUInt16LE(carried ? CARRIED : 0, at + 12)
+  bytes.writeUInt16LE(written.carriedBefore % CARRIED_COUNTS, at + 14)
+  bytes.writeUInt32LE(written.incarnation, at + 16)
+  bytes.writeUInt32LE(runs.length, at + 20)
+  bytes.writeDoubleLE(firstSeq, at + 24)
+  bytes.writeDoubleLE(lastSeq, at + 32)
+  bytes.writeDoubleLE(written.synced, at + 40)
+  let next = at + BLOCK_HEADER_BYTES
+  for (const run of runs) next = bytes.writeUInt32LE(run, next)
+  bytes.set(entries, next)
+  bytes.fill(0, next + entries.byteLength, end)
+  bytes.writeUInt32LE(crc32(bytes.subarray(at + 8, end)), at + 4)
+  return end
+}
+
+/** Returns a block by itself, as it stands in a segment. */
 export function encodeBlock(block: Block, incarnation: number, synced: Position, carriedBefore: number): Buffer {
-  const body = block.runs.length * RUN_BYTES + block.entries.byteLength
-  const bytes = Buffer.alloc(aligned(BLOCK_HEADER_BYTES + body))
-  BLOCK_MAGIC.copy(bytes)
-  bytes.writeUInt32LE(body, 8)
-  bytes.writeUInt16LE(block.carried ? CARRIED : 0, 12)
-  bytes.writeUInt16LE(carriedBefore % CARRIED_COUNTS, 14)
-  bytes.writeUInt32LE(incarnation, 16)
-  bytes.writeUInt32LE(block.runs.length, 20)
-  bytes.writeDoubleLE(block.firstSeq, 24)
-  bytes.writeDoubleLE(block.lastSeq, 32)
-  bytes.writeDoubleLE(synced, 40)
-  let at = BLOCK_HEADER_BYTES
-  for (const run of block.runs) at = bytes.writeUInt32LE(run, at)
-  bytes.set(block.entries, at)
-  bytes.writeUInt32LE(crc32(bytes.subarray(8)), 4)
+  const bytes = Buffer.allocUnsafe(blockLength(block))
+  writeBlock(bytes, 0, block, { incarnation, synced, carriedBefore })
   return bytes
 }
 

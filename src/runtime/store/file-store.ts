@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { type Scheduler, systemClock } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
-import { encodeBlock, SEGMENT_HEADER_BYTES, segmentHeader } from './block-format.ts'
+import { blockLength, SEGMENT_HEADER_BYTES, segmentHeader, writeBlock } from './block-format.ts'
 import { checkSegments } from './check-segments.ts'
 import { hasCode, type LogFile, type LogFiles, realFiles } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
@@ -30,6 +30,9 @@ interface Waiting {
 const SEGMENT_BYTES = 64 * 2 ** 20
 const WRITE_BYTES = 2 ** 20
 const FULL_RETRY_MS = 1_000
+/** The buffer of a larger write is not kept. */
+const KEPT_BYTES = 2 ** 23
+const NO_BYTES = Buffer.alloc(0)
 
 export class FileStore implements LogStore {
   readonly #folder: string
@@ -49,6 +52,7 @@ export class FileStore implements LogStore {
   /** Number of carried blocks that were written. */
   #carried = 0
   #waiting: Waiting[] = []
+  #buffer = NO_BYTES
   #writing: Promise<void> | undefined
   #syncing: Promise<void> | undefined
   #opening: Promise<OpenedLog> | undefined
@@ -194,27 +198,43 @@ export class FileStore implements LogStore {
 
   async #writeNext(): Promise<void> {
     const segment = this.#segment ?? (await this.#beginSegment())
-    const blocks: Buffer[] = []
+    const ends: number[] = []
     let bytes = 0
-    let carried = 0
     for (const { block } of this.#waiting) {
-      const encoded = encodeBlock(block, this.#incarnation, this.#synced, this.#carried + carried)
-      const isFirst = blocks.length === 0
-      if (!isFirst && bytes + encoded.length > this.#writeBytes) break
-      blocks.push(encoded)
-      if (block.carried) carried += 1
-      bytes += encoded.length
+      const end = bytes + blockLength(block)
+      if (ends.length > 0 && end > this.#writeBytes) break
+      ends.push(end)
+      bytes = end
       if (this.#end + bytes - segment.start >= this.segmentBytes) break
     }
-    await this.#write(segment, Buffer.concat(blocks))
-    for (const encoded of blocks) {
-      this.#waiting.shift()?.resolve(this.#end)
-      this.#end += encoded.length
+    await this.#write(segment, this.#encoded(ends))
+    const begin = this.#end
+    for (const end of ends) {
+      const written = this.#waiting.shift() // none is left if the log was lost meanwhile
+      if (written?.block.carried) this.#carried += 1
+      written?.resolve(this.#end)
+      this.#end = begin + end
     }
     this.#bytes += bytes
-    this.#carried += carried
     if (this.#state === 'full') this.#state = 'open'
     if (this.#end - segment.start >= this.segmentBytes) await this.#endSegment()
+  }
+
+  /** The first blocks that wait, one behind the other, in a buffer that the next write takes again. */
+  #encoded(ends: readonly number[]): Buffer {
+    const bytes = ends.at(-1) ?? 0
+    if (this.#buffer.length < bytes)
+      this.#buffer = Buffer.allocUnsafeSlow(2 ** Math.ceil(Math.log2(Math.max(bytes, this.#writeBytes))))
+    const buffer = this.#buffer
+    if (bytes > KEPT_BYTES) this.#buffer = NO_BYTES // one large block is no reason to keep so much
+    const written = { incarnation: this.#incarnation, synced: this.#synced, carriedBefore: this.#carried }
+    let at = 0
+    for (let i = 0; i < ends.length; i++) {
+      const { block } = this.#waiting[i]!
+      at = writeBlock(buffer, at, block, written)
+      if (block.carried) written.carriedBefore += 1
+    }
+    return buffer.subarray(0, bytes)
   }
 
   /** Puts the bytes behind the last block, or leaves the file as it was. */
