@@ -70,7 +70,7 @@ export function blockLength({ runs, entries }: Block): number {
   return aligned(BLOCK_HEADER_BYTES + runs.length * RUN_BYTES + entries.byteLength)
 }
 
-/** What the header of a block says besides the block. */
+/** Fields of a block's header that the block itself does not have. */
 interface Written {
   incarnation: number
   synced: Position

@@ -64,8 +64,8 @@ export interface LogStore {
   open(signal?: AbortSignal): Promise<OpenedLog>
   /**
    * Appends behind all earlier blocks. Resolves when the block survives the death of the process; waits while the store
-   * is full. Rejects with `LogLostError` when this or an earlier block could not be written. The bytes of its entries are
-   * the store's until then; who appends writes over them afterwards.
+   * is full. Rejects with `LogLostError` when this or an earlier block could not be written. The bytes of its entries
+   * are the store's until then; the caller writes over them afterwards.
    */
   append(block: Block): Promise<Position>
   /**
