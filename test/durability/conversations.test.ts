@@ -1,13 +1,24 @@
 /** Conversations over restarts: those of threads, and the messages that a caller has given to a run. */
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
-import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
+import {
+  type ConversationStore,
+  createTeam,
+  type MultiAgentPatternOptions,
+  type StoredConversation,
+} from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { gate, silent } from '../supervision/teams.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 /** A team of model roles on that disk. `seen` gets what each call showed to its model. */
-function teamOf(disk: MemoryDisk, seen: string[][], complete?: ModelClient['complete'], roles = ['bot']) {
+function teamOf(
+  disk: MemoryDisk,
+  seen: string[][],
+  complete?: ModelClient['complete'],
+  roles = ['bot'],
+  more: Partial<MultiAgentPatternOptions> = {},
+) {
   const model: ModelClient = {
     offline: true,
     complete(request) {
@@ -21,6 +32,7 @@ function teamOf(disk: MemoryDisk, seen: string[][], complete?: ModelClient['comp
     models: { default: model },
     stateManagement: { store: new MemoryStore(disk) },
     logger: silent,
+    ...more,
   }
   return createTeam(options)
 }
@@ -68,3 +80,46 @@ t.test('a run that goes on in a later process still begins with the messages tha
   t.same(seen.at(-1)?.slice(0, 2), ['before', 'then'])
   t.same(result.messages.slice(0, 3), [...messages, { role: 'user', content: 'go' }])
 })
+
+t.test(
+  'a run that goes on in a later process adds to a thread that processes share, to which others added meanwhile',
+  async (t) => {
+    const rows = new Map<string, StoredConversation>()
+    const conversations: ConversationStore = {
+      load: async () => [...rows.values()],
+      async save(_threadId, stored) {
+        const isNext = (rows.get(stored.agent)?.version ?? 0) === stored.version - 1
+        if (isNext) rows.set(stored.agent, structuredClone(stored))
+        return isNext
+      },
+    }
+    const [disk, other] = [new MemoryDisk(), new MemoryDisk()]
+    const seen: string[][] = []
+    const asked = gate()
+    const talk = { threadId: 'talk' }
+    const before = teamOf(
+      disk,
+      seen,
+      async function* (request) {
+        if (textOf(request.messages.at(-1)!.content) !== 'two') return yield* echo(request)
+        asked.open()
+        await new Promise(() => {})
+      },
+      ['bot'],
+      { conversations },
+    )
+    await before.execute('one', talk)
+    before.launch('two', { ...talk, runId: 'two' })
+    await asked.opened
+    await before.close()
+    const another = teamOf(other, seen, undefined, ['bot'], { conversations })
+    t.teardown(() => another.close())
+    await another.execute('three', talk)
+    const after = teamOf(disk, seen, undefined, ['bot'], { conversations })
+    t.teardown(() => after.close())
+    await after.start()
+    t.match(await after.getRun('two')!.result, { success: true, failures: [] })
+    await another.execute('four', talk)
+    t.same(seen.at(-1), ['one', 're one', 'three', 're three', 'two', 're two', 'four'])
+  },
+)

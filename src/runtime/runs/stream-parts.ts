@@ -75,8 +75,10 @@ export const STREAMED: readonly RuntimeEvent['type'][] = [
 interface Said {
   readonly of: OfCall
   readonly answerOf: Watched['answerOf']
+  /** Text so far, if it may be the answer of the run. */
   text: string
-  /** Pieces that were not superseded. */
+  hasText: boolean
+  /** Number of pieces that were not superseded. */
   count: number
   json: PartialJson | undefined
 }
@@ -142,7 +144,7 @@ export class StreamParts<T> {
     const { agent, messageId, callId, round, answerOf, part, text } = event
     let said = this.#calls.get(callId)
     if (!said) {
-      said = { of: { agent, messageId, callId, round }, answerOf, text: '', count: 0, json: undefined }
+      said = { of: { agent, messageId, callId, round }, answerOf, text: '', hasText: false, count: 0, json: undefined }
       yield* this.#begin(said)
     }
     said.count += 1
@@ -151,7 +153,8 @@ export class StreamParts<T> {
     else if (part === 'tool_input')
       yield { type: 'tool.input', ...of, toolCallId: event.toolCallId ?? '', tool: event.tool ?? '', text }
     else {
-      said.text += text
+      said.hasText = true
+      if (answerOf === 'run') said.text += text // a reader keeps no other words: a run may be long
       yield { type: 'text', ...of, text, final: answerOf === 'run' }
       yield* this.#object(said, text)
     }
@@ -164,7 +167,7 @@ export class StreamParts<T> {
     if (said.answerOf === 'call') return
     const before = this.#ofTurns.get(messageId)
     this.#ofTurns.set(messageId, said)
-    if (before && before.text !== '') yield this.#supersede(before, 'retried')
+    if (before?.hasText) yield this.#supersede(before, 'retried')
   }
 
   *#object(said: Said, text: string): Generator<Unnumbered<T>> {
@@ -176,6 +179,7 @@ export class StreamParts<T> {
 
   #supersede(said: Said, reason: SupersededReason): Unnumbered<T> {
     said.text = ''
+    said.hasText = false
     said.count = 0
     said.json = undefined
     return { type: 'superseded', ...said.of, reason }
