@@ -69,7 +69,8 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   /**
    * Creates another agent, and resolves with its name when it is ready. For protocol scripts, and for agents with
    * `trust: 'privileged'`. Without a `module` a model plays it. The new agent has the team's defaults and no
-   * environment variables. A run may create up to `maxSpawnedAgents` (64).
+   * environment variables. A run may create up to `maxSpawnedAgents` (64). With a durable log it is there again after a
+   * restart.
    *
    * Rejects with `ConfigurationError` for a wrong role, a name that an agent has already, or a module that cannot be
    * loaded; with `StartFailedError`; with `TeamOverloadedError` beyond `maxSpawnedAgents`.
