@@ -76,12 +76,22 @@ export interface Depot {
   readonly folder: string
   readonly baseURL: string
   readonly runs: number
+  readonly threads?: number | undefined
   readonly killer: Killer
 }
 
 /** Starts the service. */
-export function begin(t: { teardown(end: () => void): void }, { folder, baseURL, runs }: Depot, more: object = {}) {
-  const env = { ...process.env, DEPOT_EFFECTS: join(folder, 'effects'), ...more }
+export function begin(
+  t: { teardown(end: () => void): void },
+  { folder, baseURL, runs, threads }: Depot,
+  more: object = {},
+) {
+  const env = {
+    ...process.env,
+    DEPOT_EFFECTS: join(folder, 'effects'),
+    ...(threads && { DEPOT_THREADS: String(threads) }),
+    ...more,
+  }
   const child = spawn(process.execPath, ['--import', preload, program, join(folder, 'log'), baseURL, String(runs)], {
     stdio: ['pipe', 'pipe', 'inherit'],
     env,

@@ -116,6 +116,8 @@ class World {
   /** Runs whose end stood in the log when a process died. */
   readonly ended = new Set<string>()
   readonly options: MultiAgentPatternOptions
+  /** Agents may have no thread: when they are idle, or while others have all there are. */
+  readonly threads: MultiAgentPatternOptions['threads']
   /** One death is enough for all open turns to be suspected of it. No thread dies besides. */
   readonly isSuspicious: boolean
   readonly ending: Ending = { results: {}, heard: {}, messages: [], tasks: [], written: [], sum: '' }
@@ -145,6 +147,7 @@ class World {
     this.spawns = spawns
     this.#deaths = deaths
     this.segmentBytes = this.fate.chance(0.5) ? 500 + this.fate.upTo(4_000) : undefined
+    this.threads = seed % 3 === 0 ? { max: 2 + (seed % 4), idleMs: 20 } : undefined
     this.isSuspicious = mode === 'calm' && diesOnce(seed)
     const options = optionsFor[mode](dice, 1 + dice.upTo(3), ...(this.isSuspicious ? [2] : []))
     const trusted = options.agents.map((role) => ({ ...role, trust: 'privileged' as const }))
@@ -325,6 +328,7 @@ class Process {
     this.#team = new MortalTeam(
       {
         ...options,
+        ...(world.threads && { threads: world.threads }),
         clock: this.clock,
         tools: toolsOf(outside, this),
         budget: { perTeam: BUDGET },

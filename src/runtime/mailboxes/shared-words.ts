@@ -91,7 +91,7 @@ export class SharedWords {
     for (let left = Math.min(COMPARED, cells.length); left > 0; left--) {
       const cell = cells[this.#next % cells.length]!
       this.#next = (this.#next + 1) % cells.length
-      if (!cell.gone) this.#compare(cell)
+      if (!cell.gone && !cell.removed) this.#compare(cell)
     }
   }
 
