@@ -142,6 +142,16 @@ t.test('a changed script is told by the messages that it sends', async (t) => {
   ])
 })
 
+t.test('code of today that is busy without end is stopped, and told', async (t) => {
+  const log = await sold(t)
+  const endless: Script = async (desk) => {
+    for (;;) await desk.sleep(0)
+  }
+  const rehearsal = await rehearseRun(clerks(endless), { log, runId: 'one' })
+  t.match(rehearsal.mismatches.at(-1), { kind: 'result', sentence: /busy without end/ })
+  t.equal(rehearsal.result.success, false)
+})
+
 t.test('an agent that was removed is named', async (t) => {
   const log = await sold(t)
   const { agents, ...rest } = clerks()

@@ -1,6 +1,6 @@
 /** Plays an old run again, with the team of today and the answers that the world outside gave then. */
 import type { AgentDefinition } from '../../../actors/definition/definition.ts'
-import { type DramatisError, errorData, RunAbortedError } from '../../../errors.ts'
+import { type DramatisError, describe, errorData, RunAbortedError } from '../../../errors.ts'
 import { type TypedMessage, USER } from '../../../mailbox/message.ts'
 import type { RecordedRun } from '../../replay/recorded-runs.ts'
 import type { MultiAgentResult } from '../../runs/result.ts'
@@ -87,11 +87,13 @@ export async function playOldRun(
     }
     handle.result.then(settle, settle)
     const ending = await clock.runUntil(() => settled || stage.broken !== undefined)
-    if (!settled) await handle.cancel(stage.broken ? stage.broken.message : IDLE)
+    const cut = stage.broken ? BROKEN + describe(stage.broken) : ending === 'endless' ? ENDLESS : undefined
+    if (!settled) await handle.cancel(cut ?? IDLE)
     const result = await handle.result
     const now = { ...endOf(result, before.status), responses: responsesIn(result.messageHistory) }
     const agents = new Set([...team.agentNames(), ...prompter.played.map(({ agent }) => agent)])
     const mismatches = mismatchesOf({ prompter, before, now, agents, refused: stage.refused })
+    if (cut) mismatches.push({ kind: 'result', how: 'new', agent: '', name: '', sentence: cut })
     if (ending !== 'endless') await close(team, stage)
     const { responses: _, ...told } = before
     return { before: team.redacted(told), result, mismatches: team.redacted(mismatches) }
@@ -100,6 +102,8 @@ export async function playOldRun(
   }
 }
 
+const BROKEN = 'something was thrown outside of any turn, and nobody caught it: '
+const ENDLESS = 'the agents are busy without end while no time passes'
 const IDLE = 'nothing was left in the rehearsal that could go on'
 
 function outcomeOfOld(run: RecordedRun): RunOutcome & { finalOutput: string | null } {
