@@ -29,11 +29,18 @@ export class SdkAnswer {
     this.#isStream = isStream
   }
 
-  /** Yields the pieces of a whole answer. */
-  *takeWhole({ content, finishReason, usage, warnings = [] }: Fields): Generator<ModelPiece> {
+  /**
+   * Yields the pieces of a whole answer. `wantsJson`: an answer in a schema was asked for, so its text is the one that
+   * version 4 of the specification names for that, if it names one.
+   */
+  *takeWhole(whole: Fields, wantsJson: boolean): Generator<ModelPiece> {
+    const { content, finishReason, usage, warnings = [], structuredOutputText: json } = whole
     yield* this.#warnings(warnings)
     if (!Array.isArray(content)) throw this.#wrong('answered without content')
-    for (const [at, part] of content.entries()) yield* this.#part(part, `${at}`)
+    const isReplaced = wantsJson && typeof json === 'string'
+    for (const [at, part] of content.entries())
+      if (!isReplaced || Object(part).type !== 'text') yield* this.#part(part, `${at}`)
+    if (isReplaced) yield* this.#part({ type: 'text', text: json }, 'json')
     yield* this.#take({ type: 'finish', finishReason, usage })
   }
 
@@ -83,7 +90,9 @@ export class SdkAnswer {
     const { unified, raw } = Object(this.#finish.finishReason) as { unified?: unknown; raw?: unknown }
     const shown = typeof raw === 'string' && /^[\w-]{1,40}$/.test(raw) ? ` (${raw})` : ''
     const known = REASONS[String(unified)]
-    if (known) return void (yield { finishReason: known === 'stop' ? this.#stopped() : known })
+    // A provider that ran its own tools alone may end with a call of tools that concerns nobody here.
+    if (known)
+      return void (yield { finishReason: known === 'stop' || known === 'tool_calls' ? this.#stopped() : known })
     if (unified === 'error')
       throw modelError(this.#call.asked, `ended with an error${shown}`, 'Ask again; else look at the provider.', {
         reason: 'server',
@@ -97,13 +106,15 @@ export class SdkAnswer {
     yield { warning: `the answer ended for another reason than its own end${shown}.` }
   }
 
-  *#delta(kind: 'text' | 'reasoning', { type, id, delta, providerMetadata }: Fields): Generator<ModelPiece> {
+  *#delta(kind: 'text' | 'reasoning', part: Fields): Generator<ModelPiece> {
+    const { type, id, delta, providerMetadata, citations } = part
     if (typeof id !== 'string') throw this.#wrong(`sent ${String(type)} without an id`)
     const isDelta = type === `${kind}-delta`
     if (isDelta && typeof delta !== 'string') throw this.#wrong(`sent ${String(type)} without its words`)
     const said = typeof delta === 'string' ? delta : ''
     const data = dataOf(providerMetadata)
     if (said !== '' || data.providerData) yield { [kind]: said, block: id, ...data }
+    yield* citationsLeftOut(citations)
   }
 
   *#inputDelta({ id, delta }: Fields): Generator<ModelPiece> {
@@ -114,12 +125,13 @@ export class SdkAnswer {
 
   *#part(given: unknown, block: string | undefined): Generator<ModelPiece> {
     if (!isObject(given)) throw this.#wrong('answered with something else than a part')
-    const { type, text, toolCallId, toolName, input, providerExecuted, providerMetadata } = given as Fields
+    const { type, text, toolCallId, toolName, input, providerExecuted, providerMetadata, citations } = given as Fields
     const data = dataOf(providerMetadata)
     if (type === 'text' || type === 'reasoning') {
       if (typeof text !== 'string') throw this.#wrong(`answered with ${type} without its words`)
       this.#hasSaid = true
       if (text !== '' || data.providerData) yield { [type]: text, ...(block !== undefined && { block }), ...data }
+      yield* citationsLeftOut(citations)
     } else if (type === 'tool-call' && providerExecuted !== true) {
       if (typeof toolCallId !== 'string' || typeof toolName !== 'string' || toolName === '')
         throw this.#wrong('called a tool without an id or a name')
@@ -156,6 +168,11 @@ function leftOut(type: unknown): string {
   return `the answer has a part ${shown}, which is left out: answers have text, reasoning and calls of the role's tools.`
 }
 
+function* citationsLeftOut(citations: unknown): Generator<ModelPiece> {
+  if (Array.isArray(citations) && citations.length > 0)
+    yield { warning: 'the answer has citations, which are left out: answers have no place for them.' }
+}
+
 /** Returns a warning of the specification as a sentence. */
 function sentenceOf(warning: unknown): string {
   const { type, feature, details, message } = Object(warning) as Fields
@@ -166,8 +183,8 @@ function sentenceOf(warning: unknown): string {
 
 /** Returns the metadata of a provider as JSON, which crosses threads and goes back with the next call. */
 function dataOf(metadata: unknown): { providerData?: ProviderData } {
-  if (!isObject(metadata) || Object.keys(metadata).length === 0) return {}
-  return { providerData: JSON.parse(JSON.stringify(metadata)) }
+  const named = Object.entries(Object(metadata)).filter(([, data]) => isObject(data))
+  return named.length === 0 ? {} : { providerData: JSON.parse(JSON.stringify(Object.fromEntries(named))) }
 }
 
 /** Yields the usage, if the provider has given any. Counts that it leaves out are 0. */

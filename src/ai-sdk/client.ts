@@ -90,7 +90,7 @@ class AiSdkClient implements ModelClient {
     if (!request.stream) {
       const generated = await this.#model.doGenerate(options)
       request.onHeaders?.(headersOf(generated.response?.headers))
-      yield* answer.takeWhole({ ...generated })
+      yield* answer.takeWhole({ ...generated }, options.responseFormat !== undefined)
       return
     }
     const { stream, response } = await this.#model.doStream(options)

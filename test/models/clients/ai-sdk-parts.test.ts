@@ -143,6 +143,39 @@ t.test('a part that has no place in an answer is a warning', async (t) => {
   }
 })
 
+t.test('citations are a warning, and provider data that is none is left out', async (t) => {
+  const text = {
+    type: 'text',
+    text: 'Yes.',
+    citations: [{ url: 'https://a.example' }],
+    providerMetadata: { test: 'x' },
+  }
+  const [said, warned] = await piecesFrom([text, STOP])
+  t.strictSame(said, { text: 'Yes.', block: '0' })
+  t.match(warned, { warning: /citations/ })
+  const end = { type: 'text-end', id: 't', citations: [{}] }
+  t.match(await piecesFrom([end, STOP], { stream: true }), [{ warning: /citations/ }])
+})
+
+t.test('an answer in a schema is the text that version 4 names for it', async (t) => {
+  const model = modelOf('v4', [])
+  const generated = {
+    content: [
+      { type: 'text', text: 'Let me see.' },
+      { type: 'text', text: '{"a":1}' },
+    ],
+    structuredOutputText: '{"a":1}',
+    finishReason: STOP.finishReason,
+    usage: USAGE,
+    warnings: [],
+  }
+  const client = fromAiSdk({ ...model, doGenerate: async () => generated })
+  const textFor = async (more: Partial<ModelRequest>) =>
+    (await piecesOf(client, more)).map(({ text = '' }) => text).join('')
+  t.equal(await textFor({ jsonSchema: { type: 'object' } }), '{"a":1}')
+  t.equal(await textFor({}), 'Let me see.{"a":1}')
+})
+
 t.test('half a part is an error of its own', async (t) => {
   const halves: unknown[] = [
     null,
@@ -173,7 +206,7 @@ t.test('an answer ends as its model says', async (t) => {
     ['stop', 'x', 'stop'],
     ['length', 'x', 'length'],
     ['content-filter', 'x', 'content_filter'],
-    ['tool-calls', 'x', 'tool_calls'],
+    ['tool-calls', 'x', 'stop'], // of tools that the provider ran itself
     ['other', 'pause_turn', 'stop'],
   ]
   for (const [unified, raw, finishReason] of ends) {
