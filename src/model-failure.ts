@@ -24,7 +24,7 @@ const REASONS = [
  * - `rejected`: the provider refuses the request; `filtered`: it withholds the answer.
  * - `timeout`: no answer in time; `unreachable`: no connection, or one that broke; `server`: a failure of the
  *   provider's own.
- * - `invalid_answer`: the answer is empty, misses the output schema or is not what chat completions are.
+ * - `invalid_answer`: the answer is empty, misses the output schema or is not what its API promises.
  * - `other`: the provider, or a client of your own, does not say why.
  */
 export type ModelFailureReason = (typeof REASONS)[number]
