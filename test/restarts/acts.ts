@@ -98,6 +98,12 @@ const nameIn = (key: string): string => key.split('|').at(-1)!.replace('>', '')
 
 export const answerTo = (question: string): string => `answer ${nameIn(question)}`
 
+/** Makes prompts so long that the log has the second one of a turn as its difference to the first. */
+const SAID_BEFORE = ['user', 'assistant'].map((role) => ({
+  role: role as 'user' | 'assistant',
+  content: 'What was said before. '.repeat(10),
+}))
+
 /** How a program acts. */
 export interface Manner {
   readonly outside: Outside
@@ -172,7 +178,7 @@ async function effect(
         { idempotent: kind === 'step' },
       )
     case 'model':
-      return (await context.complete({ messages: [{ role: 'user', content: key }] })).text
+      return (await context.complete({ messages: [...SAID_BEFORE, { role: 'user', content: key }] })).text
     case 'tool':
     case 'toolOnce':
       return String(await context.tool(kind, { key }))
