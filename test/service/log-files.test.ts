@@ -1,5 +1,5 @@
 /** Commands for the files of a durable log: check, compact, repair. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -66,8 +66,13 @@ t.test('compact gives up finished runs beyond the limits, and open runs go on', 
   t.match(await command('compact', '--keep-runs', '1'), { code: 1, stderr: /LOG_HELD: .*is held by process \d+/ })
   await team.close()
   t.match(await command('compact', '--keep-runs', 'all'), { code: 2, stderr: /whole number/ })
-  const compacted = await command('compact', '--keep-runs', '1')
+  const compacted = await command('compact', '--keep-runs', '1', '--archive', 'archive')
   t.match(compacted, { code: 0, stdout: /^[\d,]+ bytes before, [\d,]+ bytes after; 3 finished runs given up\n$/ })
+  const files = readdirSync(join(folder, 'archive')).sort()
+  t.same(
+    files.map((name) => JSON.parse(readFileSync(join(folder, 'archive', name), 'utf8')).run.id),
+    ['ended 1', 'ended 2', 'ended 3'],
+  )
   t.match(await command('check'), { code: 0, stdout: /2 runs \(1 unfinished\)/ })
   const again = JSON.parse((await command('compact', '--json')).stdout)
   t.match(again, { runsForgotten: 0 })

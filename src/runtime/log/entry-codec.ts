@@ -10,7 +10,7 @@
  */
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { lengthOf } from '../../mailbox/frame.ts'
-import { allocate } from '../../mailbox/memory.ts'
+import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { BEFORE_PROMPT, Prompts, type Shared } from './prompts.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
 
@@ -21,11 +21,12 @@ const DIFFERENCE = 3
 const SHARED_BYTES = 16
 const ALIGNMENT = 8
 
-/** Entry as it is written. */
+/** Entry as it is written: `bytes` are those of its body. */
 interface Written extends Numbers {
   readonly kind: number
   readonly frames: number
   readonly body: readonly Uint8Array[]
+  readonly bytes: number
 }
 
 /** Writes the entries of one process: it knows the prompts that were written before. */
@@ -37,61 +38,66 @@ export class EntryEncoder {
     entries: readonly LogEntry[],
     room: (bytes: number) => Buffer<ArrayBuffer> = Buffer.allocUnsafeSlow,
   ): Uint8Array<ArrayBuffer> {
-    const all = entries.flatMap((entry) => (entry.kind === 'frames' ? this.#frames(entry) : [this.#record(entry)]))
-    const length = all.reduce((sum, { body }) => sum + HEADER_BYTES + aligned(bytesOf(body)), 0)
-    const bytes = room(length)
+    const all: Written[] = []
+    for (const entry of entries)
+      if (entry.kind === 'frames') this.#frames(entry, all)
+      else all.push(this.#record(entry))
+    let length = 0
+    for (const { bytes } of all) length += HEADER_BYTES + aligned(bytes)
+    const encoded = room(length)
     let at = 0
-    for (const { kind, run, frames, seq, at: time, body } of all) {
-      bytes.writeUInt32LE(kind, at)
-      bytes.writeUInt32LE(bytesOf(body), at + 4)
-      bytes.writeUInt32LE(run, at + 8)
-      bytes.writeUInt32LE(frames, at + 12)
-      bytes.writeDoubleLE(seq, at + 16)
-      bytes.writeDoubleLE(time, at + 24)
-      let end = at + HEADER_BYTES
+    for (const { kind, run, frames, seq, at: time, body, bytes } of all) {
+      encoded.writeUInt32LE(kind, at)
+      encoded.writeUInt32LE(bytes, at + 4)
+      encoded.writeUInt32LE(run, at + 8)
+      encoded.writeUInt32LE(frames, at + 12)
+      encoded.writeDoubleLE(seq, at + 16)
+      encoded.writeDoubleLE(time, at + 24)
+      at += HEADER_BYTES
+      let place = at
       for (const part of body) {
-        bytes.set(part, end)
-        end += part.byteLength
+        encoded.set(part, place)
+        place += part.byteLength
       }
-      at += HEADER_BYTES + aligned(end - at - HEADER_BYTES)
-      bytes.fill(0, end, at)
+      at += aligned(bytes)
+      encoded.fill(0, place, at)
     }
-    return bytes.subarray(0, length)
+    return encoded.subarray(0, length)
   }
 
   #record(record: HostRecord): Written {
     this.#prompts.over(record)
     const { run, seq, at, ...fields } = record
-    return { kind: RECORD, run, seq, at, frames: 0, body: [Buffer.from(JSON.stringify(withErrorData(fields)))] }
+    const body = Buffer.from(JSON.stringify(withErrorData(fields)))
+    return { kind: RECORD, run, seq, at, frames: 0, body: [body], bytes: body.byteLength }
   }
 
   /** Cuts the frames where a prompt is written as a difference. */
-  #frames({ memory, from, to, run, seq: first, at: time }: FrameBlock): Written[] {
-    const all: Written[] = []
+  #frames({ memory, from, to, run, seq: first, at: time }: FrameBlock, all: Written[]): void {
     let begin = from
-    let seq = first
     let frames = 0
-    const whole = (end: number) => {
-      const body = [memory.u8.subarray(begin, end)]
-      if (frames > 0) all.push({ kind: FRAMES, run, seq: seq - frames * SEQ_STEP, at: time, frames, body })
-      frames = 0
-    }
+    let seq = first
     for (let at = from; at < to; at += lengthOf(memory, at), seq += SEQ_STEP) {
       const prompt = this.#prompts.see(memory, at, run, seq)
       if (!prompt?.shared) {
         frames += 1
         continue
       }
-      whole(at)
-      begin = at + lengthOf(memory, at)
+      if (frames > 0) all.push(wholeFrames(memory, begin, at, { run, seq: seq - frames * SEQ_STEP, at: time }, frames))
       const { text, shared } = prompt
       const between = text.subarray(shared.prefix, text.length - shared.suffix)
       const body = [encodedShare(shared), memory.u8.subarray(at, at + BEFORE_PROMPT), between]
-      all.push({ kind: DIFFERENCE, run, seq, at: time, frames: 1, body })
+      const bytes = SHARED_BYTES + BEFORE_PROMPT + between.byteLength
+      all.push({ kind: DIFFERENCE, run, seq, at: time, frames: 1, body, bytes })
+      begin = at + lengthOf(memory, at)
+      frames = 0
     }
-    whole(to)
-    return all
+    if (frames > 0) all.push(wholeFrames(memory, begin, to, { run, seq: seq - frames * SEQ_STEP, at: time }, frames))
   }
+}
+
+function wholeFrames(memory: Memory, from: number, to: number, numbers: Numbers, frames: number): Written {
+  return { kind: FRAMES, ...numbers, frames, body: [memory.u8.subarray(from, to)], bytes: to - from }
 }
 
 function encodedShare({ base, prefix, suffix }: Shared): Uint8Array {
@@ -101,8 +107,6 @@ function encodedShare({ base, prefix, suffix }: Shared): Uint8Array {
   bytes.writeUInt32LE(suffix, 12)
   return bytes
 }
-
-const bytesOf = (parts: readonly Uint8Array[]): number => parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
 
 /** Frame with a prompt as it is written: without what it shares with the one before. */
 export interface FrameDifference extends Numbers, Shared {

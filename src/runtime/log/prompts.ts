@@ -47,8 +47,9 @@ export class Prompts {
     seq: number,
   ): { text: Uint8Array; shared: Shared | undefined } | undefined {
     const kind = kindOf(memory, at)
-    if (kind === END) this.#byTurn.delete(keyOf(memory, at))
-    const place = kind === CALL ? dataPlace(memory, at, VERB) : undefined
+    if (kind === END && this.#byTurn.size > 0) this.#byTurn.delete(keyOf(memory, at))
+    if (kind !== CALL) return undefined
+    const place = dataPlace(memory, at, VERB)
     if (!place) return undefined
     const key = keyOf(memory, at)
     const before = this.#byTurn.get(key)
