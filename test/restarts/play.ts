@@ -660,8 +660,10 @@ class Process {
       const { error } = await run.result
       if (error && !ends.includes(error.code)) this.#problem(`${runId}: ${error.message}`)
       for (const twice of answeredTwice(run.messageHistory)) this.#problem(`${runId}: ${twice}`)
-      for (const { type, content, sender, recipient } of run.messageHistory)
-        if (type !== 'response' && isKept(content)) ending.messages.push(`${type} ${sender} ${recipient} ${content}`)
+      for (const { type, content, sender, recipient, structuredData } of run.messageHistory) {
+        const said = type === 'publish' ? String(Object(structuredData).value) : content // its content is the key
+        if (type !== 'response' && isKept(said)) ending.messages.push(`${type} ${sender} ${recipient} ${content}`)
+      }
       for (const { description, status } of run.tasks)
         if (isKept(description)) ending.tasks.push(`${description} ${status}`)
     }
