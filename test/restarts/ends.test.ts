@@ -154,6 +154,43 @@ t.test('a tool whose outcome is unknown does not run again when its turn is retr
   t.equal(paid, 1)
 })
 
+t.test('a turn that fails after a restart, and is tried again, asks again for what had failed', async (t) => {
+  let asked = 0
+  const lives = new Lives(
+    {
+      async ann(_message, context) {
+        const answer = await context.request('bob', 'x').then(
+          ({ content }) => content,
+          () => 'nothing',
+        )
+        await context.step('noted', () => 'noted')
+        await context.sleep(context.attempt > 2 ? 2_000 : 1_000)
+        if (context.attempt === 2) throw new Error(`it has ${answer}`)
+        return answer
+      },
+      bob() {
+        asked += 1
+        if (asked === 1) throw new Error('busy')
+        return 'found'
+      },
+    },
+    {
+      roles: { ann: { supervision: { onHandlerError: 'retry' } } },
+      orchestration: custom(async (script) => (await script.request('ann', 'go')).content),
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(100)
+  const after = await lives.next()
+  await lives.clock.advance(1_500)
+  t.equal(after.getRun('one')?.status, 'running', 'in its third attempt')
+  const last = await lives.next()
+  await lives.clock.runToIdle()
+  t.match(await last.getRun('one')!.result, { success: true, finalOutput: 'found' })
+  t.equal(asked, 2)
+})
+
 t.test('what a turn had asked for that does not come again is not asked for again', async (t) => {
   let looked = 0
   const look = defineTool({

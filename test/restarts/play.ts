@@ -661,8 +661,10 @@ class Process {
       if (error && !ends.includes(error.code)) this.#problem(`${runId}: ${error.message}`)
       for (const twice of answeredTwice(run.messageHistory)) this.#problem(`${runId}: ${twice}`)
       for (const { type, content, sender, recipient, structuredData } of run.messageHistory) {
-        const said = type === 'publish' ? String(Object(structuredData).value) : content // its content is the key
-        if (type !== 'response' && isKept(said)) ending.messages.push(`${type} ${sender} ${recipient} ${content}`)
+        const isPublished = type === 'publish' // its content is the key
+        const said = isPublished ? String(Object(structuredData).value) : content
+        if (type === 'response' || !isKept(said) || (isPublished && !awaited.has(partOf(said)))) continue
+        ending.messages.push(`${type} ${sender} ${recipient} ${content}`)
       }
       for (const { description, status } of run.tasks)
         if (isKept(description)) ending.tasks.push(`${description} ${status}`)

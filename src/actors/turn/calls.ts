@@ -91,7 +91,8 @@ export class TurnCalls {
       fields.correlation = waits.next()
       fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
-      const logged = alike ? replay?.matchCall(operation, alike) : replay?.match(outbox.encode(bytes))
+      const frame = replay && outbox.encode(bytes)
+      const logged = frame && (alike ? replay.matchCall(operation, alike) : replay.match(frame))
       if (logged) {
         const response = this.reattach(operation, logged, options)
         if (onPiece) this.#hear(response, onPiece)
@@ -99,7 +100,7 @@ export class TurnCalls {
       }
       if (signal?.aborted) throw withdrawn(operation, signal)
       const { hold } = this.#turn
-      if (hold?.isOpen && operation !== ACKNOWLEDGE) {
+      if (frame && hold?.isOpen && operation !== ACKNOWLEDGE && !replay.repeats(frame, alike)) {
         const again = () => this.call(operation, args, signal, onPiece, alike)
         return hold.until(callName(operation, args), again, OWN_WORK.has(operation))
       }

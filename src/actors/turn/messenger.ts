@@ -58,10 +58,12 @@ export class Messenger {
       return rejected(this.told(error, to, content, options, false))
     }
     if (replay) {
-      const logged = replay.match(outbox.encode(bytes))
+      const frame = outbox.encode(bytes)
+      const logged = replay.match(frame)
       if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
       const { hold } = this.#turn
-      if (hold?.isOpen) return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
+      if (hold?.isOpen && !replay.repeats(frame))
+        return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
     }
     if (!this.#claim(bytes)) return this.#ask(bytes, to, options)
     outbox.write(bytes, 'soon')
@@ -158,10 +160,13 @@ export class Messenger {
       const { fields } = outbox
       const toAll = (fields.flags & TO_ALL) !== 0
       const bytes = outbox.checkedSize()
-      const logged = this.#turn.start.replay?.match(outbox.encode(bytes))
+      const { replay } = this.#turn.start
+      const frame = replay && outbox.encode(bytes)
+      const logged = frame && replay.match(frame)
       if (!logged && options.signal?.aborted) throw withdrawn(to, options.signal)
       const { hold } = this.#turn
-      if (!logged && hold?.isOpen) return hold.until(`send to ${to}`, () => this.#viaHost(to, options, fill))
+      if (frame && !logged && hold?.isOpen && !replay.repeats(frame))
+        return hold.until(`send to ${to}`, () => this.#viaHost(to, options, fill))
       const correlation = logged?.correlation ?? waits.next()
       fields.correlation = correlation
       if (!logged) {
@@ -253,13 +258,14 @@ export class Messenger {
     outbox.fields.flags |= flags
     if (waiting !== undefined) outbox.fields.waiting = waiting
     outbox.fields.type = type
-    const logged = replay?.match(outbox.encode(bytes))
+    const replayed = replay && outbox.encode(bytes)
+    const logged = replayed && replay.match(replayed)
     if (logged) {
       onSent?.(idOf(logged.frame.memory, logged.frame.at))
       return this.#calls.reattach(to, logged, options)
     }
     const { hold } = this.#turn
-    if (hold?.isOpen)
+    if (replayed && hold?.isOpen && !replay.repeats(replayed))
       return this.#requestLater(hold, to, () => this.#request(to, content, options, flags, type, waiting, onSent))
     if (!this.#claim(bytes)) {
       const response = this.#calls.awaitResponse(to, correlation, options)

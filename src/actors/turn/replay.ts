@@ -86,6 +86,8 @@ interface Logged {
 
 export class Replay {
   #steps: Logged[] = []
+  /** Steps that have failed with an attempt that failed. Code that is the same does them again. */
+  readonly #undone: Logged[] = []
   readonly #answers = new Map<number, Answer>()
   readonly #streams = new Map<number, Streamed>()
   readonly #withdrawn = new Map<number, number>()
@@ -111,8 +113,7 @@ export class Replay {
     for (let at = start; at < end; at += lengthOf(memory, at)) {
       const kind = kindOf(memory, at)
       const correlation = correlationOf(memory, at)
-      if (kind === END && senderOf(memory, at) === me && turnOf(memory, at) === turn)
-        this.#steps = this.#steps.filter((step) => !this.#isUndone(step))
+      if (kind === END && senderOf(memory, at) === me && turnOf(memory, at) === turn) this.#beginsAgain()
       else if (kind === CANCEL) this.#withdraw(correlation)
       else if (isAnswer(kind)) this.#answered(correlation, { memory, at })
       else if (kind === SLEPT) this.#slept.set(stepOf(memory, at), this.#settled++)
@@ -126,6 +127,14 @@ export class Replay {
     }
     this.nextStep = last
     this.#await()
+  }
+
+  /** Puts aside what has failed with an attempt: the next attempt does it again. */
+  #beginsAgain(): void {
+    const [undone, steps]: [Logged[], Logged[]] = [[], []]
+    for (const step of this.#steps) (this.#isUndone(step) ? undone : steps).push(step)
+    this.#steps = steps
+    this.#undone.push(...undone)
   }
 
   /**
@@ -207,13 +216,29 @@ export class Replay {
 
   /** Matches a host call by its leading arguments alone. The arguments after them may differ between attempts. */
   matchCall(operation: string, alike: object): Matched | undefined {
-    const beginning = `${JSON.stringify(alike).slice(0, -1)},`
-    const found = this.#take(({ kind, memory, at }) => {
-      if (kind !== CALL) return false
-      const { content, data } = readBody(memory, at)
-      return content === operation && data !== undefined && data.startsWith(beginning)
-    })
+    const found = this.#take(isCallLike(operation, alike))
     return found && this.#known(found)
+  }
+
+  /**
+   * Checks for the same send, request or call that has failed with an earlier attempt. It is done again, so it may not
+   * be held back. `alike`: as for `matchCall`.
+   */
+  repeats(frame: Memory, alike?: object): boolean {
+    return this.#repeats(
+      alike ? isCallLike(readBody(frame, 0).content, alike) : (step) => sameStep(step.memory, step.at, frame, 0),
+    )
+  }
+
+  /** Checks for the same step, or call of a tool, that has failed with an earlier attempt. */
+  repeatsStep(name: string, callId: string | undefined): boolean {
+    return this.#repeats(isStepOf(name, callId))
+  }
+
+  #repeats(fits: (step: Logged) => boolean): boolean {
+    const step = this.#undone.find((step) => !step.matched && fits(step))
+    if (step) step.matched = true
+    return step !== undefined
   }
 
   #known({ memory, at, kind }: Logged): Matched {
@@ -248,11 +273,7 @@ export class Replay {
     name: string,
     callId: string | undefined,
   ): { failed: boolean; data: string | undefined; step: number } | undefined {
-    const found = this.#take(({ kind, memory, at }) => {
-      if (kind !== STEP_DONE) return false
-      const { content, threadId } = readBody(memory, at)
-      return content === name && threadId === callId
-    })
+    const found = this.#take(isStepOf(name, callId))
     if (!found) return undefined
     const { memory, at } = found
     return { failed: (flagsOf(memory, at) & FAILED) !== 0, data: readBody(memory, at).data, step: stepOf(memory, at) }
@@ -323,6 +344,22 @@ export class Replay {
     return this.#steps
       .filter((step) => !step.matched && hasEffect(step.kind) && !isAcknowledgement(step))
       .map((step) => describeStep(step, name))
+  }
+}
+
+const isStepOf = (name: string, callId: string | undefined) => (step: Logged) => {
+  if (step.kind !== STEP_DONE) return false
+  const { content, threadId } = readBody(step.memory, step.at)
+  return content === name && threadId === callId
+}
+
+/** Compares calls by their leading arguments alone. */
+function isCallLike(operation: string, alike: object): (step: Logged) => boolean {
+  const beginning = `${JSON.stringify(alike).slice(0, -1)},`
+  return ({ kind, memory, at }) => {
+    if (kind !== CALL) return false
+    const { content, data } = readBody(memory, at)
+    return content === operation && data !== undefined && data.startsWith(beginning)
   }
 }
 

@@ -61,15 +61,16 @@ export class StepRunner {
 
   async run<T>({ name, idempotent, tool }: StepOf, run: () => Promise<T> | T): Promise<T> {
     if (this.#turn.breathless) await this.#gate()
-    const logged = this.#turn.start.replay?.matchStep(name, tool?.callId)
+    const { replay } = this.#turn.start
+    const logged = replay?.matchStep(name, tool?.callId)
     if (logged) {
       this.#record(REPLAYED, logged.step, name, undefined, 0)
       if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
       return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
     }
     const { hold } = this.#turn
-    if (hold?.isOpen && !this.#turn.start.replay?.matchBegun(name, tool?.callId))
-      await hold.until(`${tool ? 'tool' : 'step'} ${name}`, () => Promise.resolve())
+    const isKnown = replay?.matchBegun(name, tool?.callId) || replay?.repeatsStep(name, tool?.callId)
+    if (hold?.isOpen && !isKnown) await hold.until(`${tool ? 'tool' : 'step'} ${name}`, () => Promise.resolve())
     // The turn begins work of its own, so it does not only wait.
     const permit = this.#needs.goingOn.permit(this.#turn.start)
     if (permit) await permit
