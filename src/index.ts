@@ -132,7 +132,7 @@ export type {
 } from './actors/definition/guardrail.ts'
 export type { ConversationStore, StoredConversation } from './runtime/settings/conversation-store.ts'
 export type { MediaPart, MessagePart, TextPart } from './mailbox/parts.ts'
-export type { DeepPartial, StreamPart } from './runtime/runs/stream-parts.ts'
+export type { DeepPartial, StreamPart, SupersededReason } from './runtime/runs/stream-parts.ts'
 export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
 export { sequenceDiagram } from './runtime/runs/diagram.ts'
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'

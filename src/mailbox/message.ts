@@ -48,7 +48,7 @@ export interface AgentMessage<Data = unknown> {
   threadId: string | null
   metadata: Record<string, unknown>
   /** Parts beside the content: its text again, in their order, with images, sounds and files. Absent without those. */
-  parts?: readonly MessagePart[]
+  parts?: readonly MessagePart[] | undefined
   runId: string
   /** For a response: the id of the message that it answers. */
   correlationId: string | null

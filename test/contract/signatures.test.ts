@@ -10,13 +10,28 @@ const COMMENTS_AND_TEXTS = /\/\*[\s\S]*?\*\/|\/\/.*|'[^'\n]*'|`[^`]*`/g
 
 /** Parts of a declaration that nobody needs by their own names. */
 const INNER: Readonly<Record<string, readonly string[]>> = {
+  AddressEntry: ['EntryFields'],
   AgentContext: ['ConversationContext', 'StateContext', 'TaskContext'], // its verbs, in three parts
   AgentHandlers: ['Awaitable'],
+  ClientEntry: ['EntryFields'],
   MultiAgentPattern: ['TeamKit', 'TeamRuntime'], // the class that it extends, and what only the test kit gives it
   MultiAgentPatternOptions: ['TeamOptions'], // all of it but the orchestration
-  RuntimeEvent: ['AlarmEvent', 'Event', 'ToolFinished', 'ToolProgress', 'ToolStarted'], // its members: Extract<RuntimeEvent, { type: '...' }>
+  OldRunRehearsal: ['PlayedOldRun'],
+  // its members: Extract<RuntimeEvent, { type: '...' }>
+  RuntimeEvent: [
+    'AlarmEvent',
+    'Event',
+    'GuardrailDecided',
+    'OfWatchedCall',
+    'ToolFinished',
+    'ToolProgress',
+    'ToolStarted',
+  ],
+  RunMismatch: ['AskedKind'],
   SeedOutcome: ['Injected'],
+  StreamPart: ['OfCall', 'Part', 'ToolFinished', 'ToolProgress', 'ToolStarted'], // its members, as of RuntimeEvent
   TestAgent: ['Types'],
+  UnknownAsked: ['Asked'],
   WebSearchOptions: ['SearchLimits'],
   defineTool: ['JsonForm'],
   inFlowMode: ['Switchable'],
