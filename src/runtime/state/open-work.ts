@@ -261,5 +261,5 @@ function isDelivered(memory: Memory, at: number): boolean {
   return !isForScript || senderOf(memory, at) <= USER_INDEX
 }
 
-/** Makes a number of both: an agent has up to 16 bits, a correlation 32. Texts would take most of the time of a fold. */
+/** Makes a number of an agent, which has up to 16 bits, and a correlation of 32: a text would be slow. */
 const keyOf = (agent: number, correlation: number): number => agent * 2 ** 32 + (correlation >>> 0)
