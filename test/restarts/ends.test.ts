@@ -191,6 +191,25 @@ t.test('a turn that fails after a restart, and is tried again, asks again for wh
   t.equal(asked, 2)
 })
 
+t.test('a turn that comes again, and waits, does not keep the only thread from who is to answer it', async (t) => {
+  const lives = new Lives(
+    {
+      boss: async (_message, context) => (await context.request('ann', 'work')).content,
+      ann: async (_message, context) => {
+        await context.sleep(1_000)
+        return 'done'
+      },
+    },
+    { threads: { max: 1 }, orchestration: custom(async (script) => (await script.request('boss', 'go')).content) },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one' })
+  await lives.clock.advance(500)
+  const after = await lives.next()
+  await lives.clock.advance(5_000)
+  t.match(after.getRun('one')?.status, 'finished')
+})
+
 t.test('what a turn had asked for that does not come again is not asked for again', async (t) => {
   let looked = 0
   const look = defineTool({

@@ -35,7 +35,8 @@ interface Needs {
 }
 
 export class Passivation implements Reader {
-  readonly kinds = ['frames', 'agent.ready', 'agent.exited', 'message.dead'] as const
+  // A turn that comes again waits for what it had asked for before, and writes nothing about that.
+  readonly kinds = ['frames', 'agent.ready', 'agent.exited', 'message.dead', 'turn.started'] as const
   /** Number of threads that were ended because their agent had nothing to do. */
   count = 0
   readonly #needs: Needs
