@@ -8,11 +8,20 @@ import { ownRequire } from '../own-files.ts'
  * @throws ConfigurationError that names them, and the command that installs them.
  */
 export function needsPackages(tool: string, packages: readonly string[]): void {
-  const { resolve } = ownRequire()
+  const resolve = ownResolve()
+  if (!resolve) return // a bundle that has left this package behind: the start of its first thread says so
   const missing = packages.filter((name) => !isInstalled(name, resolve))
   if (missing.length === 0) return
   const text = `${tool} needs ${missing.join(', ')}, which ${missing.length === 1 ? 'is' : 'are'} not installed: npm install ${missing.join(' ')}`
   throw new ConfigurationError(text, { path: tool, packages: missing })
+}
+
+function ownResolve(): NodeJS.RequireResolve | undefined {
+  try {
+    return ownRequire().resolve
+  } catch {
+    return undefined
+  }
 }
 
 function isInstalled(name: string, resolve: NodeJS.RequireResolve): boolean {

@@ -199,6 +199,36 @@ t.test('rule 15: what a death has cut off is not dropped', async (t) => {
   t.same(leftovers(team.host), [])
 })
 
+t.test('a subscriber that is told of more than its mailbox holds has all of its room again afterwards', async (t) => {
+  const { opened, open } = gate()
+  const seen: string[] = []
+  const team = openTeam(
+    t,
+    {
+      writer: async (_message, context) => {
+        await context.request('reader', 'subscribe')
+        for (let i = 0; i < 12; i++) await context.publish(`k${i}`, i, 'fact')
+      },
+      reader: defineAgent({
+        receive: (_message, context) => context.subscribe('**'),
+        async observe(message) {
+          seen.push(message.content)
+          await opened
+        },
+      }),
+    },
+    { roles: { reader: { communication: { mailboxCapacity: 2 } } } },
+  )
+  const found = watchAccounts(team.host)
+  await ask(team, 'writer')
+  await afterwards(team, open)
+  t.same(
+    seen,
+    Array.from({ length: 12 }, (_, i) => `k${i}`),
+  )
+  t.same([found, leftovers(team.host), team.host.repairs.count], [[], [], 0])
+})
+
 t.test('rule 15: a subscriber whose mailbox drops is bounded as for any other message', async (t) => {
   const { opened, open } = gate()
   const seen: string[] = []

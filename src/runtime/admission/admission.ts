@@ -105,13 +105,14 @@ export class Admission {
     if (isRequest) open(arrival, callee, envelope)
     run.open += 1
     if (isHeld && this.#needs.blocked.hold(callee, envelope)) this.#giveBack(callee, envelope)
-    else this.#enter(callee, envelope)
+    else this.#enter(callee, envelope, sender.index === 0)
   }
 
-  #enter(callee: Cell, envelope: Envelope<RunState>): void {
+  /** `isTrusted`: what the message says of its room is true, because the host has taken it. */
+  #enter(callee: Cell, envelope: Envelope<RunState>, isTrusted = false): void {
     const { mailboxes } = this.#needs
     if (envelope.within) mailboxes.acceptNested(callee, envelope)
-    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !this.#hasRoom(callee))
+    else if (flagsOf(envelope.memory, envelope.at) & ASKS || !(isTrusted || this.#hasRoom(callee)))
       mailboxes.admitOrOverflow(callee, envelope)
     else mailboxes.accept(callee, envelope)
   }
