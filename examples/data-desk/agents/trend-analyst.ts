@@ -8,7 +8,7 @@ export default defineAgent({
     const dataset = await context.blackboard.waitFor('dataset', { timeoutMs: 10_000 })
     const weather = WeatherSchema.parse(dataset.value)
     const references = [dataset.key]
-    const tally = await context.step('tally the months', () => tallyMonths(weather))
+    const tally = await context.step('tally the months', () => tallyMonths(weather), { idempotent: true })
     await context.publish('years', yearTable(weather, tally), 'table', { references })
 
     // The thread is gone at once; the code above has had its effects and must not have them twice.
