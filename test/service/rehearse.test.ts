@@ -158,7 +158,7 @@ t.test('Ctrl-C ends it with 130', async (t) => {
 t.test('wrong usage exits with 2 and says why', async (t) => {
   const file = 'examples/hello/team.ts'
   const wrong: [string[], RegExp][] = [
-    [[file], /missing required argument 'query'/],
+    [[file], /What is to be played\? Give a query in quotes, or an old run with --from/],
     [['nowhere.ts', 'q'], /^error: Team file "nowhere\.ts": there is no such file/m],
     [['package.json', 'q'], /accepted: \.js/],
     [[compiled('cli/no-default-export'), 'q'], /has no default export/],
