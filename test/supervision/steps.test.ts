@@ -269,7 +269,7 @@ t.test('rule 6: a turn so long that the log has forgotten how it began is not ru
   })
   t.match((await team.execute('go')).error, {
     code: 'OUTCOME_UNKNOWN',
-    message: /^Agent "worker" died in a turn so long that the log had to forget how it began/,
+    message: /^Agent "worker" died in a turn so long that the log in memory had to forget how it began/,
   })
   t.equal(attempts, 1)
 })

@@ -116,8 +116,8 @@ export class NextMessage {
    * Returns the next message of another run that has a permit, while the first message waits: for the permit of its
    * run, or for the end of its run's turn. Rule 16 holds: no message passes an earlier one of its own run, nor one of
    * its own sender and priority. Scripts count as separate senders in each run. Nor does a new message take the last
-   * place of an interrupted turn that waits for its permit: requests may wait to run within that turn, and others for
-   * them. `runs`: runs whose messages wait.
+   * place of an interrupted turn that has asked others and waits for its permit: what they ask back runs within that
+   * turn, and others wait for it. `runs`: runs whose messages wait.
    */
   #another(cell: Cell, runs: Set<RunState>): Envelope<RunState> | undefined {
     const gate = this.#gate
@@ -127,7 +127,7 @@ export class NextMessage {
     let isSpare: boolean | undefined
     for (const envelope of cell.mailbox.queued()) {
       if (envelope.within) continue
-      if (envelope.attempt > 1) interrupted += 1
+      if (envelope.attempt > 1) interrupted += hasAsked(cell, envelope) ? 1 : 0
       else if (interrupted > 0) {
         isSpare ??= placesOf(cell) > interrupted // the interrupted ones stand before all others
         if (!isSpare) return undefined
@@ -161,6 +161,12 @@ const placesOf = ({ instances, settings }: Cell): number =>
     (sum, { stopped, openRuns }) => sum + (stopped ? 0 : Math.max(0, settings.concurrency - openRuns)),
     0,
   )
+
+/** Checks whether a turn that was interrupted waits for an answer. */
+function hasAsked({ open }: Cell, { turn }: Envelope<RunState>): boolean {
+  for (const request of open.values()) if (request.turn === turn) return true
+  return false
+}
 
 const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
 
