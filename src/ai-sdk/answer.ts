@@ -3,10 +3,11 @@
  * from foreign code, so each is checked. A part that has no place in an answer here becomes a warning.
  */
 import type { ProviderData } from '../actors/definition/content.ts'
-import type { FinishReason, ModelPiece, TokenUsage } from '../actors/definition/model.ts'
+import type { FinishReason, ModelPiece } from '../actors/definition/model.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import { modelError } from '../runtime/providers/model-errors.ts'
 import type { FailedCall } from '../runtime/providers/refusals.ts'
+import { usageFrom } from '../runtime/providers/usage.ts'
 import { brokenOff, StreamedError, wrongAnswer } from './failures.ts'
 
 /** Parts of a stream that say nothing which an answer needs. */
@@ -197,15 +198,7 @@ function* usagePieces(given: unknown): Generator<ModelPiece> {
   const [inputs = 0, outputs = 0] = totals
   const cached = count(input.cacheRead)
   const reasoning = count(output.reasoning)
-  const usage: TokenUsage = {
-    inputTokens: inputs,
-    outputTokens: outputs,
-    totalTokens: inputs + outputs,
-    ...(cached !== undefined && { cachedTokens: cached }),
-    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
-    calls: 1,
-  }
-  yield { usage }
+  yield { usage: usageFrom({ input: inputs, output: outputs, cached, reasoning }) }
 }
 
 const count = (value: unknown): number | undefined =>

@@ -2,16 +2,7 @@
  * Looks at all of a log that may be damaged: goes on behind damage, where `scanSegments` ends with an error. Damage and
  * the tail of a process that died are the same for both.
  */
-import {
-  BLOCK_HEADER_BYTES,
-  CarriedCount,
-  FORMAT,
-  type ReadBlock,
-  readBlock,
-  readSegmentHeader,
-  SEGMENT_HEADER_BYTES,
-  statedBytes,
-} from './block-format.ts'
+import { CarriedCount, FORMAT, type ReadBlock, readSegmentHeader, SEGMENT_HEADER_BYTES } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
 import type { Position } from './log-store.ts'
 import { SegmentReader } from './segment-reader.ts'
@@ -101,27 +92,24 @@ async function* partsOf(
     yield damaged({ kind: 'header', offset: 0, bytes: at, found })
   }
   for (;;) {
-    const begun = await reader.at(at, BLOCK_HEADER_BYTES)
-    if (begun.length === 0) break
-    let block = readBlock(await reader.at(at, statedBytes(begun, 0) ?? 0), 0)
-    if (!block) {
-      const rest = await reader.rest(at)
-      block = readBlock(rest, 0) // its writer may have ended it meanwhile
-      if (!block) {
-        if (isLast && !hasBlock(rest, 1, segment.start + at)) {
-          yield { kind: 'tail', segment, offset: at, bytes: rest.length }
-          at += rest.length
-          break
-        }
-        const bytes = laterBlock(rest) ?? rest.length
-        const content = rest.subarray(0, bytes)
-        const isZero = content.every((byte) => byte === 0)
-        const found = isZero ? 'there are zeros where a block was' : 'a block is damaged'
-        yield damaged({ kind: 'bytes', offset: at, bytes, found, content })
-        at += bytes
-        continue
+    const read = await reader.block(at)
+    if (!read) break
+    if ('rest' in read) {
+      const { rest } = read
+      if (isLast && !hasBlock(rest, 1, segment.start + at)) {
+        yield { kind: 'tail', segment, offset: at, bytes: rest.length }
+        at += rest.length
+        break
       }
+      const bytes = laterBlock(rest) ?? rest.length
+      const content = rest.subarray(0, bytes)
+      const isZero = content.every((byte) => byte === 0)
+      const found = isZero ? 'there are zeros where a block was' : 'a block is damaged'
+      yield damaged({ kind: 'bytes', offset: at, bytes, found, content })
+      at += bytes
+      continue
     }
+    const { block } = read
     yield* order.block(segment, at, block)
     at += block.bytes
   }

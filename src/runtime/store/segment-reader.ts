@@ -1,4 +1,5 @@
 /** Reads a segment file piece by piece: who looks for one block, or begins late, does not read all of it. */
+import { BLOCK_HEADER_BYTES, type ReadBlock, readBlock, statedBytes } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
 
 const PIECE_BYTES = 2 ** 20
@@ -25,6 +26,17 @@ export class SegmentReader {
     const isThere = from >= this.#start && (this.#isLast || from + least <= this.#start + this.#piece.length)
     if (!isThere) await this.#read(from, Math.max(least, PIECE_BYTES))
     return this.#piece.subarray(from - this.#start)
+  }
+
+  /** Returns the block there, or all bytes from there on if no whole block begins there; undefined at the end. */
+  async block(at: number): Promise<{ block: ReadBlock } | { rest: Buffer } | undefined> {
+    const begun = await this.at(at, BLOCK_HEADER_BYTES)
+    if (begun.length === 0) return undefined
+    const block = readBlock(await this.at(at, statedBytes(begun, 0) ?? 0), 0)
+    if (block) return { block }
+    const rest = await this.rest(at)
+    const ended = readBlock(rest, 0) // its writer may have ended it meanwhile
+    return ended ? { block: ended } : { rest }
   }
 
   /** Returns all bytes from that one on, as they are in the file now. */

@@ -120,21 +120,18 @@ async function* partsOf(
     at = SEGMENT_HEADER_BYTES
   }
   for (;;) {
-    const begun = await reader.at(at, BLOCK_HEADER_BYTES)
-    if (begun.length === 0) break
-    let block = readBlock(await reader.at(at, statedBytes(begun, 0) ?? 0), 0)
-    if (!block) {
-      const rest = await reader.rest(at)
-      block = readBlock(rest, 0) // its writer may have ended it meanwhile
-      if (!block) {
-        const position = segment.start + at
-        if (!isLast) throw corrupt(segment, at, 'a block is damaged', statedBlock(rest, 0)?.runs)
-        if (hasBlock(rest, 1, position))
-          throw corrupt(segment, at, 'a block is damaged that had reached the disk', statedBlock(rest, 0)?.runs)
-        yield { kind: 'tail', segment, wholeBytes: at, bytes: at + rest.length }
-        return at + rest.length
-      }
+    const found = await reader.block(at)
+    if (!found) break
+    if ('rest' in found) {
+      const { rest } = found
+      const runs = statedBlock(rest, 0)?.runs
+      if (!isLast) throw corrupt(segment, at, 'a block is damaged', runs)
+      if (hasBlock(rest, 1, segment.start + at))
+        throw corrupt(segment, at, 'a block is damaged that had reached the disk', runs)
+      yield { kind: 'tail', segment, wholeBytes: at, bytes: at + rest.length }
+      return at + rest.length
     }
+    const { block } = found
     order.check(segment, at, block, format)
     yield { kind: 'block', position: segment.start + at, block }
     at += block.bytes

@@ -10,6 +10,7 @@ import { valuesIn } from '../../../json-values.ts'
 import { endless, MOST_CALLS, MOST_CHARACTERS } from '../collect.ts'
 import { type Asked, modelError } from '../model-errors.ts'
 import { ProviderRefusal } from '../refusals.ts'
+import { usageFrom } from '../usage.ts'
 import { reasoningIn } from './chat-reasoning.ts'
 
 const callShape = z.object({
@@ -172,15 +173,8 @@ function whereWrong({ issues }: z.ZodError): string {
 function usageOf(given: unknown): TokenUsage | undefined {
   const { success, data } = usageShape.safeParse(given)
   if (!success) return undefined
-  const { prompt_tokens: inputTokens, completion_tokens: outputTokens } = data
-  const cachedTokens = data.prompt_tokens_details?.cached_tokens
-  const reasoningTokens = data.completion_tokens_details?.reasoning_tokens
-  return {
-    inputTokens,
-    outputTokens,
-    totalTokens: inputTokens + outputTokens,
-    ...(cachedTokens != null && { cachedTokens }),
-    ...(reasoningTokens != null && { reasoningTokens }),
-    calls: 1,
-  }
+  const { prompt_tokens: input, completion_tokens: output } = data
+  const { cached_tokens: cached } = data.prompt_tokens_details ?? {}
+  const { reasoning_tokens: reasoning } = data.completion_tokens_details ?? {}
+  return usageFrom({ input, output, cached, reasoning })
 }

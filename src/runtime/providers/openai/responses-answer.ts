@@ -11,6 +11,7 @@ import { valuesIn } from '../../../json-values.ts'
 import { endless, MOST_CALLS, MOST_CHARACTERS } from '../collect.ts'
 import { type Asked, modelError } from '../model-errors.ts'
 import { ProviderRefusal } from '../refusals.ts'
+import { usageFrom } from '../usage.ts'
 import { callData, phaseData, reasoningData } from './responses-data.ts'
 
 const count = z.int().min(0)
@@ -240,15 +241,8 @@ function leftOut(type: string): string {
 function usageOf(given: unknown): TokenUsage | undefined {
   const { success, data } = usageShape.safeParse(given)
   if (!success) return undefined
-  const { input_tokens: inputTokens, output_tokens: outputTokens } = data
-  const cachedTokens = data.input_tokens_details?.cached_tokens
-  const reasoningTokens = data.output_tokens_details?.reasoning_tokens
-  return {
-    inputTokens,
-    outputTokens,
-    totalTokens: inputTokens + outputTokens,
-    ...(cachedTokens != null && { cachedTokens }),
-    ...(reasoningTokens != null && { reasoningTokens }),
-    calls: 1,
-  }
+  const { input_tokens: input, output_tokens: output } = data
+  const { cached_tokens: cached } = data.input_tokens_details ?? {}
+  const { reasoning_tokens: reasoning } = data.output_tokens_details ?? {}
+  return usageFrom({ input, output, cached, reasoning })
 }
