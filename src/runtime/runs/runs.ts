@@ -34,7 +34,6 @@ import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
-import { isBefore, isBeside } from '../verbs/guards.ts'
 import { openQuestionsOf } from '../verbs/questions.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, KEPT_BYTES, trimLog, windDown } from './ended-runs.ts'
@@ -44,6 +43,7 @@ import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import { type ResumeOptions, RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
 import { RunEntries, type RunEntry } from './run-entries.ts'
+import { RunGuards } from './run-guards.ts'
 import { readQuery, readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
 import { ThreadStore } from './thread-store.ts'
@@ -55,6 +55,7 @@ export class RunBook implements RunHost {
   readonly #entries: RunEntries
   readonly #line: RunLine<RunEntry>
   readonly #ended: EndedRuns
+  readonly #guards: RunGuards
   readonly #listeners = new Set<() => void>()
   readonly #entering = new Set<Promise<unknown>>()
   readonly #tracing: Tracing | undefined
@@ -103,6 +104,11 @@ export class RunBook implements RunHost {
       },
     })
     this.#entries = new RunEntries(supervisor)
+    this.#guards = new RunGuards({
+      guards: supervisor.guards,
+      checks: settings.guards,
+      fail: (entry, error) => this.#end(entry, { error }, 'failed'),
+    })
     const common = { supervisor, host: this, entries: this.#entries }
     this.recalled = new RecalledRuns({ ...common, holds: this.holds, leave: (entry) => this.#leave(entry) })
     this.interrupted = new InterruptedRuns({
@@ -263,9 +269,8 @@ export class RunBook implements RunHost {
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
     if (this.threads && !(await this.#loadThread(this.threads, entry))) return
     if (isDurable) this.#recordStart(handle.state) // the log was not there before
-    const isGuarded = this.#settings.guards.input.length > 0
-    const query = isGuarded ? await this.#guarded(entry) : handle.state.query
-    if (query === undefined) return
+    const query = this.#guards.asks ? await this.#guards.query(entry) : handle.state.query
+    if (query === undefined || handle.state.over || this.#entries.of(handle.state) !== entry) return
     const settle = (memory: Memory, at: number) => void this.#answered(entry, memory, at)
     try {
       const { state: run } = handle
@@ -274,47 +279,6 @@ export class RunBook implements RunHost {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
     }
-  }
-
-  /** Has the query checked. Resolves to it, changed or not; to undefined if the run has ended meanwhile. */
-  async #guarded(entry: RunEntry): Promise<string | undefined> {
-    const { state } = entry.handle
-    const { input } = this.#settings.guards
-    const place = { run: state, agent: null, on: 'input' } as const
-    try {
-      const query = await this.#supervisor.guards.inOrder(input.filter(isBefore), state.query, place, state.ended)
-      this.#guardBeside(entry, query)
-      return state.over || this.#entries.of(state) !== entry ? undefined : query
-    } catch (error) {
-      this.#failed(entry, error)
-      return undefined
-    }
-  }
-
-  /** Checks the query beside the run, which has no answer before. */
-  #guardBeside(entry: RunEntry, query = entry.handle.state.query): void {
-    const { state } = entry.handle
-    const checks = this.#settings.guards.input.filter(isBeside)
-    if (checks.length === 0) return
-    const place = { run: state, agent: null, on: 'input' } as const
-    entry.checked = this.#supervisor.guards.atOnce(checks, query, place, state.ended)
-    entry.checked.catch((error: unknown) => this.#failed(entry, error))
-  }
-
-  /** Ends a run with what was thrown; nothing if it has ended. */
-  #failed(entry: RunEntry, error: unknown): void {
-    if (entry.handle.state.over) return
-    if (!(error instanceof DramatisError)) throw error
-    this.#end(entry, { error }, 'failed')
-  }
-
-  /** Has the answer of a run checked, by all that checks it. Returns it, changed or not. */
-  async #checkedAnswer({ handle, checked }: RunEntry, content: string): Promise<string> {
-    const { output } = this.#settings.guards
-    if (checked) await checked
-    if (output.length === 0) return content
-    const { state } = handle
-    return this.#supervisor.guards.inOrder(output, content, { run: state, agent: null, on: 'output' }, state.ended)
   }
 
   /** Resolves to false if the run has ended meanwhile. */
@@ -398,7 +362,7 @@ export class RunBook implements RunHost {
     else {
       this.#line.begin(entry)
       handle.status = 'running'
-      this.#guardBeside(entry) // that process may have died before it was checked
+      this.#guards.beside(entry) // that process may have died before it was checked
     }
     return (memory, at) => {
       const now = this.#entries.of(state) // a run that was interrupted meanwhile has another
@@ -495,9 +459,8 @@ export class RunBook implements RunHost {
     const { handle } = entry
     if (isFailure(memory, at)) return this.#end(entry, { error: errorOf(memory, at) }, 'failed')
     const { content: said, data } = readBody(memory, at)
-    const { guards } = this.#settings
     try {
-      const content = entry.checked || guards.output.length > 0 ? await this.#checkedAnswer(entry, said) : said
+      const content = this.#guards.holds(entry) ? await this.#guards.answer(entry, said) : said
       const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
       const checked = await handle.state.output?.dataOf(structured, content)
       if (this.threads) await this.#saveThread(this.threads, handle.state)
