@@ -3,6 +3,7 @@ import { readdirSync, statSync, truncateSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { realFiles } from '../../src/runtime/store/log-files.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { appendAll, contentOf, entriesUpTo } from './blocks.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
@@ -31,4 +32,19 @@ t.test('a reader leaves an unfinished block alone', async (t) => {
   const [before, size] = [readdirSync(folder), statSync(path).size]
   t.same(await contentOf(readLog(folder)), entriesUpTo(4))
   t.same([readdirSync(folder), statSync(path).size], [before, size])
+})
+
+t.test('a reader sees a block whole that its owner had not ended at first', async (t) => {
+  const folder = folderOf(t)
+  const store = new FileStore(folder)
+  await store.open()
+  await appendAll(store, 1, 5)
+  const [segment] = segmentsOf(folder)
+  let reads = 0
+  const read = async (path: string, from?: number, bytes?: number) => {
+    const found = await realFiles.read(path, from, bytes)
+    return path.endsWith(segment!) && reads++ === 0 ? found.subarray(0, found.length - 8) : found
+  }
+  t.same(await contentOf(readLog(folder, { files: { ...realFiles, read } })), entriesUpTo(5))
+  await store.close()
 })

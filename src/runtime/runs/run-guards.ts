@@ -24,7 +24,10 @@ export class RunGuards {
     return this.#needs.checks.input.length > 0
   }
 
-  /** Has the query checked, and begins the checks beside the run. Resolves to it, changed or not; undefined: refused */
+  /**
+   * Has the query checked, and begins the checks beside the run. Resolves to it, changed or not; to undefined if it is
+   * refused.
+   */
   async query(entry: RunEntry): Promise<string | undefined> {
     const { checks, guards } = this.#needs
     const { state } = entry.handle
