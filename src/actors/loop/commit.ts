@@ -120,7 +120,8 @@ export class Commit {
 
   #writePatch(start: TurnStart, notice: PatchNotice): void {
     const { outbox } = this.#host
-    outbox.begin(PATCH, start.run, start.turn, 0, '', JSON.stringify(notice))
+    const fields = outbox.begin(PATCH, start.run, start.turn, 0, '', JSON.stringify(notice))
+    fields.attempt = start.attempt
     outbox.write(outbox.size(), 'soon')
   }
 

@@ -3,7 +3,7 @@ import { applyPatches, enablePatches, type Patch } from 'immer'
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import { isFailure, jsonIn } from '../../mailbox/codec.ts'
-import { BEGINS_AGAIN, flagsOf, kindOf, PATCH, senderOf, turnOf } from '../../mailbox/frame.ts'
+import { attemptOf, BEGINS_AGAIN, flagsOf, kindOf, PATCH, senderOf, turnOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { Conversations } from '../state/conversations.ts'
@@ -15,7 +15,7 @@ export class OldStates {
   readonly ofAgents = new Map<number, object>()
   /** Conversations across runs. What looks like one is taken for one: who puts them in place knows the agents. */
   readonly conversations = new Conversations()
-  readonly #patches = new Map<string, PatchNotice[]>()
+  readonly #patches = new Map<string, { attempt: number; notices: PatchNotice[] }>()
   readonly #ofRuns = new Map<number, Map<number, object>>()
 
   /** States that agents have for a run, by their index. */
@@ -23,18 +23,26 @@ export class OldStates {
     return this.#ofRuns.get(run) ?? new Map()
   }
 
-  /** Takes a PATCH, which counts with the END of its turn, or an END. */
+  /**
+   * Takes a PATCH, which counts with the END of its attempt, or an END. An attempt that has died between the two has
+   * left nothing: the next one writes all its PATCHes anew.
+   */
   frame(memory: Memory, at: number, run: number, threadId: string | undefined): void {
     const agent = senderOf(memory, at)
     const key = `${agent} ${turnOf(memory, at)}`
-    const notices = this.#patches.get(key) ?? []
+    const attempt = attemptOf(memory, at)
+    const left = this.#patches.get(key)
     if (kindOf(memory, at) === PATCH) {
-      this.#patches.set(key, [...notices, Object(jsonIn(readBody(memory, at).data)) as PatchNotice])
+      const notices = left?.attempt === attempt ? left.notices : []
+      const notice = Object(jsonIn(readBody(memory, at).data)) as PatchNotice
+      this.#patches.set(key, { attempt, notices: [...notices, notice] })
       return
     }
     this.#patches.delete(key)
-    if (isFailure(memory, at) || (flagsOf(memory, at) & BEGINS_AGAIN) !== 0) return
-    for (const notice of notices) this.#left(agent, run, threadId, notice)
+    if (!left || isFailure(memory, at) || (flagsOf(memory, at) & BEGINS_AGAIN) !== 0) return
+    // Every PATCH of a log that an earlier version has written says that it is of the first attempt.
+    if (left.attempt !== attempt && left.attempt !== 1) return
+    for (const notice of left.notices) this.#left(agent, run, threadId, notice)
   }
 
   /** Applies what a turn has left. As in the process that logged it, what does not fit changes nothing. */
