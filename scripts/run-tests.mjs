@@ -1,9 +1,10 @@
 /**
  * Runs dist/test/**\/*.test.js, each as a plain Node program, two at a time.
  *
- *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--deep] [--soak] [--hostile]
+ *   node scripts/run-tests.mjs [part of a file's name ...] [--repeat N] [--brief] [--deep] [--soak] [--hostile]
  *
- * TEST_TIMEOUT_MS is the limit for one file. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). --hostile plays the
+ * TEST_TIMEOUT_MS is the limit for one file. --brief plays a quarter of what has no end, such as random programs, --deep
+ * more of it. --soak plays the soaks alone (or those of that name), each for SOAK_MINUTES (30). --hostile plays the
  * hostile game alone, for HOSTILE_MINUTES (10). A file fails if a test in it does, and also if it crashes, exits with
  * another code than 0, takes too long or runs no test. The last line is `N passed, N failed`.
  */
@@ -20,6 +21,7 @@ const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
     repeat: { type: 'string', default: '1' },
+    brief: { type: 'boolean', default: false },
     deep: { type: 'boolean', default: false },
     soak: { type: 'boolean', default: false },
     hostile: { type: 'boolean', default: false },
@@ -165,6 +167,7 @@ function testEnvironment() {
   }
   // tap gives up a little before we do, since it can say which test it was
   env.TAP_TIMEOUT = String(Math.max(limitMs * 0.8, limitMs - 5_000) / 1000)
+  if (values.brief) env.DRAMATIS_BRIEF = '1'
   if (values.deep) env.DRAMATIS_DEEP = '1'
   if (values.hostile) env.HOSTILE_MINUTES = String(hostileMinutes)
   if (values.soak) env.SOAK_MINUTES = String(soakMinutes)

@@ -7,13 +7,14 @@ import t from 'tap'
 import { DramatisError, defineAgent, RequestTimeoutError } from '../../src/index.ts'
 import '../../src/mailbox/parse-message.ts' // before the clock stands still
 import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { ask, openTeam, outcomeOf } from '../supervision/teams.ts'
 import { untyped } from './helpers.ts'
 import { playSeeds } from './seeds.ts'
 
 const CALLS = 100
-const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 35
+const SEEDS = howMany(35, 500)
 const LIMIT = 4_096
 const only = process.env.HOSTILE_SEED
 const seeds = only ? [Number(only)] : Array.from({ length: SEEDS }, (_, n) => n + 1)

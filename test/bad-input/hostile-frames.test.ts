@@ -7,12 +7,13 @@ import t from 'tap'
 import { type FrameFields, REQUEST, SEND } from '../../src/mailbox/frame.ts'
 import type { MessageType } from '../../src/mailbox/message.ts'
 import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
 import { hostileTeam, type RawTurn } from './raw-thread.ts'
 import { playSeeds } from './seeds.ts'
 
 const FRAMES = 150
 const STRINGS = 1 | 2 | 4 | 8
-const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 40
+const SEEDS = howMany(40, 500)
 const only = process.env.HOSTILE_SEED
 
 const KINDS = [

@@ -1,9 +1,10 @@
 /** Agents on threads of their own that post to the host what they like, and write over the memory that they share with it. */
 import t from 'tap'
 import { type AgentRole, createTeam } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 import type { Test } from './helpers.ts'
 
-const SCRIBBLES = process.env.DRAMATIS_DEEP ? 100 : 8
+const SCRIBBLES = howMany(8, 100)
 
 function threads(t: Test, role: Partial<AgentRole> = {}) {
   const lines: { agent?: string; text: string }[] = []

@@ -6,8 +6,9 @@ import t from 'tap'
 import { type AgentContext, defineAgent } from '../../src/index.ts'
 import { virtualClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { testTeam } from '../../src/testing.ts'
+import { howMany } from '../how-many.ts'
 
-const SEEDS = process.env.DRAMATIS_DEEP ? 5_000 : 300
+const SEEDS = howMany(300, 5_000)
 const PIECES = 12
 const PATIENCE = 20 // turns of the event loop: about as many as a death and a birth take
 

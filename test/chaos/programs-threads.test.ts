@@ -1,6 +1,7 @@
 /** The same programs get the same verdicts on threads. */
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 import { judge, optionsOf, watch } from './judge.ts'
 import { programs } from './programs.ts'
 
@@ -17,7 +18,7 @@ t.test('five philosophers who all begin at once: each time it is found and broke
   const team = createTeam(optionsOf(program, true))
   t.teardown(() => team.close())
   const seen = watch(team.events)
-  const rounds = process.env.DRAMATIS_DEEP ? 100 : 5
+  const rounds = howMany(5, 100)
   for (let round = 0; round < rounds; round++) {
     seen.found = []
     judge(t, program, seen, await team.execute('go'))

@@ -1,11 +1,12 @@
 /** Programs from the literature get their verdict, in virtual time, however their steps fall. */
 import t from 'tap'
 import { testTeam } from '../../src/testing.ts'
+import { howMany } from '../how-many.ts'
 import { definitionsOf } from './cast.ts'
 import { judge, optionsOf, watch } from './judge.ts'
 import { programs } from './programs.ts'
 
-const seeds = Array.from({ length: process.env.DRAMATIS_DEEP ? 200 : 5 }, (_, i) => i + 1)
+const seeds = Array.from({ length: howMany(5, 200) }, (_, i) => i + 1)
 
 for (const [name, program] of Object.entries(programs))
   t.test(`${name}: ${program.verdict}`, async (t) => {

@@ -7,10 +7,11 @@
  *   DRAMATIS_KILLS=50 SEED=3 node dist/test/durability/kills.test.js
  */
 import t from 'tap'
+import { howMany } from '../how-many.ts'
 import { play } from './killed-depot.ts'
 
-const { DRAMATIS_DEEP, DRAMATIS_KILLS, SEED } = process.env
-const kills = Number(DRAMATIS_KILLS ?? (DRAMATIS_DEEP ? 200 : 12))
+const { DRAMATIS_KILLS, SEED } = process.env
+const kills = Number(DRAMATIS_KILLS ?? howMany(12, 200))
 const some = Math.floor(kills / 6)
 const seed = Number(SEED ?? 11)
 
@@ -23,5 +24,5 @@ t.test('a provider that honours idempotency keys generates each answer once, how
 )
 
 t.test('many runs at once go on after each death of their process', (t) =>
-  play(t, { runs: DRAMATIS_DEEP ? 100 : 6, kills: some, seed: seed + 2, honours: false }),
+  play(t, { runs: howMany(6, 100), kills: some, seed: seed + 2, honours: false }),
 )

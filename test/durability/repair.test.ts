@@ -16,10 +16,11 @@ import {
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { type LogFile, type LogFiles, realFiles } from '../../src/runtime/store/log-files.ts'
 import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
 import { copyOf, deskLog, deskOn, questionOf, runsIn } from './damaged-logs.ts'
 import { failureOf, segmentsOf } from './log-folders.ts'
 
-const SEEDS = process.env.DRAMATIS_DEEP ? 1_000 : 30
+const SEEDS = howMany(30, 1_000)
 const original = await deskLog(t)
 const whole = await runsIn(original)
 const indexOf = (id: string): number => Number(Reflect.get(whole.get(id)![0]!, 'run'))

@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import t from 'tap'
 import { stringify } from 'yaml'
 import { ConfigurationError, loadTeam } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 
-const numRuns = process.env.DRAMATIS_DEEP ? 20_000 : 500
+const numRuns = howMany(500, 20_000)
 
 const GOOD = `agents:
   lead: &lead

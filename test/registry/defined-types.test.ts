@@ -5,8 +5,9 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { type AgentType, ConfigurationError, loadTeam } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 
-const numRuns = process.env.DRAMATIS_DEEP ? 2_000 : 40
+const numRuns = howMany(40, 2_000)
 
 const FILES: Record<string, string> = {
   'in blocks':

@@ -3,9 +3,10 @@ import t from 'tap'
 import { idOf } from '../../src/mailbox/frame-id.ts'
 import type { RunState } from '../../src/runtime/state/run-state.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { howMany } from '../how-many.ts'
 import { simulate, type Watch } from '../simulation/simulation.ts'
 
-const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 15
+const SEEDS = howMany(15, 500)
 
 /** What a run has at one moment, in a form that can be compared. */
 interface Moment {

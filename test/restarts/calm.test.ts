@@ -3,13 +3,14 @@
  * seed: SEED=7 node dist/test/restarts/calm.test.js
  */
 import t from 'tap'
+import { howMany } from '../how-many.ts'
 import { playAll, seedsUpTo } from './seeds.ts'
 
 /** The test for an open task read any frame with its number: a task was taken for one that was handed off. */
 const ONCE_HANDED_OFF = [291]
 /** A compaction after a restart gave up parts of the log that it had not carried on. */
 const ONCE_GIVEN_UP = [6_247, 6_283]
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 5_000 : 100, [...ONCE_HANDED_OFF, ...ONCE_GIVEN_UP])
+const seeds = seedsUpTo(howMany(100, 5_000), [...ONCE_HANDED_OFF, ...ONCE_GIVEN_UP])
 
 t.test(`${seeds.length} programs end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', seeds, 'calm')

@@ -2,6 +2,7 @@
 import t from 'tap'
 import * as z from 'zod'
 import { defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 import { never } from '../supervision/teams.ts'
 import { Lives } from './lives.ts'
 
@@ -259,7 +260,7 @@ t.test('the watchdog looks at no mailbox of an agent that the program has no mor
   })
 })
 
-const RESTARTS = process.env.DRAMATIS_DEEP ? 1_000 : 300
+const RESTARTS = howMany(300, 1_000)
 
 t.test(`a run that waits for a person waits through ${RESTARTS} restarts, and keeps what it has done`, async (t) => {
   let steps = 0

@@ -4,6 +4,7 @@
  * MODE=orderly SEED=7 node dist/test/restarts/faults.test.js
  */
 import t from 'tap'
+import { howMany } from '../how-many.ts'
 import type { Mode } from './play.ts'
 import { playAll, seedsUpTo } from './seeds.ts'
 
@@ -12,7 +13,7 @@ const ONCE_DONE_TWICE = [57]
 const modes: Mode[] = ['orderly', 'talkative', 'entangled']
 
 for (const mode of modes.filter((mode) => (process.env.MODE ?? mode) === mode)) {
-  const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 1_700 : 67, mode === 'orderly' ? ONCE_DONE_TWICE : [])
+  const seeds = seedsUpTo(howMany(67, 1_700), mode === 'orderly' ? ONCE_DONE_TWICE : [])
   t.test(`${seeds.length} ${mode} programs with faults keep what must hold when their process dies`, async (t) => {
     const seen = await playAll(t, mode, seeds, 'faults')
     if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)

@@ -3,9 +3,10 @@
  * SEED=7 node dist/test/restarts/spawns.test.js
  */
 import t from 'tap'
+import { howMany } from '../how-many.ts'
 import { playAll, seedsUpTo } from './seeds.ts'
 
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 1_500 : 15, [])
+const seeds = seedsUpTo(howMany(15, 1_500), [])
 
 t.test(`${seeds.length} programs whose agents make others end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', seeds, 'spawns', true)

@@ -1,8 +1,9 @@
 /** No false alarm: the livelock detector is silent in programs that complete. SEED=7 node dist/test/simulation/false-alarms.test.js */
 import t from 'tap'
+import { howMany } from '../how-many.ts'
 import { playBlameless } from './blameless.ts'
 
-const count = process.env.DRAMATIS_DEEP ? 10_000 : 100
+const count = howMany(100, 10_000)
 /** Full mailboxes under few permits: what looked stuck did so again and again while it was asked about. */
 const ONCE_ENDLESS = 8_610
 const seeds = process.env.SEED

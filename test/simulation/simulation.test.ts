@@ -1,12 +1,13 @@
 /** Random programs under random faults. A failure names its seed: SEED=7 node dist/test/simulation/simulation.test.js */
 import t from 'tap'
+import { howMany } from '../how-many.ts'
 import { playSeeds, seedsUpTo } from './seeds.ts'
 
 /** A nested turn that had handed its duty off came again within a turn that was gone: cut off after that, and before. */
 const ONCE_ORPHANED = [551, 1474, 2328]
 /** One that had handed its duty off worked on beside a turn that was told to stop, within which it ran; or was thought to come to a meeting after its death. */
 const ONCE_LEFT_AT_WORK = [3837, 3882]
-const seeds = seedsUpTo(process.env.DRAMATIS_DEEP ? 10_000 : 300, [...ONCE_ORPHANED, ...ONCE_LEFT_AT_WORK])
+const seeds = seedsUpTo(howMany(300, 10_000), [...ONCE_ORPHANED, ...ONCE_LEFT_AT_WORK])
 
 t.test(`${seeds.length} random programs keep what must hold, and come to their end`, async (t) => {
   const seen = await playSeeds(t, 'orderly', seeds, 'simulation')

@@ -6,6 +6,7 @@ import t from 'tap'
 import { type AgentRole, createTeam } from '../../src/index.ts'
 import { Dice } from '../dice.ts'
 import type { Act } from '../fixtures/supervision/works-and-waits.ts'
+import { howMany } from '../how-many.ts'
 import { AtWork } from './at-work.ts'
 import { silent } from './teams.ts'
 
@@ -17,7 +18,7 @@ const ROLES: Omit<AgentRole, 'name'>[] = [
   { instances: 2, priority: 1 },
   {},
 ]
-const RUNS = process.env.DRAMATIS_DEEP ? 60 : 12
+const RUNS = howMany(12, 60)
 
 /** Each asks those after it, and now and then one before it, which takes that within the turn that waits. */
 function actsOf(dice: Dice, self: number, depth: number): Act[] {

@@ -5,9 +5,10 @@
 import t from 'tap'
 import { cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/detectors/deadlock/cycles.ts'
 import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
 
-const count = process.env.DRAMATIS_DEEP ? 100_000 : 5_000
+const count = howMany(5_000, 100_000)
 const seeds = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: count }, (_, i) => i + 1)
 
 const live: WaitNode = { live: true, waits: [] }

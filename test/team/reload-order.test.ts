@@ -1,11 +1,12 @@
 /** Messages to an agent that is reloaded, and dies, at random: each is handled once, and in order. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
+import { howMany } from '../how-many.ts'
 import { numbers } from '../supervision/teams.ts'
 import { changingTeam, roleOf } from './reloading.ts'
 
 const MESSAGES = 60
-const SEEDS = process.env.DRAMATIS_DEEP ? 500 : 30
+const SEEDS = howMany(30, 500)
 
 /** Notes what it handles on its state, in turns of different lengths, with a verb that a repeated turn must not repeat. */
 const version = (name: string) =>
