@@ -25,7 +25,7 @@
  *   testing         the test kit: a subpath
  *   opentelemetry   spans of all that, for who asks for them
  *   thread-api      the exports of the package inside an agent's thread
- *   service/        how people reach a team: the command line
+ *   service/        how people and programs reach a team: the command line, and HTTP, a subpath of its own
  */
 // Teams, agents, tools and protocols: what a program defines and starts.
 export {

@@ -7,6 +7,7 @@ import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
 import * as models from '../../src/models.ts'
 import * as opentelemetry from '../../src/opentelemetry.ts'
+import * as http from '../../src/service/http/index.ts'
 import * as testing from '../../src/testing.ts'
 import * as tools from '../../src/tools/index.ts'
 
@@ -63,6 +64,10 @@ t.test('the way to OpenTelemetry is one function', async (t) => {
 t.test('the way to the AI SDK is one function, and two help with clients of models', async (t) => {
   t.same(Object.keys(aiSdk), ['fromAiSdk'])
   t.same(Object.keys(models).sort(), ['textOf', 'wrapModel'])
+})
+
+t.test('the way to HTTP is one function', async (t) => {
+  t.same(Object.keys(http), ['httpApi'])
 })
 
 t.test('the built-in tools have these names', async (t) => {

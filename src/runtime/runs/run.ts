@@ -91,6 +91,10 @@ export interface Run<T = undefined> {
   readonly id: string
   /** Query of the run. The team's keys are removed from it. */
   readonly query: string
+  /** Time of the launch, in epoch ms. */
+  readonly startedAt: number
+  /** Metadata that the caller has given. The team's keys are removed from it. */
+  readonly metadata: Readonly<Record<string, string>>
   readonly status: RunStatus
   /** Result of the run. It never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
   readonly result: Promise<MultiAgentResult<T>>
@@ -129,6 +133,8 @@ export interface Run<T = undefined> {
   readonly blackboard: Blackboard | undefined
   /** Tokens that models have used so far. */
   readonly usage: TokenUsage
+  /** The same for each agent whose models were called, by name. */
+  readonly usageByAgent: Readonly<Record<string, TokenUsage>>
 }
 
 /** Functions of the team that a handle needs. */
@@ -187,6 +193,12 @@ export class RunHandle<T> implements Run<T> {
   }
   get query(): string {
     return this.#host.redactor.data(this.state.query)
+  }
+  get startedAt(): number {
+    return this.state.startedAt
+  }
+  get metadata(): Readonly<Record<string, string>> {
+    return this.#host.redactor.data({ ...this.state.metadata })
   }
   /** Status of the run. 'waiting': the run waits for a person. */
   get status(): RunStatus {
@@ -315,5 +327,8 @@ export class RunHandle<T> implements Run<T> {
   }
   get usage(): TokenUsage {
     return this.state.spent.total
+  }
+  get usageByAgent(): Readonly<Record<string, TokenUsage>> {
+    return Object.fromEntries(Array.from(this.state.spent.byAgent, ([name, usage]) => [name, { ...usage }]))
   }
 }

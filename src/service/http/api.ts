@@ -1,0 +1,193 @@
+/** The HTTP API: one `fetch` handler for all hosts, made of the table of routes. */
+
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { getRequestListener } from '@hono/node-server'
+import { Hono } from 'hono'
+import type { z } from 'zod'
+import { describe } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
+import { readJson } from './body.ts'
+import type { Call, Handlers } from './call.ts'
+import { assertHost, assertOrigin, corsHeaders, preflight, SAFE_HEADERS } from './doors.ts'
+import { IdempotencyKeys } from './idempotency.ts'
+import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from './options.ts'
+import { HttpError, httpErrorOf, INTERNAL, problemResponse } from './problem.ts'
+import { Rates } from './rates.ts'
+import { type Operation, type Route, routes } from './routes.ts'
+import { ServedTeams } from './served-teams.ts'
+import { taskHandlers } from './task-handlers.ts'
+import { Tasks } from './tasks.ts'
+
+/** Teams over HTTP, as a handler for a server of yours. */
+export interface HttpApi {
+  /** Answers one request. For hono, Next, Deno, Bun and all that know the web's `Request` and `Response`. */
+  readonly fetch: (request: Request) => Promise<Response>
+  /** The same for Node's `http` and what is built on it, such as express and fastify. Mount it before body parsers. */
+  readonly node: (request: IncomingMessage, response: ServerResponse) => Promise<void>
+  /**
+   * Takes no more tasks, and resolves when all open ones are over, after `drainMs` at the latest. Then all streams end.
+   * With `teams: true` the teams are closed after that time, so that each task has an end and each stream its last
+   * event; else they stay yours. A second call waits for the first.
+   */
+  close(options?: { drainMs?: number; teams?: boolean }): Promise<void>
+}
+
+/**
+ * Serves teams over HTTP: tasks, their events, questions to people, agents, dead letters, health and metrics.
+ *
+ * @throws {ConfigurationError} for a wrong option, with its path in `details`.
+ *
+ * @example
+ * const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'me', may: ['run', 'watch', 'operate'] }) })
+ * createServer(api.node).listen(4747, '127.0.0.1')
+ */
+export function httpApi(options: HttpApiOptions): HttpApi {
+  const settings = readOptions(options)
+  const teams = new ServedTeams(settings.teams)
+  const tasks = new Tasks(settings)
+  const keys = new IdempotencyKeys(settings.limits)
+  const needs = { settings, teams, tasks, keys }
+  const handlers: Handlers = { ...taskHandlers(needs) }
+  const fetch = fetchOf(settings, tasks, routerOf(settings, tasks, handlers))
+  let closing: Promise<void> | undefined
+  const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
+    tasks.isDraining = true
+    await tasks.quiet(drainMs)
+    if (closesTeams) await Promise.all(teams.all.map(({ team }) => team.close()))
+    tasks.close()
+    keys.clear()
+  }
+  return {
+    fetch,
+    node: getRequestListener(fetch, { overrideGlobalObjects: false }),
+    close: (given = {}) => {
+      closing ??= close(given)
+      return closing
+    },
+  }
+}
+
+type Router = (request: Request) => Promise<Response>
+
+/** Everything that holds for all routes: doors, errors, headers. */
+function fetchOf(settings: HttpSettings, tasks: Tasks, router: Router): Router {
+  return async (request) => {
+    const path = pathBelow(request, settings.basePath)
+    const respond = async () => {
+      try {
+        if (!isProbe(path)) assertHost(request, settings)
+        if (request.method === 'OPTIONS' && request.headers.has('access-control-request-method'))
+          return preflight(request, settings)
+        assertOrigin(request, settings)
+        return await router(request)
+      } catch (error) {
+        return failed(error, path, settings)
+      }
+    }
+    const response = await respond()
+    const headers = new Headers(response.headers)
+    const common = {
+      ...SAFE_HEADERS,
+      ...corsHeaders(request, settings),
+      ...(tasks.isDraining && { connection: 'close' }),
+    }
+    for (const [name, value] of Object.entries(common)) if (!headers.has(name)) headers.set(name, value)
+    return new Response(response.body, { status: response.status, headers })
+  }
+}
+
+function failed(error: unknown, path: string, { logger }: HttpSettings): Response {
+  const known = httpErrorOf(error)
+  if (!known) logger.error({ path, error: describe(error) }, 'a request to the HTTP API has failed')
+  return problemResponse(known ?? INTERNAL, path)
+}
+
+/** Probes come from where no name is known: a kubelet asks by the address of the pod. They tell nothing. */
+const isProbe = (path: string): boolean => /^\/(?:livez|readyz|healthz)$/.test(path)
+
+function routerOf(settings: HttpSettings, tasks: Tasks, handlers: Handlers): Router {
+  const rates = new Rates(settings.limits)
+  const app = new Hono({ getPath: (request) => pathBelow(request, settings.basePath) })
+  const allowed = new Map<string, string[]>()
+  for (const [name, route] of Object.entries(routes) as [Operation, Route][]) {
+    const handler = handlers[name] as (call: Call) => Response | Promise<Response>
+    for (const path of [route.path, ...(route.also ?? [])]) {
+      allowed.set(path, [...(allowed.get(path) ?? []), route.method])
+      app.on(route.method, path, async (context) => {
+        const request = context.req.raw
+        const caller = await callerOf(request, route, settings)
+        if (caller instanceof Response) return caller
+        if (route.method !== 'GET') await rates.count(caller.id)
+        const params: Record<string, string> = context.req.param()
+        const query = checked(route.query, queryOf(request), 'query') as object
+        const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined
+        const body = route.body ? checked(route.body, await readJson(request, settings.limits), 'body') : undefined
+        return handler({ request, params, query, body, caller, task } as Call)
+      })
+    }
+  }
+  for (const [path, methods] of allowed) {
+    app.all(path, ({ req: { method } }) => {
+      const allow = methods.join(', ')
+      const detail = `${method.slice(0, 20)} is not possible here; accepted: ${allow}.`
+      throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: { allow } })
+    })
+  }
+  app.notFound(() => {
+    throw new HttpError('NOT_FOUND', 'There is no such path. GET /api/openapi.json lists those that there are.')
+  })
+  app.onError((error) => {
+    throw error
+  })
+  return async (request) => app.fetch(request)
+}
+
+/** Returns the path of a request below that of the API, which its host may have taken off already. */
+function pathBelow({ url }: Request, basePath: string): string {
+  const { pathname } = new URL(url)
+  if (pathname !== basePath && !pathname.startsWith(`${basePath}/`)) return pathname
+  return pathname.slice(basePath.length) || '/'
+}
+
+/**
+ * Returns who sends a request, or what is answered instead.
+ *
+ * @throws HttpError for nobody that is known, and for one who may not use that route.
+ */
+async function callerOf(request: Request, { rights }: Route, { authorize }: HttpSettings): Promise<Caller | Response> {
+  const caller = await authorize(request)
+  if (caller instanceof Response) return caller
+  if (caller === null) {
+    const detail = 'Say who you are, for example with the header Authorization: Bearer <token>.'
+    throw new HttpError('UNAUTHORIZED', detail, { headers: { 'www-authenticate': 'Bearer' } })
+  }
+  if (rights.length > 0 && !rights.some((right) => caller.may.includes(right)))
+    throw new HttpError('FORBIDDEN', `"${caller.id}" may not do that: it takes the right ${rights.join(' or ')}.`)
+  return caller
+}
+
+function queryOf(request: Request): Record<string, string> {
+  const { searchParams } = new URL(request.url)
+  for (const name of searchParams.keys())
+    if (searchParams.getAll(name).length > 1)
+      throw new HttpError('CONFIGURATION', `${name.slice(0, 100)}: it may stand in the query only once.`)
+  return Object.fromEntries(searchParams)
+}
+
+/** @throws HttpError that names the field, what came and what is accepted. */
+function checked(schema: z.ZodType, value: unknown, where: 'query' | 'body'): unknown {
+  const { success, data, error } = schema.safeParse(value)
+  if (success) return data
+  const [issue] = error.issues
+  const path = issue!.path.join('.')
+  if (issue!.code === 'unrecognized_keys') {
+    const known = Object.keys((schema as z.ZodObject).shape)
+    const [key] = issue!.keys as [string]
+    const meant = nearest(key, known)
+    const detail = `${path === '' ? '' : `${path}.`}${key.slice(0, 100)}: there is no such field in the ${where}; ${
+      meant ? `did you mean "${meant}"?` : 'remove it.'
+    }${path === '' ? ` Accepted: ${known.join(', ') || 'none'}.` : ''}`
+    throw new HttpError('CONFIGURATION', detail, { details: { path: key } })
+  }
+  throw new HttpError('CONFIGURATION', `${path || where}: ${issue!.message}.`, { details: { path } })
+}

@@ -1,0 +1,171 @@
+/** Options of the HTTP API, checked at the start. */
+import type { Logger } from '../../actors/definition/logger.ts'
+import type { Team } from '../../index.ts'
+import { integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from '../../runtime/checks/checks.ts'
+import { refused, refusedAs } from '../../runtime/checks/refused.ts'
+import { defaultLogger } from '../../runtime/logging/default-logger.ts'
+
+/**
+ * Right of a caller. 'run': begin tasks, and see, answer and cancel their own. 'watch': see all tasks, agents and
+ * metrics. 'operate': cancel and answer the tasks of others, restart agents, send messages, replay dead letters.
+ */
+export type Right = 'run' | 'watch' | 'operate'
+
+/** Sender of a request. Tasks belong to the `id`, and limits count by it. */
+export interface Caller {
+  id: string
+  may: readonly Right[]
+}
+
+/**
+ * Decides who sends a request: by a header, a cookie, a session of your own. null: nobody that is known (401). A
+ * response is sent in place of the answer, for example a redirect to a login.
+ */
+export type Authorize = (request: Request) => Caller | Response | null | Promise<Caller | Response | null>
+
+/** Bounds of the HTTP API. Durations in ms. */
+export interface HttpLimits {
+  /** Bytes of a request's body. Default: 1 MiB. */
+  bodyBytes: number
+  /** Time in which a body has to arrive. Default: 30,000. */
+  bodyMs: number
+  /** Requests other than GET, of one caller. Default: 10 a second. */
+  postsPerSecond: number
+  /** Requests beyond that, within any 10 seconds, of one caller. Default: 20. */
+  burst: number
+  /** Tasks of one caller that are not over. Default: 16. */
+  tasksPerCaller: number
+  /** Open event streams of one caller. Default: 10. */
+  streamsPerCaller: number
+  /** Open event streams of all callers. Default: 256. */
+  streams: number
+  /** Idempotency keys that are remembered; the oldest are forgotten first. Default: 10,000. */
+  idempotencyKeys: number
+  /** Silence after which a stream sends a comment, so that proxies keep it open. Default: 15,000. */
+  heartbeatMs: number
+  /** Time after which a stream whose client reads nothing is cut. Default: 30,000. */
+  unreadMs: number
+  /** Time for which a task goes on after its client has left, where `onDisconnect` cancels it. Default: 10,000. */
+  disconnectGraceMs: number
+}
+
+/** Fate of a task whose client has left before the answer. */
+export type OnDisconnect = 'auto' | 'continue' | 'cancel'
+
+/** Options of `httpApi`. */
+export interface HttpApiOptions {
+  /** Teams by the name that callers use. The first one is used where a request names none. They stay yours. */
+  teams: Readonly<Record<string, Team>>
+  /** Says who sends a request, and what that caller may do. It is asked for everything but probes. */
+  authorize: Authorize
+  /** Path below which the API is mounted, such as '/agents'. Default: '', the root. */
+  basePath?: string
+  /**
+   * Values of the `Host` header that are answered, with a port or without (then any). Default: localhost, 127.0.0.1
+   * and [::1]. A web page of a stranger that has its own name point to your machine is refused by it.
+   */
+  allowedHosts?: readonly string[]
+  /** Origins of web pages elsewhere that may use the API, such as 'https://app.example.com'. Default: none. */
+  allowedOrigins?: readonly string[]
+  /**
+   * Fate of a task whose client has left. 'auto' (default): it is cancelled if nobody could come back to it: a plain
+   * POST without `Idempotency-Key`. 'continue': it goes on. 'cancel': it is cancelled, unless somebody asks for it
+   * within `limits.disconnectGraceMs`.
+   */
+  onDisconnect?: OnDisconnect
+  limits?: Partial<HttpLimits>
+  /** Log for failures of the API itself. Default: lines on stderr. */
+  logger?: Logger
+}
+
+/** The options with all defaults. */
+export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams'>> {
+  readonly teams: ReadonlyMap<string, Team>
+  readonly limits: HttpLimits
+}
+
+const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
+const PATH = /^(?:\/[\w.~-]+)*$/
+const HOST = /^(?:\[[\da-f:.]+\]|[a-z\d._-]+)(?::\d+)?$/i
+const NAME = /^[\w.-]{1,64}$/
+const LIMITS: HttpLimits = {
+  bodyBytes: 2 ** 20,
+  bodyMs: 30_000,
+  postsPerSecond: 10,
+  burst: 20,
+  tasksPerCaller: 16,
+  streamsPerCaller: 10,
+  streams: 256,
+  idempotencyKeys: 10_000,
+  heartbeatMs: 15_000,
+  unreadMs: 30_000,
+  disconnectGraceMs: 10_000,
+}
+
+const isA = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value)
+
+const team = methods('execute', 'getRun', 'listRuns', 'health')
+const count = integer(1)
+const limits = shape<Partial<HttpLimits>>({
+  bodyBytes: count,
+  bodyMs: wait(),
+  postsPerSecond: count,
+  burst: integer(0),
+  tasksPerCaller: count,
+  streamsPerCaller: count,
+  streams: count,
+  idempotencyKeys: count,
+  heartbeatMs: wait(),
+  unreadMs: wait(),
+  disconnectGraceMs: pause,
+})
+const options = shape<HttpApiOptions>(
+  {
+    teams: checkTeams,
+    authorize: rule('a function that returns a caller, a Response or null', (value) => typeof value === 'function'),
+    basePath: rule("'', or a path such as '/agents' without a '/' at its end", isA(PATH)),
+    allowedHosts: listOf(rule("a host such as 'agents.example.com'", isA(HOST))),
+    allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
+    onDisconnect: oneOf('auto', 'continue', 'cancel'),
+    limits,
+    logger: methods('debug', 'info', 'warn', 'error'),
+  },
+  'teams',
+  'authorize',
+)
+
+/**
+ * Reads the options.
+ *
+ * @throws ConfigurationError that names the option, what came and what is accepted.
+ */
+export function readOptions(given: HttpApiOptions): HttpSettings {
+  options(given, '')
+  return {
+    teams: new Map(Object.entries(given.teams)),
+    authorize: given.authorize,
+    basePath: given.basePath ?? '',
+    allowedHosts: (given.allowedHosts ?? LOOPBACK).map((host) => host.toLowerCase()),
+    allowedOrigins: given.allowedOrigins ?? [],
+    onDisconnect: given.onDisconnect ?? 'auto',
+    limits: { ...LIMITS, ...withoutUndefined(given.limits) },
+    logger: given.logger ?? defaultLogger,
+  }
+}
+
+function checkTeams(value: unknown, path: string): void {
+  if (!isObject(value)) throw refused(path, value, 'an object with teams by name')
+  const entries = Object.entries(value)
+  if (entries.length === 0) throw refusedAs(path, 'no team', 'at least one team by name')
+  for (const [name, each] of entries) {
+    if (!NAME.test(name)) throw refused(`${path}: the name`, name, "1 to 64 letters, digits, '_', '.' and '-'")
+    team(each, `${path}.${name}`)
+  }
+}
+
+function isOrigin(value: unknown): boolean {
+  return typeof value === 'string' && URL.canParse(value) && new URL(value).origin === value
+}
+
+const withoutUndefined = <T extends object>(given: T | undefined): Partial<T> =>
+  Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>

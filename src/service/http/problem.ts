@@ -1,0 +1,127 @@
+/** Errors over HTTP: `application/problem+json` of RFC 9457. Never a stack, and nothing of a failure of our own. */
+import { DramatisError, type ErrorCode } from '../../errors.ts'
+import type { Problem } from './schemas.ts'
+
+/** Codes of errors that only the HTTP API has. */
+export type HttpCode =
+  | 'BAD_REQUEST'
+  | 'UNAUTHORIZED'
+  | 'FORBIDDEN'
+  | 'NOT_FOUND'
+  | 'METHOD_NOT_ALLOWED'
+  | 'REQUEST_TIMEOUT'
+  | 'CONFLICT'
+  | 'TOO_LARGE'
+  | 'UNSUPPORTED_MEDIA_TYPE'
+  | 'RATE_LIMITED'
+  | 'INTERNAL'
+  | 'DRAINING'
+
+const STATUS = {
+  BAD_REQUEST: 400,
+  UNAUTHORIZED: 401,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  REQUEST_TIMEOUT: 408,
+  CONFLICT: 409,
+  TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  RATE_LIMITED: 429,
+  INTERNAL: 500,
+  DRAINING: 503,
+} as const satisfies Record<HttpCode, number>
+
+/** Status of the codes of the runtime that are no failure of the team itself, which is 502. */
+const RUNTIME_STATUS: Partial<Record<ErrorCode, number>> = {
+  CONFIGURATION: 422,
+  MESSAGE_REJECTED: 422,
+  UNKNOWN_AGENT: 404,
+  UNKNOWN_RUN: 404,
+  RUN_ABORTED: 409,
+  AGENT_TERMINATED: 409,
+  MAILBOX_FULL: 503,
+  TEAM_OVERLOADED: 503,
+  TEAM_CLOSED: 503,
+  LOG_HELD: 503,
+  LOG_LOST: 503,
+  RUN_TIMEOUT: 504,
+}
+
+const TITLES: Record<number, string> = {
+  400: 'The request cannot be read',
+  401: 'The caller is not known',
+  403: 'The caller may not do that',
+  404: 'There is no such thing',
+  405: 'There is no such method here',
+  408: 'The request took too long',
+  409: 'It cannot be done in this state',
+  413: 'The request is too large',
+  415: 'The request is no JSON',
+  422: 'The request asks for what cannot be',
+  429: 'There are too many requests',
+  500: 'The service has failed',
+  502: 'The team has failed',
+  503: 'The service takes nothing now',
+  504: 'The task has run out of time',
+}
+
+/** Error that the API answers a request with. */
+export class HttpError extends Error {
+  readonly code: HttpCode | ErrorCode
+  readonly status: number
+  readonly details: Record<string, unknown>
+  readonly headers: Record<string, string>
+
+  constructor(
+    code: HttpCode | ErrorCode,
+    detail: string,
+    { status, details = {}, headers = {} }: Partial<Pick<HttpError, 'status' | 'details' | 'headers'>> = {},
+  ) {
+    super(detail)
+    this.code = code
+    this.status = status ?? statusOf(code)
+    this.details = details
+    this.headers = headers
+  }
+}
+
+export function statusOf(code: HttpCode | ErrorCode): number {
+  return STATUS[code as HttpCode] ?? RUNTIME_STATUS[code as ErrorCode] ?? 502
+}
+
+/** Seconds after which a client may try again what was refused because there was no room. */
+const RETRY_AFTER_S = 1
+
+/** Returns the error to answer with; undefined for what is a fault of this program. */
+export function httpErrorOf(error: unknown): HttpError | undefined {
+  if (error instanceof HttpError) return error
+  if (!(error instanceof DramatisError)) return undefined
+  const { code, message, details } = error.toJSON()
+  const status = statusOf(code)
+  const headers: Record<string, string> = status === 503 ? { 'retry-after': String(RETRY_AFTER_S) } : {}
+  return new HttpError(code, message, { status, details: { ...details }, headers })
+}
+
+export const INTERNAL = new HttpError('INTERNAL', 'The service has failed; its log says why.')
+
+/** Returns an error as data. `instance`: path of what it is about. */
+export function problemOf({ code, status, message, details }: HttpError, instance: string): Problem {
+  return {
+    type: `urn:dramatis:error:${code}`,
+    title: TITLES[status] ?? 'The request has failed',
+    status,
+    detail: message,
+    instance,
+    code,
+    details: { ...details },
+  }
+}
+
+/** `more`: fields beside those of the problem. */
+export function problemResponse(error: HttpError, instance: string, more: object = {}): Response {
+  return new Response(JSON.stringify({ ...problemOf(error, instance), ...more }), {
+    status: error.status,
+    headers: { 'content-type': 'application/problem+json', ...error.headers },
+  })
+}

@@ -1,0 +1,121 @@
+/** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
+import { z } from 'zod'
+
+const epochMs = z.number().describe('epoch ms')
+
+export const problem = z
+  .object({
+    type: z.string().startsWith('urn:dramatis:error:'),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string().describe('what happened, to whom, and what to do'),
+    instance: z.string(),
+    code: z.string(),
+    details: z.record(z.string(), z.unknown()),
+  })
+  .describe('an error, as RFC 9457 has it')
+
+const tokenUsage = z.object({
+  inputTokens: z.number(),
+  outputTokens: z.number(),
+  totalTokens: z.number(),
+  cachedTokens: z.number().optional(),
+  reasoningTokens: z.number().optional(),
+  calls: z.number(),
+})
+
+const subTask = z
+  .object({
+    id: z.string(),
+    description: z.string(),
+    requiredCapabilities: z.array(z.string()),
+    assignedTo: z.string().nullable(),
+    status: z.enum([
+      'pending',
+      'assigned',
+      'in_progress',
+      'blocked',
+      'handed_off',
+      'completed',
+      'failed',
+      'refused',
+      'cancelled',
+    ]),
+    priority: z.number(),
+    deadline: epochMs.nullable(),
+    dependencies: z.array(z.string()),
+    result: z.unknown(),
+    parentTask: z.string().nullable(),
+  })
+  .describe('a task that an agent has given to another')
+
+export const question = z
+  .object({
+    questionId: z.string(),
+    taskId: z.string(),
+    team: z.string(),
+    agent: z.string(),
+    text: z.string(),
+    choices: z.array(z.string()).nullable().describe('null: any text'),
+    askedAt: epochMs,
+  })
+  .describe('a question to a person that nobody has answered yet')
+
+export const taskStatus = z.enum(['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted'])
+
+export const task = z.object({
+  id: z.string(),
+  team: z.string(),
+  query: z.string(),
+  status: taskStatus,
+  createdAt: epochMs,
+  endedAt: epochMs.nullable(),
+  answer: z.string().nullable(),
+  data: z.unknown().describe('the answer in the shape of `output`; null if the task has none'),
+  failures: z
+    .array(z.object({ agent: z.string(), taskId: z.string().optional(), error: problem }))
+    .describe('sub-tasks that got no answer'),
+  subTasks: z.array(subTask),
+  questions: z.array(question),
+  usage: tokenUsage,
+  usageByAgent: z.record(z.string(), tokenUsage),
+  rehearsed: z.boolean().describe('true: a model that makes its answers up had a part in it'),
+  error: problem.nullable(),
+})
+
+export const taskSummary = task
+  .pick({ id: true, team: true, query: true, status: true, createdAt: true })
+  .describe('a task in a list')
+
+export const taskList = z.object({
+  tasks: z.array(taskSummary),
+  next: z.string().nullable().describe('`before` of the next page; null at the end'),
+})
+
+const LONGEST_QUERY = 1_000_000
+const text = z.string().min(1).max(LONGEST_QUERY)
+
+export const taskRequest = z
+  .strictObject({
+    query: text.optional(),
+    task: text.optional().describe('another name of `query`'),
+    message: text.optional().describe('another name of `query`'),
+    team: z.string().optional().describe('default: the first team'),
+    threadId: z.string().min(1).max(256).optional().describe('tasks of a thread continue its conversations'),
+    timeoutMs: z.number().positive().max(2_147_483_647).optional(),
+    priority: z.number().optional().describe('in the queue of tasks; higher first'),
+    budget: z.strictObject({ tokens: z.int().positive(), perAgentTokens: z.int().positive() }).partial().optional(),
+    models: z.record(z.string(), z.string()).optional().describe('replacement models by name'),
+    metadata: z.record(z.string(), z.string()).optional().describe('for the agents to read'),
+    output: z.record(z.string(), z.unknown()).optional().describe('JSON Schema that `data` of the task has to fit'),
+    stream: z.boolean().optional().describe('true: models answer in pieces, for `deltas=1`'),
+  })
+  .refine(({ query, task, message }) => [query, task, message].filter((each) => each !== undefined).length === 1, {
+    error: 'exactly one of query, task and message is needed',
+  })
+
+export type Problem = z.infer<typeof problem>
+export type Task = z.infer<typeof task>
+export type TaskSummary = z.infer<typeof taskSummary>
+export type TaskRequest = z.input<typeof taskRequest>
+export type TaskQuestion = z.infer<typeof question>

@@ -1,0 +1,29 @@
+/** The teams that are served, by name. */
+import type { Team } from '../../index.ts'
+import { HttpError } from './problem.ts'
+import type { ServedTeam } from './task-view.ts'
+
+export class ServedTeams {
+  readonly #teams: ReadonlyMap<string, Team>
+
+  constructor(teams: ReadonlyMap<string, Team>) {
+    this.#teams = teams
+  }
+
+  get all(): ServedTeam[] {
+    return Array.from(this.#teams, ([name, team]) => ({ name, team }))
+  }
+
+  /**
+   * Returns the team of that name, or the first one where none is named.
+   *
+   * @throws HttpError if there is none.
+   */
+  named(name: string | undefined): ServedTeam {
+    if (name === undefined) return this.all[0]!
+    const team = this.#teams.get(name)
+    if (team) return { name, team }
+    const known = [...this.#teams.keys()].join(', ')
+    throw new HttpError('NOT_FOUND', `team: there is no team "${name.slice(0, 255)}" here; there are ${known}.`)
+  }
+}

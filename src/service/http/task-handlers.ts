@@ -1,0 +1,125 @@
+/** Tasks: begin, list, look, wait, cancel. */
+import { z } from 'zod'
+import type { RunOptions } from '../../index.ts'
+import { type Call, type Handlers, json } from './call.ts'
+import type { IdempotencyKeys } from './idempotency.ts'
+import type { HttpSettings } from './options.ts'
+import { waitOf } from './prefer.ts'
+import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
+import type { Routes } from './routes.ts'
+import type { Task, TaskSummary } from './schemas.ts'
+import type { ServedTeams } from './served-teams.ts'
+import { endOf, hasEnded, pathOf, taskOf } from './task-view.ts'
+import { CALLER, type FoundTask, isOf, type Tasks, waitFor } from './tasks.ts'
+
+interface Needs {
+  readonly settings: HttpSettings
+  readonly teams: ServedTeams
+  readonly tasks: Tasks
+  readonly keys: IdempotencyKeys
+}
+
+type Own = 'createTask' | 'listTasks' | 'getTask' | 'cancelTask'
+
+export function taskHandlers({ settings, teams, tasks, keys }: Needs): Pick<Handlers, Own> {
+  const { basePath, onDisconnect } = settings
+
+  /** Answers with a task that is not over, and says where it is. */
+  const accepted = async (found: FoundTask, headers: Record<string, string>): Promise<Response> => {
+    const location = `${basePath}${pathOf(found.run.id)}`
+    return json(await taskOf(found, found.run), 202, { ...headers, location })
+  }
+
+  return {
+    async createTask({ request, body, caller }) {
+      const { team, query, options } = startOf(body)
+      const served = teams.named(team)
+      const key = keys.idOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
+      const { waitMs, applied } = waitOf(request)
+      const found = await tasks.start({ served, query, options, caller, id: key?.id })
+      const headers: Record<string, string> = {
+        ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
+        ...(applied && { 'preference-applied': applied }),
+      }
+      if (await waitFor(found.run, waitMs, request.signal)) return ended(found, headers)
+      if (request.signal.aborted) {
+        if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !key)) tasks.leave(found.run)
+        return accepted(found, headers) // nobody reads it
+      }
+      // A client that reads 202 finds the task after a crash, too. A log that is lost fails the task itself.
+      await Promise.race([served.team.flush().catch(() => {}), endOf(found.run)])
+      return accepted(found, headers)
+    },
+
+    async listTasks({ query: { status, team, before, limit }, caller }) {
+      const mayAll = caller.may.includes('watch')
+      const listed: TaskSummary[] = []
+      for (const served of team === undefined ? teams.all : [teams.named(team)]) {
+        for (const { id, query, status: now, startedAt } of await served.team.listRuns(status ? { status } : {})) {
+          const run = mayAll ? undefined : served.team.getRun(id)
+          if (run && hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+          if (!mayAll && !(run && isOf(run, caller))) continue
+          listed.push({ id, team: served.name, query, status: now, createdAt: startedAt })
+        }
+      }
+      listed.sort((one, other) => other.createdAt - one.createdAt || (other.id < one.id ? -1 : 1))
+      const from = before === undefined ? 0 : listed.findIndex(({ id }) => id === before) + 1
+      if (before !== undefined && from === 0)
+        throw new HttpError('CONFIGURATION', `before: there is no task "${before.slice(0, 255)}" in this list.`)
+      const page = listed.slice(from, from + limit)
+      return json({ tasks: page, next: from + limit < listed.length ? page.at(-1)!.id : null })
+    },
+
+    async getTask({ request, task, query: { wait } }) {
+      await waitFor(task.run, wait * 1_000, request.signal)
+      return json(await taskOf(task, task.run))
+    },
+
+    async cancelTask({ task, query: { reason }, caller }) {
+      if (hasEnded(task.run) && task.run.status !== 'interrupted') return json(await taskOf(task, task.run))
+      void task.run.cancel(reason ?? `cancelled by "${caller.id}"`)
+      return json(await taskOf(task, task.run), 202)
+    },
+  }
+}
+
+/** Answers a client that has waited for the end. */
+async function ended(found: FoundTask, headers: Record<string, string>): Promise<Response> {
+  const task: Task = await taskOf(found, found.run)
+  const { error } = await endOf(found.run)
+  if (!error) return json(task, 200, headers)
+  const httpError = httpErrorOf(error)!
+  const failed = new HttpError(httpError.code, httpError.message, {
+    status: found.run.status === 'interrupted' ? 503 : httpError.status,
+    details: httpError.details,
+    headers: { ...httpError.headers, ...headers },
+  })
+  return problemResponse(failed, pathOf(task.id), { task })
+}
+
+/** Reads what a task is to be begun with. */
+function startOf(body: Call<Routes['createTask']>['body']): {
+  team: string | undefined
+  query: string
+  options: RunOptions<unknown>
+} {
+  const { team, query, task, message, output, metadata, ...options } = body
+  if (metadata && Object.hasOwn(metadata, CALLER)) {
+    const detail = `metadata.${CALLER}: the API sets it to the id of the caller; use another name.`
+    throw new HttpError('CONFIGURATION', detail)
+  }
+  return {
+    team,
+    query: (query ?? task ?? message)!,
+    options: { ...options, ...(metadata && { metadata }), ...(output && { output: schemaOf(output) }) },
+  }
+}
+
+function schemaOf(output: Record<string, unknown>): NonNullable<RunOptions<unknown>['output']> {
+  try {
+    return z.fromJSONSchema(output as Parameters<typeof z.fromJSONSchema>[0])
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new HttpError('CONFIGURATION', `output: it is no JSON Schema that can be used: ${why.slice(0, 500)}`)
+  }
+}

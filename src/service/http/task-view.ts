@@ -1,0 +1,70 @@
+/** A run as the HTTP API shows it. */
+import { DramatisError, describe, StartFailedError } from '../../errors.ts'
+import type { MultiAgentResult, Run, Team } from '../../index.ts'
+import { HttpError, problemOf, statusOf } from './problem.ts'
+import type { Problem, Task, TaskQuestion } from './schemas.ts'
+
+export interface ServedTeam {
+  readonly name: string
+  readonly team: Team
+}
+
+const ENDED: readonly Run['status'][] = ['finished', 'failed', 'aborted', 'interrupted']
+
+export const hasEnded = ({ status }: Run<unknown>): boolean => ENDED.includes(status)
+
+export const pathOf = (id: string): string => `/api/tasks/${encodeURIComponent(id)}`
+
+/** Returns the result of a run that has ended. One whose configuration cannot work has an error and no result. */
+export async function endOf(run: Run<unknown>): Promise<MultiAgentResult<unknown> | { error: DramatisError }> {
+  try {
+    return await run.result
+  } catch (error) {
+    return { error: error instanceof DramatisError ? error : new StartFailedError(describe(error), {}, error) }
+  }
+}
+
+/** Returns the task as it is now. */
+export async function taskOf({ name, team }: ServedTeam, run: Run<unknown>): Promise<Task> {
+  const end = hasEnded(run) ? await endOf(run) : undefined
+  const result = end && 'runId' in end ? end : undefined
+  const isOver = run.status !== 'interrupted' && end !== undefined
+  return {
+    id: run.id,
+    team: name,
+    query: run.query,
+    status: run.status,
+    createdAt: run.startedAt,
+    endedAt: isOver ? run.startedAt + (result?.executionTimeMs ?? 0) : null,
+    answer: result?.finalOutput ?? null,
+    data: result?.data ?? null,
+    failures: (result?.failures ?? []).map((failure) => ({
+      ...failure,
+      error: problemIn(failure.error, pathOf(run.id)),
+    })),
+    subTasks: [...run.tasks],
+    questions: end ? [] : questionsOf({ name, team }, run.id),
+    usage: run.usage,
+    usageByAgent: run.usageByAgent,
+    rehearsed: result?.rehearsed ?? false,
+    error: end?.error ? problemIn(end.error, pathOf(run.id)) : null,
+  }
+}
+
+/** Returns the questions that wait for a person, of one task or of all. */
+function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[] {
+  return team.listQuestions(taskId).map(({ runId, questionId, agent, text, choices, askedAt }) => ({
+    questionId,
+    taskId: runId,
+    team: name,
+    agent,
+    text,
+    choices: choices ?? null,
+    askedAt,
+  }))
+}
+
+function problemIn(error: DramatisError, instance: string): Problem {
+  const { code, message, details } = error.toJSON()
+  return problemOf(new HttpError(code, message, { status: statusOf(code), details: { ...details } }), instance)
+}

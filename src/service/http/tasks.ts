@@ -1,0 +1,173 @@
+/**
+ * The tasks that callers have begun: whose they are, how many of them are open, and what becomes of those whose client
+ * has left. A task belongs to the caller that its metadata name, so it does after a restart, too.
+ */
+import { v4, v5 } from 'uuid'
+import type { Run, RunOptions } from '../../index.ts'
+import { onAbort } from '../../on-abort.ts'
+import type { Caller, HttpSettings } from './options.ts'
+import { HttpError } from './problem.ts'
+import { endOf, hasEnded, type ServedTeam } from './task-view.ts'
+
+/** A task that the caller may see. */
+export interface FoundTask extends ServedTeam {
+  readonly run: Run<unknown>
+}
+
+export interface TaskStart {
+  readonly served: ServedTeam
+  readonly query: string
+  readonly options: RunOptions<unknown>
+  readonly caller: Caller
+  /** Id of the task. Default: a new one. */
+  readonly id?: string
+}
+
+/** Field of a run's metadata with the id of its caller. */
+export const CALLER = 'caller'
+
+/** Namespace of the ids of tasks that were begun with an idempotency key. */
+const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
+
+/**
+ * Returns the id of the task that a caller begins with a key. It is the same after a restart, so that a team with a
+ * durable log does not begin it twice. It tells nothing: who knows it needs the right to see the task all the same.
+ */
+export const idOfKey = (caller: string, key: string): string => v5(JSON.stringify([caller, key]), KEYED)
+
+type Settings = Pick<HttpSettings, 'teams' | 'limits'>
+
+export class Tasks {
+  readonly #settings: Settings
+  /** Tasks that are not over, by caller. */
+  readonly #open = new Map<string, Set<string>>()
+  /** Timers that cancel the tasks of clients that have left, by task. */
+  readonly #leaving = new Map<string, NodeJS.Timeout>()
+  readonly #quiet = new Set<() => void>()
+  /** Set when no task is taken any more. */
+  isDraining = false
+
+  constructor(settings: Settings) {
+    this.#settings = settings
+  }
+
+  /**
+   * Begins a task, or joins the one of that id. It is run by `execute`: nobody can write on its blackboard from
+   * outside, so a wait that cannot end is still found.
+   *
+   * @throws HttpError, and whatever keeps the run from beginning.
+   */
+  async start({ served, query, options, caller, id = v4() }: TaskStart): Promise<FoundTask> {
+    if (this.isDraining) throw draining()
+    const open = this.#open.get(caller.id) ?? new Set()
+    const { tasksPerCaller } = this.#settings.limits
+    if (open.size >= tasksPerCaller && !open.has(id)) {
+      const detail = `"${caller.id}" has ${open.size} open tasks (limits.tasksPerCaller). Wait for one of them.`
+      throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
+    }
+    const metadata = { ...options.metadata, [CALLER]: caller.id }
+    const result = served.team.execute(query, { ...options, metadata, runId: id })
+    result.catch(() => {}) // the run has it too
+    const run = served.team.getRun(id)
+    if (!run) {
+      const { error } = await result // it was refused
+      throw error ?? new Error(`run ${id} has ended and is not known`)
+    }
+    this.#open.set(caller.id, open.add(id))
+    void this.#untilOver(run, caller.id)
+    return { ...served, run }
+  }
+
+  async #untilOver(run: Run<unknown>, caller: string): Promise<void> {
+    await endOf(run)
+    this.returned(run.id)
+    const open = this.#open.get(caller)
+    open?.delete(run.id)
+    if (open?.size === 0) this.#open.delete(caller)
+    if (this.#open.size === 0) for (const resolve of this.#quiet) resolve()
+  }
+
+  /**
+   * Returns the task of that id.
+   *
+   * @throws HttpError if there is none, or if it is a stranger's: the two must not differ.
+   */
+  async find(id: string, caller: Caller, others: 'run' | 'watch' | 'operate'): Promise<FoundTask> {
+    for (const [name, team] of this.#settings.teams) {
+      const run = team.getRun(id)
+      if (!run) continue
+      if (hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+      if (!caller.may.includes(others) && !isOf(run, caller)) break
+      this.returned(id)
+      return { name, team, run }
+    }
+    throw new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
+  }
+
+  /** Cancels a task after a while, unless somebody asks for it. */
+  leave(run: Run<unknown>): void {
+    const { id } = run
+    if (this.#leaving.has(id) || hasEnded(run)) return
+    const { disconnectGraceMs } = this.#settings.limits
+    const timer = setTimeout(() => {
+      this.#leaving.delete(id)
+      void run.cancel('its client has left')
+    }, disconnectGraceMs)
+    this.#leaving.set(id, timer)
+  }
+
+  /** Somebody has asked for a task: it goes on. */
+  returned(id: string): void {
+    clearTimeout(this.#leaving.get(id))
+    this.#leaving.delete(id)
+  }
+
+  /** Resolves when no task is open, or after that many ms. */
+  async quiet(ms: number): Promise<void> {
+    if (this.#open.size === 0) return
+    await new Promise<void>((resolve) => {
+      const done = () => {
+        clearTimeout(timer)
+        this.#quiet.delete(done)
+        resolve()
+      }
+      const timer = setTimeout(done, ms)
+      this.#quiet.add(done)
+    })
+  }
+
+  /** Ends the timers. Tasks go on. */
+  close(): void {
+    for (const timer of this.#leaving.values()) clearTimeout(timer)
+    this.#leaving.clear()
+  }
+}
+
+/** Checks whether a task was begun by that caller. */
+export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean =>
+  Object.hasOwn(metadata, CALLER) && metadata[CALLER] === id
+
+/** Resolves to true when the run has ended; to false after that many ms, or when the signal is aborted. */
+export async function waitFor(run: Run<unknown>, ms: number, signal: AbortSignal): Promise<boolean> {
+  if (hasEnded(run)) return true
+  if (ms === 0 || signal.aborted) return false
+  let stop = () => {}
+  const other = new Promise<false>((resolve) => {
+    const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => resolve(false), ms)
+    const forget = onAbort(signal, () => resolve(false))
+    stop = () => {
+      clearTimeout(timer)
+      forget()
+    }
+  })
+  try {
+    return await Promise.race([endOf(run).then(() => true), other])
+  } finally {
+    stop()
+  }
+}
+
+const draining = (): HttpError =>
+  new HttpError('DRAINING', 'The service is being closed and takes no more tasks. Send it to another one.', {
+    headers: { 'retry-after': '5', connection: 'close' },
+  })

@@ -1,0 +1,193 @@
+/** Who is let in, and what is refused at the door. */
+import t from 'tap'
+import { ConfigurationError } from '../../../src/index.ts'
+import { type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { echo, stage } from './stage.ts'
+
+const HELLO = { body: { query: 'hello' } }
+
+t.test('a request to another host is refused, also without an Origin', async (t) => {
+  const { send } = stage(t)
+  for (const host of ['evil.example', 'localhost.evil.example', '127.0.0.1.evil.example:4747', '', 'localhost@evil']) {
+    const answer = await send('GET', '/api/tasks', { headers: { host } })
+    t.match(answer, { status: 403, body: { code: 'FORBIDDEN', detail: /^Host: / } }, host)
+  }
+  for (const host of ['localhost', 'LOCALHOST:4747', '127.0.0.1:80', '[::1]:4747'])
+    t.equal((await send('GET', '/api/tasks', { headers: { host } })).status, 200, host)
+})
+
+t.test('allowedHosts says which hosts are answered, with their port if it is given', async (t) => {
+  const { send } = stage(t, echo(), { allowedHosts: ['agents.example.com', 'other.example:8443'] })
+  const status = async (host: string) => (await send('GET', '/api/tasks', { headers: { host } })).status
+  t.equal(await status('agents.example.com:443'), 200)
+  t.equal(await status('other.example:8443'), 200)
+  t.equal(await status('other.example'), 403)
+  t.equal(await status('localhost'), 403)
+})
+
+t.test('a page of another origin can change nothing', async (t) => {
+  const { send } = stage(t)
+  const status = async (headers: Record<string, string>) =>
+    (await send('POST', '/api/tasks', { ...HELLO, headers })).status
+  t.equal(await status({ origin: 'http://evil.example' }), 403)
+  t.equal(await status({ origin: 'null' }), 403)
+  t.equal(await status({ 'sec-fetch-site': 'cross-site' }), 403)
+  t.equal(await status({ 'sec-fetch-site': 'same-site' }), 403)
+  t.equal(await status({ host: 'localhost:1', origin: 'http://localhost:2' }), 403, 'another port is another origin')
+  t.equal(await status({ host: 'localhost:1', origin: 'http://localhost:1' }), 200)
+  t.equal(await status({ 'sec-fetch-site': 'same-origin' }), 200)
+})
+
+t.test('a form of a page cannot begin a task: its body is no JSON', async (t) => {
+  const { send } = stage(t)
+  for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data', 'application/jsonx'])
+    t.equal((await send('POST', '/api/tasks', { ...HELLO, headers: { 'content-type': type } })).status, 415, type)
+})
+
+t.test('allowedOrigins lets a page of that origin in', async (t) => {
+  const origin = 'https://app.example.com'
+  const { send } = stage(t, echo(), { allowedOrigins: [origin] })
+  const asks = { origin, 'access-control-request-method': 'POST' }
+  const before = await send('OPTIONS', '/api/tasks', { headers: asks })
+  t.equal(before.status, 204)
+  t.equal(before.headers.get('access-control-allow-origin'), origin)
+  const answer = await send('POST', '/api/tasks', { ...HELLO, headers: { origin, 'sec-fetch-site': 'cross-site' } })
+  t.equal(answer.status, 200)
+  t.equal(answer.headers.get('access-control-allow-origin'), origin)
+  t.equal((await send('OPTIONS', '/api/tasks', { headers: { ...asks, origin: 'https://evil.example' } })).status, 403)
+  const stranger = await send('GET', '/api/tasks', { headers: { origin: 'https://evil.example' } })
+  t.equal(stranger.headers.get('access-control-allow-origin'), null)
+})
+
+t.test('nobody that is known gets 401, one without the right 403', async (t) => {
+  const { send } = stage(t)
+  const nobody = await send('POST', '/api/tasks', { ...HELLO, caller: null })
+  t.equal(nobody.status, 401)
+  t.equal(nobody.headers.get('www-authenticate'), 'Bearer')
+  t.match(await send('POST', '/api/tasks', { ...HELLO, caller: 'eve:watch' }), {
+    status: 403,
+    body: { detail: '"eve" may not do that: it takes the right run.' },
+  })
+})
+
+t.test('a response of authorize is sent in place of the answer', async (t) => {
+  const login = () => new Response(null, { status: 302, headers: { location: '/login' } })
+  const { send } = stage(t, echo(), { authorize: login })
+  const { status, headers } = await send('GET', '/api/tasks')
+  t.equal(status, 302)
+  t.equal(headers.get('location'), '/login')
+})
+
+t.test('an authorize that throws lets nobody in, and tells nothing', async (t) => {
+  const broken = () => {
+    throw new Error('no database at 10.0.0.7')
+  }
+  const { send, logged } = stage(t, echo(), { authorize: broken })
+  const { status, body } = await send('GET', '/api/tasks')
+  t.equal(status, 500)
+  t.notMatch(JSON.stringify(body), /10\.0\.0\.7/)
+  t.match(logged, [{ fields: { error: /10\.0\.0\.7/ } }])
+})
+
+t.test('every response says how it may be used', async (t) => {
+  const { send } = stage(t)
+  for (const path of ['/api/tasks', '/none']) {
+    const { headers } = await send('GET', path)
+    t.equal(headers.get('cache-control'), 'no-store')
+    t.equal(headers.get('x-content-type-options'), 'nosniff')
+    t.match(headers.get('content-security-policy'), /default-src 'none'.*frame-ancestors 'none'/)
+  }
+})
+
+t.test('a method that a path has not is 405, and says which it has', async (t) => {
+  const { send } = stage(t)
+  const { status, headers } = await send('DELETE', '/api/tasks')
+  t.equal(status, 405)
+  t.equal(headers.get('allow'), 'POST, GET')
+})
+
+t.test('no path leads to a file', async (t) => {
+  const { send } = stage(t)
+  const paths = [
+    '/../package.json',
+    '/..%2f..%2fetc/passwd',
+    '/api/tasks/..%2f..%2fetc%2fpasswd',
+    '/%',
+    '/api/tasks/%ff',
+  ]
+  for (const path of paths) t.equal((await send('GET', path)).status, 404, path)
+})
+
+t.test('a caller who sends too much is told when to try again; others are not concerned', async (t) => {
+  const { send } = stage(t, echo(), { limits: { postsPerSecond: 1, burst: 2 } })
+  const statuses: number[] = []
+  let retryAfter: string | null = null
+  for (let i = 0; i < 20; i++) {
+    const { status, headers } = await send('DELETE', '/api/tasks/none')
+    statuses.push(status)
+    retryAfter ??= headers.get('retry-after')
+  }
+  t.ok(statuses.includes(404) && statuses.includes(429), statuses.join())
+  t.ok(Number(retryAfter) >= 1)
+  t.equal((await send('DELETE', '/api/tasks/none', { caller: 'bob:operate' })).status, 404)
+})
+
+t.test('a caller has so many open tasks', async (t) => {
+  const { send } = stage(
+    t,
+    echo(() => new Promise(() => {})),
+    { limits: { tasksPerCaller: 2 } },
+  )
+  const begin = (caller: string) =>
+    send('POST', '/api/tasks', { ...HELLO, caller, headers: { prefer: 'respond-async' } })
+  const one = await begin('ann:run')
+  t.equal((await begin('ann:run')).status, 202)
+  t.match(await begin('ann:run'), { status: 429, body: { detail: /limits.tasksPerCaller/ } })
+  t.equal((await begin('bob:run')).status, 202)
+  await send('DELETE', `/api/tasks/${one.body.id}`)
+  await send('GET', `/api/tasks/${one.body.id}?wait=30`)
+  t.equal((await begin('ann:run')).status, 202)
+})
+
+t.test('a body that is too large, no JSON or no UTF-8 is refused', async (t) => {
+  const { send } = stage(t, echo(), { limits: { bodyBytes: 100 } })
+  t.match(await send('POST', '/api/tasks', { body: { query: 'x'.repeat(100) } }), {
+    status: 413,
+    body: { detail: /more than 100 bytes/ },
+  })
+  for (const body of ['', '{', '{"query":"a"} x', '\u0000'])
+    t.equal((await send('POST', '/api/tasks', { body })).status, 400, JSON.stringify(body))
+  for (const body of ['null', '[]', '3', '"query"'])
+    t.equal((await send('POST', '/api/tasks', { body })).status, 422, body)
+})
+
+t.test('a body that never ends is given up', async (t) => {
+  const { api } = stage(t, echo(), { limits: { bodyMs: 1 } })
+  const body = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode('{"query":')) })
+  const headers = { 'x-caller': 'ann:run', 'content-type': 'application/json' }
+  const init = { method: 'POST', headers, body, duplex: 'half' }
+  const { status } = await api.fetch(new Request('http://localhost/api/tasks', init as RequestInit))
+  t.equal(status, 408)
+})
+
+t.test('a wrong option is refused with its path', async (t) => {
+  const { team } = stage(t)
+  const throws = (options: object, message: RegExp) => {
+    try {
+      httpApi({ teams: { desk: team }, authorize: () => null, ...options } as HttpApiOptions)
+      t.fail(String(message))
+    } catch (error) {
+      t.ok(error instanceof ConfigurationError)
+      t.match((error as Error).message, message)
+    }
+  }
+  throws({ teams: {} }, /^teams: got no team; accepted: at least one/)
+  throws({ teams: { 'a/b': team } }, /^teams: the name: got "a\/b"/)
+  throws({ teams: { desk: {} } }, /^teams.desk: /)
+  throws({ authorize: undefined }, /^authorize: got nothing; accepted: a function/)
+  throws({ basePath: '/agents/' }, /^basePath: /)
+  throws({ allowedOrigins: ['https://app.example.com/'] }, /^allowedOrigins\[0\]: /)
+  throws({ allowedHosts: ['https://a'] }, /^allowedHosts\[0\]: /)
+  throws({ limits: { streams: 0 } }, /^limits.streams: /)
+  throws({ onDisconect: 'auto' }, /did you mean "onDisconnect"/)
+})

@@ -1,0 +1,93 @@
+/** The API in servers of others: Node's own, hono, express, fastify, and a route handler as Next has it. */
+
+import { once } from 'node:events'
+import { createServer, type RequestListener, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import express from 'express'
+import fastify from 'fastify'
+import { Hono } from 'hono'
+import t, { type Test } from 'tap'
+import { EVERYTHING, stage } from './stage.ts'
+
+t.test("Node's http serves it at the root", async (t) => {
+  const { api } = stage(t)
+  const url = await listening(t, createServer(api.node))
+  await works(t, url, '')
+})
+
+t.test('express serves it below a path', async (t) => {
+  const { api } = stage(t, undefined, { basePath: '/agents' })
+  const app = express()
+  app.use('/agents', api.node)
+  app.use(express.json())
+  app.get('/own', (_request, response) => void response.send('own'))
+  const url = await listening(t, createServer(app as RequestListener))
+  await works(t, url, '/agents')
+  t.equal(await (await fetch(`${url}/own`)).text(), 'own')
+})
+
+t.test('fastify serves it below a path', async (t) => {
+  const { api } = stage(t, undefined, { basePath: '/agents' })
+  const app = fastify()
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', (_request, _payload, done) => done(null)) // the API reads bodies itself
+  app.all('/agents/*', (request, reply) => {
+    reply.hijack()
+    void api.node(request.raw, reply.raw)
+  })
+  t.teardown(() => app.close())
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  await works(t, url, '/agents')
+})
+
+t.test('hono mounts it below a path', async (t) => {
+  const { api } = stage(t, undefined, { basePath: '/agents' })
+  const app = new Hono()
+  app.mount('/agents', api.fetch)
+  await worksBy(t, (path, init) => Promise.resolve(app.request(`http://localhost${path}`, init)), '/agents')
+})
+
+t.test('a route handler of Next is the fetch function: its request has the whole path', async (t) => {
+  const { api } = stage(t, undefined, { basePath: '/agents' })
+  const GET = api.fetch
+  const POST = api.fetch
+  const handler = (path: string, init: RequestInit = {}) => {
+    const request = new Request(`http://localhost${path}`, init)
+    return request.method === 'POST' ? POST(request) : GET(request)
+  }
+  await worksBy(t, handler, '/agents')
+})
+
+async function listening(t: Test, server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const works = (t: Test, url: string, base: string) => worksBy(t, (path, init) => fetch(`${url}${path}`, init), base)
+
+async function worksBy(
+  t: Test,
+  ask: (path: string, init?: RequestInit) => Promise<Response>,
+  base: string,
+): Promise<void> {
+  const headers = { 'x-caller': EVERYTHING, 'content-type': 'application/json' }
+  const body = JSON.stringify({ query: 'hello' })
+  const done = await ask(`${base}/api/tasks`, { method: 'POST', headers, body })
+  t.equal(done.status, 200)
+  const task = (await done.json()) as { id: string; answer: string }
+  t.equal(task.answer, 'heard: hello')
+  const begun = await ask(`${base}/api/tasks`, {
+    method: 'POST',
+    headers: { ...headers, prefer: 'respond-async' },
+    body,
+  })
+  t.equal(begun.status, 202)
+  const found = await ask(`${begun.headers.get('location')}?wait=30`, { headers })
+  t.match(await found.json(), { status: 'finished' })
+  t.equal((await ask(`${base}/api/none`, { headers })).status, 404)
+}

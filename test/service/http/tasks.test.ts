@@ -1,0 +1,251 @@
+/** Tasks over HTTP: begun, waited for, listed, cancelled; and whose they are. */
+import t from 'tap'
+import { defineAgent } from '../../../src/index.ts'
+import { testTeam } from '../../../src/testing.ts'
+import { echo, type Stage, stage } from './stage.ts'
+
+const RUNNER = 'ann:run'
+const STRANGER = 'bob:run'
+
+t.test('a task is answered when it is done', async (t) => {
+  const { send } = stage(t)
+  const { status, body } = await send('POST', '/api/tasks', { body: { query: 'hello' } })
+  t.equal(status, 200)
+  t.match(body, { team: 'desk', query: 'hello', status: 'finished', answer: 'heard: hello', error: null })
+  t.same((await send('GET', `/api/tasks/${body.id}`)).body, body)
+})
+
+t.test('the query may be named task or message, and the route has two names', async (t) => {
+  const { send } = stage(t)
+  const path = '/api/process-multi-agent-task'
+  t.equal((await send('POST', path, { body: { task: 'one' } })).body.answer, 'heard: one')
+  t.equal((await send('POST', path, { body: { message: 'two' } })).body.answer, 'heard: two')
+  const both = await send('POST', path, { body: { task: 'one', message: 'two' } })
+  t.match(both, { status: 422, body: { code: 'CONFIGURATION', detail: /exactly one of query, task and message/ } })
+})
+
+t.test('Prefer: respond-async returns at once, and wait= sees the end', async (t) => {
+  const { send, release } = held(t)
+  const begun = await send('POST', '/api/tasks', { body: { query: 'hello' }, headers: { prefer: 'respond-async' } })
+  t.match(begun, { status: 202, body: { status: 'running', answer: null, endedAt: null } })
+  t.equal(begun.headers.get('preference-applied'), 'respond-async')
+  const path = begun.headers.get('location')!
+  t.equal(path, `/api/tasks/${begun.body.id}`)
+  const waiting = send('GET', `${path}?wait=30`)
+  release()
+  t.match((await waiting).body, { status: 'finished', answer: 'heard: hello' })
+})
+
+t.test('Prefer: wait= returns after that time', async (t) => {
+  const { send, release } = held(t)
+  const { status, headers } = await send('POST', '/api/tasks', { body: { query: 'q' }, headers: { prefer: 'wait=0' } })
+  t.equal(status, 202)
+  t.equal(headers.get('preference-applied'), 'wait=0')
+  release()
+})
+
+t.test('a failed task is a problem that has the task', async (t) => {
+  const failing = defineAgent({
+    receive() {
+      throw new Error('no ink')
+    },
+  })
+  const { send } = stage(t, failing)
+  const { status, headers, body } = await send('POST', '/api/tasks', { body: { query: 'write' } })
+  t.equal(status, 502)
+  t.equal(headers.get('content-type'), 'application/problem+json')
+  t.match(body, {
+    type: 'urn:dramatis:error:AGENT_FAILED',
+    status: 502,
+    code: 'AGENT_FAILED',
+    detail: /no ink/,
+    instance: `/api/tasks/${body.task.id}`,
+    task: { status: 'failed', error: { code: 'AGENT_FAILED' } },
+  })
+  t.notMatch(JSON.stringify(body), /\.[jt]s:\d+/, 'no stack')
+})
+
+t.test('a wait that cannot end is found although the task is served', async (t) => {
+  const waiting = defineAgent({
+    async receive(_message, context) {
+      await context.blackboard!.waitFor('never')
+      return 'never'
+    },
+  })
+  const { send, team } = stage(t, waiting)
+  const asked = send('POST', '/api/tasks', { body: { query: 'wait' } })
+  await team.clock.runToIdle()
+  t.match(await asked, { status: 502, body: { detail: /StallError: Nobody is left/ } })
+})
+
+t.test('a task belongs to its caller: for others it is not there', async (t) => {
+  const { send, release } = held(t)
+  const async = { prefer: 'respond-async' }
+  const { body } = await send('POST', '/api/tasks', { body: { query: 'hello' }, caller: RUNNER, headers: async })
+  const path = `/api/tasks/${body.id}`
+  const missing = await send('GET', '/api/tasks/none', { caller: STRANGER })
+  const strange = await send('GET', path, { caller: STRANGER })
+  t.match(strange, { status: 404, body: { code: 'NOT_FOUND' } })
+  t.same({ ...strange.body, instance: '', detail: '' }, { ...missing.body, instance: '', detail: '' })
+  t.equal((await send('DELETE', path, { caller: STRANGER })).status, 404)
+  t.equal((await send('DELETE', path, { caller: 'eve:watch' })).status, 403)
+  t.equal((await send('GET', path, { caller: RUNNER })).status, 200)
+  t.equal((await send('GET', path, { caller: 'eve:watch' })).status, 200)
+  t.same((await send('GET', '/api/tasks', { caller: STRANGER })).body, { tasks: [], next: null })
+  t.equal((await send('GET', '/api/tasks', { caller: RUNNER })).body.tasks.length, 1)
+  t.equal((await send('GET', '/api/tasks', { caller: 'eve:watch' })).body.tasks.length, 1)
+  release()
+})
+
+t.test('DELETE ends a task as aborted, with the reason', async (t) => {
+  const { send, release } = held(t)
+  const { body } = await send('POST', '/api/tasks', { body: { query: 'q' }, headers: { prefer: 'respond-async' } })
+  const path = `/api/tasks/${body.id}`
+  t.equal((await send('DELETE', `${path}?reason=no%20more`)).status, 202)
+  const { body: after } = await send('GET', `${path}?wait=30`)
+  t.match(after, { status: 'aborted', error: { code: 'RUN_ABORTED', detail: /no more/ } })
+  t.equal((await send('DELETE', path)).status, 200)
+  release()
+})
+
+t.test('tasks are listed newest first, in pages', async (t) => {
+  const { send, team } = stage(t)
+  for (const query of ['one', 'two', 'three']) {
+    await send('POST', '/api/tasks', { body: { query } })
+    await team.clock.advance(10)
+  }
+  const first = (await send('GET', '/api/tasks?limit=2')).body
+  t.match(first.tasks, [{ query: 'three' }, { query: 'two' }])
+  const second = (await send('GET', `/api/tasks?limit=2&before=${first.next}`)).body
+  t.match(second, { tasks: [{ query: 'one' }], next: null })
+  t.equal((await send('GET', '/api/tasks?status=failed')).body.tasks.length, 0)
+  t.equal((await send('GET', '/api/tasks?before=none')).status, 422)
+})
+
+t.test('an idempotency key begins one task, also when it is sent at once', async (t) => {
+  const { send, release } = held(t)
+  const body = { query: 'pay' }
+  const headers = { 'idempotency-key': '"a-1"', prefer: 'respond-async' }
+  const [one, other] = await Promise.all([
+    send('POST', '/api/tasks', { body, headers }),
+    send('POST', '/api/tasks', { body, headers }),
+  ])
+  t.equal(one.body.id, other.body.id)
+  t.equal(one.headers.get('idempotency-replayed'), null)
+  t.equal(other.headers.get('idempotency-replayed'), 'true')
+  const wrong = await send('POST', '/api/tasks', { body: { query: 'pay', priority: 1 }, headers })
+  t.match(wrong, { status: 422, body: { detail: /another body/ } })
+  const stranger = await send('POST', '/api/tasks', { body, headers, caller: STRANGER })
+  t.not(stranger.body.id, one.body.id, 'a guessed key is another key')
+  release()
+})
+
+t.test('a client that leaves without a key has its task cancelled; with one it goes on', async (t) => {
+  const { send, release, team } = held(t)
+  const gone = new AbortController()
+  const leaving = send('POST', '/api/tasks', { body: { query: 'one' }, signal: gone.signal })
+  const keyed = send('POST', '/api/tasks', {
+    body: { query: 'two' },
+    headers: { 'idempotency-key': 'k' },
+    signal: gone.signal,
+  })
+  while ((await team.listRuns()).length < 2) await new Promise(setImmediate)
+  gone.abort()
+  await Promise.all([leaving, keyed])
+  const [one, two] = (await team.listRuns()).map(({ id }) => team.getRun(id)!)
+  t.match(await one!.result, { error: { code: 'RUN_ABORTED', message: /its client has left/ } })
+  release()
+  t.match(await two!.result, { finalOutput: 'heard: two' })
+})
+
+t.test('output: data of the task fits a JSON Schema', async (t) => {
+  const { send } = stage(t, defineAgent({ receive: () => '{"cities": 3}' }))
+  const output = { type: 'object', properties: { cities: { type: 'integer' } }, required: ['cities'] }
+  t.match((await send('POST', '/api/tasks', { body: { query: 'q', output } })).body, { data: { cities: 3 } })
+  const wrong = { ...output, required: ['towns'], properties: { towns: { type: 'integer' } } }
+  t.match(await send('POST', '/api/tasks', { body: { query: 'q', output: wrong } }), {
+    status: 502,
+    body: { code: 'REPLY_INVALID' },
+  })
+  t.match(await send('POST', '/api/tasks', { body: { query: 'q', output: { type: 'number', $ref: '#/none' } } }), {
+    status: 422,
+    body: { detail: /no JSON Schema/ },
+  })
+})
+
+t.test('a team is named, and a wrong name is refused', async (t) => {
+  const { send } = stage(t)
+  t.equal((await send('POST', '/api/tasks', { body: { query: 'q', team: 'desk' } })).status, 200)
+  const wrong = await send('POST', '/api/tasks', { body: { query: 'q', team: 'dusk' } })
+  t.match(wrong, { status: 404, body: { detail: /no team "dusk" here; there are desk/ } })
+})
+
+t.test('what cannot be is refused with the field and what is accepted', async (t) => {
+  const { send } = stage(t)
+  const refused = async (body: unknown) => {
+    const answer = await send('POST', '/api/tasks', { body })
+    t.equal(answer.status, 422)
+    return answer.body.detail
+  }
+  t.match(await refused({ qery: 'q' }), /^qery: there is no such field in the body; did you mean "query"\?/)
+  t.match(await refused({ query: 'q', timeoutMs: 0 }), /^timeoutMs: /)
+  t.match(await refused({ query: 'q', metadata: { caller: 'x' } }), /^metadata.caller: the API sets it/)
+  t.match(await refused({ query: 'q', models: { none: 'x' } }), /none/)
+  t.match((await send('GET', '/api/tasks?stauts=failed')).body.detail, /did you mean "status"/)
+  t.match((await send('GET', '/api/tasks?team=a&team=b')).body.detail, /only once/)
+})
+
+t.test('close takes no more tasks, and waits for the open ones', async (t) => {
+  const { send, api, release } = held(t)
+  const open = send('POST', '/api/tasks', { body: { query: 'one' } })
+  await new Promise(setImmediate)
+  const closing = api.close({ drainMs: 60_000 })
+  const refused = await send('POST', '/api/tasks', { body: { query: 'two' } })
+  t.match(refused, { status: 503, body: { code: 'DRAINING' } })
+  t.ok(refused.headers.get('retry-after'))
+  t.equal(refused.headers.get('connection'), 'close')
+  release()
+  await closing
+  t.match(await open, { status: 200, body: { answer: 'heard: one' } })
+})
+
+t.test('close with teams ends what is open, and answers it', async (t) => {
+  const { send, api } = held(t)
+  const open = send('POST', '/api/tasks', { body: { query: 'one' } })
+  await new Promise(setImmediate)
+  await api.close({ teams: true })
+  t.match(await open, { body: { task: { status: 'aborted' } } })
+})
+
+t.test('a team that takes no run now is 503, and says when to try again', async (t) => {
+  const team = testTeam(
+    {
+      agents: [{ name: 'worker' }],
+      orchestration: { strategy: 'sequential' },
+      maxConcurrentRuns: 1,
+      maxQueuedRuns: 0,
+    },
+    { modules: { worker: echo(() => new Promise(() => {})) } },
+  )
+  t.teardown(() => team.close())
+  const { send } = stage(t, echo(), { teams: { desk: team } })
+  await send('POST', '/api/tasks', { body: { query: 'one' }, headers: { prefer: 'respond-async' } })
+  const { status, headers, body } = await send('POST', '/api/tasks', { body: { query: 'two' } })
+  t.match({ status, body }, { status: 503, body: { code: 'TEAM_OVERLOADED' } })
+  t.ok(headers.get('retry-after'))
+})
+
+/** A stage whose agent answers when it is released. */
+function held(t: Parameters<typeof stage>[0]): Stage & { release: () => void } {
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  return {
+    ...stage(
+      t,
+      echo(() => released),
+    ),
+    release,
+  }
+}
