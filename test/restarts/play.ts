@@ -123,6 +123,8 @@ class World {
   readonly ending: Ending = { results: {}, heard: {}, messages: [], tasks: [], written: [], sum: '' }
   /** Plans that several get, and that not all of them may have done when the first one has: their part is left out. */
   readonly raced = new Set<string>()
+  /** Helpers of which a turn was withdrawn. */
+  readonly withdrawn = new Set<string>()
   /** Plans that end with a handoff: a turn within another one does not come again behind it, so its state may be lost. */
   readonly handedOff = new Set<string>()
   now = 0
@@ -583,11 +585,18 @@ class Process {
     this.#world.outside.counts.observed += 1
   }
 
-  /** What a helper shares and its own state must have the same count of its turns. */
+  /**
+   * What a helper shares and its own state must have the same count of its turns. A turn that is withdrawn, as nobody
+   * needs its answer any more, has shared and leaves no state.
+   */
   async #count(context: AgentContext<Heard, Heard>): Promise<void> {
+    const { withdrawn } = this.#world
+    const helper = `${context.runId} ${context.role.name}`
+    context.signal.addEventListener('abort', () => void withdrawn.add(helper))
     const turns = await context.shared('agent_shared').update<number>('turns', (turns = 0) => turns + 1)
     const heard = context.state.heard.length + 1
-    if (turns !== heard) this.#problem(`${context.role.name} shares ${turns} turns, and has ${heard} in its state`)
+    if (turns !== heard && !withdrawn.has(helper))
+      this.#problem(`${context.role.name} shares ${turns} turns, and has ${heard} in its state`)
   }
 
   // ---- what must hold
