@@ -105,6 +105,7 @@ export type {
 } from './actors/definition/context/context.ts'
 export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/definition/task.ts'
 export type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from './blackboard/entry.ts'
+export type { BlackboardView } from './blackboard/read-only.ts'
 
 // Models; the rest of what a client of one's own needs is in dramatis/models.
 export type {
@@ -116,7 +117,8 @@ export type {
 } from './actors/definition/model.ts'
 
 // Runs, and what a team says of itself.
-export type { ResumeOptions, Run, RunOptions, RunStatus } from './runtime/runs/run.ts'
+export type { ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
+export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run-list.ts'
 export type { OpenQuestionInfo } from './runtime/team/team-runs.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
 export type { NamedWait } from './runtime/log/alarms.ts'

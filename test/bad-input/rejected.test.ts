@@ -115,7 +115,7 @@ t.test('what a verb refuses has a letter of its run', async (t) => {
   const { team, refusal } = stage(t)
   await refusal((context) => context.send('bob', 'hi', { priority: 1.5, structuredData: { n: 1 } }))
   const [letter] = team.deadLetters.list()
-  const runId = (await team.listRuns()).at(-1)?.id
+  const runId = (await team.listRuns())[0]?.id
   t.match(letter, {
     reason: 'rejected',
     message: { sender: 'ann', recipient: 'bob', content: 'hi', structuredData: { n: 1 }, runId },

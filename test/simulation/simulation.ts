@@ -113,7 +113,7 @@ class Play {
     const record = host.journal.record.bind(host.journal)
     host.journal.record = (run, fields) => {
       this.#hear(fields)
-      record(run, fields)
+      return record(run, fields)
     }
   }
 

@@ -63,6 +63,8 @@ export class OldLog {
   lastHostNumber = 0
   lastRun = 0
   next = 0
+  /** Name of the log; undefined if no process has given it one. */
+  name: string | undefined
 
   constructor(windowMs: number) {
     this.team = new OldTeam(windowMs)
@@ -170,6 +172,9 @@ export class OldLog {
       counters.epoch = Math.max(counters.epoch, record.epoch)
     }
     switch (record.kind) {
+      case 'log.opened':
+        this.name ??= record.name
+        return
       case 'name':
         return this.#name(record)
       case 'state':

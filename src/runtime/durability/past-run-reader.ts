@@ -3,7 +3,7 @@
 import { UnknownRunError } from '../../errors.ts'
 import { entriesOf, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
-import type { PastRun, PastRuns } from '../runs/past-runs.ts'
+import type { PastRun, PastRuns, PastSummary } from '../runs/past-runs.ts'
 import type { LogStore, StoredBlock } from '../store/log-store.ts'
 import { OldRun } from './old-run.ts'
 import { hashOf, type LoggedRun, type RunIndex } from './run-index.ts'
@@ -35,11 +35,14 @@ export class PastRunReader implements PastRuns {
     return this.#needs.index.get(run.index)?.queryHash === hashOf(query)
   }
 
-  *list(): Iterable<PastRun> {
-    for (const run of this.#needs.index.values()) if (run.endedAt > 0 && !run.own) yield run
+  *list(): Iterable<PastSummary> {
+    for (const run of this.#needs.index.values()) {
+      const { index, id, query, status, startedAt, endedAt, errorCode, usage, threadId } = run
+      if (endedAt > 0 && !run.own) yield { index, id, query, status, startedAt, endedAt, errorCode, usage, threadId }
+    }
   }
 
-  async queries(runs: readonly PastRun[]): Promise<ReadonlyMap<number, string>> {
+  async queries(runs: readonly { readonly index: number }[]): Promise<ReadonlyMap<number, string>> {
     const found = new Map<number, string>()
     if (runs.length === 0) return found
     await this.#read(async () => {

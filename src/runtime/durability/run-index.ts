@@ -3,6 +3,8 @@
  * long ago costs some hundred bytes of memory here, and nothing else.
  */
 import { createHash } from 'node:crypto'
+import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
+import type { ErrorCode } from '../../errors.ts'
 import type { SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { KeepSettings } from '../settings/settings.ts'
@@ -20,7 +22,12 @@ export interface LoggedRun {
   readonly queryHash: number
   /** True for the work that a message from outside has caused. */
   readonly own: boolean
+  readonly threadId: string | null
   readonly startedAt: number
+  /** Tokens that models have used. */
+  usage: TokenUsage
+  /** Code of the error that it has ended with. */
+  errorCode: ErrorCode | null
   /** Epoch ms; 0 as long as it has no end. */
   endedAt: number
   status: EndStatus
@@ -51,14 +58,16 @@ export class RunIndex {
     if (record.kind === 'runs.gone') return this.#gone(record.runs)
     const run = this.#byIndex.get(record.run)
     if (!run) return
-    if (record.kind === 'run.aborted') run.status = 'aborted'
+    if (record.kind === 'model.called') run.usage = addUsage(run.usage, record.usage)
+    else if (record.kind === 'run.aborted') run.status = 'aborted'
     else if (record.kind === 'run.finished') {
       run.endedAt = record.at
+      run.errorCode = record.error?.code ?? null
       if (run.status !== 'aborted') run.status = record.error ? 'failed' : 'finished'
     }
   }
 
-  #add({ run: index, id, query, own, startedAt }: Extract<HostRecord, { kind: 'run.launched' }>): void {
+  #add({ run: index, id, query, own, startedAt, threadId }: Extract<HostRecord, { kind: 'run.launched' }>): void {
     if (this.#byIndex.has(index)) return // its record was carried
     const run: LoggedRun = {
       index,
@@ -66,7 +75,10 @@ export class RunIndex {
       query: query.length > LONGEST_QUERY ? undefined : query,
       queryHash: hashOf(query),
       own,
+      threadId: threadId ?? null,
       startedAt,
+      usage: NO_TOKENS,
+      errorCode: null,
       endedAt: 0,
       status: 'finished',
       open: true,

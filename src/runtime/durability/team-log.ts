@@ -5,7 +5,7 @@ import { type DramatisError, describe, LogHeldError, TeamClosedError } from '../
 import type { Redactor } from '../logging/redactor.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
-import type { Journal } from '../state/journal.ts'
+import { type Journal, newLogName } from '../state/journal.ts'
 import { FileStore } from '../store/file-store.ts'
 import type { LogStore, OpenedLog } from '../store/log-store.ts'
 import { LogKeeper } from './log-keeper.ts'
@@ -39,6 +39,7 @@ export class TeamLog {
   /** `newStore`: makes the store in place of files, for tests. */
   constructor(owners: Owners, parts: TeamParts, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
     this.#owners = owners
+    owners.journal.name = undefined // known when the log is open
     this.#parts = parts
     this.#runs = runs
     this.#settings = settings
@@ -113,8 +114,9 @@ export class TeamLog {
     this.#upkeep = upkeep
     const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
     this.#keeper = keeper
-    journal.keepWith(keeper, old.next)
-    journal.keep(undefined, { kind: 'log.opened', incarnation, ...(ended && { ended }) })
+    const name = old.name ?? newLogName()
+    journal.keepWith(keeper, old.next, name)
+    journal.keep(undefined, { kind: 'log.opened', incarnation, name, ...(ended && { ended }) })
     this.#parts.budgets.restore(old.team.payments)
     const recovery = new Recovery({ owners: this.#owners, parts: this.#parts, book: this.#runs, old, onMismatch })
     const { going, hindrances, lacking } = recovery.perform(resumes === 'manual')

@@ -122,11 +122,11 @@ export type GivenTurn = [index: number, turn: number, attempt: number, messageId
 
 /**
  * Records for the durable log alone: no reader gets them. `log.opened` is the first of each process, `log.closed` the
- * last of one that closes its team. `ended`: the process before has ended by itself (process.exit, or an uncaught
- * error).
+ * last of one that closes its team. `name`: of the log, the same in all processes. `ended`: the process before has
+ * ended by itself (process.exit, or an uncaught error).
  */
 export type KeptRecord =
-  | Record<'log.opened', { incarnation: number; ended?: true }>
+  | Record<'log.opened', { incarnation: number; name?: string; ended?: true }>
   | Record<'log.closed', object>
   | Record<'name', { index: number; name: string }>
   /** A message from outside has subscribed an agent to entries of the blackboard. */

@@ -117,6 +117,11 @@ export class RunLog {
     return this.forgotten + this.#entries.length
   }
 
+  /** Returns the number of entries up to that number; 0 if it is the number of a discarded entry. */
+  countUpTo(seq: number): number {
+    return seq < this.forgottenTo ? 0 : this.forgotten + this.#firstAfter(seq)
+  }
+
   #firstAfter(after: number): number {
     let low = 0
     let high = this.#entries.length

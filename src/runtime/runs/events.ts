@@ -47,6 +47,16 @@ export type RuntimeEvent<T = undefined> =
   | Event<'run.finished', { result: MultiAgentResult<T> }>
   | Event<'run.aborted', { reason: string }>
   /**
+   * Only from `run.events({ after })`, first: `after` is an id of another log, such as that of an earlier process
+   * without a durable log. All events of the run follow.
+   */
+  | Event<'reset'>
+  /**
+   * Only from `run.events()`: the log has given up events up to `seq` before they were read. `entries`: number of log
+   * entries that these events would have come from; at most, if the reader began behind others.
+   */
+  | Event<'gap', { entries: number }>
+  /**
    * The status of an agent has changed. In the events of a run, the status follows from what the agent does in that
    * run.
    */

@@ -5,11 +5,12 @@
 import { ConfigurationError, DramatisError, describe, LogLostError } from '../../errors.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import type { PastRun, PastRuns } from './past-runs.ts'
+import type { PastRun, PastRuns, PastSummary } from './past-runs.ts'
 import type { Holds } from './process-holds.ts'
 import { type RunEnding, resultOf } from './result.ts'
-import { RunHandle, type RunHost, type RunStatus } from './run.ts'
+import { RunHandle, type RunHost } from './run.ts'
 import type { RunEntries, RunEntry } from './run-entries.ts'
+import type { RunStatus, RunSummary } from './run-list.ts'
 
 interface Needs {
   readonly supervisor: Supervisor
@@ -109,12 +110,21 @@ export class RecalledRuns {
     handle.finish(result, status)
   }
 
-  /** Returns the runs that only the log has, with their queries. */
-  async list(status?: RunStatus): Promise<(PastRun & { query: string })[]> {
-    const runs = [...(this.past?.list() ?? [])].filter((run) => status === undefined || run.status === status)
-    const own = runs.filter(({ id }) => !this.#needs.entries.find(id))
-    const long = await this.past?.queries(own.filter(({ query }) => query === undefined))
-    return own.map((run) => ({ ...run, query: run.query ?? long?.get(run.index) ?? '' }))
+  /** Returns the runs that only the log has, also those that are being read. */
+  list(): PastSummary[] {
+    const runs = [...(this.past?.list() ?? [])]
+    return runs.filter(({ id }) => !this.#needs.entries.find(id)?.handle.state.index)
+  }
+
+  /** Returns the runs with their queries: long ones are read from the log. */
+  async withQueries(runs: readonly (PastSummary | RunSummary)[]): Promise<RunSummary[]> {
+    const long = runs.flatMap((run) => ('index' in run && run.query === undefined ? [run] : []))
+    const queries = await this.past?.queries(long)
+    return runs.map((run) => {
+      if (!('index' in run)) return run
+      const { index, query = queries?.get(index) ?? '', ...rest } = run
+      return { ...rest, query, usage: { ...rest.usage } }
+    })
   }
 }
 

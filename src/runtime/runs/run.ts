@@ -3,15 +3,18 @@ import type { ModelMessage, TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
+import type { BlackboardView } from '../../blackboard/read-only.ts'
+import type { ConfigurationError, ErrorCode } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import { lastSeq } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { answerQuestion } from '../verbs/questions.ts'
-import { StatusFold } from './agent-status.ts'
-import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './events.ts'
+import { type EventPosition, readPosition } from './event-position.ts'
+import { EventReader } from './event-reader.ts'
+import type { EventSource, RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
+import type { RunStatus, RunSummary } from './run-list.ts'
 import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf } from './trace.ts'
 
@@ -74,12 +77,6 @@ export interface ResumeOptions<T = undefined> extends Pick<RunOptions<T>, 'outpu
 }
 
 /**
- * State of a run. 'interrupted': it has no end, and this process does not go on with it; `team.resume`, or a later
- * process, does.
- */
-export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed' | 'aborted' | 'interrupted'
-
-/**
  * Handle of a run for its caller.
  *
  * @example
@@ -99,9 +96,12 @@ export interface Run<T = undefined> {
   /** Result of the run. It never becomes an unhandled rejection. Rejects only for a configuration that cannot work. */
   readonly result: Promise<MultiAgentResult<T>>
   /**
-   * Yields past and future events, until the run has finished. `after` is the `seq` of the last event that was seen.
+   * Yields past and future events, until the run has finished. It changes nothing in the run, however slowly they are
+   * read. `after` is the `seq` of the last event that was seen, or its id: the team's `logName`, a dot and that `seq`.
+   * An id of another log yields `reset` and then all events. Events that the log has given up are told as `gap`.
+   * Throws `ConfigurationError` for another `after`.
    */
-  events(options?: { after?: number; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
+  events(options?: { after?: number | string; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
   /**
    * Yields the answer in pieces as they come, then the rest of it: joined they are `finalOutput`. A model agent that
    * speaks last streams its answer, unless it has tools or a schema to fit. In that case only the end shows which part
@@ -129,8 +129,16 @@ export interface Run<T = undefined> {
   readonly tasks: readonly AgentTask[]
   /** All messages of the run that the log still has, in order. */
   readonly messageHistory: readonly TypedMessage[]
-  /** Blackboard of the run; undefined if the team has none. */
+  /**
+   * Blackboard of the run; undefined if the team has none. Who reads this property may write: from then on no wait for
+   * an entry counts as a stall. `board()` only looks.
+   */
   readonly blackboard: Blackboard | undefined
+  /**
+   * Returns the blackboard as it is now, or as it was when the run ended, to look at; undefined if the team has none.
+   * It changes nothing in the run.
+   */
+  board(): BlackboardView | undefined
   /** Tokens that models have used so far. */
   readonly usage: TokenUsage
   /** The same for each agent whose models were called, by name. */
@@ -143,10 +151,13 @@ export interface RunHost {
   epochOf(index: number): number
   cancel(run: RunState, reason: string): void
   blackboard(run: RunState): Blackboard | undefined
+  board(run: RunState): BlackboardView | undefined
   /** Resolves when all that was logged until now is written; undefined without a durable log. */
   written(): Promise<void> | undefined
   /** Number of the next record. */
   readonly seq: number
+  /** Name of the log; undefined as long as it is not open. */
+  readonly logName: string | undefined
   /** Calls back after each batch of records. Returns a function that ends this. */
   onRecords(listener: () => void): () => void
   /** Removes the team's keys from all that leaves the team. */
@@ -160,6 +171,8 @@ export class RunHandle<T> implements Run<T> {
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
+  #endedAt: number | null = null
+  #errorCode: ErrorCode | null = null
   #finished: MultiAgentResult<T> | undefined
   #source: EventSource
 
@@ -213,23 +226,43 @@ export class RunHandle<T> implements Run<T> {
     return this.#settled
   }
 
+  /** Summary of the run as of now; undefined while the run is read from the log. */
+  get summary(): RunSummary | undefined {
+    const { index, startedAt, threadId = null, spent } = this.state
+    if (index === 0) return undefined
+    const { id, query, status } = this
+    return {
+      id,
+      query,
+      status,
+      startedAt,
+      endedAt: this.#endedAt,
+      errorCode: this.#errorCode,
+      usage: spent.total,
+      threadId,
+    }
+  }
+
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
     this.status = status
+    this.#errorCode = result.error?.code ?? null
+    if (status !== 'interrupted') this.#endedAt = this.state.startedAt + result.executionTimeMs
     this.#settled = true
     this.#finished = result
     this.#settle.resolve(result)
   }
-  misconfigured(error: unknown): void {
+  misconfigured(error: ConfigurationError, endedAt = this.state.startedAt): void {
     this.status = 'failed'
+    this.#errorCode = error.code
+    this.#endedAt = endedAt
     this.#settled = true
     this.#settle.reject(error)
   }
 
-  async *events(options: { after?: number; types?: RuntimeEvent['type'][] } = {}): AsyncGenerator<RuntimeEvent<T>> {
-    let after = options.after ?? -1
-    const fold = new StatusFold((index) => this.#source.name(index))
-    for (const entry of this.state.log.entries()) if (lastSeq(entry) <= after) passOver(entry, fold)
-    const reader = { read: -1, fold }
+  async *events(
+    options: { after?: number | string; types?: RuntimeEvent['type'][] } = {},
+  ): AsyncGenerator<RuntimeEvent<T>> {
+    const reader = this.#reader(readPosition(options.after ?? -1))
     let wake: (() => void) | undefined
     let changed = false
     const stop = this.#host.onRecords(() => {
@@ -242,8 +275,7 @@ export class RunHandle<T> implements Run<T> {
       for (;;) {
         changed = false
         const until = await this.#writtenTo()
-        for (const event of this.#eventsAfter(after, until, reader)) {
-          after = event.seq
+        for (const event of reader.next(until)) {
           if (!options.types || options.types.includes(event.type)) yield event as RuntimeEvent<T>
           if (event.type === 'run.finished') return
         }
@@ -259,6 +291,15 @@ export class RunHandle<T> implements Run<T> {
     }
   }
 
+  #reader(after: EventPosition): EventReader {
+    return new EventReader(after, {
+      state: () => this.state,
+      source: () => this.#source,
+      isSettled: () => this.#settled,
+      host: this.#host,
+    })
+  }
+
   /**
    * Returns the number up to which the durable log has all entries. A reader gets no others: a later process would give
    * their numbers to something else.
@@ -271,20 +312,6 @@ export class RunHandle<T> implements Run<T> {
       () => seq,
       () => Number.POSITIVE_INFINITY, // the log is lost: what follows is how the run ends for its caller
     )
-  }
-
-  *#eventsAfter(
-    after: number,
-    until: number,
-    reader: { read: number; fold: StatusFold },
-  ): IterableIterator<RuntimeEvent<unknown>> {
-    for (const entry of this.state.log.entries(Math.max(after, reader.read))) {
-      if (entry.seq >= until) return
-      if (entry.kind === 'run.finished' && !this.#settled) return // the durable log does not have it yet
-      for (const event of eventsOf(entry, this.#source, reader.fold))
-        if (event.seq > after) yield this.#host.redactor.data(event)
-      reader.read = lastSeq(entry)
-    }
   }
 
   async *text(): AsyncGenerator<string> {
@@ -324,6 +351,9 @@ export class RunHandle<T> implements Run<T> {
   }
   get blackboard(): Blackboard | undefined {
     return this.#host.blackboard(this.state)
+  }
+  board(): BlackboardView | undefined {
+    return this.#host.board(this.state)
   }
   get usage(): TokenUsage {
     return this.state.spent.total

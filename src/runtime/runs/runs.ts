@@ -4,6 +4,7 @@
  */
 import { type Content, messageParts, withText } from '../../actors/definition/content.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
+import { type BlackboardView, readOnly } from '../../blackboard/read-only.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -41,9 +42,10 @@ import { InterruptedRuns } from './interrupted-runs.ts'
 import { Holds } from './process-holds.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
-import { type ResumeOptions, RunHandle, type RunHost, type RunOptions, type RunStatus } from './run.ts'
+import { type ResumeOptions, RunHandle, type RunHost, type RunOptions } from './run.ts'
 import { RunEntries, type RunEntry } from './run-entries.ts'
 import { RunGuards } from './run-guards.ts'
+import type { RunStatus } from './run-list.ts'
 import { readQuery, readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
 import { ThreadStore } from './thread-store.ts'
@@ -508,15 +510,14 @@ export class RunBook implements RunHost {
     if ('error' in ending) windDown(this.#supervisor, state, ending.error)
     const boardRevision = this.#supervisor.boards.revisionFor(state)
     state.boardRevision = boardRevision
-    this.#supervisor.journal.record(state, {
+    const { at } = this.#supervisor.journal.record(state, {
       kind: 'run.finished',
       error: 'error' in ending ? ending.error : null,
       ...(boardRevision !== undefined && { boardRevision }),
     })
     this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is notified of the end: the event carries the result.
-    const executionTimeMs = this.#supervisor.clock.now() - state.startedAt
-    entry.result = this.#entries.resultOf(state, ending, executionTimeMs)
+    entry.result = this.#entries.resultOf(state, ending, at - state.startedAt)
     entry.timer?.cancel()
     entry.clear()
     this.#line.leave(entry, (next) => void this.#begin(next))
@@ -549,12 +550,12 @@ export class RunBook implements RunHost {
     handle.state.ending = error
     entry.timer?.cancel()
     entry.clear()
-    this.#supervisor.journal.record(handle.state, { kind: 'run.finished', error })
+    const { at } = this.#supervisor.journal.record(handle.state, { kind: 'run.finished', error })
     this.#tracing?.finished(handle.state, error)
     this.#line.leave(entry, (next) => void this.#begin(next))
     this.#ended.add(handle.state)
     this.#tellNext()
-    handle.misconfigured(error)
+    handle.misconfigured(error, at)
   }
 
   /**
@@ -605,6 +606,9 @@ export class RunBook implements RunHost {
   get seq(): number {
     return this.#supervisor.journal.seq
   }
+  get logName(): string | undefined {
+    return this.#supervisor.journal.name
+  }
   get redactor(): Redactor {
     return this.#supervisor.redactor
   }
@@ -617,6 +621,11 @@ export class RunBook implements RunHost {
     const { boards, redactor } = this.#supervisor
     if (!boards.board(run)) return undefined
     return redactedBlackboard(boards.view(run, this.#supervisor.directory.name(USER_INDEX)), redactor)
+  }
+  board(run: RunState): BlackboardView | undefined {
+    const { boards, redactor } = this.#supervisor
+    const board = boards.board(run)
+    return board && readOnly(board, run.revisionOf(board), (entries) => redactor.data(entries))
   }
   onRecords(listener: () => void): () => void {
     this.#listeners.add(listener)

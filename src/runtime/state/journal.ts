@@ -2,6 +2,7 @@
  * Writes what happens into the logs of the runs, and passes it to the readers in the same order. Only the journal
  * numbers records. Readers are trampolined: what a reader records while it reads is passed on after what it reads.
  */
+import { randomBytes } from 'node:crypto'
 import type { Observable } from 'rxjs'
 import type { Clock } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
@@ -50,6 +51,9 @@ export interface JournalNeeds {
   wake(): void
 }
 
+/** Makes a name for a log. It is not made from the clock's seed: two processes with one seed have two logs. */
+export const newLogName = (): string => randomBytes(8).toString('hex')
+
 export class Journal {
   readonly deadLetters = new DeadLetterList()
   readonly records$: Observable<Batch>
@@ -60,6 +64,11 @@ export class Journal {
   isTelling = false
   #seq = 0
   #keeper: JournalKeeper | undefined
+  /**
+   * Name of the log that the numbers of records belong to: a new one for each process, or that of the durable log.
+   * undefined as long as the durable log is not open.
+   */
+  name: string | undefined = newLogName()
 
   constructor(needs: JournalNeeds) {
     this.#needs = needs
@@ -71,9 +80,10 @@ export class Journal {
     return this.#seq
   }
 
-  /** Gives all that is logged from now on to a keeper too. `seq`: number of the next record. */
-  keepWith(keeper: JournalKeeper, seq: number): void {
+  /** Gives all that is logged from now on to a keeper too. `seq`: number of the next record; `name`: of its log. */
+  keepWith(keeper: JournalKeeper, seq: number, name: string): void {
     this.#keeper = keeper
+    this.name = name
     this.#seq = seq
   }
 
@@ -128,15 +138,16 @@ export class Journal {
    * Writes a record, made of `fields`, into the run's log. What happens to an agent belongs to no run, but concerns
    * every run under way: each of them keeps it, but not that an idle agent lost its thread, or that a message gave it
    * one. Any other record without a run is passed to the readers and not kept. A reader that needs it later has to
-   * count it.
+   * count it. Returns the record.
    */
-  record(run: RunState | undefined, fields: Unrecorded): void {
+  record(run: RunState | undefined, fields: Unrecorded): HostRecord {
     const { runs } = this.#needs
     const record = this.#numbered(run, fields)
     if (run) run.log.append(record)
     else if (concernsRuns(record)) for (const other of runs.values()) if (!other.over) other.log.append(record)
     this.#add(record)
     this.#needs.wake()
+    return record
   }
 
   /** Makes `fields` a record, in place: a copy of each record costs a microsecond. */
@@ -157,7 +168,8 @@ export class Journal {
     const messageId = idOf(memory, at)
     if (reason !== 'overflow' && this.deadLetters.replayed.has(messageId)) {
       const index = recipientOf(memory, at)
-      return this.record(run, { kind: 'message.refused', agent: names.name(index), index, messageId })
+      this.record(run, { kind: 'message.refused', agent: names.name(index), index, messageId })
+      return
     }
     const { deadLetters } = this
     this.#keep(run, letterOf({ clock, frames, deadLetters, names }, memory, at, reason, errors))

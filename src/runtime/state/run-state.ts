@@ -157,9 +157,13 @@ export class RunState {
 
   /** Returns the values on the blackboard: those of the end, if the run has ended. */
   boardValues(): Record<string, unknown> | null {
-    const { board, boardRevision } = this
-    if (!board) return null
-    return (boardRevision === undefined ? board : board.at(Math.min(boardRevision, board.revision))).snapshot()
+    const { board } = this
+    return board ? board.at(this.revisionOf(board)).snapshot() : null
+  }
+
+  /** Number of entries that the blackboard has for this run: those of its end, if it has ended. */
+  revisionOf({ revision }: Board): number {
+    return Math.min(this.boardRevision ?? revision, revision)
   }
 
   /** Returns the name of an agent that belongs, or belonged, to this run alone. */

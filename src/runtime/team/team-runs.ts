@@ -4,6 +4,7 @@ import { TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { ResumeOptions, Run, RunOptions } from '../runs/run.ts'
+import { checkRunFilter, pageOf, type RunFilter, type RunSummary } from '../runs/run-list.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { TeamInsight } from './team-insight.ts'
@@ -136,14 +137,30 @@ export abstract class TeamRuns extends TeamInsight {
     )
   }
 
-  /** Returns the runs that the log still has, those that ended long ago first. `startedAt` is epoch ms. */
-  async listRuns(
-    filter: { status?: Run['status'] } = {},
-  ): Promise<{ id: string; query: string; status: Run['status']; startedAt: number }[]> {
-    const runs = this.runBook.list().filter(({ status }) => filter.status === undefined || status === filter.status)
-    const known = runs.map(({ id, query, status, state: { startedAt } }) => ({ id, query, status, startedAt }))
-    const past = await this.runBook.recalled.list(filter.status)
-    const told = past.map(({ id, query, status, startedAt }) => ({ id, query, status, startedAt }))
-    return [...this.supervisor.redactor.data(told), ...known]
+  /**
+   * Returns the runs that the log still has, those that started last first. For all of them in pages, give `limit`, and
+   * in `before` the id of the last run of the page before.
+   *
+   * Rejects with `ConfigurationError` for a wrong filter, and with `UnknownRunError` if the run `before` is not there
+   * any more.
+   *
+   * @example
+   * const failed = await team.listRuns({ status: 'failed', limit: 20 })
+   * for (const { id, errorCode, usage } of failed) console.log(id, errorCode, usage.totalTokens)
+   */
+  async listRuns(filter: RunFilter = {}): Promise<RunSummary[]> {
+    checkRunFilter(filter)
+    const known = this.runBook.list().flatMap(({ summary }) => summary ?? [])
+    const page = pageOf([...this.runBook.recalled.list(), ...known], filter)
+    return this.supervisor.redactor.data(await this.runBook.recalled.withQueries(page))
+  }
+
+  /**
+   * Name of the log that numbers the events: the id of an event is this name, a dot and its `seq`, and `run.events`
+   * goes on behind it. With `stateManagement: { path }` the name stays the same in later processes, and is undefined
+   * until `start`; without, each team has a new one.
+   */
+  get logName(): string | undefined {
+    return this.runBook.logName
   }
 }

@@ -3,7 +3,7 @@
 import { logFolder } from '../../runtime/replay/find-run.ts'
 import { openQuestionsIn } from '../../runtime/replay/open-questions.ts'
 import { type RecordedRun, recordedRuns } from '../../runtime/replay/recorded-runs.ts'
-import type { RunStatus } from '../../runtime/runs/run.ts'
+import type { RunStatus } from '../../runtime/runs/run-list.ts'
 import { isLogHeld } from '../../runtime/store/log-lock.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
 import { environmentRedactor } from '../environment-redactor.ts'
