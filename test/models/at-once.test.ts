@@ -90,8 +90,8 @@ t.test('a limit that is reached for long is said again after a minute', async (t
   const clock = virtualClock()
   const limits = new LimitNotices(clock, logger)
   for (let i = 0; i < 3; i++) {
-    limits.reached('maxConcurrentRuns', 2, 'runs wait')
-    limits.reached('maxConcurrentAgents', 3, 'agents wait')
+    limits.reached({ option: 'maxConcurrentRuns', limit: 2 }, 'runs wait')
+    limits.reached({ option: 'maxConcurrentAgents', limit: 3 }, 'agents wait')
     await clock.advance(30_000)
   }
   t.same(said, [

@@ -70,7 +70,7 @@ t.test('an unknown option is refused at every level, with the name that was mean
 
 t.test('an unknown option that resembles none is refused with the known ones', async (t) => {
   t.match(errorFor({ threads: { colour: 'red' } }), {
-    message: 'threads.colour: there is no such option; remove it. Accepted: max, idleMs, warmSpares.',
+    message: 'threads.colour: there is no such option; remove it. Accepted: max, idleMs, warmSpares, tools, toolQueue.',
   })
   t.equal(detailsOf(role({ supervision: { coolDownMs: 5 } })).split(':')[0], 'agents[0].supervision.coolDownMs')
 })

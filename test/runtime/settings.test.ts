@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import t from 'tap'
 import { type Scheduler, systemClock } from '../../src/clock.ts'
 import { openTelemetry } from '../../src/opentelemetry.ts'
@@ -21,10 +22,11 @@ const supervision = {
   stopGraceMs: 5_000,
 }
 
+const toolThreads = { threads: Math.max(2, availableParallelism()), queue: 256 }
 const noTools = { inline: [], modules: [], isolated: [], names: [], skills: [] }
 
 t.test('a team of one role gets every default', async (t) => {
-  const { newcomer: _, redactor: __, secrets: ____, models: ___, ...settings } = settingsFrom({ agents })
+  const { newcomer: _, redactor: __, secrets: ____, models: ___, limits: _____, ...settings } = settingsFrom({ agents })
   t.strictSame(settings, {
     agents: [
       {
@@ -70,7 +72,7 @@ t.test('a team of one role gets every default', async (t) => {
     maxQueuedRuns: 1_000,
     maxSpawnedAgents: 64,
     globalTimeoutMs: 600_000,
-    threads: { max: Number.POSITIVE_INFINITY, idleMs: false, warmSpares: 1 },
+    threads: { max: Number.POSITIVE_INFINITY, idleMs: false, warmSpares: 1, tools: toolThreads },
     livelock: false,
     loops: { maxRepeats: 8, ends: true },
     blackboard: 'on_use',
@@ -95,6 +97,7 @@ t.test('every option of the team arrives', async (t) => {
     redactor: __,
     secrets: ____,
     models: ___,
+    limits: _____,
     ...rest
   } = settingsFrom({
     agents,
@@ -105,7 +108,7 @@ t.test('every option of the team arrives', async (t) => {
     maxQueuedRuns: 0,
     maxSpawnedAgents: 0,
     globalTimeoutMs: 3,
-    threads: { warmSpares: 0 },
+    threads: { warmSpares: 0, tools: 3, toolQueue: 0 },
     enableBlackboard: { scope: 'team' },
     rehearsal: { realTools: true },
     supervision: { livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30 } },
@@ -141,7 +144,7 @@ t.test('every option of the team arrives', async (t) => {
     maxQueuedRuns: 0,
     maxSpawnedAgents: 0,
     globalTimeoutMs: 3,
-    threads: { max: Number.POSITIVE_INFINITY, idleMs: false, warmSpares: 0 },
+    threads: { max: Number.POSITIVE_INFINITY, idleMs: false, warmSpares: 0, tools: { threads: 3, queue: 0 } },
     livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30, ends: false },
     loops: { maxRepeats: 2, ends: true },
     blackboard: 'team',

@@ -111,7 +111,7 @@ t.test('many calls at once wait for threads', async (t) => {
 })
 
 t.test('more calls than may wait are refused at once', async (t) => {
-  const pool = new ToolPool({ env: [], maxHeapMb: null })
+  const pool = new ToolPool({ env: [], maxHeapMb: null }, { threads: 2, queue: 256 })
   const { file } = ledger(t)
   const end = new AbortController()
   const calls = Array.from({ length: 300 }, () =>
@@ -206,7 +206,7 @@ t.test('a team that is closed while it loads its tools leaves no thread behind',
 })
 
 t.test('a heap in which no thread can boot is an error that says so', async (t) => {
-  const pool = new ToolPool({ env: [], maxHeapMb: 4 }) // with less the whole process dies on Node 24
+  const pool = new ToolPool({ env: [], maxHeapMb: 4 }, { threads: 2, queue: 256 }) // with less the whole process dies on Node 24
   t.teardown(() => pool.close())
   const caller = callerOf(new AbortController().signal)
   t.match(await refusal(pool.perform(code, undefined, caller)), { code: 'TOOL_FAILED', message: /ran out of memory/ })
@@ -214,7 +214,7 @@ t.test('a heap in which no thread can boot is an error that says so', async (t) 
 
 t.test('a thread that was ended just before is gone too when its pool is closed', async (t) => {
   const threads = watchThreads(t)
-  const pool = new ToolPool({ env: [], maxHeapMb: null })
+  const pool = new ToolPool({ env: [], maxHeapMb: null }, { threads: 2, queue: 256 })
   const end = new AbortController()
   const call = callOf({ file: ledger(t).file, act: 'loop' })
   await new Promise<void>((resolve) => {

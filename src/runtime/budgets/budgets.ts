@@ -6,6 +6,7 @@ import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import type { Scheduler } from '../../clock.ts'
 import type { Unrecorded } from '../log/records.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import type { GatewayLayer, ModelCaller } from '../models/gateway.ts'
 import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
 import type { Cell } from '../state/cell.ts'
@@ -40,6 +41,7 @@ export interface Budgets {
 interface Needs {
   readonly clock: Scheduler
   readonly journal: Journal
+  readonly limits: LimitNotices
 }
 
 export function budgets(config: BudgetConfig, needs: Needs): Budgets {
@@ -48,7 +50,7 @@ export function budgets(config: BudgetConfig, needs: Needs): Budgets {
   const windowMs = config.perTeam?.windowMs ?? 0
   const payments = new Payments(windowMs)
   return {
-    layer: layerOver(accounts),
+    layer: layerOver(accounts, needs),
     left: (run, cell) => accounts.left(run, cell),
     windowMs,
     part: {
@@ -66,8 +68,10 @@ export function budgets(config: BudgetConfig, needs: Needs): Budgets {
   }
 }
 
-function layerOver(accounts: Accounts): GatewayLayer {
+function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
   const ledger = new TokenLedger()
+  const waiting = new Set<LimitWait>()
+  limits.watch(() => waiting)
   return async (pending, next) => {
     const { caller, call, model, signal } = pending
     const { cell, run } = caller
@@ -76,7 +80,14 @@ function layerOver(accounts: Accounts): GatewayLayer {
     accounts.during(run, () => accounts.letRest(ledger))
     const { maxOutputTokens } = call
     const prompt = countPrompt({ ...call, model })
-    const reservation = await accounts.during(run, () =>
+    let wait: LimitWait | undefined
+    const onWait = ({ limit }: TokenAccount) => {
+      const { path = 'budget', tokens = null } = limit ?? {}
+      wait = { option: path, limit: tokens, runId: run.id, agent: cell.name, since: clock.now() }
+      waiting.add(wait)
+      limits.reached(wait, 'calls of models wait for what others hold')
+    }
+    const reserving = accounts.during(run, () =>
       ledger.reserve({
         agent: cell.name,
         priority: cell.settings.info.priority ?? 0,
@@ -84,8 +95,10 @@ function layerOver(accounts: Accounts): GatewayLayer {
         least: prompt + (maxOutputTokens ?? LEAST_OUTPUT),
         accounts: counting,
         signal,
+        onWait,
       }),
     )
+    const reservation = await reserving.finally(() => wait && waiting.delete(wait))
     let cost = 0
     try {
       const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }

@@ -97,6 +97,11 @@ export class TokenAccount {
     return this.#held
   }
 
+  /** Limit that the account stands for: of all agents, or of each. */
+  get limit(): Limit | undefined {
+    return this.#options.total ?? this.#options.perAgent
+  }
+
   /** Registers that the agent is about to ask for that many tokens. */
   begin(agent: string, tokens: number): void {
     this.#forget()

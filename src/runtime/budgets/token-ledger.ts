@@ -22,6 +22,8 @@ export interface Claim {
   readonly least?: number
   readonly accounts: readonly TokenAccount[]
   readonly signal: AbortSignal
+  /** Called if the call has to wait, with the account that it waits for. */
+  onWait?(account: TokenAccount): void
 }
 
 /** Tokens that a call holds until it is over. */
@@ -79,6 +81,7 @@ export class TokenLedger {
       })
       this.#waiting.add(waiting)
       this.#look()
+      if (this.#waiting.has(waiting)) claim.onWait?.(lackingOf(waiting))
     })
   }
 
@@ -118,6 +121,10 @@ export class TokenLedger {
     })
   }
 }
+
+/** Returns the account that has no room for a call, or else has promised it to calls before. */
+const lackingOf = ({ agent, tokens, accounts }: Waiting): TokenAccount =>
+  accounts.find((account) => account.room(agent, 0) < tokens) ?? accounts[0]!
 
 /** Registers the agent as working. Returns the number of tokens that the call asks for. */
 function begin({ agent, tokens, least = tokens, accounts }: Claim): number {

@@ -87,8 +87,12 @@ export class NextMessage {
       if (suspects.size > 0) this.#askWhetherQuiet(cell, life)
       else
         this.#limits.reached(
-          `concurrency of "${cell.name}"`,
-          settings.concurrency,
+          {
+            option: `concurrency of "${cell.name}"`,
+            limit: settings.concurrency,
+            runId: mailbox.peek()?.run.id,
+            agent: cell.name,
+          },
           'messages of other runs wait for it',
         )
     }

@@ -5,8 +5,10 @@
  * is delivered. An agent that waits for a permit goes on with other runs meanwhile, but only once: if it was busy when
  * its permit was free, it then waits for that permit alone.
  */
+import type { Scheduler } from '../../clock.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import { PERMITS_WANTED, type TeamMemory } from '../../mailbox/room.ts'
-import type { LimitNotices } from '../logging/limit-notices.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -38,6 +40,7 @@ export const OPEN_GATE: Gate = {
 }
 
 interface Needs {
+  readonly clock: Scheduler
   readonly limits: LimitNotices
   readonly ready: Ready
   readonly repairs: WordRepairs
@@ -48,6 +51,8 @@ interface Ledger {
   readonly holders: Set<Cell>
   /** Agents in the order of their priority, then of their asking. */
   readonly waiting: Cell[]
+  /** Epoch ms at which each of them asked. */
+  readonly since: WeakMap<Cell, number>
 }
 
 /**
@@ -55,6 +60,7 @@ interface Ledger {
  * turns.
  */
 const SLICE_MS = 1
+const OPTION = 'maxConcurrentAgents'
 const LARGEST_SLICE = 64
 
 export class Permits implements Gate {
@@ -71,6 +77,7 @@ export class Permits implements Gate {
   constructor(needs: Needs, limit: number) {
     this.#needs = needs
     this.#limit = limit
+    needs.limits.watch(() => this.#waits())
   }
 
   take(run: RunState, cell: Cell): boolean {
@@ -132,6 +139,24 @@ export class Permits implements Gate {
     for (const [run, ledger] of this.#contended) this.#serve(run, ledger)
   }
 
+  *#waits(): IterableIterator<LimitWait> {
+    for (const [run, { holders, waiting, since }] of this.#contended) {
+      if (holders.size < this.#limit) continue // those that wait are busy with other runs
+      for (const cell of waiting) {
+        const messageId = messageOf(cell, run)
+        if (messageId !== undefined)
+          yield {
+            option: OPTION,
+            limit: this.#limit,
+            runId: run.id,
+            agent: cell.name,
+            messageId,
+            since: since.get(cell)!,
+          }
+      }
+    }
+  }
+
   #ask(run: RunState, ledger: Ledger, cell: Cell): void {
     const { waiting } = ledger
     const isFirst = waiting.length === 0
@@ -139,14 +164,15 @@ export class Permits implements Gate {
       const priority = cell.settings.info.priority ?? 0
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
+      ledger.since.set(cell, this.#needs.clock.now())
       this.#contended.set(run, ledger)
     }
     this.#announce() // before the look for parked turns: one that parks later wakes the host
     if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
     this.#serve(run, ledger)
     if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
-      const fields = { runId: run.id, agent: cell.name }
-      this.#needs.limits.reached('maxConcurrentAgents', this.#limit, 'agents of a run wait for their turn', fields)
+      const reached = { option: OPTION, limit: this.#limit, runId: run.id, agent: cell.name }
+      this.#needs.limits.reached(reached, 'agents of a run wait for their turn')
     }
   }
 
@@ -204,7 +230,7 @@ export class Permits implements Gate {
   #ledger(run: RunState): Ledger {
     let ledger = this.#ledgers.get(run)
     if (!ledger) {
-      ledger = { holders: new Set(), waiting: [] }
+      ledger = { holders: new Set(), waiting: [], since: new WeakMap() }
       this.#ledgers.set(run, ledger)
     }
     return ledger
@@ -225,4 +251,11 @@ export class Permits implements Gate {
     this.#isAnnounced = isContended
     Atomics.store(this.#needs.team.words, PERMITS_WANTED, isContended ? 1 : 0)
   }
+}
+
+/** Returns the id of the message for which the agent wants its permit: of its open turn, or of the next one. */
+function messageOf({ mailbox }: Cell, run: RunState): string | undefined {
+  for (const messages of [mailbox.handed.values(), mailbox.queued()])
+    for (const envelope of messages) if (envelope.run === run) return idOf(envelope.memory, envelope.at)
+  return undefined
 }

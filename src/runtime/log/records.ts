@@ -281,6 +281,8 @@ export type HostRecord =
   | Record<'guardrail', GuardrailDecided>
   /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
   | Record<'budget', { agent: string | null; used: number; limit: number }>
+  /** Something of the run waits for a limit; at most once a minute for each limit. `limit`: null for a provider's. */
+  | Record<'limit.reached', { option: string; limit: number | null; agent: string | null }>
   | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord

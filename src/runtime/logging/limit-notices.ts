@@ -1,24 +1,69 @@
-/** Logs that something waits for a limit: which limit, and how high it is. Each limit at most once a minute. */
+/**
+ * Says what waits for a limit: as a line in the log, each limit at most once a minute; as an event, at most once a
+ * minute for each run; and as data, at any time.
+ */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 
 const PAUSE_MS = 60_000
+/** Number of notices from which on those that are over are forgotten: there is one for each run that waits. */
+const MANY = 1_000
+
+/** A limit that is reached, and who waits for it. */
+export interface LimitReached {
+  /** Option that sets the limit. */
+  readonly option: string
+  /** Its value; null where only a provider knows it. */
+  readonly limit: number | null
+  readonly runId?: string | undefined
+  readonly agent?: string | undefined
+}
+
+/** Something that waits for a limit now. */
+export interface LimitWait extends LimitReached {
+  /** Message whose turn waits, or for which a turn is to begin. */
+  readonly messageId?: string | undefined
+  /** Epoch ms. */
+  readonly since: number
+  /** Epoch ms at which the wait ends at the latest, if that is known. */
+  readonly until?: number | undefined
+}
 
 export class LimitNotices {
   readonly #clock: Pick<Scheduler, 'monotonic'>
   readonly #logger: Logger
   /** Time of the last notice, by limit and kind. */
   readonly #said = new Map<string, number>()
+  readonly #sources: (() => Iterable<LimitWait>)[] = []
+  #told: (reached: LimitReached) => void = () => {}
 
   constructor(clock: Pick<Scheduler, 'monotonic'>, logger: Logger) {
     this.#clock = clock
     this.#logger = logger
   }
 
-  /** `option`: the option that sets the limit. `waits`: says who or what waits for it. */
-  reached(option: string, limit: number, waits: string, fields: object = {}): void {
-    if (this.#isDue(option))
-      this.#logger.info({ ...fields, option, limit }, `${option} (${limit}) is reached: ${waits}`)
+  /** Adds an owner of a limit, which says what waits for it. */
+  watch(waits: () => Iterable<LimitWait>): void {
+    this.#sources.push(waits)
+  }
+
+  /** Sets who is told that a limit is reached: at most once a minute for each run. */
+  onReached(told: (reached: LimitReached) => void): void {
+    this.#told = told
+  }
+
+  /** Yields what waits now, limit by limit. */
+  *waits(): IterableIterator<LimitWait> {
+    for (const source of this.#sources) yield* source()
+  }
+
+  /** Notes that something waits for a limit. `waits`: says what, for the log. */
+  reached(reached: LimitReached, waits: string, fields: object = {}): void {
+    const { option, limit } = reached
+    if (this.#isDue(`${option} of ${reached.runId}`)) this.#told(reached)
+    if (!this.#isDue(option)) return
+    const height = limit === null ? '' : ` (${limit})`
+    this.#logger.info({ event: 'limit.reached', ...reached, ...fields }, `${option}${height} is reached: ${waits}`)
   }
 
   /** Notes that more than the limit is used. `why`: says what would happen otherwise. */
@@ -30,6 +75,7 @@ export class LimitNotices {
   #isDue(notice: string): boolean {
     const now = this.#clock.monotonic()
     if (now - (this.#said.get(notice) ?? Number.NEGATIVE_INFINITY) < PAUSE_MS) return false
+    if (this.#said.size >= MANY) for (const [old, at] of this.#said) if (now - at >= PAUSE_MS) this.#said.delete(old)
     this.#said.set(notice, now)
     return true
   }

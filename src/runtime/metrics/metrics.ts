@@ -19,6 +19,7 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
     ...messages(agents, supervisor, tallies),
     ...lives(agents, supervisor, tallies),
     ...ends(runs, tallies),
+    limitWaits(supervisor),
     ...callMetrics(tallies.calls),
     ...host(supervisor),
   ]
@@ -132,6 +133,17 @@ function ends(runs: RunBook, tallies: Tallies): Metric[] {
       tallies.runTimes.samples({}),
     ),
   ]
+}
+
+/** Counts what waits for each limit now. */
+function limitWaits({ limits }: Supervisor): Metric {
+  const waiting = new Map<string, number>()
+  for (const { option } of limits.waits()) waiting.set(option, (waiting.get(option) ?? 0) + 1)
+  return gauge(
+    'limit_waits',
+    'Runs, turns and calls that wait for a limit (team.waits()), by the option that sets it.',
+    Array.from(waiting, ([option, value]) => ({ labels: { limit: option }, value })),
+  )
 }
 
 function host(supervisor: Supervisor): Metric[] {

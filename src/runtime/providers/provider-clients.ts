@@ -85,9 +85,9 @@ export class ProviderClients {
   }
 
   #around({ inner, client }: Queued, middleware: Middleware, provider: string): ModelClient {
-    const { clock } = this.#context
+    const { clock, limits } = this.#context
     if (Array.isArray(middleware) && middleware.length === 0) return client
-    return retries(wrapModel(inner, middleware), { clock, provider })
+    return retries(wrapModel(inner, middleware), { clock, limits, provider })
   }
 
   #addressOf({ baseURL }: Address): string {
@@ -123,9 +123,9 @@ export class ProviderClients {
   }
 
   #queued(client: ModelClient, shared: Shared, provider: string): Queued {
-    const { clock, reached } = this.#context
+    const { clock, limits, reached } = this.#context
     const inner = queued(reached ? reached.reach(client) : client, shared.queue)
-    return { ...shared, inner, client: retries(inner, { clock, provider }) }
+    return { ...shared, inner, client: retries(inner, { clock, limits, provider }) }
   }
 
   #share(provider: string, { maxConcurrent, maxRetryAfterMs }: CallLimits, path: string): Shared {
@@ -135,7 +135,8 @@ export class ProviderClients {
       provider,
       ...(maxConcurrent !== undefined && { maxConcurrent }),
       ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
-      onWait: (most) => limits?.reached(`${path}.maxConcurrent`, most, `calls of models wait for ${provider}`),
+      limits,
+      option: `${path}.maxConcurrent`,
     })
     return { path, maxConcurrent, queue }
   }

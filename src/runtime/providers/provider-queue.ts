@@ -7,6 +7,7 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definit
 import type { Scheduler, Timer } from '../../clock.ts'
 import type { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import { piecesOf } from './collect.ts'
 import { failingOf, modelError } from './model-errors.ts'
 import { type Limits, limitsOf } from './rate-limits.ts'
@@ -18,16 +19,21 @@ export interface QueueOptions {
   readonly provider: string
   /** Maximum number of calls at a time. Default: 32. */
   readonly maxConcurrent?: number
-  /** Longest time that a call may wait here. Default: 300,000. */
+  /** Longest time that a call may wait here. Default: the limit of the call, or 300,000. */
   readonly longestWaitMs?: number
   /** Longest pause that a `retry-after` causes. Default: 600,000. */
   readonly maxRetryAfterMs?: number
-  /** Called when a call waits because `maxConcurrent` calls are open. */
-  onWait?(maxConcurrent: number): void
+  /** Notices that calls wait. */
+  readonly limits?: LimitNotices | undefined
+  /** Path of the option that sets `maxConcurrent`. */
+  readonly option?: string
 }
 
 interface Waiting {
   readonly order: number
+  readonly request: ModelRequest
+  /** Epoch ms. */
+  readonly since: number
   enter(): void
 }
 
@@ -39,9 +45,10 @@ export class ProviderQueue {
   readonly #clock: Scheduler
   readonly #provider: string
   readonly #maxConcurrent: number
-  readonly #longestWaitMs: number
+  readonly #longestWaitMs: number | undefined
   readonly #maxRetryAfterMs: number
-  readonly #onWait: QueueOptions['onWait']
+  readonly #notices: LimitNotices | undefined
+  readonly #option: string
   /** Calls that wait, in their order. */
   readonly #waiting: Waiting[] = []
   /** Place of each call in the order. A retried call keeps its place. */
@@ -57,19 +64,34 @@ export class ProviderQueue {
   #pause: Timer | undefined
 
   constructor(options: QueueOptions) {
-    const { clock, provider, maxConcurrent = 32, longestWaitMs = 300_000, maxRetryAfterMs = 600_000 } = options
+    const { clock, provider, maxConcurrent = 32, longestWaitMs, maxRetryAfterMs = 600_000 } = options
     this.#clock = clock
     this.#provider = provider
     this.#maxConcurrent = maxConcurrent
     this.#longestWaitMs = longestWaitMs
     this.#maxRetryAfterMs = maxRetryAfterMs
     this.#allowed = maxConcurrent
-    this.#onWait = options.onWait
+    this.#notices = options.limits
+    this.#option = options.option ?? 'maxConcurrent'
+    options.limits?.watch(() => this.#waits())
   }
 
   /** Number of calls that wait. */
   get length(): number {
     return this.#waiting.length
+  }
+
+  *#waits(): IterableIterator<LimitWait> {
+    for (const each of this.#waiting) yield this.#waitOf(each)
+  }
+
+  /** Says what a call waits for: for a place among the calls, or because the provider has asked for fewer. */
+  #waitOf({ request: { runId, agent }, since }: Waiting): LimitWait {
+    const caller = { runId, agent, since }
+    if (this.#open >= this.#maxConcurrent) return { option: this.#option, limit: this.#maxConcurrent, ...caller }
+    const option = `rate limit of ${this.#provider}`
+    const pauseMs = this.#pausedUntil - this.#clock.monotonic()
+    return { option, limit: null, ...caller, ...(pauseMs > 0 && { until: this.#clock.now() + pauseMs }) }
   }
 
   /** Takes the limits from the headers of an answer. */
@@ -93,8 +115,9 @@ export class ProviderQueue {
     signal.throwIfAborted()
     const order = this.#orders.get(request) ?? ++this.#came
     this.#orders.set(request, order)
+    const longestWaitMs = this.#longestWaitMs ?? request.timeoutMs ?? 300_000
     const pauseMs = this.#pausedUntil - this.#clock.monotonic()
-    if (pauseMs > this.#longestWaitMs) throw this.#tooLong(model, pauseMs)
+    if (pauseMs > longestWaitMs) throw this.#tooLong(model, longestWaitMs, pauseMs)
     await new Promise<void>((resolve, reject) => {
       const over = () => {
         detach()
@@ -107,17 +130,20 @@ export class ProviderQueue {
       }
       const waiting: Waiting = {
         order,
+        request,
+        since: this.#clock.now(),
         enter: () => {
           over()
           resolve()
         },
       }
       const detach = onAbort(signal, () => leave(signal.reason))
-      const deadline = this.#clock.timer(this.#longestWaitMs, () => leave(this.#tooLong(model)), true)
+      const deadline = this.#clock.timer(longestWaitMs, () => leave(this.#tooLong(model, longestWaitMs)), true)
       const at = this.#waiting.findIndex((other) => other.order > order)
       this.#waiting.splice(at < 0 ? this.#waiting.length : at, 0, waiting)
       this.#admit()
-      if (this.#open >= this.#maxConcurrent && this.#waiting.includes(waiting)) this.#onWait?.(this.#maxConcurrent)
+      if (this.#waiting.includes(waiting))
+        this.#notices?.reached(this.#waitOf(waiting), `calls of models wait for ${this.#provider}`)
     })
     return () => {
       this.#open -= 1
@@ -174,10 +200,10 @@ export class ProviderQueue {
     }
   }
 
-  #tooLong(model: string, pauseMs?: number): ModelError {
+  #tooLong(model: string, longestWaitMs: number, pauseMs?: number): ModelError {
     const asked = { provider: this.#provider, model }
     if (pauseMs === undefined) {
-      const what = `was not to be had within ${this.#longestWaitMs} ms: too many calls wait for it`
+      const what = `was not to be had within ${longestWaitMs} ms: too many calls wait for it`
       const advice = 'Raise maxConcurrent of the model, lower maxConcurrentAgents, or ask the provider for more.'
       return modelError(asked, what, advice, { reason: 'timeout', retryable: false })
     }

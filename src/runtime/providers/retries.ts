@@ -7,6 +7,7 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definit
 import type { Scheduler } from '../../clock.ts'
 import { ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import { endless, MOST_CHARACTERS, piecesOf } from './collect.ts'
 import { failingOf, modelError } from './model-errors.ts'
 import { type FailedAttempt, nextAttempt, RETRY_POLICY, type RetryPolicy } from './retry-policy.ts'
@@ -16,6 +17,8 @@ export interface RetryOptions {
   /** Name of the provider in errors. */
   readonly provider: string
   readonly policy?: RetryPolicy
+  /** Notices of calls that wait because the provider is asked too often. */
+  readonly limits?: LimitNotices | undefined
   /** Waits between two attempts. Default: the clock's sleep. */
   pause?(ms: number, signal: AbortSignal): Promise<void>
 }
@@ -31,14 +34,19 @@ class RetryingClient implements ModelClient {
   readonly #provider: string
   readonly #policy: RetryPolicy
   readonly #sleep: NonNullable<RetryOptions['pause']>
+  readonly #limits: LimitNotices | undefined
+  /** Calls that the provider has refused because it is asked too often, and that are made again. */
+  readonly #refused = new Set<LimitWait>()
 
-  constructor(client: ModelClient, { clock, provider, policy = RETRY_POLICY, pause }: RetryOptions) {
+  constructor(client: ModelClient, { clock, provider, policy = RETRY_POLICY, pause, limits }: RetryOptions) {
     this.rehearsal = client.rehearsal ?? false
     this.#client = client
     this.#clock = clock
     this.#provider = provider
     this.#policy = policy
     this.#sleep = pause ?? ((ms, signal) => clock.sleep(ms, signal))
+    this.#limits = limits
+    limits?.watch(() => this.#refused)
   }
 
   async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
@@ -78,7 +86,7 @@ class RetryingClient implements ModelClient {
         request.signal.throwIfAborted()
         const elapsedMs = this.#clock.monotonic() - began
         const failed = { attempt, elapsedMs, failing: failingOf(error), read }
-        await this.#pause(error, failed, policy, request.signal)
+        await this.#pause(error, failed, policy, request)
         if (hasBegun && request.stream) yield { restart: true }
       }
     }
@@ -89,11 +97,14 @@ class RetryingClient implements ModelClient {
     error: unknown,
     failed: Omit<FailedAttempt, 'random'>,
     policy: RetryPolicy,
-    signal: AbortSignal,
+    request: ModelRequest,
   ): Promise<void> {
     const next = nextAttempt(policy, { ...failed, random: this.#clock.random() })
-    if ('waitMs' in next) return this.#sleep(next.waitMs, signal)
     const { attempt, failing } = failed
+    if ('waitMs' in next) {
+      const rest = () => this.#sleep(next.waitMs, request.signal)
+      return failing.status === 429 ? this.#refusedFor(next.waitMs, request, rest) : rest()
+    }
     if (!(error instanceof ModelError)) throw error
     const { message, details } = error
     if (next.over === 'already_read')
@@ -106,6 +117,18 @@ class RetryingClient implements ModelClient {
     throw attempt === 1
       ? error
       : new ModelError(`${message} It was asked ${attempt} times.`, { ...details, attempts: attempt })
+  }
+
+  async #refusedFor(ms: number, { runId, agent }: ModelRequest, rest: () => Promise<void>): Promise<void> {
+    const since = this.#clock.now()
+    const wait = { option: `rate limit of ${this.#provider}`, limit: null, runId, agent, since, until: since + ms }
+    this.#refused.add(wait)
+    this.#limits?.reached(wait, `${this.#provider} is asked too often`)
+    try {
+      await rest()
+    } finally {
+      this.#refused.delete(wait)
+    }
   }
 
   #late({ model }: ModelRequest): ModelError {

@@ -39,7 +39,7 @@ import type { HostRecord, LogEntry } from '../log/records.ts'
 import { type ToolEvent, toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import { subjectOf } from './team-fold.ts'
+import { subjectOf } from '../state/call-subject.ts'
 
 /** Most characters of what an agent, a model or a person has said. */
 const LONGEST_QUOTE = 120

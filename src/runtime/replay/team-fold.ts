@@ -7,6 +7,7 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import type { NamedWait } from '../log/alarms.ts'
 import type { FrameBlock, LogEntry } from '../log/records.ts'
 import { type StatusChange, StatusFold, statusAfter } from '../runs/agent-status.ts'
+import { subjectOf } from '../state/call-subject.ts'
 import { type IndexOf, type OpenCallFrame, type OpenMessage, type OpenWait, OpenWork } from '../state/open-work.ts'
 import type { AgentView, MailboxView, MessageView, RunView } from './run-view.ts'
 
@@ -124,14 +125,6 @@ export class TeamFold {
     const concerns = subjectOf(Object(jsonIn(data)))
     return { agent: this.#directory.name(caller), for: concerns === undefined ? [] : [concerns], kind }
   }
-}
-
-/** Arguments of verbs that name what the call concerns. */
-const SUBJECTS = ['point', 'key', 'name', 'agent', 'model', 'pattern'] as const
-
-/** Returns what a call of a verb concerns, by its arguments. */
-export function subjectOf(args: Readonly<Record<string, unknown>>): string | undefined {
-  return SUBJECTS.map((field) => args[field]).find((value) => typeof value === 'string')
 }
 
 const keyOf = (index: number, messageId: string): string => `${index} ${messageId}`

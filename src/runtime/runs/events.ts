@@ -124,6 +124,11 @@ export type RuntimeEvent<T = undefined> =
     >
   | AlarmEvent
   | Event<'budget', { agent: string | null; used: number; limit: number }>
+  /**
+   * Something of the run waits for a limit: `option` names it, and `limit` is its value, null where only a provider
+   * knows it. At most once a minute for each limit; `team.waits()` has what waits now.
+   */
+  | Event<'limit.reached', { option: string; limit: number | null; agent: string | null }>
 
 /**
  * Event of a detector: 'deadlock', 'livelock' or 'stall'. `sentence`: what it has found, in words. A livelock: agents
@@ -276,6 +281,10 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
     case 'budget': {
       const { agent, used, limit } = record
       return { type: record.kind, ...base, agent, used, limit }
+    }
+    case 'limit.reached': {
+      const { option, limit, agent } = record
+      return { type: record.kind, ...base, option, limit, agent }
     }
     case 'task':
       return { type: record.kind, ...base, task: record.task, previous: record.previous }

@@ -27,6 +27,11 @@ export class RunLine<Entry extends InLine> {
     return this.#running
   }
 
+  /** Runs that wait, in their order. */
+  get queued(): readonly Entry[] {
+    return this.#queue
+  }
+
   /** Returns all runs; the queued ones come first. */
   get all(): Entry[] {
     return [...this.#queue, ...this.#running]

@@ -26,6 +26,7 @@ import { onAbort } from '../../on-abort.ts'
 import { refusedAs } from '../checks/refused.ts'
 import type { Question } from '../log/host-frames.ts'
 import type { Launched } from '../log/records.ts'
+import type { LimitWait } from '../logging/limit-notices.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
@@ -85,6 +86,7 @@ export class RunBook implements RunHost {
     this.#start = start
     this.#tracing = tracing
     this.#line = new RunLine(settings, supervisor.clock)
+    supervisor.limits.watch(() => this.#queued())
     this.holds = new Holds(supervisor.clock)
     const { conversations: store } = settings
     this.threads =
@@ -176,11 +178,17 @@ export class RunBook implements RunHost {
     return handle
   }
 
+  *#queued(): IterableIterator<LimitWait> {
+    const { maxConcurrentRuns: limit } = this.#settings
+    for (const { handle } of this.#line.queued)
+      yield { option: 'maxConcurrentRuns', limit, runId: handle.id, since: handle.state.startedAt }
+  }
+
   #wait(entry: RunEntry): void {
     this.#line.enqueue(entry)
     const { maxConcurrentRuns } = this.#settings
-    const fields = { runId: entry.handle.id, queued: this.#line.counts.queued }
-    this.#supervisor.limits.reached('maxConcurrentRuns', maxConcurrentRuns, 'runs wait for their start', fields)
+    const reached = { option: 'maxConcurrentRuns', limit: maxConcurrentRuns, runId: entry.handle.id }
+    this.#supervisor.limits.reached(reached, 'runs wait for their start', { queued: this.#line.counts.queued })
   }
 
   /** Makes the result of a run that `launch` has no room for: nothing happened in it, and it cannot be found later. */

@@ -118,7 +118,7 @@ export interface StateOptions {
   archive?: string
 }
 
-/** Threads of the agents of a team. */
+/** Threads of the agents of a team, and of tools that have a thread of their own. */
 export interface ThreadsConfig {
   /**
    * Number of threads that agents may have at the same time. Default: no limit. An agent that has a message and no
@@ -138,6 +138,13 @@ export interface ThreadsConfig {
    * make agents faster than threads boot, there are more of them, within the same bound; 0 keeps none at all.
    */
   warmSpares?: number
+  /**
+   * Number of calls of isolated tools at a time, for each set of limits (`maxHeapMb`, `env`) that tools have. Each call
+   * has a thread alone. Default: the number of processors, at least 2.
+   */
+  tools?: number
+  /** Number of calls that may wait for such a thread. Default: 256. Beyond that: `ToolFailedError`. */
+  toolQueue?: number
 }
 
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */

@@ -8,6 +8,7 @@ import { type Scheduler, schedulerFrom } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { defaultLogger } from '../logging/default-logger.ts'
+import { guardedLogger } from '../logging/guarded-logger.ts'
 import { LimitNotices } from '../logging/limit-notices.ts'
 import { Redactor } from '../logging/redactor.ts'
 import type { Environment } from '../logging/secret-variables.ts'
@@ -31,11 +32,12 @@ import type { LivelockBounds } from './livelock.ts'
 import { livelockBounds, roundBounds } from './livelock.ts'
 import { folderFrom } from './module.ts'
 import { checkNames, checkNewName } from './name-checks.ts'
-import type { BudgetConfig, TeamOptions, ThreadsConfig } from './options.ts'
+import type { BudgetConfig, TeamOptions } from './options.ts'
 import { roleShape } from './role-shape.ts'
 import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
 import { teamShape } from './team-shape.ts'
 import type { Telemetry } from './telemetry.ts'
+import { type ThreadSettings, threadSettings } from './threads.ts'
 import { checkSkills, type ToolSettings, type ToolsOf, toolSettings } from './tools.ts'
 
 export type { AgentSettings, MailboxSettings, SupervisionSettings } from './agent-settings.ts'
@@ -65,16 +67,6 @@ export interface KeepSettings {
   readonly runs: number
   readonly days: number
   readonly bytes: number
-}
-
-/** Settings of the agents' threads. */
-export interface ThreadSettings {
-  /** Number of threads that agents may have at the same time. */
-  readonly max: number
-  /** Time after which an idle agent loses its thread; false: never. */
-  readonly idleMs: number | false
-  /** Number of threads kept ready for a restart. */
-  readonly warmSpares: number
 }
 
 /** Settings of a team for the runtime. Durations in ms. */
@@ -117,6 +109,8 @@ export interface TeamSettings {
   /** Tools of the protocol script: those that all roles share. */
   tools: ToolSettings
   models: Models
+  /** Notices of limits that something waits for. */
+  limits: LimitNotices
   /** True if all tools run, even if the rehearsal model calls them. */
   realTools: boolean
   budget: BudgetConfig
@@ -181,13 +175,14 @@ export function settingsFrom(
   const secrets = new SecretVariables(env, options.secretVariables ?? [], redactor, () => performance.now())
   secrets.look()
   const logger = options.logger ?? defaultLogger
+  const limits = new LimitNotices(clock, guardedLogger(logger, redactor))
   const models = new Models(options.models, {
     env,
     clock,
     redactor,
     rehearsal: rehearsalModel,
     notice: (text) => logger.warn({}, text),
-    limits: new LimitNotices(clock, logger),
+    limits,
     ...(given.rehearsed && { rehearsed: given.rehearsed }),
   })
   const { input = [], output = [], tool = [] } = options.guardrails ?? {}
@@ -222,6 +217,7 @@ export function settingsFrom(
     resolveFrom: options.resolveFrom === undefined ? process.cwd() : folderFrom(options.resolveFrom, 'resolveFrom'),
     tools: toolSettings(tools, [], 'orchestration'),
     models,
+    limits,
     realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
     budget: structuredClone(options.budget ?? {}),
     durableLog: durableLogOf(options.stateManagement),
@@ -258,12 +254,6 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
   const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.${advice}`
   logger.warn({ agent, skills }, text)
 }
-
-const threadSettings = ({ max, idleMs, warmSpares }: ThreadsConfig = {}): ThreadSettings => ({
-  max: max ?? Number.POSITIVE_INFINITY,
-  idleMs: idleMs ?? false,
-  warmSpares: warmSpares ?? 1,
-})
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined

@@ -81,7 +81,13 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   maxQueuedRuns: integer(0),
   maxSpawnedAgents: integer(0, 10_000),
   globalTimeoutMs: wait(),
-  threads: shape<ThreadsConfig>({ max: integer(1), idleMs: wait(), warmSpares: integer(0) }),
+  threads: shape<ThreadsConfig>({
+    max: integer(1),
+    idleMs: wait(),
+    warmSpares: integer(0),
+    tools: integer(1),
+    toolQueue: integer(0),
+  }),
   supervision: shape<SupervisionConfig>({
     ...restartFields,
     strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),

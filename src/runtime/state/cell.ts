@@ -25,6 +25,9 @@ export interface OpenCall {
   readonly turn: number
   /** Epoch ms. */
   readonly since: number
+  readonly verb: string
+  /** Sync point, key, tool, agent or model that the call concerns. */
+  readonly subject: string | undefined
   readonly withdrawn: AbortController
   /** Settles the call with an error from outside. */
   readonly fail: (error: DramatisError) => void

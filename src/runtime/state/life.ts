@@ -77,8 +77,8 @@ export class Life {
   /** Messages whose turns must stop, but are notified only when they get their permit back. */
   readonly unstopped = new Set<Envelope<RunState>>()
   readonly quiet = new QuietTurns()
-  /** Turns that wait for the reader of their answer. */
-  readonly awaitReader = new Set<number>()
+  /** Turns that wait for the reader of their answer, each with the epoch ms since when. */
+  readonly awaitReader = new Map<number, number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'
   /** Number of turns that may be open. */
   readonly #turns: number

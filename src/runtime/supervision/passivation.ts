@@ -9,8 +9,9 @@
  * connections of its own. A message that comes before the stop hook has begun ends the attempt.
  */
 import type { Scheduler, Timer } from '../../clock.ts'
-import type { LimitNotices } from '../logging/limit-notices.ts'
-import type { ThreadSettings } from '../settings/settings.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+import type { ThreadSettings } from '../settings/threads.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import { waitsForOthers } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
@@ -49,6 +50,7 @@ export class Passivation implements Reader {
   constructor(needs: Needs, { idleMs }: Pick<ThreadSettings, 'idleMs'>) {
     this.#needs = needs
     this.#idleMs = idleMs
+    needs.limits.watch(() => this.#waits())
   }
 
   next(): void {
@@ -111,8 +113,8 @@ export class Passivation implements Reader {
   makeRoom(): void {
     const { clock, directory, limits, places } = this.#needs
     places.serve()
-    if (places.waiting > 0)
-      limits.reached('threads.max', places.max, 'agents with messages wait for a thread', { waiting: places.waiting })
+    const [waits] = this.#waits()
+    if (waits) limits.reached(waits, 'agents with messages wait for a thread', { waiting: places.waiting })
     const missing = places.taken - this.#leaving.size + places.waiting - places.max
     if (missing <= 0) return
     const now = clock.monotonic()
@@ -122,6 +124,16 @@ export class Passivation implements Reader {
     for (const cell of calm.slice(0, missing)) void this.#passivate(cell)
     if (calm.length < missing) this.#askAgain(idle, now)
     if (places.waiting > 0 && this.#leaving.size === 0 && this.#isStuck(now)) this.#exceed()
+  }
+
+  *#waits(): IterableIterator<LimitWait> {
+    const { places } = this.#needs
+    for (const { cell, since } of places.line) {
+      const first = cell.mailbox.peek()
+      const messageId = first && idOf(first.memory, first.at)
+      const limit = places.max
+      yield { option: 'threads.max', limit, runId: first?.run.id, agent: cell.name, messageId, since }
+    }
   }
 
   /** Sets the timer after which the first of the restless threads is asked again. */
@@ -140,7 +152,7 @@ export class Passivation implements Reader {
     const { directory, places } = this.#needs
     const holders = directory.living.filter(({ settings }) => settings.isAgent)
     if (holders.length < places.taken) return false // a thread is being made, or ends
-    const full = new Set(places.line.flatMap(({ mailbox }) => [...mailbox.parked.senders()]))
+    const full = new Set(places.line.flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]))
     return holders.every((cell) => {
       if (!cell.life?.ready) return false
       if (cell.mailbox.handed.size === 0) return isRestless(cell, now)

@@ -39,6 +39,7 @@ import {
   setKind,
   stepOf,
   TO_ALL,
+  timeOf,
   turnOf,
   WANTS_PERMIT,
   WRITTEN,
@@ -252,7 +253,7 @@ export class Router {
       case STREAM_READ:
         return this.#streamRead(cell, memory, at)
       case STREAM_WAIT:
-        if (limitOf(memory, at) === 1) life.awaitReader.add(turnOf(memory, at))
+        if (limitOf(memory, at) === 1) life.awaitReader.set(turnOf(memory, at), timeOf(memory, at))
         else life.awaitReader.delete(turnOf(memory, at))
         return
       case REJECTED: {

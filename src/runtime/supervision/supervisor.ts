@@ -16,6 +16,7 @@ import { Delegations } from '../admission/delegation.ts'
 import { HostMessages } from '../admission/host-messages.ts'
 import { CautiousStart } from '../dispatch/cautious-start.ts'
 import { Dispatcher } from '../dispatch/dispatcher.ts'
+import { waitsForTurns } from '../dispatch/full-agents.ts'
 import { type Gate, OPEN_GATE, Permits } from '../dispatch/permits.ts'
 import { ReplyLane } from '../dispatch/reply-lane.ts'
 import { RunNotices } from '../dispatch/run-notices.ts'
@@ -30,7 +31,7 @@ import { Receipts } from '../mailboxes/receipts.ts'
 import { Requests } from '../mailboxes/requests.ts'
 import { SharedWords } from '../mailboxes/shared-words.ts'
 import { DELEGATION_BOUND, type DelegationBound } from '../settings/delegation-bound.ts'
-import type { ThreadSettings } from '../settings/settings.ts'
+import { type ThreadSettings, threadSettings } from '../settings/threads.ts'
 import { AgentDirectory } from '../state/agent-directory.ts'
 import { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
@@ -77,11 +78,13 @@ export interface SupervisorOptions {
   redactor: Redactor
   spawner: Spawner
   provisioning: Provisioning
+  /** Notices of limits that something waits for, among them those of models. Default: it makes its own. */
+  limits?: LimitNotices
   /** Number of names that the team can have; more are refused. */
   capacity: number
   parts: readonly Part[]
   /** Bounds of the agents' threads. Default: there are none. */
-  threads?: Pick<ThreadSettings, 'max' | 'idleMs'>
+  threads?: Pick<ThreadSettings, 'max' | 'idleMs' | 'tools'>
   /** Number of agents that may have a turn of one run at the same time. Default: no limit. */
   maxConcurrentAgents?: number
   /** Depth to which agents may delegate by themselves. */
@@ -162,7 +165,7 @@ export class Supervisor {
     this.provisioning = provisioning
 
     // State: agents, runs, and the record of what happened.
-    const limits = new LimitNotices(clock, logger)
+    const limits = options.limits ?? new LimitNotices(clock, logger)
     const team = new TeamMemory(options.capacity)
     const repairs = new WordRepairs(logger)
     const directory = new AgentDirectory(team, options.newcomer)
@@ -171,8 +174,13 @@ export class Supervisor {
     const frames = new HostFrames(clock)
     const loop = new HostLoop({ clock, look: () => look.all(), isTelling: () => this.journal.isTelling })
     const journal = new Journal({ clock, frames, runs, names, wake: () => loop.wake() })
+    limits.onReached(({ option, limit, runId, agent }) => {
+      const run = runId === undefined ? undefined : runs.find(runId)
+      journal.record(run, { kind: 'limit.reached', option, limit, agent: agent ?? null })
+    })
     const agentStates = new AgentStates()
     const ready = new Ready()
+    limits.watch(() => waitsForTurns(directory))
     this.limits = limits
     this.team = team
     this.repairs = repairs
@@ -188,7 +196,7 @@ export class Supervisor {
     // From the mailboxes to the threads.
     const replies = new ReplyLane({ directory, frames, loop, ready })
     const { maxConcurrentAgents: most } = options
-    const gate = most === undefined ? OPEN_GATE : new Permits({ limits, ready, repairs, team }, most)
+    const gate = most === undefined ? OPEN_GATE : new Permits({ clock, limits, ready, repairs, team }, most)
     const roster = (run: RunState) => provisioning.roster(run)
     const runNotices = new RunNotices({ agentStates, frames, roster })
     const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
@@ -289,6 +297,7 @@ export class Supervisor {
     this.broadcasts = broadcasts
 
     // Work that the host does for the agents.
+    const { threads = threadSettings() } = options
     const calls = new HostCalls({ clock, frames, journal, logger, replies })
     const pauses = new DeadlinePauses({ clock, directory, requests })
     const { interrupted = () => {} } = options
@@ -310,7 +319,7 @@ export class Supervisor {
     )
     const sharedStates = new SharedStates({ directory, journal })
     const ask = asksPerson({ clock, frames, journal, loop, pauses }, options.hasHandle ?? (() => true))
-    const tools = new HostTools({ clock, journal, logger }, ask)
+    const tools = new HostTools({ clock, journal, limits, logger, toolThreads: threads.tools }, ask)
     const moving = { cancellation, delegations, directory, hostMessages, journal, requests }
     for (const { verbs } of [boards, sharedStates, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
       calls.register(verbs)
@@ -360,8 +369,7 @@ export class Supervisor {
     })
     this.router = router
     this.exits = exits
-    const { threads = { max: Number.POSITIVE_INFINITY, idleMs: false } } = options
-    const places = new ThreadPlaces(threads.max, () => this.passivation.makeRoom())
+    const places = new ThreadPlaces(threads.max, clock, () => this.passivation.makeRoom())
     this.places = places
     const lifecycle = new Lifecycle({
       cancellation,

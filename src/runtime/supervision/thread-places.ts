@@ -3,10 +3,13 @@
  * is made until it is gone. Agents that find no place wait in a line: by the priority of their first message, then in
  * order. Which agent gives up a thread for them is decided in supervision/passivation.ts.
  */
+import type { Scheduler } from '../../clock.ts'
 import type { Cell } from '../state/cell.ts'
 
 interface Waiter {
   readonly cell: Cell
+  /** Epoch ms. */
+  readonly since: number
   readonly resolve: () => void
 }
 
@@ -17,10 +20,12 @@ export class ThreadPlaces {
   taken = 0
   readonly #line: Waiter[] = []
   readonly #full: () => void
+  readonly #clock: Pick<Scheduler, 'now'>
 
   /** `full` is called when an agent has joined the line. */
-  constructor(max: number, full: () => void) {
+  constructor(max: number, clock: Pick<Scheduler, 'now'>, full: () => void) {
     this.max = max
+    this.#clock = clock
     this.#full = full
   }
 
@@ -33,9 +38,9 @@ export class ThreadPlaces {
     return this.#line.length
   }
 
-  /** Agents that wait for a place. */
-  get line(): readonly Cell[] {
-    return this.#line.map(({ cell }) => cell)
+  /** Agents that wait for a place, and since when. */
+  get line(): readonly Pick<Waiter, 'cell' | 'since'>[] {
+    return this.#line
   }
 
   /**
@@ -49,7 +54,7 @@ export class ThreadPlaces {
     }
     if (cell.mailbox.waiting === 0) return false
     const place = new Promise<void>((resolve) => {
-      this.#line.push({ cell, resolve })
+      this.#line.push({ cell, since: this.#clock.now(), resolve })
     })
     this.#full()
     return place

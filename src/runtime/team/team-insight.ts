@@ -18,6 +18,7 @@ import { historyOf } from '../runs/trace.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+import { type Wait, waitsOf } from './waits.ts'
 
 const metricsFormat = oneOf('prometheus')
 
@@ -88,6 +89,17 @@ export abstract class TeamInsight {
     const run = this.supervisor.runs.find(runId)
     if (run) return run
     throw unknownRun(runId)
+  }
+
+  /**
+   * Returns what waits now, the oldest first: turns that wait for other agents, models, tools or people, and what waits
+   * for a limit on how much runs at once. No detector runs for it, and it changes nothing.
+   *
+   * @example
+   * for (const { agent, kind, for: what } of team.waits()) console.log(agent, 'waits for', kind, what)
+   */
+  waits(): Wait[] {
+    return waitsOf(this.supervisor)
   }
 
   /** Returns the present state of the team. */

@@ -81,6 +81,7 @@ export class TeamRuntime extends TeamRuns {
         runOf: (index) => this.supervisor.runs.get(index),
         tools: () => this.supervisor.tools,
       }),
+      limits: settings.limits,
       threads,
       maxConcurrentAgents: settings.maxConcurrentAgents,
       delegationBound: settings.delegation,

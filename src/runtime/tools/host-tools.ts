@@ -5,7 +5,6 @@ import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { runTool, type ToolCaller } from '../../actors/tools/run-tool.ts'
-import type { Scheduler } from '../../clock.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -21,13 +20,11 @@ import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb, VerbWaiter } from '../verbs/host-verb.ts'
 import type { AskPerson } from '../verbs/questions.ts'
-import { IsolatedTools } from './isolated-tools.ts'
+import { type IsolatedNeeds, IsolatedTools } from './isolated-tools.ts'
 import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
 
-interface Needs {
-  readonly clock: Scheduler
+interface Needs extends IsolatedNeeds {
   readonly journal: Journal
-  readonly logger: Logger
 }
 
 /** Call of a tool, as a thread asks for it. The host must check every field. */
@@ -64,7 +61,7 @@ export class HostTools {
   constructor(needs: Needs, ask: AskPerson) {
     this.#needs = needs
     this.#ask = ask
-    this.#isolated = new IsolatedTools(needs.clock, needs.logger)
+    this.#isolated = new IsolatedTools(needs)
   }
 
   get verbs(): [Verb, HostVerb][] {

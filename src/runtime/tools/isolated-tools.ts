@@ -11,12 +11,13 @@ import { describe, errorFrom, StartFailedError, TeamClosedError, ToolFailedError
 import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import type { PrintListener } from '../logging/printed-lines.ts'
 import type { IsolatedTool } from '../settings/tools.ts'
 import type { CellSettings } from '../state/cell-settings.ts'
 import { loadable } from '../threads/bundle/bundle.ts'
 import { importFailure } from '../threads/import-failure.ts'
-import type { PoolCaller, ToolPool } from './tool-pool.ts'
+import type { PoolCaller, PoolSize, ToolPool } from './tool-pool.ts'
 import type { LimitClass } from './tool-thread.ts'
 
 /** Schema of a tool whose input is checked in its own thread, because the schema itself does not cross threads. */
@@ -32,6 +33,14 @@ export const CHECKED_THERE: ModelSchema = {
 /** Number of attempts for an idempotent tool whose threads die: as many as a message has before it counts as poison. */
 const MOST_ATTEMPTS = 3
 
+export interface IsolatedNeeds {
+  readonly clock: Scheduler
+  readonly limits: LimitNotices
+  readonly logger: Logger
+  /** Size of the pool of each limit class. */
+  readonly toolThreads: PoolSize
+}
+
 /** Owner of a tool, for errors. */
 type Owner = Pick<CellSettings, 'info' | 'option' | 'turnTimeoutMs'>
 
@@ -41,11 +50,18 @@ export class IsolatedTools {
   readonly #known = new Map<string, Promise<ToolTaskResult>>()
   readonly #clock: Scheduler
   readonly #logger: Logger
+  readonly #limits: LimitNotices
+  readonly #size: PoolSize
+  /** Calls that wait for a thread. */
+  readonly #waiting = new Set<LimitWait>()
   #closed = false
 
-  constructor(clock: Scheduler, logger: Logger) {
+  constructor({ clock, limits, logger, toolThreads }: IsolatedNeeds) {
     this.#clock = clock
     this.#logger = logger
+    this.#limits = limits
+    this.#size = toolThreads
+    limits.watch(() => this.#waiting)
   }
 
   /**
@@ -113,8 +129,15 @@ export class IsolatedTools {
   ): Promise<unknown> {
     const { agent, runId, idempotencyKey, signal, log } = context
     let attempt = 1
+    let wait: LimitWait | undefined
     const caller: PoolCaller = {
       signal,
+      waits: () => {
+        wait = { option: 'threads.tools', limit: this.#size.threads, runId, agent, since: this.#clock.now() }
+        this.#waiting.add(wait)
+        this.#limits.reached(wait, 'calls of isolated tools wait for a thread')
+      },
+      begins: () => wait && this.#waiting.delete(wait),
       heard: (notice) => {
         if ('progress' in notice) context.progress(notice.progress)
         else log[notice.log](fieldsIn(notice.fields), wordsIn(notice.text))
@@ -130,7 +153,8 @@ export class IsolatedTools {
       },
       printed: this.#printsOf({ agent, runId, module: code.shown }),
     }
-    const result = await pool.perform(code, { agent, runId, idempotencyKey, input, maxBytes, checkOnly }, caller)
+    const call = { agent, runId, idempotencyKey, input, maxBytes, checkOnly }
+    const result = await pool.perform(code, call, caller).finally(() => wait && this.#waiting.delete(wait))
     if (!result.ok) {
       const error = errorFrom(result.error)
       if (!result.importing) throw error
@@ -170,7 +194,7 @@ export class IsolatedTools {
 
   #poolOf({ env, maxHeapMb }: LimitClass): Promise<ToolPool> {
     const key = JSON.stringify([maxHeapMb, [...env].sort()])
-    const pool = this.#pools.get(key) ?? made({ env, maxHeapMb })
+    const pool = this.#pools.get(key) ?? made({ env, maxHeapMb }, this.#size)
     this.#pools.set(key, pool)
     return pool
   }
@@ -183,7 +207,7 @@ export class IsolatedTools {
 }
 
 /** Most teams have no isolated tools, and need not wait for what they need. */
-async function made(limits: LimitClass): Promise<ToolPool> {
+async function made(limits: LimitClass, size: PoolSize): Promise<ToolPool> {
   const { ToolPool } = await import('./tool-pool.ts')
-  return new ToolPool(limits)
+  return new ToolPool(limits, size)
 }

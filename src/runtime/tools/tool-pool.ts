@@ -2,7 +2,6 @@
  * Threads for isolated tools of one limit class: the same heap, the same environment. A call has a thread alone, which
  * is ended after it. One more is booted ahead while there are calls, so that the next does not wait for a boot.
  */
-import { availableParallelism } from 'node:os'
 import type { ToolCode } from '../../actors/definition/assignment.ts'
 import type { ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
 import { systemClock, type Timer } from '../../clock.ts'
@@ -12,20 +11,30 @@ import { Slots } from '../../slots.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import { type LimitClass, type ThreadListener, ToolThread } from './tool-thread.ts'
 
-const MOST_THREADS = Math.max(2, availableParallelism())
-const MOST_WAITING = 256
 const IDLE_MS = 10_000
+
+/** Size of a pool: the threads at a time, and the calls that may wait for one. */
+export interface PoolSize {
+  readonly threads: number
+  readonly queue: number
+}
 
 /** Somebody who asks for something, and hears of it while it is under way. */
 export interface PoolCaller extends ThreadListener {
   readonly signal: AbortSignal
+  /** Called if the call has to wait for a thread. */
+  waits?(): void
+  /** Called when the call has a thread. */
+  begins?(): void
   /** Decides whether the call is made again in another thread after its thread has died of that error. */
   again?(died: ToolFailedError): boolean
 }
 
 export class ToolPool {
   readonly #limits: LimitClass
-  readonly #slots = new Slots(MOST_THREADS)
+  readonly #threads: number
+  readonly #queue: number
+  readonly #slots: Slots
   /** Controllers that end the calls, waiting or running. */
   readonly #calls = new Set<AbortController>()
   /** Until they are gone. */
@@ -33,8 +42,12 @@ export class ToolPool {
   #spare: { thread: ToolThread; idle: Timer } | undefined
   #closed = false
 
-  constructor(limits: LimitClass) {
+  /** `threads`: number of calls at a time; `queue`: number of those that may wait. */
+  constructor(limits: LimitClass, { threads, queue }: PoolSize) {
     this.#limits = limits
+    this.#threads = threads
+    this.#queue = queue
+    this.#slots = new Slots(threads)
   }
 
   /**
@@ -44,16 +57,18 @@ export class ToolPool {
   async perform(code: ToolCode, call: ToolTask['call'], caller: PoolCaller): Promise<ToolTaskResult> {
     caller.signal.throwIfAborted()
     if (this.#closed) throw closed()
-    if (this.#calls.size >= MOST_THREADS + MOST_WAITING)
+    if (this.#calls.size >= this.#threads + this.#queue)
       throw new ToolFailedError(
-        `${MOST_WAITING} calls of isolated tools wait for a thread already, and no more may. Call fewer at a time.`,
-        { waiting: MOST_WAITING, limit: MOST_WAITING },
+        `${this.#queue} calls of isolated tools wait for a thread already, and no more may (threads.toolQueue). Call fewer at a time, or raise it.`,
+        { waiting: this.#queue, limit: this.#queue },
       )
     const end = new AbortController()
     const stop = onAbort(caller.signal, () => end.abort(caller.signal.reason))
     this.#calls.add(end)
+    if (this.#calls.size > this.#threads) caller.waits?.()
     try {
       const free = await this.#slots.take(end.signal)
+      caller.begins?.()
       try {
         return await this.#attempts({ code, ...(call && { call }) }, caller, end.signal)
       } finally {

@@ -12,6 +12,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { callRefusal } from '../admission/trust.ts'
 import type { ReplyLane } from '../dispatch/reply-lane.ts'
 import type { HostFrames } from '../log/host-frames.ts'
+import { subjectOf } from '../state/call-subject.ts'
 import type { Cell, OpenCall } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -58,7 +59,7 @@ export class HostCalls {
     const correlation = correlationOf(memory, at)
     const turn = turnOf(memory, at)
     const { content: operation, data } = readBody(memory, at)
-    const args = (data === undefined ? {} : jsonIn(data)) as Arguments
+    const args = (data === undefined ? {} : jsonIn(data)) as Arguments & Record<string, unknown>
     const withdrawn = new AbortController()
     const settle = (result: unknown, error: DramatisError | undefined) => {
       if (!cell.calls.delete(correlation)) return
@@ -75,6 +76,8 @@ export class HostCalls {
     cell.calls.set(correlation, {
       turn,
       since: this.#needs.clock.now(),
+      verb: operation,
+      subject: subjectOf(args),
       withdrawn,
       isOwnWork: OWN_WORK.has(operation),
       waitsFor: waitingOf(memory, at) & SIGNALLED ? undefined : waitsFor(operation, args),

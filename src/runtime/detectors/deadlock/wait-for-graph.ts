@@ -113,7 +113,7 @@ export class WaitEdges {
     for (const cell of living) for (const envelope of cell.underWay) this.#turn(cell, envelope)
     for (const cell of living)
       if (cell.life && cell.life.awaitReader.size > 0)
-        for (const turn of cell.life.awaitReader) this.#writer(cell, turn)
+        for (const [turn, since] of cell.life.awaitReader) this.#writer(cell, turn, since)
     for (const cell of needs.directory.cells) {
       if (cell.open.size > 0 && this.#atWork.has(cell.index)) this.#requests(cell)
       if (cell.calls.size > 0) for (const [number, call] of cell.calls) this.#call(cell, number, call)
@@ -330,14 +330,14 @@ export class WaitEdges {
   }
 
   /** Adds the wait of a writer whose reader is far behind. */
-  #writer(cell: Cell, turn: number): void {
+  #writer(cell: Cell, turn: number, since: number): void {
     const at = this.#of(cell, turn)
     if (at === undefined) return
     const request = this.#needs.requests.of(this.turns[at]!.envelope)
     if (request) this.#unread.add(request)
     const reader = request && this.#of(request.caller, request.turn)
     const target = reader ?? this.#free()
-    this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since: 0 })
+    this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since })
   }
 }
 
@@ -357,7 +357,7 @@ const heldNode = ({ callee: cell, envelope, waitsFor }: HeldTask, { targets }: W
     for: envelope.run.tasks.get(id)?.assignedTo ?? id,
     target: targets[i]!,
     number: 0,
-    since: 0,
+    since: timeOf(envelope.memory, envelope.at),
   })),
 })
 

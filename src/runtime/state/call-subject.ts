@@ -1,0 +1,6 @@
+/** What the call of a verb concerns, by its arguments: a sync point, a key, a tool, an agent or a model. */
+const SUBJECTS = ['point', 'key', 'name', 'agent', 'model', 'pattern'] as const
+
+export function subjectOf(args: Readonly<Record<string, unknown>>): string | undefined {
+  return SUBJECTS.map((field) => args[field]).find((value) => typeof value === 'string')
+}

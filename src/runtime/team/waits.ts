@@ -1,0 +1,88 @@
+/** What waits in a team now, as data: turns for others or for work, and turns, runs and calls for a limit. */
+import { idOf } from '../../mailbox/frame-id.ts'
+import { type GraphNeeds, type OpenWait, WaitEdges } from '../detectors/deadlock/wait-for-graph.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+
+/**
+ * Something that waits in a team: one entry for each turn and kind.
+ *
+ * `kind` is one of:
+ *
+ * - `request`, `delegate`: for the answer of the agents in `for`
+ * - `dependency`: a task that has not begun waits for tasks of the agents in `for`
+ * - `mailbox`: for room in the mailbox of an agent
+ * - `reader`: for the agent that reads its stream
+ * - `sync`: for agents that have not come to a sync point
+ * - `blackboard`: for an entry that somebody has to write; `for` has its key
+ * - the name of another verb that the runtime serves: `model`, `tool` and `ask` (a person) among them; `for` has the name
+ *   of the model or tool, if there is one
+ * - `limit`: for a limit on how much runs at once; `for` has the option that sets it. Also for a rate limit of a provider.
+ */
+export interface Wait {
+  runId: string
+  /** Agent that waits, or whose turn is to begin; null for a run that waits for its start. */
+  agent: string | null
+  /** Id of the message whose turn waits, as `messageId` of events; null if no turn has begun, or it is not known. */
+  turn: string | null
+  for: string[]
+  kind: string
+  /** Epoch ms. */
+  since: number
+  /** For `kind: 'limit'`: the value of the limit; null where only a provider knows it. */
+  limit?: number | null
+  /** Epoch ms at which a provider takes calls again. */
+  until?: number
+}
+
+export interface WaitNeeds extends GraphNeeds {
+  readonly limits: LimitNotices
+}
+
+/** Returns what waits now, the oldest first. Reads the host's own records, and changes nothing. */
+export function waitsOf(needs: WaitNeeds): Wait[] {
+  const limits = Array.from(needs.limits.waits(), limitWait)
+  return [...turnWaits(needs), ...limits].sort((a, b) => a.since - b.since)
+}
+
+function turnWaits(needs: GraphNeeds): Wait[] {
+  const { held, turns } = new WaitEdges(needs)
+  return [...turns, ...held.values()].flatMap((turn) => {
+    if (!turn) return []
+    const { cell, envelope } = turn
+    const kinds = new Map<string, OpenWait[]>()
+    for (const wait of turn.waits) {
+      const kind = kindOf(wait)
+      const known = kinds.get(kind)
+      if (known) known.push(wait)
+      else kinds.set(kind, [wait])
+    }
+    return Array.from(
+      kinds,
+      ([kind, waits]): Wait => ({
+        runId: envelope.run.id,
+        agent: cell.name,
+        turn: idOf(envelope.memory, envelope.at),
+        for: [...new Set(waits.flatMap(subjectOf))],
+        kind,
+        since: Math.min(...waits.map(({ since }) => since)),
+      }),
+    )
+  })
+}
+
+/** Calls of verbs are in the graph as waits for somebody outside, unless agents alone can end them. */
+const kindOf = ({ call, kind }: OpenWait): string => (call && !call.waitsFor ? call.verb : kind)
+
+const subjectOf = (wait: OpenWait): string | string[] =>
+  wait.call && !wait.call.waitsFor ? (wait.call.subject ?? []) : wait.for || []
+
+const limitWait = ({ option, limit, runId, agent, messageId, since, until }: LimitWait): Wait => ({
+  runId: runId ?? '',
+  agent: agent ?? null,
+  turn: messageId ?? null,
+  for: [option],
+  kind: 'limit',
+  since,
+  limit,
+  ...(until !== undefined && { until }),
+})
