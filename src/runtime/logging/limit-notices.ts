@@ -13,7 +13,7 @@ const MANY = 1_000
 export interface LimitReached {
   /** Option that sets the limit. */
   readonly option: string
-  /** Its value; null where only a provider knows it. */
+  /** Value of the option; null where only a provider knows it. */
   readonly limit: number | null
   readonly runId?: string | undefined
   readonly agent?: string | undefined

@@ -1,4 +1,4 @@
-/** What waits in a team now, as data: turns for others or for work, and turns, runs and calls for a limit. */
+/** Waits in a team at this moment, as data: turns for others or for work, and turns, runs and calls for a limit. */
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type GraphNeeds, type OpenWait, WaitEdges } from '../detectors/deadlock/wait-for-graph.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
@@ -14,9 +14,9 @@ import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
  * - `reader`: for the agent that reads its stream
  * - `sync`: for agents that have not come to a sync point
  * - `blackboard`: for an entry that somebody has to write; `for` has its key
- * - the name of another verb that the runtime serves: `model`, `tool` and `ask` (a person) among them; `for` has the name
- *   of the model or tool, if there is one
- * - `limit`: for a limit on how much runs at once; `for` has the option that sets it. Also for a rate limit of a provider.
+ * - the name of another verb that the runtime serves: `model`, `tool` and `ask` (a person) among them; `for` has the
+ *   name of the model or tool, if there is one
+ * - `limit`: for a limit on how much runs at once, or the rate limit of a provider; `for` has the option that sets it
  */
 export interface Wait {
   runId: string
