@@ -49,7 +49,7 @@ export interface AuctionConfig<N extends string = string> {
    * It may not bid itself. Default: no auctioneer, the best bid wins.
    */
   auctioneer?: N
-  /** Time limit for bids in ms, from when they are asked for. Default: 30,000. */
+  /** Time limit for bids in ms, from when they are asked for. Default: 120,000. */
   bidTimeoutMs?: number
   /** Smallest accepted bid, from 0 to 1; a lower one counts as no bid. Default: 0. */
   minimumBid?: number

@@ -58,7 +58,7 @@ export interface SupervisorConfig<N extends string = string> {
   fallback?: N
   /**
    * Time limit in ms, from the start of the turn of an expert, or of the fallback that gets the query because there is
-   * no plan. Default: 10,000. The time that models and people take does not count (`communication.modelTimeoutMs`,
+   * no plan. Default: 60,000. The time that models and people take does not count (`communication.modelTimeoutMs`,
    * `questionTimeoutMs`); the time of tools does.
    */
   timeoutPerAgentMs?: number
@@ -87,7 +87,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
   strategy: 'supervisor',
   protocol(config, team) {
     check(config, team)
-    const { fallback, timeoutPerAgentMs = 10_000, aggregator = config.supervisor, flow } = config
+    const { fallback, timeoutPerAgentMs = 60_000, aggregator = config.supervisor, flow } = config
     const planner = config.supervisor
     const maxReplans = flow === 'graph' ? 0 : (config.maxReplans ?? 0)
     const experts = [...config.experts]

@@ -22,7 +22,7 @@ export interface AuctionTerms {
 }
 
 export const AUCTION_TERMS: AuctionTerms = {
-  bidTimeoutMs: 30_000,
+  bidTimeoutMs: 120_000,
   minimumBid: 0,
   weights: { capability: 1, load: 1, confidence: 1 },
   tieBreak: 'priority',

@@ -20,7 +20,7 @@ export interface GuardedCall {
 }
 
 /**
- * A check. It runs in the host. A check that throws, or that takes longer than `timeoutMs` (30,000), counts as a
+ * A check. It runs in the host. A check that throws, or that takes longer than `timeoutMs` (120,000), counts as a
  * refusal. `when`, for an input: 'beside' (the default) runs beside the work, which ends if the check refuses;
  * 'before' runs before it, and may change the input.
  *

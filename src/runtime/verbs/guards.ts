@@ -23,7 +23,7 @@ export interface GuardedPlace {
   readonly tool?: string
 }
 
-const USUAL_LIMIT_MS = 30_000
+const USUAL_LIMIT_MS = 120_000
 
 export class Guards {
   readonly #needs: Needs
