@@ -13,6 +13,7 @@ import { root } from './files.mjs'
 const parts = {
   metrics: () => table(['metric', 'type', 'what it counts'], metrics()),
   run: () => help('run'),
+  serve: () => help('serve'),
   rehearse: () => help('rehearse'),
   trace: () => help('trace'),
   replay: () => help('replay'),

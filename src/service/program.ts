@@ -12,6 +12,7 @@ import type { ReplayFlags } from './commands/replay.ts'
 import type { ResumeFlags } from './commands/resume.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
 import type { RunsFlags } from './commands/runs.ts'
+import type { ServeFlags } from './commands/serve.ts'
 import type { TraceFlags } from './commands/trace.ts'
 import { EXIT, exitCodeOf, failureWords } from './failure.ts'
 
@@ -22,6 +23,7 @@ Examples:
   dramatis run team.ts "Should we migrate from REST to GraphQL?"
   dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
+  dramatis serve desk=team.ts --port 4747
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
   dramatis rehearse team.ts --from all --log ./log
   dramatis runs --log ./log --status interrupted
@@ -66,6 +68,22 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (file: string, query: string, flags: RunFlags) => {
       const { run } = await import('./commands/run.ts') // late: nobody who asks for help waits for the runtime
       code = await run(file, query, flags, surroundings)
+    })
+
+  program
+    .command('serve')
+    .description('serve teams over HTTP, until SIGTERM or Ctrl-C; open tasks are answered first')
+    .argument('<team-files...>', 'each a .ts, .js or .yaml file, as name=file or by the name of the file')
+    .option('--port <number>', 'port; 0 takes a free one', portNumber, 4747)
+    .option('--host <address>', 'address to listen at; another than a loopback one needs a token', '127.0.0.1')
+    .option('--token-env <name>', 'environment variable with the token that every request needs')
+    .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
+    .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
+    .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
+    .showHelpAfterError('See "dramatis serve --help".')
+    .action(async (files: string[], flags: ServeFlags) => {
+      const { serve } = await import('./commands/serve.ts')
+      code = await serve(files, flags, surroundings)
     })
 
   program
@@ -244,6 +262,11 @@ const collected = (text: string, before: readonly string[] = []): string[] => [.
 function wholeNumber(text: string): number {
   if (/^\d+$/.test(text)) return Number(text)
   throw new InvalidArgumentError('It takes a whole number.')
+}
+
+function portNumber(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) < 65_536) return Number(text)
+  throw new InvalidArgumentError('It takes a port, from 0 to 65535.')
 }
 
 function momentNumber(text: string): number {

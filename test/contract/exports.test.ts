@@ -66,8 +66,8 @@ t.test('the way to the AI SDK is one function, and two help with clients of mode
   t.same(Object.keys(models).sort(), ['textOf', 'wrapModel'])
 })
 
-t.test('the way to HTTP is one function', async (t) => {
-  t.same(Object.keys(http), ['httpApi'])
+t.test('the way to HTTP is one function, and one for tokens', async (t) => {
+  t.same(Object.keys(http), ['bearerToken', 'httpApi'])
 })
 
 t.test('the built-in tools have these names', async (t) => {

@@ -62,7 +62,8 @@ export interface HttpApiOptions {
   basePath?: string
   /**
    * Values of the `Host` header that are answered, with a port or without (then any). Default: localhost, 127.0.0.1
-   * and [::1]. A web page of a stranger that has its own name point to your machine is refused by it.
+   * and [::1]. A web page of a stranger that has its own name point to your machine is refused by it. '*' answers every
+   * host: only for an `authorize` that asks for more than a browser sends by itself, such as a token.
    */
   allowedHosts?: readonly string[]
   /** Origins of web pages elsewhere that may use the API, such as 'https://app.example.com'. Default: none. */
@@ -86,7 +87,7 @@ export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | '
 
 const LOOPBACK = ['localhost', '127.0.0.1', '[::1]']
 const PATH = /^(?:\/[\w.~-]+)*$/
-const HOST = /^(?:\[[\da-f:.]+\]|[a-z\d._-]+)(?::\d+)?$/i
+const HOST = /^(?:\*|(?:\[[\da-f:.]+\]|[a-z\d._-]+)(?::\d+)?)$/i
 const NAME = /^[\w.-]{1,64}$/
 const LIMITS: HttpLimits = {
   bodyBytes: 2 ** 20,
@@ -124,7 +125,7 @@ const options = shape<HttpApiOptions>(
     teams: checkTeams,
     authorize: rule('a function that returns a caller, a Response or null', (value) => typeof value === 'function'),
     basePath: rule("'', or a path such as '/agents' without a '/' at its end", isA(PATH)),
-    allowedHosts: listOf(rule("a host such as 'agents.example.com'", isA(HOST))),
+    allowedHosts: listOf(rule("a host such as 'agents.example.com', or '*'", isA(HOST))),
     allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
     limits,

@@ -1,0 +1,102 @@
+/** `dramatis serve [name=]<team file> ...`: teams over HTTP, until a signal ends the process. */
+import { isIP } from 'node:net'
+import { basename, extname } from 'node:path'
+import { ConfigurationError } from '../../errors.ts'
+import { createTeam, type Team } from '../../index.ts'
+import { inFlowMode } from '../../protocols/flow-mode.ts'
+import { lineLogger } from '../../runtime/logging/default-logger.ts'
+import { type Closing, listenForClosing } from '../closing.ts'
+import { EXIT } from '../failure.ts'
+import { type Authorize, bearerToken, type Caller, type HttpLimits, httpApi } from '../http/index.ts'
+import { listen } from '../http/server.ts'
+import { loadEnv } from '../load-env.ts'
+import { loadTeamFile } from '../load-team-file.ts'
+import type { Surroundings } from './run.ts'
+
+export interface ServeFlags {
+  port: number
+  host: string
+  /** Name of the environment variable with the token. */
+  tokenEnv?: string
+  allowedHost?: string[]
+  allowedOrigin?: string[]
+  /** Time for open tasks at the end, in ms. */
+  drain: number
+}
+
+const EVERYTHING: Caller['may'] = ['run', 'watch', 'operate']
+/** Bounds for the one caller that there is: the teams have bounds of their own. */
+const LIMITS: Partial<HttpLimits> = { postsPerSecond: 100, burst: 200, tasksPerCaller: 1_000, streamsPerCaller: 256 }
+const NAMED = /^([\w.-]{1,64})=(.+)$/
+
+/**
+ * Serves the teams and resolves to the exit code when a signal has ended it. Rejects for everything that keeps it from
+ * beginning. `closing`: what ends it, by default SIGINT and SIGTERM.
+ */
+export async function serve(
+  files: readonly string[],
+  flags: ServeFlags,
+  { stderr, folder }: Surroundings,
+  closing: Closing = listenForClosing(),
+): Promise<number> {
+  loadEnv(folder)
+  const say = (text: string) => void stderr.write(text)
+  const doors = doorsOf(flags)
+  const teams = new Map<string, Team>()
+  try {
+    for (const given of files) {
+      const [, name = basename(given, extname(given)), file = given] = NAMED.exec(given) ?? []
+      if (teams.has(name)) throw named(given, name)
+      const definition = inFlowMode(await loadTeamFile(file, folder), process.env.FLOW_MODE)
+      teams.set(name, createTeam({ ...definition, logger: definition.logger ?? lineLogger(say) }))
+    }
+    await Promise.all(Array.from(teams.values(), (team) => team.start()))
+    const api = httpApi({ teams: Object.fromEntries(teams), ...doors, limits: LIMITS, logger: lineLogger(say) })
+    const server = await listen(api, flags)
+    say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
+    await closing.begun
+    say(`Closing: open tasks have ${flags.drain} ms. A second signal leaves at once.\n`)
+    await server.close(flags.drain)
+    return EXIT.done
+  } finally {
+    closing.stop()
+    await Promise.all(Array.from(teams.values(), (team) => team.close()))
+  }
+}
+
+/**
+ * Says who is let in.
+ *
+ * @throws ConfigurationError where everybody in the network would be.
+ */
+function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
+  authorize: Authorize
+  allowedHosts?: string[]
+  allowedOrigins?: string[]
+} {
+  const hosts = allowedHost ?? (tokenEnv === undefined || isLoopback(host) ? undefined : ['*'])
+  const doors = {
+    ...(hosts && { allowedHosts: hosts }),
+    ...(allowedOrigin && { allowedOrigins: allowedOrigin }),
+  }
+  if (tokenEnv === undefined) {
+    if (!isLoopback(host)) {
+      const text = `--host ${host}: without a token everybody who reaches that address could use the teams. Put a token into an environment variable, and name it with --token-env.`
+      throw new ConfigurationError(text, { path: 'tokenEnv', host })
+    }
+    return { ...doors, authorize: () => ({ id: 'local', may: EVERYTHING }) }
+  }
+  if (!process.env[tokenEnv])
+    throw new ConfigurationError(`--token-env ${tokenEnv}: there is no such environment variable, or it is empty.`, {
+      path: 'tokenEnv',
+    })
+  return { ...doors, authorize: bearerToken(process.env[tokenEnv], { id: 'token', may: EVERYTHING }) }
+}
+
+const isLoopback = (host: string): boolean =>
+  host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+
+function named(given: string, name: string): ConfigurationError {
+  const text = `Two teams would have the name "${name}". Give one of them another: other=${given.replace(NAMED, '$2')}`
+  return new ConfigurationError(text, { path: 'teams', name })
+}

@@ -1,0 +1,76 @@
+/** A server of its own for the HTTP API, for `dramatis serve`: bounds of connections, and an end in good order. */
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { ConfigurationError, describe } from '../../errors.ts'
+import type { HttpApi } from './api.ts'
+
+export interface ServerPlace {
+  readonly port: number
+  readonly host: string
+}
+
+/** Bounds of what is below HTTP. Durations in ms. */
+export interface ServerBounds {
+  readonly headerBytes: number
+  readonly headersMs: number
+  readonly requestMs: number
+  readonly connections: number
+}
+
+const BOUNDS: ServerBounds = { headerBytes: 16_384, headersMs: 10_000, requestMs: 40_000, connections: 1_024 }
+/** Time for which clients may read their last response, in ms. */
+const LAST_READ_MS = 5_000
+
+export interface RunningServer {
+  readonly url: string
+  /** Closes the API with its teams, after `drainMs` at the latest, and then all connections. */
+  close(drainMs: number): Promise<void>
+}
+
+/**
+ * Listens.
+ *
+ * @throws ConfigurationError for an address that cannot be had.
+ */
+export async function listen(
+  api: HttpApi,
+  { port, host }: ServerPlace,
+  bounds: Partial<ServerBounds> = {},
+): Promise<RunningServer> {
+  const { headerBytes, headersMs, requestMs, connections } = { ...BOUNDS, ...bounds }
+  const limits = { maxHeaderSize: headerBytes, headersTimeout: headersMs, requestTimeout: requestMs }
+  const server = createServer({ ...limits, connectionsCheckingInterval: 1_000 }, (request, response) => {
+    response.once('close', () => {
+      if (!server.listening) setImmediate(() => server.closeIdleConnections())
+    })
+    void api.node(request, response)
+  })
+  server.maxConnections = connections
+  try {
+    server.listen(port, host)
+    await once(server, 'listening')
+  } catch (error) {
+    const text = `The address ${host}:${port} cannot be had: ${describe(error)}. Give another --port or --host.`
+    throw new ConfigurationError(text, { path: 'port', host, port }, error)
+  }
+  return {
+    url: urlOf(server),
+    async close(drainMs) {
+      await api.close({ drainMs, teams: true })
+      await closed(server)
+    },
+  }
+}
+
+/** Resolves when all connections are closed: those whose client does not read its last response are cut. */
+async function closed(server: Server): Promise<void> {
+  const timer = setTimeout(() => server.closeAllConnections(), LAST_READ_MS)
+  await new Promise((resolve) => server.close(resolve))
+  clearTimeout(timer)
+}
+
+function urlOf(server: Server): string {
+  const { address, port, family } = server.address() as AddressInfo
+  return `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`
+}
