@@ -6,12 +6,14 @@
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { routes } from '../dist/src/service/http/routes.js'
 import { main } from '../dist/src/service/program.js'
 import { testTeam } from '../dist/src/testing.js'
 import { root } from './files.mjs'
 
 const parts = {
   metrics: () => table(['metric', 'type', 'what it counts'], metrics()),
+  'http-routes': () => table(['route', 'right', 'what it does', 'answers'], httpRoutes()),
   run: () => help('run'),
   serve: () => help('serve'),
   rehearse: () => help('rehearse'),
@@ -25,7 +27,7 @@ const parts = {
   'log-compact': () => help('log', 'compact'),
   'log-repair': () => help('log', 'repair'),
 }
-const pages = ['metrics', 'command-line'].map((name) => join(root, 'docs/reference', `${name}.md`))
+const pages = ['metrics', 'command-line', 'http'].map((name) => join(root, 'docs/reference', `${name}.md`))
 const check = process.argv.includes('--check')
 
 for (const page of pages) {
@@ -41,6 +43,16 @@ for (const page of pages) {
     console.log(`${page} differs from the code: npm run reference`)
     process.exitCode = 1
   } else writeFileSync(page, made)
+}
+
+/** Every route of the HTTP API, in the order of its table. */
+function httpRoutes() {
+  return Object.values(routes).map(({ method, path, also = [], rights, summary, query, answers }) => {
+    const names = Object.keys(query.shape)
+    const asked = names.length > 0 ? `?${names.join('&')}` : ''
+    const paths = [path, ...also].map((each) => `\`${method} ${each}${asked}\``).join(', ')
+    return [paths, rights.join(', '), summary, Object.keys(answers).join(', ')]
+  })
 }
 
 /** Every metric of a team, in the order in which it has them. */

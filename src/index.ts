@@ -117,7 +117,7 @@ export type {
 } from './actors/definition/model.ts'
 
 // Runs, and what a team says of itself.
-export type { ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
+export type { EventOptions, ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
 export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run-list.ts'
 export type { OpenQuestionInfo } from './runtime/team/team-runs.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'

@@ -6,6 +6,7 @@ import type { Blackboard } from '../../blackboard/entry.ts'
 import type { BlackboardView } from '../../blackboard/read-only.ts'
 import type { ConfigurationError, ErrorCode } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
+import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
@@ -16,7 +17,8 @@ import type { EventSource, RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { RunStatus, RunSummary } from './run-list.ts'
 import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
-import { historyOf } from './trace.ts'
+import { historyOf, traceOf } from './trace.ts'
+import type { OrchestrationTrace } from './trace-types.ts'
 
 /** Options of one run that differ from the team's defaults. Durations in ms. */
 export interface RunOptions<T = undefined> {
@@ -76,6 +78,18 @@ export interface ResumeOptions<T = undefined> extends Pick<RunOptions<T>, 'outpu
   onMismatch?: 'refuse' | 'continue'
 }
 
+/** Options of `run.events`. */
+export interface EventOptions {
+  /** Event that was seen last: its `seq`, or its id (`<logName>.<seq>`). Default: none, so all events come. */
+  after?: number | string
+  /** Types of the events that are wanted. Default: all. */
+  types?: RuntimeEvent['type'][]
+  /** false: ends when all events until now were read. Default: true, it ends with the run. */
+  follow?: boolean
+  /** Ends the reading when it is aborted. */
+  signal?: AbortSignal
+}
+
 /**
  * Handle of a run for its caller.
  *
@@ -101,7 +115,7 @@ export interface Run<T = undefined> {
    * An id of another log yields `reset` and then all events. Events that the log has given up are told as `gap`.
    * Throws `ConfigurationError` for another `after`.
    */
-  events(options?: { after?: number | string; types?: RuntimeEvent['type'][] }): AsyncIterable<RuntimeEvent<T>>
+  events(options?: EventOptions): AsyncIterable<RuntimeEvent<T>>
   /**
    * Yields the answer in pieces as they come, then the rest of it: joined they are `finalOutput`. A model agent that
    * speaks last streams its answer, unless it has tools or a schema to fit. In that case only the end shows which part
@@ -127,6 +141,8 @@ export interface Run<T = undefined> {
   answer(questionId: string, answer: string): Promise<void>
   /** Tasks that the script has given so far, with their status. */
   readonly tasks: readonly AgentTask[]
+  /** Trace of the run until now, of what the log still has. */
+  readonly trace: OrchestrationTrace
   /** All messages of the run that the log still has, in order. */
   readonly messageHistory: readonly TypedMessage[]
   /**
@@ -175,6 +191,8 @@ export class RunHandle<T> implements Run<T> {
   #errorCode: ErrorCode | null = null
   #finished: MultiAgentResult<T> | undefined
   #source: EventSource
+  /** Functions that wake the readers of events when the result is known. */
+  readonly #enders = new Set<() => void>()
 
   constructor(state: RunState, host: RunHost) {
     this.state = state
@@ -250,6 +268,7 @@ export class RunHandle<T> implements Run<T> {
     this.#settled = true
     this.#finished = result
     this.#settle.resolve(result)
+    this.#wakeReaders()
   }
   misconfigured(error: ConfigurationError, endedAt = this.state.startedAt): void {
     this.status = 'failed'
@@ -257,12 +276,16 @@ export class RunHandle<T> implements Run<T> {
     this.#endedAt = endedAt
     this.#settled = true
     this.#settle.reject(error)
+    this.#wakeReaders()
   }
 
-  async *events(
-    options: { after?: number | string; types?: RuntimeEvent['type'][] } = {},
-  ): AsyncGenerator<RuntimeEvent<T>> {
-    const reader = this.#reader(readPosition(options.after ?? -1))
+  #wakeReaders(): void {
+    for (const wake of [...this.#enders]) wake()
+  }
+
+  async *events(options: EventOptions = {}): AsyncGenerator<RuntimeEvent<T>> {
+    const { after = -1, types, follow = true, signal } = options
+    const reader = this.#reader(readPosition(after))
     let wake: (() => void) | undefined
     let changed = false
     const stop = this.#host.onRecords(() => {
@@ -270,16 +293,18 @@ export class RunHandle<T> implements Run<T> {
       wake?.()
     })
     const ended = () => wake?.()
-    this.result.then(ended, ended)
+    this.#enders.add(ended)
+    const forget = signal && onAbort(signal, ended)
     try {
       for (;;) {
         changed = false
         const until = await this.#writtenTo()
         for (const event of reader.next(until)) {
-          if (!options.types || options.types.includes(event.type)) yield event as RuntimeEvent<T>
+          if (signal?.aborted) return
+          if (!types || types.includes(event.type)) yield event as RuntimeEvent<T>
           if (event.type === 'run.finished') return
         }
-        if (this.#settled && !changed) return
+        if (signal?.aborted || !follow || (this.#settled && !changed)) return
         if (!changed) {
           await new Promise<void>((resolve) => {
             wake = resolve
@@ -288,6 +313,8 @@ export class RunHandle<T> implements Run<T> {
       }
     } finally {
       stop()
+      forget?.()
+      this.#enders.delete(ended)
     }
   }
 
@@ -345,6 +372,9 @@ export class RunHandle<T> implements Run<T> {
   }
   get tasks(): readonly AgentTask[] {
     return this.#host.redactor.data([...this.state.tasks.values()])
+  }
+  get trace(): OrchestrationTrace {
+    return this.#host.redactor.data(traceOf(this.state.log, this.#source))
   }
   get messageHistory(): readonly TypedMessage[] {
     return this.#host.redactor.data(historyOf(this.state.log, this.#source))

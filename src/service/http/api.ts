@@ -6,15 +6,24 @@ import { Hono } from 'hono'
 import type { z } from 'zod'
 import { describe } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import { agentHandlers } from './agent-handlers.ts'
 import { readJson } from './body.ts'
 import type { Call, Handlers } from './call.ts'
 import { assertHost, assertOrigin, corsHeaders, preflight, SAFE_HEADERS } from './doors.ts'
+import { eventHandlers } from './event-handlers.ts'
 import { IdempotencyKeys } from './idempotency.ts'
+import { letterHandlers } from './letter-handlers.ts'
+import { openApi } from './openapi.ts'
 import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from './options.ts'
+import { probeHandlers } from './probe-handlers.ts'
 import { HttpError, httpErrorOf, INTERNAL, problemResponse } from './problem.ts'
+import { questionHandlers } from './question-handlers.ts'
 import { Rates } from './rates.ts'
+import { recordHandlers } from './record-handlers.ts'
+import { RequestTimes } from './request-times.ts'
 import { type Operation, type Route, routes } from './routes.ts'
 import { ServedTeams } from './served-teams.ts'
+import { Streams } from './streams.ts'
 import { taskHandlers } from './task-handlers.ts'
 import { Tasks } from './tasks.ts'
 
@@ -46,14 +55,28 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   const teams = new ServedTeams(settings.teams)
   const tasks = new Tasks(settings)
   const keys = new IdempotencyKeys(settings.limits)
-  const needs = { settings, teams, tasks, keys }
-  const handlers: Handlers = { ...taskHandlers(needs) }
-  const fetch = fetchOf(settings, tasks, routerOf(settings, tasks, handlers))
+  const streams = new Streams(settings.limits)
+  const times = new RequestTimes()
+  const needs = { settings, teams, tasks, keys, streams, times, openapi: () => openApi(settings.basePath) }
+  const handlers: Handlers = {
+    ...taskHandlers(needs),
+    ...eventHandlers(needs),
+    ...recordHandlers,
+    ...questionHandlers(teams),
+    ...agentHandlers(teams),
+    ...letterHandlers(teams),
+    ...probeHandlers(needs),
+  }
+  const fetch = fetchOf(settings, tasks, routerOf(settings, { tasks, times, handlers }))
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
     await tasks.quiet(drainMs)
-    if (closesTeams) await Promise.all(teams.all.map(({ team }) => team.close()))
+    if (closesTeams) {
+      await Promise.all(teams.all.map(({ team }) => team.close()))
+      await streams.quiet(LAST_EVENTS_MS)
+    }
+    streams.end()
     tasks.close()
     keys.clear()
   }
@@ -66,6 +89,9 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     },
   }
 }
+
+/** Time for which streams may bring their last events, in ms. */
+const LAST_EVENTS_MS = 5_000
 
 type Router = (request: Request) => Promise<Response>
 
@@ -105,7 +131,13 @@ function failed(error: unknown, path: string, { logger }: HttpSettings): Respons
 /** Probes come from where no name is known: a kubelet asks by the address of the pod. They tell nothing. */
 const isProbe = (path: string): boolean => /^\/(?:livez|readyz|healthz)$/.test(path)
 
-function routerOf(settings: HttpSettings, tasks: Tasks, handlers: Handlers): Router {
+interface RouterNeeds {
+  readonly tasks: Tasks
+  readonly times: RequestTimes
+  readonly handlers: Handlers
+}
+
+function routerOf(settings: HttpSettings, { tasks, times, handlers }: RouterNeeds): Router {
   const rates = new Rates(settings.limits)
   const app = new Hono({ getPath: (request) => pathBelow(request, settings.basePath) })
   const allowed = new Map<string, string[]>()
@@ -115,14 +147,20 @@ function routerOf(settings: HttpSettings, tasks: Tasks, handlers: Handlers): Rou
       allowed.set(path, [...(allowed.get(path) ?? []), route.method])
       app.on(route.method, path, async (context) => {
         const request = context.req.raw
-        const caller = await callerOf(request, route, settings)
-        if (caller instanceof Response) return caller
-        if (route.method !== 'GET') await rates.count(caller.id)
-        const params: Record<string, string> = context.req.param()
-        const query = checked(route.query, queryOf(request), 'query') as object
-        const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined
-        const body = route.body ? checked(route.body, await readJson(request, settings.limits), 'body') : undefined
-        return handler({ request, params, query, body, caller, task } as Call)
+        const respond = async () => {
+          const caller = await callerOf(request, route, settings)
+          if (caller instanceof Response) return caller
+          if (route.method !== 'GET') await rates.count(caller.id)
+          const params: Record<string, string> = context.req.param()
+          const query = checked(route.query, queryOf(request), 'query') as object
+          const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined
+          const body = route.body ? checked(route.body, await readJson(request, settings.limits), 'body') : undefined
+          return handler({ request, params, query, body, caller, task } as Call)
+        }
+        const begun = performance.now()
+        const response = await respond().catch((error: unknown) => failed(error, context.req.path, settings))
+        times.observe(name, response.status, performance.now() - begun)
+        return response
       })
     }
   }
@@ -142,6 +180,8 @@ function routerOf(settings: HttpSettings, tasks: Tasks, handlers: Handlers): Rou
   return async (request) => app.fetch(request)
 }
 
+const NOBODY: Caller = { id: '', may: [] }
+
 /** Returns the path of a request below that of the API, which its host may have taken off already. */
 function pathBelow({ url }: Request, basePath: string): string {
   const { pathname } = new URL(url)
@@ -154,8 +194,13 @@ function pathBelow({ url }: Request, basePath: string): string {
  *
  * @throws HttpError for nobody that is known, and for one who may not use that route.
  */
-async function callerOf(request: Request, { rights }: Route, { authorize }: HttpSettings): Promise<Caller | Response> {
+async function callerOf(
+  request: Request,
+  { rights, isOpen }: Route,
+  { authorize }: HttpSettings,
+): Promise<Caller | Response> {
   const caller = await authorize(request)
+  if (isOpen && (caller === null || caller instanceof Response)) return NOBODY
   if (caller instanceof Response) return caller
   if (caller === null) {
     const detail = 'Say who you are, for example with the header Authorization: Bearer <token>.'

@@ -20,6 +20,8 @@ export interface Route {
   readonly summary: string
   /** Any one of these is needed; none: anybody may. */
   readonly rights: readonly Right[]
+  /** Answered also for callers that nobody knows: `authorize` may return null. */
+  readonly isOpen?: boolean
   /** The path names a task. Right that a caller needs for the tasks of others. */
   readonly others?: Right
   readonly query: z.ZodObject
@@ -34,7 +36,23 @@ const route = <const R extends Route>(given: R): R => given
 const none = z.strictObject({})
 const seconds = z.coerce.number().min(0).max(600)
 const teamName = z.string().optional()
+const yes = z.literal('1')
 const pageSize = z.coerce.number().int().min(1).max(1_000)
+
+/** Probes need no right: who may not watch reads only whether all is well. */
+const probe = <Path extends string>(path: Path) =>
+  ({
+    method: 'GET',
+    path,
+    rights: [],
+    isOpen: true,
+    query: none,
+    answers: {
+      200: { description: 'yes', json: shapes.health },
+      503: { description: 'no', json: shapes.health },
+    },
+    errors: [],
+  }) as const
 
 export const routes = {
   createTask: route({
@@ -43,21 +61,23 @@ export const routes = {
     also: ['/api/process-multi-agent-task'],
     summary: 'Gives a team a task, and answers when it is done',
     rights: ['run'],
-    query: none,
+    query: z.strictObject({ deltas: yes.optional() }),
     body: shapes.taskRequest,
     answers: {
       200: { description: 'it is done', json: shapes.task },
       202: { description: 'with Prefer: respond-async, or after Prefer: wait=seconds', json: shapes.task },
+      204: { description: 'with Last-Event-ID of the last event' },
     },
     errors: [409, 422, 429, 502, 503, 504],
   }),
   listTasks: route({
     method: 'GET',
     path: '/api/tasks',
-    summary: 'Lists tasks, the newest first',
+    summary: 'Lists the tasks of a team, the newest first',
     rights: ['run', 'watch'],
     query: z.strictObject({
       status: shapes.taskStatus.optional(),
+      threadId: z.string().optional(),
       team: teamName,
       before: z.string().optional(),
       limit: pageSize.default(100),
@@ -87,6 +107,206 @@ export const routes = {
       202: { description: 'it is being cancelled', json: shapes.task },
     },
     errors: [404],
+  }),
+  taskEvents: route({
+    method: 'GET',
+    path: '/api/tasks/:id/events',
+    summary: 'Streams what happens in a task, from its begin or behind Last-Event-ID (after=)',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: z.strictObject({
+      types: z.string().optional().describe('types of events, with commas between them'),
+      after: z.string().optional(),
+      deltas: yes.optional().describe('1: pieces of answers, too, as models write them'),
+    }),
+    answers: {
+      200: { description: 'events, until the task is over', types: ['text/event-stream', 'application/x-ndjson'] },
+      204: { description: 'there is nothing more' },
+    },
+    errors: [404, 422, 429, 503],
+  }),
+  taskMessages: route({
+    method: 'GET',
+    path: '/api/tasks/:id/messages',
+    summary: 'Lists the messages of a task, the oldest first',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: z.strictObject({
+      agent: z.string().optional().describe('its sender or recipient'),
+      type: shapes.message.shape.type.optional(),
+      q: z.string().min(1).max(1_000).optional().describe('text that its content has, in any letter case'),
+      after: z.string().optional().describe('eventId of a message'),
+      limit: pageSize.default(100),
+    }),
+    answers: {
+      200: {
+        description: 'a page of messages, of at most 1 MiB',
+        json: z.object({ messages: z.array(shapes.taskMessage), next: z.string().nullable() }),
+      },
+    },
+    errors: [404, 422],
+  }),
+  taskMessage: route({
+    method: 'GET',
+    path: '/api/tasks/:id/messages/:messageId',
+    summary: 'Returns a message of a task, with all of its content',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: none,
+    answers: { 200: { description: 'the message', json: shapes.taskMessage } },
+    errors: [404],
+  }),
+  taskTrace: route({
+    method: 'GET',
+    path: '/api/tasks/:id/trace',
+    summary: 'Returns what happened in a task until now: as=json, or as=mermaid for a sequence diagram',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: z.strictObject({ as: z.enum(['json', 'mermaid']).default('json') }),
+    answers: { 200: { description: 'the trace', json: shapes.trace, types: ['text/vnd.mermaid'] } },
+    errors: [404, 422],
+  }),
+  taskBoard: route({
+    method: 'GET',
+    path: '/api/tasks/:id/blackboard',
+    summary: 'Lists the entries of the blackboard of a task, as it is now or was at its end',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: z.strictObject({
+      type: z.string().optional(),
+      author: z.string().optional(),
+      key: z.string().optional(),
+    }),
+    answers: { 200: { description: 'the valid entries', json: z.object({ entries: z.array(shapes.boardEntry) }) } },
+    errors: [404],
+  }),
+  boardHistory: route({
+    method: 'GET',
+    path: '/api/tasks/:id/blackboard/:key/history',
+    summary: 'Lists all versions of an entry, the oldest first',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: none,
+    answers: { 200: { description: 'its versions', json: z.object({ entries: z.array(shapes.boardEntry) }) } },
+    errors: [404],
+  }),
+  listQuestions: route({
+    method: 'GET',
+    path: '/api/questions',
+    summary: 'Lists what waits for a person, in all tasks, the oldest first',
+    rights: ['watch'],
+    query: none,
+    answers: { 200: { description: 'open questions', json: z.object({ questions: z.array(shapes.question) }) } },
+    errors: [],
+  }),
+  answerQuestion: route({
+    method: 'POST',
+    path: '/api/tasks/:id/answers',
+    summary: 'Answers a question of a task',
+    rights: ['run', 'operate'],
+    others: 'operate',
+    query: none,
+    body: shapes.answerRequest,
+    answers: { 204: { description: 'the answer is taken' } },
+    errors: [404, 409, 422],
+  }),
+  listAgents: route({
+    method: 'GET',
+    path: '/api/agents',
+    summary: 'Lists the agents of a team',
+    rights: ['watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.agent) }) } },
+    errors: [404],
+  }),
+  getAgent: route({
+    method: 'GET',
+    path: '/api/agents/:name',
+    summary: 'Returns an agent of a team',
+    rights: ['watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 200: { description: 'the agent as it is now', json: shapes.agentDetail } },
+    errors: [404],
+  }),
+  restartAgent: route({
+    method: 'POST',
+    path: '/api/agents/:name/restart',
+    summary: 'Restarts an agent that was stopped for good',
+    rights: ['operate'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 202: { description: 'it is ready again', json: shapes.agent } },
+    errors: [404, 422, 502],
+  }),
+  sendMessage: route({
+    method: 'POST',
+    path: '/api/agents/:name/messages',
+    summary: 'Sends a message to an agent, outside of any task',
+    rights: ['operate'],
+    query: z.strictObject({ team: teamName }),
+    body: shapes.messageRequest,
+    answers: {
+      200: { description: 'the response, with requiresResponse', json: shapes.message },
+      202: { description: 'the agent has the message' },
+    },
+    errors: [404, 409, 422, 502, 503],
+  }),
+  listDeadLetters: route({
+    method: 'GET',
+    path: '/api/dead-letters',
+    summary: 'Lists messages that no agent will handle, the oldest first',
+    rights: ['watch'],
+    query: z.strictObject({
+      team: teamName,
+      reason: shapes.deadLetter.shape.reason.optional(),
+      after: z.string().optional(),
+      limit: pageSize.default(100),
+    }),
+    answers: {
+      200: {
+        description: 'a page of letters',
+        json: z.object({ letters: z.array(shapes.deadLetter), next: z.string().nullable() }),
+      },
+    },
+    errors: [404, 422],
+  }),
+  replayDeadLetter: route({
+    method: 'POST',
+    path: '/api/dead-letters/:id/replay',
+    summary: 'Sends the message of a dead letter again',
+    rights: ['operate'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 202: { description: 'its agent has accepted the message' } },
+    errors: [404, 409, 422, 503],
+  }),
+  discardDeadLetter: route({
+    method: 'DELETE',
+    path: '/api/dead-letters/:id',
+    summary: 'Takes a dead letter off the list',
+    rights: ['operate'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 204: { description: 'it is gone' } },
+    errors: [404],
+  }),
+  live: route({ ...probe('/livez'), summary: 'Says whether the process works: else it is to be restarted' }),
+  ready: route({ ...probe('/readyz'), summary: 'Says whether tasks are taken now' }),
+  health: route({ ...probe('/healthz'), summary: 'Says both: 200 if the teams live and take tasks' }),
+  metrics: route({
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Metrics of all teams for Prometheus',
+    rights: ['watch'],
+    query: none,
+    answers: { 200: { description: "Prometheus' text format 0.0.4", types: ['text/plain; version=0.0.4'] } },
+    errors: [],
+  }),
+  openapi: route({
+    method: 'GET',
+    path: '/api/openapi.json',
+    summary: 'Returns the description of this API: OpenAPI 3.1',
+    rights: [],
+    query: none,
+    answers: { 200: { description: 'the document', json: z.looseObject({ openapi: z.literal('3.1.0') }) } },
+    errors: [],
   }),
 } as const satisfies Record<string, Route>
 

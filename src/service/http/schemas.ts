@@ -1,5 +1,6 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
 import { z } from 'zod'
+import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 
 const epochMs = z.number().describe('epoch ms')
 
@@ -84,12 +85,130 @@ export const task = z.object({
 })
 
 export const taskSummary = task
-  .pick({ id: true, team: true, query: true, status: true, createdAt: true })
+  .pick({ id: true, team: true, query: true, status: true, createdAt: true, endedAt: true, usage: true })
+  .extend({ threadId: z.string().nullable(), errorCode: z.string().nullable() })
   .describe('a task in a list')
 
 export const taskList = z.object({
   tasks: z.array(taskSummary),
   next: z.string().nullable().describe('`before` of the next page; null at the end'),
+})
+
+export const message = z
+  .object({
+    id: z.string(),
+    type: z.enum(MESSAGE_TYPES),
+    sender: z.string(),
+    recipient: z.union([z.string(), z.array(z.string())]).nullable(),
+    content: z.string(),
+    structuredData: z.unknown(),
+    priority: z.number(),
+    requiresResponse: z.boolean(),
+    responseTimeoutMs: z.number().nullable(),
+    threadId: z.string().nullable(),
+    metadata: z.record(z.string(), z.unknown()),
+    runId: z.string(),
+    correlationId: z.string().nullable(),
+    sentAt: epochMs,
+    cut: z.int().optional().describe('number of characters of the content, where only the first ones are here'),
+  })
+  .describe('a message between agents')
+
+export const deadLetter = z
+  .object({
+    id: z.string(),
+    team: z.string(),
+    reason: z.enum([
+      'failed',
+      'late',
+      'expired',
+      'unknown_agent',
+      'stopped',
+      'rejected',
+      'overflow',
+      'poison',
+      'cancelled',
+    ]),
+    at: epochMs,
+    message,
+    errors: z.array(problem),
+  })
+  .describe('a message that no agent will handle')
+
+export const agent = z.object({
+  name: z.string(),
+  team: z.string(),
+  description: z.string().nullable(),
+  status: z.enum(['starting', 'idle', 'running', 'waiting', 'restarting', 'passivated', 'stopped', 'failed']),
+  queued: z.int().describe('messages that wait'),
+  inFlight: z.int().describe('messages under way'),
+  restarts: z.int(),
+  lastBeatMs: z.number().describe('time since a turn ended'),
+  usage: tokenUsage,
+})
+
+/** Role of an agent, without what it is told: its prompt is none of a reader's business. */
+export const agentDetail = agent.extend({
+  context: z.string().describe('the state of the agent in one line'),
+  model: z.string().nullable(),
+  tools: z.array(z.string()),
+  capabilities: z.array(z.string()),
+})
+
+export const messageRequest = z.strictObject({
+  type: z.enum(MESSAGE_TYPES).optional(),
+  content: z.string(),
+  structuredData: z.unknown().optional(),
+  priority: z.number().optional(),
+  requiresResponse: z.boolean().optional(),
+  responseTimeoutMs: z.number().positive().optional(),
+  threadId: z.string().min(1).max(256).optional(),
+  metadata: z.record(z.string(), z.unknown()).optional(),
+})
+
+export const answerRequest = z.strictObject({ questionId: z.string().min(1), answer: z.string() })
+
+export const health = z.object({
+  status: z.enum(['ok', 'unavailable']),
+  teams: z.record(z.string(), z.unknown()).optional().describe('for who may watch: the health of each team'),
+})
+
+export const taskMessage = message
+  .extend({ eventId: z.string().describe('place of the message among the events of the task') })
+  .describe('a message of a task')
+
+export const boardEntry = z
+  .object({
+    key: z.string(),
+    value: z.unknown(),
+    author: z.string(),
+    timestamp: epochMs,
+    entryType: z.string(),
+    confidence: z.number(),
+    supersedes: z.string().nullable(),
+    references: z.array(z.string()),
+    version: z.int(),
+  })
+  .describe('an entry of the blackboard')
+
+export const trace = z.object({
+  events: z.array(
+    z.object({ timestamp: epochMs, eventType: z.string(), agent: z.string().nullable(), details: z.looseObject({}) }),
+  ),
+  decisions: z.array(z.object({ timestamp: epochMs, question: z.string(), choice: z.string(), reason: z.string() })),
+  agentActivations: z.array(
+    z.object({ agent: z.string(), startedAt: epochMs, endedAt: epochMs, messageId: z.string() }),
+  ),
+  messageFlow: z.array(
+    z.object({
+      from: z.string(),
+      to: z.string(),
+      messageId: z.string(),
+      type: z.enum(MESSAGE_TYPES),
+      at: epochMs,
+    }),
+  ),
+  syncPointsReached: z.array(z.string()),
 })
 
 const LONGEST_QUERY = 1_000_000

@@ -1,15 +1,17 @@
 /** Tasks: begin, list, look, wait, cancel. */
 import { z } from 'zod'
-import type { RunOptions } from '../../index.ts'
+import type { RunOptions, RunSummary } from '../../index.ts'
 import { type Call, type Handlers, json } from './call.ts'
+import { eventsOf, isRead, taskFrame } from './event-handlers.ts'
 import type { IdempotencyKeys } from './idempotency.ts'
-import type { HttpSettings } from './options.ts'
+import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
 import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
 import type { Routes } from './routes.ts'
 import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
-import { endOf, hasEnded, pathOf, taskOf } from './task-view.ts'
+import { type Streams, streamFormOf } from './streams.ts'
+import { endOf, hasEnded, pathOf, type ServedTeam, taskOf } from './task-view.ts'
 import { CALLER, type FoundTask, isOf, type Tasks, waitFor } from './tasks.ts'
 
 interface Needs {
@@ -17,11 +19,12 @@ interface Needs {
   readonly teams: ServedTeams
   readonly tasks: Tasks
   readonly keys: IdempotencyKeys
+  readonly streams: Streams
 }
 
 type Own = 'createTask' | 'listTasks' | 'getTask' | 'cancelTask'
 
-export function taskHandlers({ settings, teams, tasks, keys }: Needs): Pick<Handlers, Own> {
+export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): Pick<Handlers, Own> {
   const { basePath, onDisconnect } = settings
 
   /** Answers with a task that is not over, and says where it is. */
@@ -30,9 +33,35 @@ export function taskHandlers({ settings, teams, tasks, keys }: Needs): Pick<Hand
     return json(await taskOf(found, found.run), 202, { ...headers, location })
   }
 
+  /** Answers with the task, and then with what happens in it. */
+  const streamed = async (
+    found: FoundTask,
+    request: Request,
+    caller: Caller,
+    deltas: boolean,
+    isKeyed: boolean,
+  ): Promise<Response> => {
+    const { team, run } = found
+    const after = request.headers.get('last-event-id') ?? undefined
+    if (isKeyed && hasEnded(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
+    return streams.respond({
+      request,
+      caller,
+      form: 'sse',
+      log: team.logName,
+      before: [await taskFrame(found)],
+      events: (signal) => eventsOf(run, { signal, after, deltas }),
+      left() {
+        if (onDisconnect === 'cancel') tasks.leave(run)
+      },
+    })
+  }
+
   return {
-    async createTask({ request, body, caller }) {
+    async createTask({ request, query: { deltas }, body, caller }) {
       const { team, query, options } = startOf(body)
+      const form = streamFormOf(request)
+      if (form && deltas) options.stream ??= true
       const served = teams.named(team)
       const key = keys.idOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
       const { waitMs, applied } = waitOf(request)
@@ -41,6 +70,7 @@ export function taskHandlers({ settings, teams, tasks, keys }: Needs): Pick<Hand
         ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
         ...(applied && { 'preference-applied': applied }),
       }
+      if (form === 'sse') return streamed(found, request, caller, deltas === '1', key !== undefined)
       if (await waitFor(found.run, waitMs, request.signal)) return ended(found, headers)
       if (request.signal.aborted) {
         if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !key)) tasks.leave(found.run)
@@ -51,23 +81,21 @@ export function taskHandlers({ settings, teams, tasks, keys }: Needs): Pick<Hand
       return accepted(found, headers)
     },
 
-    async listTasks({ query: { status, team, before, limit }, caller }) {
+    async listTasks({ query: { team, before, limit, ...filter }, caller }) {
+      const served = teams.named(team)
       const mayAll = caller.may.includes('watch')
       const listed: TaskSummary[] = []
-      for (const served of team === undefined ? teams.all : [teams.named(team)]) {
-        for (const { id, query, status: now, startedAt } of await served.team.listRuns(status ? { status } : {})) {
-          const run = mayAll ? undefined : served.team.getRun(id)
-          if (run && hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
-          if (!mayAll && !(run && isOf(run, caller))) continue
-          listed.push({ id, team: served.name, query, status: now, createdAt: startedAt })
+      let place = before
+      for (;;) {
+        const page = await served.team.listRuns({ ...filter, ...(place && { before: place }), limit: PAGE })
+        for (const summary of page) {
+          if (!mayAll && !(await isOwn(served, summary, caller))) continue
+          if (listed.length === limit) return json({ tasks: listed, next: listed.at(-1)!.id })
+          listed.push(summaryOf(served, summary))
         }
+        if (page.length < PAGE) return json({ tasks: listed, next: null })
+        place = page.at(-1)!.id
       }
-      listed.sort((one, other) => other.createdAt - one.createdAt || (other.id < one.id ? -1 : 1))
-      const from = before === undefined ? 0 : listed.findIndex(({ id }) => id === before) + 1
-      if (before !== undefined && from === 0)
-        throw new HttpError('CONFIGURATION', `before: there is no task "${before.slice(0, 255)}" in this list.`)
-      const page = listed.slice(from, from + limit)
-      return json({ tasks: page, next: from + limit < listed.length ? page.at(-1)!.id : null })
     },
 
     async getTask({ request, task, query: { wait } }) {
@@ -82,6 +110,21 @@ export function taskHandlers({ settings, teams, tasks, keys }: Needs): Pick<Hand
     },
   }
 }
+
+/** Number of runs that are looked at in one go. */
+const PAGE = 200
+
+async function isOwn({ team }: ServedTeam, { id }: RunSummary, caller: Caller): Promise<boolean> {
+  const run = team.getRun(id)
+  if (run && hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+  return run !== undefined && isOf(run, caller)
+}
+
+const summaryOf = ({ name: team }: ServedTeam, { startedAt: createdAt, ...rest }: RunSummary): TaskSummary => ({
+  ...rest,
+  team,
+  createdAt,
+})
 
 /** Answers a client that has waited for the end. */
 async function ended(found: FoundTask, headers: Record<string, string>): Promise<Response> {

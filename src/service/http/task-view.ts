@@ -52,7 +52,7 @@ export async function taskOf({ name, team }: ServedTeam, run: Run<unknown>): Pro
 }
 
 /** Returns the questions that wait for a person, of one task or of all. */
-function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[] {
+export function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[] {
   return team.listQuestions(taskId).map(({ runId, questionId, agent, text, choices, askedAt }) => ({
     questionId,
     taskId: runId,
@@ -64,7 +64,7 @@ function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[
   }))
 }
 
-function problemIn(error: DramatisError, instance: string): Problem {
+export function problemIn(error: DramatisError, instance: string): Problem {
   const { code, message, details } = error.toJSON()
   return problemOf(new HttpError(code, message, { status: statusOf(code), details: { ...details } }), instance)
 }

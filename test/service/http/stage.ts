@@ -1,6 +1,6 @@
 /** A team in this thread, served by an HTTP API that is asked without a network. */
 import type { Test } from 'tap'
-import { type AgentDefinition, defineAgent, type Logger } from '../../../src/index.ts'
+import { type AgentDefinition, type AgentRole, defineAgent, type Logger } from '../../../src/index.ts'
 import { type HttpApi, type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
 import { type TestTeam, testTeam } from '../../../src/testing.ts'
 
@@ -38,9 +38,15 @@ export const echo = (until?: (content: string) => Promise<unknown> | undefined):
     },
   })
 
-export function stage(t: Test, agent: AgentDefinition = echo(), options: Partial<HttpApiOptions> = {}): Stage {
+/** `role`: more of the role of the one agent, `worker`. */
+export function stage(
+  t: Test,
+  agent: AgentDefinition = echo(),
+  options: Partial<HttpApiOptions> = {},
+  role: Partial<AgentRole> = {},
+): Stage {
   const team = testTeam(
-    { agents: [{ name: 'worker' }], orchestration: { strategy: 'sequential' }, enableBlackboard: true },
+    { agents: [{ ...role, name: 'worker' }], orchestration: { strategy: 'sequential' }, enableBlackboard: true },
     { modules: { worker: agent } },
   )
   const logged: Stage['logged'] = []

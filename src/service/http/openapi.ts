@@ -1,0 +1,75 @@
+/** The OpenAPI document of the API, made from the table of routes. */
+import { z } from 'zod'
+import { type Route, routes } from './routes.ts'
+import { problem } from './schemas.ts'
+
+/** Returns the document. `basePath`: path below which the API is mounted. */
+export function openApi(basePath: string): object {
+  const paths: Record<string, Record<string, object>> = {}
+  for (const [operationId, route] of Object.entries(routes) as [string, Route][])
+    for (const path of [route.path, ...(route.also ?? [])]) {
+      const name = path.replaceAll(/:(\w+)/g, '{$1}')
+      paths[name] ??= {}
+      paths[name][route.method.toLowerCase()] = operation(path === route.path ? operationId : undefined, path, route)
+    }
+  return {
+    openapi: '3.1.0',
+    info: { title: 'dramatis', version: '1', description: 'Teams of AI agents. A task is a run of a team.' },
+    servers: [{ url: basePath === '' ? '/' : basePath }],
+    paths,
+    components: {
+      schemas: { Problem: schemaOf(problem, 'output') },
+      securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
+    },
+    security: [{ bearer: [] }],
+  }
+}
+
+/** Statuses that every route can have, beside its own. */
+const COMMON = [401, 403, 429, 500]
+
+function operation(operationId: string | undefined, path: string, route: Route): object {
+  const { summary, rights, query, body, answers, errors } = route
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }))
+  const inQuery = Object.entries(query.shape).map(([name, schema]) => ({
+    name,
+    in: 'query',
+    required: false,
+    schema: schemaOf(schema as z.ZodType, 'input'),
+  }))
+  const statuses = [...new Set([...errors, ...(rights.length > 0 ? COMMON : [500]), ...(body ? [400, 413, 415] : [])])]
+  return {
+    ...(operationId !== undefined && { operationId }),
+    summary,
+    ...(rights.length > 0 && { description: `Takes the right ${rights.join(' or ')}.` }),
+    ...(rights.length === 0 && { security: [] }),
+    parameters: [...inPath, ...inQuery],
+    ...(body && {
+      requestBody: { required: true, content: { 'application/json': { schema: schemaOf(body, 'input') } } },
+    }),
+    responses: Object.fromEntries([
+      ...Object.entries(answers).map(([status, { description, json, types = [] }]) => {
+        const contents = [
+          ...(json ? [['application/json', { schema: schemaOf(json, 'output') }]] : []),
+          ...types.map((type) => [type, { schema: { type: 'string' } }]),
+        ]
+        return [status, { description, ...(contents.length > 0 && { content: Object.fromEntries(contents) }) }]
+      }),
+      ...statuses
+        .filter((status) => !(status in answers))
+        .map((status) => [status, { description: 'a problem', content: PROBLEM }]),
+    ]),
+  }
+}
+
+const PROBLEM = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } }
+
+function schemaOf(schema: z.ZodType, io: 'input' | 'output'): object {
+  const { $schema: _draft, ...rest } = z.toJSONSchema(schema, { io, unrepresentable: 'any' })
+  return rest
+}

@@ -1,0 +1,83 @@
+/** Records of a task: its messages, its trace, its blackboard. */
+import { setImmediate as turn } from 'node:timers/promises'
+import type { z } from 'zod'
+import { type AgentMessage, sequenceDiagram } from '../../index.ts'
+import { type Handlers, json } from './call.ts'
+import { shownMessage } from './message-view.ts'
+import { HttpError } from './problem.ts'
+import type { taskMessage } from './schemas.ts'
+import type { FoundTask } from './tasks.ts'
+
+type ShownMessage = z.infer<typeof taskMessage>
+type Own = 'taskMessages' | 'taskMessage' | 'taskTrace' | 'taskBoard' | 'boardHistory'
+
+/** Characters of a page of messages, about. */
+const MOST_CHARACTERS = 2 ** 20
+/** Messages after which others have a turn of the process. */
+const AT_A_TIME = 100
+
+export const recordHandlers: Pick<Handlers, Own> = {
+  async taskMessages({ task, query: { agent, type, q, after, limit } }) {
+    const text = q?.toLowerCase()
+    const isWanted = (message: AgentMessage) =>
+      (agent === undefined || message.sender === agent || [message.recipient].flat().includes(agent)) &&
+      (type === undefined || message.type === type) &&
+      (text === undefined || message.content.toLowerCase().includes(text))
+    const messages: ShownMessage[] = []
+    let characters = 0
+    for await (const { message, eventId } of messagesOf(task, after)) {
+      if (!isWanted(message)) continue
+      if (messages.length === limit || characters > MOST_CHARACTERS)
+        return json({ messages, next: messages.at(-1)!.eventId })
+      const shown = { ...shownMessage(message), eventId }
+      characters += JSON.stringify(shown).length
+      messages.push(shown)
+    }
+    return json({ messages, next: null })
+  },
+
+  async taskMessage({ task, params }) {
+    for await (const { message, eventId } of messagesOf(task))
+      if (message.id === params.messageId) return json({ ...shownMessage(message, Number.POSITIVE_INFINITY), eventId })
+    const detail = `The task has no message "${params.messageId!.slice(0, 255)}", or its log has given it up.`
+    throw new HttpError('NOT_FOUND', detail)
+  },
+
+  taskTrace({ task: { run }, query: { as } }) {
+    if (as === 'json') return json(run.trace)
+    const headers = { 'content-type': 'text/vnd.mermaid; charset=utf-8' }
+    return new Response(sequenceDiagram(run.trace), { headers })
+  },
+
+  taskBoard({ task, query: { type, author, key } }) {
+    const filter = { ...(type && { entryType: type }), ...(author && { author }), ...(key && { key }) }
+    return json({ entries: boardOf(task).query(filter) })
+  },
+
+  boardHistory({ task, params }) {
+    const entries = boardOf(task).getHistory(params.key!)
+    if (entries.length > 0) return json({ entries })
+    throw new HttpError('NOT_FOUND', `The blackboard has no entry "${params.key!.slice(0, 255)}".`)
+  },
+}
+
+/** @throws HttpError if the team has no blackboard. */
+function boardOf({ name, run }: FoundTask) {
+  const board = run.board()
+  if (board) return board
+  throw new HttpError('NOT_FOUND', `Team "${name}" has no blackboard (enableBlackboard).`)
+}
+
+/** Yields the messages of a task until now. Long logs are read in pieces. */
+async function* messagesOf(
+  { team, run }: FoundTask,
+  after?: string,
+): AsyncGenerator<{ message: AgentMessage; eventId: string }> {
+  let read = 0
+  for await (const event of run.events({ types: ['message'], follow: false, ...(after !== undefined && { after }) })) {
+    if (event.type !== 'message') continue
+    yield { message: event.message, eventId: `${team.logName}.${event.seq}` }
+    read += 1
+    if (read % AT_A_TIME === 0) await turn()
+  }
+}

@@ -1,0 +1,275 @@
+/** Streams of events: whole, resumed without a gap, bounded, and harmless. */
+import t from 'tap'
+import { defineAgent, type RuntimeEvent } from '../../../src/index.ts'
+import { EVERYTHING, echo, type Stage, stage } from './stage.ts'
+
+/** Writes as many entries as it is told, and answers when it is released. */
+function writer() {
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const agent = defineAgent({
+    async receive({ content }, context) {
+      for (let n = 1; n <= Number(content); n++) await context.blackboard!.write(`entry.n${n}`, n, 'number')
+      await released
+      return 'written'
+    },
+  })
+  return { agent, release: () => release() }
+}
+
+t.test('a stream has all events with their places in the log, and ends with the run', async (t) => {
+  const { send, team } = stage(t)
+  const { body: task } = await send('POST', '/api/tasks', { body: { query: 'hello' } })
+  const { headers, body } = await send('GET', `/api/tasks/${task.id}/events`)
+  t.equal(headers.get('content-type'), 'text/event-stream; charset=utf-8')
+  t.equal(headers.get('cache-control'), 'no-store, no-transform')
+  t.equal(headers.get('x-accel-buffering'), 'no')
+  t.match(body, /^retry: 1000\n\n/)
+  const frames = framesOf(body)
+  t.same(
+    frames.map(({ id }) => id),
+    frames.map(({ data }) => `${team.logName}.${data.seq}`),
+  )
+  t.equal(frames[0]!.event, 'run.started')
+  t.match(frames.at(-1), { event: 'run.finished', data: { result: { success: true, finalOutput: 'heard: hello' } } })
+  const expected: RuntimeEvent<unknown>[] = []
+  for await (const event of team.getRun(task.id)!.events()) expected.push(event)
+  t.same(
+    frames.map(({ data }) => data.seq),
+    expected.map(({ seq }) => seq),
+  )
+})
+
+t.test('a stream goes on behind the last event that was seen, and 204 says that there is none', async (t) => {
+  const { send } = stage(t)
+  const { body: task } = await send('POST', '/api/tasks', { body: { query: 'hello' } })
+  const path = `/api/tasks/${task.id}/events`
+  const all = framesOf((await send('GET', path)).body)
+  for (const [at, { id }] of all.entries()) {
+    const byHeader = await send('GET', path, { headers: { 'last-event-id': id! } })
+    const byQuery = await send('GET', `${path}?after=${id}`)
+    t.equal(byHeader.status, at === all.length - 1 ? 204 : 200)
+    t.same(framesOf(byHeader.body), all.slice(at + 1))
+    t.equal(byQuery.body, byHeader.body)
+  }
+})
+
+t.test('an id of another log begins anew, and says so', async (t) => {
+  const { send } = stage(t)
+  const { body: task } = await send('POST', '/api/tasks', { body: { query: 'hello' } })
+  const path = `/api/tasks/${task.id}/events`
+  const all = framesOf((await send('GET', path)).body)
+  const [reset, ...rest] = framesOf((await send('GET', path, { headers: { 'last-event-id': 'other.7' } })).body)
+  t.equal(reset!.event, 'reset')
+  t.same(rest, all)
+})
+
+t.test('types= selects events; pieces of answers come only with deltas=1', async (t) => {
+  const emitting = defineAgent({
+    receive(_message, context) {
+      for (const word of ['one ', 'two']) context.emit(word)
+      return 'one two'
+    },
+  })
+  const { send } = stage(t, emitting)
+  const { body: task } = await send('POST', '/api/tasks', { body: { query: 'count', stream: true } })
+  const path = `/api/tasks/${task.id}/events`
+  const types = async (query: string) => framesOf((await send('GET', path + query)).body).map(({ event }) => event)
+  t.same(await types('?types=run.started,run.finished'), ['run.started', 'run.finished'])
+  t.notOk((await types('')).includes('output.delta'))
+  t.notOk((await types('?types=output.delta')).includes('output.delta'))
+  t.ok((await types('?deltas=1')).includes('output.delta'))
+})
+
+t.test('as NDJSON each line is an event with its id', async (t) => {
+  const { send } = stage(t)
+  const { body: task } = await send('POST', '/api/tasks', { body: { query: 'hello' } })
+  const headers = { accept: 'application/x-ndjson' }
+  const { body } = await send('GET', `/api/tasks/${task.id}/events`, { headers })
+  const lines = body
+    .trim()
+    .split('\n')
+    .map((line: string) => JSON.parse(line))
+  t.equal(lines[0].type, 'run.started')
+  t.match(lines.at(-1), { id: `${lines.at(-1).id.split('.')[0]}.${lines.at(-1).seq}`, type: 'run.finished' })
+})
+
+t.test('a posted task can be streamed; with its key the same stream is gone on with by posting again', async (t) => {
+  const { send } = stage(t)
+  const accept = 'text/event-stream'
+  const request = { body: { query: 'hello' }, headers: { accept, 'idempotency-key': 'k' } }
+  const all = framesOf((await send('POST', '/api/tasks', request)).body)
+  t.match(all[0], { event: 'task', id: undefined, data: { query: 'hello' } })
+  const seen = all[2]!.id!
+  const again = { ...request, headers: { ...request.headers, 'last-event-id': seen } }
+  const rest = framesOf((await send('POST', '/api/tasks', again)).body)
+  t.match(rest[0], { event: 'task', data: { id: all[0]!.data.id, status: 'finished' } })
+  t.same(rest.slice(1), all.slice(3))
+})
+
+t.test('a connection that is cut at any event misses none and gets none twice', async (t) => {
+  const { agent, release } = writer()
+  const { send, api } = stage(t, agent, { limits: { streams: 10_000, streamsPerCaller: 10_000 } })
+  const { body: task } = await send('POST', '/api/tasks', {
+    body: { query: '40' },
+    headers: { prefer: 'respond-async' },
+  })
+  const path = `/api/tasks/${task.id}/events`
+  let random = 7
+  const dice = (sides: number) => {
+    random = (random * 48_271) % 2_147_483_647
+    return random % sides
+  }
+  const client = async () => {
+    const seen: string[] = []
+    for (;;) {
+      const { ids, isOver } = await readSome(api, path, seen.at(-1), 1 + dice(6))
+      seen.push(...ids)
+      if (isOver) return seen
+    }
+  }
+  const clients = Array.from({ length: 50 }, client)
+  release()
+  const expected = framesOf((await send('GET', path)).body).map(({ id }) => id)
+  t.ok(expected.length > 80)
+  for (const seen of await Promise.all(clients)) t.same(seen, expected)
+})
+
+t.test('a silent stream sends comments; a caller has so many streams', async (t) => {
+  const { agent } = writer()
+  const { send, api } = stage(t, agent, { limits: { heartbeatMs: 1, streamsPerCaller: 1 } })
+  const { body: task } = await send('POST', '/api/tasks', {
+    body: { query: '1' },
+    headers: { prefer: 'respond-async' },
+  })
+  const path = `/api/tasks/${task.id}/events`
+  const reader = await open(api, path)
+  let text = ''
+  while (!text.includes(': hb\n\n')) text += await read(reader)
+  t.match(await send('GET', path), { status: 429, body: { detail: /limits.streamsPerCaller/ } })
+  await reader.cancel()
+  await (await open(api, path)).cancel()
+})
+
+t.test('a client that reads nothing is cut, and its place is free', async (t) => {
+  const { agent } = writer()
+  const { send, api } = stage(t, agent, { limits: { unreadMs: 1, streamsPerCaller: 1 } })
+  const { body: task } = await send('POST', '/api/tasks', {
+    body: { query: '1' },
+    headers: { prefer: 'respond-async' },
+  })
+  const reader = await open(api, `/api/tasks/${task.id}/events`)
+  await t.rejects(reader.closed, /The client has read nothing for 1 ms/)
+  t.match((await send('GET', '/metrics')).body, /http_streams 0$/m)
+})
+
+t.test(
+  'watching changes nothing: a run with fifty readers has the records and the verdict of one without',
+  async (t) => {
+    const waiting = defineAgent({
+      async receive({ content }, context) {
+        await context.blackboard!.write('seen', content, 'text')
+        await context.blackboard!.waitFor('never')
+        return 'never'
+      },
+    })
+    const played = async (readers: number) => {
+      const { send, team } = stage(t, waiting, { limits: { streams: 100, streamsPerCaller: 100 } })
+      const { body: task } = await send('POST', '/api/tasks', {
+        body: { query: 'q' },
+        headers: { prefer: 'respond-async' },
+      })
+      const path = `/api/tasks/${task.id}`
+      const reading = Array.from({ length: readers }, () => send('GET', `${path}/events?deltas=1`))
+      if (readers > 0) await Promise.all(['/blackboard', '/messages', '/trace', ''].map((at) => send('GET', path + at)))
+      await team.clock.runToIdle()
+      const { body: end } = await send('GET', `${path}?wait=30`)
+      await Promise.all(reading)
+      const { body } = await send('GET', `${path}/events`)
+      return { error: end.error.detail, types: framesOf(body).map(({ event }) => event) }
+    }
+    const alone = await played(0)
+    t.match(alone.error, /StallError/)
+    t.same((await played(50)).types, alone.types)
+  },
+)
+
+t.test('close ends streams with their last event, when it closes the teams', async (t) => {
+  const { api, send } = stage(
+    t,
+    echo(() => new Promise(() => {})),
+  )
+  const { body: task } = await send('POST', '/api/tasks', {
+    body: { query: 'q' },
+    headers: { prefer: 'respond-async' },
+  })
+  const reading = send('GET', `/api/tasks/${task.id}/events`)
+  await api.close({ teams: true })
+  t.match(framesOf((await reading).body).at(-1), { event: 'run.finished', data: { result: { success: false } } })
+})
+
+t.test('close ends streams at once where the teams stay', async (t) => {
+  const { api, send } = stage(
+    t,
+    echo(() => new Promise(() => {})),
+  )
+  const { body: task } = await send('POST', '/api/tasks', {
+    body: { query: 'q' },
+    headers: { prefer: 'respond-async' },
+  })
+  const reading = send('GET', `/api/tasks/${task.id}/events`)
+  while (!/http_streams 1$/m.test((await send('GET', '/metrics')).body)) await new Promise(setImmediate)
+  await api.close()
+  t.notMatch((await reading).body, /run.finished/)
+})
+
+t.test('HEAD of a stream opens none', async (t) => {
+  const { send, api } = stage(t)
+  const { body: task } = await send('POST', '/api/tasks', { body: { query: 'q' } })
+  const headers = { 'x-caller': EVERYTHING }
+  const request = new Request(`http://localhost/api/tasks/${task.id}/events`, { method: 'HEAD', headers })
+  t.equal((await api.fetch(request)).status, 200)
+  t.match((await send('GET', '/metrics')).body, /http_streams 0$/m)
+})
+
+interface Frame {
+  id: string | undefined
+  event: string
+  // biome-ignore lint/suspicious/noExplicitAny: events of all types
+  data: any
+}
+
+function framesOf(text: string): Frame[] {
+  return text.split('\n\n').flatMap((frame) => {
+    const field = (name: string) => new RegExp(`^${name}: (.*)$`, 'm').exec(frame)?.[1]
+    const data = field('data')
+    return data === undefined ? [] : [{ id: field('id'), event: field('event')!, data: JSON.parse(data) }]
+  })
+}
+
+type Reader = ReadableStreamDefaultReader<Uint8Array>
+
+async function open(api: Stage['api'], path: string, last?: string): Promise<Reader> {
+  const headers = { 'x-caller': EVERYTHING, ...(last && { 'last-event-id': last }) }
+  const response = await api.fetch(new Request(`http://localhost${path}`, { headers }))
+  return (response.body ?? new ReadableStream({ start: (controller) => controller.close() })).getReader()
+}
+
+const read = async (reader: Reader): Promise<string> => new TextDecoder().decode((await reader.read()).value)
+
+/** Reads so many chunks, then leaves. */
+async function readSome(api: Stage['api'], path: string, last: string | undefined, chunks: number) {
+  const reader = await open(api, path, last)
+  let text = ''
+  for (let n = 0; n <= chunks; n++) {
+    const { value, done } = await reader.read()
+    if (done) return { ids: idsIn(text), isOver: true }
+    text += new TextDecoder().decode(value)
+  }
+  await reader.cancel()
+  return { ids: idsIn(text), isOver: false }
+}
+
+const idsIn = (text: string) => framesOf(text).map(({ id }) => id!)

@@ -1,0 +1,230 @@
+/** The table of routes holds: each answer that it names is given, fits its schema, and stands in the OpenAPI document. */
+import t from 'tap'
+import { z } from 'zod'
+import { defineAgent } from '../../../src/index.ts'
+import { openApi } from '../../../src/service/http/openapi.ts'
+import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
+import { problem } from '../../../src/service/http/schemas.ts'
+import { type Sent, type Stage, stage } from './stage.ts'
+
+const ASYNC = { prefer: 'respond-async' }
+
+/** Does what it is told: asks a person, writes an entry, fails, waits. */
+const handy = defineAgent({
+  async receive({ content }, context) {
+    if (content === 'ask') return `you said ${await context.ask('Red or blue?', { choices: ['red', 'blue'] })}`
+    if (content === 'fail') throw new Error('no ink')
+    if (content === 'wait') await context.sleep(60_000)
+    if (content === 'write') {
+      await context.blackboard!.write('finding.rain', { mm: 1 }, 'finding')
+      await context.blackboard!.write('finding.rain', { mm: 2 }, 'finding')
+    }
+    return `done: ${content}`
+  },
+})
+
+type Visit = (stage: Stage) => Promise<Sent[]>
+
+const visits: Record<Operation, Visit> = {
+  async createTask({ send }) {
+    const done = await send('POST', '/api/tasks', { body: { query: 'go' } })
+    const keyed = { 'idempotency-key': 'k', accept: 'text/event-stream' }
+    const stream = await send('POST', '/api/tasks', { body: { query: 'stream' }, headers: keyed })
+    const last = idsIn(stream.body).at(-1)!
+    return [
+      done,
+      await send('POST', '/api/tasks', { body: { query: 'go' }, headers: ASYNC }),
+      await send('POST', '/api/tasks', { body: { query: 'stream' }, headers: { ...keyed, 'last-event-id': last } }),
+    ]
+  },
+  async listTasks({ send }) {
+    await begin({ send }, 'go')
+    return [await send('GET', '/api/tasks?limit=1'), await send('GET', '/api/tasks?status=finished')]
+  },
+  getTask: async ({ send }) => [await send('GET', `${await begin({ send }, 'go')}?wait=30`)],
+  async cancelTask({ send }) {
+    const path = await begin({ send }, 'wait')
+    const cancelled = await send('DELETE', path)
+    await send('GET', `${path}?wait=30`)
+    return [cancelled, await send('DELETE', path)]
+  },
+  async taskEvents({ send }) {
+    const path = `${await begin({ send }, 'go')}/events`
+    const all = await send('GET', path)
+    const headers = { 'last-event-id': idsIn(all.body).at(-1)! }
+    const lines = await send('GET', path, { headers: { accept: 'application/x-ndjson' } })
+    return [all, lines, await send('GET', path, { headers })]
+  },
+  taskMessages: async ({ send }) => [await send('GET', `${await over({ send }, 'go')}/messages`)],
+  async taskMessage({ send }) {
+    const path = `${await over({ send }, 'go')}/messages`
+    const { messages } = (await send('GET', path)).body
+    return [await send('GET', `${path}/${messages[0].id}`)]
+  },
+  async taskTrace({ send }) {
+    const path = `${await over({ send }, 'fail')}/trace`
+    return [await send('GET', path), await send('GET', `${path}?as=mermaid`)]
+  },
+  taskBoard: async ({ send }) => [await send('GET', `${await over({ send }, 'write')}/blackboard?type=finding`)],
+  boardHistory: async ({ send }) => [
+    await send('GET', `${await over({ send }, 'write')}/blackboard/finding.rain/history`),
+  ],
+  async listQuestions({ send }) {
+    await asked({ send })
+    return [await send('GET', '/api/questions')]
+  },
+  async answerQuestion({ send }) {
+    const { path, questionId } = await asked({ send })
+    return [await send('POST', `${path}/answers`, { body: { questionId, answer: 'red' } })]
+  },
+  listAgents: async ({ send }) => [await send('GET', '/api/agents')],
+  getAgent: async ({ send }) => [await send('GET', '/api/agents/worker')],
+  async restartAgent({ send, team }) {
+    await send('POST', '/api/tasks', { body: { query: 'go' } })
+    team.crash('worker') // its role does not let it be restarted by itself
+    while (team.getAgentStatus('worker') !== 'failed') await team.clock.advance(1)
+    return [await send('POST', '/api/agents/worker/restart')]
+  },
+  sendMessage: async ({ send }) => [
+    await send('POST', '/api/agents/worker/messages', { body: { content: 'go', requiresResponse: true } }),
+    await send('POST', '/api/agents/worker/messages', { body: { content: 'go', metadata: { a: 1 } } }),
+  ],
+  async listDeadLetters(stage) {
+    await letter(stage)
+    return [await stage.send('GET', '/api/dead-letters?limit=1')]
+  },
+  replayDeadLetter: async (stage) => [await stage.send('POST', `/api/dead-letters/${await letter(stage)}/replay`)],
+  discardDeadLetter: async (stage) => [await stage.send('DELETE', `/api/dead-letters/${await letter(stage)}`)],
+  live: probed('/livez', (stage) => stage.team.close()),
+  ready: probed('/readyz', (stage) => stage.api.close()),
+  health: probed('/healthz', (stage) => stage.api.close()),
+  async metrics({ send }) {
+    await begin({ send }, 'go')
+    return [await send('GET', '/metrics')]
+  },
+  openapi: async ({ send }) => [await send('GET', '/api/openapi.json')],
+}
+
+for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][]) {
+  const { method, path, answers }: Route = routes[operation]
+  t.test(`${method} ${path} gives each answer that the table names, and it fits`, async (t) => {
+    const sent = await visit(stage(t, handy, {}, { supervision: { maxRestarts: 0 } }))
+    t.same(new Set(sent.map(({ status }) => String(status))), new Set(Object.keys(answers)))
+    for (const { status, headers, body } of sent) {
+      const { json, types = [] } = answers[status]!
+      const type = headers.get('content-type')
+      if (json && type === 'application/json') t.same(json.parse(body), body)
+      else if (type === null) t.equal(body, '')
+      else t.ok(types.includes(type.replace('; charset=utf-8', '')), type)
+    }
+  })
+}
+
+t.test('every error is a problem', async (t) => {
+  const { send } = stage(t, handy, {}, { concurrency: 10 })
+  const path = await over({ send }, 'write')
+  const { path: asks, questionId } = await asked({ send })
+  const answered = { body: { questionId, answer: 'red' } }
+  const problems: [number, Promise<Sent>][] = [
+    [404, send('GET', '/none')],
+    [404, send('GET', '/api/agents/nobody')],
+    [404, send('GET', '/api/agents?team=none')],
+    [404, send('GET', `${path}/messages/none`)],
+    [404, send('GET', `${path}/blackboard/none/history`)],
+    [404, send('POST', '/api/dead-letters/none/replay')],
+    [404, send('DELETE', '/api/dead-letters/none')],
+    [404, send('POST', `${asks}/answers`, { body: { questionId: 'none', answer: 'red' } })],
+    [405, send('POST', path, { body: {} })],
+    [422, send('POST', `${asks}/answers`, { body: { questionId, answer: 'green' } })],
+    [422, send('POST', '/api/agents/worker/restart')],
+    [422, send('POST', '/api/agents/worker/messages', { body: { content: 'x', type: 'response' } })],
+    [422, send('GET', '/api/dead-letters?after=none')],
+    [422, send('GET', `${path}/events?after=7`)],
+    [422, send('GET', `${path}/messages?after=x.y`)],
+    [404, send('GET', '/api/tasks?before=none')],
+    [502, send('POST', '/api/tasks', { body: { query: 'fail' } })],
+  ]
+  for (const [status, sent] of problems) {
+    const { body, headers, status: got } = await sent
+    t.equal(got, status, JSON.stringify(body))
+    t.equal(headers.get('content-type'), 'application/problem+json')
+    const { task: _task, ...rest } = body
+    t.same(problem.parse(rest), rest)
+    t.equal(body.status, status)
+    t.notMatch(body.instance, /:/)
+  }
+  t.equal((await send('POST', `${asks}/answers`, answered)).status, 204)
+  t.equal((await send('POST', `${asks}/answers`, answered)).status, 409)
+})
+
+t.test('the OpenAPI document has each route, with schemas that are JSON Schema', async (t) => {
+  const document = openApi('/agents') as { paths: Record<string, Record<string, { operationId?: string }>> }
+  const operations = Object.values(document.paths).flatMap((path) => Object.values(path))
+  const ids = operations.flatMap(({ operationId }) => operationId ?? [])
+  t.same(ids.sort(), Object.keys(routes).sort())
+  t.ok(document.paths['/api/tasks/{id}/messages/{messageId}'])
+  const text = JSON.stringify(document)
+  t.notMatch(text, /"(?:_zod|~standard)"/)
+  t.ok(z.fromJSONSchema(schemaIn(document, '/api/tasks')).safeParse({ query: 'q' }).success)
+})
+
+t.test('the metrics of two teams are on one page, with their names', async (t) => {
+  const one = stage(t, handy)
+  const { team: other } = stage(t, handy)
+  const both = stage(t, handy, { teams: { one: one.team, two: other } })
+  await both.send('POST', '/api/tasks', { body: { query: 'go', team: 'two' } })
+  const { body: text } = await both.send('GET', '/metrics')
+  t.equal(text.match(/^# HELP dramatis_messages_handled_total /gm).length, 1)
+  t.match(text, /^dramatis_messages_handled_total\{team="two",agent="worker"\} 1$/m)
+  t.match(text, /^dramatis_http_request_duration_seconds_count\{route="createTask",status="200"\} 1$/m)
+})
+
+t.test('a probe tells a stranger nothing but whether all is well', async (t) => {
+  const { send } = stage(t)
+  const headers = { host: '10.0.0.7:4747' }
+  t.same((await send('GET', '/livez', { caller: null, headers })).body, { status: 'ok' })
+  t.same((await send('GET', '/livez', { caller: 'ann:run' })).body, { status: 'ok' })
+  t.match((await send('GET', '/livez')).body, { teams: { desk: { live: true, agents: { worker: {} } } } })
+})
+
+type Sender = Pick<Stage, 'send'>
+
+async function begin({ send }: Sender, query: string): Promise<string> {
+  return (await send('POST', '/api/tasks', { body: { query }, headers: ASYNC })).headers.get('location')!
+}
+
+async function over({ send }: Sender, query: string): Promise<string> {
+  const path = await begin({ send }, query)
+  await send('GET', `${path}?wait=30`)
+  return path
+}
+
+async function asked({ send }: Sender): Promise<{ path: string; questionId: string }> {
+  const path = await begin({ send }, 'ask')
+  for (;;) {
+    const { questions } = (await send('GET', path)).body
+    if (questions.length > 0) return { path, questionId: questions[0].questionId }
+    await new Promise(setImmediate)
+  }
+}
+
+/** Makes a dead letter, and returns its id. */
+async function letter({ send, team }: Stage): Promise<string> {
+  await send('POST', '/api/agents/worker/messages', { body: { content: 'fail' } })
+  while (team.deadLetters.list().length === 0) await new Promise(setImmediate)
+  return team.deadLetters.list()[0]!.id
+}
+
+function probed(path: string, spoil: (stage: Stage) => Promise<void>): Visit {
+  return async (stage) => {
+    await stage.team.start()
+    const well = await stage.send('GET', path)
+    await spoil(stage)
+    return [well, await stage.send('GET', path)]
+  }
+}
+
+const idsIn = (text: string): string[] => [...text.matchAll(/^id: (.+)$/gm)].map(([, id]) => id!)
+
+// biome-ignore lint/suspicious/noExplicitAny: a JSON document of any shape
+const schemaIn = ({ paths }: any, path: string) => paths[path].post.requestBody.content['application/json'].schema
