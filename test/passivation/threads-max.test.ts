@@ -1,7 +1,9 @@
 /** `threads.max`: the bound on threads, who waits for one, and when the bound is exceeded; in virtual time. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
+import { ThreadPlaces } from '../../src/runtime/supervision/thread-places.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { virtualClock } from '../../src/testing.ts'
 import { ask, gate, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
 
 /** Notes the highest number of agents that had a thread at the same time. */
@@ -82,6 +84,24 @@ t.test('a chain of 50 agents that ask each other needs more threads than 4, and 
   t.match(warnings, [/^threads\.max \(4\) is exceeded: the turns of all agents that have a thread wait for others/])
   await team.clock.advance(100)
   t.equal(team.host.places.taken, 4, 'what was too much is ended as soon as it is idle')
+})
+
+t.test('the end of a thread that was one too many is told to who looks for agents that wait for ever', async (t) => {
+  let told = 0
+  const places = new ThreadPlaces(1, virtualClock(), () => {
+    told += 1
+  })
+  places.claim()
+  places.claim() // as if one had been granted because all waited for others
+  const team = openTeam(t, { asked: () => 'answered' })
+  const cell = team.host.directory.cell('asked')!
+  await team.sendMessage({ recipient: 'asked', content: 'go' })
+  t.ok(places.take(cell), 'it waits')
+  t.equal(told, 1)
+  places.free()
+  t.same([places.taken, places.waiting, told], [1, 1, 2], 'its place is not to be had, and no other may come free')
+  places.free()
+  t.same([places.taken, places.waiting, told], [1, 0, 2], 'the next one is')
 })
 
 t.test('a full mailbox of an agent without a thread does not stop its senders for ever', async (t) => {

@@ -103,14 +103,16 @@ export class Facts {
   }
 
   #differencesOf(host: Supervisor, index: number, { agents, tasks, board }: Touched): string[] {
-    const { cells } = host.directory
+    const { directory } = host
+    const { cells } = directory
     const found: string[] = []
     const compare = (what: string, logged: unknown, live: unknown) => {
       if (!isDeepStrictEqual(plain(logged), plain(live)))
         found.push(`${what} is ${JSON.stringify(live)}, and by the log ${JSON.stringify(logged)}`)
     }
+    // An agent that went with its run is not there, though a process has perhaps died before it could log that.
     for (const agent of agents)
-      if (cells[agent])
+      if (cells[agent] && directory.present(agent))
         compare(`the state of ${cells[agent].name}`, this.#states.ofAgents.get(agent), cells[agent].state)
     const run = host.runs.get(index)
     if (!run) return found

@@ -22,7 +22,10 @@ export class ThreadPlaces {
   readonly #full: () => void
   readonly #clock: Pick<Scheduler, 'now'>
 
-  /** `full` is called when an agent has joined the line. */
+  /**
+   * `full` is called when an agent has joined the line, and when a thread is gone whose place nobody gets: perhaps no
+   * other comes free by itself.
+   */
   constructor(max: number, clock: Pick<Scheduler, 'now'>, full: () => void) {
     this.max = max
     this.#clock = clock
@@ -69,6 +72,7 @@ export class ThreadPlaces {
   free(): void {
     this.taken -= 1
     this.serve()
+    if (this.waiting > 0) this.#full()
   }
 
   /** Gives the free places to those that wait. */
