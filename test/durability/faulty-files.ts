@@ -25,6 +25,7 @@ export class FaultyFiles implements LogFiles {
   folder = realFiles.folder
   list = realFiles.list
   rename = realFiles.rename
+  versionOf = realFiles.versionOf
   remove = realFiles.remove
   syncFolder = realFiles.syncFolder
   read = async (path: string, from?: number, most?: number) => {

@@ -287,6 +287,8 @@ t.test('a process whose log was taken notices it with its next sync', async (t) 
   await appendAll(store, 1, 3)
   await store.sync()
   const owner = JSON.parse(readFileSync(join(folder, 'owner'), 'utf8'))
+  writeFileSync(join(folder, 'owner'), JSON.stringify(owner))
+  await store.sync() // somebody has touched the file, and no more
   writeFileSync(join(folder, 'owner'), JSON.stringify({ ...owner, token: 'x', incarnation: 9, pid: 7, host: 'other' }))
   const error = await failureOf(store.sync())
   t.type(error, LogLostError)

@@ -18,6 +18,8 @@ export interface LogFiles {
   openExisting(path: string): Promise<LogFile>
   /** Reads from that byte on, at most so many: fewer where the file ends before. By default all of it. */
   read(path: string, from?: number, bytes?: number): Promise<Buffer>
+  /** Returns what changes when the file is written or replaced, undefined where there is none. */
+  versionOf(path: string): Promise<string | undefined>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
   /** Makes names that were created, renamed or removed in the folder survive the death of the machine. */
@@ -51,6 +53,15 @@ export const realFiles: LogFiles = {
       return bytes
     } finally {
       await file.close()
+    }
+  },
+  async versionOf(path) {
+    try {
+      const { ino, mtimeNs, size } = await stat(path, { bigint: true })
+      return `${ino} ${mtimeNs} ${size}`
+    } catch (error) {
+      if (hasCode(error, 'ENOENT')) return undefined
+      throw error
     }
   },
   rename: (from, to) => rename(from, to),

@@ -43,6 +43,8 @@ export class LogLock {
   readonly #server: Server
   readonly #token = randomUUID()
   #owner: Owner | undefined
+  /** Version of the file `owner` that was last seen to name this process. */
+  #version: string | undefined
 
   private constructor(folder: string, files: LogFiles, server: Server) {
     this.#folder = folder
@@ -72,6 +74,7 @@ export class LogLock {
     const fresh = `${path}.${this.#token}`
     try {
       await this.#write(fresh, Buffer.from(`${JSON.stringify(owner)}\n`))
+      this.#version = await this.#files.versionOf(fresh) // before others can replace it
       await this.#files.rename(fresh, path)
     } catch (error) {
       await this.#files.remove(fresh).catch(() => {}) // it may not have come into being
@@ -104,10 +107,19 @@ export class LogLock {
     }
   }
 
-  /** @throws LogLostError where another process has taken the log since. */
+  /**
+   * Called after each sync: one look at the file's version is enough as long as nobody has touched it.
+   *
+   * @throws LogLostError where another process has taken the log since.
+   */
   async check(): Promise<void> {
+    const version = await this.#files.versionOf(join(this.#folder, OWNER_FILE))
+    if (version !== undefined && version === this.#version) return
     const owner = await ownerOf(this.#folder, this.#files)
-    if (owner?.token === this.#token) return
+    if (owner?.token === this.#token) {
+      this.#version = version
+      return
+    }
     const by = owner ? `process ${owner.pid} on ${owner.host} has taken it` : 'its file "owner" is gone'
     throw new LogLostError(
       `The log in ${this.#folder} is no longer this process's: ${by}. Let one process have a log; blocks since the last sync may be missing.`,
