@@ -84,6 +84,28 @@ t.test('with commit nobody is told before the block is synced', async (t) => {
   t.ok(isTold)
 })
 
+t.test('with commit a block is synced when somebody is told of it, and those before it with it', async (t) => {
+  const { store, keeper, log, blocks } = await kept(true)
+  let syncs = 0
+  store.sync = async () => {
+    syncs += 1
+  }
+  log('nobody waits')
+  await turn()
+  await turn()
+  t.same([blocks(), syncs], [[['nobody waits']], 0])
+  await Promise.all([keeper.written(), keeper.written()])
+  t.equal(syncs, 1, 'whoever asks later waits for the disk too')
+  await keeper.written()
+  t.equal(syncs, 1, 'and what is on the disk is not synced again')
+  log('first')
+  await turn()
+  log('told')
+  await keeper.written()
+  t.same([blocks().length, syncs], [3, 2])
+  await keeper.close()
+})
+
 t.test('a block that cannot be written ends it: all who wait get the reason, and it is told once', async (t) => {
   const { store, keeper, lost, log, blocks } = await kept()
   store.append = async () => {

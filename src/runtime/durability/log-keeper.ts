@@ -54,6 +54,8 @@ export class LogKeeper implements JournalKeeper {
   #waiting: Waiting | undefined
   /** Settles with the last block that was given to the store. */
   #last: Promise<void> = Promise.resolve()
+  /** Settles when the last block survives the death of the machine, as soon as somebody has asked for that. */
+  #kept: Promise<void> | undefined
   /** Reason why nothing is taken any more: the log is lost or closed. */
   #over: DramatisError | undefined
   #sync: Timer | undefined
@@ -76,9 +78,20 @@ export class LogKeeper implements JournalKeeper {
 
   written(): Promise<void> {
     if (this.#over) return Promise.reject(this.#over)
-    if (this.#pending.length === 0) return this.#last
+    if (this.#pending.length === 0) return this.#keptLast()
     this.#waiting ??= waiting()
     return this.#waiting.promise
+  }
+
+  /** A block of which nobody is told is synced later, with the next one or after `syncMs`. */
+  #keptLast(): Promise<void> {
+    const { commits, store } = this.#needs
+    if (!commits) return this.#last
+    if (!this.#kept) {
+      this.#kept = this.#last.then(() => store.sync())
+      this.#kept.catch((error: unknown) => this.#loses(error))
+    }
+    return this.#kept
   }
 
   async reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {
@@ -107,7 +120,7 @@ export class LogKeeper implements JournalKeeper {
   }
 
   #flush(): void {
-    const { commits, follower, journal, store } = this.#needs
+    const { follower, journal, store } = this.#needs
     journal.tell() // what readers log about it belongs to the same block
     this.#noteTurns()
     const entries = this.#pending
@@ -125,15 +138,15 @@ export class LogKeeper implements JournalKeeper {
       runs: [...runs],
       entries: this.#encoder.encode(entries, this.#buffers.take),
     }
-    const written = store.append(block).then((position) => {
+    this.#last = store.append(block).then((position) => {
       follower?.wrote(position, block.entries)
       this.#buffers.giveBack(block.entries)
-      return commits ? store.sync() : this.#syncLater()
+      this.#syncLater()
     })
-    this.#last = written
-    this.#waiting?.resolve(written)
+    this.#kept = undefined
+    this.#last.catch((error: unknown) => this.#loses(error))
+    this.#waiting?.resolve(this.#keptLast())
     this.#waiting = undefined
-    written.catch((error: unknown) => this.#loses(error))
   }
 
   /** Records the open turns that messages were given: frames of a turn have its number, and no message. */
