@@ -59,5 +59,5 @@ await team.close()
 console.log(JSON.stringify({ ms, mb: bytes / MB, peakMb } satisfies Resumed))
 
 async function questionsOpen(count: number): Promise<void> {
-  while (team.listQuestions().length < count) await new Promise((resolve) => setImmediate(resolve))
+  while (team.questions().length < count) await new Promise((resolve) => setImmediate(resolve))
 }

@@ -41,7 +41,7 @@ const goesOn = team.getRun(RUN) !== undefined
 say({ kind: 'begun', goesOn })
 const run = team.launch('Settle what came back.', { runId: RUN })
 process.on('message', ({ questionId, answer }: Answer) => void run.answer(questionId, answer))
-for (const { questionId, text } of team.listQuestions()) say({ kind: 'question', questionId, text })
+for (const { questionId, text } of team.questions()) say({ kind: 'question', questionId, text })
 team.events.subscribe((event) => {
   if (event.type === 'question') void tellQuestion(event.questionId, event.text)
 })

@@ -59,7 +59,7 @@ export interface SupervisorConfig<N extends string = string> {
   /**
    * Time limit in ms, from the start of the turn of an expert, or of the fallback that gets the query because there is
    * no plan. Default: 60,000. The time that models and people take does not count (`communication.modelTimeoutMs`,
-   * `questionTimeoutMs`); the time of tools does.
+   * `answerWithinMs`); the time of tools does.
    */
   timeoutPerAgentMs?: number
   /**

@@ -6,7 +6,7 @@ import { DramatisError, type OpenQuestionInfo, type Team } from '../index.ts'
 import { visible } from '../visible.ts'
 import type { Print } from './answer-stream.ts'
 
-/** Question as events and `team.listQuestions` have it. */
+/** Question as events and `team.questions` have it. */
 export type Question = Pick<OpenQuestionInfo, 'runId' | 'questionId' | 'agent' | 'text' | 'choices'>
 
 /** The part of a team that asks. */

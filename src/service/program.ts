@@ -195,6 +195,8 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .argument('<question>', 'id of the question')
     .argument('<answer>', 'in quotes; one of the choices, if it has some')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--input <json>', 'with "yes" to an approval: input of the tool in the place of its own')
+    .option('--reason <text>', 'with "no" to an approval: why the tool may not be called')
     .showHelpAfterError('See "dramatis answer --help". An answer of several words needs quotes.')
     .action(async (question: string, text: string, flags: AnswerFlags) => {
       const { answer } = await import('./commands/answer.ts')

@@ -44,7 +44,7 @@ t.test('what a team and a run have spent is spent in the next process too', asyn
   const after = deskOf(t, path, script, more)
   await after.start()
   const run = after.getRun('run')!
-  await run.answer(after.listQuestions()[0]!.questionId, 'yes')
+  await run.answer(after.questions()[0]!.questionId, 'yes')
   t.match((await run.result).error, { code: 'BUDGET_EXCEEDED', details: { path: 'budget.perRun.tokens', used: 300 } })
   t.equal(client.calls, 3)
   t.equal((await after.execute('other')).success, true)

@@ -96,7 +96,7 @@ t.test('a letter that was sent again and waits for room when the process ends is
 
   const after = await teamOf(t, path, { agents })
   t.same(after.texts, [])
-  await after.getRun('one')!.answer(after.listQuestions()[0]!.questionId, 'yes')
+  await after.getRun('one')!.answer(after.questions()[0]!.questionId, 'yes')
   await after.getRun('one')!.result
   t.equal((await after.execute('see state')).finalOutput, 'again ')
 })

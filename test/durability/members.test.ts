@@ -21,7 +21,7 @@ t.test('an agent that was made in a run asks on, remembers what it did, and goes
   const after = deskOf(t, path, script)
   await after.start()
   const run = after.getRun('run')!
-  const [question] = after.listQuestions()
+  const [question] = after.questions()
   t.match(question, { agent: 'helper', text: 'really?' })
   await run.answer(question!.questionId, 'yes')
   const { finalOutput, error } = await run.result

@@ -111,7 +111,7 @@ for (const name of readdirSync(LOGS).filter((name) => /^format-\d+-runs\.base64$
       server.forget()
     }
     const run = team.getRun('open')!
-    const [question] = team.listQuestions()
+    const [question] = team.questions()
     t.match(question, { runId: 'open', agent: 'cid', text: 'really?', choices: ['yes', 'no'] })
     t.equal((await team.getBlackboard('open')!.getHistory('page')).length, 1)
     await run.answer(question!.questionId, 'yes')

@@ -31,7 +31,7 @@ t.test('a run that a closed team has left is interrupted, and the next team ends
   t.equal(again.questionId, asked.questionId, 'the question has its old id')
   const { questionId, at } = asked
   const open = { runId: 'one', questionId, agent: 'bob', text: 'really?', choices: ['yes', 'no'], askedAt: at }
-  t.same([after.listQuestions(), after.listQuestions('another')], [[open], []])
+  t.same([after.questions(), after.questions('another')], [[open], []])
   await run.answer(asked.questionId, 'yes')
   t.match(await run.result, { success: true, finalOutput: '4444 yes 1: steps of' })
   t.equal(readFileSync(join(path, '..', 'effects'), 'utf8').split('\n').length, 5, 'each step was done once')

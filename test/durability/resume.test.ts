@@ -45,7 +45,7 @@ t.test('with resume: manual nothing of a run goes on before it is resumed, and a
     ['go', 'steps of', 'ask really'],
   )
   t.equal(await team.getAgent('bob')!.run('count'), '0: ', 'bob has neither its question nor what was sent to it')
-  t.same([team.listQuestions(), effects(path)], [[], ['of-0', 'of-1', 'of-2', 'of-3']])
+  t.same([team.questions(), effects(path)], [[], ['of-0', 'of-1', 'of-2', 'of-3']])
   await team.close()
   t.equal(run.status, 'interrupted')
   t.match(await run.result, { success: false, error: { code: 'RUN_ABORTED' } }, 'whoever waits for it is told')

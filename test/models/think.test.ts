@@ -179,10 +179,12 @@ t.test('a role names verbs as tools that its rights do not speak of', async (t) 
 t.test('a model asks the user, who may have choices; what is no question is told to it', async (t) => {
   const asks = [
     calls(['ask_user', { question: 'Which?', choices: [] }]),
-    calls(['ask_user', { question: 'Which?', choices: ['a', 'b'] }]),
+    calls(['clarify_with_user', { question: 'Which?', choices: ['a', 'b'] }]),
   ]
   const answers = byAgent({ ann: [...asks, 'thanks'] })
-  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: ['ask_user'] }], { orchestration: asksAnn })
+  const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: ['ask_user', 'clarify_with_user'] }], {
+    orchestration: asksAnn,
+  })
   team.events.subscribe((event) => {
     if (event.type === 'question') void team.getRun(event.runId)?.answer(event.questionId, 'b')
   })

@@ -78,7 +78,7 @@ const reasonsOf = (team: MultiAgentPattern<string>) =>
   team.deadLetters.list().map(({ reason, message }) => `${message.recipient}: ${reason}`)
 
 async function answerAll({ lives }: World, team: MultiAgentPattern<string>): Promise<void> {
-  const answers = team.listQuestions().map(({ runId, questionId }) => team.getRun(runId)!.answer(questionId, 'yes'))
+  const answers = team.questions().map(({ runId, questionId }) => team.getRun(runId)!.answer(questionId, 'yes'))
   await lives.clock.runToIdle()
   await Promise.all(answers)
 }
@@ -195,7 +195,7 @@ t.test('a process that is killed from outside, however often, costs no turn that
   }
   t.same(reasonsOf(team), [])
   await world.lives.clock.advance(10 * SECOND)
-  t.equal(team.listQuestions().length, 2)
+  t.equal(team.questions().length, 2)
   await answerAll(world, team)
   await ends(t, [world, team, 'asks'], 'yes')
   await ends(t, [world, team, 'waits'], 'yes')

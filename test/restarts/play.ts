@@ -503,7 +503,7 @@ class Process {
 
   #answer(): void {
     const { answered, fate } = this.#world
-    for (const { runId, questionId, text } of this.#team.listQuestions()) {
+    for (const { runId, questionId, text } of this.#team.questions()) {
       if (answered.has(questionId)) this.#problem(`question ${text} is asked again`)
       if (!fate.chance(0.3)) continue
       this.#team

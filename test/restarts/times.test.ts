@@ -117,10 +117,10 @@ t.test('time in which a person was waited for does not count after a restart eit
   const { lives, team, run } = await slept(
     { ann: async (_message, context) => (await context.ask('Really?')) + (await never) },
     (script) => codeOf(script.request('ann', 'ask', { timeoutMs: 30 * SECOND })),
-    { roles: { ann: { communication: { questionTimeoutMs: false } } } },
+    { roles: { ann: { communication: { answerWithinMs: false } } } },
   )
   await lives.clock.advance(10 * SECOND)
-  const [question] = team.listQuestions()
+  const [question] = team.questions()
   void run.answer(question!.questionId, 'yes')
   await lives.clock.advance(29 * SECOND)
   t.equal(run.status, 'running')
@@ -134,7 +134,7 @@ t.test('a question with a limit, and the deadline of a task, go by wall clock', 
       {
         ann: async (_message, context) => {
           if (limit === 'task') return never
-          return codeOf(context.ask('Really?', { timeoutMs: DAY }))
+          return codeOf(context.ask('Really?', { answerWithinMs: DAY }))
         },
       },
       async (script) => {

@@ -92,7 +92,7 @@ t.test('a limit of communication out of its range is refused, of the team and of
     ['maxMessageBytes', 0, -1, 1.5],
     ['responseTimeoutMs', 0, -1, false],
     ['modelTimeoutMs', 0, -1, false],
-    ['questionTimeoutMs', 0, -1, true],
+    ['answerWithinMs', 0, -1, true],
     ['queueTimeoutMs', 0, true, '5'],
     ['overflow', 'drop', null],
     ['retries', -1],

@@ -48,7 +48,7 @@ t.test('a team of one role gets every default', async (t) => {
         mailbox: { capacity: 1_024, bytes: 1_048_576, maxMessageBytes: 16_777_216, overflow: 'block' },
         responseTimeoutMs: 60_000,
         modelTimeoutMs: 300_000,
-        questionTimeoutMs: 86_400_000,
+        answerWithinMs: false,
         queueTimeoutMs: false,
         retries: 0,
         supervision,
@@ -64,7 +64,7 @@ t.test('a team of one role gets every default', async (t) => {
     supervision,
     retries: 0,
     modelTimeoutMs: 300_000,
-    questionTimeoutMs: 86_400_000,
+    answerWithinMs: false,
     taskRouting: 'capability_match',
     delegation: DELEGATION_BOUND,
     maxConcurrentAgents: 32,
@@ -101,7 +101,7 @@ t.test('every option of the team arrives', async (t) => {
     ...rest
   } = settingsFrom({
     agents,
-    communication: { retries: 3, modelTimeoutMs: 4, questionTimeoutMs: false },
+    communication: { retries: 3, modelTimeoutMs: 4, answerWithinMs: false },
     taskRouting: 'round_robin',
     maxConcurrentAgents: 1,
     maxConcurrentRuns: 2,
@@ -136,7 +136,7 @@ t.test('every option of the team arrives', async (t) => {
     supervision,
     retries: 3,
     modelTimeoutMs: 4,
-    questionTimeoutMs: false,
+    answerWithinMs: false,
     taskRouting: 'round_robin',
     delegation: DELEGATION_BOUND,
     maxConcurrentAgents: 1,
@@ -180,7 +180,7 @@ t.test('communication and supervision of the team hold for its roles', async (t)
       overflow: 'reject',
       responseTimeoutMs: 4,
       modelTimeoutMs: 6,
-      questionTimeoutMs: 7,
+      answerWithinMs: 7,
       queueTimeoutMs: 5,
     },
     supervision: {
@@ -197,7 +197,7 @@ t.test('communication and supervision of the team hold for its roles', async (t)
   }).agents
   t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'reject' })
   t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, 5])
-  t.strictSame([ann?.modelTimeoutMs, ann?.questionTimeoutMs], [6, 7])
+  t.strictSame([ann?.modelTimeoutMs, ann?.answerWithinMs], [6, 7])
   t.strictSame(ann?.supervision, {
     strategy: 'rest_for_one',
     restart: 'permanent',
@@ -222,7 +222,7 @@ t.test("a role's own communication and supervision go before the team's, field b
       maxMessageBytes: 3,
       overflow: 'block',
       responseTimeoutMs: 4,
-      questionTimeoutMs: false,
+      answerWithinMs: false,
       queueTimeoutMs: false,
     },
     supervision: {
@@ -245,14 +245,14 @@ t.test("a role's own communication and supervision go before the team's, field b
       overflow: 'reject',
       responseTimeoutMs: 40,
       modelTimeoutMs: 60,
-      questionTimeoutMs: 70,
+      answerWithinMs: 70,
       queueTimeoutMs: 50,
     },
     supervision: { maxRestarts: 9, backoff: { baseMs: 1 }, stopGraceMs: 99, coolDownMs: 8 },
   }).agents
   t.strictSame(ann?.mailbox, { capacity: 1, bytes: 2, maxMessageBytes: 3, overflow: 'block' })
   t.strictSame([ann?.responseTimeoutMs, ann?.queueTimeoutMs], [4, false])
-  t.strictSame([ann?.modelTimeoutMs, ann?.questionTimeoutMs], [60, false])
+  t.strictSame([ann?.modelTimeoutMs, ann?.answerWithinMs], [60, false])
   t.strictSame(ann?.supervision, {
     strategy: 'one_for_one',
     restart: 'transient',

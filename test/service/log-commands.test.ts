@@ -29,7 +29,7 @@ async function asking(t: Test, env: { DESK_LOG: string; DESK_EFFECTS: string }) 
   const run = team.launch('go', { runId: 'one' })
   for await (const event of run.events()) if (event.type === 'question') break
   await team.flush()
-  return { team, questionId: team.listQuestions()[0]!.questionId }
+  return { team, questionId: team.questions()[0]!.questionId }
 }
 
 t.test('a question is answered while no process has the log, and the run goes on with the answer', async (t) => {

@@ -257,7 +257,7 @@ t.test(
   },
 )
 
-t.test('a question that nobody answers within questionTimeoutMs is named', async (t) => {
+t.test('a question that nobody answers within answerWithinMs is named', async (t) => {
   const ask = (context: AgentContext) => context.ask('Which color?').catch((error) => error)
   const team = openTeam(
     t,
@@ -267,13 +267,13 @@ t.test('a question that nobody answers within questionTimeoutMs is named', async
         return `${code} ${details.question}: ${message}`
       },
     },
-    { communication: { questionTimeoutMs: 5 * MINUTE } },
+    { communication: { answerWithinMs: 5 * MINUTE } },
   )
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 5 * MINUTE)
   t.match(
     run.value?.finalOutput,
-    /^REQUEST_TIMEOUT Which color\?: Nobody answered the question of agent "ann" within 300000 ms: "Which color\?"\..*questionTimeoutMs/,
+    /^REQUEST_TIMEOUT Which color\?: Nobody answered the question of agent "ann" within 300000 ms: "Which color\?"\..*answerWithinMs/,
   )
 })
 

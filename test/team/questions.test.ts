@@ -99,7 +99,7 @@ t.test('an answer that comes while nobody is there to take it is not lost', asyn
 
 t.test('a person is waited for: that is no deadlock and no stall, until the time of the question is up', async (t) => {
   const team = openTeam(t, {
-    ann: async (_message, context) => context.ask('Anybody?', { timeoutMs: 50_000 }).catch(({ code }) => code),
+    ann: async (_message, context) => context.ask('Anybody?', { answerWithinMs: 50_000 }).catch(({ code }) => code),
   })
   const alarms: string[] = []
   team.events.subscribe(({ type }) => {

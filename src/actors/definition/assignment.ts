@@ -58,8 +58,11 @@ export interface Assignment extends CodeAssignment {
 
 /** The tools of an agent. `option`: path of a tool in the team's options. `polling`: its calls are polls. */
 export interface AssignedTools {
-  /** Tools that run in the host. `sequential`: a call runs alone among the calls of one answer. */
-  host: (ToolSpec & { option: string; sequential: boolean; polling: boolean })[]
+  /**
+   * Tools that run in the host. `sequential`: a call runs alone among the calls of one answer. `approval`: a person may
+   * have to approve a call.
+   */
+  host: (ToolSpec & { option: string; sequential: boolean; polling: boolean; approval: boolean })[]
   /** Tools that the thread imports and runs itself. */
   modules: ToolCode[]
   /** Tools that the role mentions by name only: each is one of the tools above, or a verb. */

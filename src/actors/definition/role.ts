@@ -124,10 +124,10 @@ export interface CommunicationConfig {
    */
   modelTimeoutMs?: number
   /**
-   * Limit for a person's answer to a question of this agent (`ask`, approval of a tool). Default: 86,400,000, which is
-   * a day. `timeoutMs` of a question takes precedence. false: until the run ends.
+   * Limit for a person's answer to a question of this agent (`ask`, approval of a tool), in ms. Default: false, which is
+   * until the run ends. `answerWithinMs` of a question, or of a tool, takes precedence.
    */
-  questionTimeoutMs?: number | false
+  answerWithinMs?: number | false
   /**
    * Limit for the wait of a message in a mailbox, and for space in it. Default: false, which is until the run's
    * deadline.
@@ -254,8 +254,8 @@ export interface SupervisionConfig {
  * - A tool in a module (`export`: 'default' by default): it is loaded with the agent and runs in the agent's thread.
  *   With `isolate: true` it runs in a thread of its own, which is ended when its time is up. That thread has at most
  *   `limits.maxHeapMb` of heap, and sees only the environment variables that `env` names.
- * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `ask_user`,
- *   `agent_status`, and others.
+ * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `ask_user`
+ *   (or `clarify_with_user`), `agent_status`, and others.
  *
  * Any other name is a skill: tasks that name it are routed to the agent, but its model cannot call it. The log has a
  * line about it when the team is created. A name that nearly equals that of a tool or a verb is refused.

@@ -87,10 +87,16 @@ export interface ToolOptions<In, Value, Out> {
   /**
    * Requires the approval of a person before a call begins: for each call, or for those for which the function returns
    * true. The person gets a `question` event of kind approval, which contains the input.
-   * `run.answer(questionId, 'yes')` lets the call begin; 'no' is a `ToolFailedError` for the caller. The time limit
-   * begins after the approval. For a tool with a thread of its own, a function counts as true.
+   * `run.answer(questionId, 'yes')` lets the call begin, `{ approved: true, input }` with another input; 'no', or
+   * `{ approved: false, reason }`, is a `ToolFailedError` for the caller. The time limit begins after the approval. For
+   * a tool with a thread of its own, a function counts as true.
    */
   approval?: boolean | ((input: Value) => boolean)
+  /**
+   * Time for the answer of the person, in ms: below 2^31. Default: `communication.answerWithinMs` of the agent. After
+   * it the call fails with `RequestTimeoutError`.
+   */
+  answerWithinMs?: number
   /**
    * Says that the tool's calls are polls: equal calls with equal results are intended. Default: false. Livelock
    * detection (`supervision.livelock`) ignores them. Use it for tools that report progress.
@@ -128,6 +134,7 @@ export interface ToolDefinition extends Tool {
   readonly polling: boolean
   /** True if some of its calls need approval. */
   readonly approval: boolean
+  readonly answerWithinMs?: number | undefined
   needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
   /** Throws if the tool cannot work here. */
@@ -179,6 +186,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
     timeoutMs,
     sequential,
     approval: approval !== false,
+    answerWithinMs: tool.answerWithinMs,
     precondition: () => tool.precondition?.(),
     needsApproval: (value: Value) => (typeof approval === 'function' ? approval(value) : approval),
     run: (value: Value, context: ToolContext) => tool.run(value, context),
@@ -243,6 +251,10 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
   approval: [
     'true, false or a function',
     (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function',
+  ],
+  answerWithinMs: [
+    'a number of milliseconds above 0, at most 2,147,483,647',
+    (value) => value === undefined || (typeof value === 'number' && value > 0 && value <= LONGEST_TIMEOUT_MS),
   ],
   precondition: ['a function that throws', (value) => value === undefined || typeof value === 'function'],
 }

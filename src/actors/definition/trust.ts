@@ -48,6 +48,7 @@ const LEAST = {
   decide: 'internal',
   route: 'internal',
   candidates: 'internal',
+  approve: 'internal', // asks for the approval of a call of a tool
   ask: 'internal', // a person would take the question for one of the whole team
   agents: 'internal',
   tool: 'internal',

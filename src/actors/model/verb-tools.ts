@@ -176,21 +176,8 @@ const TOOLS: readonly VerbTool[] = [
     },
     ALONE,
   ),
-  tool(
-    'ask_user',
-    'Asks the user, and waits for the answer.',
-    {
-      question: TEXT,
-      choices: { type: 'array', items: TEXT, description: 'Where the answer is to be one of these.' },
-    },
-    ['question'],
-    async ({ context }, { question, choices }, _passing, signal) => ({
-      text: await context.ask(String(question), {
-        ...(choices !== undefined && { choices: choices as string[] }),
-        ...(signal && { signal }),
-      }),
-    }),
-  ),
+  question('ask_user', 'Asks the user, and waits for the answer.'),
+  question('clarify_with_user', 'Asks the user about what is not clear in the task, and waits for the answer.'),
   tool('agent_status', 'Says what the other agents of the team do now.', POLL_MARK, [], async ({ others }) => ({
     text: shownValue(await others()),
   })),
@@ -200,6 +187,25 @@ const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each
 
 /** Returns the verb that a model calls by that name. */
 export const verbTool = (name: string): VerbTool | undefined => BY_NAME.get(name)
+
+/** Makes a verb that asks a person. Models know it by several names. */
+function question(name: string, description: string): VerbTool {
+  return tool(
+    name,
+    description,
+    {
+      question: TEXT,
+      choices: { type: 'array', items: TEXT, description: 'Where the answer is to be one of these.' },
+    },
+    ['question'],
+    async ({ context }, input, _passing, signal) => ({
+      text: await context.ask(String(input.question), {
+        ...(input.choices !== undefined && { choices: input.choices as string[] }),
+        ...(signal && { signal }),
+      }),
+    }),
+  )
+}
 
 /** Names of all verbs. */
 export const VERB_NAMES: readonly string[] = [...BY_NAME.keys()]

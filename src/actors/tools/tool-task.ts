@@ -24,7 +24,15 @@ export interface ToolTask {
 export type IsolatedSpec = ToolSpec &
   Pick<
     ToolDefinition,
-    'timeoutMs' | 'sequential' | 'polling' | 'approval' | 'idempotent' | 'readOnly' | 'outside' | 'outputSchema'
+    | 'timeoutMs'
+    | 'sequential'
+    | 'polling'
+    | 'approval'
+    | 'answerWithinMs'
+    | 'idempotent'
+    | 'readOnly'
+    | 'outside'
+    | 'outputSchema'
   >
 
 /** Result of a task. `importing`: the import of the module threw. */

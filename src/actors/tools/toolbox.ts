@@ -19,6 +19,8 @@ interface Entry {
   readonly option: string
   readonly definition: ToolDefinition | undefined
   readonly polling: boolean
+  /** True if a person may have to approve a call that the host makes. */
+  readonly approval: boolean
 }
 
 export class Toolbox {
@@ -34,11 +36,11 @@ export class Toolbox {
    */
   constructor({ host, names, rehearsed = false }: AssignedTools, loaded: readonly LoadedTool[] = []) {
     this.rehearsed = rehearsed
-    for (const { option, sequential, polling, ...spec } of host)
-      this.#add({ spec, option, sequential, polling, definition: undefined })
+    for (const { option, sequential, polling, approval, ...spec } of host)
+      this.#add({ spec, option, sequential, polling, approval, definition: undefined })
     for (const { tool, option } of loaded) {
-      const { name, description, inputSchema, sequential, polling } = tool
-      this.#add({ spec: { name, description, inputSchema }, option, sequential, polling, definition: tool })
+      const { name, description, inputSchema, sequential, polling, approval } = tool
+      this.#add({ spec: { name, description, inputSchema }, option, sequential, polling, approval, definition: tool })
     }
     this.#skills = skillsAmong(names, this.#entries.keys())
   }
@@ -57,6 +59,11 @@ export class Toolbox {
   /** Checks whether calls of that tool are polls. */
   polls(name: string): boolean {
     return this.#entries.get(name)?.polling ?? false
+  }
+
+  /** Checks whether a person may have to approve a call of that tool. */
+  asksApproval(name: string): boolean {
+    return this.#entries.get(name)?.approval ?? false
   }
 
   /** Names by which tasks can be routed to the agent: its tools, and skills, which are no tools. */

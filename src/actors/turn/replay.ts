@@ -230,6 +230,15 @@ export class Replay {
     )
   }
 
+  /**
+   * Checks whether the log has that call of a tool, and no approval before it: an earlier version asked a person within
+   * the call, or nobody had to be asked.
+   */
+  asksWithin(callId: string): boolean {
+    const has = (operation: string) => this.#steps.some((step) => isCallOf(step, operation, callId))
+    return has('tool') && !has('approve')
+  }
+
   /** Checks for the same step, or call of a tool, that has failed with an earlier attempt. */
   repeatsStep(name: string, callId: string | undefined): boolean {
     return this.#repeats(isStepOf(name, callId))
@@ -351,6 +360,12 @@ const isStepOf = (name: string, callId: string | undefined) => (step: Logged) =>
   if (step.kind !== STEP_DONE) return false
   const { content, threadId } = readBody(step.memory, step.at)
   return content === name && threadId === callId
+}
+
+function isCallOf({ kind, memory, at }: Logged, operation: string, callId: string): boolean {
+  if (kind !== CALL) return false
+  const { content, data } = readBody(memory, at)
+  return content === operation && (JSON.parse(data ?? '{}') as { callId?: unknown }).callId === callId
 }
 
 /** Compares calls by their leading arguments alone. */

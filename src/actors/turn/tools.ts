@@ -4,7 +4,7 @@ import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
 import { anyAborted } from '../../on-abort.ts'
-import { approvalOf, assertApproved } from '../definition/approval.ts'
+import { approvalOf, approvedInput } from '../definition/approval.ts'
 import { encodeData } from '../definition/checks.ts'
 import type { Logger } from '../definition/logger.ts'
 import type { ToolSpec } from '../definition/model.ts'
@@ -49,6 +49,19 @@ export interface ToolTurn {
   progress(tool: string, callId: string, note: string): void
 }
 
+/** A call of a tool, as the host gets it. */
+interface ToolCall {
+  readonly name: string
+  readonly input: unknown
+  readonly callId: string
+}
+
+/** What came of a call. `edited`: the input that a person has put in the place of the given one. */
+interface Made {
+  readonly output: unknown
+  readonly edited?: unknown
+}
+
 export class TurnTools implements RoleTools {
   /** Descriptions of the tools for a model. */
   get specs(): readonly ToolSpec[] {
@@ -75,6 +88,10 @@ export class TurnTools implements RoleTools {
 
   /** Runs a tool and returns its output. `signal` withdraws the call. */
   async run(name: string, given: unknown, signal?: AbortSignal): Promise<unknown> {
+    return (await this.#run(name, given, signal)).output
+  }
+
+  async #run(name: string, given: unknown, signal: AbortSignal | undefined): Promise<Made> {
     const refusal = this.#turn.refusal()
     if (refusal) throw refusal
     const definition = this.#needs.toolbox.find(name, this.#needs.role.name)
@@ -83,16 +100,45 @@ export class TurnTools implements RoleTools {
     const input = guard ? await guard(name, given, signal) : given
     const text = encodeData(input, 'input')
     const callId = this.#callId(name, text)
+    const call = { name, input, callId }
+    const mayAsk = this.#needs.toolbox.asksApproval(name)
+    const approved = mayAsk ? await this.#approved(call, definition, signal) : undefined
+    if (!approved?.isEdited) return { output: await this.#perform(call, definition, signal) }
+    const edited = { ...call, input: approved.input }
+    return { output: await this.#perform(edited, definition, signal), edited: approved.input }
+  }
+
+  /** Makes a call that a person has approved, or that needs no approval. */
+  async #perform(call: ToolCall, definition: ToolDefinition | null, signal: AbortSignal | undefined): Promise<unknown> {
+    const { name, input, callId } = call
     if (!definition) {
-      const call = { name, input, callId, ...(this.polls(name) && { polling: true }) }
-      return this.#turn.atWork(() => this.#turn.call('tool', call, signal))
+      const marked = { ...call, ...(this.polls(name) && { polling: true }) }
+      return this.#turn.atWork(() => this.#turn.call('tool', marked, signal))
     }
-    const approval = await approvalOf(definition, input, this.#needs.role.name)
-    if (approval) assertApproved(await this.#turn.call('ask', approval, signal), name, this.#needs.role.name)
     if (await this.#isSimulated(definition, signal)) return this.#simulated(definition, input, callId, signal)
     const { idempotent, polling } = definition
-    const step = { name, idempotent, tool: { callId, input: text, polling } }
+    const step = { name, idempotent, tool: { callId, input: encodeData(input, 'input'), polling } }
     return this.#turn.runStep(step, () => this.#runHere(definition, input, callId, signal))
+  }
+
+  /**
+   * Asks a person, if the call needs that, and returns the input of the person. The turn only waits meanwhile. The host
+   * asks for a tool of its own; in a log of an earlier version it did so within the call.
+   */
+  async #approved(
+    call: ToolCall,
+    definition: ToolDefinition | null,
+    signal: AbortSignal | undefined,
+  ): Promise<{ input: unknown; isEdited: boolean } | undefined> {
+    const agent = this.#needs.role.name
+    const { name, callId, input } = call
+    if (!definition) {
+      if (this.#turn.start.replay?.asksWithin(callId)) return undefined
+      const answer = await this.#turn.call('approve', call, signal)
+      return answer === undefined ? undefined : approvedInput(answer, name, { agent, input })
+    }
+    const approval = await approvalOf(definition, { agent, callId, input })
+    return approval && approvedInput(await this.#turn.call('ask', approval, signal), name, { agent, input })
   }
 
   async #isSimulated({ readOnly, outside }: ToolDefinition, signal: AbortSignal | undefined): Promise<boolean> {
@@ -114,8 +160,11 @@ export class TurnTools implements RoleTools {
    * for the model too, including a `ToolInputError` if the input is no JSON.
    */
   async call(name: string, input: string, signal: AbortSignal | undefined): Promise<string> {
-    const output = await this.run(name, parsed(name, this.#needs.role.name, input), signal)
-    return typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
+    const made = await this.#run(name, parsed(name, this.#needs.role.name, input), signal)
+    const { output } = made
+    const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
+    // The model must not take the output for that of the call as it has written it.
+    return 'edited' in made ? `A person has changed the input to ${JSON.stringify(made.edited)}. Output: ${text}` : text
   }
 
   /**

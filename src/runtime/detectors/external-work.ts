@@ -4,7 +4,7 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { BoundedMap } from '../log/bounded-map.ts'
 
-const WORKS: ReadonlySet<string> = new Set(['model', 'tool', 'ask'])
+const WORKS: ReadonlySet<string> = new Set(['model', 'tool', 'ask', 'approve'])
 
 export class Works {
   /** Agents with a call that has no answer yet, by agent and correlation. */

@@ -120,7 +120,7 @@ export class OldTimes {
       if (flagsOf(memory, at) & BEGINS_AGAIN) this.#beginsAgain(key, ms)
       else this.#begun.delete(key)
     } else if (sender !== 0 && turn > 0 && !this.#begun.has(key)) this.#begins(key, ms)
-    if (kind === CALL && /^(model|ask)$/.test(readBody(memory, at).content))
+    if (kind === CALL && /^(model|ask|approve)$/.test(readBody(memory, at).content))
       this.#begin(`${sender} ${correlationOf(memory, at)}`, run, sender, ms)
     else if (kind === CANCEL) this.#end(`${sender} ${correlationOf(memory, at)}`, ms)
     else if (kind === RESULT) this.#end(`${recipientOf(memory, at)} ${correlationOf(memory, at)}`, ms)

@@ -2,6 +2,7 @@
  * Kinds of records in the log. Most of the log is frames, as the agents wrote them; the host writes the other kinds.
  * Trace, history, tasks, events and status are folds over both.
  */
+import type { ApprovedCall } from '../../actors/definition/approval.ts'
 import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
 import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
@@ -214,10 +215,18 @@ export type HostRecord =
   /** `agent`: the agent that asks a person. */
   | Record<
       'question',
-      { agent: string; questionId: string; ask: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
+      Partial<ApprovedCall> & {
+        agent: string
+        questionId: string
+        ask: 'ask' | 'approval' | 'escalation'
+        text: string
+        choices?: string[]
+      }
     >
-  /** `agent`: the agent that gets the person's answer. */
-  | Record<'answer', { agent: string; questionId: string; answer: string }>
+  /** `agent`: the agent that gets the person's answer. `input`: what the person has made of a tool's input. */
+  | Record<'answer', { agent: string; questionId: string; answer: string; input?: unknown; reason?: string }>
+  /** A question was closed without an answer. */
+  | Record<'question.closed', { agent: string; questionId: string; how: 'withdrawn' | 'late' }>
   | Record<'alarm', Alarm>
   /** A generation of a sync point has ended. `error`: what all who waited were rejected with. */
   | Record<'sync', { point: string; result: SyncResult; error?: DramatisError }>

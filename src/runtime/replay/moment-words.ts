@@ -167,7 +167,9 @@ export class MomentWords {
       case 'question':
         return `${record.agent} asks a person: ${this.#quoted(record.text)}`
       case 'answer':
-        return `a person answers ${record.agent}: ${this.#quoted(record.answer)}`
+        return `a person answers ${record.agent}: ${this.#quoted(record.answer)}${this.#withInput(record)}`
+      case 'question.closed':
+        return `a question of ${record.agent} ${record.how === 'late' ? 'was not answered in time' : 'was withdrawn'}`
       case 'alarm':
         return `${record.name}: ${record.sentence}`
       case 'sync': {
@@ -215,6 +217,11 @@ export class MomentWords {
   }
 
   /** Keys are removed before the text is cut: half a key is not found. */
+  #withInput({ input, reason }: { input?: unknown; reason?: string }): string {
+    if (reason !== undefined) return `, since ${this.#quoted(reason)}`
+    return input === undefined ? '' : `, with the input ${this.#quoted(JSON.stringify(input))}`
+  }
+
   #quoted(text: string): string {
     const letters = [...this.#redactor.text(text)]
     const isLong = letters.length > LONGEST_QUOTE

@@ -1,4 +1,5 @@
 /** Questions to a person that a log has open, for a program that only answers them. */
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import { ConfigurationError, shown } from '../../errors.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'
@@ -6,6 +7,7 @@ import { type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
 import { lastSeq as lastSeqOf } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { LogStore } from '../store/log-store.ts'
+import { callIn, checkBySchemaOf, givenAnswer } from '../verbs/open-question.ts'
 import { type RecordedRun, recordedRuns } from './recorded-runs.ts'
 
 /** Question that nobody has answered yet. */
@@ -28,7 +30,7 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
   for (const entry of run.entries) {
     work.see(entry)
     if (entry.kind === 'question') open.set(entry.questionId, { run, asked: entry })
-    else if (entry.kind === 'answer') open.delete(entry.questionId)
+    else if (entry.kind === 'answer' || entry.kind === 'question.closed') open.delete(entry.questionId)
   }
   const waiting = new Set(Array.from(work.calls, ({ memory, at }) => idOf(memory, at)))
   return [...open.values()].filter(({ asked }) => waiting.has(asked.questionId))
@@ -37,24 +39,28 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
 /**
  * Writes the answer of a question into a log that no process has. The next process that goes on with its run takes it.
  *
- * Rejects with `ConfigurationError` if no such question is open, or if the answer is none of its choices; with
+ * Rejects with `ConfigurationError` if no such question is open, or for an answer that it does not take; with
  * `LogHeldError` if a process has the log.
  */
-export async function answerInLog(store: LogStore, questionId: string, answer: string): Promise<RecordedQuestion> {
+export async function answerInLog(
+  store: LogStore,
+  questionId: string,
+  answer: string | ApprovalAnswer,
+): Promise<RecordedQuestion> {
   const { incarnation, lastSeq } = await store.open()
   const { runs } = await recordedRuns(() => store.read())
   const question = questionIn(runs, questionId)
   const { agent, choices } = question.asked
-  if (choices && !choices.includes(answer)) {
-    const text = `answer: got ${shown(answer)}; accepted: ${choices.map(shown).join(', ')}. Agent "${agent}" asked for one of these.`
-    throw new ConfigurationError(text, { path: 'answer', got: answer, accepted: choices })
-  }
+  const call = callIn(question.asked)
+  const given = givenAnswer({ agent, choices, call }, answer)
+  if (typeof given === 'object' && 'input' in given) await checkBySchemaOf(call, given.input)
+  const parts = typeof given === 'string' ? { answer: given } : given
   const seq = lastSeq + 1
   const at = Date.now()
   const { run } = question.run.launched
   const entries: LogEntry[] = [
     { kind: 'log.opened', incarnation, seq, at, run: 0 },
-    { kind: 'answer', agent, questionId, answer, seq: seq + SEQ_STEP, at, run },
+    { kind: 'answer', agent, questionId, ...parts, seq: seq + SEQ_STEP, at, run },
   ]
   await store.append({
     firstSeq: seq,

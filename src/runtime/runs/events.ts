@@ -2,6 +2,7 @@
  * Turns log entries into events, for people and programs that watch. Each watcher has its own fold for the status of
  * agents.
  */
+import type { ApprovedCall } from '../../actors/definition/approval.ts'
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
@@ -118,9 +119,31 @@ export type RuntimeEvent<T = undefined> =
    * `onTimeout` says.
    */
   | Event<'sync', { point: string; result: SyncResult }>
+  /** An approval has the call of the tool that it is about. */
   | Event<
       'question',
-      { questionId: string; agent: string; kind: 'ask' | 'approval' | 'escalation'; text: string; choices?: string[] }
+      Partial<ApprovedCall> & {
+        questionId: string
+        agent: string
+        kind: 'ask' | 'approval' | 'escalation'
+        text: string
+        choices?: string[]
+      }
+    >
+  /**
+   * A question is not open any more. 'answered': with its `answer`, and with the `input` that replaces the tool's, or
+   * the `reason` against the call; 'withdrawn': nobody waits for the answer any more; 'late': its time was up.
+   */
+  | Event<
+      'question.closed',
+      {
+        questionId: string
+        agent: string
+        how: 'answered' | 'withdrawn' | 'late'
+        answer?: string
+        input?: unknown
+        reason?: string
+      }
     >
   | AlarmEvent
   | Event<'budget', { agent: string | null; used: number; limit: number }>
@@ -293,8 +316,17 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
     case 'decision':
       return { type: record.kind, ...base, question: record.question, choice: record.choice, reason: record.reason }
     case 'question': {
-      const { agent, questionId, ask, text, choices } = record
-      return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }) }
+      const { agent, questionId, ask, text, choices, tool, callId, input, inputSchema } = record
+      const call = tool !== undefined && { tool, callId, input, inputSchema }
+      return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }), ...call }
+    }
+    case 'answer': {
+      const { kind: _, seq: __, at: ___, run: ____, ...given } = record
+      return { type: 'question.closed', ...base, ...given, how: 'answered' }
+    }
+    case 'question.closed': {
+      const { agent, questionId, how } = record
+      return { type: record.kind, ...base, agent, questionId, how }
     }
     case 'alarm': {
       const { name: type, sentence, fields } = record

@@ -1,4 +1,5 @@
 /** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { ModelMessage, TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
@@ -10,7 +11,7 @@ import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
-import { answerQuestion } from '../verbs/questions.ts'
+import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
 import { type EventPosition, readPosition } from './event-position.ts'
 import { EventReader } from './event-reader.ts'
 import type { EventSource, RuntimeEvent } from './events.ts'
@@ -135,10 +136,16 @@ export interface Run<T = undefined> {
   /** Aborts the run. Resolves when the run has ended. */
   cancel(reason?: string): Promise<void>
   /**
-   * Answers a question of an agent, by the id of its `question` event. Rejects with `ConfigurationError` if no such
-   * question is open, or if the answer is none of its choices: then the question stays open.
+   * Answers a question of an agent, by the id of its `question` event. An approval is answered with 'yes' or 'no', or
+   * with an `ApprovalAnswer`, which can replace the input of the tool or say why not.
+   *
+   * Rejects with `ConfigurationError` if no such question is open, and says whether it was answered, withdrawn or late
+   * (`details.how`). Also if the answer is none of its choices, or its input misses the schema of the tool: then the
+   * question stays open.
    */
-  answer(questionId: string, answer: string): Promise<void>
+  answer(questionId: string, answer: string | ApprovalAnswer): Promise<void>
+  /** Questions of this run that nobody has answered yet, in the order in which they were asked. */
+  readonly questions: readonly OpenQuestionInfo[]
   /** Tasks that the script has given so far, with their status. */
   readonly tasks: readonly AgentTask[]
   /** Trace of the run until now, of what the log still has. */
@@ -366,9 +373,12 @@ export class RunHandle<T> implements Run<T> {
     if (!this.state.over) this.#host.cancel(this.state, reason)
     await this.result.catch(() => {})
   }
-  async answer(questionId: string, answer: string): Promise<void> {
-    answerQuestion(this.state, questionId, answer)
+  async answer(questionId: string, answer: string | ApprovalAnswer): Promise<void> {
+    await answerQuestion(this.state, questionId, answer)
     await this.#host.written()
+  }
+  get questions(): readonly OpenQuestionInfo[] {
+    return this.#host.redactor.data(openQuestionsOf(this.state))
   }
   get tasks(): readonly AgentTask[] {
     return this.#host.redactor.data([...this.state.tasks.values()])

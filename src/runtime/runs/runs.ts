@@ -36,7 +36,7 @@ import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
-import { openQuestionsOf } from '../verbs/questions.ts'
+import { namedQuestionsOf } from '../verbs/open-question.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, KEPT_BYTES, trimLog, windDown } from './ended-runs.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
@@ -254,7 +254,7 @@ export class RunBook implements RunHost {
       result: undefined,
     }
     const expire = () => {
-      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${openQuestionsOf(handle.state)}`
+      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${namedQuestionsOf(handle.state)}`
       this.#supervisor.overdue(handle.state)
       this.#abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
     }

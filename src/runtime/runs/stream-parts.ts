@@ -56,7 +56,7 @@ export type StreamPart<T = undefined> =
   | Part<'tool.started', ToolStarted>
   | Part<'tool.progress', ToolProgress>
   | Part<'tool.finished', ToolFinished>
-  | Extract<RuntimeEvent, { type: 'question' }>
+  | Extract<RuntimeEvent, { type: 'question' | 'question.closed' }>
   | Part<'run.finished', { result: MultiAgentResult<T> }>
 
 /** Types of the events that the parts are made of. */
@@ -68,6 +68,7 @@ export const STREAMED: readonly RuntimeEvent['type'][] = [
   'tool.progress',
   'tool.finished',
   'question',
+  'question.closed',
   'run.finished',
 ]
 
@@ -136,6 +137,7 @@ export class StreamParts<T> {
       case 'tool.progress':
       case 'tool.finished':
       case 'question':
+      case 'question.closed':
         yield event as unknown as Unnumbered<T>
     }
   }

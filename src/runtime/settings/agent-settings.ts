@@ -80,7 +80,7 @@ export interface AgentSettings {
   /** Time limit of one call of a model. */
   modelTimeoutMs: number
   /** Time limit of a question to a person; false: as long as the run. */
-  questionTimeoutMs: number | false
+  answerWithinMs: number | false
   /** Time limit of a message in the queue; false: as long as the run. */
   queueTimeoutMs: number | false
   /** Number of times that its own requests are retried. */
@@ -166,10 +166,10 @@ export function agentSettings(
 export function slowTimeouts(
   own: CommunicationConfig,
   all: CommunicationConfig,
-): Pick<AgentSettings, 'modelTimeoutMs' | 'questionTimeoutMs'> {
+): Pick<AgentSettings, 'modelTimeoutMs' | 'answerWithinMs'> {
   return {
     modelTimeoutMs: own.modelTimeoutMs ?? all.modelTimeoutMs ?? 300_000,
-    questionTimeoutMs: own.questionTimeoutMs ?? all.questionTimeoutMs ?? 86_400_000,
+    answerWithinMs: own.answerWithinMs ?? all.answerWithinMs ?? false,
   }
 }
 

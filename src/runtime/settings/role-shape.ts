@@ -81,7 +81,7 @@ export const communicationShape = shape<CommunicationConfig>({
   overflow: oneOf(...OVERFLOWS),
   responseTimeoutMs: wait(),
   modelTimeoutMs: wait(),
-  questionTimeoutMs: wait('off'),
+  answerWithinMs: wait('off'),
   queueTimeoutMs: wait('off'),
   retries: integer(0),
 })

@@ -86,7 +86,7 @@ export interface TeamSettings {
   retries: number
   /** Time limits for models and people that the protocol script asks. */
   modelTimeoutMs: number
-  questionTimeoutMs: number | false
+  answerWithinMs: number | false
   /** Number of turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number

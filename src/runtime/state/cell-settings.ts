@@ -34,7 +34,7 @@ export interface CellSettings {
   supervision: SupervisionSettings
   responseTimeoutMs: number
   modelTimeoutMs: number
-  questionTimeoutMs: number | false
+  answerWithinMs: number | false
   queueTimeoutMs: number | false
   /** Number of times that a request of this agent is retried. */
   retries: number
@@ -69,7 +69,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     supervision,
     responseTimeoutMs,
     modelTimeoutMs,
-    questionTimeoutMs,
+    answerWithinMs,
     queueTimeoutMs,
     retries,
     turnTimeoutMs,
@@ -94,7 +94,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     supervision,
     responseTimeoutMs,
     modelTimeoutMs,
-    questionTimeoutMs,
+    answerWithinMs,
     queueTimeoutMs,
     retries,
     turnTimeoutMs,
@@ -108,7 +108,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
 
 /** Returns the settings of one of the runtime's own names. They have no limits except on the size of a message. */
 export function fixedCell(name: string, settings: TeamSettings): CellSettings {
-  const { supervision, retries, modelTimeoutMs, questionTimeoutMs, tools, loops } = settings
+  const { supervision, retries, modelTimeoutMs, answerWithinMs, tools, loops } = settings
   return {
     info: { name },
     option: 'orchestration',
@@ -126,7 +126,7 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
     responseTimeoutMs: Number.POSITIVE_INFINITY,
     modelTimeoutMs,
-    questionTimeoutMs,
+    answerWithinMs,
     queueTimeoutMs: false,
     retries,
     turnTimeoutMs: false,

@@ -11,6 +11,7 @@ import type { MessagePart } from '../../mailbox/parts.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
+import type { OpenQuestion } from './open-question.ts'
 import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
 import type { TurnFrames } from './turn-frames.ts'
@@ -25,16 +26,6 @@ export interface Watch {
   told: DramatisError | undefined
   /** True if the watcher has to be notified of the next end. */
   open: boolean
-}
-
-/** Question of an agent to a person, not answered yet. */
-export interface OpenQuestion {
-  readonly agent: string
-  readonly text: string
-  readonly choices: readonly string[] | undefined
-  /** Epoch ms. */
-  readonly askedAt: number
-  settle(answer: string): void
 }
 
 export class RunState {
@@ -83,6 +74,8 @@ export class RunState {
   readonly openTasks = new Map<number, Map<number, string>>()
   /** Questions to a person that nobody has answered yet, by id. */
   readonly questions = new Map<string, OpenQuestion>()
+  /** Inputs of the tool calls that a person has approved, as JSON, by the ids of the calls. */
+  readonly approved = new Map<string, string>()
   /** Replacement models by the names that the agents use. */
   models: Readonly<Record<string, string>> = {}
   /** Budget of this run. It comes before the one that the team has for each run. */

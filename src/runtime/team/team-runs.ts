@@ -1,25 +1,15 @@
 /** Methods of a team that start runs, wait for them, stream their events and find them. */
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { Content } from '../../actors/definition/content.ts'
-import { TeamOverloadedError } from '../../errors.ts'
+import { ConfigurationError, shown, TeamOverloadedError } from '../../errors.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { ResumeOptions, Run, RunOptions } from '../runs/run.ts'
 import { checkRunFilter, pageOf, type RunFilter, type RunSummary } from '../runs/run-list.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
+import { endOf, type OpenQuestionInfo } from '../verbs/open-question.ts'
 import { TeamInsight } from './team-insight.ts'
-
-/** Question to a person that nobody has answered yet. */
-export interface OpenQuestionInfo {
-  runId: string
-  questionId: string
-  /** Agent that asks. */
-  agent: string
-  text: string
-  choices?: string[]
-  /** Epoch ms. */
-  askedAt: number
-}
 
 export abstract class TeamRuns extends TeamInsight {
   /**
@@ -119,22 +109,29 @@ export abstract class TeamRuns extends TeamInsight {
 
   /**
    * Returns the questions to a person that nobody has answered yet, of one run or of all. After a restart the runs that
-   * go on have theirs, with the same ids. `answer` of their run takes the answer.
+   * go on have theirs, with the same ids. `answer` takes the answer.
    */
-  listQuestions(runId?: string): OpenQuestionInfo[] {
+  questions(runId?: string): OpenQuestionInfo[] {
     const runs = this.runBook.list().filter(({ id }) => runId === undefined || id === runId)
-    return runs.flatMap(({ id, state }) =>
-      Array.from(state.questions, ([questionId, { agent, text, choices, askedAt }]) =>
-        this.supervisor.redactor.data({
-          runId: id,
-          questionId,
-          agent,
-          text,
-          ...(choices && { choices: [...choices] }),
-          askedAt,
-        }),
-      ),
-    )
+    return runs.flatMap(({ questions }) => questions)
+  }
+
+  /**
+   * Answers a question of any run, by its id: see `Run.answer`. Rejects with `ConfigurationError` if no run of this
+   * process has such an open question, or for an answer that it does not take.
+   *
+   * @example
+   * for (const { questionId, kind } of team.questions()) if (kind === 'approval') await team.answer(questionId, 'no')
+   */
+  async answer(questionId: string, answer: string | ApprovalAnswer): Promise<void> {
+    const runs = this.runBook.list()
+    const run =
+      runs.find(({ state }) => state.questions.has(questionId)) ??
+      runs.find(({ state }) => endOf(state.log.entries(), questionId) !== undefined)
+    if (run) return run.answer(questionId, answer)
+    const open = runs.flatMap(({ state }) => [...state.questions.keys()]).join(', ') || 'none'
+    const text = `questionId: no run of this team has a question ${shown(questionId)}. Open: ${open}.`
+    throw new ConfigurationError(text, { path: 'questionId', got: shown(questionId), accepted: open })
   }
 
   /**

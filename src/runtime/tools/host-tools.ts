@@ -1,7 +1,8 @@
 /** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
-import { approvalOf, assertApproved } from '../../actors/definition/approval.ts'
+import { approvalOf, approvedInput, type GivenAnswer } from '../../actors/definition/approval.ts'
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
+import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { runTool, type ToolCaller } from '../../actors/tools/run-tool.ts'
@@ -18,7 +19,9 @@ import type { ToolSettings } from '../settings/tools.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
+import { isApprovedIn, noteApproval } from '../verbs/approvals.ts'
 import type { HostVerb, VerbWaiter } from '../verbs/host-verb.ts'
+import { invalidInput } from '../verbs/open-question.ts'
 import type { AskPerson } from '../verbs/questions.ts'
 import { type IsolatedNeeds, IsolatedTools } from './isolated-tools.ts'
 import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
@@ -67,6 +70,7 @@ export class HostTools {
   get verbs(): [Verb, HostVerb][] {
     return [
       ['tool', (args, caller, signal) => this.call(caller, args as Partial<ToolCall>, signal)],
+      ['approve', (args, caller, signal) => this.#approve(caller, args as Partial<ToolCall>, signal)],
       ['tool.simulated', (args, { run }) => this.isSimulated(run, args as object)],
     ]
   }
@@ -102,19 +106,15 @@ export class HostTools {
   /**
    * Runs a tool and returns its output, a JSON value. The run gets an event for the start and for the end of the call.
    */
-  async call(
-    waiter: VerbWaiter,
-    { name, input, callId, simulated }: Partial<ToolCall>,
-    signal: AbortSignal,
-  ): Promise<unknown> {
+  async call(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<unknown> {
     const { cell, run } = waiter
-    for (const [path, value] of Object.entries({ name, callId }))
-      if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
-    const tool = simulated ? this.#inThread(cell, run, name as string, simulated) : this.#find(cell, name as string)
-    const call: Begun = { agent: cell.name, callId: callId as string, tool: tool.name }
+    const { name, callId } = named(given)
+    const { simulated } = given
+    const tool = simulated ? this.#inThread(cell, run, name, simulated) : this.#find(cell, name)
+    const call: Begun = { agent: cell.name, callId, tool: tool.name }
     if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
-    const approval = await approvalOf(tool, input, cell.name)
-    if (approval) assertApproved(await this.#ask(waiter, approval, signal), tool.name, cell.name)
+    const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
+    const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)
     const { clock } = this.#needs
     const began = clock.monotonic()
     const isSimulated = this.rehearsal.simulates(run, tool)
@@ -134,6 +134,37 @@ export class HostTools {
     } finally {
       this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
+  }
+
+  /**
+   * Asks a person for the approval of a call, before the call is made: meanwhile its turn only waits. Returns undefined
+   * if the call needs none.
+   */
+  async #approve(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<GivenAnswer | undefined> {
+    const { cell, run } = waiter
+    const { name, callId } = named(given)
+    const tool = this.#find(cell, name)
+    const { input } = given
+    const approval = await approvalOf(tool, { agent: cell.name, callId, input })
+    if (!approval) return undefined
+    const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
+    noteApproval(run, approval, answer)
+    return answer
+  }
+
+  /** Returns the input with which a person lets a call begin that was made without asking before. */
+  async #approvedInput(
+    waiter: VerbWaiter,
+    tool: ToolDefinition,
+    input: unknown,
+    callId: string,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    const agent = waiter.cell.name
+    const approval = await approvalOf(tool, { agent, callId, input })
+    if (!approval) return input
+    const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
+    return approvedInput(answer, tool.name, { agent, input }).input
   }
 
   #find({ name: agent, settings }: Cell, name: string): ToolDefinition {
@@ -166,6 +197,17 @@ export class HostTools {
   }
 }
 
+function named({ name, callId }: Partial<ToolCall>): { name: string; callId: string } {
+  for (const [path, value] of Object.entries({ name, callId }))
+    if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
+  return { name: name as string, callId: callId as string }
+}
+
+/** Rejects with `ConfigurationError` for an input that a person gives and the tool would refuse. */
+async function takes({ name, input: schema }: ToolDefinition, input: unknown): Promise<void> {
+  await checkBySchema(schema, input, (issues) => invalidInput(name, issues))
+}
+
 const unknownOutcome = ({ agent, tool, callId }: Begun) =>
   new OutcomeUnknownError(
     `The process ended while the tool "${tool}" of agent "${agent}" was under way: it may have happened, or not, so it is not run again. Mark the tool { idempotent: true } if it may.`,
@@ -179,6 +221,7 @@ export const specOf = ({ option, tool }: { option: string; tool: ToolDefinition 
   inputSchema: tool.inputSchema,
   sequential: tool.sequential,
   polling: tool.polling,
+  approval: tool.approval,
 })
 
 /** A logger whose lines have these fields beside their own. */

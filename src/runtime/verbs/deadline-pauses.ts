@@ -1,7 +1,7 @@
 /**
  * Pauses deadlines while a model or a person works: for the turn that waits for the work, and for each turn that waits
  * for that turn by its requests. Those waits have limits of their own (`communication.modelTimeoutMs` and
- * `questionTimeoutMs`).
+ * `answerWithinMs`).
  *
  * A request may also queue behind turns that wait for a model or a person. Its sender then has no turn to wait for yet.
  * Its time in the queue is credited to the turns that wait for it when its own turn first waits for a model or a

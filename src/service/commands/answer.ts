@@ -1,6 +1,7 @@
 /** `dramatis answer <id> <text> --log <folder>`: answers a question of a run that no process goes on with now. */
+import { type ApprovalAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import { systemClock } from '../../clock.ts'
-import { LogHeldError } from '../../errors.ts'
+import { ConfigurationError, describe, LogHeldError, shown } from '../../errors.ts'
 import { logFolder } from '../../runtime/replay/find-run.ts'
 import { answerInLog } from '../../runtime/replay/open-questions.ts'
 import { FileStore } from '../../runtime/store/file-store.ts'
@@ -10,27 +11,58 @@ import type { Surroundings } from './run.ts'
 
 export interface AnswerFlags {
   log: string
+  /** JSON that replaces the input of a tool. */
+  input?: string
+  /** Why a tool may not be called. */
+  reason?: string
 }
 
 /**
  * Writes the answer into the log and resolves to the exit code. Rejects if there is no such log or question, if the
- * answer is none of its choices, and if a process has the log.
+ * question does not take the answer, and if a process has the log.
  */
 export async function answer(
   questionId: string,
   text: string,
-  { log }: AnswerFlags,
+  { log, input, reason }: AnswerFlags,
   { stderr, folder }: Surroundings,
 ): Promise<number> {
+  const given = answerOf(text, input, reason)
   const store = new FileStore(logFolder(log, folder), { clock: systemClock })
   try {
-    const { run, asked } = await answerInLog(store, questionId, text)
+    const { run, asked } = await answerInLog(store, questionId, given)
     stderr.write(`${oneLine(asked.agent)} gets the answer when run ${oneLine(run.id)} goes on.\n`)
     return EXIT.done
   } catch (error) {
     throw error instanceof LogHeldError ? heldElsewhere(error) : error
   } finally {
     await store.close()
+  }
+}
+
+/** Returns the answer: the text, or an approval with more than yes or no. */
+function answerOf(text: string, input: string | undefined, reason: string | undefined): string | ApprovalAnswer {
+  if (input !== undefined) {
+    assertSays('--input', text, YES)
+    return { approved: true, input: jsonOf(input) }
+  }
+  if (reason === undefined) return text
+  assertSays('--reason', text, NO)
+  return { approved: false, reason }
+}
+
+function assertSays(option: string, text: string, accepted: string): void {
+  if (text === accepted) return
+  const error = `${option}: it goes with the answer ${shown(accepted)} alone; the answer is ${shown(text)}.`
+  throw new ConfigurationError(error, { path: option, got: text, accepted })
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const message = `--input: ${shown(text)} is no JSON: ${describe(error)}`
+    throw new ConfigurationError(message, { path: '--input', got: text, accepted: 'JSON' }, error)
   }
 }
 

@@ -4,6 +4,7 @@ import { logFolder } from '../../runtime/replay/find-run.ts'
 import { openQuestionsIn, type RecordedQuestion } from '../../runtime/replay/open-questions.ts'
 import { recordedRuns } from '../../runtime/replay/recorded-runs.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
+import { callIn } from '../../runtime/verbs/open-question.ts'
 import { visible } from '../../visible.ts'
 import { environmentRedactor } from '../environment-redactor.ts'
 import { EXIT } from '../failure.ts'
@@ -30,8 +31,9 @@ export async function questions(
   return EXIT.done
 }
 
-function questionInfo({ run: { id: runId }, asked: { at, agent, questionId, text, choices } }: RecordedQuestion) {
-  return { questionId, runId, agent, text, ...(choices && { choices }), askedAt: at }
+function questionInfo({ run: { id: runId }, asked }: RecordedQuestion) {
+  const { at, agent, questionId, ask: kind, text, choices } = asked
+  return { questionId, runId, agent, kind, text, ...(choices && { choices }), ...callIn(asked), askedAt: at }
 }
 
 /** The words are a model's, and could steer the terminal. */

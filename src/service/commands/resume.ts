@@ -48,7 +48,7 @@ export async function resume(
       const options = { ...(timeout !== undefined && { timeoutMs: timeout }), ...(onMismatch && { onMismatch }) }
       const results = Promise.all(ids.map((id) => team.resume(id, options)))
       await Promise.race([results, turn()]) // from then on they go on, with the questions that they had
-      for (const question of team.listQuestions()) asking.ask(question)
+      for (const question of team.questions()) asking.ask(question)
       const ended = await unlessAborted(unlessAborted(results, unanswered.signal), signal)
       progress.end()
       return await tellAll(ids, ended)

@@ -15,10 +15,10 @@ export interface AskOptions {
   /** The allowed answers; 1 to 100 texts. */
   choices?: string[]
   /**
-   * Time that the question stays open, in ms, but never longer than the run. Default: `communication.questionTimeoutMs`
-   * (a day).
+   * Time that the question stays open, in ms, but never longer than the run. Default: `communication.answerWithinMs`,
+   * without which it has no limit.
    */
-  timeoutMs?: number
+  answerWithinMs?: number
   /** Withdraws the question: its promise rejects with `CancelledError`. */
   signal?: AbortSignal
 }
@@ -206,12 +206,12 @@ export interface ConversationContext {
    * status is 'waiting'. With `choices` the answer is one of them. A question stays open when the agent's thread ends,
    * and is asked once.
    *
-   * Rejects with `RequestTimeoutError` if nobody has answered within `timeoutMs` (default:
-   * `communication.questionTimeoutMs`), with `MessageRejectedError` for an invalid question, and with
+   * Rejects with `RequestTimeoutError` if nobody has answered within `answerWithinMs` (default:
+   * that of `communication`), with `MessageRejectedError` for an invalid question, and with
    * `ConfigurationError` in a turn that a message from outside of any run has caused: there is no handle of such a run.
    *
    * @example
-   * const color = await context.ask('Which color?', { choices: ['red', 'blue'], timeoutMs: 60_000 })
+   * const color = await context.ask('Which color?', { choices: ['red', 'blue'], answerWithinMs: 60_000 })
    */
   ask(question: string, options?: AskOptions): Promise<string>
 }

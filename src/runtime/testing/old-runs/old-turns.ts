@@ -307,6 +307,9 @@ class TurnReader {
   }
 }
 
+/** Name of a question that is the approval of a call of a tool. */
+export const APPROVAL = 'approval'
+
 /** Something that a turn asks for. */
 export interface Asked {
   readonly kind: AskedKind
@@ -326,8 +329,11 @@ export function askedBy(verb: string, args: Readonly<Record<string, unknown>>): 
     case 'tool':
       return { kind: 'tool', name: String(args.name), input: args.input }
     case 'ask':
-      // An approval belongs to its tool, whose call is answered as a whole.
-      return args.ask === 'approval' ? undefined : { kind: 'question', name: 'person', input: args }
+      if (args.ask === 'approval')
+        return { kind: 'question', name: APPROVAL, input: { tool: args.tool, input: args.input } }
+      return { kind: 'question', name: 'person', input: args }
+    case 'approve':
+      return { kind: 'question', name: APPROVAL, input: { tool: args.name, input: args.input } }
     default:
       return undefined
   }

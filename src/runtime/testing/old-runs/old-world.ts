@@ -3,6 +3,7 @@
  * then, at the same time since the start of the run. What the old run did not ask for is answered by the caller of the
  * play, or fails.
  */
+import { YES } from '../../../actors/definition/approval.ts'
 import type { AgentContext } from '../../../actors/definition/context/context.ts'
 import type { AgentHandlers } from '../../../actors/definition/definition.ts'
 import type { ModelAnswer, ModelCall } from '../../../actors/definition/model.ts'
@@ -17,7 +18,7 @@ import type { RunState } from '../../state/run-state.ts'
 import type { ToolCall } from '../../tools/host-tools.ts'
 import type { HostCaller, HostVerb } from '../../verbs/host-verb.ts'
 import type { SteppedClock } from '../virtual-clock.ts'
-import { type Asked, askedBy, type OldEffect } from './old-turns.ts'
+import { APPROVAL, type Asked, askedBy, type OldEffect } from './old-turns.ts'
 import type { PlayedEffect, PlayedTurn, Prompter } from './prompter.ts'
 
 /** Something that the old run did not ask for. `input`: null for a step. */
@@ -88,11 +89,12 @@ export class OldWorld {
   /** Returns a verb of the host as it is in this world. `record`: logs what readers of the run expect. */
   serve(verb: Verb, real: HostVerb, record: Recording): HostVerb {
     if (verb === 'tool.simulated') return () => true // so that the host is asked
-    if (verb !== 'model' && verb !== 'tool' && verb !== 'ask') return real
+    if (verb !== 'model' && verb !== 'tool' && verb !== 'ask' && verb !== 'approve') return real
     return (args, caller, signal) => {
       const asked = askedBy(verb, Object(args))
       const turn = asked && this.#turn(caller.cell.name, messageIdOf(caller))
       if (!turn) return real(args, caller, signal)
+      if (asked.name === APPROVAL && asked.kind === 'question') return this.#approval(turn, asked, verb, signal)
       if (asked.kind === 'question') return this.#person(turn, asked, () => real(args, caller, signal), caller)
       const began = this.#needs.clock.monotonic()
       const outcome = this.#outcomeOf(turn, asked, signal)
@@ -100,6 +102,13 @@ export class OldWorld {
       if (asked.kind === 'model') return modelCall(outcome, Object(args), caller, { tookMs, record })
       return toolCall(outcome, Object(args), caller, { tookMs, record })
     }
+  }
+
+  /** Answers as the person did. A log of an earlier version has the call alone, which is answered as a whole. */
+  async #approval(turn: PlayedTurn, asked: Asked, verb: Verb, signal: AbortSignal): Promise<unknown> {
+    if (turn.old?.effects.some(({ kind, name }) => kind === 'question' && name === APPROVAL))
+      return this.#outcomeOf(turn, asked, signal)
+    return verb === 'approve' ? undefined : YES
   }
 
   /** Asks the real question, so that the run has it, and answers it. */

@@ -1,0 +1,191 @@
+/** Open questions, how they are closed, and answers that are more than a word. */
+import t, { type Test } from 'tap'
+import { z } from 'zod'
+import { defineTool, type RuntimeEvent } from '../../src/index.ts'
+import { type OpenTeam, openTeam, type Receive } from '../supervision/teams.ts'
+
+type Closed = Extract<RuntimeEvent, { type: 'question.closed' }>
+
+function closingsOf(team: Pick<OpenTeam, 'events'>): Closed[] {
+  const closings: Closed[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'question.closed') closings.push(event)
+  })
+  return closings
+}
+
+/** A team whose agent pays after an approval, and what was paid. */
+function shop(t: Test, receive?: Receive, options: { answerWithinMs?: number } = {}) {
+  const paid: unknown[] = []
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({ to: z.string(), euros: z.number().max(100) }),
+    approval: true,
+    ...options,
+    run: (input) => {
+      paid.push(input)
+      return 'paid'
+    },
+  })
+  const asks: Receive = (_message, context) =>
+    context.tool(pay, { to: 'ann', euros: 90 }).then(String, ({ code, message }) => `${code} ${message}`)
+  return { paid, team: openTeam(t, { ann: receive ?? asks }, { roles: { ann: { tools: [pay] } } }) }
+}
+
+const refusal = (promise: Promise<void>) =>
+  promise.then(
+    () => undefined,
+    (error) => error,
+  )
+
+t.test('an open approval is listed with its tool, its input and who asks', async (t) => {
+  const { team } = shop(t)
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  const [open] = team.questions()
+  t.match(open, {
+    runId: run.id,
+    agent: 'ann',
+    kind: 'approval',
+    tool: 'pay',
+    callId: String,
+    input: { to: 'ann', euros: 90 },
+    inputSchema: { type: 'object', required: ['to', 'euros'] },
+    choices: ['yes', 'no'],
+    answerBy: null,
+  })
+  t.same(run.questions, [open])
+  t.same(team.questions('another'), [])
+  await team.answer(open!.questionId, 'yes')
+  t.same(team.questions(), [])
+  await team.clock.runToIdle()
+  const calls: RuntimeEvent[] = []
+  for await (const event of run.events({ types: ['question', 'tool.started'] })) calls.push(event)
+  t.match(calls, [
+    { type: 'question', tool: 'pay', input: { euros: 90 } },
+    { type: 'tool.started', callId: open!.callId },
+  ])
+})
+
+t.test('an answer changes the input of the tool', async (t) => {
+  const { team, paid } = shop(t)
+  const closings = closingsOf(team)
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  const [open] = run.questions
+  await run.answer(open!.questionId, { approved: true, input: { to: 'bob', euros: 5 } })
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'paid')
+  t.same(paid, [{ to: 'bob', euros: 5 }])
+  t.match(closings, [{ how: 'answered', answer: 'yes', input: { to: 'bob', euros: 5 }, agent: 'ann' }])
+})
+
+t.test('an input that the tool would refuse is refused as an answer, and the question stays open', async (t) => {
+  const { team, paid } = shop(t)
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  const { questionId } = run.questions[0]!
+  const refused = await refusal(run.answer(questionId, { approved: true, input: { to: 'bob', euros: 500 } }))
+  t.match(refused, {
+    code: 'CONFIGURATION',
+    message: /^answer\.input: it misses the schema of the tool "pay": euros: .*The question stays open\.$/,
+    details: { path: 'answer.input', tool: 'pay' },
+  })
+  const bad: [unknown, string][] = [
+    [{ approved: true, input: () => 1 }, 'answer.input'],
+    [{ approved: 'yes' }, 'answer.approved'],
+    [{ approved: true, reason: 'why not' }, 'answer.reason'],
+    [{ approved: false, input: {} }, 'answer.input'],
+    [{ approved: false, reason: '' }, 'answer.reason'],
+    [{ approved: true, inputs: {} }, 'answer.inputs'],
+    ['perhaps', 'answer'],
+    [null, 'answer'],
+  ]
+  for (const [answer, path] of bad)
+    t.match(await refusal(run.answer(questionId, answer as string)), { code: 'CONFIGURATION', details: { path } })
+  await run.answer(questionId, { approved: true, input: { to: 'bob', euros: 50 } })
+  await team.clock.runToIdle()
+  t.same(paid, [{ to: 'bob', euros: 50 }])
+})
+
+t.test('an answer says why not, and the caller of the tool reads it', async (t) => {
+  const { team, paid } = shop(t)
+  const closings = closingsOf(team)
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  await team.answer(run.questions[0]!.questionId, { approved: false, reason: 'Ann has been paid.' })
+  await team.clock.runToIdle()
+  t.match(
+    (await run.result).finalOutput,
+    'TOOL_FAILED A person did not agree that agent "ann" calls the tool "pay". The reason: Ann has been paid.',
+  )
+  t.same(paid, [])
+  t.match(closings, [{ how: 'answered', answer: 'no', reason: 'Ann has been paid.' }])
+})
+
+t.test('an edited input is for approvals alone', async (t) => {
+  const { team } = shop(t, async (_message, context) => context.ask('Which color?'))
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  const { questionId } = run.questions[0]!
+  t.match(await refusal(run.answer(questionId, { approved: true })), { details: { path: 'answer' } })
+  await run.answer(questionId, 'blue')
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'blue')
+})
+
+t.test('a question is answered once, and a second answer is told so', async (t) => {
+  const { team, paid } = shop(t)
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  const { questionId } = run.questions[0]!
+  const [first, second] = await Promise.all([
+    refusal(run.answer(questionId, { approved: true, input: { to: 'bob', euros: 1 } })),
+    refusal(run.answer(questionId, { approved: true, input: { to: 'bob', euros: 2 } })),
+  ])
+  t.equal(first, undefined)
+  t.match(second, { code: 'CONFIGURATION', message: /: it is answered\. Open: none/, details: { how: 'answered' } })
+  t.match(await refusal(team.answer(questionId, 'no')), { details: { how: 'answered' } })
+  t.match(await refusal(team.answer('no-such', 'no')), { details: { path: 'questionId', accepted: 'none' } })
+  await team.clock.runToIdle()
+  t.same(paid, [{ to: 'bob', euros: 1 }])
+})
+
+t.test('an answer that comes too late is told so, and the question is closed as late', async (t) => {
+  const { team, paid } = shop(t, undefined, { answerWithinMs: 1_000 })
+  const closings = closingsOf(team)
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  const { questionId, askedAt, answerBy } = run.questions[0]!
+  t.equal(answerBy, askedAt + 1_000)
+  await team.clock.advance(1_000)
+  t.match(await refusal(run.answer(questionId, 'yes')), { message: /its time was up/, details: { how: 'late' } })
+  await team.clock.runToIdle()
+  t.match((await run.result).finalOutput, /^REQUEST_TIMEOUT Nobody answered .* within 1000 ms/)
+  t.match(closings, [{ how: 'late', questionId }])
+  t.same(paid, [])
+})
+
+for (const [what, withdraw] of [
+  ['its signal', (stop: AbortController) => stop.abort()],
+  ['the end of its run', (_stop: AbortController, run: { cancel(): Promise<void> }) => void run.cancel()],
+] as const)
+  t.test(`a question that ${what} withdraws is closed, and its answer is refused`, async (t) => {
+    const stop = new AbortController()
+    const { team } = shop(t, (_message, context) =>
+      context.ask('Which color?', { signal: stop.signal }).catch(({ code }) => code),
+    )
+    const closings = closingsOf(team)
+    const run = team.launch('go')
+    await team.clock.advance(1)
+    const { questionId } = run.questions[0]!
+    withdraw(stop, run)
+    await team.clock.runToIdle()
+    t.match(closings, [{ how: 'withdrawn', questionId, agent: 'ann' }])
+    t.match(await refusal(run.answer(questionId, 'blue')), { details: { how: 'withdrawn' } })
+    const kinds: string[] = []
+    for await (const { type } of run.events({ types: ['question', 'question.closed', 'run.finished'] }))
+      kinds.push(type)
+    t.same(kinds, ['question', 'question.closed', 'run.finished'])
+  })
