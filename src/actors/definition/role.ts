@@ -124,8 +124,8 @@ export interface CommunicationConfig {
    */
   modelTimeoutMs?: number
   /**
-   * Limit for a person's answer to a question of this agent (`ask`, approval of a tool), in ms. Default: false, which is
-   * until the run ends. `answerWithinMs` of a question, or of a tool, takes precedence.
+   * Limit for a person's answer to a question of this agent (`ask`, approval of a tool). Default: false, which is until
+   * the run ends. `answerWithinMs` of a question, or of a tool, takes precedence.
    */
   answerWithinMs?: number | false
   /**

@@ -56,7 +56,7 @@ interface ToolCall {
   readonly callId: string
 }
 
-/** What came of a call. `edited`: the input that a person has put in the place of the given one. */
+/** Outcome of a call. `edited`: the input that a person has put in the place of the given one. */
 interface Made {
   readonly output: unknown
   readonly edited?: unknown

@@ -134,7 +134,7 @@ function askPerson(
   })
 }
 
-/** What earlier processes have logged of a question. */
+/** Records of earlier processes about a question. */
 interface Before {
   /** Time at which it was asked, epoch ms. */
   asked?: number
