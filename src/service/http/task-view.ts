@@ -53,7 +53,7 @@ export async function taskOf({ name, team }: ServedTeam, run: Run<unknown>): Pro
 
 /** Returns the questions that wait for a person, of one task or of all. */
 export function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[] {
-  return team.listQuestions(taskId).map(({ runId, questionId, agent, text, choices, askedAt }) => ({
+  return team.questions(taskId).map(({ runId, questionId, agent, text, choices, askedAt }) => ({
     questionId,
     taskId: runId,
     team: name,
