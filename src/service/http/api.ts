@@ -6,9 +6,11 @@ import { Hono } from 'hono'
 import type { z } from 'zod'
 import { describe } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import { openAiError } from '../openai/error.ts'
+import { openAiHandlers } from '../openai/handlers.ts'
 import { agentHandlers } from './agent-handlers.ts'
 import { readJson } from './body.ts'
-import type { Call, Handlers } from './call.ts'
+import { type Call, type Handlers, json } from './call.ts'
 import { assertHost, assertOrigin, corsHeaders, preflight, SAFE_HEADERS } from './doors.ts'
 import { eventHandlers } from './event-handlers.ts'
 import { IdempotencyKeys } from './idempotency.ts'
@@ -66,6 +68,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...agentHandlers(teams),
     ...letterHandlers(teams),
     ...probeHandlers(needs),
+    ...openAiHandlers(needs),
   }
   const fetch = fetchOf(settings, tasks, routerOf(settings, { tasks, times, handlers }))
   let closing: Promise<void> | undefined
@@ -122,10 +125,11 @@ function fetchOf(settings: HttpSettings, tasks: Tasks, router: Router): Router {
   }
 }
 
-function failed(error: unknown, path: string, { logger }: HttpSettings): Response {
+function failed(error: unknown, path: string, { logger }: HttpSettings, route?: Route): Response {
   const known = httpErrorOf(error)
   if (!known) logger.error({ path, error: describe(error) }, 'a request to the HTTP API has failed')
-  return problemResponse(known ?? INTERNAL, path)
+  const shown = known ?? INTERNAL
+  return route?.isOpenAi ? json(openAiError(shown), shown.status, shown.headers) : problemResponse(shown, path)
 }
 
 /** Probes come from where no name is known: a kubelet asks by the address of the pod. They tell nothing. */
@@ -158,7 +162,7 @@ function routerOf(settings: HttpSettings, { tasks, times, handlers }: RouterNeed
           return handler({ request, params, query, body, caller, task } as Call)
         }
         const begun = performance.now()
-        const response = await respond().catch((error: unknown) => failed(error, context.req.path, settings))
+        const response = await respond().catch((error: unknown) => failed(error, context.req.path, settings, route))
         times.observe(name, response.status, performance.now() - begun)
         return response
       })

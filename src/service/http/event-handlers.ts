@@ -2,7 +2,7 @@
 import type { Run, RuntimeEvent } from '../../index.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
-import { type Streams, sseFrame, streamFormOf } from './streams.ts'
+import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
 import { hasEnded, taskOf } from './task-view.ts'
 import { type FoundTask, isOf, type Tasks } from './tasks.ts'
 
@@ -30,8 +30,7 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
         request,
         caller,
         form: streamFormOf(request) ?? 'sse',
-        log: team.logName,
-        events,
+        frames: (signal) => framesOf(events(signal), { form: streamFormOf(request) ?? 'sse', log: team.logName }),
         left() {
           if (settings.onDisconnect === 'cancel' && isOf(run, caller)) tasks.leave(run)
         },
@@ -40,8 +39,33 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
   }
 }
 
-/** Returns the frame of a task, which a stream of a new task begins with. */
-export const taskFrame = async (found: FoundTask): Promise<string> => sseFrame('task', await taskOf(found, found.run))
+interface Framed {
+  readonly form: StreamForm
+  /** Name of the log that numbers the events. */
+  readonly log: string | undefined
+  /** Task that is sent before the first event. */
+  readonly task?: FoundTask
+}
+
+const RETRY_MS = 1_000
+
+/** Yields events as they are sent. */
+export async function* framesOf(
+  events: AsyncIterable<RuntimeEvent<unknown>>,
+  { form, log, task }: Framed,
+): AsyncGenerator<string> {
+  if (form === 'sse') yield `retry: ${RETRY_MS}\n\n`
+  if (task) yield sseFrame('task', await taskOf(task, task.run))
+  for await (const event of events) {
+    const id = log === undefined ? undefined : `${log}.${event.seq}`
+    if (form === 'sse') yield sseFrame(event.type, event, id)
+    else yield `${JSON.stringify({ ...(id !== undefined && { id }), ...event })}\n`
+  }
+}
+
+/** Returns a frame of `text/event-stream`. JSON has no line breaks, so the data is one line. */
+const sseFrame = (type: string, data: unknown, id?: string): string =>
+  `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 
 interface Wanted {
   readonly signal: AbortSignal

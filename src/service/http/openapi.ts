@@ -8,7 +8,7 @@ export function openApi(basePath: string): object {
   const paths: Record<string, Record<string, object>> = {}
   for (const [operationId, route] of Object.entries(routes) as [string, Route][])
     for (const path of [route.path, ...(route.also ?? [])]) {
-      const name = path.replaceAll(/:(\w+)/g, '{$1}')
+      const name = path.replaceAll(/:(\w+)(?:\{\.\+\})?/g, '{$1}')
       paths[name] ??= {}
       paths[name][route.method.toLowerCase()] = operation(path === route.path ? operationId : undefined, path, route)
     }

@@ -2,6 +2,7 @@
  * The table of all routes: it makes the router, the OpenAPI document and the test that each response fits its schema.
  */
 import { z } from 'zod'
+import { chatRequest, responsesRequest } from '../openai/request.ts'
 import type { Right } from './options.ts'
 import * as shapes from './schemas.ts'
 
@@ -22,6 +23,8 @@ export interface Route {
   readonly rights: readonly Right[]
   /** Answered also for callers that nobody knows: `authorize` may return null. */
   readonly isOpen?: boolean
+  /** Errors have the shape of OpenAI's. */
+  readonly isOpenAi?: boolean
   /** The path names a task. Right that a caller needs for the tasks of others. */
   readonly others?: Right
   readonly query: z.ZodObject
@@ -38,6 +41,9 @@ const seconds = z.coerce.number().min(0).max(600)
 const teamName = z.string().optional()
 const yes = z.literal('1')
 const pageSize = z.coerce.number().int().min(1).max(1_000)
+
+const openAiObject = <Name extends string>(name: Name) => z.looseObject({ object: z.literal(name) })
+const openAiModel = openAiObject('model').extend({ id: z.string(), created: z.number(), owned_by: z.string() })
 
 /** Probes need no right: who may not watch reads only whether all is well. */
 const probe = <Path extends string>(path: Path) =>
@@ -286,6 +292,60 @@ export const routes = {
     query: z.strictObject({ team: teamName }),
     answers: { 204: { description: 'it is gone' } },
     errors: [404],
+  }),
+  listModels: route({
+    method: 'GET',
+    path: '/v1/models',
+    summary: 'Lists the teams, and each agent of a team, as models in the format of OpenAI',
+    rights: ['run'],
+    isOpenAi: true,
+    query: none,
+    answers: { 200: { description: 'models', json: openAiObject('list').extend({ data: z.array(openAiModel) }) } },
+    errors: [],
+  }),
+  getModel: route({
+    method: 'GET',
+    path: '/v1/models/:model{.+}',
+    summary: 'Returns a team, or an agent of a team, as a model in the format of OpenAI',
+    rights: ['run'],
+    isOpenAi: true,
+    query: none,
+    answers: { 200: { description: 'the model', json: openAiModel } },
+    errors: [404],
+  }),
+  chatCompletions: route({
+    method: 'POST',
+    path: '/v1/chat/completions',
+    summary: 'Asks a team in the format of Chat Completions',
+    rights: ['run'],
+    isOpenAi: true,
+    query: none,
+    body: chatRequest,
+    answers: {
+      200: {
+        description: 'the answer, or with stream its pieces',
+        json: openAiObject('chat.completion'),
+        types: ['text/event-stream'],
+      },
+    },
+    errors: [404, 422, 502, 503, 504],
+  }),
+  createResponse: route({
+    method: 'POST',
+    path: '/v1/responses',
+    summary: 'Asks a team in the format of Responses',
+    rights: ['run'],
+    isOpenAi: true,
+    query: none,
+    body: responsesRequest,
+    answers: {
+      200: {
+        description: 'the answer, or with stream its pieces',
+        json: openAiObject('response'),
+        types: ['text/event-stream'],
+      },
+    },
+    errors: [404, 422, 502, 503, 504],
   }),
   live: route({ ...probe('/livez'), summary: 'Says whether the process works: else it is to be restarted' }),
   ready: route({ ...probe('/readyz'), summary: 'Says whether tasks are taken now' }),

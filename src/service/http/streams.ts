@@ -2,7 +2,6 @@
  * Event streams. Each is a cursor on the log of a run: nothing is queued for a client. Events that it has not read yet
  * stay in the log, and the id of each event is its place there, so a client that was cut off goes on behind the last.
  */
-import type { RuntimeEvent } from '../../index.ts'
 import type { Caller, HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
 
@@ -13,12 +12,9 @@ export interface StreamPlan {
   readonly request: Request
   readonly caller: Caller
   readonly form: StreamForm
-  /** Name of the log that numbers the events. */
-  readonly log: string | undefined
-  /** Frames before the first event. */
-  readonly before?: readonly string[]
-  /** Yields the events. The signal is aborted when nobody reads any more. */
-  events(signal: AbortSignal): AsyncIterable<RuntimeEvent<unknown>>
+  readonly headers?: Record<string, string>
+  /** Yields what is sent. The signal is aborted when nobody reads any more. */
+  frames(signal: AbortSignal): AsyncIterable<string>
   /** Called when the client has left before the end. */
   left?(): void
 }
@@ -26,7 +22,7 @@ export interface StreamPlan {
 /** Headers of a stream. `no-transform` and `x-accel-buffering` keep proxies from holding events back. */
 const HEADERS = { 'cache-control': 'no-store, no-transform', 'x-accel-buffering': 'no' }
 const TYPES = { sse: 'text/event-stream; charset=utf-8', ndjson: 'application/x-ndjson; charset=utf-8' }
-const RETRY_MS = 1_000
+const HEARTBEATS = { sse: ': hb\n\n', ndjson: '\n' }
 const encoder = new TextEncoder()
 
 export class Streams {
@@ -50,7 +46,7 @@ export class Streams {
    * @throws HttpError if there are too many.
    */
   respond(plan: StreamPlan): Response {
-    const headers = { ...HEADERS, 'content-type': TYPES[plan.form] }
+    const headers = { ...HEADERS, ...plan.headers, 'content-type': TYPES[plan.form] }
     if (plan.request.method === 'HEAD') return new Response(null, { headers })
     this.#assertRoom(plan.caller)
     return new Response(this.#body(plan), { headers })
@@ -68,12 +64,11 @@ export class Streams {
       throw new HttpError('TEAM_OVERLOADED', `There are ${streams} open streams (limits.streams).`, { headers })
   }
 
-  #body({ caller, form, log, before = [], events, left }: StreamPlan): ReadableStream<Uint8Array> {
+  #body({ caller, form, frames, left }: StreamPlan): ReadableStream<Uint8Array> {
     const { heartbeatMs, unreadMs } = this.#limits
     const reading = new AbortController()
-    const source = events(reading.signal)[Symbol.asyncIterator]()
-    const frames = [...(form === 'sse' ? [`retry: ${RETRY_MS}\n\n`] : []), ...before]
-    let next: Promise<IteratorResult<RuntimeEvent<unknown>>> | undefined
+    const source = frames(reading.signal)[Symbol.asyncIterator]()
+    let next: Promise<IteratorResult<string>> | undefined
     let unread: NodeJS.Timeout | undefined
     let isOver = false
     /** Ends the reading; `closes` ends the body too. */
@@ -101,17 +96,12 @@ export class Streams {
         },
         pull: async (controller) => {
           clearTimeout(unread)
-          let frame = frames.shift()
-          if (frame === undefined) {
-            next ??= source.next()
-            const got = await within(next, heartbeatMs)
-            if (isOver) return
-            if (got === undefined) frame = form === 'sse' ? ': hb\n\n' : '\n'
-            else if (got.done) return end(() => controller.close())
-            else frame = frameOf(got.value, log, form)
-            if (got) next = undefined
-          }
-          controller.enqueue(encoder.encode(frame))
+          next ??= source.next()
+          const got = await within(next, heartbeatMs)
+          if (isOver) return
+          if (got) next = undefined
+          if (got?.done) return end(() => controller.close())
+          controller.enqueue(encoder.encode(got?.value ?? HEARTBEATS[form]))
           waitForReader(controller)
         },
         cancel: () => {
@@ -162,17 +152,6 @@ export function streamFormOf(request: Request): StreamForm | undefined {
   if (accept.includes('application/x-ndjson')) return 'ndjson'
   return accept.includes('text/event-stream') ? 'sse' : undefined
 }
-
-/** Returns an event as it is sent. */
-function frameOf(event: RuntimeEvent<unknown>, log: string | undefined, form: StreamForm): string {
-  const id = log === undefined ? undefined : `${log}.${event.seq}`
-  if (form === 'ndjson') return `${JSON.stringify({ ...(id !== undefined && { id }), ...event })}\n`
-  return sseFrame(event.type, event, id)
-}
-
-/** Returns a frame of `text/event-stream`. JSON has no line breaks, so the data is one line. */
-export const sseFrame = (type: string, data: unknown, id?: string): string =>
-  `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`
 
 /** Resolves to undefined after that many ms. */
 async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {

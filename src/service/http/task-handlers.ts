@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { RunOptions, RunSummary } from '../../index.ts'
 import { type Call, type Handlers, json } from './call.ts'
-import { eventsOf, isRead, taskFrame } from './event-handlers.ts'
+import { eventsOf, framesOf, isRead } from './event-handlers.ts'
 import type { IdempotencyKeys } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
@@ -48,9 +48,8 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       request,
       caller,
       form: 'sse',
-      log: team.logName,
-      before: [await taskFrame(found)],
-      events: (signal) => eventsOf(run, { signal, after, deltas }),
+      frames: (signal) =>
+        framesOf(eventsOf(run, { signal, after, deltas }), { form: 'sse', log: team.logName, task: found }),
       left() {
         if (onDisconnect === 'cancel') tasks.leave(run)
       },

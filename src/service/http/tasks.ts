@@ -3,7 +3,7 @@
  * has left. A task belongs to the caller that its metadata name, so it does after a restart, too.
  */
 import { v4, v5 } from 'uuid'
-import type { Run, RunOptions } from '../../index.ts'
+import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
@@ -18,6 +18,8 @@ export interface TaskStart {
   readonly served: ServedTeam
   readonly query: string
   readonly options: RunOptions<unknown>
+  /** Agent that gets the task alone. Default: the team. */
+  readonly agent?: string | undefined
   readonly caller: Caller
   /** Id of the task. Default: a new one. */
   readonly id?: string
@@ -57,7 +59,7 @@ export class Tasks {
    *
    * @throws HttpError, and whatever keeps the run from beginning.
    */
-  async start({ served, query, options, caller, id = v4() }: TaskStart): Promise<FoundTask> {
+  async start({ served, agent, query, options, caller, id = v4() }: TaskStart): Promise<FoundTask> {
     if (this.isDraining) throw draining()
     const open = this.#open.get(caller.id) ?? new Set()
     const { tasksPerCaller } = this.#settings.limits
@@ -66,13 +68,12 @@ export class Tasks {
       throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
     }
     const metadata = { ...options.metadata, [CALLER]: caller.id }
-    const result = served.team.execute(query, { ...options, metadata, runId: id })
-    result.catch(() => {}) // the run has it too
-    const run = served.team.getRun(id)
-    if (!run) {
-      const { error } = await result // it was refused
-      throw error ?? new Error(`run ${id} has ended and is not known`)
-    }
+    const given = { ...options, metadata, runId: id }
+    const { team } = served
+    const refused =
+      agent === undefined ? errorOf(team.execute(query, given)) : errorOf(agentRun(team, agent, query, given))
+    const run = team.getRun(id)
+    if (!run) throw (await refused) ?? new Error(`run ${id} has ended and is not known`)
     this.#open.set(caller.id, open.add(id))
     void this.#untilOver(run, caller.id)
     return { ...served, run }
@@ -140,6 +141,19 @@ export class Tasks {
   close(): void {
     for (const timer of this.#leaving.values()) clearTimeout(timer)
     this.#leaving.clear()
+  }
+}
+
+const agentRun = (team: Team, agent: string, query: string, options: RunOptions<unknown>): Promise<string> =>
+  team.getAgent(agent)!.run(query, options as RunOptions)
+
+/** Resolves to the error of a run, if it has one: a run that was refused is known nowhere else. */
+async function errorOf(result: Promise<string | MultiAgentResult<unknown>>): Promise<unknown> {
+  try {
+    const ended = await result
+    return typeof ended === 'string' ? undefined : ended.error
+  } catch (error) {
+    return error
   }
 }
 

@@ -95,6 +95,18 @@ const visits: Record<Operation, Visit> = {
   },
   replayDeadLetter: async (stage) => [await stage.send('POST', `/api/dead-letters/${await letter(stage)}/replay`)],
   discardDeadLetter: async (stage) => [await stage.send('DELETE', `/api/dead-letters/${await letter(stage)}`)],
+  listModels: async ({ send }) => [await send('GET', '/v1/models')],
+  getModel: async ({ send }) => [await send('GET', '/v1/models/desk'), await send('GET', '/v1/models/desk/worker')],
+  async chatCompletions({ send }) {
+    const body = { model: 'desk', messages: [{ role: 'user', content: 'go' }] }
+    const streamed = { body: { ...body, stream: true } }
+    return [await send('POST', '/v1/chat/completions', { body }), await send('POST', '/v1/chat/completions', streamed)]
+  },
+  async createResponse({ send }) {
+    const body = { model: 'desk/worker', input: 'go' }
+    const streamed = { body: { ...body, stream: true } }
+    return [await send('POST', '/v1/responses', { body }), await send('POST', '/v1/responses', streamed)]
+  },
   live: probed('/livez', (stage) => stage.team.close()),
   ready: probed('/readyz', (stage) => stage.api.close()),
   health: probed('/healthz', (stage) => stage.api.close()),

@@ -1,0 +1,131 @@
+/** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
+import type { Run, RunOptions } from '../../index.ts'
+import { type Call, type Handlers, json } from '../http/call.ts'
+import type { Caller, HttpSettings } from '../http/options.ts'
+import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
+import type { ServedTeams } from '../http/served-teams.ts'
+import type { Streams } from '../http/streams.ts'
+import type { ServedTeam } from '../http/task-view.ts'
+import { type FoundTask, type Tasks, waitFor } from '../http/tasks.ts'
+import { answerPieces } from './answer-pieces.ts'
+import { chatFrames, completionOf } from './chat.ts'
+import { openAiError } from './error.ts'
+import { type Asked, askedIn, askedInResponses, ignoredChat, ignoredResponses, outputOf } from './request.ts'
+import { responseFrames, responseOf, taskIdOf } from './responses.ts'
+
+interface Needs {
+  readonly settings: HttpSettings
+  readonly teams: ServedTeams
+  readonly tasks: Tasks
+  readonly streams: Streams
+}
+
+type Own = 'listModels' | 'getModel' | 'chatCompletions' | 'createResponse'
+/** Header of a request that names the thread whose conversation the query goes on with. */
+const THREAD = 'x-dramatis-thread'
+/** Header of a response with the fields of the request that a team has no use for. */
+const IGNORED = 'x-dramatis-ignored'
+
+export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick<Handlers, Own> {
+  const failed = (error: unknown) => openAiError(httpErrorOf(error) ?? INTERNAL)
+  const left = (run: Run<unknown>) => {
+    if (settings.onDisconnect !== 'continue') tasks.leave(run)
+  }
+
+  /** Begins the task of a request. */
+  const begin = async (
+    { request, caller }: Pick<Call, 'request' | 'caller'>,
+    model: string,
+    { query, messages }: Asked,
+    options: RunOptions<unknown>,
+  ): Promise<FoundTask> => {
+    const { served, agent } = modelOf(teams, model)
+    const threadId = request.headers.get(THREAD) ?? undefined
+    const before = threadId === undefined ? { messages } : { threadId } // a thread has its conversation already
+    return tasks.start({ served, agent, query, caller, options: { ...options, ...before } })
+  }
+
+  /** Resolves to the result of a task. Rejects with its error, or if the client leaves before. */
+  const resultOf = async (request: Request, { run }: FoundTask) => {
+    await waitFor(run, Number.POSITIVE_INFINITY, request.signal)
+    if (request.signal.aborted) {
+      left(run)
+      throw new HttpError('BAD_REQUEST', 'The client has left.')
+    }
+    const result = await run.result
+    if (result.error) throw result.error
+    return result
+  }
+
+  const streamed = (
+    { request, caller }: Pick<Call, 'request' | 'caller'>,
+    { run }: FoundTask,
+    headers: Record<string, string>,
+    frames: (signal: AbortSignal) => AsyncIterable<string>,
+  ): Response => streams.respond({ request, caller, form: 'sse', headers, frames, left: () => left(run) })
+
+  /** Returns the conversation that ended with a response. */
+  const previously = async (caller: Caller, responseId: string | null | undefined): Promise<Asked['messages']> => {
+    if (responseId == null) return []
+    const { run } = await tasks.find(taskIdOf(responseId) ?? responseId, caller, 'watch')
+    return [...(await run.result).messages]
+  }
+
+  return {
+    listModels: () => json({ object: 'list', data: modelsOf(teams).map(modelObject) }),
+
+    getModel({ params }) {
+      modelOf(teams, params.model!)
+      return json(modelObject(params.model!))
+    },
+
+    async chatCompletions(call) {
+      const { body, request } = call
+      const { model, stream, stream_options, response_format: format } = body
+      const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined
+      const output = outputOf('response_format.json_schema.schema', schema)
+      const found = await begin(call, model, askedIn(body), { ...output, stream: stream === true && !schema })
+      const named = { run: found.run, model }
+      const headers = ignoredHeader(ignoredChat(body))
+      if (!stream) return json(completionOf(named, await resultOf(request, found)), 200, headers)
+      const usage = stream_options?.include_usage === true
+      return streamed(call, found, headers, (signal) =>
+        chatFrames(named, answerPieces(found.run, signal), usage, failed),
+      )
+    },
+
+    async createResponse(call) {
+      const { body, request, caller } = call
+      const { model, stream, previous_response_id: previous = null } = body
+      const { format } = body.text ?? {}
+      const schema = format?.type === 'json_schema' ? format.schema : undefined
+      const { query, messages } = askedInResponses(body)
+      const asked = { query, messages: [...(await previously(caller, previous)), ...messages] }
+      const options = { ...outputOf('text.format.schema', schema), stream: stream === true && !schema }
+      const found = await begin(call, model, asked, options)
+      const named = { run: found.run, model, previous }
+      const headers = ignoredHeader(ignoredResponses(body))
+      if (!stream) return json(responseOf(named, await resultOf(request, found)), 200, headers)
+      return streamed(call, found, headers, (signal) => responseFrames(named, answerPieces(found.run, signal), failed))
+    },
+  }
+}
+
+const ignoredHeader = (names: readonly string[]): Record<string, string> =>
+  names.length === 0 ? {} : { [IGNORED]: names.join(', ').replaceAll(/[^\x20-\x7e]/g, '?') }
+
+/** The names of all models: teams, and each agent of a team by itself. */
+const modelsOf = (teams: ServedTeams): string[] =>
+  teams.all.flatMap(({ name, team }) => [name, ...team.listAgents().map((agent) => `${name}/${agent.name}`)])
+
+const modelObject = (id: string) => ({ id, object: 'model', created: 0, owned_by: 'dramatis' })
+
+/** @throws HttpError if there is no such model. */
+function modelOf(teams: ServedTeams, model: string): { served: ServedTeam; agent: string | undefined } {
+  const [name, agent] = model.split('/', 2) as [string, string | undefined]
+  const served = teams.all.find((each) => each.name === name)
+  if (served && (agent === undefined || served.team.getAgent(agent))) return { served, agent }
+  const known = modelsOf(teams).slice(0, 20).join(', ')
+  const detail = `model: there is no model "${model.slice(0, 255)}"; there are ${known}.`
+  throw new HttpError('NOT_FOUND', detail, { details: { path: 'model' } })
+}

@@ -1,0 +1,169 @@
+/** Requests in OpenAI's formats as a query for a team. A team is a model, and so is `team/agent`: one agent alone. */
+import { z } from 'zod'
+import type { ModelMessage, RunOptions } from '../../index.ts'
+import { HttpError } from '../http/problem.ts'
+
+/** Query with the conversation before it. */
+export interface Asked {
+  readonly query: string
+  readonly messages: ModelMessage[]
+}
+
+const toolCall = z.looseObject({
+  id: z.string(),
+  function: z.looseObject({ name: z.string(), arguments: z.string() }),
+})
+const textPart = z.looseObject({ type: z.string(), text: z.string().optional() })
+const content = z.union([z.string(), z.array(textPart)]).nullish()
+
+const chatMessage = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
+  content,
+  tool_calls: z.array(toolCall).optional(),
+  tool_call_id: z.string().optional(),
+})
+
+export const chatRequest = z.looseObject({
+  model: z.string(),
+  messages: z.array(chatMessage).min(1).describe('the last one is the query, and is of a user'),
+  stream: z.boolean().nullish(),
+  stream_options: z.looseObject({ include_usage: z.boolean().optional() }).nullish(),
+  response_format: z
+    .looseObject({ type: z.string(), json_schema: z.looseObject({ schema: z.looseObject({}).optional() }).optional() })
+    .nullish(),
+  n: z.number().nullish(),
+  tool_choice: z.unknown().optional(),
+})
+
+export const responsesRequest = z.looseObject({
+  model: z.string(),
+  input: z.union([
+    z.string(),
+    z.array(
+      z.looseObject({
+        type: z.string().optional(),
+        role: z.enum(['system', 'developer', 'user', 'assistant']).optional(),
+        content: z.union([z.string(), z.array(textPart)]).optional(),
+        call_id: z.string().optional(),
+        name: z.string().optional(),
+        arguments: z.string().optional(),
+        output: z.unknown().optional(),
+      }),
+    ),
+  ]),
+  instructions: z.string().nullish(),
+  previous_response_id: z.string().nullish(),
+  stream: z.boolean().nullish(),
+  text: z
+    .looseObject({ format: z.looseObject({ type: z.string(), schema: z.looseObject({}).optional() }).optional() })
+    .nullish(),
+  tool_choice: z.unknown().optional(),
+})
+
+type ChatRequest = z.infer<typeof chatRequest>
+type ChatMessage = z.infer<typeof chatMessage>
+type ResponsesRequest = z.infer<typeof responsesRequest>
+
+/** Fields whose absence changes nothing: they are said for models, and a team has its own. */
+const CHAT_FIELDS = ['model', 'messages', 'stream', 'stream_options', 'response_format', 'n', 'tool_choice']
+const RESPONSES_FIELDS = ['model', 'input', 'instructions', 'previous_response_id', 'stream', 'text', 'tool_choice']
+
+export const ignoredChat = (request: ChatRequest): string[] => ignoredOf(request, CHAT_FIELDS)
+export const ignoredResponses = (request: ResponsesRequest): string[] => ignoredOf(request, RESPONSES_FIELDS)
+
+const ignoredOf = (request: object, known: readonly string[]): string[] =>
+  Object.entries(request).flatMap(([name, value]) => (known.includes(name) || value == null ? [] : [name]))
+
+/**
+ * Returns the query of a chat, and the conversation before it.
+ *
+ * @throws HttpError for what a team cannot do.
+ */
+export function askedIn({ messages, n, tool_choice }: ChatRequest): Asked {
+  if (n != null && n !== 1) throw refused('n', 'A team gives one answer: n has to be 1.')
+  assertToolsAreFree(tool_choice)
+  return askedOf(messages.map((message, at) => modelMessage(message, `messages[${at}]`)))
+}
+
+/** The same for a request of the Responses API. */
+export function askedInResponses({ input, instructions, tool_choice }: ResponsesRequest): Asked {
+  assertToolsAreFree(tool_choice)
+  const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input
+  const messages = items.map((item, at) => itemMessage(item, `input[${at}]`))
+  return askedOf([...(instructions ? [{ role: 'user' as const, content: instructions }] : []), ...messages])
+}
+
+/** A model that has to call a function of its client cannot be a team: its tools are its own. */
+function assertToolsAreFree(choice: unknown): void {
+  if (choice === undefined || choice === null || choice === 'auto' || choice === 'none') return
+  throw refused('tool_choice', 'A team calls its own tools, not those of a request: use "auto" or "none".')
+}
+
+function askedOf(messages: ModelMessage[]): Asked {
+  const last = messages.at(-1)
+  if (last?.role !== 'user') throw refused('messages', 'The last message has to be one of the user: it is the query.')
+  return { query: String(last.content), messages: messages.slice(0, -1) }
+}
+
+/** Instructions of a client come as words of the user: the prompts of the agents are their own. */
+function modelMessage({ role, content: given, tool_calls, tool_call_id }: ChatMessage, path: string): ModelMessage {
+  const text = textIn(given, `${path}.content`)
+  if (role === 'tool') return { role, content: text, toolCallId: tool_call_id ?? '' }
+  if (role !== 'assistant') return { role: 'user', content: text }
+  const toolCalls = tool_calls?.map(({ id, function: { name, arguments: input } }) => ({ id, name, input }))
+  return { role, content: text, ...(toolCalls && { toolCalls }) }
+}
+
+type Item = Exclude<ResponsesRequest['input'], string>[number]
+
+function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: string): ModelMessage {
+  switch (type) {
+    case 'message': {
+      const content = textIn(item.content, `${path}.content`)
+      return { role: role === 'assistant' ? role : 'user', content }
+    }
+    case 'function_call': {
+      const { call_id: id = '', name = '', arguments: input = '' } = item
+      return { role: 'assistant', content: '', toolCalls: [{ id, name, input }] }
+    }
+    case 'function_call_output': {
+      const { call_id = '', output = '' } = item
+      return {
+        role: 'tool',
+        content: typeof output === 'string' ? output : JSON.stringify(output),
+        toolCallId: call_id,
+      }
+    }
+    default:
+      throw refused(`${path}.type`, `"${type}" is nothing that a team takes; accepted: message, function_call_output.`)
+  }
+}
+
+const TEXTS = ['text', 'input_text', 'output_text', 'refusal']
+
+function textIn(given: ChatMessage['content'], path: string): string {
+  if (typeof given === 'string') return given
+  return (given ?? [])
+    .map(({ type, text = '' }, at) => {
+      if (TEXTS.includes(type)) return text
+      throw refused(`${path}[${at}].type`, `"${type}": only texts are taken here.`)
+    })
+    .join('')
+}
+
+/**
+ * Returns the schema that an answer has to fit.
+ *
+ * @throws HttpError for what is no JSON Schema.
+ */
+export function outputOf(path: string, schema: object | undefined): Pick<RunOptions<unknown>, 'output'> {
+  if (!schema) return {}
+  try {
+    return { output: z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]) }
+  } catch (error) {
+    throw refused(path, `It is no JSON Schema that can be used: ${error instanceof Error ? error.message : error}`)
+  }
+}
+
+const refused = (path: string, detail: string): HttpError =>
+  new HttpError('CONFIGURATION', `${path}: ${detail}`, { status: 400, details: { path } })

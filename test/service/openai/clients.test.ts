@@ -1,0 +1,199 @@
+/** Programs that speak OpenAI's formats reach a team: the clients of OpenAI, the AI SDK and LangChain prove it. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible'
+import { ChatOpenAI } from '@langchain/openai'
+import { generateText, streamText } from 'ai'
+import OpenAI from 'openai'
+import t, { type Test } from 'tap'
+import { z } from 'zod'
+import { defineAgent, type ModelClient, type ModelMessage } from '../../../src/index.ts'
+import { bearerToken, httpApi } from '../../../src/service/http/index.ts'
+import { testTeam } from '../../../src/testing.ts'
+
+const TOKEN = 'sk-not-a-real-token'
+
+/** Answers, fails, or waits. */
+const writer = defineAgent({
+  async receive({ content }) {
+    if (content === 'fail') throw new Error('no ink')
+    if (content === 'wait') await new Promise(() => {})
+    if (content === 'data') return '{"cities": 3}'
+    return `heard: ${content}`
+  },
+})
+
+t.test('openai: a team is a model that answers, streams and tells its tokens', async (t) => {
+  const { client } = await served(t)
+  const models = (await client.models.list()).data.map(({ id }) => id)
+  t.same(models, ['desk', 'desk/writer', 'talk', 'talk/speaker'])
+  t.equal((await client.models.retrieve('desk/writer')).id, 'desk/writer')
+  const messages = [{ role: 'user' as const, content: 'hello' }]
+  const { data, response } = await client.chat.completions
+    .create({ model: 'desk', messages, temperature: 0.2, seed: 1 })
+    .withResponse()
+  t.match(data, { object: 'chat.completion', model: 'desk', choices: [{ finish_reason: 'stop' }] })
+  t.equal(data.choices[0]!.message.content, 'heard: hello')
+  t.equal(response.headers.get('x-dramatis-ignored'), 'temperature, seed')
+  const stream = await client.chat.completions.create({
+    model: 'desk/writer',
+    messages,
+    stream: true,
+    stream_options: { include_usage: true },
+  })
+  let text = ''
+  let usage: OpenAI.CompletionUsage | undefined
+  for await (const chunk of stream) {
+    text += chunk.choices[0]?.delta.content ?? ''
+    usage = chunk.usage ?? usage
+  }
+  t.equal(text, 'heard: hello')
+  t.match(usage, { total_tokens: 0 })
+})
+
+t.test('openai: parsed answers fit their schema', async (t) => {
+  const { client } = await served(t)
+  const schema = z.toJSONSchema(z.object({ cities: z.number() }))
+  const answer = await client.chat.completions.create({
+    model: 'desk',
+    messages: [{ role: 'user', content: 'data' }],
+    response_format: { type: 'json_schema', json_schema: { name: 'cities', schema } },
+  })
+  t.same(JSON.parse(answer.choices[0]!.message.content!), { cities: 3 })
+})
+
+t.test('openai: errors are those of its classes, in streams too', async (t) => {
+  const { client, url } = await served(t)
+  const ask = (content: string, more: object = {}) =>
+    client.chat.completions.create({ model: 'desk', messages: [{ role: 'user', content }], ...more })
+  t.match(await failureOf(ask('fail')), { status: 502, code: 'AGENT_FAILED', message: /no ink/ })
+  t.match(await failureOf(ask('hello', { model: 'none' })), { status: 404, code: 'NOT_FOUND', param: 'model' })
+  t.match(await failureOf(ask('hello', { n: 2 })), { status: 400, param: 'n' })
+  t.match(await failureOf(ask('hello', { tool_choice: 'required' })), { status: 400, param: 'tool_choice' })
+  const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${url}/v1`, maxRetries: 0 })
+  t.ok((await failureOf(stranger.models.list())) instanceof OpenAI.AuthenticationError)
+  await t.rejects(
+    async () => {
+      const messages = [{ role: 'user' as const, content: 'fail' }]
+      for await (const _chunk of await client.chat.completions.create({ model: 'desk', messages, stream: true })) {
+        // until it fails
+      }
+    },
+    { message: /no ink/ },
+  )
+})
+
+t.test('openai: the Responses API answers, streams, and goes on with an earlier response', async (t) => {
+  const { client, heard } = await served(t)
+  const first = await client.responses.create({ model: 'talk', input: 'my name is Ann', instructions: 'Be brief.' })
+  t.equal(first.output_text, 'answer 1')
+  t.equal(first.status, 'completed')
+  const second = await client.responses.create({ model: 'talk', input: 'who am I?', previous_response_id: first.id })
+  t.equal(second.output_text, 'answer 2')
+  t.same(heard().slice(1), ['Be brief.', 'my name is Ann', 'answer 1', 'who am I?'])
+  const stream = client.responses.stream({ model: 'desk', input: [{ role: 'user', content: 'hello' }] })
+  const deltas: string[] = []
+  stream.on('response.output_text.delta', ({ delta }) => void deltas.push(delta))
+  t.equal((await stream.finalResponse()).output_text, 'heard: hello')
+  t.equal(deltas.join(''), 'heard: hello')
+  const unknown = client.responses.create({ model: 'desk', input: 'x', previous_response_id: 'resp_none' })
+  t.match(await failureOf(unknown), { status: 404 })
+})
+
+t.test('openai: earlier messages are the conversation of the models', async (t) => {
+  const { client, heard } = await served(t)
+  await client.chat.completions.create({
+    model: 'talk',
+    messages: [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: [{ type: 'text', text: 'my name is Ann' }] },
+      { role: 'assistant', content: 'Hello, Ann.' },
+      { role: 'user', content: 'who am I?' },
+    ],
+  })
+  t.same(heard().slice(1), ['Be brief.', 'my name is Ann', 'Hello, Ann.', 'who am I?'])
+})
+
+t.test('openai: with x-dramatis-thread the team keeps the conversation', async (t) => {
+  const { client, heard } = await served(t)
+  const headers = { 'x-dramatis-thread': 'ann' }
+  const ask = (content: string) =>
+    client.chat.completions.create({ model: 'talk', messages: [{ role: 'user', content }] }, { headers })
+  await ask('one')
+  await ask('two')
+  t.same(heard().slice(1), ['one', 'answer 1', 'two'])
+})
+
+t.test('openai: a client that leaves stops its task', async (t) => {
+  const { client, team } = await served(t)
+  const gone = new AbortController()
+  const messages = [{ role: 'user' as const, content: 'wait' }]
+  const asked = client.chat.completions.create({ model: 'desk', messages }, { signal: gone.signal })
+  while ((await team.listRuns({ status: 'running' })).length === 0) await new Promise(setImmediate)
+  gone.abort()
+  t.ok((await failureOf(asked)) instanceof OpenAI.APIUserAbortError)
+  const [summary] = await team.listRuns()
+  t.match(await team.getRun(summary!.id)!.result, { error: { code: 'RUN_ABORTED' } })
+})
+
+t.test('the AI SDK generates and streams; who works comes as reasoning', async (t) => {
+  const { url } = await served(t)
+  const provider = createOpenAICompatible({ name: 'dramatis', baseURL: `${url}/v1`, apiKey: TOKEN, includeUsage: true })
+  const model = provider('desk')
+  t.equal((await generateText({ model, prompt: 'hello' })).text, 'heard: hello')
+  const stream = streamText({ model, prompt: 'hello' })
+  t.equal(await stream.text, 'heard: hello')
+  t.match(await stream.reasoningText, /writer works/)
+  t.equal(await stream.finishReason, 'stop')
+})
+
+t.test('LangChain invokes and streams', async (t) => {
+  const { url } = await served(t)
+  const model = new ChatOpenAI({ model: 'desk', apiKey: TOKEN, configuration: { baseURL: `${url}/v1` }, maxRetries: 0 })
+  t.equal((await model.invoke('hello')).text, 'heard: hello')
+  let text = ''
+  for await (const chunk of await model.stream('hello')) text += chunk.text
+  t.equal(text, 'heard: hello')
+  await t.rejects(model.invoke('fail'), /no ink/)
+})
+
+const failureOf = (asked: Promise<unknown>): Promise<unknown> =>
+  asked.then(
+    () => 'it succeeded',
+    (error: unknown) => error,
+  )
+
+async function served(t: Test) {
+  const requests: ModelMessage[][] = []
+  let answers = 0
+  const model: ModelClient = {
+    offline: true,
+    async *complete({ messages }) {
+      requests.push(messages)
+      answers += 1
+      const usage = { inputTokens: 5, outputTokens: 2, totalTokens: 7, calls: 1 }
+      yield { text: 'answer ' }
+      yield { text: String(answers) }
+      yield { usage, finishReason: 'stop' }
+    },
+  }
+  const orchestration = { strategy: 'sequential' } as const
+  const team = testTeam({ agents: [{ name: 'writer', concurrency: 10 }], orchestration }, { modules: { writer } })
+  const talk = testTeam({ agents: [{ name: 'speaker', systemPrompt: 'You speak.' }], orchestration }, { model })
+  const api = httpApi({
+    teams: { desk: team, talk },
+    authorize: bearerToken(TOKEN, { id: 'ann', may: ['run'] }),
+    limits: { postsPerSecond: 10_000, disconnectGraceMs: 0 },
+  })
+  const server = createServer(api.node).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    await api.close({ teams: true })
+    server.close()
+    server.closeAllConnections()
+  })
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const client = new OpenAI({ apiKey: TOKEN, baseURL: `${url}/v1`, maxRetries: 0 })
+  return { client, url, team, heard: () => requests.at(-1)!.map(({ content }) => content) }
+}
