@@ -11,6 +11,7 @@ import { openAiHandlers } from '../openai/handlers.ts'
 import { agentHandlers } from './agent-handlers.ts'
 import { readJson } from './body.ts'
 import { type Call, type Handlers, json } from './call.ts'
+import { hasConnection } from './connections.ts'
 import { assertHost, assertOrigin, corsHeaders, preflight, SAFE_HEADERS } from './doors.ts'
 import { eventHandlers } from './event-handlers.ts'
 import { IdempotencyKeys } from './idempotency.ts'
@@ -85,7 +86,13 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   }
   return {
     fetch,
-    node: getRequestListener(fetch, { overrideGlobalObjects: false }),
+    node: getRequestListener(
+      (request, { outgoing }) => {
+        hasConnection(request, () => outgoing.destroy())
+        return fetch(request)
+      },
+      { overrideGlobalObjects: false },
+    ),
     close: (given = {}) => {
       closing ??= close(given)
       return closing

@@ -2,6 +2,7 @@
  * Event streams. Each is a cursor on the log of a run: nothing is queued for a client. Events that it has not read yet
  * stay in the log, and the id of each event is its place there, so a client that was cut off goes on behind the last.
  */
+import { cutConnection } from './connections.ts'
 import type { Caller, HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
 
@@ -64,7 +65,7 @@ export class Streams {
       throw new HttpError('TEAM_OVERLOADED', `There are ${streams} open streams (limits.streams).`, { headers })
   }
 
-  #body({ caller, form, frames, left }: StreamPlan): ReadableStream<Uint8Array> {
+  #body({ request, caller, form, frames, left }: StreamPlan): ReadableStream<Uint8Array> {
     const { heartbeatMs, unreadMs } = this.#limits
     const reading = new AbortController()
     const source = frames(reading.signal)[Symbol.asyncIterator]()
@@ -83,7 +84,10 @@ export class Streams {
     let endNow = () => {}
     const waitForReader = (controller: ReadableStreamDefaultController) => {
       unread = setTimeout(
-        () => end(() => controller.error(new Error(`The client has read nothing for ${unreadMs} ms.`))),
+        () =>
+          end(() => {
+            if (!cutConnection(request)) controller.error(new Error(`The client has read nothing for ${unreadMs} ms.`))
+          }),
         unreadMs,
       )
     }

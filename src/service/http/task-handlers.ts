@@ -64,7 +64,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       const served = teams.named(team)
       const key = keys.idOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
       const { waitMs, applied } = waitOf(request)
-      const found = await tasks.start({ served, query, options, caller, id: key?.id })
+      const found = await tasks.start({ served, query, options, caller, request, id: key?.id })
       const headers: Record<string, string> = {
         ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
         ...(applied && { 'preference-applied': applied }),

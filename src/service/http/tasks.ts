@@ -21,6 +21,8 @@ export interface TaskStart {
   /** Agent that gets the task alone. Default: the team. */
   readonly agent?: string | undefined
   readonly caller: Caller
+  /** Request that begins it: the run continues its trace. */
+  readonly request: Request
   /** Id of the task. Default: a new one. */
   readonly id?: string
 }
@@ -59,7 +61,7 @@ export class Tasks {
    *
    * @throws HttpError, and whatever keeps the run from beginning.
    */
-  async start({ served, agent, query, options, caller, id = v4() }: TaskStart): Promise<FoundTask> {
+  async start({ served, agent, query, options, caller, request, id = v4() }: TaskStart): Promise<FoundTask> {
     if (this.isDraining) throw draining()
     const open = this.#open.get(caller.id) ?? new Set()
     const { tasksPerCaller } = this.#settings.limits
@@ -67,7 +69,7 @@ export class Tasks {
       const detail = `"${caller.id}" has ${open.size} open tasks (limits.tasksPerCaller). Wait for one of them.`
       throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
     }
-    const metadata = { ...options.metadata, [CALLER]: caller.id }
+    const metadata = { ...traceOf(request), ...options.metadata, [CALLER]: caller.id }
     const given = { ...options, metadata, runId: id }
     const { team } = served
     const refused =
@@ -142,6 +144,12 @@ export class Tasks {
     for (const timer of this.#leaving.values()) clearTimeout(timer)
     this.#leaving.clear()
   }
+}
+
+/** Returns the place in a trace that a request names, in the format of W3C Trace Context. */
+function traceOf({ headers }: Request): Record<string, string> {
+  const [traceparent, tracestate] = [headers.get('traceparent'), headers.get('tracestate')]
+  return { ...(traceparent && { traceparent }), ...(traceparent && tracestate && { tracestate }) }
 }
 
 const agentRun = (team: Team, agent: string, query: string, options: RunOptions<unknown>): Promise<string> =>

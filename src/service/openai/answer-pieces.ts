@@ -7,8 +7,8 @@ export type AnswerPiece =
   | { readonly kind: 'end'; readonly result: MultiAgentResult<unknown> }
 
 /**
- * Yields the pieces of the answer: joined they are `answerOf` the result. An answer that is data comes as a whole, since
- * what a model writes is not yet what the schema makes of it. Rejects with what kept the run from beginning.
+ * Yields the pieces of the answer: joined they are `answerOf` the result. An answer that is data comes as a whole,
+ * since what a model writes is not yet what the schema makes of it. Rejects with what kept the run from beginning.
  */
 export async function* answerPieces(run: Run<unknown>, signal: AbortSignal): AsyncGenerator<AnswerPiece> {
   let said = ''

@@ -42,7 +42,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     const { served, agent } = modelOf(teams, model)
     const threadId = request.headers.get(THREAD) ?? undefined
     const before = threadId === undefined ? { messages } : { threadId } // a thread has its conversation already
-    return tasks.start({ served, agent, query, caller, options: { ...options, ...before } })
+    return tasks.start({ served, agent, query, caller, request, options: { ...options, ...before } })
   }
 
   /** Resolves to the result of a task. Rejects with its error, or if the client leaves before. */
