@@ -26,6 +26,7 @@ import { b13 } from './b13.ts'
 import { b14 } from './b14.ts'
 import { b17 } from './b17.ts'
 import { b18 } from './b18.ts'
+import { b19 } from './b19.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -53,6 +54,7 @@ const benchmarks: readonly Benchmark[] = [
   b16,
   b17,
   b18,
+  b19,
   criteria,
 ]
 

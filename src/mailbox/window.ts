@@ -1,6 +1,6 @@
 /**
- * The transport between the host and one thread of an agent: four rings and a few shared words. It is discarded with
- * the thread; data that must outlive the thread is in the host's mailbox and log.
+ * The transport between the host and one life of an agent, in a thread of its own or in a shared one: four rings and a
+ * few shared words. It is discarded with that life; data that must outlive it is in the host's mailbox and log.
  *
  *   outbox   thread to host: messages, calls, commits
  *   plain    host to thread: messages of priority 0, in order
@@ -59,12 +59,22 @@ export const parkedWord = (run: number, state: typeof SURELY | typeof PERHAPS | 
 /** Checks whether the word says SURELY, for a turn of any run. */
 export const isSurely = (word: number): boolean => (word & 3) === SURELY
 
-const OUTBOX_BYTES = 1 << 19
-const PLAIN_BYTES = 1 << 19
-const RANKED_BYTES = 1 << 16
-const REPLY_BYTES = 1 << 16
+/** Capacities of the rings, in bytes. */
+interface Sizes {
+  readonly outbox: number
+  readonly plain: number
+  readonly ranked: number
+  readonly replies: number
+}
 
-/** The shared memory of one thread, used by both sides. */
+const OF_THREAD: Sizes = { outbox: 1 << 19, plain: 1 << 19, ranked: 1 << 16, replies: 1 << 16 }
+/** For an agent that shares its thread: it waits for models most of the time, and there may be hundreds. */
+const OF_SEAT: Sizes = { outbox: 1 << 16, plain: 1 << 16, ranked: 1 << 14, replies: 1 << 15 }
+
+const bytesOf = ({ outbox, plain, ranked, replies }: Sizes): number =>
+  CONTROL_BYTES + ringBytes(outbox) + ringBytes(plain) + ringBytes(ranked) + ringBytes(replies)
+
+/** The shared memory of one agent's life, used by both sides. Its length says how large its rings are. */
 export class Window {
   readonly buffer: SharedArrayBuffer
   readonly words: Int32Array
@@ -73,27 +83,25 @@ export class Window {
   readonly ranked: Ring
   readonly replies: Ring
 
-  constructor(
-    buffer = new SharedArrayBuffer(
-      CONTROL_BYTES +
-        ringBytes(OUTBOX_BYTES) +
-        ringBytes(PLAIN_BYTES) +
-        ringBytes(RANKED_BYTES) +
-        ringBytes(REPLY_BYTES),
-    ),
-  ) {
+  constructor(buffer = new SharedArrayBuffer(bytesOf(OF_THREAD))) {
     this.buffer = buffer
     this.words = new Int32Array(buffer, 0, CONTROL_BYTES >> 2)
+    const sizes = buffer.byteLength === bytesOf(OF_SEAT) ? OF_SEAT : OF_THREAD
     let start = CONTROL_BYTES
     const next = (capacity: number) => {
       const ring = new Ring(buffer, start, capacity)
       start += ringBytes(capacity)
       return ring
     }
-    this.outbox = next(OUTBOX_BYTES)
-    this.plain = next(PLAIN_BYTES)
-    this.ranked = next(RANKED_BYTES)
-    this.replies = next(REPLY_BYTES)
+    this.outbox = next(sizes.outbox)
+    this.plain = next(sizes.plain)
+    this.ranked = next(sizes.ranked)
+    this.replies = next(sizes.replies)
+  }
+
+  /** Returns a window with small rings, for an agent that shares its thread with others. */
+  static ofSeat(): Window {
+    return new Window(new SharedArrayBuffer(bytesOf(OF_SEAT)))
   }
 }
 

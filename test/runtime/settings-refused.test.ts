@@ -70,7 +70,8 @@ t.test('an unknown option is refused at every level, with the name that was mean
 
 t.test('an unknown option that resembles none is refused with the known ones', async (t) => {
   t.match(errorFor({ threads: { colour: 'red' } }), {
-    message: 'threads.colour: there is no such option; remove it. Accepted: max, idleMs, warmSpares, tools, toolQueue.',
+    message:
+      'threads.colour: there is no such option; remove it. Accepted: max, idleMs, warmSpares, tools, toolQueue, isolation.',
   })
   t.equal(detailsOf(role({ supervision: { coolDownMs: 5 } })).split(':')[0], 'agents[0].supervision.coolDownMs')
 })
@@ -149,6 +150,7 @@ t.test('a field of a role with a wrong type is refused', async (t) => {
     instances: 0,
     concurrency: 0,
     reentrancy: 'all',
+    isolation: 'process',
     limits: null,
     tools: {},
     contextStrategy: 'append',

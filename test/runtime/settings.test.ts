@@ -35,6 +35,7 @@ t.test('a team of one role gets every default', async (t) => {
         info: { name: 'ann' },
         module,
         playedByModel: false,
+        isolation: 'thread',
         verbs: [],
         loops: { maxRepeats: 8, ends: true },
         contextStrategy: undefined,

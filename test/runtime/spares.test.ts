@@ -51,6 +51,7 @@ class FakeThread implements SpareThread {
     return true
   }
   async stop(): Promise<void> {}
+  async leave(): Promise<void> {}
   terminate(): void {
     this.#exit()
   }

@@ -30,6 +30,7 @@ export class Restarts {
     if (entry.kind === 'message.dead' && entry.letter.reason === 'poison')
       for (const agent of [entry.letter.message.recipient ?? []].flat()) this.#poisoned.add(agent)
     if (entry.kind !== 'agent.crashed') return
+    if ('culprit' in entry.error.details) return // it shared a thread with who was to blame
     const key = `${entry.agent} ${entry.instance ?? ''}`
     if (entry.restartInMs === null) return void this.#times.delete(key)
     const since = this.#now() - this.#withinMs

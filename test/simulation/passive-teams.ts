@@ -15,7 +15,7 @@ function threadsOf(seed: number) {
 export function playPassive(mode: Mode, count: { plain: number; deep: number }, file: string): void {
   const seeds = seedsUpTo(howMany(count.plain, count.deep), [])
   t.test(`${seeds.length} ${mode} programs of agents that are passivated keep what must hold`, async (t) => {
-    const seen = await playSeeds(t, mode, seeds, file, threadsOf)
+    const seen = await playSeeds(t, mode, seeds, file, (seed) => ({ threads: threadsOf(seed) }))
     if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
     t.ok(seen.passivations > 10 * seeds.length, `passivations: ${seen.passivations}`)
     t.ok(seen.crashes > seeds.length / 2, `crashes: ${seen.crashes}`)

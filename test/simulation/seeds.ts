@@ -1,6 +1,6 @@
 /** Plays random programs by their seeds. One that fails is named with the command that plays it again. */
 import { type Mode, Seen } from './seen.ts'
-import { simulate, type Threads } from './simulation.ts'
+import { type Extras, simulate } from './simulation.ts'
 
 /** From 1 to `count`, and those that once found a fault. SEED=7 plays that one alone. */
 export function seedsUpTo(count: number, once: readonly number[]): number[] {
@@ -8,17 +8,17 @@ export function seedsUpTo(count: number, once: readonly number[]): number[] {
   return [...Array.from({ length: count }, (_, i) => i + 1), ...once.filter((seed) => seed > count)]
 }
 
-/** What was seen in all; `file` is the test that plays them. `threadsOf`: bounds of the agents' threads, by seed. */
+/** What was seen in all; `file` is the test that plays them. `extrasOf`: what else a play has, by seed. */
 export async function playSeeds(
   t: { fail(why: string): unknown },
   mode: Mode,
   seeds: readonly number[],
   file: string,
-  threadsOf: (seed: number) => Threads | undefined = () => undefined,
+  extrasOf: (seed: number) => Extras = () => ({}),
 ): Promise<Seen> {
   const seen = new Seen()
   for (const seed of seeds) {
-    const outcome = await simulate(seed, mode, { threads: threadsOf(seed) })
+    const outcome = await simulate(seed, mode, extrasOf(seed))
     seen.add(outcome.seen)
     if (outcome.problems.length > 0)
       t.fail(

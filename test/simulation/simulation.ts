@@ -14,9 +14,11 @@ import {
 } from '../../src/index.ts'
 import type { Batch, Unrecorded } from '../../src/runtime/log/records.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { Life } from '../../src/runtime/state/life.ts'
 import { OpenWork } from '../../src/runtime/state/open-work.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import type { ThreadExit } from '../../src/runtime/threads/thread.ts'
 import { Dice } from '../dice.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { OpenTeam } from '../supervision/teams.ts'
@@ -50,13 +52,16 @@ const optionsFor = { orderly: orderlyTeam, talkative: talkativeTeam, entangled: 
 /** Looks at a team while it plays; returns what is wrong, when everything has come to its end. */
 export type Watch = (team: OpenTeam) => () => Promise<string[]>
 
-/** `threads`: bounds of the agents' threads, if there are any. */
-export async function simulate(
-  seed: number,
-  mode: Mode,
-  { threads, watch }: { threads?: Threads | undefined; watch?: Watch } = {},
-): Promise<Outcome> {
-  const play = new Play(seed, mode, threads, watch)
+export interface Extras {
+  /** Bounds of the agents' threads, if there are any. */
+  threads?: Threads | undefined
+  /** Every second agent shares a thread with the others of these: when one dies, all of them do. */
+  shares?: boolean
+  watch?: Watch
+}
+
+export async function simulate(seed: number, mode: Mode, extras: Extras = {}): Promise<Outcome> {
+  const play = new Play(seed, mode, extras)
   await play.perform()
   return play.outcome()
 }
@@ -79,10 +84,12 @@ class Play {
   readonly #restarts: Restarts
   readonly #boards = new BoardFold()
   readonly #work: OpenWork
+  readonly #buried = new Set<string>()
   readonly #threads: Threads | undefined
   readonly #watched: (() => Promise<string[]>) | undefined
+  readonly #sharing: readonly string[]
 
-  constructor(seed: number, mode: Mode, threads: Threads | undefined, watch: Watch | undefined) {
+  constructor(seed: number, mode: Mode, { threads, shares = false, watch }: Extras) {
     const dice = new Dice(seed)
     this.#mode = mode
     this.#dice = dice
@@ -93,6 +100,7 @@ class Play {
     })
     const options = optionsFor[mode](dice, this.#limit)
     this.#threads = threads
+    this.#sharing = shares ? ALL.filter((_, at) => at % 2 === 0) : []
     this.#team = new OpenTeam(
       { ...options, ...(threads && { threads }) },
       new Map(ALL.map((name) => [name, definition])),
@@ -152,11 +160,20 @@ class Play {
     return { ...verbs, talk: true, broadcasts, managers: MANAGERS }
   }
 
-  #crash({ life }: Cell): void {
-    if (!(life?.thread instanceof LocalThread)) return
+  #crash({ name, life }: Cell): void {
+    if (!life) return
+    this.#kill(life, { code: 1, error: undefined, outside: true })
+    if (!this.#sharing.includes(name)) return
+    const bystander = { culprit: name, why: 'it was killed by chance' }
+    for (const { life: other } of this.#sharing.flatMap((each) => this.#team.host.directory.cell(each)!.instances))
+      if (other && other !== life) this.#kill(other, { code: 1, error: undefined, bystander })
+  }
+
+  #kill(life: Life, exit: ThreadExit): void {
+    if (!(life.thread instanceof LocalThread)) return
     this.#seen.crashes += 1
     this.#truth.killed.add(life)
-    life.thread.kill({ code: 1, error: undefined, outside: true })
+    life.thread.kill(exit)
   }
 
   // ---- what the agents do
@@ -317,13 +334,20 @@ class Play {
       this.#restarts.next(entry)
       this.#boards.next(entry)
       this.#work.see(entry)
+      if (entry.kind === 'message.dead') this.#buried.add(entry.letter.message.id)
     }
     for (const found of lostInBytes(batch)) this.#problem(found)
     const { host } = this.#team
     for (const found of [...imbalances(host), ...unclaimed(host)]) this.#problem(found)
-    if (!host.journal.hasNews) for (const found of unfolded(host, this.#work)) this.#problem(found)
+    if (!host.journal.hasNews)
+      for (const found of unfolded(host, this.#work)) if (!this.#isBuried(found)) this.#problem(found)
     for (const [id, times] of this.#effects) if (times > 1) this.#problem(`${id} was done ${times} times`)
     for (const cell of this.#team.host.directory.cells) for (const found of orphans(cell)) this.#problem(found)
+  }
+
+  /** A task that was handed off and has no caller is a dead letter as soon as it fails, and its turn may still be stopping. */
+  #isBuried(found: string): boolean {
+    return found.startsWith('the fold lacks the message') && this.#buried.has(found.split(' ').at(-1)!)
   }
 
   /** What one turn has told one agent arrives in its order; the message under way may come again. */

@@ -19,7 +19,20 @@ export interface CodeAssignment {
   env: Record<string, string>
   code: AgentCode
   tools: AssignedTools
+  /** Place of the agent in a thread that several agents share; undefined: the thread is its own. */
+  seat?: Seat
 }
+
+/** Place of an agent in a thread that it shares with others. */
+export interface Seat {
+  /** Number of the seat, from 1 on; the thread's bells and the calls of its control plane name it. */
+  number: number
+  /** A word that the whole thread shares: the seat that it works for now, or worked for last. 0: none so far. */
+  atWork: SharedArrayBuffer
+}
+
+/** Seat of an agent that has its thread for itself. */
+export const OWN_SEAT = 0
 
 export interface Assignment extends CodeAssignment {
   index: number
@@ -145,9 +158,11 @@ export interface ThreadControl {
   load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>
   /**
-   * Resolves to false if the thread has something to do: a turn, a message that waits for room, a timer, a connection.
+   * Resolves to false if the agent has something to do: a turn, a message that waits for room, a timer, a connection.
    */
-  isIdle(): Promise<boolean>
-  /** Aborts all open turns, runs the stop hook, then resolves. */
-  stop(): Promise<void>
+  isIdle(seat: number): Promise<boolean>
+  /** Aborts all open turns of the agent, runs its stop hook, then resolves. */
+  stop(seat: number): Promise<void>
+  /** Ends an agent of a shared thread at once. It has written nothing more when this resolves. */
+  leave(seat: number): Promise<void>
 }

@@ -348,6 +348,17 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   /** Chooses the part of its conversation that its model sees, in a role without code and in `context.think`. */
   contextStrategy?: ContextStrategy
   /**
+   * 'thread': the agent has a thread for itself. 'shared': it shares one with other model agents. Default:
+   * `threads.isolation` of the team, else 'thread'.
+   *
+   * Up to 256 agents share a thread. An agent then takes a few hundred KB instead of some 8 MB. 'shared' is a
+   * `ConfigurationError` for a role with a module, with tools in modules without `isolate`, with `env`,
+   * `limits.maxHeapMb` or `limits.maxExternalMb`. Everything else is the same: mailboxes, turns, permits, deadlines,
+   * kills. If a shared thread ends, all of its agents restart, each by its own `supervision`. The agent that the thread
+   * worked for is charged with the crash; the others, and their messages, are not.
+   */
+  isolation?: 'thread' | 'shared'
+  /**
    * Decides how this agent handles a request that comes back: a turn of this agent has caused it by its own requests,
    * so the turn waits for its result.
    *

@@ -66,7 +66,8 @@ function messages(agents: readonly Cell[], { journal: { deadLetters } }: Supervi
 
 function lives(agents: readonly Cell[], supervisor: Supervisor, tallies: Tallies): Metric[] {
   const { directory, passivation, places, spawner } = supervisor
-  const threads = directory.living.filter(({ life }) => life?.thread.isolated).length
+  const isolated = directory.living.flatMap(({ life }) => (life?.thread.isolated ? [life.thread] : []))
+  const threads = new Set(isolated.map((thread) => thread.shared ?? thread)).size
   const loops = agents.flatMap(({ name, instances }) => {
     const all = instances.flatMap(({ life }) => life?.thread.eventLoop() ?? [])
     return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []

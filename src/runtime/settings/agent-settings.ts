@@ -6,6 +6,7 @@ import type { Models } from '../providers/models.ts'
 import { blackboardScope } from './blackboard-scope.ts'
 import { contextStrategyOf } from './context-shape.ts'
 import { type AgentGuards, guardsOf } from './guardrail-shape.ts'
+import { type Isolation, isolationOf } from './isolation.ts'
 import { roundBounds } from './livelock.ts'
 import { moduleFrom } from './module.ts'
 import { offeredVerbs } from './offered-verbs.ts'
@@ -57,6 +58,8 @@ export interface AgentSettings {
   module: string | null
   /** True for a model agent: a language model plays the role, there is no code. */
   playedByModel: boolean
+  /** 'shared': it may share its thread with other agents. */
+  isolation: Isolation
   /** Verbs that a model has as tools. */
   verbs: string[]
   /** Bounds at which the rounds of its model are a loop; false: no check. */
@@ -102,7 +105,7 @@ const OF_MODELS = { concurrency: 32, reentrancy: 'chain' } as const
 /** Team options that apply to each role that sets nothing itself. */
 type TeamDefaults = Pick<
   TeamOptions,
-  'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry' | 'guardrails'
+  'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry' | 'guardrails' | 'threads'
 >
 
 /**
@@ -126,12 +129,14 @@ export function agentSettings(
   if (playedByModel) models.assertHas(role.model, path)
   const defaults = playedByModel ? OF_MODELS : OF_CODE
   const shared = (role.trust !== 'untrusted' && team.tools) || []
+  const tools = toolSettings(shared, role.tools, path)
   return {
     name: role.name,
     role,
     info: infoFrom(role),
     module: hasDefinition ? null : module,
     playedByModel,
+    isolation: isolationOf(role, path, { team: team.threads?.isolation, playedByModel, tools }),
     verbs: offeredVerbs(
       { ...role, tools: [...shared, ...(role.tools ?? [])] },
       blackboard,
@@ -157,7 +162,7 @@ export function agentSettings(
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
     retries: own.retries ?? all.retries ?? 0,
     supervision: supervisionSettings(team, role.supervision),
-    tools: toolSettings(shared, role.tools, path),
+    tools,
     guards: guardsOf(role, path, team.guardrails, playedByModel),
   }
 }

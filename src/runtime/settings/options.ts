@@ -124,7 +124,7 @@ export interface ThreadsConfig {
    * Number of threads that agents may have at the same time. Default: no limit. An agent that has a message and no
    * thread waits for one; the idle agent that was used least recently loses its own. If the agents do not fit, none of
    * them starts before its first message. The bound is exceeded while every thread belongs to an agent whose turn waits
-   * for others. Spare threads and the thread of a protocol script do not count.
+   * for others. Spare threads, threads that model agents share and the thread of a protocol script do not count.
    */
   max?: number
   /**
@@ -145,6 +145,12 @@ export interface ThreadsConfig {
   tools?: number
   /** Number of calls that may wait for such a thread. Default: 256. Beyond that: `ToolFailedError`. */
   toolQueue?: number
+  /**
+   * Default for roles without an `isolation` of their own. 'thread' (the default): each agent has its own. 'shared':
+   * model agents share threads, up to 256 to a thread; a role that has code for its thread, or limits or environment
+   * variables of it, keeps a thread of its own.
+   */
+  isolation?: 'thread' | 'shared'
 }
 
 /** Options of the runtime. The protocol is chosen elsewhere: the runtime knows none. Durations in ms. */

@@ -151,6 +151,7 @@ export const roleFields: Fields<AgentRole> = {
   concurrency: integer(1, MAX_CONCURRENCY),
   contextStrategy: contextStrategyShape,
   reentrancy: oneOf('chain', 'none'),
+  isolation: oneOf('thread', 'shared'),
   limits: shape<NonNullable<AgentRole['limits']>>({
     maxHeapMb: integer(8), // a thread cannot even boot with 4
     maxExternalMb: integer(1),

@@ -162,9 +162,9 @@ export function settingsFrom(
   checkNames(options.agents)
   const syncPoints = syncPointsFrom(options.syncPoints ?? [], options.agents)
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
-  const { supervision, communication, enableBlackboard, tools = [], registry } = options
+  const { supervision, communication, enableBlackboard, tools = [], registry, threads } = options
   const defaults = {
-    ...structuredClone({ supervision, communication, enableBlackboard }),
+    ...structuredClone({ supervision, communication, enableBlackboard, threads }),
     tools: [...tools],
     registry,
     guardrails: options.guardrails,

@@ -87,6 +87,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     warmSpares: integer(0),
     tools: integer(1),
     toolQueue: integer(0),
+    isolation: oneOf('thread', 'shared'),
   }),
   supervision: shape<SupervisionConfig>({
     ...restartFields,

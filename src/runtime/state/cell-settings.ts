@@ -2,6 +2,7 @@
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { AgentGuards } from '../settings/guardrail-shape.ts'
+import type { Isolation } from '../settings/isolation.ts'
 import type { AgentSettings, MailboxSettings, SupervisionSettings, TeamSettings } from '../settings/settings.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 
@@ -18,6 +19,8 @@ export interface CellSettings {
   module: string | null
   /** True for a model agent: a language model plays the role, there is no code. */
   playedByModel: boolean
+  /** 'shared': it may share its thread with other agents. */
+  isolation: Isolation
   /** Verbs that a model has as tools. */
   verbs: readonly string[]
   loops: RoundBounds | false
@@ -57,6 +60,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     info,
     module,
     playedByModel,
+    isolation,
     verbs,
     loops,
     contextStrategy,
@@ -82,6 +86,7 @@ export function agentCell(agent: AgentSettings, option: string): CellSettings {
     option,
     module,
     playedByModel,
+    isolation,
     verbs,
     loops,
     contextStrategy,
@@ -114,6 +119,7 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     option: 'orchestration',
     module: null,
     playedByModel: false,
+    isolation: 'thread',
     verbs: [],
     loops,
     contextStrategy: undefined,

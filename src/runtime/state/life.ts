@@ -21,14 +21,14 @@ import type { Thread } from '../threads/thread.ts'
 import { QuietTurns } from './quiet-turns.ts'
 import type { RunState } from './run-state.ts'
 
-/** Worker thread of an agent, with its own rings (`Window`) and its own epoch. */
+/** Life of an agent in a worker thread, with its own rings (`Window`) and its own epoch. */
 export class Life {
   readonly epoch: number
   readonly thread: Thread
-  readonly window = new Window()
-  readonly plain = new FrameWriter(this.window.plain)
-  readonly ranked = new FrameWriter(this.window.ranked)
-  readonly replies = new FrameWriter(this.window.replies)
+  readonly window: Window
+  readonly plain: FrameWriter
+  readonly ranked: FrameWriter
+  readonly replies: FrameWriter
   readonly joiner = new FrameJoiner(LARGEST_FRAME)
   /** Replies that the ring had no room for, in order. */
   readonly backlog: OwnFrame[] = []
@@ -88,6 +88,10 @@ export class Life {
   constructor(epoch: number, thread: Thread, turns: number, fence: (life: Life) => void) {
     this.epoch = epoch
     this.thread = thread
+    this.window = thread.shared ? Window.ofSeat() : new Window()
+    this.plain = new FrameWriter(this.window.plain)
+    this.ranked = new FrameWriter(this.window.ranked)
+    this.replies = new FrameWriter(this.window.replies)
     this.#turns = turns
     this.#fence = fence
   }

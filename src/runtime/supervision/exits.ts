@@ -30,8 +30,7 @@ import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { RunTable } from '../state/run-table.ts'
-import type { ThreadExit } from '../threads/thread.ts'
-import { FENCE_MS } from '../threads/thread.ts'
+import { FENCE_MS, FENCED, type ThreadExit } from '../threads/thread.ts'
 import type { Redelivery } from '../turns/redelivery.ts'
 import type { Router } from './router.ts'
 
@@ -44,9 +43,6 @@ const ENDINGS = {
   passivated: 'ended because it had nothing to do (threads.idleMs, threads.max)',
 }
 
-/** Stands in place of an exit code when the thread was fenced off. */
-const FENCED = -1
-
 interface Needs {
   readonly clock: Scheduler
   readonly directory: AgentDirectory
@@ -58,8 +54,8 @@ interface Needs {
   readonly redelivery: Redelivery
   readonly router: Router
   readonly runs: RunTable
-  /** Called when the thread ended before it was ready. */
-  cannotStart(cell: Cell, error: DramatisError): void
+  /** Called when the thread ended before it was ready. `blameless`: because of another agent. */
+  cannotStart(cell: Cell, error: DramatisError, blameless: boolean): void
 }
 
 export class Exits {
@@ -101,8 +97,10 @@ export class Exits {
     else if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life, 'recalled')
     else {
       const error = life.verdict ?? crashError(cell.name, exit)
-      if (!life.ready) return this.#needs.cannotStart(cell, error)
-      this.#died(cell, life, exit, error)
+      const blameless = exit.bystander !== undefined && !life.verdict
+      if (!life.ready) return this.#needs.cannotStart(cell, error, blameless)
+      if (blameless) this.#diedWithOthers(cell, life, error)
+      else this.#died(cell, life, exit, error)
     }
     for (const resolve of life.recalled ?? []) resolve()
     this.#needs.loop.kick()
@@ -112,6 +110,12 @@ export class Exits {
     const poisoned = this.#needs.redelivery.giveBack(cell, life, error, fingerprint(exit, error))
     const ended = exit.code === 0 && !exit.error && !life.verdict
     this.#tell(cell, life, ended ? 'ended' : 'crashed', error, !poisoned)
+  }
+
+  /** An agent whose shared thread another one has ended restarts like after a crash, and is charged with nothing. */
+  #diedWithOthers(cell: Cell, life: Life, error: DramatisError): void {
+    this.#needs.redelivery.giveBackUncharged(cell, life, error)
+    this.#tell(cell, life, 'crashed', error, false)
   }
 
   /** Ends a life without open turns, whose stop hook has run. Does nothing if it has ended already. */
@@ -192,7 +196,21 @@ export class Exits {
   }
 }
 
-function crashError(agent: string, { code, error }: ThreadExit): AgentCrashedError {
+function crashError(agent: string, { code, error, stuck, bystander }: ThreadExit): AgentCrashedError {
+  if (bystander) {
+    const { culprit, why } = bystander
+    const at = culprit === undefined ? '' : `, at the work of agent "${culprit}"`
+    return new AgentCrashedError(`The thread that agent "${agent}" shares with others ended${at}: ${why}.`, {
+      agent,
+      ...(culprit !== undefined && { culprit }),
+      exitCode: code,
+    })
+  }
+  if (stuck)
+    return new AgentCrashedError(
+      `The thread that agent "${agent}" shares with others was stuck at its work, so it was ended.`,
+      { agent, exitCode: code },
+    )
   if (code === FENCED)
     return new AgentCrashedError(`The thread of agent "${agent}" did not end when it was told to; it was fenced off.`, {
       agent,

@@ -254,9 +254,12 @@ export class Lifecycle {
     if (!cell.stopped && cell.beginnings === beginnings) this.cannotStart(cell, known) // else the team was closed
   }
 
-  /** Rule 11: an error in the code is final at once, any other error at the second time. */
-  cannotStart(cell: Cell, error: DramatisError): void {
-    cell.startFailures += 1
+  /**
+   * Rule 11: an error in the code is final at once, any other error at the second time. `blameless`: another agent has
+   * ended the thread, which does not count.
+   */
+  cannotStart(cell: Cell, error: DramatisError, blameless = false): void {
+    if (!blameless) cell.startFailures += 1
     if (!(error instanceof ConfigurationError) && cell.startFailures < 2) {
       void this.begin(cell)
       return

@@ -20,7 +20,7 @@ import type { Life } from '../state/life.ts'
 import type { Reader } from '../state/reader.ts'
 import type { Ready } from '../state/ready.ts'
 import type { Lifecycle } from './lifecycle.ts'
-import type { ThreadPlaces } from './thread-places.ts'
+import { hasOwnThread, type ThreadPlaces } from './thread-places.ts'
 
 /** Time after which a thread that does not answer, or that has something to do, is asked again at the earliest. */
 const RESTLESS_MS = 1_000
@@ -118,7 +118,7 @@ export class Passivation implements Reader {
     const missing = places.taken - this.#leaving.size + places.waiting - places.max
     if (missing <= 0) return
     const now = clock.monotonic()
-    const idle = directory.living.filter((cell) => this.#isIdle(cell))
+    const idle = directory.living.filter((cell) => hasOwnThread(cell) && this.#isIdle(cell))
     const calm = idle.filter((cell) => !isRestless(cell, now))
     calm.sort((a, b) => a.lastEndAt - b.lastEndAt)
     for (const cell of calm.slice(0, missing)) void this.#passivate(cell)
@@ -150,7 +150,7 @@ export class Passivation implements Reader {
   /** Checks whether no thread of an agent will come free by itself. */
   #isStuck(now: number): boolean {
     const { directory, places } = this.#needs
-    const holders = directory.living.filter(({ settings }) => settings.isAgent)
+    const holders = directory.living.filter(hasOwnThread)
     if (holders.length < places.taken) return false // a thread is being made, or ends
     const full = new Set(places.line.flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]))
     return holders.every((cell) => {

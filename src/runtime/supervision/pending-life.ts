@@ -18,7 +18,7 @@ import { FENCE_MS } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
 import type { Provisioning } from './provisioning.ts'
 import { assignmentOf, codeAssignmentOf, inTime, listen } from './starting.ts'
-import type { ThreadPlaces } from './thread-places.ts'
+import { hasOwnThread, type ThreadPlaces } from './thread-places.ts'
 
 interface Needs {
   readonly journal: Journal
@@ -96,7 +96,7 @@ export class PendingLife {
     const { places, provisioning } = needs
     const [code, tools] = await Promise.all([provisioning.codeOf(cell), provisioning.toolsOf(cell)])
     if (!isWanted()) return undefined
-    const takesPlace = cell.settings.isAgent && !beside
+    const takesPlace = hasOwnThread(cell) && !beside
     const place = takesPlace ? places.take(cell) : undefined
     if (place === false) return undefined
     if (place) await place
@@ -114,7 +114,7 @@ export class PendingLife {
 
   /** Takes a place among the threads of the team, if it has none yet. */
   takePlace(): void {
-    if (this.#hasPlace || !this.#cell.settings.isAgent) return
+    if (this.#hasPlace || !hasOwnThread(this.#cell)) return
     this.#hasPlace = true
     this.#needs.places.claim()
   }

@@ -6,6 +6,9 @@
 import type { Scheduler } from '../../clock.ts'
 import type { Cell } from '../state/cell.ts'
 
+/** Checks whether a thread of the agent needs a place: threads that agents share do not count. */
+export const hasOwnThread = ({ settings }: Cell): boolean => settings.isAgent && settings.isolation === 'thread'
+
 interface Waiter {
   readonly cell: Cell
   /** Epoch ms. */

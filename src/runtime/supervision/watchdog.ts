@@ -133,6 +133,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     else {
       silence.add(passedMs, mostMs, life.thread.times())
       if (silence.isStuck(limit)) {
+        if (life.thread.endStuck?.()) return // another agent of the thread is to blame
         life.starved = silence.isDoubtful(limit)
         return life.kill(stuck(cell.name, limit, silence))
       }

@@ -5,6 +5,7 @@
 import type { AgentCode, AssignedTools, RosterEntry, ToolCode } from '../../actors/definition/assignment.ts'
 import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
 import { type Exports, exportsOf } from '../../actors/definition/exports.ts'
+import type { Logger } from '../../actors/definition/logger.ts'
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
@@ -26,6 +27,7 @@ import type { Provisioning } from '../supervision/provisioning.ts'
 import { loadable } from '../threads/bundle/bundle.ts'
 import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
+import { SharedThreads } from '../threads/shared-threads.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
 import { type HostTools, specOf } from '../tools/host-tools.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
@@ -74,6 +76,7 @@ export interface LocalCode {
 
 interface Needs {
   readonly spawner: Spawner
+  readonly logger: Logger
   /** Returns the agents of the team, and those of that run. */
   agents(run: RunState | undefined): Cell[]
   runOf(index: number): RunState | undefined
@@ -86,12 +89,14 @@ export class Provision implements Provisioning {
   readonly #protocol: Protocol
   readonly #kit: TeamKit | undefined
   readonly #needs: Needs
+  readonly #shared: SharedThreads
 
   constructor(settings: TeamSettings, protocol: Protocol, kit: TeamKit | undefined, needs: Needs) {
     this.#settings = settings
     this.#protocol = protocol
     this.#kit = kit
     this.#needs = needs
+    this.#shared = new SharedThreads(needs.spawner, needs.logger)
   }
 
   /** Returns the agents as a protocol script sees them. */
@@ -149,11 +154,19 @@ export class Provision implements Provisioning {
   }
 
   roomFor(cell: Cell): Promise<void> | undefined {
-    return this.#isLocal(cell) ? undefined : this.#needs.spawner.room(cell.settings.maxHeapMb)
+    if (this.#isLocal(cell)) return undefined
+    const { isolation, maxHeapMb } = cell.settings
+    return isolation === 'shared' ? this.#shared.room() : this.#needs.spawner.room(maxHeapMb)
   }
 
   threadFor(cell: Cell): Thread {
-    if (!this.#isLocal(cell)) return this.#needs.spawner.spawn(cell.settings.maxHeapMb, cell.run !== undefined)
+    if (this.#isLocal(cell)) return this.#localThread(cell)
+    const { isolation, maxHeapMb } = cell.settings
+    const ofRun = cell.run !== undefined
+    return isolation === 'shared' ? this.#shared.seat(cell.name, ofRun) : this.#needs.spawner.spawn(maxHeapMb, ofRun)
+  }
+
+  #localThread(cell: Cell): LocalThread {
     const scheduler = this.#settings.clock
     if (cell.index === ORCHESTRATOR_INDEX)
       return new LocalThread({

@@ -6,6 +6,7 @@ import type { RunBook } from '../runs/runs.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+import { hasOwnThread } from '../supervision/thread-places.ts'
 
 /** Number of agents whose code is looked for at once. */
 const AT_ONCE = 64
@@ -61,7 +62,7 @@ export class TeamLife {
     const { lifecycle, directory, places } = this.#supervisor
     if (this.#log) await this.#openLog(this.#log)
     const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed && !cell.run)
-    const agents = living.filter(({ settings }) => settings.isAgent)
+    const agents = living.filter(hasOwnThread)
     const registered = agents.length > places.max ? this.#register(agents) : undefined
     const outcomes = await Promise.allSettled(
       living.map(

@@ -77,6 +77,7 @@ export class TeamRuntime extends TeamRuns {
       spawner,
       provisioning: new Provision(settings, protocol, kit, {
         spawner,
+        logger: log,
         agents: (run) => this.supervisor.directory.agents(run),
         runOf: (index) => this.supervisor.runs.get(index),
         tools: () => this.supervisor.tools,

@@ -12,7 +12,7 @@ import { availableParallelism } from 'node:os'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import { describe } from '../../errors.ts'
-import { type Spawner, type Thread, WorkerThread } from './thread.ts'
+import { type SeatedThread, type Spawner, WorkerThread } from './thread.ts'
 
 /** Maximum number of spare threads of all classes together, unless `warmSpares` asks for more of one class. */
 const MOST_SPARES = 8
@@ -22,7 +22,7 @@ const KEEP_MS = 10_000
 const MOST_SIDE_BY_SIDE = 16
 
 /** Thread as a spawner needs it. */
-export interface SpareThread extends Thread {
+export interface SpareThread extends SeatedThread {
   warm: boolean
   /** Resolves when it has booted, or is gone. */
   readonly booted: Promise<void>
@@ -101,7 +101,7 @@ export class WorkerSpawner implements Spawner {
     return this.#booting.size < this.#kit.sideBySide
   }
 
-  spawn(maxHeapMb: number | null, ofRun = false): Thread {
+  spawn(maxHeapMb: number | null, ofRun = false): SeatedThread {
     const heapClass = this.#needed(maxHeapMb)
     const spare = heapClass.spares.shift()
     if (ofRun) this.#expectMore(heapClass, spare)

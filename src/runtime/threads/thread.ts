@@ -5,7 +5,13 @@
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import type { Assignment, CodeAssignment, Started, ThreadControl } from '../../actors/definition/assignment.ts'
+import {
+  type Assignment,
+  type CodeAssignment,
+  OWN_SEAT,
+  type Started,
+  type ThreadControl,
+} from '../../actors/definition/assignment.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
@@ -21,6 +27,18 @@ export interface ThreadExit {
   error: Error | undefined
   /** Ended from outside: to have died twice in the same way is no evidence against the message. */
   outside?: boolean
+  /** Set for the agent at whose work a shared thread was stuck. */
+  stuck?: boolean
+  /** Set for an agent that shared the thread with others and is not to blame for its end. */
+  bystander?: Bystander
+}
+
+/** The end of a shared thread, for an agent that is not to blame for it. */
+export interface Bystander {
+  /** The agent that the thread worked for when it ended; undefined: it was ended from outside. */
+  readonly culprit: string | undefined
+  /** The reason of the end, in words. */
+  readonly why: string
 }
 
 export interface Thread {
@@ -28,6 +46,8 @@ export interface Thread {
   readonly isolated: boolean
   /** True if the thread was kept ready before it was needed. */
   readonly warm: boolean
+  /** The thread that this agent shares with others; undefined: it has one for itself. */
+  readonly shared?: object
   onRing(listener: () => void): void
   /** Each listener is called once. */
   onExit(listener: (exit: ThreadExit) => void): void
@@ -53,6 +73,20 @@ export interface Thread {
   /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
   terminate(): void
+  /**
+   * Ends a shared thread that is stuck at the work of another agent, and returns true. False: if it is stuck, then at
+   * the work of this one.
+   */
+  endStuck?(): boolean
+}
+
+/** A thread that can have several agents, each at a seat of its own. */
+export interface SeatedThread extends Thread {
+  ring(seat?: number): void
+  isIdle(seat?: number): Promise<boolean>
+  stop(seat?: number): Promise<void>
+  /** Ends the agent at that seat. Resolves when it writes nothing more, or when the thread is gone. */
+  leave(seat: number): Promise<void>
 }
 
 export interface Spawner {
@@ -65,7 +99,7 @@ export interface Spawner {
    * A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. `ofRun`: a run makes
    * agents, and may make more.
    */
-  spawn(maxHeapMb: number | null, ofRun?: boolean): Thread
+  spawn(maxHeapMb: number | null, ofRun?: boolean): SeatedThread
   /** How many threads wait for an agent. */
   readonly spares: number
   /** Ends the spares. */
@@ -83,7 +117,7 @@ interface Asked {
   getHeapStatistics?(): Promise<{ external_memory: number }>
 }
 
-export class WorkerThread implements Thread {
+export class WorkerThread implements SeatedThread {
   readonly isolated = true
   warm = false
   readonly #worker: Worker
@@ -185,8 +219,8 @@ export class WorkerThread implements Thread {
   onForeignPost(listener: () => void): void {
     this.#foreignPost = listener
   }
-  ring(): void {
-    this.#worker.postMessage(0)
+  ring(seat = OWN_SEAT): void {
+    this.#worker.postMessage(seat)
   }
   eventLoop(): { active: number; idle: number } {
     return this.#worker.performance.eventLoopUtilization()
@@ -220,11 +254,14 @@ export class WorkerThread implements Thread {
       this.#settle()
     }
   }
-  async isIdle(): Promise<boolean> {
-    return Promise.race([this.#control.isIdle(), this.gone().then(() => false)])
+  async isIdle(seat = OWN_SEAT): Promise<boolean> {
+    return Promise.race([this.#control.isIdle(seat), this.gone().then(() => false)])
   }
-  async stop(): Promise<void> {
-    await Promise.race([this.#control.stop(), this.gone()])
+  async stop(seat = OWN_SEAT): Promise<void> {
+    await Promise.race([this.#control.stop(seat), this.gone()])
+  }
+  async leave(seat: number): Promise<void> {
+    await Promise.race([this.#control.leave(seat), this.gone()])
   }
   terminate(): void {
     this.#settle()
@@ -242,3 +279,5 @@ export class WorkerThread implements Thread {
  * A thread that has not ended that long after it was terminated sits in a native call: it is fenced off and replaced.
  */
 export const FENCE_MS = 1_000
+/** Stands in place of an exit code when the thread was fenced off. */
+export const FENCED = -1
