@@ -51,6 +51,7 @@ export {
   type ToolContext,
   type ToolOptions,
 } from './actors/definition/tool.ts'
+export { type ToolParts, toolParts } from './actors/definition/tool-parts.ts'
 export { defineProtocol } from './actors/definition/protocol.ts'
 export type { OrchestrationConfig } from './protocols/index.ts'
 

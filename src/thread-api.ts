@@ -7,16 +7,18 @@
 import type * as Definition from './actors/definition/definition.ts'
 import type * as Protocol from './actors/definition/protocol.ts'
 import type * as Tool from './actors/definition/tool.ts'
+import type * as ToolParts from './actors/definition/tool-parts.ts'
 import type * as Errors from './errors.ts'
 
 type ThreadApi = typeof Errors &
   Pick<typeof Definition, 'agentRef' | 'defineAgent'> &
   Pick<typeof Protocol, 'defineProtocol'> &
-  Pick<typeof Tool, 'defineTool'>
+  Pick<typeof Tool, 'defineTool'> &
+  Pick<typeof ToolParts, 'toolParts'>
 
 const api = (globalThis as { [key: symbol]: unknown })[Symbol.for('dramatis.thread')] as ThreadApi
 
-export const { agentRef, defineAgent, defineProtocol, defineTool } = api
+export const { agentRef, defineAgent, defineProtocol, defineTool, toolParts } = api
 export const {
   DramatisError,
   ConfigurationError,

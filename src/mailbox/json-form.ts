@@ -1,5 +1,6 @@
 /**
- * Converts values to JSON: dates to text, class instances to their fields, and objects with a `toJSON` to its result.
+ * Converts values to JSON: dates to text, class instances to their fields, objects with a `toJSON` to its result, a Map
+ * to an object (or to a list of pairs, if a key is no text and no number), and a Set to a list.
  * For results from other sources, above all database rows. Messages between agents are JSON already.
  */
 import { jsonIssue } from './message.ts'
@@ -16,11 +17,17 @@ export type JsonForm<T> = unknown extends T
     ? T
     : T extends { toJSON(...key: never[]): infer Made }
       ? JsonForm<Made>
-      : T extends readonly unknown[]
-        ? { [Index in keyof T]: JsonForm<T[Index]> }
-        : T extends object
-          ? { [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? never : Key]: JsonForm<T[Key]> }
-          : T
+      : T extends ReadonlyMap<infer Key, infer Value>
+        ? Key extends string | number
+          ? { [Name in Key]: JsonForm<Value> }
+          : [JsonForm<Key>, JsonForm<Value>][]
+        : T extends ReadonlySet<infer Member>
+          ? JsonForm<Member>[]
+          : T extends readonly unknown[]
+            ? { [Index in keyof T]: JsonForm<T[Index]> }
+            : T extends object
+              ? { [Key in keyof T as T[Key] extends (...args: never[]) => unknown ? never : Key]: JsonForm<T[Key]> }
+              : T
 
 /** A value that JSON cannot represent: its path, its kind, and a sentence of advice what to return instead. */
 export interface NotJson {
@@ -33,7 +40,7 @@ export interface NotJson {
  * Returns the value as JSON converts it, or the value itself if it is JSON already.
  *
  * Values that JSON would change or drop silently are returned as an issue: a function, a symbol, a bigint, NaN,
- * undefined in a list, a cycle, an error, and an object that would become empty, such as a Map.
+ * undefined in a list, a cycle, an error, and an object that would become empty, such as a Promise.
  *
  * @throws the error that a `toJSON` or a getter throws.
  */
@@ -61,8 +68,6 @@ class Unsayable {
 const PLAIN = 'Return strings, finite numbers, booleans, null, lists and objects of these.'
 const ADVICE: Readonly<Record<string, string>> = {
   bigint: 'Return it as a string, or as a number.',
-  Map: 'Return Object.fromEntries(map).',
-  Set: 'Return [...set].',
   Promise: 'Await it.',
 }
 const TOO_DEEP = 1_000 // JSON is written and read by recursion
@@ -106,7 +111,12 @@ function insideOf(value: object, path: string, parents: Parents | undefined): un
     if (above.value === value) throw new Unsayable(path, 'a cycle', 'Leave out what leads back.')
   const here: Parents = { value, above: parents, depth: (parents?.depth ?? 0) + 1 }
   if (here.depth > TOO_DEEP) throw new Unsayable(path.slice(0, 40), `nested more than ${TOO_DEEP} levels deep`)
-  if (Array.isArray(value)) return Array.from(value, (one, i) => formOf(one, String(i), `${path}[${i}]`, here))
+  const list = value instanceof Set ? [...value] : value instanceof Map ? pairsOf(value) : value
+  if (Array.isArray(list)) return Array.from(list, (one, i) => formOf(one, String(i), `${path}[${i}]`, here))
+  if (value instanceof Map)
+    return Object.fromEntries(
+      Array.from(value, ([key, one]) => [key, formOf(one, String(key), `${path}.${key}`, here)]),
+    )
   const fields = Object.entries(value).filter(([, field]) => field !== undefined)
   if (isUnseen(value, fields.length)) {
     const name = value.constructor?.name ?? 'class instance'
@@ -114,6 +124,10 @@ function insideOf(value: object, path: string, parents: Parents | undefined): un
   }
   return Object.fromEntries(fields.map(([name, field]) => [name, formOf(field, name, `${path}.${name}`, here)]))
 }
+
+/** Returns the entries of a Map that no object can have as its fields: with a key that is no text and no number. */
+const pairsOf = (map: ReadonlyMap<unknown, unknown>): unknown =>
+  [...map.keys()].every((key) => typeof key === 'string' || typeof key === 'number') ? map : [...map]
 
 /** Checks for an object whose content JSON would lose: an error, or a class instance without fields. */
 function isUnseen(value: object, fields: number): boolean {

@@ -1,11 +1,14 @@
 /** Converts the result of a call by an MCP server into the output of a tool. */
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import { toolParts } from '../actors/definition/tool-parts.ts'
 import { ToolFailedError } from '../errors.ts'
+import type { MessagePart } from '../mailbox/parts.ts'
 
 type Part = CallToolResult['content'][number]
 
 /**
- * Structured content, else text, else the parts as they are. Throws `ToolFailedError` for a result that is an error.
+ * Structured content, else text, else images and sounds as parts for the model, else the content as it is. Throws
+ * `ToolFailedError` for a result that is an error.
  */
 export function outputOf(tool: string, { content, structuredContent, isError }: CallToolResult): unknown {
   const texts = content.filter(isText).map(({ text }) => text)
@@ -14,7 +17,17 @@ export function outputOf(tool: string, { content, structuredContent, isError }: 
     throw new ToolFailedError(`Tool "${tool}" failed: ${text}`, { tool })
   }
   if (structuredContent !== undefined) return structuredContent
-  return texts.length === content.length ? texts.join('\n') : content
+  if (texts.length === content.length) return texts.join('\n')
+  const parts = content.map(partOf)
+  return parts.includes(undefined) ? content : toolParts(parts as MessagePart[])
+}
+
+/** Returns the part of a message that it is; undefined for a link or a resource. */
+function partOf(part: Part): MessagePart | undefined {
+  if (part.type === 'text') return { type: 'text', text: part.text }
+  if (part.type === 'image' || part.type === 'audio')
+    return { type: part.type, data: part.data, mediaType: part.mimeType }
+  return undefined
 }
 
 const isText = (part: Part): part is Extract<Part, { type: 'text' }> => part.type === 'text'

@@ -2,6 +2,7 @@
 import t from 'tap'
 import * as protocol from '../../src/actors/definition/protocol.ts'
 import * as tool from '../../src/actors/definition/tool.ts'
+import * as parts from '../../src/actors/definition/tool-parts.ts'
 import * as aiSdk from '../../src/ai-sdk/index.ts'
 import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
@@ -21,6 +22,7 @@ const functions = [
   'defineTool',
   'loadTeam',
   'sequenceDiagram',
+  'toolParts',
 ]
 const errorNames = Object.keys(errors).filter((name) => name.endsWith('Error'))
 
@@ -43,8 +45,9 @@ t.test('inside a thread the same names can be imported', async (t) => {
   const { agentRef, defineAgent } = dramatis
   const { defineProtocol } = protocol
   const { defineTool } = tool
+  const { toolParts } = parts
   Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
-    value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
+    value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool, toolParts },
   })
   const inThread = await import('../../src/thread-api.ts')
   t.same(Object.keys(inThread).sort(), Object.keys(dramatis).sort())

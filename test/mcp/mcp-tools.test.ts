@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import type { RuntimeEvent, Tool } from '../../src/index.ts'
-import { createTeam, type DramatisError } from '../../src/index.ts'
+import { createTeam, type DramatisError, toolParts } from '../../src/index.ts'
 import { type McpServer, type McpToolsOptions, mcpTools } from '../../src/mcp/index.ts'
 import { callerModule, desk } from '../toolbox/desk.ts'
 import { refusal, toolEvents } from '../toolbox/tools.ts'
@@ -46,10 +46,10 @@ for (const over of ['stdio', 'HTTP'] as const) {
     t.match((await call('test_dots_and_more', {})).outcomes, [{ output: 'odd' }])
     t.match((await call('test_draw', {})).outcomes, [
       {
-        output: [
+        output: toolParts([
           { type: 'text', text: 'a dot' },
-          { type: 'image', data: 'AAAA', mimeType: 'image/png' },
-        ],
+          { type: 'image', data: 'AAAA', mediaType: 'image/png' },
+        ]),
       },
     ])
     t.match((await call('test_deny', {})).outcomes, [

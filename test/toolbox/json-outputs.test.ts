@@ -11,6 +11,9 @@ const GIVEN: Record<string, unknown> = {
   rows: [row, row],
   amount: { total: { euro: 2.5, at: '1970-01-01T00:00:00.001Z' } },
   boxed: { n: 5, s: 'text', list: [true] },
+  map: { byId: { 1: '1970-01-01T00:00:00.000Z', two: [3] } },
+  pairs: [['1970-01-01T00:00:00.000Z', row]],
+  set: [1],
   bytes: { type: 'Buffer', data: [104, 105] },
   invalid: { at: null },
   bare: { at: '1970-01-01T00:00:00.000Z' },
@@ -19,8 +22,7 @@ const GIVEN: Record<string, unknown> = {
 const REFUSED: Record<string, string> = {
   function: 'rows[0].run is function. Return strings,',
   bigint: 'rows[0].total is bigint. Return it as a string, or as a number.',
-  map: 'byId is a Map. Return Object.fromEntries(map).',
-  set: ' is a Set. Return [...set].',
+  inside: 'run is function. Return strings,',
   promise: '[0] is a Promise. Await it.',
   error: 'why is a RangeError. Return strings,',
   nan: 'mean is NaN. ',
@@ -53,8 +55,16 @@ for (const [place, tool] of Object.entries(PLACES)) {
 }
 
 t.test('the output of a tool is typed as JSON makes it', async (t) => {
-  const tool = doing(() => ({ at: new Date(0), list: [{ on: new Date(0) }], any: 5 as unknown, show() {} }))
-  const typed: (typeof tool)['~types'] = { input: {}, output: { at: 'text', list: [{ on: 'text' }], any: 5 } }
+  const tool = doing(() => ({
+    at: new Date(0),
+    list: [{ on: new Date(0) }],
+    any: 5 as unknown,
+    map: new Map([['a', new Date(0)]]),
+    set: new Set([1]),
+    show() {},
+  }))
+  const output = { at: 'text', list: [{ on: 'text' }], any: 5, map: { a: 'text' }, set: [1] }
+  const typed: (typeof tool)['~types'] = { input: {}, output }
   t.ok(typed)
 })
 

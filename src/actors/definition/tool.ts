@@ -109,9 +109,10 @@ export interface ToolOptions<In, Value, Out> {
    */
   precondition?(): void
   /**
-   * Runs the tool. Its result has to be representable as JSON, or nothing: a Date becomes its text, an instance of a
-   * class its fields or the result of its `toJSON`. A value that JSON cannot represent (a function, a bigint, a Map, a
-   * cycle) is a `ToolFailedError` with its path. A thrown value is a `ToolFailedError` with that value as its cause.
+   * Runs the tool. Its result is `toolParts(...)`, or has to be representable as JSON, or is nothing. A Date becomes
+   * its text, an instance of a class its fields or the result of its `toJSON`, a Map an object, a Set a list. A value
+   * that JSON cannot represent (a function, a bigint, a cycle) is a `ToolFailedError` with its path. A thrown value is
+   * a `ToolFailedError` with that value as its cause.
    */
   run(input: Value, context: ToolContext): Out | Promise<Out>
 }

@@ -11,6 +11,7 @@ import { type CodeAssignment, OWN_SEAT, type Seat, type ThreadControl } from '..
 import { agentRef, defineAgent } from '../definition/definition.ts'
 import { defineProtocol } from '../definition/protocol.ts'
 import { defineTool } from '../definition/tool.ts'
+import { toolParts } from '../definition/tool-parts.ts'
 import { printed } from '../tools/printed.ts'
 import { followOwnWork, unseenBy } from '../transport/async-hook.ts'
 import { threadMemories } from '../transport/external-memory.ts'
@@ -23,7 +24,7 @@ const parent = parentPort
 
 // `import 'dramatis'` in a thread (thread-api.ts) reads these classes and functions, so the thread has no second copy.
 Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
-  value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
+  value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool, toolParts },
 })
 
 // Runs before any code of the agent loads, so that resources opened by its module belong to no turn.

@@ -2,6 +2,7 @@
  * The tools of a role as a model has them within one turn. The loop of model and tools knows only their names, inputs
  * and answers. It does not know where a tool runs: in this thread, in the host or in the pool.
  */
+import type { Content } from '../definition/content.ts'
 import type { ToolSpec } from '../definition/model.ts'
 
 export interface RoleTools {
@@ -15,9 +16,9 @@ export interface RoleTools {
   /** Checks whether that tool is a poll by its definition. */
   polls(name: string): boolean
   /**
-   * Calls a tool; `input` is JSON as the model wrote it. Resolves to the text for the model. `signal` withdraws the
-   * call. If it rejects, for example with `ToolInputError`, `ToolFailedError` or `ToolTimeoutError`, the model gets the
-   * error's message, so it may try again.
+   * Calls a tool; `input` is JSON as the model wrote it. Resolves to the content for the model: text, or parts.
+   * `signal` withdraws the call. If it rejects, for example with `ToolInputError`, `ToolFailedError` or
+   * `ToolTimeoutError`, the model gets the error's message, so it may try again.
    */
-  call(name: string, input: string, signal: AbortSignal | undefined): Promise<string>
+  call(name: string, input: string, signal: AbortSignal | undefined): Promise<Content>
 }

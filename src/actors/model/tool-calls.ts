@@ -1,6 +1,7 @@
 /** Executes the tool calls that a model's answer asks for: verbs of the turn, and tools of the role. */
 import { DramatisError, describe, TaskRefusedError } from '../../errors.ts'
 import { withdrawn, wrongArgument } from '../definition/checks.ts'
+import type { Content } from '../definition/content.ts'
 import { inLanes } from '../definition/in-lanes.ts'
 import type { AnswerFunction, ModelMessage, ToolCall, ToolSpec } from '../definition/model.ts'
 import { hasMark, isMarked, withMark, withoutMark } from '../definition/poll-mark.ts'
@@ -79,7 +80,9 @@ export class OfferedTools {
         if ('ends' in outcome) done.ends = outcome.ends
         const content = 'ends' in outcome ? outcome.ends : outcome.text
         done.messages.push({ role: 'tool', toolCallId: call.id, content })
-        done.made.push(this.#made(call, ('means' in outcome && outcome.means) || content, 'failed' in outcome))
+        done.made.push(
+          this.#made(call, ('means' in outcome && outcome.means) || meaningOf(content), 'failed' in outcome),
+        )
       }
       at = end
     }
@@ -128,6 +131,9 @@ export class OfferedTools {
     return names.length === 0 ? 'There are none: answer without.' : `There are: ${names.join(', ')}.`
   }
 }
+
+/** Returns what a result says, to see whether calls repeat themselves: of its media, the data too. */
+const meaningOf = (content: Content): string => (typeof content === 'string' ? content : JSON.stringify(content))
 
 /** Checks whether this agent has refused, which ends the turn. The model is told of a refusal by another agent. */
 const isOwnRefusal = (error: unknown, agent: string) =>

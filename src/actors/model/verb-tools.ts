@@ -4,6 +4,7 @@
  */
 import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import type { Content } from '../definition/content.ts'
 import type { EscalationOutcome } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { ToolSpec } from '../definition/model.ts'
@@ -12,10 +13,10 @@ import type { PassingOn } from './context/inheritance.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
 /**
- * Result of a tool: text for the model, or the end of the turn with this answer. `means`: the text without the parts
- * that differ each time, if it has any.
+ * Result of a tool: content for the model, or the end of the turn with this answer. `means`: the text without what
+ * differs each time, if it has any of that.
  */
-export type ToolOutcome = { text: string; means?: string; failed?: true } | { ends: string }
+export type ToolOutcome = { text: Content; means?: string; failed?: true } | { ends: string }
 
 export interface VerbTool {
   readonly spec: ToolSpec

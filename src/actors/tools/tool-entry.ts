@@ -7,6 +7,7 @@ import type { Logger, LogLevel } from '../definition/logger.ts'
 import { logFields } from '../definition/logger.ts'
 import { defineProtocol } from '../definition/protocol.ts'
 import { defineTool, type ToolDefinition } from '../definition/tool.ts'
+import { toolParts } from '../definition/tool-parts.ts'
 import { printed } from './printed.ts'
 import { runTool } from './run-tool.ts'
 import { toolIn } from './tool-module.ts'
@@ -14,7 +15,7 @@ import type { IsolatedSpec, ToolNotice, ToolTask, ToolTaskResult } from './tool-
 
 // `import 'dramatis'` in a thread (thread-api.ts) reads these classes and functions, so the thread has no second copy.
 Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
-  value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool },
+  value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool, toolParts },
 })
 
 /** Maximum number of log lines per call. */

@@ -1,15 +1,17 @@
 /** Runs the tools of one turn. Each call is a step, so a redelivered turn gets the tool's output from the log. */
 import { v5 } from 'uuid'
 import type { Scheduler } from '../../clock.ts'
-import { type DramatisError, MessageRejectedError, shown, ToolInputError } from '../../errors.ts'
+import { type DramatisError, MessageRejectedError, shown, ToolFailedError, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
 import { anyAborted } from '../../on-abort.ts'
 import { approvalOf, approvedInput } from '../definition/approval.ts'
 import { encodeData } from '../definition/checks.ts'
+import type { Content, MessagePart } from '../definition/content.ts'
 import type { Logger } from '../definition/logger.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { RoleInfo } from '../definition/role.ts'
 import type { ToolDefinition } from '../definition/tool.ts'
+import { partsOfResult } from '../definition/tool-parts.ts'
 import type { RoleTools } from '../model/role-tools.ts'
 import { checkedInput, runTool } from '../tools/run-tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
@@ -156,15 +158,20 @@ export class TurnTools implements RoleTools {
   }
 
   /**
-   * Runs a tool for a model. `input` is JSON text written by the model; the output is text for the model. Errors are
-   * for the model too, including a `ToolInputError` if the input is no JSON.
+   * Runs a tool for a model. `input` is JSON text written by the model; the output is text for the model, or parts.
+   * Errors are for the model too, including a `ToolInputError` if the input is no JSON, and a `ToolFailedError` if the
+   * role does not accept a part.
    */
-  async call(name: string, input: string, signal: AbortSignal | undefined): Promise<string> {
-    const made = await this.#run(name, parsed(name, this.#needs.role.name, input), signal)
+  async call(name: string, input: string, signal: AbortSignal | undefined): Promise<Content> {
+    const { role } = this.#needs
+    const made = await this.#run(name, parsed(name, role.name, input), signal)
     const { output } = made
-    const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
     // The model must not take the output for that of the call as it has written it.
-    return 'edited' in made ? `A person has changed the input to ${JSON.stringify(made.edited)}. Output: ${text}` : text
+    const note = 'edited' in made ? `A person has changed the input to ${JSON.stringify(made.edited)}. Output:` : ''
+    const parts = partsOfResult(output)
+    if (parts) return accepted(name, role, note === '' ? parts : [{ type: 'text', text: note }, ...parts])
+    const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? '')
+    return note === '' ? text : `${note} ${text}`
   }
 
   /**
@@ -201,6 +208,14 @@ export class TurnTools implements RoleTools {
     const output = await running.finally(either?.forget)
     return output === undefined ? undefined : JSON.parse(output)
   }
+}
+
+/** Checks that the role accepts the parts of a tool's result. */
+function accepted(tool: string, { accepts, name }: RoleInfo, parts: readonly MessagePart[]): Content {
+  const foreign = parts.find(({ type }) => type !== 'text' && !(accepts?.includes(type) ?? true))
+  if (!foreign) return parts
+  const text = `Tool "${tool}" gave agent "${name}" a part of type "${foreign.type}", which its role does not accept (accepts). Ask for a text.`
+  throw new ToolFailedError(text, { tool, agent: name, type: foreign.type })
 }
 
 function parsed(tool: string, agent: string, input: string): unknown {

@@ -174,8 +174,9 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
   /**
    * Runs I/O of your own so that it is not repeated. Its result is logged as JSON; after a crash the step returns the
    * logged result and does not run again. You get the JSON form of the result in every attempt, the first included: a
-   * Date is its text, an instance of a class is its fields or the result of its `toJSON`. A result that JSON cannot
-   * represent (a function, a bigint, a Map, a cycle) makes the step fail with `MessageRejectedError` and its path.
+   * Date is its text, an instance of a class is its fields or the result of its `toJSON`, a Map is an object. A result
+   * that JSON cannot represent (a function, a bigint, a cycle) makes the step fail with `MessageRejectedError` and its
+   * path.
    *
    * If a thread ends during a step, it is unknown whether the step happened. So the message is not redelivered, and its
    * sender gets `OutcomeUnknownError`. `idempotent: true` lets the step run again.

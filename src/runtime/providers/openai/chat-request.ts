@@ -4,7 +4,7 @@ import type {
   ChatCompletionCreateParamsBase,
   ChatCompletionMessageParam,
 } from 'openai/resources/chat/completions'
-import { type ContentPart, mediaOf, textOf } from '../../../actors/definition/content.ts'
+import { type ContentPart, mediaOf, textOf, transcriptOf } from '../../../actors/definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../../actors/definition/model.ts'
 import { offeredIn } from '../../../actors/model/answer-function.ts'
 import { ModelError } from '../../../errors.ts'
@@ -21,7 +21,7 @@ export function chatRequest(
   const { tools, jsonSchema, mustCall } = offeredIn(request)
   return {
     model,
-    messages: messages.map(chatMessage),
+    messages: chatMessages(messages),
     ...(tools.length > 0 && { tools: tools.map((tool) => chatTool(tool, strict)), ...toolChoice(request, mustCall) }),
     ...(tools.length > 0 && parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
     ...(jsonSchema && {
@@ -48,10 +48,36 @@ export function tokensFieldOf({ hostname }: URL): 'max_tokens' | 'max_completion
   return isOpenAI(hostname) || hostname.endsWith('.openai.azure.com') ? 'max_completion_tokens' : 'max_tokens'
 }
 
+/**
+ * Returns the messages of a conversation. The result of a tool is text there; its media follow as a message of the
+ * user, behind the results of all calls of the same answer, which must stand together.
+ */
+function chatMessages(messages: readonly ModelMessage[]): ChatCompletionMessageParam[] {
+  const all: ChatCompletionMessageParam[] = []
+  let shown: ChatCompletionContentPart[] = []
+  const show = () => {
+    if (shown.length > 0) all.push({ role: 'user', content: shown })
+    shown = []
+  }
+  for (const message of messages) {
+    if (message.role !== 'tool') show()
+    else shown.push(...mediaOfResult(message))
+    all.push(chatMessage(message))
+  }
+  show()
+  return all
+}
+
+function mediaOfResult({ content, toolCallId }: ModelMessage): ChatCompletionContentPart[] {
+  if (typeof content === 'string') return []
+  const media = content.filter(({ type }) => type !== 'text' && type !== 'reasoning').flatMap(chatPart)
+  return media.length === 0 ? [] : [{ type: 'text', text: `Result of the call ${toolCallId}:` }, ...media]
+}
+
 function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ChatCompletionMessageParam {
   if (role === 'user') return { role, content: typeof content === 'string' ? content : content.flatMap(chatPart) }
   const text = textOf(content)
-  if (role === 'tool') return { role, content: text, tool_call_id: toolCallId }
+  if (role === 'tool') return { role, content: text || transcriptOf(content), tool_call_id: toolCallId }
   if (role === 'system') return { role, content: text }
   const reasoning = reasoningFields(content)
   if (toolCalls.length === 0) return { role, content: text, ...reasoning }

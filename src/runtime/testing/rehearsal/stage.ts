@@ -4,6 +4,7 @@ import { type Exports, exportsOfRequired } from '../../../actors/definition/expo
 import type { Logger } from '../../../actors/definition/logger.ts'
 import { defineProtocol } from '../../../actors/definition/protocol.ts'
 import { defineTool } from '../../../actors/definition/tool.ts'
+import { toolParts } from '../../../actors/definition/tool-parts.ts'
 import { systemClock } from '../../../clock.ts'
 import * as errors from '../../../errors.ts'
 import { ConfigurationError, describe } from '../../../errors.ts'
@@ -27,7 +28,7 @@ const MOST_STEPS = 100_000
 
 /** Exports of `dramatis` in an agent's sandbox; the same as in its thread. */
 const THREAD_API = new Map<symbol, unknown>([
-  [Symbol.for('dramatis.thread'), { ...errors, agentRef, defineAgent, defineProtocol, defineTool }],
+  [Symbol.for('dramatis.thread'), { ...errors, agentRef, defineAgent, defineProtocol, defineTool, toolParts }],
 ])
 
 /** Parts that all runs of a rehearsal share. */
