@@ -15,6 +15,25 @@ const REASONS = [
   'other',
 ] as const
 
+/** Faults of answers, where the reason alone does not say what was wrong. */
+const FAULTS = [
+  'half_part',
+  'foreign_part',
+  'unreadable',
+  'no_parts',
+  'broken_off',
+  'unknown_end',
+  'stream_stalled',
+  'too_many_calls',
+  'too_many_values',
+  'too_large',
+  'unknown_tool',
+  'no_json',
+  'unclosed_json',
+  'schema_missed',
+  'part_not_taken',
+] as const
+
 /**
  * Why a model gave no answer.
  *
@@ -29,9 +48,25 @@ const REASONS = [
  */
 export type ModelFailureReason = (typeof REASONS)[number]
 
+/**
+ * Says exactly why a model gave no answer: the reason, or one of these.
+ *
+ * - `half_part`: a part of the answer lacks a field, such as its words or the name of the tool that it calls;
+ *   `foreign_part`: it is not what the API has there.
+ * - `unreadable`: the answer is no JSON, or broken events; `no_parts`: there is nothing in it.
+ * - `broken_off`: the answer ends before its end; `unknown_end`: it ends for a reason that the API does not have.
+ * - `stream_stalled`: the stream began, and then nothing came until the call's time was up.
+ * - `too_many_calls`, `too_many_values`, `too_large`: the answer is beyond a bound.
+ * - `unknown_tool`: the model calls only tools that there are not.
+ * - `no_json`, `unclosed_json`, `schema_missed`: the answer in a schema is none.
+ * - `part_not_taken`: the model or its API takes no part of that kind, such as an image.
+ */
+export type ModelFailureCode = ModelFailureReason | (typeof FAULTS)[number]
+
 /** Reason why a model gave no answer, for callers. */
 export interface ModelFailure {
   readonly reason: ModelFailureReason
+  readonly code: ModelFailureCode
   /** The agent whose model it is. */
   readonly agent?: string
   /** The provider's host, or the name of the entry in `models`. */
@@ -64,9 +99,20 @@ export function modelFailureIn(error: unknown, depth = 0): ModelFailure | undefi
   return undefined
 }
 
-function failureFrom({ reason, agent, provider, model, status, retryable, retryAfterMs }: Record<string, unknown>) {
+function failureFrom({
+  reason: given,
+  code,
+  agent,
+  provider,
+  model,
+  status,
+  retryable,
+  retryAfterMs,
+}: Record<string, unknown>) {
+  const reason = REASONS.find((known) => known === given) ?? 'other'
   return {
-    reason: REASONS.find((known) => known === reason) ?? 'other',
+    reason,
+    code: FAULTS.find((known) => known === code) ?? reason,
     ...(typeof agent === 'string' && { agent }),
     ...(typeof provider === 'string' && { provider }),
     ...(typeof model === 'string' && { model }),

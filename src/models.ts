@@ -23,5 +23,5 @@ export type {
 } from './actors/definition/model.ts'
 export { type ModelMiddleware, wrapModel } from './actors/definition/model-middleware.ts'
 export type { ModelOptions, ToolChoice } from './actors/definition/model-options.ts'
-export type { ModelFailure, ModelFailureReason } from './model-failure.ts'
+export type { ModelFailure, ModelFailureCode, ModelFailureReason } from './model-failure.ts'
 export type { AddressEntry, CallLimits, ClientEntry } from './runtime/providers/models-config.ts'

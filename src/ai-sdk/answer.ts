@@ -4,6 +4,7 @@
  */
 import type { ProviderData } from '../actors/definition/content.ts'
 import type { FinishReason, ModelPiece } from '../actors/definition/model.ts'
+import type { ModelFailureCode } from '../model-failure.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import { modelError } from '../runtime/providers/model-errors.ts'
 import type { FailedCall } from '../runtime/providers/refusals.ts'
@@ -37,7 +38,7 @@ export class SdkAnswer {
   *takeWhole(whole: Fields, wantsJson: boolean): Generator<ModelPiece> {
     const { content, finishReason, usage, warnings = [], structuredOutputText: json } = whole
     yield* this.#warnings(warnings)
-    if (!Array.isArray(content)) throw this.#wrong('answered without content')
+    if (!Array.isArray(content)) throw this.#wrong('answered without content', 'no_parts')
     const isReplaced = wantsJson && typeof json === 'string'
     for (const [at, part] of content.entries())
       if (!isReplaced || Object(part).type !== 'text') yield* this.#part(part, `${at}`)
@@ -102,16 +103,16 @@ export class SdkAnswer {
     if (unified === 'interrupted') throw brokenOff(this.#call)
     // So packages report a stream that has no end, and a body without an answer.
     if (unified === 'other' && shown === '' && (this.#isStream || !this.#hasSaid)) throw brokenOff(this.#call)
-    if (unified !== 'other') throw this.#wrong('stopped for a reason that the AI SDK does not have')
+    if (unified !== 'other') throw this.#wrong('stopped for a reason that the AI SDK does not have', 'unknown_end')
     yield { finishReason: this.#stopped() }
     yield { warning: `the answer ended for another reason than its own end${shown}.` }
   }
 
   *#delta(kind: 'text' | 'reasoning', part: Fields): Generator<ModelPiece> {
     const { type, id, delta, providerMetadata, citations } = part
-    if (typeof id !== 'string') throw this.#wrong(`sent ${String(type)} without an id`)
+    if (typeof id !== 'string') throw this.#wrong(`sent ${String(type)} without an id`, 'half_part')
     const isDelta = type === `${kind}-delta`
-    if (isDelta && typeof delta !== 'string') throw this.#wrong(`sent ${String(type)} without its words`)
+    if (isDelta && typeof delta !== 'string') throw this.#wrong(`sent ${String(type)} without its words`, 'half_part')
     const said = typeof delta === 'string' ? delta : ''
     const data = dataOf(providerMetadata)
     if (said !== '' || data.providerData) yield { [kind]: said, block: id, ...data }
@@ -129,14 +130,14 @@ export class SdkAnswer {
     const { type, text, toolCallId, toolName, input, providerExecuted, providerMetadata, citations } = given as Fields
     const data = dataOf(providerMetadata)
     if (type === 'text' || type === 'reasoning') {
-      if (typeof text !== 'string') throw this.#wrong(`answered with ${type} without its words`)
+      if (typeof text !== 'string') throw this.#wrong(`answered with ${type} without its words`, 'half_part')
       this.#hasSaid = true
       if (text !== '' || data.providerData) yield { [type]: text, ...(block !== undefined && { block }), ...data }
       yield* citationsLeftOut(citations)
     } else if (type === 'tool-call' && providerExecuted !== true) {
       if (typeof toolCallId !== 'string' || typeof toolName !== 'string' || toolName === '')
-        throw this.#wrong('called a tool without an id or a name')
-      if (typeof input !== 'string') throw this.#wrong('called a tool without its input as JSON')
+        throw this.#wrong('called a tool without an id or a name', 'half_part')
+      if (typeof input !== 'string') throw this.#wrong('called a tool without its input as JSON', 'half_part')
       this.#calls += 1
       this.#hasSaid = true
       yield { toolCall: { id: toolCallId, name: toolName, input, ...data } }
@@ -152,8 +153,8 @@ export class SdkAnswer {
     return this.#calls > 0 ? 'tool_calls' : 'stop'
   }
 
-  #wrong(what: string) {
-    return wrongAnswer(this.#call, what)
+  #wrong(what: string, code?: ModelFailureCode) {
+    return wrongAnswer(this.#call, what, code)
   }
 }
 

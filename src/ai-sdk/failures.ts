@@ -4,7 +4,7 @@
  */
 import type { ModelRequest } from '../actors/definition/model.ts'
 import { DramatisError, type ModelError } from '../errors.ts'
-import type { ModelFailureReason } from '../model-failure.ts'
+import type { ModelFailureCode, ModelFailureReason } from '../model-failure.ts'
 import { type Asked, modelError } from '../runtime/providers/model-errors.ts'
 import {
   causesOf,
@@ -42,7 +42,7 @@ export function failedCall(asked: Asked, request: ModelRequest): FailedCall {
 /** Converts anything thrown into the error for the caller. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
-  if (thrown instanceof UnfitContentError) return rejected(call, thrown.what, thrown.advice)
+  if (thrown instanceof UnfitContentError) return notTaken(call, thrown)
   if (thrown instanceof StreamedError) return streamed(thrown.said, call)
   if (isUnreadable(thrown)) return unreadable(call)
   const name = nameOf(thrown)
@@ -60,9 +60,14 @@ export function failureOf(thrown: unknown, call: FailedCall): unknown {
 }
 
 /** Returns the error for an answer that is not what the specification says. */
-export const wrongAnswer = ({ asked }: Pick<FailedCall, 'asked'>, what: string): ModelError =>
+export const wrongAnswer = (
+  { asked }: Pick<FailedCall, 'asked'>,
+  what: string,
+  code: ModelFailureCode = 'foreign_part',
+): ModelError =>
   modelError(asked, what, 'Check that its AI SDK provider fits its server, and is up to date.', {
     reason: 'invalid_answer',
+    code,
     retryable: false,
   })
 
@@ -70,6 +75,7 @@ export const wrongAnswer = ({ asked }: Pick<FailedCall, 'asked'>, what: string):
 export const brokenOff = ({ asked }: Pick<FailedCall, 'asked'>): ModelError =>
   modelError(asked, 'broke off: its answer has no end', 'Ask again; if it stays so, look at the provider.', {
     reason: 'unreachable',
+    code: 'broken_off',
     retryable: true,
   })
 
@@ -77,6 +83,9 @@ const fail = ({ asked }: FailedCall, what: string, advice: string, reason: Model
   modelError(asked, what, advice, { reason, retryable: false })
 
 const rejected = (call: FailedCall, what: string, advice: string) => fail(call, what, advice, 'rejected')
+
+const notTaken = ({ asked }: FailedCall, { what, advice }: UnfitContentError) =>
+  modelError(asked, what, advice, { reason: 'rejected', code: 'part_not_taken', retryable: false })
 
 const nameOf = (thrown: unknown): string | undefined => (thrown instanceof Error ? thrown.name : undefined)
 

@@ -23,7 +23,15 @@ t.test('a run whose model gives no answer says why in one place, also in JSON', 
   t.teardown(() => team.close())
   const result = await team.execute('go')
   const provider = new URL(server.baseURL).host
-  const failure = { reason: 'auth', agent: 'ann', provider, model: 'small', status: 401, retryable: false }
+  const failure = {
+    reason: 'auth',
+    code: 'auth',
+    agent: 'ann',
+    provider,
+    model: 'small',
+    status: 401,
+    retryable: false,
+  }
   t.equal(result.error?.code, 'AGENT_FAILED')
   t.same(result.error?.modelFailure, failure)
   t.same(result.failures[0]?.error.modelFailure, failure)

@@ -35,6 +35,6 @@ function withoutTools(answer: ModelAnswer, agent: string): ModelAnswer {
   const { model } = answer
   throw new ModelError(
     `The model "${model}" called the tool "${called.name}" for "${agent}", which offered it none. Use context.think for a model with tools.`,
-    { agent, model, tool: called.name, reason: 'invalid_answer' },
+    { agent, model, tool: called.name, reason: 'invalid_answer', code: 'unknown_tool' },
   )
 }

@@ -1,6 +1,7 @@
 /** Answers of models as data: builds the JSON schema for the request, and reads the answer by it. */
 import { ModelError } from '../../errors.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
+import type { ModelFailureCode } from '../../model-failure.ts'
 import { addUsage, type ModelAnswer, type ModelCall, type ModelMessage } from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { ModelSchema } from '../definition/tool.ts'
@@ -21,7 +22,7 @@ export interface Checked<T> {
 type Ask = (call: ModelCall) => Promise<ModelAnswer>
 
 /** Handles an answer that misses its schema for the second time. */
-type Last<T> = (answer: ModelAnswer, issues: string) => T
+type Last<T> = (answer: ModelAnswer, issues: string, code: ModelFailureCode) => T
 
 /**
  * Returns the answer's text as the schema returns it. If the answer misses the schema, the model is told why and asked
@@ -39,16 +40,19 @@ export async function checkedAnswer<T>(
   const second = await ask({ ...call, messages: [...call.messages, ...correction(call, answer, first.missed)] })
   const both = { ...second, usage: addUsage(answer.usage, second.usage) }
   const again = await read(schema, both)
-  return { answer: both, output: 'output' in again ? again.output : last(both, again.missed.message) }
+  return {
+    answer: both,
+    output: 'output' in again ? again.output : last(both, again.missed.message, again.missed.fault),
+  }
 }
 
 /** @throws ModelError: a second wrong answer counts as no answer. */
 export const noAnswerOf =
   (agent: string): Last<never> =>
-  ({ model, finishReason }, issues) => {
+  ({ model, finishReason }, issues, code) => {
     throw new ModelError(
       `The model "${model}" answered "${agent}" twice with what misses the output schema: ${issues}. Make the schema simpler, say in the prompt what is wanted, or take another model.`,
-      { agent, model, issues, finishReason, reason: 'invalid_answer' },
+      { agent, model, issues, finishReason, reason: 'invalid_answer', code },
     )
   }
 
@@ -65,14 +69,26 @@ async function read<T>(
 }
 
 /** The reason why an answer misses its schema, for the model to read. */
-class Missed extends ModelError {}
+class Missed extends ModelError {
+  readonly fault: ModelFailureCode
+
+  constructor(issues: string, fault: ModelFailureCode) {
+    super(issues)
+    this.fault = fault
+  }
+}
 
 async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason }: ModelAnswer): Promise<T> {
   const json = jsonIn(text)
   if (!json)
-    throw new Missed(finishReason === 'length' ? 'it was cut off before its end (maxOutputTokens)' : 'it is no JSON')
-  return checkBySchema(schema, json.value, (issues) => new Missed(issues))
+    throw finishReason === 'length'
+      ? new Missed('it was cut off before its end (maxOutputTokens)', 'unclosed_json')
+      : new Missed('it is no JSON', isUnclosed(text) ? 'unclosed_json' : 'no_json')
+  return checkBySchema(schema, json.value, (issues) => new Missed(issues, 'schema_missed'))
 }
+
+/** Checks for a text that begins an object or a list, and has no end of it. */
+const isUnclosed = (text: string): boolean => /^\s*[[{]/.test(text) && !/[\]}]\s*$/.test(text)
 
 /** Returns the JSON in an answer: the whole text, the content of a code fence, or the end of the text after prose. */
 export function jsonIn(text: string): { value: unknown } | undefined {

@@ -228,7 +228,7 @@ class Loop<T> {
     const called = [...new Set(toolCalls.map(({ name }) => name))]
     return new ModelError(
       `The model "${model}" of "${agent}" called only tools that do not exist, ${when}: ${called.join(', ')}. Name its tools in its role, or take a model that knows how to call tools.`,
-      { agent, model, tools: called, reason: 'invalid_answer' },
+      { agent, model, tools: called, reason: 'invalid_answer', code: 'unknown_tool' },
     )
   }
 }

@@ -121,7 +121,12 @@ function checkSaid({ text, finishReason }: Completion<unknown>, { role, log }: T
     tool_calls: ['it wanted to call tools and named none', 'Ask again, or take another model.'],
   }[finishReason]
   const reason = finishReason === 'content_filter' ? 'filtered' : 'invalid_answer'
-  throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, { agent, finishReason, reason })
+  throw new ModelError(`The model of "${agent}" gave no answer: ${why[0]}. ${why[1]}`, {
+    agent,
+    finishReason,
+    reason,
+    ...(reason === 'invalid_answer' && { code: 'no_parts' }),
+  })
 }
 
 const CUT_OFF: Partial<Record<FinishReason, string>> = {

@@ -132,7 +132,9 @@ export class ModelGateway {
     const pieces = redactor.pieces(onText)
     const watching =
       watched && new WatchedPieces({ caller, watched, redactor, record: (piece) => record(caller.run, piece) })
+    let hasBegun = false
     const hear = (heard: Heard) => {
+      hasBegun = true
       if (heard.part === 'text') pieces.push(heard.text)
       watching?.hear(heard)
     }
@@ -157,7 +159,7 @@ export class ModelGateway {
       pieces.end()
     } catch (thrown) {
       const { reason } = signal
-      error = reason instanceof ModelError ? reason : this.#failure(thrown, pending)
+      error = reason instanceof ModelError ? endOf(reason, hasBegun) : this.#failure(thrown, pending)
     }
     const clean = redactor.data(collected)
     for (const warning of clean.warnings) this.#warn(warning, model, caller)
@@ -221,6 +223,13 @@ const CALLS = '0f7d3a52-6c1e-5b8d-9a47-c2e4f1b86d35'
 function tooLate({ cell }: ModelCaller, model: string, timeoutMs: number): ModelError {
   const text = `The model "${model}" has no answer for "${cell.name}": it did not answer within ${timeoutMs} ms, retries and waits included (communication.modelTimeoutMs). Raise it, or ask for less at once.`
   return new ModelError(text, { reason: 'timeout', agent: cell.name, model, timeoutMs, retryable: false })
+}
+
+/** Says of a call whose time was up that its answer had begun, if it had. */
+function endOf(error: ModelError, hasBegun: boolean): ModelError {
+  if (!hasBegun || error.details.reason !== 'timeout') return error
+  const text = `${error.message} A part of the answer had come by then.`
+  return new ModelError(text, { ...error.details, code: 'stream_stalled' })
 }
 
 const ONE_CALL: TokenUsage = { ...NO_TOKENS, calls: 1 }

@@ -12,10 +12,13 @@ export class AnswerRefusedError extends Error {
   readonly what: string
   readonly advice: string
   readonly reason: 'invalid_answer' | 'not_found'
+  /** Fault of the answer. */
+  readonly code: 'too_large' | 'too_many_values' | undefined
 
   constructor(what: string, advice: string, reason: AnswerRefusedError['reason'] = 'invalid_answer') {
     super(`${what}. ${advice}`)
     this.reason = reason
+    this.code = reason === 'not_found' ? undefined : / values$/.test(what) ? 'too_many_values' : 'too_large'
     this.what = what
     this.advice = advice
   }

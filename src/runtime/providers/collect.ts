@@ -15,6 +15,7 @@ import {
 } from '../../actors/definition/model.ts'
 import { CancelledError, ModelError, shown } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import type { ModelFailureCode } from '../../model-failure.ts'
 import { onAbort } from '../../on-abort.ts'
 
 type Said = TextPart | ReasoningPart
@@ -92,7 +93,7 @@ export function collect(
         if (!isOver) leave()
       }
       if (into.text === '' && into.toolCalls.length === 0 && into.finishReason === undefined)
-        throw wrong('no text, no call of a tool, and no reason why')
+        throw wrong('no text, no call of a tool, and no reason why', 'no_parts')
     }
     read().finally(stop).then(resolve, reject)
   })
@@ -143,7 +144,8 @@ class Adding {
     if (toolInput !== undefined) this.#toolInput(toolInput)
     if (toolCall !== undefined) this.#toolCall(toolCallOf(toolCall))
     if (finishReason !== undefined) {
-      if (!FINISH_REASONS.has(finishReason)) throw wrong(`the unknown finish reason ${shown(finishReason)}`)
+      if (!FINISH_REASONS.has(finishReason))
+        throw wrong(`the unknown finish reason ${shown(finishReason)}`, 'unknown_end')
       into.finishReason = finishReason as FinishReason
     }
     if (warning !== undefined) {
@@ -161,7 +163,7 @@ class Adding {
   #toolInput(given: unknown): void {
     const { id, name, text } = Object(given) as Partial<Record<'id' | 'name' | 'text', unknown>>
     if (typeof id !== 'string' || typeof name !== 'string' || typeof text !== 'string')
-      throw wrong('a part of the input of a tool without an id, a name or a text')
+      throw wrong('a part of the input of a tool without an id, a name or a text', 'half_part')
     this.#inputs += text.length
     this.#inParts.add(id)
     if (text !== '') this.#hear({ part: 'tool_input', text, id, name })
@@ -170,7 +172,8 @@ class Adding {
   /** A client may give the input of a call as a whole. Those who read along get it all the same. */
   #toolCall(call: ToolCall): void {
     const { toolCalls } = this.#into
-    if (toolCalls.length === MOST_CALLS) throw wrong(`an answer with more than ${MOST_CALLS} calls of tools`)
+    if (toolCalls.length === MOST_CALLS)
+      throw wrong(`an answer with more than ${MOST_CALLS} calls of tools`, 'too_many_calls')
     const { name, input } = call
     const id = freeId(call.id, toolCalls)
     this.#said += input.length
@@ -231,7 +234,7 @@ function toolCallOf(call: unknown): ToolCall {
   const data = providerDataOf(providerData)
   if (typeof id === 'string' && typeof name === 'string' && name !== '' && typeof input === 'string')
     return { id, name, input, ...(data && { providerData: data }) }
-  throw wrong('a call of a tool without an id, a name or an input')
+  throw wrong('a call of a tool without an id, a name or an input', 'half_part')
 }
 
 /** Returns an id that no other call of the answer has: results of tools find their calls by it. */
@@ -250,6 +253,7 @@ function usageOf(usage: unknown): TokenUsage {
   throw wrong('a usage that has no counts')
 }
 
-export const endless = () => wrong(`an answer of more than ${MOST_CHARACTERS} characters`)
+export const endless = () => wrong(`an answer of more than ${MOST_CHARACTERS} characters`, 'too_large')
 
-const wrong = (what: string) => new ModelError(`The model's client gave ${what}.`, { reason: 'invalid_answer' })
+const wrong = (what: string, code: ModelFailureCode = 'foreign_part') =>
+  new ModelError(`The model's client gave ${what}.`, { reason: 'invalid_answer', code })

@@ -3,7 +3,7 @@
  * model.
  */
 import { ModelError } from '../../errors.ts'
-import type { ModelFailureReason } from '../../model-failure.ts'
+import type { ModelFailureCode, ModelFailureReason } from '../../model-failure.ts'
 
 /** Provider and model that were asked. */
 export interface Asked {
@@ -25,15 +25,18 @@ export interface Retryable {
 /** Properties of a failure that callers use. */
 export interface Failing extends Retryable {
   reason: ModelFailureReason
+  /** Fault of the answer, where the reason does not say what was wrong. */
+  code?: ModelFailureCode | undefined
 }
 
 /** Makes the error. `what` continues the words 'Model "x" of y'; `advice` is a sentence. */
 export function modelError({ provider, model }: Asked, what: string, advice: string, failing: Failing): ModelError {
-  const { reason, status, retryable, retryAfterMs } = failing
+  const { reason, code, status, retryable, retryAfterMs } = failing
   return new ModelError(`Model "${model}" of ${provider} ${what}. ${advice}`, {
     provider,
     model,
     reason,
+    ...(code !== undefined && { code }),
     ...(status !== undefined && { status }),
     retryable,
     ...(retryAfterMs !== undefined && { retryAfterMs }),

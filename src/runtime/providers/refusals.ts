@@ -5,7 +5,7 @@
 import { textOf } from '../../actors/definition/content.ts'
 import type { ModelRequest } from '../../actors/definition/model.ts'
 import type { ModelError } from '../../errors.ts'
-import type { ModelFailureReason } from '../../model-failure.ts'
+import type { ModelFailureCode, ModelFailureReason } from '../../model-failure.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { type Asked, modelError } from './model-errors.ts'
 import { retryAfterMs } from './rate-limits.ts'
@@ -44,6 +44,7 @@ export const lookAt = ({ speaks }: Pick<FailedCall, 'speaks'>): string =>
 export const unreadable = (call: FailedCall): ModelError =>
   modelError(call.asked, 'sent what is no JSON, or broken server-sent events', lookAt(call), {
     reason: 'invalid_answer',
+    code: 'unreadable',
     retryable: true,
   })
 
@@ -61,8 +62,8 @@ export function refusal(status: number, { body, headers }: Said, call: FailedCal
   const worthIt = status === 408 || status === 409 || status === 425 || status === 429 || status >= 500
   const usedUp = codeOf(body) === 'insufficient_quota' || LITTLE_CREDIT.test(messageOf(body))
   const retryable = told === 'true' || (told !== 'false' && worthIt && !usedUp)
-  const fail = (reason: ModelFailureReason, what: string, advice: string) => {
-    const failing = { reason, status, retryable, retryAfterMs: wait }
+  const fail = (reason: ModelFailureReason, what: string, advice: string, code?: ModelFailureCode) => {
+    const failing = { reason, code, status, retryable, retryAfterMs: wait }
     return modelError(asked, `${what} (${status})${words(body, call)}`, advice, failing)
   }
   if (usedUp) return fail('quota', 'has no quota left for this key', 'Look at the account of the key.')
@@ -90,6 +91,13 @@ export function refusal(status: number, { body, headers }: Said, call: FailedCal
     )
   if (codeOf(body) === 'content_filter')
     return fail('filtered', 'refused the request', 'Ask in another way, or take another model.')
+  if (NOT_TAKEN.test(messageOf(body)))
+    return fail(
+      'rejected',
+      'takes no part of that kind',
+      'Say in accepts of the role what its model takes.',
+      'part_not_taken',
+    )
   return fail('rejected', 'refused the request', 'Check the model, its options and the schemas of output and tools.')
 }
 
@@ -99,6 +107,9 @@ export function refusal(status: number, { body, headers }: Said, call: FailedCal
  * completions.
  */
 const TOO_LONG = /prompt is too long|input token count.{0,40}exceeds|maximum context length/i
+/** Words for an image, a sound or a file that the model does not take. Servers have no code for it. */
+const NOT_TAKEN =
+  /\b(image|vision|audio|multimodal|modalit|file)\w*\b.{0,80}\b(not|n't|only|un)\s?support|support\w*.{0,40}\b(no|not)\b.{0,40}\b(image|vision|audio|file)|not support.{0,60}\b(image|vision|audio|multimodal|file)|only support\w* text/i
 /** Anthropic's words for an account without money, which come with status 400. */
 const LITTLE_CREDIT = /credit balance is too low/i
 

@@ -7,6 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../../actors/definition/model.ts'
 import { valuesIn } from '../../../json-values.ts'
+import type { ModelFailureCode } from '../../../model-failure.ts'
 import { endless, MOST_CALLS, MOST_CHARACTERS } from '../collect.ts'
 import { type Asked, modelError } from '../model-errors.ts'
 import { ProviderRefusal } from '../refusals.ts'
@@ -82,7 +83,7 @@ export class ChatAnswer {
     if (typeof data === 'object' && data !== null && 'error' in data && data.error)
       throw new ProviderRefusal(data.error)
     const { success, data: answer, error } = answerShape.safeParse(data)
-    if (!success) throw this.#wrong(`answered with ${whereWrong(error)}`)
+    if (!success) throw this.#wrong(`answered with ${whereWrong(error)}`, faultIn(error))
     this.#usage = usageOf(answer.usage) ?? this.#usage
     const choice = answer.choices?.[0]
     if (!choice) return [] // the chunk with the usage has none, nor has Azure's first
@@ -105,6 +106,7 @@ export class ChatAnswer {
     if (this.#choices === 0)
       throw modelError(this.#asked, 'answered without any choice', 'Ask again; if it stays so, look at the provider.', {
         reason: 'invalid_answer',
+        code: 'no_parts',
         retryable: true,
       })
     if (this.#finish === undefined)
@@ -112,12 +114,13 @@ export class ChatAnswer {
         this.#asked,
         'broke off: its answer has no end',
         'Ask again; if it stays so, look at the provider.',
-        { reason: 'unreachable', retryable: true },
+        { reason: 'unreachable', code: 'broken_off', retryable: true },
       )
     const finishReason = this.#finishReason(this.#finish)
     for (const toolCall of this.#calls) {
-      if (toolCall.name === '') throw this.#wrong('called a tool without its name')
-      if (hasTooManyValues(toolCall.input)) throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`)
+      if (toolCall.name === '') throw this.#wrong('called a tool without its name', 'half_part')
+      if (hasTooManyValues(toolCall.input))
+        throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
       yield { toolCall }
     }
     if (this.#usage) yield { usage: this.#usage }
@@ -130,7 +133,8 @@ export class ChatAnswer {
     const known = call && this.#given.get(call)
     // Gemini gives all calls the index 0: another id begins another call
     if (!call || (id && known !== undefined && known !== id)) {
-      if (this.#calls.length === MOST_CALLS) throw this.#wrong(`called more than ${MOST_CALLS} tools at once`)
+      if (this.#calls.length === MOST_CALLS)
+        throw this.#wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
       call = { id: id || `call_${randomUUID()}`, name: '', input: '' }
       this.#open.set(slot, call)
       this.#calls.push(call)
@@ -150,16 +154,21 @@ export class ChatAnswer {
     if (reason === 'stop' || reason === 'length' || reason === 'tool_calls' || reason === 'content_filter')
       return reason
     const shown = /^[\w-]{1,40}$/.test(reason) ? `the reason "${reason}"` : 'a reason'
-    throw this.#wrong(`stopped for ${shown} that chat completions do not have`)
+    throw this.#wrong(`stopped for ${shown} that chat completions do not have`, 'unknown_end')
   }
 
-  #wrong(what: string) {
+  #wrong(what: string, code: ModelFailureCode) {
     return modelError(this.#asked, what, 'Check that its baseURL speaks chat completions.', {
       reason: 'invalid_answer',
+      code,
       retryable: false,
     })
   }
 }
+
+/** Returns the kind of the first fault: a server can send a million calls of tools in one answer. */
+const faultIn = ({ issues }: z.ZodError): ModelFailureCode =>
+  issues[0]?.code === 'custom' ? 'too_many_calls' : 'foreign_part'
 
 /** Describes the first fault of an answer by names of fields and types only, never by the values in them. */
 function whereWrong({ issues }: z.ZodError): string {

@@ -108,6 +108,7 @@ function formatOf(mediaType: string): 'mp3' | 'wav' {
   if (/^audio\/(wav|x-wav|wave|vnd\.wave)$/.test(mediaType)) return 'wav'
   throw new ModelError(`A sound of type ${mediaType} cannot be sent in chat completions: they take mp3 and wav.`, {
     reason: 'rejected',
+    code: 'part_not_taken',
     mediaType,
     retryable: false,
   })
@@ -115,7 +116,7 @@ function formatOf(mediaType: string): 'mp3' | 'wav' {
 
 function noLinks(type: string): ModelError {
   const text = `A part of type ${type} has a URL, which chat completions take for images alone. Give its bytes.`
-  return new ModelError(text, { reason: 'rejected', retryable: false })
+  return new ModelError(text, { reason: 'rejected', code: 'part_not_taken', retryable: false })
 }
 
 /**

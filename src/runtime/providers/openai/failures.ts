@@ -18,7 +18,10 @@ import {
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
   const refused = causesOf(thrown).find((cause) => cause instanceof AnswerRefusedError)
-  if (refused) return modelError(call.asked, refused.what, refused.advice, { reason: refused.reason, retryable: false })
+  if (refused) {
+    const { advice, code, reason, what } = refused
+    return modelError(call.asked, what, advice, { reason, code, retryable: false })
+  }
   if (thrown instanceof ProviderRefusal) return saidInPlace(thrown.body, call)
   if (thrown instanceof APIError && thrown.status !== undefined) {
     const said = { body: thrown.error, headers: thrown.headers ?? new Headers() }
@@ -33,5 +36,10 @@ export function failureOf(thrown: unknown, call: FailedCall): unknown {
 export function wrongContent(contentType: string | null, call: FailedCall, status: number): ModelError {
   const kind = /^[\w.+-]{1,40}\/[\w.+-]{1,60}/.exec(contentType ?? '')?.[0]
   const what = `answered with ${kind ?? 'content of no type'}, where JSON or a stream of events is due`
-  return modelError(call.asked, what, lookAt(call), { reason: 'invalid_answer', status, retryable: false })
+  return modelError(call.asked, what, lookAt(call), {
+    reason: 'invalid_answer',
+    code: 'unreadable',
+    status,
+    retryable: false,
+  })
 }

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import type { ProviderData } from '../../../actors/definition/content.ts'
 import type { FinishReason, ModelPiece, TokenUsage, ToolCall } from '../../../actors/definition/model.ts'
 import { valuesIn } from '../../../json-values.ts'
+import type { ModelFailureCode } from '../../../model-failure.ts'
 import { endless, MOST_CALLS, MOST_CHARACTERS } from '../collect.ts'
 import { type Asked, modelError } from '../model-errors.ts'
 import { ProviderRefusal } from '../refusals.ts'
@@ -108,7 +109,7 @@ export class ResponsesAnswer {
     }
     if (error) throw new ProviderRefusal(error)
     this.#end = this.#parsed(responseShape, data, 'the body')
-    if (!this.#end.output) throw this.#wrong('answered without output')
+    if (!this.#end.output) throw this.#wrong('answered without output', 'no_parts')
     for (const [at, item] of this.#end.output.entries()) {
       yield* this.#texts(item, at)
       yield* this.#done(item, at)
@@ -121,12 +122,13 @@ export class ResponsesAnswer {
     if (!end)
       throw modelError(this.#asked, 'broke off: its answer has no end', ASK_AGAIN, {
         reason: 'unreachable',
+        code: 'broken_off',
         retryable: true,
       })
     const finishReason = this.#finishReason(end)
     for (const { call, after } of this.#calls) {
       if (valuesInInput(call.input) > MOST_VALUES)
-        throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`)
+        throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
       // The place matters only where reasoning comes after the call.
       yield { toolCall: { ...call, ...(after <= this.#lastReasoning && { providerData: callData(after) }) } }
     }
@@ -146,7 +148,7 @@ export class ResponsesAnswer {
       if ((summary ?? 0) > 0) yield* this.#said('reasoning', '\n\n', at)
       return
     }
-    if (typeof delta !== 'string') throw this.#wrong(`sent ${type} without its words`)
+    if (typeof delta !== 'string') throw this.#wrong(`sent ${type} without its words`, 'half_part')
     if (type === 'response.function_call_arguments.delta') {
       const call = this.#begun.get(at)
       this.#count(delta)
@@ -191,8 +193,9 @@ export class ResponsesAnswer {
   }
 
   #takeCall({ call_id: id, name, arguments: input }: Item): void {
-    if (!name) throw this.#wrong('called a tool without its name')
-    if (this.#calls.length === MOST_CALLS) throw this.#wrong(`called more than ${MOST_CALLS} tools at once`)
+    if (!name) throw this.#wrong('called a tool without its name', 'half_part')
+    if (this.#calls.length === MOST_CALLS)
+      throw this.#wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
     const call = { id: id || `call_${randomUUID()}`, name, input: input ?? '' }
     this.#calls.push({ call, after: this.#blocks.size })
   }
@@ -209,7 +212,7 @@ export class ResponsesAnswer {
     if (status === 'incomplete' && details?.reason === 'max_output_tokens') return 'length'
     if (status === 'incomplete' && details?.reason === 'content_filter') return 'content_filter'
     const shown = /^[\w-]{1,40}$/.test(status) ? `the status "${status}"` : 'a status'
-    throw this.#wrong(`ended with ${shown} that is no end of an answer`)
+    throw this.#wrong(`ended with ${shown} that is no end of an answer`, 'unknown_end')
   }
 
   #parsed<T>(shape: z.ZodType<T>, data: unknown, where: string): T {
@@ -217,12 +220,16 @@ export class ResponsesAnswer {
     if (success) return parsed
     const [issue] = error.issues
     const path = issue?.path.join('.') ?? ''
-    throw this.#wrong(`answered with something else than the Responses API in ${where}${path && ` at ${path}`}`)
+    throw this.#wrong(
+      `answered with something else than the Responses API in ${where}${path && ` at ${path}`}`,
+      'foreign_part',
+    )
   }
 
-  #wrong(what: string) {
+  #wrong(what: string, code: ModelFailureCode) {
     return modelError(this.#asked, what, 'Check that its baseURL speaks the Responses API.', {
       reason: 'invalid_answer',
+      code,
       retryable: false,
     })
   }
