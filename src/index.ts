@@ -127,6 +127,7 @@ export type { NamedWait } from './runtime/log/alarms.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
+export type { Digest, DigestFact, DigestSnapshot, DigestWait } from './runtime/digest/digest-line.ts'
 export type {
   GuardedCall,
   Guardrail,
@@ -141,6 +142,7 @@ export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
 export { sequenceDiagram } from './runtime/runs/diagram.ts'
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
 export type { AgentInstance } from './runtime/team/agent-instance.ts'
+export type { ContextInfo } from './runtime/team/context-summary.ts'
 export type { Reloaded } from './runtime/team/registry-agents.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/metrics/health.ts'

@@ -54,6 +54,7 @@ const runtimeRooms = [
     'telemetry',
     'runs',
     'metrics',
+    'digest',
     'durability',
     'replay',
     'team',

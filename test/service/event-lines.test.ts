@@ -109,7 +109,7 @@ t.test('says who met at a sync point, and who did not come', async (t) => {
 })
 
 t.test('says how far a tool is and why it failed, and never what went in', async (t) => {
-  const call = { agent: 'critic', callId: '1', tool: 'search' }
+  const call = { agent: 'critic', messageId: 'm', callId: '1', tool: 'search' }
   const error = new ToolTimeoutError('Tool "search" did not end within 5 ms.')
   t.strictSame(
     lines(

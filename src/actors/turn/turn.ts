@@ -252,7 +252,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     if (this.#ended) return
     const { outbox } = this.#needs
     outbox.begin(LOG, this.start.run, this.start.turn, 0, note, JSON.stringify({ tool })).threadId = callId
-    outbox.write(outbox.size(), 'soon')
+    outbox.writeAbout(this.start.id)
   }
 
   // ---- models

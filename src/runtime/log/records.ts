@@ -16,7 +16,7 @@ import type { MessagePart } from '../../mailbox/parts.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
 import type { Alarm } from './alarms.ts'
-import type { ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
+import type { Recorded, ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
 
 /** Block of contiguous frames, all of one run. Each frame takes `SEQ_STEP` numbers, from `seq` on. */
 export interface FrameBlock {
@@ -258,11 +258,12 @@ export type HostRecord =
       }
     >
   /** Calls of tools that the host runs. For tools in a thread, its frames hold the same. */
-  | Record<'tool.started', ToolStarted>
-  | Record<'tool.finished', ToolFinished>
-  | Record<'tool.progress', ToolProgress>
+  | Record<'tool.started', Recorded<ToolStarted>>
+  | Record<'tool.finished', Recorded<ToolFinished>>
+  | Record<'tool.progress', Recorded<ToolProgress>>
   /**
-   * A model was called. `turn`: the turn that called it. Tokens count also if `error` says that there was no answer.
+   * A model was called. `turn`: the turn that called it; `messageId`: its message, if it was still open then. Tokens
+   * count also if `error` says that there was no answer.
    * `cost`: tokens that budgets count, if the provider reports none; else they count `usage.totalTokens`.
    */
   | Record<
@@ -271,6 +272,7 @@ export type HostRecord =
         agent: string
         index: number
         turn: number
+        messageId?: string
         model: string
         usage: TokenUsage
         cost?: number

@@ -1,9 +1,13 @@
 /** Events of one tool call. */
 import type { DramatisError } from '../../errors.ts'
 
-/** Fields of all tool events. `callId` is the same for all events of a call, and is its `idempotencyKey`. */
+/**
+ * Fields of all tool events. `callId` is the same for all events of a call, and is its `idempotencyKey`. `messageId`:
+ * message of the turn that has made the call; '' in a log that has it not.
+ */
 interface OfCall {
   agent: string
+  messageId: string
   callId: string
   tool: string
 }
@@ -18,28 +22,32 @@ export type ToolEvent =
   | ({ type: 'tool.finished' } & ToolFinished)
   | ({ type: 'tool.progress' } & ToolProgress)
 
-/** Tool events as records of the log, for a tool that the host runs. */
+/** Fields of a record of the log, for a tool that the host runs: older ones have no message. */
+export type Recorded<Fields extends OfCall> = Omit<Fields, 'messageId'> & { messageId?: string }
+
+/** Tool events as records of the log. */
 type ToolRecord =
-  | ({ kind: 'tool.started' } & ToolStarted)
-  | ({ kind: 'tool.finished' } & ToolFinished)
-  | ({ kind: 'tool.progress' } & ToolProgress)
+  | ({ kind: 'tool.started' } & Recorded<ToolStarted>)
+  | ({ kind: 'tool.finished' } & Recorded<ToolFinished>)
+  | ({ kind: 'tool.progress' } & Recorded<ToolProgress>)
 
 export function toolEventFrom(record: ToolRecord): ToolEvent {
-  const { agent, callId, tool } = record
+  const { agent, messageId = '', callId, tool } = record
   switch (record.kind) {
     case 'tool.started':
       return {
         type: record.kind,
         agent,
+        messageId,
         callId,
         tool,
         input: record.input,
         ...(record.simulated && { simulated: true }),
       }
     case 'tool.finished':
-      return { type: record.kind, agent, callId, tool, durationMs: record.durationMs, error: record.error }
+      return { type: record.kind, agent, messageId, callId, tool, durationMs: record.durationMs, error: record.error }
     case 'tool.progress':
-      return { type: record.kind, agent, callId, tool, note: record.note }
+      return { type: record.kind, agent, messageId, callId, tool, note: record.note }
   }
 }
 

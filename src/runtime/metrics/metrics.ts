@@ -20,6 +20,7 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
     ...lives(agents, supervisor, tallies),
     ...ends(runs, tallies),
     limitWaits(supervisor),
+    gauge('questions_open', 'Questions to people that nobody has answered yet.', single(openQuestions(supervisor))),
     ...callMetrics(tallies.calls),
     ...host(supervisor),
   ]
@@ -146,6 +147,9 @@ function limitWaits({ limits }: Supervisor): Metric {
     Array.from(waiting, ([option, value]) => ({ labels: { limit: option }, value })),
   )
 }
+
+const openQuestions = ({ runs }: Supervisor): number =>
+  [...runs.values()].reduce((total, { questions }) => total + questions.size, 0)
 
 function host(supervisor: Supervisor): Metric[] {
   const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()

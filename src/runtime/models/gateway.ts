@@ -126,6 +126,7 @@ export class ModelGateway {
 
   async #make(pending: PendingCall, onText: (text: string) => void): Promise<MadeCall> {
     const { clock, record, redactor } = this.#options
+    const messageId = pending.caller.cell.messageIdOf(pending.caller.turn)
     const { caller, client, model, call, options = {}, signal } = pending
     const { messages, tools = [], stream, watched, ...rest } = call
     const collected = nothingYet()
@@ -179,6 +180,7 @@ export class ModelGateway {
       agent: caller.cell.name,
       index: caller.cell.index,
       turn: caller.turn,
+      messageId,
       model,
       usage,
       ...(cost !== usage.totalTokens && { cost }),

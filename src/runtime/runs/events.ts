@@ -26,7 +26,7 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { ORCHESTRATOR, type TypedMessage } from '../../mailbox/message.ts'
 import type { AlarmFields } from '../log/alarms.ts'
-import type { FrameBlock, GuardrailDecided, HostRecord, LogEntry, OfWatchedCall } from '../log/records.ts'
+import type { FrameBlock, GuardrailDecided, HandoffStep, HostRecord, LogEntry, OfWatchedCall } from '../log/records.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type ToolFinished, type ToolProgress, type ToolStarted, toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
@@ -62,6 +62,27 @@ export type RuntimeEvent<T = undefined> =
    * run.
    */
   | Event<'agent.status', { agent: string; status: AgentStatus; epoch: number }>
+  /**
+   * The thread of that epoch has begun to take messages. `warm`: the thread was there before it was needed. `tookMs`:
+   * time since its start was asked for.
+   */
+  | Event<'agent.ready', { agent: string; epoch: number; warm: boolean; tookMs: number }>
+  /**
+   * The thread of that epoch has ended. `how`: 'ended' is by itself, with exit code 0; the last three are by the host:
+   * for the sake of other agents, for new code, or because the agent had nothing to do. `fault`: it counts against the
+   * agent. `messageId`: message that is redelivered first.
+   */
+  | Event<
+      'agent.exited',
+      {
+        agent: string
+        epoch: number
+        how: 'crashed' | 'ended' | 'recalled' | 'reloaded' | 'passivated'
+        error: DramatisError
+        fault: boolean
+        messageId: string | null
+      }
+    >
   | Event<'agent.crashed', { agent: string; epoch: number; error: DramatisError; restartInMs: number | null }>
   /** A thread with newly loaded code has taken the place of the agent's earlier one (`reloadAgent`). */
   | Event<'agent.reloaded', { agent: string; epoch: number }>
@@ -96,6 +117,8 @@ export type RuntimeEvent<T = undefined> =
       'model.called',
       {
         agent: string
+        /** Message of the turn that has called it; '' if that turn had ended. */
+        messageId: string
         model: string
         usage: TokenUsage
         durationMs: number
@@ -112,6 +135,23 @@ export type RuntimeEvent<T = undefined> =
   /** Progress of a tool (`ToolContext.progress`). */
   | Event<'tool.progress', ToolProgress>
   | Event<'task', { task: AgentTask; previous: TaskStatus | null }>
+  /**
+   * An agent hands off its duty: the steps in their order; 'declined' takes the place of the last three. `from`, `to`:
+   * the agents; `messageId`: the message whose duty it is.
+   */
+  | Event<
+      'handoff',
+      { agent: string; step: HandoffStep; from: string; to: string; messageId: string; summary?: string }
+    >
+  /**
+   * A manager moves a task from one agent to another. `agent`: the manager; `messageId`: the message that had asked.
+   */
+  | Event<
+      'reassignment',
+      { agent: string; step: 'requested' | 'done' | 'failed'; from: string; to: string; messageId: string }
+    >
+  /** A redelivered turn takes another way than its log says. */
+  | Event<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
   | Event<'blackboard', { entry: BlackboardEntry }>
   | Event<'decision', { question: string; choice: string; reason: string }>
   /**
@@ -259,7 +299,8 @@ const watchedCall = ({ agent, messageId, callId, round, answerOf }: OfWatchedCal
   answerOf,
 })
 
-function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unknown> | undefined {
+/** Returns the event of a record; undefined for one that is for the trace alone. */
+export function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unknown> | undefined {
   const base = { seq: record.seq, at: record.at, runId: source.runId(record.run) }
   switch (record.kind) {
     case 'run.started':
@@ -281,13 +322,31 @@ function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unkn
       }
     case 'agent.reloaded':
       return { type: record.kind, ...base, agent: record.agent, epoch: record.epoch }
+    case 'agent.ready': {
+      const { agent, epoch, warm, tookMs } = record
+      return { type: record.kind, ...base, agent, epoch, warm, tookMs }
+    }
+    case 'agent.exited': {
+      const { agent, epoch, how, error, fault, messageId } = record
+      return { type: record.kind, ...base, agent, epoch, how, error, fault, messageId }
+    }
+    case 'handoff': {
+      const { agent, step, from, to, messageId, summary } = record
+      return { type: record.kind, ...base, agent, step, from, to, messageId, ...(summary !== undefined && { summary }) }
+    }
+    case 'reassignment': {
+      const { agent, step, from, to, messageId } = record
+      return { type: record.kind, ...base, agent, step, from, to, messageId }
+    }
+    case 'step.mismatch':
+      return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, error: record.error }
     case 'turn.started':
       return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, attempt: record.attempt }
     case 'message.dead':
       return { type: record.kind, ...base, letter: record.letter }
     case 'model.called': {
-      const { agent, model, usage, durationMs, rehearsed, error } = record
-      return { type: record.kind, ...base, agent, model, usage: { ...usage }, durationMs, rehearsed, error }
+      const { agent, messageId = '', model, usage, durationMs, rehearsed, error } = record
+      return { type: record.kind, ...base, agent, messageId, model, usage: { ...usage }, durationMs, rehearsed, error }
     }
     case 'model.piece': {
       const { part, text, toolCallId, tool } = record

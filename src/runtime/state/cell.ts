@@ -8,6 +8,7 @@ import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { DramatisError } from '../../errors.ts'
 import { MOST_GROUPS } from '../../mailbox/frame.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, Mailbox } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { CellSettings } from './cell-settings.ts'
@@ -261,6 +262,12 @@ export class Cell {
     }
     for (const envelope of this.mailbox.cutOff()) if (envelope.turn === turn) return envelope
     return undefined
+  }
+
+  /** Returns the id of that message; '' if the turn has ended. */
+  messageIdOf(turn: number): string {
+    const envelope = this.messageOf(turn)
+    return envelope ? idOf(envelope.memory, envelope.at) : ''
   }
 
   /**

@@ -6,6 +6,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import type { RunOptions } from '../runs/run.ts'
 import { statusOf, sumOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
+import type { ContextInfo } from './context-summary.ts'
 
 /**
  * An agent of a running team.
@@ -28,6 +29,11 @@ export interface AgentInstance {
    * describes that of the agent's most recent run.
    */
   getContextSummary(): string
+  /**
+   * Returns the figures of that context; undefined for an agent with code, which keeps its own. Counting the tokens of
+   * a long conversation takes some milliseconds.
+   */
+  getContext(): ContextInfo | undefined
   /** Returns the tokens that the agent's models have used since it joined, over all runs. */
   getTokenUsage(): TokenUsage
 }
@@ -36,7 +42,8 @@ export interface AgentInstanceHost {
   run(cell: Cell, task: string, options: RunOptions): Promise<string>
   deliver(cell: Cell, message: AgentMessage): Promise<void>
   /** Returns a summary of the agent's context. */
-  context(cell: Cell): string
+  contextSummary(cell: Cell): string
+  context(cell: Cell): ContextInfo | undefined
 }
 
 export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
@@ -53,8 +60,9 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
       const turns = sumOf(cell, (each) => each.turns)
       const restarts = sumOf(cell, (each) => each.restarts)
-      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${host.context(cell)}.`
+      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${host.contextSummary(cell)}.`
     },
+    getContext: () => host.context(cell),
     getTokenUsage: () => ({ ...cell.spent }),
   }
 }

@@ -127,6 +127,6 @@ export abstract class TeamInsight {
   }
 }
 
-function unknownRun(runId: string): UnknownRunError {
+export function unknownRun(runId: string): UnknownRunError {
   return new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
 }

@@ -2,6 +2,8 @@
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { Content } from '../../actors/definition/content.ts'
 import { ConfigurationError, shown, TeamOverloadedError } from '../../errors.ts'
+import type { DigestFeed } from '../digest/digest-feed.ts'
+import type { Digest } from '../digest/digest-line.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { ResumeOptions, Run, RunOptions } from '../runs/run.ts'
@@ -9,9 +11,12 @@ import { checkRunFilter, pageOf, type RunFilter, type RunSummary } from '../runs
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { endOf, type OpenQuestionInfo } from '../verbs/open-question.ts'
-import { TeamInsight } from './team-insight.ts'
+import { runDigest, teamDigest } from './digests.ts'
+import { TeamInsight, unknownRun } from './team-insight.ts'
 
 export abstract class TeamRuns extends TeamInsight {
+  #digest: DigestFeed | undefined
+
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
    * (`ConfigurationError`, `TeamClosedError`). A run that fails, times out, is aborted or finds no room in the team
@@ -164,5 +169,34 @@ export abstract class TeamRuns extends TeamInsight {
    */
   get logName(): string | undefined {
     return this.runBook.logName
+  }
+
+  /**
+   * Yields what happens in the team, in short, until the team is closed or `signal` is aborted: who sent what to whom,
+   * turns, calls, waits, and the rare events. The first line is the state of the team. Of what agents say it has names
+   * and sizes alone. A line comes at most ten times a second; all who watch share the work, and a watcher changes
+   * nothing in the team. Who reads too slowly misses lines, and gets the state of the team again.
+   *
+   * @example
+   * for await (const { facts = [] } of team.watch()) for (const { type, runId } of facts) console.log(type, runId)
+   */
+  watch({ signal }: { signal?: AbortSignal } = {}): AsyncIterable<Digest> {
+    this.#digest ??= teamDigest({
+      supervisor: this.supervisor,
+      runs: this.runBook,
+      questions: () => this.listQuestions(),
+    })
+    return this.#digest.watch(signal)
+  }
+
+  /**
+   * Yields the digest of one run until now, in the lines of `watch`, from the beginning or from the oldest entry that
+   * the log still has. Rejects with `UnknownRunError`.
+   */
+  async *digestOf(runId: string): AsyncGenerator<Digest> {
+    const run = this.runBook.find(runId)
+    if (!run) throw unknownRun(runId)
+    if (run.state.index === 0) await run.result // it is read from the log
+    yield* runDigest(this.supervisor, this.runBook, run.state)
   }
 }

@@ -32,7 +32,7 @@ import { Tracing } from '../telemetry/tracing.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { threadCode } from '../threads/thread-code.ts'
 import type { AgentInstance } from './agent-instance.ts'
-import { contextSummary } from './context-summary.ts'
+import { contextOf, contextSummary } from './context-summary.ts'
 import { Letters } from './dead-letter-replay.ts'
 import { delegateTask } from './delegate-task.ts'
 import { Posting } from './outside-messages.ts'
@@ -121,7 +121,8 @@ export class TeamRuntime extends TeamRuns {
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
-      context: (of) => contextSummary(of, this.supervisor.runs.values()),
+      contextSummary: (of) => contextSummary(of, this.supervisor.runs.values()),
+      context: (of) => redactor.data(contextOf(of, this.supervisor.runs.values())),
       assertReloadable: (cell) => assertReloadable(cell, kit),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)

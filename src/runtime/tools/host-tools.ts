@@ -45,6 +45,7 @@ export type AroundTool = <T>(waiter: VerbWaiter, work: () => Promise<T>) => Prom
 /** A call that has begun. */
 interface Begun {
   agent: string
+  messageId: string
   callId: string
   tool: string
 }
@@ -111,7 +112,7 @@ export class HostTools {
     const { name, callId } = named(given)
     const { simulated } = given
     const tool = simulated ? this.#inThread(cell, run, name, simulated) : this.#find(cell, name)
-    const call: Begun = { agent: cell.name, callId, tool: tool.name }
+    const call: Begun = { agent: cell.name, messageId: cell.messageIdOf(waiter.turn), callId, tool: tool.name }
     if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
     const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
     const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)

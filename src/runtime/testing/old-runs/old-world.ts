@@ -10,7 +10,7 @@ import type { ModelAnswer, ModelCall } from '../../../actors/definition/model.ts
 import { seededRandom } from '../../../actors/definition/seeded-random.ts'
 import type { Verb } from '../../../actors/definition/trust.ts'
 import { CancelledError, DramatisError, describe, StepMismatchError } from '../../../errors.ts'
-import { idFrom, idOf } from '../../../mailbox/frame-id.ts'
+import { idFrom } from '../../../mailbox/frame-id.ts'
 import type { TypedMessage } from '../../../mailbox/message.ts'
 import { onAbort } from '../../../on-abort.ts'
 import type { Unrecorded } from '../../log/records.ts'
@@ -92,7 +92,7 @@ export class OldWorld {
     if (verb !== 'model' && verb !== 'tool' && verb !== 'ask' && verb !== 'approve') return real
     return (args, caller, signal) => {
       const asked = askedBy(verb, Object(args))
-      const turn = asked && this.#turn(caller.cell.name, messageIdOf(caller))
+      const turn = asked && this.#turn(caller.cell.name, caller.cell.messageIdOf(caller.turn))
       if (!turn) return real(args, caller, signal)
       if (asked.name === APPROVAL && asked.kind === 'question') return this.#approval(turn, asked, verb, signal)
       if (asked.kind === 'question') return this.#person(turn, asked, () => real(args, caller, signal), caller)
@@ -174,7 +174,17 @@ async function modelCall(
   const answer = (await outcome) as ModelAnswer
   const { usage, model, rehearsed, text } = answer
   const { name: agent, index } = cell
-  const called = { agent, index, turn, model, usage, durationMs: tookMs(), rehearsed, error: null }
+  const called = {
+    agent,
+    index,
+    turn,
+    messageId: cell.messageIdOf(turn),
+    model,
+    usage,
+    durationMs: tookMs(),
+    rehearsed,
+    error: null,
+  }
   record(run, { kind: 'model.called', ...called })
   if (stream && text !== '') say(text)
   return answer
@@ -183,10 +193,10 @@ async function modelCall(
 async function toolCall(
   outcome: Promise<unknown>,
   { name, input, callId }: Partial<ToolCall>,
-  { run, cell }: HostCaller,
+  { run, cell, turn }: HostCaller,
   { record, tookMs }: Reported,
 ): Promise<unknown> {
-  const call = { agent: cell.name, callId: String(callId), tool: String(name) }
+  const call = { agent: cell.name, messageId: cell.messageIdOf(turn), callId: String(callId), tool: String(name) }
   record(run, { kind: 'tool.started', ...call, input })
   let error: DramatisError | null = null
   try {
@@ -197,12 +207,6 @@ async function toolCall(
   } finally {
     record(run, { kind: 'tool.finished', ...call, durationMs: tookMs(), error })
   }
-}
-
-/** Returns the id of the message that the caller's turn has. */
-function messageIdOf({ cell, turn }: HostCaller): string {
-  const handed = cell.holderOf(turn)?.mailbox.handed.get(turn)
-  return handed ? idOf(handed.memory, handed.at) : ''
 }
 
 /** A wait whose end the log does not have: it lasts until its turn or the play ends. */

@@ -1,0 +1,176 @@
+/**
+ * The digest of a team as it happens. A line is made once for all who watch, at most ten times a second or when it has
+ * 2,000 rows, and none is made while nobody watches.
+ */
+import type { Observable, Subscription } from 'rxjs'
+import { systemClock, type Timer } from '../../clock.ts'
+import type { Batch } from '../log/records.ts'
+import { type Digest, type DigestSnapshot, type DigestWait, NONE, STATUSES } from './digest-line.ts'
+import type { DigestMaker } from './digest-maker.ts'
+import { Watcher } from './watcher.ts'
+
+interface Needs {
+  readonly records$: Observable<Batch>
+  maker(): DigestMaker
+  snapshot(): DigestSnapshot
+  /** Figures of all agents now. */
+  agents(): Iterable<AgentFigures>
+  /** Waits in the team now. */
+  waits(): DigestWait[]
+  /** Epoch ms. */
+  now(): number
+  /** Number of the next record. */
+  seq(): number
+}
+
+export type AgentFigures = Pick<
+  DigestSnapshot['agents'][number],
+  'name' | 'status' | 'queued' | 'inFlight' | 'restarts'
+>
+
+const LINE_MS = 100
+const MOST_ROWS = 2_000
+/** Time between two looks at the agents and their waits. A look that takes long comes less often. */
+const LOOK_MS = 250
+const LOOK_SHARE = 50
+const MOST_WAITS = 500
+/** Names after which the table begins anew: runs have names too, and a service has many. */
+const MOST_NAMES = 50_000
+
+export class DigestFeed {
+  readonly #needs: Needs
+  readonly #watchers = new Set<Watcher>()
+  #maker: DigestMaker | undefined
+  #subscription: Subscription | undefined
+  #timer: Timer | undefined
+  /** Time of the machine from which on agents and waits may be looked at again. */
+  #nextLook = 0
+  /** Figures and waits that were told last. */
+  readonly #told = new Map<string, string>()
+  #toldWaits = '[]'
+  /** True if agents or waits may have changed since they were looked at. */
+  #mayLook = false
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /** Yields a line with the state of the team, then what happens, until the team is closed or `signal` is aborted. */
+  async *watch(signal?: AbortSignal): AsyncGenerator<Digest> {
+    const watcher = new Watcher()
+    const stop = () => watcher.end()
+    if (signal?.aborted) return
+    signal?.addEventListener('abort', stop, { once: true })
+    this.#begin()
+    this.#watchers.add(watcher)
+    try {
+      for (;;) {
+        if (watcher.isBehind) {
+          this.#tell() // what was before is in the snapshot
+          watcher.begin(this.#snapshot())
+        }
+        const lines = await watcher.next()
+        if (lines.length === 0 && !watcher.isBehind) return
+        yield* lines
+      }
+    } finally {
+      signal?.removeEventListener('abort', stop)
+      this.#watchers.delete(watcher)
+      if (this.#watchers.size === 0) this.#end()
+    }
+  }
+
+  #begin(): void {
+    if (this.#subscription) return
+    this.#maker = this.#needs.maker()
+    this.#subscription = this.#needs.records$.subscribe({
+      next: (batch) => this.#see(batch),
+      complete: () => {
+        this.#tell()
+        for (const watcher of this.#watchers) watcher.end()
+      },
+    })
+  }
+
+  #end(): void {
+    this.#subscription?.unsubscribe()
+    this.#subscription = undefined
+    this.#maker = undefined
+    this.#timer?.cancel()
+    this.#timer = undefined
+    this.#told.clear()
+    this.#toldWaits = '[]'
+  }
+
+  #see(batch: Batch): void {
+    for (const entry of batch) {
+      this.#maker?.see(entry)
+      if (this.#maker && this.#maker.rows >= MOST_ROWS) this.#tell()
+    }
+    this.#mayLook = true
+    this.#timer ??= systemClock.timer(LINE_MS, () => this.#tick())
+  }
+
+  #tick(): void {
+    this.#timer = undefined
+    const { monotonic } = systemClock
+    const leftMs = this.#nextLook - monotonic()
+    if (!this.#mayLook || leftMs > 0) {
+      this.#tell()
+      if (this.#mayLook) this.#timer = systemClock.timer(leftMs, () => this.#tick())
+      return
+    }
+    const beganAt = monotonic()
+    this.#mayLook = false
+    const agent = this.#changedAgents()
+    const waits = this.#changedWaits()
+    const tookMs = monotonic() - beganAt
+    this.#nextLook = beganAt + Math.max(LOOK_MS, tookMs * LOOK_SHARE)
+    this.#tell({ ...(agent && { agent }), ...(waits && { waits }) })
+  }
+
+  /** Gives all watchers the line of what was seen. */
+  #tell(looked: Pick<Digest, 'agent' | 'waits'> = {}): void {
+    const line = this.#maker?.take(looked, this.#needs.now())
+    if (line) for (const watcher of this.#watchers) watcher.push(line)
+    if (!this.#maker || this.#maker.names.length < MOST_NAMES) return
+    this.#maker = this.#needs.maker()
+    for (const watcher of this.#watchers) watcher.isBehind = true
+  }
+
+  #changedAgents(): Digest['agent'] {
+    const changed: NonNullable<Digest['agent']> = { agent: [], status: [], queued: [], inFlight: [], restarts: [] }
+    const gone = new Set(this.#told.keys())
+    for (const { name, status, queued, inFlight, restarts } of this.#needs.agents()) {
+      gone.delete(name)
+      const figures = `${status} ${queued} ${inFlight} ${restarts}`
+      if (this.#told.get(name) === figures) continue
+      this.#told.set(name, figures)
+      changed.agent.push(this.#maker!.placeOf(name))
+      changed.status.push(STATUSES.indexOf(status))
+      changed.queued.push(queued)
+      changed.inFlight.push(inFlight)
+      changed.restarts.push(restarts)
+    }
+    for (const name of gone) {
+      this.#told.delete(name)
+      changed.agent.push(this.#maker!.placeOf(name))
+      for (const column of ['status', 'queued', 'inFlight', 'restarts'] as const) changed[column].push(NONE)
+    }
+    return changed.agent.length > 0 ? changed : undefined
+  }
+
+  #changedWaits(): DigestWait[] | undefined {
+    const waits = this.#needs.waits().slice(0, MOST_WAITS)
+    const told = JSON.stringify(waits)
+    if (told === this.#toldWaits) return undefined
+    this.#toldWaits = told
+    return waits
+  }
+
+  #snapshot(): Digest {
+    const snapshot = this.#needs.snapshot()
+    const { names } = this.#maker!
+    return { seq: this.#needs.seq() - 1, at: Math.round(this.#needs.now()), n: 0, names: [...names], snapshot }
+  }
+}

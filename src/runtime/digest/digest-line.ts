@@ -1,0 +1,134 @@
+/**
+ * Lines of the digest: what happens in a team, small enough to be watched always. Of what agents say to each other it
+ * has names and sizes alone. Readers fold the lines (`DigestFold`); this file is all that both sides share.
+ */
+import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentStatus } from '../../actors/definition/task.ts'
+import type { MessageType } from '../../mailbox/message.ts'
+
+/** Types of messages, by the number that stands for one in `message.type`. */
+export const MESSAGE_TYPES: readonly MessageType[] = [
+  'request',
+  'response',
+  'broadcast',
+  'publish',
+  'subscribe',
+  'delegate',
+  'report',
+]
+/** Bit of `message.type`: the message to several agents itself. Its copies, which come behind it, are what they get. */
+export const TO_SEVERAL = 8
+/** Bit of `message.type`: one agent's copy of a message to several. */
+export const COPY = 16
+
+/** Statuses of agents, by the number that stands for one in `agent.status`. */
+export const STATUSES: readonly AgentStatus[] = [
+  'starting',
+  'idle',
+  'running',
+  'waiting',
+  'restarting',
+  'passivated',
+  'stopped',
+  'failed',
+]
+
+/** Value of `turn.failed` for a turn whose message is tried again. */
+export const AGAIN = 2
+
+/** Place in a column that has nothing: no agent, or a message that the digest does not have. */
+export const NONE = -1
+
+/**
+ * Line of the digest. Columns of a table have the same length, and whole numbers alone. `run`, `from`, `to`, `agent`,
+ * `name` are places in the table of names, of which each line has the new ones. Times are ms after `at`, and negative
+ * for what began earlier. `n` is the number of a message: 1/8 of the `seq` of its entry, counted from `n` of the line.
+ */
+export interface Digest {
+  /** Number of the last entry that the line is made of. */
+  seq: number
+  /** Epoch ms. */
+  at: number
+  /** Base of the numbers of messages. */
+  n: number
+  /** Names that are new: they come behind those of earlier lines. */
+  names?: string[]
+  /** `turn`: number of the sender's turn that has sent it, 0 if none has. */
+  message?: Columns<'n' | 'run' | 'from' | 'to' | 'type' | 'at' | 'bytes' | 'turn'>
+  /**
+   * Turns that have ended. `message`: the message that it had, below 0 with `n` added if it is not known. `failed`: 1
+   * if it ended with an error, 2 if its message is tried again.
+   */
+  turn?: Columns<'message' | 'run' | 'agent' | 'turn' | 'start' | 'end' | 'attempt' | 'failed'>
+  /** Calls of models (`kind` 0) and tools (1) that have ended. `in`, `out`: tokens. */
+  call?: Columns<'message' | 'run' | 'agent' | 'kind' | 'name' | 'start' | 'end' | 'in' | 'out' | 'failed'>
+  /** Agents whose figures have changed: several times a second at most. -1 for one that has left. */
+  agent?: Columns<'agent' | 'status' | 'queued' | 'inFlight' | 'restarts'>
+  /** All waits in the team, if they have changed: several times a second at most. */
+  waits?: DigestWait[]
+  /** Rare events in short: texts and lists in them are cut. */
+  facts?: DigestFact[]
+  /** State of the team: the first line has it, and the line behind a reader's gap. All earlier names are void. */
+  snapshot?: DigestSnapshot
+}
+
+export type Columns<Names extends string> = Record<Names, number[]>
+
+/** Event as JSON, cut short. The fields are those of the event of that type. */
+export interface DigestFact {
+  type: string
+  seq: number
+  at: number
+  runId: string
+  [field: string]: unknown
+}
+
+/** State of a team at one moment. */
+export interface DigestSnapshot {
+  /** Name of the log whose `seq` the lines have. */
+  log: string | null
+  agents: {
+    name: string
+    status: AgentStatus
+    queued: number
+    inFlight: number
+    restarts: number
+    usage: TokenUsage
+  }[]
+  /** Runs that have no end yet. */
+  runs: DigestRun[]
+  questions: DigestQuestion[]
+  waits: DigestWait[]
+  deadLetters: number
+}
+
+/** Wait in a team: see `Wait`, of which it has the fields. */
+export interface DigestWait {
+  runId: string
+  agent: string | null
+  /** Id of the message whose turn waits. */
+  turn: string | null
+  for: string[]
+  kind: string
+  /** Epoch ms. */
+  since: number
+  limit?: number | null
+  until?: number
+}
+
+export interface DigestRun {
+  id: string
+  query: string
+  status: string
+  startedAt: number
+  threadId: string | null
+}
+
+export interface DigestQuestion {
+  runId: string
+  questionId: string
+  agent: string
+  text: string
+  choices?: string[]
+  askedAt: number
+}

@@ -1,0 +1,107 @@
+/** Digests of a team and of its runs: what happens, in short, for faces that show all of it. */
+import { NO_TOKENS } from '../../actors/definition/model.ts'
+import { systemClock } from '../../clock.ts'
+import { DigestFeed } from '../digest/digest-feed.ts'
+import type { Digest, DigestFact, DigestQuestion, DigestSnapshot } from '../digest/digest-line.ts'
+import { DigestMaker } from '../digest/digest-maker.ts'
+import { factOf } from '../digest/fact.ts'
+import type { HostRecord } from '../log/records.ts'
+import { type EventSource, recordEvent } from '../runs/events.ts'
+import type { RunBook } from '../runs/runs.ts'
+import { statusOf, sumOf } from '../state/busiest.ts'
+import { directoryOf, type RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+
+interface Needs {
+  readonly supervisor: Supervisor
+  readonly runs: RunBook
+  questions(): DigestQuestion[]
+}
+
+const MOST_ROWS = 2_000
+/** Time that a digest of a long run takes before others have a turn. */
+const SLICE_MS = 5
+
+/** Returns the digest of a team as it happens. */
+export function teamDigest({ supervisor, runs, questions }: Needs): DigestFeed {
+  const { clock, directory, journal } = supervisor
+  return new DigestFeed({
+    records$: journal.records$,
+    maker: () => makerFor(supervisor, runs),
+    snapshot: () => snapshotOf(supervisor, runs, questions()),
+    *agents() {
+      for (const cell of directory.agents()) yield figuresOf(cell)
+    },
+    waits: () => [],
+    now: () => clock.now(),
+    seq: () => journal.seq,
+  })
+}
+
+/** Yields the digest of a run until now, from its beginning or from the oldest entry that its log has. */
+export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: RunState): AsyncGenerator<Digest> {
+  const source = {
+    ...directoryOf(run, runs),
+    epochOf: (index: number) => runs.epochOf(index),
+    resultOf: () => runs.resultOf(run.id),
+  }
+  const maker = makerFor(supervisor, source)
+  let since = systemClock.monotonic()
+  for (const entry of run.log.entries(-1, run.log.length)) {
+    maker.see(entry)
+    if (maker.rows < MOST_ROWS) continue
+    const line = maker.take()
+    if (line) yield line
+    if (systemClock.monotonic() - since < SLICE_MS) continue
+    await new Promise<void>((resolve) => systemClock.defer(resolve))
+    since = systemClock.monotonic()
+  }
+  const line = maker.take()
+  if (line) yield line
+}
+
+function makerFor({ redactor }: Supervisor, source: EventSource): DigestMaker {
+  const shown = (text: string) => redactor.text(text)
+  const fact = (record: HostRecord): DigestFact | undefined => {
+    const event = recordEvent(record, source)
+    return event && factOf(event, shown)
+  }
+  return new DigestMaker({
+    name: (index) => source.name(index),
+    runId: (index) => source.runId(index),
+    factOf: fact,
+    shown,
+  })
+}
+
+const figuresOf = (cell: Parameters<typeof statusOf>[0]) => ({
+  name: cell.name,
+  status: statusOf(cell),
+  queued: cell.mailbox.waiting + cell.mailbox.parked.length,
+  inFlight: cell.mailbox.underWay,
+  restarts: sumOf(cell, ({ restarts }) => restarts),
+})
+
+function snapshotOf(
+  { directory, journal, redactor }: Supervisor,
+  runs: RunBook,
+  questions: DigestQuestion[],
+): DigestSnapshot {
+  const open = runs.list().flatMap(({ isSettled, summary }) => (summary && !isSettled ? [summary] : []))
+  return redactor.data({
+    log: journal.name ?? null,
+    agents: directory.agents().map((cell) => ({ ...figuresOf(cell), usage: { ...NO_TOKENS, ...cell.spent } })),
+    runs: open.map(({ id, query, status, startedAt, threadId }) => ({
+      id,
+      query: query.slice(0, LONGEST_QUERY),
+      status,
+      startedAt,
+      threadId,
+    })),
+    questions,
+    waits: [],
+    deadLetters: journal.deadLetters.length,
+  })
+}
+
+const LONGEST_QUERY = 200

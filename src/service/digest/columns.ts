@@ -1,0 +1,77 @@
+/** Tables of numbers that grow: a column each, as readers of many rows want them. */
+
+const FIRST_ROWS = 64
+
+/** Numbers in one array that doubles when it is full. */
+export class Column {
+  #values = new Float64Array(FIRST_ROWS)
+  length = 0
+
+  push(value: number): void {
+    if (this.length === this.#values.length) {
+      const larger = new Float64Array(this.length * 2)
+      larger.set(this.#values)
+      this.#values = larger
+    }
+    this.#values[this.length++] = value
+  }
+
+  /** Adds a value to values that ascend, behind those that are not above it. */
+  insert(value: number): void {
+    this.push(value)
+    let row = this.length - 1
+    for (; row > 0 && this.#values[row - 1]! > value; row--) this.#values[row] = this.#values[row - 1]!
+    this.#values[row] = value
+  }
+
+  /** Returns the value of a row; NaN for one that is not there. */
+  at(row: number): number {
+    return row >= 0 && row < this.length ? this.#values[row]! : Number.NaN
+  }
+
+  put(row: number, value: number): void {
+    this.#values[row] = value
+  }
+
+  /** Drops the first rows. */
+  drop(rows: number): void {
+    this.#values.copyWithin(0, rows, this.length)
+    this.length -= rows
+  }
+
+  /** Returns the number of values that are at most that one. They ascend. */
+  countUpTo(value: number): number {
+    let low = 0
+    let high = this.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#values[middle]! <= value) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** Rows of a table, by the names of its columns. */
+export class Table<Name extends string> {
+  readonly columns: Readonly<Record<Name, Column>>
+  /** Number of rows that were dropped. */
+  dropped = 0
+
+  constructor(names: readonly Name[]) {
+    this.columns = Object.fromEntries(names.map((name) => [name, new Column()])) as Record<Name, Column>
+  }
+
+  get length(): number {
+    const [column] = Object.values<Column>(this.columns)
+    return column?.length ?? 0
+  }
+
+  /** Drops the oldest rows if there are more than `most`, and some more at once. */
+  bound(most: number): void {
+    if (this.length <= most) return
+    const rows = this.length - (most >> 1)
+    for (const column of Object.values<Column>(this.columns)) column.drop(rows)
+    this.dropped += rows
+  }
+}

@@ -1,0 +1,427 @@
+/**
+ * The state that lines of a digest add up to. It is the same for all faces: terminal, page and file. It uses nothing of
+ * Node or of a browser, so that it runs in both.
+ */
+import {
+  AGAIN,
+  COPY,
+  type Digest,
+  type DigestFact,
+  type DigestQuestion,
+  type DigestRun,
+  type DigestWait,
+  MESSAGE_TYPES,
+  NONE,
+  STATUSES,
+  TO_SEVERAL,
+} from '../../runtime/digest/digest-line.ts'
+import { Column, Table } from './columns.ts'
+
+/** An agent as it is now, and what of it can be counted. */
+export interface FoldedAgent {
+  readonly name: string
+  status: string
+  queued: number
+  inFlight: number
+  restarts: number
+  /** Turns that have ended, and of these the failed ones. */
+  turns: number
+  failedTurns: number
+  crashes: number
+  /** Tokens of its models. */
+  inputTokens: number
+  outputTokens: number
+  modelCalls: number
+  toolCalls: number
+  /** Calls of models since its last turn ended. */
+  rounds: number
+  lastError: string | null
+  /** Times at which messages came for it, and at which turns of it ended. */
+  readonly arrivals: Column
+  readonly ends: Column
+  /** Rows of its turns. */
+  readonly turnRows: number[]
+  /** Rows of the requests that it has sent. */
+  readonly requestRows: number[]
+}
+
+export interface FoldedRun extends DigestRun {
+  endedAt: number | null
+  error: string | null
+  messages: number
+  tokens: number
+}
+
+/** A task as the last fact about it says. */
+export interface FoldedTask {
+  readonly id: string
+  readonly runId: string
+  readonly agent: string | null
+  readonly description: string
+  readonly status: string
+  /** Epoch ms of its last change. */
+  readonly at: number
+}
+
+export interface FoldOptions {
+  /** Rows of each table, and facts, that are kept: beyond it the oldest go. Default: all. */
+  mostRows?: number
+}
+
+const REQUESTS: ReadonlySet<number> = new Set([MESSAGE_TYPES.indexOf('request'), MESSAGE_TYPES.indexOf('delegate')])
+const TYPE_BITS = 7
+const MODEL = 0
+
+export class DigestFold {
+  /** Names of agents, runs, models and tools, by their place in the table. */
+  readonly names: string[] = []
+  /** `start`, `end`: of the turn that had the message; NaN as long as there is none. `n`: number of the message. */
+  readonly messages = new Table(['n', 'run', 'from', 'to', 'type', 'at', 'bytes', 'turn', 'start', 'end'])
+  /** `message`: number of the message that the turn had; below 0 if it is not known. */
+  readonly turns = new Table(['message', 'run', 'agent', 'turn', 'start', 'end', 'attempt', 'failed'])
+  readonly calls = new Table(['message', 'run', 'agent', 'kind', 'name', 'start', 'end', 'in', 'out', 'failed'])
+  readonly agents = new Map<string, FoldedAgent>()
+  readonly runs = new Map<string, FoldedRun>()
+  readonly questions = new Map<string, DigestQuestion>()
+  readonly tasks = new Map<string, FoldedTask>()
+  readonly facts: DigestFact[] = []
+  waits: readonly DigestWait[] = []
+  deadLetters = 0
+  /** Name of the team's log; null as long as no line has said it. */
+  log: string | null = null
+  /** Epoch ms of the newest thing that is known; 0 before the first line. */
+  now = 0
+  /** Epoch ms of the oldest. */
+  began = Number.POSITIVE_INFINITY
+  /** Number of times that lines were missed: the state was begun anew, the tables have a gap. */
+  gaps = 0
+  readonly #mostRows: number
+  readonly #known = new Map<string, number>()
+  /** Place in `names` of each name of the lines. */
+  #places: number[] = []
+
+  constructor({ mostRows = Number.POSITIVE_INFINITY }: FoldOptions = {}) {
+    this.#mostRows = mostRows
+  }
+
+  /** Adds a line. Lines come in their order; each is read once. */
+  read(line: Digest): void {
+    if (line.snapshot) this.#places = []
+    for (const name of line.names ?? []) this.#places.push(this.#place(name))
+    if (line.snapshot) this.#begin(line.snapshot)
+    this.#see(line.at)
+    if (line.message) this.#sent(line, line.message)
+    if (line.turn) this.#ended(line, line.turn)
+    if (line.call) this.#called(line, line.call)
+    if (line.agent) this.#figures(line.agent)
+    if (line.waits) this.waits = line.waits
+    for (const fact of line.facts ?? []) this.#fact(fact)
+    this.#bound()
+  }
+
+  /** Returns the agent of that name, which is added if it is new. */
+  agent(name: string): FoldedAgent {
+    let agent = this.agents.get(name)
+    if (!agent) {
+      agent = newAgent(name)
+      this.agents.set(name, agent)
+    }
+    return agent
+  }
+
+  /** Returns the row of a message by its number; -1 if there is none. */
+  rowOf(n: number): number {
+    const { n: numbers } = this.messages.columns
+    const row = numbers.countUpTo(n) - 1
+    return row >= 0 && numbers.at(row) === n ? row : -1
+  }
+
+  #place(name: string): number {
+    let place = this.#known.get(name)
+    if (place === undefined) {
+      place = this.names.push(name) - 1
+      this.#known.set(name, place)
+    }
+    return place
+  }
+
+  #at(place: number): number {
+    return place === NONE ? NONE : (this.#places[place] ?? NONE)
+  }
+
+  #agentAt(place: number): FoldedAgent | undefined {
+    const name = this.names[this.#at(place)]
+    return name === undefined ? undefined : this.agent(name)
+  }
+
+  #see(at: number): void {
+    if (at > this.now) this.now = at
+    if (at < this.began) this.began = at
+  }
+
+  /** Replaces what is known of the present. What was before stays in the tables. */
+  #begin({ log, agents, runs, questions, waits, deadLetters }: NonNullable<Digest['snapshot']>): void {
+    if (this.now > 0) this.gaps += 1
+    this.log = log
+    this.waits = waits
+    this.deadLetters = deadLetters
+    const there = new Set(agents.map(({ name }) => name))
+    for (const name of this.agents.keys()) if (!there.has(name) && !name.startsWith('$')) this.agents.delete(name)
+    for (const { name, usage, ...figures } of agents) {
+      const { inputTokens, outputTokens, calls: modelCalls } = usage
+      Object.assign(this.agent(name), figures, { inputTokens, outputTokens, modelCalls })
+    }
+    const open = new Set(runs.map(({ id }) => id))
+    for (const [id, run] of this.runs) if (run.endedAt === null && !open.has(id)) this.runs.delete(id)
+    for (const run of runs) this.runs.set(run.id, { ...newRun(run.id), ...this.runs.get(run.id), ...run })
+    this.questions.clear()
+    for (const question of questions) this.questions.set(question.questionId, question)
+  }
+
+  #sent(line: Digest, { n, run, from, to, type, at, bytes, turn }: NonNullable<Digest['message']>): void {
+    const { columns } = this.messages
+    for (let row = 0; row < n.length; row++) {
+      const time = line.at + at[row]!
+      this.#see(time)
+      columns.n.push(line.n + n[row]!)
+      columns.run.push(this.#at(run[row]!))
+      columns.from.push(this.#at(from[row]!))
+      columns.to.push(this.#at(to[row]!))
+      columns.type.push(type[row]!)
+      columns.at.push(time)
+      columns.bytes.push(bytes[row]!)
+      columns.turn.push(turn[row]!)
+      columns.start.push(Number.NaN)
+      columns.end.push(Number.NaN)
+      this.#count(run[row]!, type[row]!)
+      if (isDelivered(type[row]!)) this.#agentAt(to[row]!)?.arrivals.push(time)
+      if (REQUESTS.has(type[row]! & TYPE_BITS))
+        this.#agentAt(from[row]!)?.requestRows.push(this.messages.dropped + this.messages.length - 1)
+    }
+  }
+
+  #count(run: number, type: number): void {
+    if (type & COPY) return // its original was counted
+    const folded = this.runs.get(this.names[this.#at(run)] ?? '')
+    if (folded) folded.messages += 1
+  }
+
+  #ended(line: Digest, { message, run, agent, turn, start, end, attempt, failed }: NonNullable<Digest['turn']>): void {
+    const { columns } = this.turns
+    for (let row = 0; row < message.length; row++) {
+      const number = line.n + message[row]!
+      const [began, ended] = [line.at + start[row]!, line.at + end[row]!]
+      this.#see(ended)
+      columns.message.push(number)
+      columns.run.push(this.#at(run[row]!))
+      columns.agent.push(this.#at(agent[row]!))
+      columns.turn.push(turn[row]!)
+      columns.start.push(began)
+      columns.end.push(ended)
+      columns.attempt.push(attempt[row]!)
+      columns.failed.push(failed[row]!)
+      const isAgain = failed[row] === AGAIN
+      const of = isAgain ? -1 : this.rowOf(number)
+      if (of >= 0) {
+        this.messages.columns.start.put(of, began)
+        this.messages.columns.end.put(of, ended)
+      }
+      const folded = this.#agentAt(agent[row]!)
+      if (!folded) continue
+      folded.turns += 1
+      folded.failedTurns += failed[row] === 0 ? 0 : 1
+      folded.rounds = 0
+      if (!isAgain) folded.ends.insert(ended)
+      this.#placeTurn(folded.turnRows, ended)
+    }
+  }
+
+  /** Adds the newest row to rows of turns, which are in the order of their ends: instances tell theirs side by side. */
+  #placeTurn(rows: number[], ended: number): void {
+    const { dropped } = this.turns
+    let at = rows.push(dropped + this.turns.length - 1) - 1
+    for (; at > 0 && this.turns.columns.end.at(rows[at - 1]! - dropped) > ended; at--)
+      [rows[at - 1], rows[at]] = [rows[at]!, rows[at - 1]!]
+  }
+
+  #called(line: Digest, call: NonNullable<Digest['call']>): void {
+    const { columns } = this.calls
+    for (let row = 0; row < call.message.length; row++) {
+      const ended = line.at + call.end[row]!
+      this.#see(ended)
+      columns.message.push(line.n + call.message[row]!)
+      columns.run.push(this.#at(call.run[row]!))
+      columns.agent.push(this.#at(call.agent[row]!))
+      columns.kind.push(call.kind[row]!)
+      columns.name.push(this.#at(call.name[row]!))
+      columns.start.push(line.at + call.start[row]!)
+      columns.end.push(ended)
+      for (const name of ['in', 'out', 'failed'] as const) columns[name].push(call[name][row]!)
+      const agent = this.#agentAt(call.agent[row]!)
+      const run = this.runs.get(this.names[this.#at(call.run[row]!)] ?? '')
+      const tokens = call.in[row]! + call.out[row]!
+      if (run) run.tokens += tokens
+      if (!agent) continue
+      if (call.kind[row] === MODEL) {
+        agent.modelCalls += 1
+        agent.rounds += 1
+        agent.inputTokens += call.in[row]!
+        agent.outputTokens += call.out[row]!
+      } else agent.toolCalls += 1
+    }
+  }
+
+  #figures({ agent, status, queued, inFlight, restarts }: NonNullable<Digest['agent']>): void {
+    for (let row = 0; row < agent.length; row++) {
+      const folded = this.#agentAt(agent[row]!)
+      if (!folded) continue
+      if (status[row] === NONE) this.agents.delete(folded.name)
+      folded.status = STATUSES[status[row]!] ?? folded.status
+      folded.queued = queued[row]!
+      folded.inFlight = inFlight[row]!
+      folded.restarts = restarts[row]!
+    }
+  }
+
+  #fact(fact: DigestFact): void {
+    this.#see(fact.at)
+    this.facts.push(fact)
+    const { agent: name, error } = fact
+    switch (fact.type) {
+      case 'run.started':
+        this.#run(fact.runId).query = textOf(fact.query)
+        Object.assign(this.#run(fact.runId), { status: 'running', startedAt: fact.at })
+        return
+      case 'run.aborted':
+        this.#run(fact.runId).status = 'aborted'
+        return
+      case 'run.finished':
+        return this.#runEnded(fact)
+      case 'question':
+        this.questions.set(textOf(fact.questionId), questionOf(fact))
+        return
+      case 'question.closed':
+        this.questions.delete(textOf(fact.questionId))
+        return
+      case 'message.dead':
+        this.deadLetters += 1
+        return
+      case 'task':
+        return this.#task(fact)
+      case 'agent.crashed':
+        if (typeof name !== 'string') return
+        this.agent(name).crashes += 1
+        this.agent(name).lastError = messageOf(error)
+    }
+  }
+
+  #run(id: string): FoldedRun {
+    let run = this.runs.get(id)
+    if (!run) {
+      run = newRun(id)
+      this.runs.set(id, run)
+    }
+    return run
+  }
+
+  #runEnded({ runId, at, result }: DigestFact): void {
+    const run = this.#run(runId)
+    const { success, error } = Object(result) as { success?: unknown; error?: unknown }
+    run.endedAt = at
+    if (run.status !== 'aborted') run.status = success === true ? 'finished' : 'failed'
+    run.error = success === true ? null : messageOf(error)
+    for (const [id, question] of this.questions) if (question.runId === runId) this.questions.delete(id)
+  }
+
+  #task({ runId, at, task }: DigestFact): void {
+    const { id, assignedTo, description, status } = Object(task) as Record<string, unknown>
+    const agent = typeof assignedTo === 'string' ? assignedTo : null
+    this.tasks.delete(textOf(id)) // the last one that changed is the last one
+    this.tasks.set(textOf(id), {
+      id: textOf(id),
+      runId,
+      at,
+      agent,
+      description: textOf(description),
+      status: textOf(status),
+    })
+  }
+
+  /** Drops the oldest of what is kept in numbers. */
+  #bound(): void {
+    const most = this.#mostRows
+    if (most === Number.POSITIVE_INFINITY) return
+    for (const table of [this.messages, this.turns, this.calls]) table.bound(most)
+    if (this.facts.length > most) this.facts.splice(0, this.facts.length - (most >> 1))
+    for (const { arrivals, ends, requestRows, turnRows } of this.agents.values()) {
+      for (const column of [arrivals, ends]) if (column.length > most) column.drop(column.length - (most >> 1))
+      forget(requestRows, this.messages.dropped)
+      forget(turnRows, this.turns.dropped)
+    }
+    for (const kept of [this.runs, this.tasks])
+      if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
+  }
+}
+
+/** Checks for a message that comes into a mailbox: not an answer, and not the original of one to several. */
+function isDelivered(type: number): boolean {
+  return (type & TO_SEVERAL) === 0 && MESSAGE_TYPES[type & TYPE_BITS] !== 'response'
+}
+
+function newAgent(name: string): FoldedAgent {
+  return {
+    name,
+    status: 'idle',
+    queued: 0,
+    inFlight: 0,
+    restarts: 0,
+    turns: 0,
+    failedTurns: 0,
+    crashes: 0,
+    inputTokens: 0,
+    outputTokens: 0,
+    modelCalls: 0,
+    toolCalls: 0,
+    rounds: 0,
+    lastError: null,
+    arrivals: new Column(),
+    ends: new Column(),
+    turnRows: [],
+    requestRows: [],
+  }
+}
+
+const newRun = (id: string): FoldedRun => ({
+  id,
+  query: '',
+  status: 'running',
+  startedAt: 0,
+  threadId: null,
+  endedAt: null,
+  error: null,
+  messages: 0,
+  tokens: 0,
+})
+
+const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+const messageOf = (error: unknown): string => textOf((Object(error) as { message?: unknown }).message)
+
+function questionOf({ runId, at, questionId, agent, text, choices }: DigestFact): DigestQuestion {
+  const texts = Array.isArray(choices) ? choices.map(textOf) : undefined
+  return {
+    runId,
+    questionId: textOf(questionId),
+    agent: textOf(agent),
+    text: textOf(text),
+    ...(texts && { choices: texts }),
+    askedAt: at,
+  }
+}
+
+/** Drops the rows that are not in the table any more. */
+function forget(rows: number[], dropped: number): void {
+  if (rows.length === 0 || rows[0]! >= dropped) return
+  const first = rows.findIndex((row) => row >= dropped)
+  rows.splice(0, first < 0 ? rows.length : first)
+}

@@ -1,0 +1,82 @@
+/** State of a team at any time of a digest, for who goes back in time: no line is read again. */
+import { MESSAGE_TYPES, TO_SEVERAL } from '../../runtime/digest/digest-line.ts'
+import type { Column } from './columns.ts'
+import type { DigestFold, FoldedAgent } from './digest-fold.ts'
+
+export interface Moment {
+  agents: AgentAt[]
+  /** Requests that had no answer then. */
+  waits: WaitAt[]
+}
+
+export interface AgentAt {
+  name: string
+  /** Messages that had come, and whose turns had not ended. */
+  inMailbox: number
+  /** Rows of the turns that ran then, and have ended since. */
+  turns: number[]
+}
+
+export interface WaitAt {
+  agent: string
+  for: string
+  /** Epoch ms. */
+  since: number
+  /** Row of the request. */
+  message: number
+}
+
+/** Rows before a moment that may still be open then. More turns and requests of one agent are not open at a time. */
+const MOST_OPEN = 256
+
+/** Returns the state at a time, in epoch ms, as far as the tables of the fold reach. */
+export function momentOf(fold: DigestFold, time: number): Moment {
+  const agents = [...fold.agents.values()]
+  return {
+    agents: agents.map((agent) => ({
+      name: agent.name,
+      inMailbox: Math.max(0, agent.arrivals.countUpTo(time) - agent.ends.countUpTo(time)),
+      turns: turnsAt(fold, agent, time),
+    })),
+    waits: agents.flatMap((agent) => waitsAt(fold, agent, time)).sort((one, other) => one.since - other.since),
+  }
+}
+
+function turnsAt({ turns: { columns, dropped } }: DigestFold, { turnRows }: FoldedAgent, time: number): number[] {
+  const { start, end } = columns
+  const first = firstAfter(turnRows, dropped, end, time)
+  return turnRows
+    .slice(first, first + MOST_OPEN)
+    .map((row) => row - dropped)
+    .filter((row) => start.at(row) <= time && end.at(row) > time)
+}
+
+function waitsAt({ messages, names }: DigestFold, { name, requestRows }: FoldedAgent, time: number): WaitAt[] {
+  const { columns, dropped } = messages
+  const sent = firstAfter(requestRows, dropped, columns.at, time)
+  return requestRows
+    .slice(Math.max(0, sent - MOST_OPEN), sent)
+    .map((row) => row - dropped)
+    .filter((row) => !(columns.end.at(row) <= time) && (columns.type.at(row) & TO_SEVERAL) === 0)
+    .map((row) => ({
+      agent: name,
+      for: names[columns.to.at(row)] ?? '',
+      since: columns.at.at(row),
+      message: row,
+    }))
+}
+
+/** Returns the place of the first of the rows whose value is above that one. Their values ascend. */
+function firstAfter(rows: readonly number[], dropped: number, column: Column, value: number): number {
+  let low = 0
+  let high = rows.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (column.at(rows[middle]! - dropped) <= value) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
+/** Name of the type of a message. */
+export const typeName = (type: number): string => MESSAGE_TYPES[type & 7] ?? 'request'

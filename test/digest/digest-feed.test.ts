@@ -1,0 +1,111 @@
+/** One digest serves all who watch, costs nothing while nobody does, and says when somebody has missed some of it. */
+import { Subject } from 'rxjs'
+import t from 'tap'
+import { systemClock } from '../../src/clock.ts'
+import { DigestFeed } from '../../src/runtime/digest/digest-feed.ts'
+import type { Digest } from '../../src/runtime/digest/digest-line.ts'
+import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
+import type { Batch, HostRecord } from '../../src/runtime/log/records.ts'
+
+/** Keeps the process alive while a test waits for a line: a digest alone does not. */
+const alive = systemClock.hold()
+t.teardown(() => alive.cancel())
+
+function feed() {
+  const records = new Subject<Batch>()
+  const calls = { made: 0, seen: 0, looked: 0 }
+  let seq = 0
+  const digest = new DigestFeed({
+    records$: records,
+    maker() {
+      calls.made += 1
+      return new DigestMaker({
+        name: (index) => `agent ${index}`,
+        runId: () => 'run',
+        shown: (text) => text,
+        factOf(record) {
+          calls.seen += 1
+          return { type: record.kind, seq: record.seq, at: record.at, runId: 'run' }
+        },
+      })
+    },
+    snapshot: () => ({ log: 'log', agents: [], runs: [], questions: [], waits: [], deadLetters: calls.seen }),
+    *agents() {
+      calls.looked += 1
+      yield { name: 'a', status: calls.seen % 2 ? 'running' : 'idle', queued: 0, inFlight: 0, restarts: 0 } as const
+    },
+    waits: () => [],
+    now: () => 1_000,
+    seq: () => seq,
+  })
+  const tell = (count = 1) => {
+    const batch = Array.from({ length: count }, (): HostRecord => {
+      seq += 8
+      return { kind: 'decision', seq, at: 1_000 + seq, run: 1, question: '', choice: '', reason: '' }
+    })
+    records.next(batch)
+  }
+  return { digest, records, calls, tell }
+}
+
+const factsOf = ({ facts = [] }: Digest) => facts.length
+
+t.test('nothing is read while nobody watches, and once for all who do', async (t) => {
+  const { digest, calls, tell } = feed()
+  tell(5)
+  t.match(calls, { made: 0, seen: 0, looked: 0 })
+  const stop = new AbortController()
+  const readers = [1, 2, 3].map(() => digest.watch(stop.signal)[Symbol.asyncIterator]())
+  for (const reader of readers) t.match((await reader.next()).value, { snapshot: { log: 'log' } })
+  tell(2_000)
+  for (const reader of readers) t.equal(factsOf((await reader.next()).value), 2_000, 'a full line comes at once')
+  t.match(calls, { made: 1, seen: 2_000 })
+  stop.abort()
+  for (const reader of readers) t.same(await reader.next(), { done: true, value: undefined })
+  tell(5)
+  t.match(calls, { made: 1, seen: 2_000 })
+})
+
+t.test('what comes within a tenth of a second is one line, with what the agents do by then', async (t) => {
+  const { digest, calls, tell } = feed()
+  const reader = digest.watch()[Symbol.asyncIterator]()
+  await reader.next()
+  for (let n = 0; n < 7; n++) tell()
+  const { value: line } = await reader.next()
+  t.equal(factsOf(line), 7)
+  t.same(line.names, ['a'])
+  t.same(line.agent, { agent: [0], status: [2], queued: [0], inFlight: [0], restarts: [0] })
+  t.equal(calls.looked, 1)
+  await reader.return?.(undefined)
+})
+
+t.test(
+  'who reads too slowly gets the state in place of what it has missed; who is in time misses nothing',
+  async (t) => {
+    const { digest, tell } = feed()
+    const [slow, quick] = [digest.watch()[Symbol.asyncIterator](), digest.watch()[Symbol.asyncIterator]()]
+    t.ok((await slow.next()).value.snapshot)
+    t.ok((await quick.next()).value.snapshot)
+    let got = 0
+    for (let n = 0; n < 60; n++) {
+      tell(2_000)
+      got += factsOf((await quick.next()).value)
+    }
+    t.equal(got, 120_000)
+    t.match((await slow.next()).value.snapshot, { deadLetters: 120_000 })
+    tell(2_000)
+    t.equal(factsOf((await slow.next()).value), 2_000)
+    await slow.return?.(undefined)
+    await quick.return?.(undefined)
+  },
+)
+
+t.test('the end of the team ends the digest, after its last line', async (t) => {
+  const { digest, records, tell } = feed()
+  const reader = digest.watch()[Symbol.asyncIterator]()
+  await reader.next()
+  tell(3)
+  records.complete()
+  t.equal(factsOf((await reader.next()).value), 3)
+  t.match(await reader.next(), { done: true })
+})
