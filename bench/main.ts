@@ -27,6 +27,7 @@ import { b14 } from './b14.ts'
 import { b17 } from './b17.ts'
 import { b18 } from './b18.ts'
 import { b19 } from './b19.ts'
+import { b20 } from './b20.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -55,6 +56,7 @@ const benchmarks: readonly Benchmark[] = [
   b17,
   b18,
   b19,
+  b20,
   criteria,
 ]
 

@@ -127,7 +127,14 @@ export type { NamedWait } from './runtime/log/alarms.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
 export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
-export type { Digest, DigestFact, DigestSnapshot, DigestWait } from './runtime/digest/digest-line.ts'
+export type {
+  Digest,
+  DigestFact,
+  DigestQuestion,
+  DigestRun,
+  DigestSnapshot,
+  DigestWait,
+} from './runtime/digest/digest-line.ts'
 export type {
   GuardedCall,
   Guardrail,

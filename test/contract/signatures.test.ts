@@ -14,6 +14,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   AgentContext: ['ConversationContext', 'StateContext', 'TaskContext'], // its verbs, in three parts
   AgentHandlers: ['Awaitable'],
   ClientEntry: ['EntryFields'],
+  Digest: ['Columns'],
   MultiAgentPattern: ['TeamKit', 'TeamRuntime'], // the class that it extends, and what only the test kit gives it
   MultiAgentPatternOptions: ['TeamOptions'], // all of it but the orchestration
   OldRunRehearsal: ['PlayedOldRun'],
@@ -22,6 +23,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
     'AlarmEvent',
     'Event',
     'GuardrailDecided',
+    'HandoffStep',
     'OfWatchedCall',
     'ToolFinished',
     'ToolProgress',

@@ -148,7 +148,7 @@ t.test('facts are cut, and have none of the keys of the team', async (t) => {
   })
   const team = stage(t, { a: writes }, {
     enableBlackboard: true,
-    secrets: [SECRET],
+    models: { default: { model: 'small', baseURL: 'http://localhost:1/v1', apiKey: SECRET } },
     orchestration: { strategy: 'sequential' },
   } as never)
   const run = team.launch(`${long}${SECRET}`)

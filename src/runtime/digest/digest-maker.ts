@@ -21,14 +21,14 @@ import {
   startedOf,
   timeOf,
   turnOf,
-  typeOf,
+  typeIndexOf,
 } from '../../mailbox/frame.ts'
 import { idFrom } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
-import { AGAIN, COPY, type Digest, type DigestFact, MESSAGE_TYPES, NONE, TO_SEVERAL } from './digest-line.ts'
+import { AGAIN, COPY, type Digest, type DigestFact, NONE, TO_SEVERAL } from './digest-line.ts'
 import { RecentNumbers } from './recent-numbers.ts'
 
 interface Needs {
@@ -48,8 +48,10 @@ export class DigestMaker {
   readonly #shown: string[] = []
   /** Number of names that lines have told. */
   #told = 0
-  /** Place of each agent's name, by index, and the name that it has there. */
-  readonly #agents: { name: string; at: number }[] = []
+  /** Place of each agent's name, by index, the name that it has there, and the block in which it was looked up. */
+  readonly #agents: { name: string; at: number; block: number }[] = []
+  /** Number of blocks that were seen: within one, no index gets another name. */
+  #block = 0
   #run = { index: -1, at: NONE }
   /** Numbers of messages by their ids, of those that a turn may still end for. */
   readonly #numbers = new RecentNumbers()
@@ -125,11 +127,12 @@ export class DigestMaker {
   }
 
   #agent(index: number): number {
-    const name = this.#needs.name(index)
     const known = this.#agents[index]
-    if (known?.name === name) return known.at
-    const at = this.placeOf(name)
-    this.#agents[index] = { name, at }
+    if (known?.block === this.#block) return known.at
+    const name = this.#needs.name(index)
+    const at = known?.name === name ? known.at : this.placeOf(name)
+    if (known?.name === name) known.block = this.#block
+    else this.#agents[index] = { name, at, block: this.#block }
     return at
   }
 
@@ -142,6 +145,7 @@ export class DigestMaker {
   }
 
   #frames({ memory, from, to, seq, run, at: loggedAt }: FrameBlock): void {
+    this.#block += 1
     let n = seq / SEQ_STEP
     for (let at = from; at < to; at += lengthOf(memory, at), n += 1) {
       if (isMessage(memory, at)) this.#sent(memory, at, n, run, loggedAt)
@@ -160,7 +164,7 @@ export class DigestMaker {
     message.run.push(this.#runAt(run))
     message.from.push(this.#agent(senderOf(memory, at)))
     message.to.push(head || recipient === NOBODY ? NONE : this.#agent(recipient))
-    message.type.push(MESSAGE_TYPES.indexOf(typeOf(memory, at)) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0))
+    message.type.push(typeIndexOf(memory, at) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0))
     message.at.push(Math.round(loggedAt) - this.#at!)
     message.bytes.push(bodyBytesOf(memory, at))
     message.turn.push(turnOf(memory, at))
@@ -219,7 +223,7 @@ export class DigestMaker {
 
   /** Returns the number of a message, as the line has it. */
   #numberOf(key: number): number {
-    return (this.#numbers.get(key) ?? UNKNOWN) - this.#n
+    return this.#numbers.get(key) - this.#n
   }
 }
 
@@ -233,8 +237,6 @@ interface Called {
   readonly usage?: TokenUsage
 }
 
-/** Number of a message that the digest does not have. */
-const UNKNOWN = -1
 const MODEL = 0
 const TOOL = 1
 

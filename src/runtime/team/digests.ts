@@ -11,6 +11,7 @@ import type { RunBook } from '../runs/runs.ts'
 import { statusOf, sumOf } from '../state/busiest.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+import { waitsOf } from './waits.ts'
 
 interface Needs {
   readonly supervisor: Supervisor
@@ -32,7 +33,7 @@ export function teamDigest({ supervisor, runs, questions }: Needs): DigestFeed {
     *agents() {
       for (const cell of directory.agents()) yield figuresOf(cell)
     },
-    waits: () => [],
+    waits: () => supervisor.redactor.data(waitsOf(supervisor)),
     now: () => clock.now(),
     seq: () => journal.seq,
   })
@@ -63,6 +64,8 @@ export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: Run
 function makerFor({ redactor }: Supervisor, source: EventSource): DigestMaker {
   const shown = (text: string) => redactor.text(text)
   const fact = (record: HostRecord): DigestFact | undefined => {
+    if (record.kind === 'agent.ready' && record.woken) return undefined // comes and goes with messages
+    if (record.kind === 'agent.exited' && record.how === 'passivated') return undefined
     const event = recordEvent(record, source)
     return event && factOf(event, shown)
   }
@@ -82,26 +85,30 @@ const figuresOf = (cell: Parameters<typeof statusOf>[0]) => ({
   restarts: sumOf(cell, ({ restarts }) => restarts),
 })
 
-function snapshotOf(
-  { directory, journal, redactor }: Supervisor,
-  runs: RunBook,
-  questions: DigestQuestion[],
-): DigestSnapshot {
+function snapshotOf(supervisor: Supervisor, runs: RunBook, questions: DigestQuestion[]): DigestSnapshot {
+  const { directory, journal, redactor } = supervisor
   const open = runs.list().flatMap(({ isSettled, summary }) => (summary && !isSettled ? [summary] : []))
   return redactor.data({
     log: journal.name ?? null,
     agents: directory.agents().map((cell) => ({ ...figuresOf(cell), usage: { ...NO_TOKENS, ...cell.spent } })),
     runs: open.map(({ id, query, status, startedAt, threadId }) => ({
       id,
-      query: query.slice(0, LONGEST_QUERY),
+      query: query.slice(0, LONGEST_TEXT),
       status,
       startedAt,
       threadId,
     })),
-    questions,
-    waits: [],
+    questions: questions.map(({ runId, questionId, agent, text, choices, askedAt }) => ({
+      runId,
+      questionId,
+      agent,
+      text: text.slice(0, LONGEST_TEXT),
+      ...(choices && { choices }),
+      askedAt,
+    })),
+    waits: waitsOf(supervisor),
     deadLetters: journal.deadLetters.length,
   })
 }
 
-const LONGEST_QUERY = 200
+const LONGEST_TEXT = 2_000

@@ -184,7 +184,7 @@ export abstract class TeamRuns extends TeamInsight {
     this.#digest ??= teamDigest({
       supervisor: this.supervisor,
       runs: this.runBook,
-      questions: () => this.listQuestions(),
+      questions: () => this.questions(),
     })
     return this.#digest.watch(signal)
   }

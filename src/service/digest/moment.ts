@@ -1,5 +1,5 @@
 /** State of a team at any time of a digest, for who goes back in time: no line is read again. */
-import { MESSAGE_TYPES, TO_SEVERAL } from '../../runtime/digest/digest-line.ts'
+import { TO_SEVERAL } from '../../runtime/digest/digest-line.ts'
 import type { Column } from './columns.ts'
 import type { DigestFold, FoldedAgent } from './digest-fold.ts'
 
@@ -77,6 +77,3 @@ function firstAfter(rows: readonly number[], dropped: number, column: Column, va
   }
   return low
 }
-
-/** Name of the type of a message. */
-export const typeName = (type: number): string => MESSAGE_TYPES[type & 7] ?? 'request'
