@@ -99,6 +99,7 @@ async function bundled(entry, outfile) {
       ? { format: 'cjs', define: { 'import.meta': '{}' } } // it has __filename
       : { format: 'esm' }),
     sourcemap: 'linked',
+    sourcesContent: false, // src is beside it
     legalComments: 'none',
     logLevel: 'warning',
     metafile: true,

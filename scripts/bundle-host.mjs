@@ -2,23 +2,26 @@
  * Puts what users import into a few files, for the package that is published: to walk some 400 modules takes four times
  * as long as to run them. Of the modules those stay that threads load one by one; what users import leads to the bundle. A
  * clone works without it, and is built anew by the next command.
+ *
+ * `openai` goes into the bundle too: an install of it takes 12 MB, of which the clients need 0.4. Packages stay outside
+ * whose values or types users share with dramatis (zod, rxjs). The licences of all that is bundled are written beside it.
  */
-import { rmSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { dist, filesBelow, root } from './files.mjs'
 
-/** Entries by their names in the bundle. They share chunks, so that all have the same classes. */
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+const exported = Object.entries(manifest.exports).filter(([, entry]) => typeof entry === 'object')
+/** Entries by their names in the bundle: each subpath of the package, and what runs. They share chunks, so that all have the same classes. */
 const entries = {
-  index: 'index',
-  testing: 'testing',
-  protocols: 'protocols',
-  tools: 'tools/index',
-  mcp: 'mcp/index',
-  opentelemetry: 'opentelemetry',
-  models: 'models',
-  'ai-sdk': 'ai-sdk/index',
-  telemetry: 'telemetry',
+  ...Object.fromEntries(
+    exported.map(([path, entry]) => [
+      path === '.' ? 'index' : path.slice(2),
+      /^\.\/dist\/src\/(.+)\.js$/.exec(entry.default)[1],
+    ]),
+  ),
   cli: 'service/cli',
   'rehearsal-thread': 'service/rehearsal/thread-entry',
 }
@@ -30,8 +33,17 @@ const host = join(dist, 'host')
 for (const note of ['.stamp', '.tsbuildinfo']) rmSync(join(dist, note), { force: true }) // the next command builds all anew
 rmSync(host, { recursive: true, force: true })
 const fromModules = { absWorkingDir: root, bundle: true, packages: 'external', platform: 'node', format: 'esm' }
-await build({
+/** Takes openai into the bundle, although packages stay outside. */
+const openaiInside = {
+  name: 'openai-inside',
+  setup({ onResolve }) {
+    onResolve({ filter: /^openai(\/|$)/ }, ({ path }) => ({ path: fileURLToPath(import.meta.resolve(path)) }))
+  },
+}
+const bundled = await build({
   ...fromModules,
+  plugins: [openaiInside],
+  metafile: true,
   entryPoints: Object.fromEntries(Object.entries(entries).map(([name, module]) => [name, `dist/src/${module}.js`])),
   outdir: host,
   splitting: true,
@@ -63,4 +75,27 @@ const kept = new Set([
 for (const name of filesBelow('dist/src')) {
   const module = name.replace(/\.map$/, '')
   if (/\.js$/.test(module) && !module.endsWith('.bundle.js') && !kept.has(module)) rmSync(join(root, name))
+}
+
+/** Packages whose code stands in files of the package: in the host's bundle, in those of threads, and in vocabularies. */
+const ofThreads = ['actors/loop/thread-entry.bundle.cjs', 'actors/tools/tool-entry.bundle.js'].flatMap(
+  (name) => JSON.parse(readFileSync(join(dist, 'src', `${name}.map`), 'utf8')).sources,
+)
+const packages = new Set(['gpt-tokenizer'])
+for (const file of [...Object.keys(bundled.metafile.inputs), ...ofThreads]) {
+  const name = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]
+  if (name) packages.add(name)
+}
+writeFileSync(
+  join(host, 'THIRD-PARTY-NOTICES.txt'),
+  `Code of these packages is part of dramatis.\n${[...packages].sort().map(noticeOf).join('')}`,
+)
+
+function noticeOf(name) {
+  const folder = join(root, 'node_modules', name)
+  const { version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  const texts = readdirSync(folder).filter((file) => /^(licen[cs]e|notice)(\.|$)/i.test(file))
+  if (texts.length === 0) throw new Error(`${name} has no file with its licence`)
+  const text = texts.map((file) => readFileSync(join(folder, file), 'utf8').trim()).join('\n\n')
+  return `\n${'-'.repeat(80)}\n${name} ${version} (${license})\n\n${text}\n`
 }

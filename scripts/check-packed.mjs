@@ -44,13 +44,21 @@ check('installs from the tarball', () => {
   const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
   run('npm', [...install, join(home, tarball)], { timeout: installLimitMs })
 })
-check('all that was installed takes at most 60 MB', () => {
+check('all that was installed takes at most 45 MB', () => {
   const megabytes = bytesBelow(join(user, 'node_modules')) / 1e6
-  if (megabytes > 60) throw new Error(`${megabytes.toFixed(1)} MB`)
+  if (megabytes > 45) throw new Error(`${megabytes.toFixed(1)} MB`)
   return `${megabytes.toFixed(1)} MB`
 })
 check('a JavaScript team answers', () => {
   expect(node('hello.js'), 'Hello, world')
+})
+check('a model at an address answers, through the client that is bundled, whose licence is there', () => {
+  const said = node('model.js')
+  expect(said, 'chat: Hello, world\nresponses: Hello, world\n')
+  expect(said, 'does not accept the key (401): no such key.')
+  const notices = readFileSync(join(user, 'node_modules/dramatis/dist/host/THIRD-PARTY-NOTICES.txt'), 'utf8')
+  expect(notices, `openai ${lock.packages['node_modules/openai'].version} (Apache-2.0)`)
+  expect(notices, 'Apache License')
 })
 check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
@@ -85,6 +93,10 @@ check('an import takes a few files, not a module each', () => {
   const modules = filesBelow('src').filter((name) => name.endsWith('.ts'))
   if (files.length > modules.length / 4) throw new Error(`${files.length} files for ${modules.length} modules`)
   expect(readFileSync(join(user, 'node_modules/dramatis/dist/src/index.js'), 'utf8'), "'../host/index.js'")
+})
+check('each subpath has its file', () => {
+  for (const { default: file } of Object.values(manifest.exports))
+    if (file) readFileSync(join(user, 'node_modules/dramatis', file))
 })
 check('a strict TypeScript program compiles, library declarations included', () => {
   const tools = ['typescript', '@types/node'].map((name) => `${name}@${lock.packages[`node_modules/${name}`].version}`)
