@@ -2,20 +2,20 @@
  * Agents that share a thread: what one does to the others when it throws outside of its turn or blocks, and what becomes
  * of their messages and restarts when the thread ends.
  */
+import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { AgentRole, MultiAgentPatternOptions, RuntimeEvent } from '../../src/index.ts'
+import { folderOf } from '../durability/log-folders.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { endShared, shareThreads } from '../fixtures/share-threads.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { watchThreads } from '../toolbox/desk.ts'
 import { ask, gate, numbers, silent } from './teams.ts'
 
-type Test = Pick<typeof t, 'teardown'>
-
 const fixture = (name: string) => new URL(`../fixtures/supervision/${name}.js`, import.meta.url)
 
-function teamOf(t: Test, options: Omit<MultiAgentPatternOptions, 'orchestration'>) {
+function teamOf(t: Test, options: Partial<MultiAgentPatternOptions> & Pick<MultiAgentPatternOptions, 'agents'>) {
   const team = new ChaosTeam({
     logger: silent,
     orchestration: { strategy: 'custom', run: async () => 'done' },
@@ -46,7 +46,7 @@ function speakers(
   model?: FakeModel,
 ) {
   return teamOf(t, {
-    agents: names.map((name) => ({ name, isolation: 'shared' as const })),
+    agents: names.map((name) => ({ name, systemPrompt: `You are ${name}.`, isolation: 'shared' as const })),
     models: { default: { client: model ?? new FakeModel(() => 'yes'), maxConcurrent: 400 } },
     ...options,
   })
@@ -152,6 +152,32 @@ t.test('a loop of one blocks the others until the watchdog ends it, and they go 
   )
   for (const { error } of team.crashes.filter(({ agent }) => agent === 'other'))
     t.match(error, { message: /at the work of agent "looper": it was stuck/ })
+})
+
+t.test('with a durable log a run goes on in the next process, and no answer is paid twice', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const options = {
+    stateManagement: { path },
+    orchestration: { strategy: 'sequential' as const },
+  }
+  const asked = gate()
+  const first = new FakeModel(async ({ messages }) => {
+    if (!`${messages[0]?.content}`.includes('bob')) return 'half of it'
+    asked.open()
+    return new Promise<never>(() => {})
+  })
+  const before = speakers(t, ['ann', 'bob'], options, first)
+  const left = before.launch('go', { runId: 'one' })
+  await asked.opened
+  await before.flush()
+  await before.close()
+  t.equal(left.status, 'interrupted')
+  const second = new FakeModel(() => 'all of it')
+  const after = speakers(t, ['ann', 'bob'], options, second)
+  await after.start()
+  t.match(await after.getRun('one')?.result, { success: true, finalOutput: 'all of it' })
+  t.same([first.requests.length, second.requests.length], [2, 1])
+  t.equal(second.lastPrompt, 'half of it')
 })
 
 t.test('threads that agents share are not among those that threads.max bounds', async (t) => {
