@@ -1,6 +1,6 @@
 /** How many models think at once, and what the log says when more want to. */
 import t from 'tap'
-import type { Logger } from '../../src/index.ts'
+import type { Logger, RuntimeEvent } from '../../src/index.ts'
 import { LimitNotices } from '../../src/runtime/logging/limit-notices.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
@@ -69,12 +69,15 @@ for (const [option, options, role] of [
     if (option !== 'orchestration.maxConcurrent') t.equal(about.length, 1)
   })
 
-t.test('the log names maxParallelToolCalls when calls of an answer wait for it', async (t) => {
+t.test('the log and an event name maxParallelToolCalls when calls of an answer wait for it', async (t) => {
   const { logger, said } = lines()
   const answers = [calls(['act', {}], ['act', {}], ['act', {}]), 'done']
   const agents = [{ name: 'ann', tools: [doing(() => 'done')], maxParallelToolCalls: 2 }]
   const { team } = modelTeam(t, answers, agents, { logger })
+  const events: RuntimeEvent[] = []
+  team.events.subscribe((event) => void (event.type === 'limit.reached' && events.push(event)))
   t.equal((await team.execute('go')).finalOutput, 'done')
+  t.match(events, [{ option: 'maxParallelToolCalls', limit: 2, agent: 'ann', runId: /./ }])
   t.same(said, ['maxParallelToolCalls (2) is reached: of 3 calls of one answer the others wait'])
 })
 

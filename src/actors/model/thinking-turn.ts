@@ -32,6 +32,8 @@ export interface ThinkingTurn {
   others(): Promise<unknown>
   /** Notifies the host of a sign that the model repeats itself in a loop. */
   loopFound(step: 'notice' | 'replan' | 'abort', signs: readonly string[]): Promise<unknown>
+  /** Notifies the host that of so many tool calls of an answer only `limit` run at a time. */
+  toolsWait(limit: number, calls: number): Promise<unknown>
   /** Makes one model call through the gateway in the host: a step. */
   ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer>
 }

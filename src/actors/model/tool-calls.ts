@@ -69,11 +69,7 @@ export class OfferedTools {
       let end = at + 1
       if (!this.#runsAlone(calls[at]!)) while (end < calls.length && !this.#runsAlone(calls[end]!)) end += 1
       const stretch = calls.slice(at, end)
-      if (stretch.length > limit)
-        this.#turn.context.log.info(
-          { option: 'maxParallelToolCalls', limit, calls: stretch.length },
-          `maxParallelToolCalls (${limit}) is reached: of ${stretch.length} calls of one answer the others wait`,
-        )
+      if (stretch.length > limit) await this.#turn.toolsWait(limit, stretch.length)
       const outcomes = await inLanes(stretch, limit, (call) => this.#call(call, signal))
       for (const [i, outcome] of outcomes.entries()) {
         const call = stretch[i]!

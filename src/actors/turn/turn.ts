@@ -17,7 +17,7 @@ import { GUARD, type GuardArguments, type GuardedBy } from '../definition/guardr
 import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
-import { ACKNOWLEDGE, LOOP_FOUND } from '../definition/trust.ts'
+import { ACKNOWLEDGE, LIMIT_REACHED, LOOP_FOUND } from '../definition/trust.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
 import type { RunView } from '../transport/run-views.ts'
@@ -280,6 +280,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
+      toolsWait: (limit, calls) => this.call(LIMIT_REACHED, { limit, calls }),
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal), 1),
     }
   }
