@@ -128,6 +128,32 @@ t.test('time in which a person was waited for does not count after a restart eit
   t.match(await run.result, { finalOutput: 'REQUEST_TIMEOUT' })
 })
 
+t.test('time in which a person was waited for does not count for the run after a restart either', async (t) => {
+  const lives = new Lives(
+    { ann: async (_message, context) => (await context.ask('Really?')) + (await never), clerk: () => {} },
+    {
+      orchestration: {
+        strategy: 'custom',
+        run: async (script) => (await script.request('ann', 'ask', { timeoutMs: DAY })).content,
+      },
+      roles: { ann: { limits: { turnTimeoutMs: DAY } } },
+    },
+  )
+  const before = await lives.next()
+  before.launch('go', { runId: 'one', timeoutMs: 60 * SECOND })
+  await lives.clock.advance(2 * DAY)
+  await note(lives, before)
+  const after = await lives.next({ asleepMs: DAY })
+  await lives.clock.advance(DAY)
+  const run = after.getRun('one')!
+  t.equal(run.status, 'waiting')
+  void after.answer(after.questions()[0]!.questionId, 'yes')
+  await lives.clock.advance(60 * SECOND - MOMENT)
+  t.equal(run.status, 'running')
+  await lives.clock.advance(2 * MOMENT)
+  t.match(await run.result, { success: false, error: { code: 'RUN_TIMEOUT' } })
+})
+
 t.test('a question with a limit, and the deadline of a task, go by wall clock', async (t) => {
   for (const limit of ['question', 'task'] as const) {
     const { lives, run } = await slept(

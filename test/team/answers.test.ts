@@ -189,3 +189,53 @@ for (const [what, withdraw] of [
       kinds.push(type)
     t.same(kinds, ['question', 'question.closed', 'run.finished'])
   })
+
+const HOUR = 3_600_000
+
+t.test('no time of request, turn or run counts while a person is asked', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => (await context.request('bob', 'ask')).content,
+      bob: async (_message, context) => context.ask('Which color?'),
+    },
+    {
+      communication: { responseTimeoutMs: 1_000 },
+      roles: { ann: { limits: { turnTimeoutMs: 1_000 } }, bob: { limits: { turnTimeoutMs: 1_000 } } },
+      globalTimeoutMs: 5_000,
+    },
+  )
+  const run = team.launch('go')
+  await team.clock.advance(48 * HOUR)
+  t.equal(run.status, 'waiting')
+  await run.answer(run.questions[0]!.questionId, 'blue')
+  await team.clock.runToIdle()
+  t.match(await run.result, { success: true, finalOutput: 'blue' })
+})
+
+t.test('the time of a run goes on when its last question is closed', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        await Promise.all([context.ask('First?'), context.ask('Second?')])
+        await context.sleep(60_000)
+      },
+    },
+    { globalTimeoutMs: 5_000 },
+  )
+  const run = team.launch('go')
+  await team.clock.advance(2_000)
+  await run.answer(run.questions[0]!.questionId, 'yes')
+  await team.clock.advance(10 * HOUR)
+  await run.answer(run.questions[0]!.questionId, 'yes')
+  await team.clock.advance(4_999)
+  t.equal(run.status, 'running')
+  await team.clock.advance(1)
+  t.match(await run.result, {
+    error: {
+      code: 'RUN_TIMEOUT',
+      message: /^The run did not end within 5000 ms, not counting 36002000 ms in which a person was asked/,
+    },
+  })
+})

@@ -50,6 +50,13 @@ export interface TurnTimes {
   readonly attemptMs: number
 }
 
+/** Time in which a run has asked people, in team time. */
+interface Asking {
+  open: number
+  since: number
+  ms: number
+}
+
 export class OldTimes {
   readonly #openings: Opening[] = []
   readonly #begun = new Map<number, Begun>()
@@ -57,7 +64,9 @@ export class OldTimes {
   readonly #ofRuns = new Map<number, ThinkingTimes>()
   readonly #ofAgents = new Map<number, ThinkingTimes>()
   /** Calls of models and people that are open, by their callers. */
-  readonly #thinking = new Map<string, { run: number; agent: number }>()
+  readonly #thinking = new Map<string, { run: number; agent: number; isPerson: boolean }>()
+  /** Times in which people were asked, by run. */
+  readonly #asking = new Map<number, Asking>()
   /** Team time of the last entry. */
   #now = 0
 
@@ -78,6 +87,13 @@ export class OldTimes {
   /** Returns the team time from that entry until the end of the log, in ms. */
   since(entry: Moment): number {
     return Math.max(0, this.#now - this.#at(entry))
+  }
+
+  /** Returns how long that run has asked people, until the end of the log, in ms. */
+  askedMs(run: number): number {
+    const asking = this.#asking.get(run)
+    if (!asking) return 0
+    return asking.open > 0 ? asking.ms + this.#now - asking.since : asking.ms
   }
 
   /** Returns the times of a turn that is open; undefined if it has not begun. */
@@ -120,8 +136,8 @@ export class OldTimes {
       if (flagsOf(memory, at) & BEGINS_AGAIN) this.#beginsAgain(key, ms)
       else this.#begun.delete(key)
     } else if (sender !== 0 && turn > 0 && !this.#begun.has(key)) this.#begins(key, ms)
-    if (kind === CALL && /^(model|ask|approve)$/.test(readBody(memory, at).content))
-      this.#begin(`${sender} ${correlationOf(memory, at)}`, run, sender, ms)
+    if (kind === CALL)
+      this.#called(readBody(memory, at).content, `${sender} ${correlationOf(memory, at)}`, run, sender, ms)
     else if (kind === CANCEL) this.#end(`${sender} ${correlationOf(memory, at)}`, ms)
     else if (kind === RESULT) this.#end(`${recipientOf(memory, at)} ${correlationOf(memory, at)}`, ms)
   }
@@ -129,6 +145,7 @@ export class OldTimes {
   #record(record: HostRecord, ms: number): void {
     if (record.kind === 'run.finished') {
       this.#ofRuns.delete(record.run)
+      this.#asking.delete(record.run)
       return
     }
     if (record.kind !== 'turn.started') return
@@ -149,10 +166,17 @@ export class OldTimes {
     if (begun) Object.assign(begun, { attemptMs: ms, opening: undefined })
   }
 
-  #begin(call: string, run: number, agent: number, ms: number): void {
-    this.#thinking.set(call, { run, agent })
+  #called(verb: string, call: string, run: number, agent: number, ms: number): void {
+    const isPerson = verb === 'ask' || verb === 'approve'
+    if (!isPerson && verb !== 'model') return
+    this.#thinking.set(call, { run, agent, isPerson })
     timesIn(this.#ofRuns, run).begin(ms)
     timesIn(this.#ofAgents, agent).begin(ms)
+    if (!isPerson) return
+    const asking = this.#asking.get(run) ?? { open: 0, since: 0, ms: 0 }
+    this.#asking.set(run, asking)
+    asking.open += 1
+    if (asking.open === 1) asking.since = ms
   }
 
   #end(call: string, ms: number): void {
@@ -161,6 +185,10 @@ export class OldTimes {
     this.#thinking.delete(call)
     this.#ofRuns.get(thinking.run)?.end(ms)
     this.#ofAgents.get(thinking.agent)?.end(ms)
+    const asking = thinking.isPerson && this.#asking.get(thinking.run)
+    if (!asking) return
+    asking.open -= 1
+    if (asking.open === 0) asking.ms += ms - asking.since
   }
 }
 

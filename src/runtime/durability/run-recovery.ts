@@ -64,7 +64,8 @@ export class RunRecovery {
       return undefined
     }
     tally(run, state)
-    const leftMs = Math.max(1, launched.timeoutMs - this.#old.times.since(launched))
+    const { times } = this.#old
+    const leftMs = Math.max(1, launched.timeoutMs - times.since(launched) + times.askedMs(run.index))
     if (launched.own) {
       this.#runs.takeUpOwn(state, leftMs)
       return undefined

@@ -63,14 +63,14 @@ export class InterruptedRuns {
   /** Interrupts a run because the code of a turn has changed. What else was asked for in it goes on. */
   suspend(run: RunState, mismatch: DramatisError, turn: SetAside): void {
     const { entries, pause, supervisor } = this.#needs
-    const { clock, logger } = supervisor
+    const { logger } = supervisor
     const error = this.#withScript(run, mismatch)
     logger.warn({ runId: run.id, error: error.message }, 'a run is interrupted, because its code has changed')
     this.#interruptions.add(run, turn)
     const entry = entries.of(run)
     if (!entry || entry.handle.status === 'interrupted') return
-    entry.options = { ...entry.options, timeoutMs: Math.max(1, entry.endsAt - clock.monotonic()) }
-    entry.timer?.cancel()
+    entry.options = { ...entry.options, timeoutMs: Math.max(1, entry.time?.leftMs ?? 0) }
+    entry.time?.cancel()
     pause(entry)
     this.#settle(entry, error)
   }
@@ -129,8 +129,8 @@ export class InterruptedRuns {
 
   /** Goes on with a run, whatever hinders it. */
   goOn(entry: RunEntry, onMismatch = this.#needs.onMismatch): void {
-    const { handle, endsAt } = entry
-    if (endsAt > 0) this.#reenter(entry) // a run of an earlier process is entered by its recovery
+    const { handle, time } = entry
+    if (time) this.#reenter(entry) // a run of an earlier process is entered by its recovery
     this.#interruptions.goOn(handle.state, onMismatch)
   }
 

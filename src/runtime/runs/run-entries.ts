@@ -1,11 +1,11 @@
 /** Runs that the team knows, by id and by state. */
-import type { Timer } from '../../clock.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import type { RunHandle, RunOptions } from './run.ts'
+import type { RunTime } from './run-time.ts'
 
 export interface RunEntry {
   handle: RunHandle<unknown>
@@ -13,10 +13,9 @@ export interface RunEntry {
   isKept: boolean
   options: RunOptions<unknown>
   readonly target: Cell
-  /** Monotonic ms at which its time is up. 0: this process does not go on with it. */
-  readonly endsAt: number
+  /** Its time limit. Undefined: this process does not go on with it. */
+  time: RunTime | undefined
   readonly clear: () => void
-  timer: Timer | undefined
   result: MultiAgentResult<unknown> | undefined
   /** Checks of the query beside the run: it has no answer before they have passed. */
   checked?: Promise<void>
@@ -50,9 +49,8 @@ export class RunEntries {
       isKept: true,
       options: {},
       target,
-      endsAt: 0,
+      time: undefined,
       clear: () => {},
-      timer: undefined,
       result: undefined,
     }
   }

@@ -49,6 +49,7 @@ import { RunGuards } from './run-guards.ts'
 import type { RunStatus } from './run-list.ts'
 import { readQuery, readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
+import { RunTime } from './run-time.ts'
 import { ThreadStore } from './thread-store.ts'
 
 export class RunBook implements RunHost {
@@ -234,7 +235,7 @@ export class RunBook implements RunHost {
     const { state } = entry.handle
     this.#entries.deleteState(state)
     this.#supervisor.runs.forget(state)
-    entry.timer?.cancel()
+    entry.time?.cancel()
     entry.clear()
     this.#line.leave(entry, (next) => void this.#begin(next))
   }
@@ -248,17 +249,20 @@ export class RunBook implements RunHost {
       isKept: false,
       options,
       target,
-      endsAt: this.#supervisor.clock.monotonic() + timeoutMs,
+      time: undefined,
       clear: () => clear?.(),
-      timer: undefined,
       result: undefined,
     }
     const expire = () => {
-      const text = `The run did not end within ${timeoutMs} ms (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${namedQuestionsOf(handle.state)}`
+      const pausedMs = Math.round(entry.time?.pausedMs ?? 0)
+      const uncounted = pausedMs > 0 ? `, not counting ${pausedMs} ms in which a person was asked` : ''
+      const text = `The run did not end within ${timeoutMs} ms${uncounted} (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${namedQuestionsOf(handle.state)}`
       this.#supervisor.overdue(handle.state)
       this.#abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
     }
-    entry.timer = this.#supervisor.clock.timer(timeoutMs, expire, true)
+    const time = new RunTime({ clock: this.#supervisor.clock, expire }, timeoutMs)
+    entry.time = time
+    handle.state.clockOn(time)
     this.#entries.add(entry)
     return entry
   }
@@ -526,7 +530,7 @@ export class RunBook implements RunHost {
     this.#tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is notified of the end: the event carries the result.
     entry.result = this.#entries.resultOf(state, ending, at - state.startedAt)
-    entry.timer?.cancel()
+    entry.time?.cancel()
     entry.clear()
     this.#line.leave(entry, (next) => void this.#begin(next))
     this.#ended.add(state)
@@ -556,7 +560,7 @@ export class RunBook implements RunHost {
     const { handle } = entry
     handle.state.over = true
     handle.state.ending = error
-    entry.timer?.cancel()
+    entry.time?.cancel()
     entry.clear()
     const { at } = this.#supervisor.journal.record(handle.state, { kind: 'run.finished', error })
     this.#tracing?.finished(handle.state, error)

@@ -16,6 +16,11 @@ import type { RunOutput } from './run-output.ts'
 import { Spent } from './spent.ts'
 import type { TurnFrames } from './turn-frames.ts'
 
+interface StoppableClock {
+  pause(): void
+  resume(): void
+}
+
 /** Watch of one agent by another. */
 export interface Watch {
   /** Agents by index: another run may have an agent of the same name. */
@@ -74,6 +79,8 @@ export class RunState {
   readonly openTasks = new Map<number, Map<number, string>>()
   /** Questions to a person that nobody has answered yet, by id. */
   readonly questions = new Map<string, OpenQuestion>()
+  /** Clock of its time limit, which stands still while a question is open. */
+  #clock: StoppableClock | undefined
   /** Inputs of the tool calls that a person has approved, as JSON, by the ids of the calls. */
   readonly approved = new Map<string, string>()
   /** Replacement models by the names that the agents use. */
@@ -146,6 +153,23 @@ export class RunState {
     if (!this.traceHeaders) return { ...this.metadata }
     const { traceparent: _callers, tracestate: _too, ...rest } = this.metadata
     return { ...rest, ...this.traceHeaders }
+  }
+
+  /** Sets the clock of its time limit. */
+  clockOn(clock: StoppableClock): void {
+    this.#clock = clock
+    if (this.questions.size > 0) clock.pause()
+  }
+
+  /** Adds a question to a person. */
+  asks(questionId: string, question: OpenQuestion): void {
+    this.questions.set(questionId, question)
+    this.#clock?.pause()
+  }
+
+  /** Removes a question that is closed. */
+  closes(questionId: string): void {
+    if (this.questions.delete(questionId) && this.questions.size === 0) this.#clock?.resume()
   }
 
   /** Returns the values on the blackboard: those of the end, if the run has ended. */

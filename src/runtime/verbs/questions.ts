@@ -93,7 +93,7 @@ function askPerson(
   const askedAt = asked ?? needs.clock.now()
   return new Promise((resolve, reject) => {
     const close = (how: QuestionEnd) => {
-      run.questions.delete(questionId)
+      run.closes(questionId)
       timer?.cancel()
       stop()
       if (how !== 'answered') needs.journal.record(run, { kind: 'question.closed', agent: name, questionId, how })
@@ -111,7 +111,7 @@ function askPerson(
             reject(unanswered(name, text, limitMs))
             needs.loop.wake()
           })
-    run.questions.set(questionId, {
+    run.asks(questionId, {
       agent: name,
       kind: ask,
       text,
