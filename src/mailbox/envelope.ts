@@ -46,6 +46,8 @@ export interface Envelope<Owner> {
   startedAt: number
   /** Time at which the first attempt began; from then on the response timeout runs. Monotonic ms, or `NOT_YET`. */
   begunAt: number
+  /** True if its turn was shelved in this attempt: it has begun, wherever the window stands by now. */
+  wasShelved: boolean
   /** True if its start is in the log. */
   announced: boolean
   /** True if its caller has withdrawn it. It is skipped, or its turn is aborted. */
@@ -78,6 +80,7 @@ export function envelopeOf<Owner>(run: Owner, memory: Memory, at: number): Envel
     waitsSince: NOT_YET,
     startedAt: NOT_YET,
     begunAt: NOT_YET,
+    wasShelved: false,
     announced: false,
     cancelled: false,
     handedOff: false,

@@ -90,6 +90,10 @@ export const GO_ON = 30
 export const FRAGMENT = 31
 /** Host to thread: the durable log has the beginning of step `step` of that turn. */
 export const WRITTEN = 32
+/** Host to thread: the turn `step` waits for a person. It has no permit and no place until UNSHELVE. */
+export const SHELVE = 35
+/** Host to thread: the turn `step` has a permit and a place again. */
+export const UNSHELVE = 36
 /** The turn sleeps for `limit` ms, from the time of the frame on. */
 export const SLEEP = 33
 /** The sleep that is step `step` of the turn is over. */

@@ -13,14 +13,21 @@ export { type Envelope, envelopeOf, LANES, NOT_YET } from './envelope.ts'
 
 /**
  * Messages handed to the thread that have not committed, in the order of handing. Turns usually end in that order, so
- * the searched message is nearly always the first.
+ * the searched message is nearly always the first. Shelved ones are kept apart: their turns are open and take no place.
  */
 class Handed<Owner> {
   #items: (Envelope<Owner> | undefined)[] = []
   #head = 0
+  /** Messages whose turns are shelved, by turn. */
+  readonly shelved = new Map<number, Envelope<Owner>>()
 
+  /** Number of messages that are not shelved. */
   get size(): number {
     return this.#items.length - this.#head
+  }
+
+  get isEmpty(): boolean {
+    return this.size === 0 && this.shelved.size === 0
   }
 
   /** Number of messages with a priority other than 0, nested ones excluded. */
@@ -49,12 +56,23 @@ class Handed<Owner> {
   }
 
   get(turn: number): Envelope<Owner> | undefined {
-    return this.#items[this.#indexOf(turn)]
+    return this.#items[this.#indexOf(turn)] ?? this.shelved.get(turn)
+  }
+
+  /** Sets a message apart whose turn waits for a person. */
+  shelve(envelope: Envelope<Owner>): void {
+    envelope.wasShelved = true
+    if (this.delete(envelope.turn)) this.shelved.set(envelope.turn, envelope)
+  }
+
+  /** Brings back a message that was shelved. */
+  unshelve(envelope: Envelope<Owner>): void {
+    if (this.shelved.delete(envelope.turn)) this.add(envelope)
   }
 
   delete(turn: number): boolean {
     const at = this.#indexOf(turn)
-    if (at < 0) return false
+    if (at < 0) return this.shelved.delete(turn)
     this.#count(this.#items[at]!, -1)
     if (at > this.#head) this.#items.splice(at, 1)
     else this.#items[this.#head++] = undefined // releases the reference to the message
@@ -68,8 +86,15 @@ class Handed<Owner> {
     return true
   }
 
+  /** Messages that are not shelved. */
   *values(): IterableIterator<Envelope<Owner>> {
     for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+  }
+
+  /** All messages, shelved ones last. */
+  *all(): IterableIterator<Envelope<Owner>> {
+    yield* this.values()
+    yield* this.shelved.values()
   }
 }
 

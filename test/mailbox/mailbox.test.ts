@@ -21,6 +21,7 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   waitsSince: 0,
   startedAt: -1,
   begunAt: -1,
+  wasShelved: false,
   announced: false,
   cancelled: false,
   handedOff: false,

@@ -88,6 +88,8 @@ export class AgentLoop {
   readonly #runs: RunViews
   /** The open turns, usually one. */
   readonly #turns: Turn[] = []
+  /** Open turns that wait for a person: they take no place. */
+  readonly #shelved = new Set<Turn>()
   readonly sends: SendQueue
   readonly waits: Waits
   readonly #nesting: Nesting
@@ -176,6 +178,7 @@ export class AgentLoop {
       probes: this.#probes,
       endUnbegun: (request, reason) => this.#beginNested(request, reason),
       stepWritten: (place) => this.writtenSteps?.written(place),
+      shelve: (turn, isShelved) => this.#shelve(turn, isShelved),
       goOn: (turn) => this.#goOnWith(turn),
       directory: this.#directory,
     })
@@ -277,8 +280,9 @@ export class AgentLoop {
   /** True if no message may begin. Nested turns share the slot of their outer turn, so only runs are counted then. */
   #isFull(): boolean {
     if (this.#takesNone) return true
-    if (this.#turns.length < this.#concurrency) return false
-    return !this.#nesting.isOpen || this.#nesting.runs >= this.#concurrency
+    const shelved = this.#shelved.size
+    if (this.#turns.length - shelved < this.#concurrency) return false
+    return !this.#nesting.isOpen || this.#nesting.runs - shelved >= this.#concurrency
   }
 
   #later(): void {
@@ -293,7 +297,7 @@ export class AgentLoop {
     if (this.#probes.waiting) {
       if (this.#stirred)
         this.#later() // the turn that got an answer continues before it is judged
-      else this.#probes.answer(this, this.#turns)
+      else this.#probes.answer(this, this.#turns, (turn) => this.#replies.isComing(turn))
     }
     if (this.#held.any) {
       if (this.#stirred) this.#later()
@@ -473,6 +477,7 @@ export class AgentLoop {
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
+    this.#shelved.delete(turn)
     if (this.#nesting.isOpen) this.#nesting.ended(turn)
     // With a higher concurrency the run has no other message in this thread.
     if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run)
@@ -489,6 +494,13 @@ export class AgentLoop {
   #goOnWith(turn: number): void {
     if (turn === 0) this.#takesNone = this.#stopping
     else this.goingOn.letGo(turn)
+  }
+
+  #shelve(turn: Turn, isShelved: boolean): void {
+    if (isShelved) {
+      this.#shelved.add(turn)
+      this.parking.shelve(turn.start)
+    } else if (this.#shelved.delete(turn)) this.parking.unshelve(turn.start)
   }
 
   runState(view: RunView): object {

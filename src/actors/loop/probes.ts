@@ -57,11 +57,16 @@ export class Probes {
   }
 
   /** Answers the open questions; call it when the loop is idle. Returns true if it must be called once more. */
-  answer(loop: Pick<EmitterNeeds, 'link' | 'writeControl'>, turns: readonly Turn[]): boolean {
+  answer(
+    loop: Pick<EmitterNeeds, 'link' | 'writeControl'>,
+    turns: readonly Turn[],
+    isComing: (turn: number) => boolean,
+  ): boolean {
     let again = false
     this.#asked = this.#asked.filter((asked) => {
       const turn = turns.find(({ start }) => start.turn === asked.turn)
-      if (!turn) return false // the turn has ended; the host reads its end before it would read an answer
+      // The turn has ended: the host reads its end before it would read an answer. Or it is still to begin again.
+      if (!turn) return isComing(asked.turn)
       const waits = turn.parked
       const isBusy = this.#work?.isBusy(turn)
       const quiet = waits && !isBusy

@@ -25,10 +25,12 @@ import {
   RUN,
   RUN_OVER,
   runOf,
+  SHELVE,
   STREAM_READ,
   stepOf,
   TEAM,
   turnOf,
+  UNSHELVE,
   WRITTEN,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
@@ -62,6 +64,8 @@ interface Addressees {
   readonly directory: Directory
   /** Ends a nested request that has not begun. */
   endUnbegun(request: Memory, reason: DramatisError): void
+  /** Shelves an open turn, or brings it back. */
+  shelve(turn: Turn, isShelved: boolean): void
   /** Notes that a turn has its permit again. Turn 0 means that the thread may take its next message. */
   goOn(turn: number): void
   /** Notes that the durable log has the beginning of a step. */
@@ -102,6 +106,11 @@ export class Replies {
     const replay = this.#replays.get(turn)
     this.#replays.delete(turn)
     return replay
+  }
+
+  /** Checks whether the turn is to begin again: the log of its earlier attempts has come. */
+  isComing(turn: number): boolean {
+    return this.#replays.has(turn)
   }
 
   /** Returns the reason why a beginning turn must end at once, if there is one. */
@@ -151,6 +160,12 @@ export class Replies {
       case RUN_OVER:
         runs.over(runOf(memory, at))
         break
+      case SHELVE:
+      case UNSHELVE: {
+        const turn = this.#openTurn(stepOf(memory, at))
+        if (turn) this.#to.shelve(turn, kindOf(memory, at) === SHELVE)
+        break
+      }
       case GO_ON:
         this.#to.goOn(turnOf(memory, at))
         break

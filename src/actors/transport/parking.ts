@@ -15,9 +15,15 @@ interface OpenTurn {
   readonly run: number
 }
 
+interface ShelvableTurn {
+  slot: number
+}
+
 const UNUSED = -1
 /** Slot of a turn for which parking is not tracked. */
 export const NO_SLOT = -1
+/** Slot of a shelved turn. */
+const SHELVED = -2
 
 export class Parking {
   readonly #words: Int32Array
@@ -51,7 +57,7 @@ export class Parking {
    * permit.
    */
   close({ slot }: OpenTurn): boolean {
-    if (slot === NO_SLOT) return true
+    if (slot < 0) return true
     this.#tell(slot, 0)
     this.#told[slot] = UNUSED
     return this.#without.size === 0 || !this.#without.delete(slot)
@@ -59,7 +65,7 @@ export class Parking {
 
   /** Marks that the turn only waits for others, so that the host may take its permit. */
   park({ slot, run }: OpenTurn): void {
-    if (slot === NO_SLOT) return
+    if (slot < 0) return
     this.#tell(slot, parkedWord(run, SURELY))
     if (this.#link.permitsWanted) this.#link.wakeHost()
   }
@@ -69,7 +75,7 @@ export class Parking {
    * one is wanted now.
    */
   mayPark({ slot, run }: OpenTurn): boolean {
-    if (slot === NO_SLOT) return false
+    if (slot < 0) return false
     this.#tell(slot, parkedWord(run, PERHAPS))
     return this.#link.permitsWanted
   }
@@ -79,7 +85,7 @@ export class Parking {
    * taken.
    */
   unpark({ slot }: OpenTurn): boolean {
-    if (slot === NO_SLOT) return true
+    if (slot < 0) return slot === NO_SLOT
     this.#tell(slot, 0)
     return this.#without.size === 0 || !this.#without.has(slot)
   }
@@ -89,9 +95,23 @@ export class Parking {
    * brings the permit.
    */
   regain({ slot }: OpenTurn): void {
-    if (slot === NO_SLOT) return
+    if (slot < 0) return
     this.#tell(slot, 0)
     if (this.#without.size > 0) this.#without.delete(slot)
+  }
+
+  /** Frees the slot of a turn that waits for a person. Its permit is taken; what it does by itself asks for one. */
+  shelve(turn: ShelvableTurn): void {
+    if (turn.slot < 0) return
+    this.#tell(turn.slot, 0)
+    this.#told[turn.slot] = UNUSED
+    this.#without.delete(turn.slot)
+    turn.slot = SHELVED
+  }
+
+  /** Gives a shelved turn a slot again: it has a permit. */
+  unshelve(turn: ShelvableTurn): void {
+    if (turn.slot === SHELVED) turn.slot = this.open()
   }
 
   #tell(slot: number, word: number): void {

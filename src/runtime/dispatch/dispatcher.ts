@@ -37,6 +37,7 @@ import { NextMessage, ranksLarge } from './next-message.ts'
 import type { Gate } from './permits.ts'
 import { isHeldBack, type ReplyLane } from './reply-lane.ts'
 import type { RunNotices } from './run-notices.ts'
+import type { Shelf } from './shelf.ts'
 import type { StopGrace } from './stop-grace.ts'
 
 interface Needs {
@@ -52,6 +53,7 @@ interface Needs {
   recalls(cell: Cell, envelope: Envelope<RunState>): boolean
   readonly replies: ReplyLane
   readonly runNotices: RunNotices
+  readonly shelf: Shelf
   readonly stopGrace: StopGrace
   /** Begins threads for agents that have none and for which there is something. */
   awaken(cells: readonly Cell[]): void
@@ -83,7 +85,8 @@ export class Dispatcher {
     if (!life) return
     const { run, turn } = envelope
     const frame = this.#needs.frames.abort(run.index, envelope, reason)
-    const line = isHeldBack(cell, life, run.index) ? life.held : life.backlog
+    const isShelved = cell.mailbox.handed.shelved.has(turn)
+    const line = !isShelved && isHeldBack(cell, life, run.index, turn) ? life.held : life.backlog
     const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half written
     const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
     line.splice(at < 0 ? line.length : at, 0, frame)
@@ -158,13 +161,19 @@ export class Dispatcher {
   }
 
   #letIn(cell: Cell, life: Life): void {
+    const returned: number[] = []
     life.held = life.held.filter((frame) => {
+      const shelved = cell.mailbox.handed.shelved.get(turnOf(frame.memory, 0))
+      if (shelved && !this.#needs.shelf.takeBack(cell, life, shelved)) return true
+      if (shelved) returned.push(shelved.turn)
       const run = cell.suspended.get(runOf(frame.memory, 0))
       if (run && !this.#resume(run, cell)) return true
       life.backlog.push(frame)
       life.told += 1 // a deadlock probe may have passed it
       return false
     })
+    // They may have got something else than the answer of the person.
+    for (const turn of returned) this.#needs.shelf.consider(cell.first, turn)
   }
 
   #sendReplies(cell: Cell, life: Life): void {
@@ -201,7 +210,11 @@ export class Dispatcher {
   }
 
   #handNested(cell: Cell, life: Life): void {
-    handNested(this.#needs, cell, life, (run) => !cell.suspended.has(run.index) || this.#resume(run, cell))
+    handNested(this.#needs, cell, life, (run) => {
+      const shelved = cell.shelvedOf(run)
+      if (shelved && !this.#needs.shelf.takeBack(cell, life, shelved)) return false
+      return !cell.suspended.has(run.index) || this.#resume(run, cell)
+    })
     this.#sendReplies(cell, life)
   }
 
@@ -279,6 +292,7 @@ export class Dispatcher {
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)
     if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
+    if (envelope.attempt > 1) this.#needs.shelf.consider(cell.first, envelope.turn) // it may have asked a person before
   }
 
   #begins(envelope: Envelope<RunState>, at = this.#needs.clock.monotonic()): void {
@@ -295,7 +309,7 @@ export class Dispatcher {
     if (!current) return
     if (!current.announced) return this.#announce(cell, current)
     // This message was the next, and then one of higher priority overtook it.
-    if (current.startedAt < cell.lastEndAt) this.#begins(current, cell.lastEndAt)
+    if (current.startedAt < cell.lastEndAt && !current.wasShelved) this.#begins(current, cell.lastEndAt)
   }
 
   /** Records the open turns of an agent that may have several. A nested turn begins when its thread has reported it. */

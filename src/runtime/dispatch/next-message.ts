@@ -54,7 +54,14 @@ export class NextMessage {
       if (this.#caution.waitsForLog(cell)) return this.#nothing(cell)
     }
     if (cell.interleaves && settings.isAgent) return this.#nextRun(cell, life)
+    if (mailbox.handed.size > 0 && life.held.length > 0) return undefined // a shelved turn is to go on first
+    const shelved = mailbox.handed.shelved
+    const isOpen = shelved.size > 0 ? runsOf(shelved.values()) : NONE
     const first = mailbox.peek()
+    if (first && isOpen.has(first.run)) {
+      const other = mailbox.handed.size === 0 ? this.#another(cell, new Set(isOpen)) : undefined
+      return other ?? (mailbox.handed.size > 0 ? undefined : this.#nothing(cell))
+    }
     if (first && this.#isRecalled(cell, first)) return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
@@ -62,7 +69,8 @@ export class NextMessage {
     }
     if (first && (!settings.isAgent || gate.take(first.run, cell))) return first
     if (mailbox.handed.size > 0) return undefined
-    const other = first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([first.run])) : undefined
+    const other =
+      first && mailbox.isMixed && gate.mayPass(cell) ? this.#another(cell, new Set([...isOpen, first.run])) : undefined
     if (!other && cell.permit) gate.release(cell.permit, cell) // its messages are gone
     return other
   }
@@ -96,8 +104,10 @@ export class NextMessage {
           'messages of other runs wait for it',
         )
     }
-    const next = mayCome ? this.#another(cell, runsOf(handed.values())) : undefined
-    if (!next) for (const run of [...promised]) this.#gate.release(run, cell) // its messages are gone, or cannot come
+    const next = mayCome ? this.#another(cell, runsOf(handed.all())) : undefined
+    if (next) return next
+    for (const run of [...promised]) // its messages are gone, or cannot come
+      if (handed.shelved.size === 0 || !cell.shelvedOf(run)) this.#gate.release(run, cell)
     return next
   }
 
@@ -171,6 +181,8 @@ function hasAsked({ open }: Cell, { turn }: Envelope<RunState>): boolean {
   for (const request of open.values()) if (request.turn === turn) return true
   return false
 }
+
+const NONE: ReadonlySet<RunState> = new Set()
 
 const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
 

@@ -26,6 +26,8 @@ export interface Gate {
   release(run: RunState, cell: Cell): void
   /** Gets a permit for a turn of that run that gave up its own and is to go on. Returns false if there is none. */
   resume(run: RunState, cell: Cell): boolean
+  /** Gets a permit for a shelved turn of that run that is to go on. Returns false if there is none. */
+  regain(run: RunState, cell: Cell): boolean
   /** Gives out permits again, because a turn may have parked. */
   reconsider(): void
 }
@@ -36,6 +38,7 @@ export const OPEN_GATE: Gate = {
   mayPass: () => true,
   release: () => {},
   resume: () => true,
+  regain: () => true,
   reconsider: () => {},
 }
 
@@ -133,6 +136,15 @@ export class Permits implements Gate {
     return true
   }
 
+  regain(run: RunState, cell: Cell): boolean {
+    if (run.ending) return true
+    // An agent with one turn at a time is idle now, and keeps the permit of its last run only in case it gets more.
+    if (cell.permit && cell.permit !== run) this.release(cell.permit, cell)
+    const ledger = this.#ledger(run)
+    if (!ledger.holders.has(cell)) this.#ask(run, ledger, cell)
+    return ledger.holders.has(cell)
+  }
+
   reconsider(): void {
     if (this.#contended.size === 0) return
     if (Atomics.load(this.#needs.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
@@ -205,6 +217,8 @@ export class Permits implements Gate {
   #wishOf(cell: Cell, run: RunState): 'now' | 'later' | 'never' {
     const { mailbox, life, permit, promised } = cell
     if (!life?.ready) return 'never'
+    const shelved = mailbox.handed.shelved.size > 0 && cell.shelvedOf(run)
+    if (shelved) return !life.awaits(shelved.turn) ? 'never' : permit || !cell.mayReturn(run) ? 'later' : 'now'
     if (cell.isAt(run)) {
       const isAnswered = cell.interleaves ? life.holds(run.index) : life.backlog.length > 0
       return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'

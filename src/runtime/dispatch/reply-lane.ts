@@ -35,7 +35,7 @@ export class ReplyLane {
     const life = cell?.life
     if (!cell || !life) return
     if (!isProbe(frame)) life.gives(turn)
-    if (isHeldBack(cell, life, runOf(frame.memory, 0))) life.held.push(frame)
+    if (isHeldBack(cell, life, runOf(frame.memory, 0), turn)) life.held.push(frame)
     else life.backlog.push(frame)
     this.#needs.ready.touchInstance(cell)
     this.#needs.loop.wake()
@@ -48,7 +48,8 @@ export class ReplyLane {
     if (!cell || !life) return
     const bytes = lengthOf(memory, at)
     const ring = life.window.replies
-    const waits = life.backlog.length + life.held.length + cell.suspended.size > 0
+    const shelved = cell.mailbox.handed.shelved.size
+    const waits = life.backlog.length + life.held.length + cell.suspended.size + shelved > 0
     const open = life.ready && !waits && bytes <= inlineLimit(ring)
     const place = open ? ring.reserve(bytes) : -1
     const target = place < 0 ? allocate(bytes) : ring.memory
@@ -86,6 +87,11 @@ export class ReplyLane {
 /** Checks for a probe: it asks whether a turn waits, and no turn waits for it. */
 export const isProbe = ({ memory }: OwnFrame): boolean => kindOf(memory, 0) === PROBE
 
-/** Checks whether replies for that run must wait: until its turn has its permit again, or behind replies that do. */
-export const isHeldBack = ({ interleaves, suspended }: Cell, life: Life, run: number): boolean =>
-  interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))
+/**
+ * Checks whether replies for that turn must wait: until it has its permit, or its place, again, or behind replies that
+ * do.
+ */
+export function isHeldBack({ interleaves, mailbox, suspended }: Cell, life: Life, run: number, turn: number): boolean {
+  if (mailbox.handed.shelved.has(turn)) return true
+  return interleaves && (suspended.has(run) || (life.held.length > 0 && life.holds(run)))
+}

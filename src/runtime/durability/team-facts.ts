@@ -49,6 +49,6 @@ export function* teamFacts(owners: Owners, parts: TeamParts): Generator<Fact> {
 /** Yields the turns that messages were given and that have not ended. */
 function* openTurns({ actors }: AgentDirectory): Generator<GivenTurn> {
   for (const { index, mailbox } of actors)
-    for (const messages of [mailbox.handed.values(), mailbox.queued()])
+    for (const messages of [mailbox.handed.all(), mailbox.queued()])
       for (const { memory, at, turn, attempt } of messages) if (turn > 0) yield [index, turn, attempt, idOf(memory, at)]
 }

@@ -147,6 +147,6 @@ function roomOf(cell: Cell): Room {
   const { instances, mailbox, settings } = cell
   let { bytes } = settings.mailbox
   for (const envelope of mailbox.queued()) bytes -= envelope.bytes
-  for (const each of instances) for (const envelope of each.mailbox.handed.values()) bytes -= envelope.bytes
+  for (const each of instances) for (const envelope of each.mailbox.handed.all()) bytes -= envelope.bytes
   return { messages: settings.mailbox.capacity - countOf(cell), bytes: bytes - (expectedAt(cell)?.bytes ?? 0) }
 }

@@ -154,7 +154,7 @@ export function windDown(supervisor: Supervisor, run: RunState, error: DramatisE
   const { blocked, cancellation, directory, loop, ready } = supervisor
   for (const cell of directory.cells) {
     const { mailbox, instances } = cell
-    const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    const handed = instances.flatMap((each) => [...each.mailbox.handed.all()])
     for (const envelope of [...mailbox.parked, ...mailbox.queued(), ...handed]) {
       if (envelope.run !== run) continue
       cancellation.fail(cell, envelope, error)

@@ -31,7 +31,7 @@ export const statusOf = ({ instances }: Cell): AgentStatus => busiest(instances.
  * its mailbox.
  */
 function statusOfOne(cell: Cell): AgentStatus {
-  if (cell.status !== 'idle' || cell.mailbox.handed.size === 0) return cell.status
+  if (cell.status !== 'idle' || cell.mailbox.handed.isEmpty) return cell.status
   return waitsForOthers(cell) ? 'waiting' : 'running'
 }
 

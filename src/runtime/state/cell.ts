@@ -34,6 +34,8 @@ export interface OpenCall {
   readonly fail: (error: DramatisError) => void
   /** True if the turn does not wait for others during this call. */
   readonly isOwnWork: boolean
+  /** True while a person is asked. */
+  ofPerson: boolean
   /** Wait that only the agents themselves can end, if the call is one. */
   readonly waitsFor: { readonly kind: 'blackboard' | 'handoff' | 'sync'; readonly name: string } | undefined
 }
@@ -282,7 +284,21 @@ export class Cell {
     return true
   }
 
-  /** Checks whether it has an open turn of that run. */
+  /** Returns the message of that run whose turn is shelved here. */
+  shelvedOf(run: RunState): Envelope<RunState> | undefined {
+    for (const envelope of this.mailbox.handed.shelved.values()) if (envelope.run === run) return envelope
+    return undefined
+  }
+
+  /** Checks whether a shelved turn of that run may go on here: it has what it waited for, and there is a place. */
+  mayReturn(run: RunState): boolean {
+    const { life } = this
+    if (!life?.ready || life.draining || life.retired) return false
+    if (!this.interleaves) return this.mailbox.handed.size === 0 && !life.sending
+    return this.openRuns + this.promised.size - (this.promised.has(run) ? 1 : 0) < this.settings.concurrency
+  }
+
+  /** Checks whether it has an open turn of that run that is not shelved. */
   isAt(run: RunState): boolean {
     const { handed } = this.mailbox
     if (!this.interleaves) return handed.size > 0 && this.life?.run === run
@@ -305,11 +321,13 @@ export class Cell {
   /** Messages that its thread is working on. */
   get underWay(): Iterable<Envelope<RunState>> {
     const { handed } = this.mailbox
-    if (this.interleaves) return handed.values()
+    if (this.interleaves) return handed.all()
     const { current } = this
-    if (!current) return []
-    if (handed.nested === 0) return [current]
-    return [...handed.values()].filter((envelope) => envelope === current || this.life?.begun(envelope))
+    const shelved = handed.shelved.values()
+    if (!current) return shelved
+    if (handed.nested === 0) return handed.shelved.size === 0 ? [current] : [current, ...shelved]
+    const begun = [...handed.values()].filter((envelope) => envelope === current || this.life?.begun(envelope))
+    return [...begun, ...shelved]
   }
 
   /** Yields requests that were handed over to run within a turn and have not begun: they wait until that turn parks. */
@@ -325,7 +343,7 @@ export class Cell {
    * request.
    */
   *messages(): IterableIterator<Envelope<RunState>> {
-    for (const { mailbox } of this.instances) yield* mailbox.handed.values()
+    for (const { mailbox } of this.instances) yield* mailbox.handed.all()
     yield* this.mailbox.queued()
     yield* this.mailbox.parked
     for (const { envelope } of this.open.values()) yield envelope

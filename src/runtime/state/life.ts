@@ -2,7 +2,7 @@
 import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { DramatisError } from '../../errors.ts'
 import { LARGEST_FRAME } from '../../mailbox/foreign-frame.ts'
-import { runOf } from '../../mailbox/frame.ts'
+import { runOf, turnOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import {
@@ -111,6 +111,7 @@ export class Life {
 
   /** Checks whether the thread has begun with the message that it was handed. */
   begun(envelope: Envelope<RunState>): boolean {
+    if (envelope.wasShelved) return true
     if (envelope.within) return envelope.startedAt !== NOT_YET
     return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
   }
@@ -132,6 +133,11 @@ export class Life {
   gives(turn: number): void {
     this.told += 1
     this.quiet.goesOn(turn)
+  }
+
+  /** Checks whether replies for that turn are held back. */
+  awaits(turn: number): boolean {
+    return this.held.some(({ memory }) => turnOf(memory, 0) === turn)
   }
 
   /** Checks whether replies for that run are held back. */
@@ -159,6 +165,14 @@ export class Life {
    */
   takePermit(run: RunState): boolean {
     return !this.#isGiven(run) && this.#replace(parkedWord(run.index, SURELY), parkedWord(run.index, TAKEN))
+  }
+
+  /**
+   * Takes the place of that run's turn, which is known to be quiet: nothing was given to it since. Returns false if it
+   * goes on by itself at this moment.
+   */
+  takePlace(run: RunState): boolean {
+    return this.#replace(parkedWord(run.index, SURELY), parkedWord(run.index, TAKEN))
   }
 
   /** Returns the permit. Must happen before the turn is given anything with its permit. */

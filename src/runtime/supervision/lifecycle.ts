@@ -307,7 +307,7 @@ export class Lifecycle {
   /** Dead-letters everything that the mailbox has. */
   #buryAll(cell: Cell, gone: DramatisError): void {
     const { cancellation } = this.#needs
-    for (const envelope of [...cell.mailbox.handed.values()]) cancellation.bury(cell, envelope, 'stopped', gone)
+    for (const envelope of [...cell.mailbox.handed.all()]) cancellation.bury(cell, envelope, 'stopped', gone)
     if (cell.gone) this.#buryQueue(cell, gone)
   }
 

@@ -102,7 +102,7 @@ export class Passivation implements Reader {
   #isIdle(cell: Cell): boolean {
     const { life, mailbox, settings, stopped } = cell
     if (!life?.ready || !settings.isAgent || stopped) return false
-    if (mailbox.handed.size > 0 || mailbox.waiting > 0 || life.sending) return false
+    if (!mailbox.handed.isEmpty || mailbox.waiting > 0 || life.sending) return false
     const isEnding = life.stopping || life.retired || life.verdict || life.recalled
     return !isEnding && !life.draining && !this.#leaving.has(life) && !this.#needs.lifecycle.isReloading(cell)
   }
@@ -155,7 +155,7 @@ export class Passivation implements Reader {
     const full = new Set(places.line.flatMap(({ cell: { mailbox } }) => [...mailbox.parked.senders()]))
     return holders.every((cell) => {
       if (!cell.life?.ready) return false
-      if (cell.mailbox.handed.size === 0) return isRestless(cell, now)
+      if (cell.mailbox.handed.isEmpty) return isRestless(cell, now)
       return full.has(cell.index) || waitsForOthers(cell)
     })
   }

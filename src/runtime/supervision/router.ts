@@ -53,6 +53,7 @@ import type { Admission } from '../admission/admission.ts'
 import type { Broadcasts } from '../admission/broadcast.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { ReplyLane } from '../dispatch/reply-lane.ts'
+import type { Shelf } from '../dispatch/shelf.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
@@ -86,6 +87,7 @@ interface Needs {
   readonly ready: Ready
   readonly replies: ReplyLane
   readonly runs: RunTable
+  readonly shelf: Shelf
 }
 
 export class Router {
@@ -276,9 +278,9 @@ export class Router {
       case WANTS_PERMIT:
         return this.#goOn(cell, memory, at)
       case QUIET:
-        if (limitOf(memory, at) === 1 && life.quiet.answered(turnOf(memory, at), correlationOf(memory, at)))
-          this.#needs.ready.touchInstance(cell)
-        return
+        if (limitOf(memory, at) !== 1) return
+        if (life.quiet.answered(turnOf(memory, at), correlationOf(memory, at))) this.#needs.ready.touchInstance(cell)
+        return this.#needs.shelf.consider(cell.first, turnOf(memory, at))
       case STEP_BEGAN:
         if (flagsOf(memory, at) & AWAITS_LOG)
           void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))

@@ -9,6 +9,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, withTimersOf } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
 import { Admission } from '../admission/admission.ts'
 import { Broadcasts } from '../admission/broadcast.ts'
@@ -20,6 +21,7 @@ import { waitsForTurns } from '../dispatch/full-agents.ts'
 import { type Gate, OPEN_GATE, Permits } from '../dispatch/permits.ts'
 import { ReplyLane } from '../dispatch/reply-lane.ts'
 import { RunNotices } from '../dispatch/run-notices.ts'
+import { Shelf } from '../dispatch/shelf.ts'
 import { StopGrace } from '../dispatch/stop-grace.ts'
 import { HostFrames } from '../log/host-frames.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
@@ -201,6 +203,8 @@ export class Supervisor {
     const runNotices = new RunNotices({ agentStates, frames, roster })
     const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
     const caution = new CautiousStart({ clock, directory, journal, loop, ready, replies })
+    const requestOf = (envelope: Envelope<RunState>) => this.requests.of(envelope)
+    const shelf = new Shelf({ frames, gate, loop, ready, replies, requestOf })
     const dispatcher = new Dispatcher({
       awaken: (cells) => this.passivation.awaken(cells),
       caution,
@@ -214,6 +218,7 @@ export class Supervisor {
       ready,
       replies,
       runNotices,
+      shelf,
       stopGrace,
     })
     this.replies = replies
@@ -318,7 +323,7 @@ export class Supervisor {
       options.blackboard ?? { scope: false, waitTimeoutMs: 600_000 },
     )
     const sharedStates = new SharedStates({ directory, journal })
-    const ask = asksPerson({ clock, frames, journal, loop, pauses }, options.hasHandle ?? (() => true))
+    const ask = asksPerson({ clock, frames, journal, loop, pauses, shelf }, options.hasHandle ?? (() => true))
     const tools = new HostTools({ clock, journal, limits, logger, toolThreads: threads.tools }, ask)
     const moving = { cancellation, delegations, directory, hostMessages, journal, requests }
     for (const { verbs } of [boards, sharedStates, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
@@ -353,6 +358,7 @@ export class Supervisor {
       ready,
       replies,
       runs,
+      shelf,
     })
     const exits = new Exits({
       cannotStart: (cell, error) => this.lifecycle.cannotStart(cell, error),

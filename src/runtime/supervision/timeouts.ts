@@ -80,9 +80,10 @@ export const timeouts = (needs: Needs): Reader => {
 
   /** Ends a turn that is late, else enforces the limit of its response. Returns the time of the next limit. */
   const enforceTurnLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
+    const dueBy = turnEndsBy(cell, envelope, now) // notes the begin of the attempt, also if it is paused from there on
     if (envelope.cancelled || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
     const { turnTimeoutMs } = cell.settings
-    const endBy = extendWhileQueued(cell, envelope, turnEndsBy(cell, envelope, now), now)
+    const endBy = extendWhileQueued(cell, envelope, dueBy, now)
     if (endBy > now) return Math.min(endBy, enforceResponseLimit(cell, envelope, now))
     const error = new TurnTimeoutError(
       `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,

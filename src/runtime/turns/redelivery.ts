@@ -44,7 +44,7 @@ export class Redelivery {
    * message was poison.
    */
   giveBack(cell: Cell, life: Life, error: DramatisError, print: string | null): boolean {
-    const handed = [...cell.mailbox.handed.values()]
+    const handed = [...cell.mailbox.handed.all()]
     const begun = handed.filter((envelope) => life.begun(envelope))
     const untouched = handed.filter((envelope) => !life.begun(envelope))
     const alone = life.atWork(begun)
@@ -85,7 +85,7 @@ export class Redelivery {
    * Rule 1: redelivers what was under way in a thread that was ended because of other agents. No message is charged.
    */
   giveBackUncharged(cell: Cell, life: Life, error: DramatisError): void {
-    const handed = [...cell.mailbox.handed.values()]
+    const handed = [...cell.mailbox.handed.all()]
     const untouched = handed.filter((envelope) => !life.begun(envelope))
     const again = handed.filter((envelope) => {
       if (!life.begun(envelope)) return false
@@ -100,6 +100,7 @@ export class Redelivery {
   #queueAgain(cell: Cell, again: Envelope<RunState>[], untouched: Envelope<RunState>[], error: DramatisError): void {
     for (const envelope of again) {
       envelope.attempt += 1
+      envelope.wasShelved = false
       envelope.announced = false
       envelope.startedAt = NOT_YET
     }

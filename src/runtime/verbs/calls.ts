@@ -80,6 +80,7 @@ export class HostCalls {
       subject: subjectOf(args),
       withdrawn,
       isOwnWork: OWN_WORK.has(operation),
+      ofPerson: false,
       waitsFor: waitingOf(memory, at) & SIGNALLED ? undefined : waitsFor(operation, args),
       fail: (error) => {
         settle(undefined, error)

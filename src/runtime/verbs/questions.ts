@@ -8,6 +8,7 @@ import type { Verb } from '../../actors/definition/trust.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, MessageRejectedError, RequestTimeoutError, shown } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import type { Shelf } from '../dispatch/shelf.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
@@ -24,6 +25,7 @@ interface Needs {
   readonly journal: Journal
   readonly loop: HostLoop
   readonly pauses: DeadlinePauses
+  readonly shelf: Shelf
 }
 
 /** Arguments of `ask`. `answerWithinMs`: time limit for the answer. */
@@ -62,12 +64,22 @@ export const asksPerson =
     const { callId } = waiter // the same in a later process, so that the answer finds it
     const questionId = callId === undefined || run.questions.has(callId) ? needs.frames.id() : callId
     if (hasHandle(run))
-      return needs.pauses.during(waiter, () =>
-        askPerson(needs, cell, run, { questionId, question, signal, checkInput }),
-      )
+      return needs.pauses.during(waiter, () => {
+        const answer = askPerson(needs, cell, run, { questionId, question, signal, checkInput })
+        if (run.questions.has(questionId)) waitsForPerson(needs, waiter)
+        return answer
+      })
     const text = `ask: nobody can answer agent "${cell.name}" here: a message from outside of any run began this turn. Ask in a run, which has a handle with answer().`
     throw new ConfigurationError(text, { path: 'ask', agent: cell.name })
   }
+
+/** Notes that the call of a turn waits for a person: then the turn may be shelved. */
+function waitsForPerson({ shelf }: Needs, { cell, turn, correlation }: VerbWaiter): void {
+  const call = cell.first.calls.get(correlation)
+  if (!call) return
+  call.ofPerson = true
+  shelf.consider(cell.first, turn)
+}
 
 interface Asking {
   readonly questionId: string

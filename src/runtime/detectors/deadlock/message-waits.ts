@@ -148,7 +148,7 @@ export class MessageWaits {
     const roomless: Roomless = { any: { need: 1, targets: [this.#graph.add({ need: 1, targets })] }, targets }
     this.#roomless.set(mailbox, roomless)
     for (const { mailbox } of instances)
-      for (const envelope of mailbox.handed.values()) targets.push(this.#graph.message(callee, envelope))
+      for (const envelope of mailbox.handed.all()) targets.push(this.#graph.message(callee, envelope))
     for (const envelope of mailbox.nested) targets.push(this.#graph.message(callee, envelope))
     if (!isUniform(callee)) for (const envelope of inLine(mailbox)) targets.push(this.#graph.message(callee, envelope))
     else if (mailbox.peek()) targets.push(this.#line(callee))
@@ -165,8 +165,10 @@ export class MessageWaits {
     for (const cell of instances) {
       if (cell.stopped) continue
       if (!cell.life?.ready) return undefined
-      const turns = [...cell.underWay]
-      const ofRun = callee.interleaves ? turns.filter((turn) => turn.run === run) : []
+      const { shelved } = cell.mailbox.handed
+      const open = [...cell.underWay]
+      const turns = open.filter(({ turn }) => !shelved.has(turn))
+      const ofRun = open.filter((each) => each.run === run && (callee.interleaves || shelved.has(each.turn)))
       if (callee.interleaves && ofRun.length === 0 && cell.openRuns < cell.settings.concurrency) return undefined
       const inTheWay = ofRun.length > 0 ? ofRun : turns
       if (inTheWay.length === 0) return undefined

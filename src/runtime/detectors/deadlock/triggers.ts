@@ -69,7 +69,7 @@ export class Suspicion {
 
   /** True if there is a turn that could be stuck. A team that ends has none, and may have thousands of agents. */
   get #isTurnOpen(): boolean {
-    return this.#needs.directory.living.some(({ mailbox }) => mailbox.handed.size > 0)
+    return this.#needs.directory.living.some(({ mailbox }) => !mailbox.handed.isEmpty)
   }
 
   /** Notes the waits that are open now. Called when the detector looks at all turns. */

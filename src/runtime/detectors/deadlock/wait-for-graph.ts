@@ -258,7 +258,7 @@ export class WaitEdges {
     const cell = this.#needs.directory.cell(name, run)
     const own: number[] = []
     for (const { mailbox } of cell?.instances ?? [])
-      for (const envelope of mailbox.handed.values()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
+      for (const envelope of mailbox.handed.all()) if (envelope.run === run) own.push(this.#message(cell!, envelope))
     if (cell) own.push(...this.#messages.waiting(cell, run))
     if (own.length === 0 && timed) this.nodes[at]!.live = true
     else this.nodes[at]!.waits.push({ need: 1, targets: [...own, this.#anybody(run)] })

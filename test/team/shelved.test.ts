@@ -1,0 +1,271 @@
+/** Turns that wait for a person hold nothing: other runs pass through the same agents meanwhile. */
+import t from 'tap'
+import { z } from 'zod'
+import { defineTool, type RuntimeEvent } from '../../src/index.ts'
+import { leftovers } from '../supervision/accounts.ts'
+import { type OpenTeam, openTeam, outcomeOf, type Receive } from '../supervision/teams.ts'
+
+const HOUR = 3_600_000
+
+/** Asks a person when the message says so. */
+const desk: Receive = async ({ content }, context) =>
+  content.startsWith('ask') ? `${await context.ask(`${content}?`)}, after ${context.attempt}` : `done: ${content}`
+
+function alarmsOf(team: Pick<OpenTeam, 'events'>): string[] {
+  const alarms: string[] = []
+  team.events.subscribe(({ type }) => {
+    if (type === 'deadlock' || type === 'stall' || type === 'livelock') alarms.push(type)
+  })
+  return alarms
+}
+
+async function answerAll(team: Pick<OpenTeam, 'questions' | 'answer'>, answer = 'yes'): Promise<void> {
+  for (const { questionId } of team.questions()) await team.answer(questionId, answer)
+}
+
+for (const concurrency of [1, 2])
+  t.test(
+    `a person answers after 48 hours, and 100 runs pass meanwhile through a role with concurrency ${concurrency}`,
+    async (t) => {
+      const team = openTeam(
+        t,
+        { ann: desk },
+        {
+          roles: { ann: { concurrency, limits: { turnTimeoutMs: 1_000 }, communication: { queueTimeoutMs: 1_000 } } },
+          communication: { responseTimeoutMs: 1_000 },
+          maxConcurrentAgents: 1,
+          globalTimeoutMs: 5_000,
+        },
+      )
+      const alarms = alarmsOf(team)
+      const asking = Array.from({ length: 3 }, (_, i) => team.launch(`ask ${i}`))
+      await team.clock.advance(HOUR)
+      t.same(
+        asking.map(({ status }) => status),
+        ['waiting', 'waiting', 'waiting'],
+      )
+      for (let hour = 0; hour < 47; hour += 1) {
+        const passing = Array.from({ length: 3 }, (_, i) => team.execute(`${hour} ${i}`))
+        for (const [i, { finalOutput }] of (await Promise.all(passing)).entries())
+          t.equal(finalOutput, `done: ${hour} ${i}`)
+        await team.clock.advance(HOUR)
+      }
+      await answerAll(team)
+      await team.clock.runToIdle()
+      for (const run of asking) t.match(await run.result, { success: true, finalOutput: 'yes, after 1' })
+      t.same(alarms, [])
+      t.same(leftovers(team.host), [])
+    },
+  )
+
+t.test('an agent that waits for an agent that asks a person is free too', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async ({ content }, context) => (await context.request('bob', content)).content,
+      bob: desk,
+    },
+    { communication: { responseTimeoutMs: 1_000 }, maxConcurrentAgents: 1 },
+  )
+  const alarms = alarmsOf(team)
+  const asking = [team.launch('ask one'), team.launch('ask two')]
+  await team.clock.advance(HOUR)
+  t.equal((await team.execute('a third')).finalOutput, 'done: a third')
+  t.equal(team.questions().length, 2)
+  await answerAll(team)
+  await team.clock.runToIdle()
+  for (const run of asking) t.equal((await run.result).finalOutput, 'yes, after 1')
+  t.same(alarms, [])
+})
+
+t.test('a call that waits for an approval leaves its place, also of a tool in the host', async (t) => {
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({}),
+    approval: true,
+    run: () => 'paid',
+  })
+  const team = openTeam(
+    t,
+    { ann: async ({ content }, context) => (content === 'pay' ? `${await context.tool(pay, {})}` : 'free') },
+    { roles: { ann: { tools: [pay] } }, maxConcurrentAgents: 1 },
+  )
+  const paying = team.launch('pay')
+  await team.clock.advance(HOUR)
+  t.equal((await team.execute('go')).finalOutput, 'free')
+  await answerAll(team)
+  await team.clock.runToIdle()
+  t.equal((await paying.result).finalOutput, 'paid')
+})
+
+t.test('the other agents of a run get the permit of one that asks', async (t) => {
+  const team = openTeam(
+    t,
+    { ann: desk, bob: () => 'bob' },
+    {
+      maxConcurrentAgents: 1,
+      orchestration: {
+        strategy: 'custom',
+        run: async (script) => {
+          const ann = script.request('ann', 'ask')
+          const bob = await script.request('bob', 'go')
+          return `${bob.content}, ${(await ann).content}`
+        },
+      },
+    },
+  )
+  const run = team.launch('go')
+  await team.clock.advance(HOUR)
+  t.equal(team.getAgentStatus('bob'), 'idle')
+  t.equal(team.getAgentStatus('ann'), 'waiting')
+  await answerAll(team)
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'bob, yes, after 1')
+})
+
+t.test('an answered turn goes on when its agent has a place, one turn at a time', async (t) => {
+  const open: string[] = []
+  const team = openTeam(t, {
+    async ann({ content }, context) {
+      open.push(`+${content}`)
+      if (content === 'ask') await context.ask('Really?')
+      open.push(`>${content}`)
+      await context.sleep(1_000)
+      open.push(`-${content}`)
+    },
+  })
+  const asking = team.launch('ask')
+  await team.clock.advance(10)
+  const busy = team.launch('busy')
+  await team.clock.advance(10)
+  await answerAll(team)
+  const later = team.launch('later')
+  await team.clock.runToIdle()
+  await Promise.all([asking, busy, later].map(({ result }) => result))
+  t.same(open, ['+ask', '+busy', '>busy', '-busy', '>ask', '-ask', '+later', '>later', '-later'])
+})
+
+t.test('a message of the same run waits until the question is answered', async (t) => {
+  const order: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async ann({ content }, context) {
+        order.push(content)
+        if (content === 'ask') order.push(await context.ask('Really?'))
+      },
+    },
+    {
+      orchestration: {
+        strategy: 'custom',
+        run: async (script) => {
+          const ask = script.request('ann', 'ask')
+          await script.sleep(10)
+          const second = script.request('ann', 'second')
+          await Promise.all([ask, second])
+          return 'done'
+        },
+      },
+    },
+  )
+  const alarms = alarmsOf(team)
+  const run = team.launch('go')
+  await team.clock.advance(50)
+  t.same(order, ['ask'])
+  await answerAll(team)
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'done')
+  t.same(order, ['ask', 'yes', 'second'])
+  t.same(alarms, [])
+})
+
+t.test('a thread that dies while turns wait for a person asks nobody again, and leaves its place again', async (t) => {
+  const team = openTeam(t, { ann: desk }, { maxConcurrentAgents: 1 })
+  const questions: RuntimeEvent[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'question') questions.push(event)
+  })
+  const asking = [team.launch('ask one'), team.launch('ask two')]
+  await team.clock.advance(HOUR)
+  team.crash('ann')
+  await team.clock.advance(HOUR)
+  t.equal((await team.execute('a third')).finalOutput, 'done: a third')
+  t.equal(questions.length, 2)
+  await answerAll(team)
+  await team.clock.runToIdle()
+  for (const run of asking) t.equal((await run.result).finalOutput, 'yes, after 2')
+  t.same(leftovers(team.host), [])
+})
+
+t.test(
+  'a run that is cancelled while its turn waits for a person ends at once, also beside another turn',
+  async (t) => {
+    const ended: string[] = []
+    const team = openTeam(t, {
+      async ann({ content }, context) {
+        if (content === 'busy') return context.sleep(5_000)
+        await context.ask('Really?').catch(({ code }) => ended.push(code))
+      },
+    })
+    const asking = team.launch('ask')
+    await team.clock.advance(10)
+    const busy = team.launch('busy')
+    await team.clock.advance(10)
+    await asking.cancel()
+    await team.clock.advance(0)
+    t.equal(asking.status, 'aborted')
+    t.same(ended, ['RUN_ABORTED'])
+    t.equal(busy.status, 'running')
+    await team.clock.runToIdle()
+    t.equal((await busy.result).success, true)
+    t.same(leftovers(team.host), [])
+  },
+)
+
+t.test('a turn that waits for a person and for something else goes on with either', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      async ann({ content }, context) {
+        if (content !== 'both') return `done: ${content}`
+        const color = context.ask('Which color?')
+        const first = await Promise.race([color, context.request('bob', 'go').then((answer) => answer.content)])
+        return `${first}, then ${await color}`
+      },
+      bob: async (_message, context) => {
+        await context.sleep(1_000)
+        return 'bob'
+      },
+    },
+    { roles: { bob: { concurrency: 2 } } },
+  )
+  const run = team.launch('both')
+  await team.clock.advance(2_000)
+  t.equal((await team.execute('another')).finalOutput, 'done: another')
+  await answerAll(team, 'blue')
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'bob, then blue')
+})
+
+t.test('a turn whose own signal ends its question goes on when it has a place', async (t) => {
+  const stop = new AbortController()
+  const team = openTeam(t, {
+    async ann({ content }, context) {
+      if (content === 'busy') return context.sleep(1_000)
+      const how = await context.ask('Really?', { signal: stop.signal }).catch(({ code }) => code)
+      return `${how} ${await context.step('after', () => 'stepped')}`
+    },
+  })
+  const asking = outcomeOf(team.execute('ask'))
+  await team.clock.advance(10)
+  const busy = team.launch('busy')
+  await team.clock.advance(10)
+  stop.abort()
+  await team.clock.advance(10)
+  t.equal(asking.value, undefined)
+  await team.clock.runToIdle()
+  t.equal(asking.value?.finalOutput, 'CANCELLED stepped')
+  t.equal((await busy.result).success, true)
+  t.same(leftovers(team.host), [])
+})
