@@ -277,13 +277,6 @@ t.test('a question that nobody answers within answerWithinMs is named', async (t
   )
 })
 
-t.test('a run that ends by its own deadline names the questions that are open', async (t) => {
-  const team = openTeam(t, { ann: (_message, context) => context.ask('Which color?') }, { globalTimeoutMs: MINUTE })
-  const run = outcomeOf(team.execute('go'))
-  await playedFor(team, MINUTE)
-  t.match(run.value?.error, { code: 'RUN_TIMEOUT', message: /"ann" waits for a person.*"Which color\?"/ })
-})
-
 t.test('experts of a supervisor that are models have the time that models need', async (t) => {
   const model = new FakeModel(async ({ agent, messages, clock, answerFunction }) => {
     if (agent === 'lead' && answerFunction)

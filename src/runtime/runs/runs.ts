@@ -36,7 +36,6 @@ import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
-import { namedQuestionsOf } from '../verbs/open-question.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, KEPT_BYTES, trimLog, windDown } from './ended-runs.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
@@ -256,7 +255,7 @@ export class RunBook implements RunHost {
     const expire = () => {
       const pausedMs = Math.round(entry.time?.pausedMs ?? 0)
       const uncounted = pausedMs > 0 ? `, not counting ${pausedMs} ms in which a person was asked` : ''
-      const text = `The run did not end within ${timeoutMs} ms${uncounted} (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.${namedQuestionsOf(handle.state)}`
+      const text = `The run did not end within ${timeoutMs} ms${uncounted} (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`
       this.#supervisor.overdue(handle.state)
       this.#abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
     }

@@ -44,12 +44,6 @@ export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[]
   }))
 }
 
-/** Returns a sentence that names the questions which nobody has answered yet; '' if there are none. */
-export function namedQuestionsOf({ questions }: RunState): string {
-  const open = Array.from(questions.values(), ({ agent, text }) => `"${agent}" waits for a person: ${shown(text)}`)
-  return open.length === 0 ? '' : ` ${open.join('; ')}. Answer with run.answer(), or give the run more time.`
-}
-
 /**
  * Answers a question. Rejects with `ConfigurationError` if the question is not open, or for an answer that it does not
  * take: then it stays open.
