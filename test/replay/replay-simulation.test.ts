@@ -67,7 +67,7 @@ function momentOf(host: Supervisor, run: RunState): Moment {
   const waits: string[] = []
   for (const cell of host.directory.cells) {
     const { name, mailbox, instances, open, calls } = cell
-    const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    const handed = instances.flatMap((each) => [...each.mailbox.handed.all()])
     for (const { memory, at, run: of } of [...mailbox.queued(), ...mailbox.parked, ...handed])
       if (of === run) messages.push(`${name} ${idOf(memory, at)}`)
     for (const { envelope } of open.values()) if (envelope.run === run) waits.push(name)

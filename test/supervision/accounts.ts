@@ -8,7 +8,7 @@ export function imbalances(host: Supervisor): string[] {
   const open = new Map<object, number>()
   for (const { name, mailbox, instances } of host.directory.cells) {
     const { accepted, handled, deadLettered, waiting, underWay, parked } = mailbox
-    const inHand = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    const inHand = instances.flatMap((each) => [...each.mailbox.handed.all()])
     if (accepted !== handled + deadLettered + waiting + inHand.length || underWay !== inHand.length)
       found.push(
         `${name}: ${accepted} accepted, ${handled} handled, ${deadLettered} dead, ${waiting} + ${inHand.length}`,
