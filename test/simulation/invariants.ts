@@ -97,7 +97,7 @@ export function unfolded(host: Supervisor, work: OpenWork): string[] {
   const [messages, waits, calls] = [new Set<string>(), new Set<string>(), new Set<string>()]
   for (const cell of host.directory.cells) {
     const { index, mailbox, instances } = cell
-    const handed = instances.flatMap((each) => [...each.mailbox.handed.values()])
+    const handed = instances.flatMap((each) => [...each.mailbox.handed.all()])
     for (const { memory, at } of [...mailbox.queued(), ...mailbox.parked, ...handed])
       messages.add(`${index} ${idOf(memory, at)}`)
     for (const { correlation, envelope, caller } of cell.open.values())
