@@ -78,7 +78,7 @@ class RehearsedTeam extends MultiAgentPattern {
     const { directory, names } = this.supervisor
     for (const cell of directory.actors) {
       if (cell.name !== agent) continue
-      for (const { memory, at } of cell.mailbox.handed.values())
+      for (const { memory, at } of cell.mailbox.handed.all())
         if (idOf(memory, at) === id) return decodeMessage(memory, at, names)
     }
     return undefined

@@ -156,7 +156,7 @@ export class Admission {
    * accepted.
    */
   #hasRoom({ index, mailbox, settings }: Cell): boolean {
-    const there = mailbox.waiting + mailbox.handed.size
+    const there = mailbox.waiting + mailbox.handed.size + mailbox.handed.shelved.size
     const { capacity } = settings.mailbox
     return there < capacity || (there < 2 * capacity && this.#needs.team.taken(index) > there)
   }

@@ -269,7 +269,7 @@ export class Permits implements Gate {
 
 /** Returns the id of the message for which the agent wants its permit: of its open turn, or of the next one. */
 function messageOf({ mailbox }: Cell, run: RunState): string | undefined {
-  for (const messages of [mailbox.handed.values(), mailbox.queued()])
+  for (const messages of [mailbox.handed.all(), mailbox.queued()])
     for (const envelope of messages) if (envelope.run === run) return idOf(envelope.memory, envelope.at)
   return undefined
 }
