@@ -46,6 +46,10 @@ t.test('a question is answered while no process has the log, and the run goes on
   const [open] = JSON.parse((await command(['questions', ...log, '--json'])).stdout)
   t.match(open, { questionId, runId: 'one', agent: 'bob', text: 'really?', choices: ['yes', 'no'], askedAt: Number })
   t.match(await command(['answer', questionId, 'perhaps', ...log]), { code: 2, stderr: /accepted: "yes", "no"/ })
+  const reason = await command(['answer', questionId, 'yes', '--reason', 'why not', ...log])
+  t.match(reason, { code: 2, stderr: /--reason: it goes with the answer "no" alone/ })
+  const input = await command(['answer', questionId, 'yes', '--input', '{}', ...log])
+  t.match(input, { code: 2, stderr: /asks no approval of a tool/ })
   t.match(await command(['answer', 'unknown', 'yes', ...log]), { code: 2, stderr: new RegExp(`Open: ${questionId}`) })
 
   const answered = await command(['answer', questionId, 'yes', ...log])

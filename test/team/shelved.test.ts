@@ -1,7 +1,7 @@
 /** Turns that wait for a person hold nothing: other runs pass through the same agents meanwhile. */
 import t from 'tap'
 import { z } from 'zod'
-import { defineTool, type RuntimeEvent } from '../../src/index.ts'
+import { defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
 import { leftovers } from '../supervision/accounts.ts'
 import { type OpenTeam, openTeam, outcomeOf, type Receive } from '../supervision/teams.ts'
 
@@ -267,5 +267,45 @@ t.test('a turn whose own signal ends its question goes on when it has a place', 
   await team.clock.runToIdle()
   t.equal(asking.value?.finalOutput, 'CANCELLED stepped')
   t.equal((await busy.result).success, true)
+  t.same(leftovers(team.host), [])
+})
+
+t.test(
+  'what a turn has changed in the state before its question is applied to what others have made of it',
+  async (t) => {
+    const count = defineAgent({
+      initialState: () => ({ n: 0 }),
+      async receive({ content }, context) {
+        context.setState((state) => {
+          state.n += 1
+        })
+        if (content === 'ask') await context.ask('Really?')
+        return `${context.state.n}`
+      },
+    })
+    const team = openTeam(t, { ann: count })
+    const asking = team.launch('ask')
+    await team.clock.advance(HOUR)
+    t.equal((await team.execute('go')).finalOutput, '1')
+    t.equal((await team.execute('go')).finalOutput, '2')
+    await answerAll(team)
+    await team.clock.runToIdle()
+    t.equal((await asking.result).finalOutput, '3')
+    t.equal((await team.execute('go')).finalOutput, '4')
+  },
+)
+
+t.test('an agent is reloaded although its turn waits for a person, and the new code gets the answer', async (t) => {
+  const team = openTeam(t, { ann: desk })
+  const asking = team.launch('ask')
+  await team.clock.advance(HOUR)
+  const reloaded = team.reloadAgent('ann')
+  await team.clock.advance(1_000)
+  await reloaded
+  t.equal((await team.execute('go')).finalOutput, 'done: go')
+  t.equal(team.questions().length, 1)
+  await answerAll(team)
+  await team.clock.runToIdle()
+  t.equal((await asking.result).finalOutput, 'yes, after 2')
   t.same(leftovers(team.host), [])
 })

@@ -336,7 +336,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * Number of runs whose turns may be open in its thread at a time, from 1 to 256. Default: 1; for model agents 32.
    *
    * Each run has one turn at a time, and `maxConcurrentAgents` counts each. It is for handlers that mostly wait: a
-   * handler that blocks the thread blocks all of them. With more than 1 the agent has no state of its own:
+   * handler that blocks the thread blocks all of them. A turn that waits for a person does not count. With more than 1 the agent has no state of its own:
    * `initialState` is a `ConfigurationError`, and so is `setState`. The state of a run (`initialRunState`,
    * `setRunState`) works.
    *
