@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
 import { leftovers } from '../supervision/accounts.ts'
 import { type OpenTeam, openTeam, outcomeOf, type Receive } from '../supervision/teams.ts'
+import { changingTeam } from './reloading.ts'
 
 const HOUR = 3_600_000
 
@@ -296,16 +297,35 @@ t.test(
 )
 
 t.test('an agent is reloaded although its turn waits for a person, and the new code gets the answer', async (t) => {
-  const team = openTeam(t, { ann: desk })
+  const said = (version: string) =>
+    defineAgent({
+      receive: async ({ content }, context) =>
+        content === 'ask' ? `${version}: ${await context.ask('Really?')}` : `${version}: ${content}`,
+    })
+  const team = changingTeam(t, { ann: said('old') })
   const asking = team.launch('ask')
   await team.clock.advance(HOUR)
-  const reloaded = team.reloadAgent('ann')
+  team.code.ann = said('new')
+  const reloaded = outcomeOf(team.reloadAgent('ann'))
   await team.clock.advance(1_000)
-  await reloaded
-  t.equal((await team.execute('go')).finalOutput, 'done: go')
+  t.ok(reloaded.settled)
+  t.equal((await team.execute('go')).finalOutput, 'new: go')
   t.equal(team.questions().length, 1)
   await answerAll(team)
   await team.clock.runToIdle()
-  t.equal((await asking.result).finalOutput, 'yes, after 2')
+  const result = await asking.result
+  t.equal(result.finalOutput ?? result.error?.message, 'new: yes')
+  t.same(leftovers(team.host), [])
+})
+
+t.test('an agent that is removed while its turn waits for a person leaves nothing behind', async (t) => {
+  const team = openTeam(t, { ann: desk, bob: desk })
+  const asking = team.launch('ask')
+  await team.clock.advance(HOUR)
+  const removed = outcomeOf(team.removeAgent('ann'))
+  await team.clock.runToIdle()
+  t.ok(removed.settled)
+  t.match(await asking.result, { success: false, error: { code: 'AGENT_TERMINATED' } })
+  t.same(team.questions(), [])
   t.same(leftovers(team.host), [])
 })

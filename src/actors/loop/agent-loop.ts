@@ -214,13 +214,16 @@ export class AgentLoop {
     return started
   }
 
-  /** Takes no more messages, aborts the open turns and waits for their ends, then runs the stop hook. */
+  /**
+   * Takes no more messages, aborts the open turns and waits for their ends, then runs the stop hook. Turns that wait
+   * for a person are left alone: the host gives them to the next life of the agent, or ends them.
+   */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#takesNone = true
     const reason = new AgentTerminatedError(`Agent "${this.role.name}" is being stopped.`, { agent: this.role.name })
-    for (const turn of [...this.#turns]) turn.abort(reason)
-    while (this.#turns.length > 0) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
+    for (const turn of [...this.#turns]) if (!this.#shelved.has(turn)) turn.abort(reason)
+    while (this.#turns.length > this.#shelved.size) await new Promise<void>((resolve) => this.#onTurnEnd.push(resolve))
     await this.#handlers.stop?.()
   }
 
