@@ -179,13 +179,14 @@ t.test('several calls wait for approval at once, and each has its own answer', a
   t.equal(questions.length, 3)
   for (const [nth, answer] of [
     [2, 'yes'],
-    [1, 'no'],
-    [0, 'yes'],
+    [1, { approved: false, reason: 'Once is enough.' }],
+    [0, { approved: true, input: { euros: 10 } }],
   ] as const)
     await run.answer(questions[nth]!.questionId, answer)
   t.equal((await run.result).finalOutput, 'done')
-  t.same(paid, [3, 1])
-  t.match(told(model), ['', /did not agree/, ''])
+  t.same(paid, [3, 10])
+  const changed = 'A person has changed the input to {"euros":10}. Output: '
+  t.match(told(model), [changed, /did not agree .* The reason: Once is enough\.$/, ''])
 })
 
 t.test('verbs run beside tools: a question to a person, requests and tasks keep no tool waiting', async (t) => {

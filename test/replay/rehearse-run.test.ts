@@ -3,8 +3,8 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { z } from 'zod'
-import { defineAgent, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
-import { type OldRunPlan, type OldRunRehearsal, rehearseRun } from '../../src/testing.ts'
+import { createTeam, defineAgent, defineTool, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
+import { type OldRunPlan, type OldRunRehearsal, rehearseRun, scriptedModel } from '../../src/testing.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
 import { clerks, effects, priced, sells, served, shop } from './clerk-team.ts'
@@ -295,4 +295,41 @@ t.test('an unknown run, a damaged log and a wrong plan are refused', async (t) =
   bytes.fill(0xff, 8, 16) // in the header of the segment
   writeFileSync(file, bytes)
   await t.rejects(rehearseRun(clerks(), { log, runId: 'one' }), { code: 'LOG_CORRUPT' })
+})
+
+t.test('approvals are answered as the person did then, with the input that the person gave', async (t) => {
+  const paid: unknown[] = []
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    input: z.object({ euros: z.number() }),
+    approval: true,
+    run: (input) => void paid.push(input),
+  })
+  const options: MultiAgentPatternOptions = {
+    agents: [{ name: 'ann', systemPrompt: 'Pay.', tools: [pay] }],
+    logger: { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} },
+    orchestration: { strategy: 'sequential' },
+    models: {
+      default: scriptedModel([
+        { toolCall: { name: 'pay', input: { euros: 1 } } },
+        { toolCall: { name: 'pay', input: { euros: 2 } } },
+        { reply: 'done' },
+      ]),
+    },
+  }
+  const log = join(folderOf(t), 'log')
+  const team = createTeam({ ...options, stateManagement: { path: log } })
+  const run = team.launch('go', { runId: 'one' })
+  for await (const event of run.events({ types: ['question', 'run.finished'] })) {
+    if (event.type !== 'question') continue
+    const isFirst = JSON.stringify(event.input) === '{"euros":1}'
+    await run.answer(event.questionId, isFirst ? { approved: true, input: { euros: 10 } } : 'no')
+  }
+  await run.result
+  await team.close()
+  const rehearsal = await rehearseRun(options, { log, runId: 'one' })
+  t.same(rehearsal.mismatches, [])
+  t.equal(rehearsal.result.finalOutput, 'done')
+  t.same(paid, [{ euros: 10 }])
 })

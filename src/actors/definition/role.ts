@@ -336,9 +336,9 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * Number of runs whose turns may be open in its thread at a time, from 1 to 256. Default: 1; for model agents 32.
    *
    * Each run has one turn at a time, and `maxConcurrentAgents` counts each. It is for handlers that mostly wait: a
-   * handler that blocks the thread blocks all of them. A turn that waits for a person does not count. With more than 1 the agent has no state of its own:
-   * `initialState` is a `ConfigurationError`, and so is `setState`. The state of a run (`initialRunState`,
-   * `setRunState`) works.
+   * handler that blocks the thread blocks all of them. A turn that waits for a person does not count. With more than 1
+   * the agent has no state of its own: `initialState` is a `ConfigurationError`, and so is `setState`. The state of a
+   * run (`initialRunState`, `setRunState`) works.
    *
    * After a crash with several open turns they are redelivered one at a time, until the guilty one is found: the next
    * one when the turn before it has ended, or only waits for others. A message never passes an earlier waiting one of

@@ -1,8 +1,8 @@
 /**
  * Holds the uncommitted state changes of a turn: they are applied at its commit, or discarded if it fails.
  *
- * If another turn of the agent (nested in it, around it, or while it waited for a person) has committed meanwhile, the recipes run again on the new
- * state. So no change is lost, and no change is based on an outdated state.
+ * If another turn of the agent (nested in it, around it, or while it waited for a person) has committed meanwhile, the
+ * recipes run again on the new state. So no change is lost, and no change is based on an outdated state.
  */
 import { enablePatches, type Patch, produceWithPatches } from 'immer'
 import { MessageRejectedError } from '../../errors.ts'

@@ -13,7 +13,7 @@ export interface RunEntry {
   isKept: boolean
   options: RunOptions<unknown>
   readonly target: Cell
-  /** Its time limit. Undefined: this process does not go on with it. */
+  /** Time limit of the run. Undefined: this process does not go on with it. */
   time: RunTime | undefined
   readonly clear: () => void
   result: MultiAgentResult<unknown> | undefined
