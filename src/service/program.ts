@@ -79,6 +79,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--token-env <name>', 'environment variable with the token that every request needs')
     .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
     .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
+    .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
     .showHelpAfterError('See "dramatis serve --help".')
     .action(async (files: string[], flags: ServeFlags) => {

@@ -1,13 +1,21 @@
 /** `dramatis serve [name=]<team file> ...`: teams over HTTP, until a signal ends the process. */
+import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
-import { basename, extname } from 'node:path'
-import { ConfigurationError } from '../../errors.ts'
+import { basename, extname, resolve } from 'node:path'
+import { ConfigurationError, describe } from '../../errors.ts'
 import { createTeam, type Team } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/default-logger.ts'
 import { type Closing, listenForClosing } from '../closing.ts'
 import { EXIT } from '../failure.ts'
-import { type Authorize, bearerToken, type Caller, type HttpLimits, httpApi } from '../http/index.ts'
+import {
+  type Authorize,
+  bearerToken,
+  type Caller,
+  type HttpApiOptions,
+  type HttpLimits,
+  httpApi,
+} from '../http/index.ts'
 import { listen } from '../http/server.ts'
 import { loadEnv } from '../load-env.ts'
 import { loadTeamFile } from '../load-team-file.ts'
@@ -20,6 +28,8 @@ export interface ServeFlags {
   tokenEnv?: string
   allowedHost?: string[]
   allowedOrigin?: string[]
+  /** JSON file with the prices of models. */
+  price?: string
   /** Time for open tasks at the end, in ms. */
   drain: number
 }
@@ -42,6 +52,7 @@ export async function serve(
   loadEnv(folder)
   const say = (text: string) => void stderr.write(text)
   const doors = doorsOf(flags)
+  const prices = flags.price === undefined ? {} : { prices: readPrices(flags.price, folder) }
   const teams = new Map<string, Team>()
   try {
     for (const given of files) {
@@ -51,7 +62,13 @@ export async function serve(
       teams.set(name, createTeam({ ...definition, logger: definition.logger ?? lineLogger(say) }))
     }
     await Promise.all(Array.from(teams.values(), (team) => team.start()))
-    const api = httpApi({ teams: Object.fromEntries(teams), ...doors, limits: LIMITS, logger: lineLogger(say) })
+    const api = httpApi({
+      teams: Object.fromEntries(teams),
+      ...doors,
+      limits: LIMITS,
+      ...prices,
+      logger: lineLogger(say),
+    })
     const server = await listen(api, flags)
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     await closing.begun
@@ -91,6 +108,15 @@ function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
       path: 'tokenEnv',
     })
   return { ...doors, authorize: bearerToken(process.env[tokenEnv], { id: 'token', may: EVERYTHING }) }
+}
+
+/** @throws ConfigurationError for a file that cannot be read, or is no JSON. */
+function readPrices(file: string, folder: string): HttpApiOptions['prices'] {
+  try {
+    return JSON.parse(readFileSync(resolve(folder, file), 'utf8'))
+  } catch (error) {
+    throw new ConfigurationError(`--price ${file}: it cannot be read: ${describe(error)}.`, { path: 'prices' }, error)
+  }
 }
 
 const isLoopback = (host: string): boolean =>

@@ -65,9 +65,11 @@ function agentIn({ name: team }: ServedTeam, instance: AgentInstance, { agents }
 
 function detailOf(served: ServedTeam, instance: AgentInstance): z.infer<typeof agentDetail> {
   const { model = null, tools = [], capabilities = [] } = instance.role
+  const context = instance.getContext()
   return {
     ...shownAgent(served, instance),
-    context: instance.getContextSummary(),
+    summary: instance.getContextSummary(),
+    context: context ? { ...context } : null,
     model,
     tools: tools.map(toolName),
     capabilities: capabilities.map((each) => (typeof each === 'string' ? each : each.name)),

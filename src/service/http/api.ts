@@ -29,6 +29,7 @@ import { ServedTeams } from './served-teams.ts'
 import { Streams } from './streams.ts'
 import { taskHandlers } from './task-handlers.ts'
 import { Tasks } from './tasks.ts'
+import { watchHandlers } from './watch-handlers.ts'
 
 /** Teams over HTTP, as a handler for a server of yours. */
 export interface HttpApi {
@@ -55,8 +56,8 @@ export interface HttpApi {
  */
 export function httpApi(options: HttpApiOptions): HttpApi {
   const settings = readOptions(options)
-  const teams = new ServedTeams(settings.teams)
-  const tasks = new Tasks(settings)
+  const teams = new ServedTeams(settings)
+  const tasks = new Tasks(settings, teams)
   const keys = new IdempotencyKeys(settings.limits)
   const streams = new Streams(settings.limits)
   const times = new RequestTimes()
@@ -68,6 +69,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...questionHandlers(teams),
     ...agentHandlers(teams),
     ...letterHandlers(teams),
+    ...watchHandlers(teams, streams),
     ...probeHandlers(needs),
     ...openAiHandlers(needs),
   }

@@ -1,9 +1,21 @@
 /** Options of the HTTP API, checked at the start. */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Team } from '../../index.ts'
-import { integer, isObject, listOf, methods, oneOf, pause, rule, shape, wait } from '../../runtime/checks/checks.ts'
+import {
+  integer,
+  isObject,
+  listOf,
+  methods,
+  number,
+  oneOf,
+  pause,
+  rule,
+  shape,
+  wait,
+} from '../../runtime/checks/checks.ts'
 import { refused, refusedAs } from '../../runtime/checks/refused.ts'
 import { defaultLogger } from '../../runtime/logging/default-logger.ts'
+import type { ModelPrice } from './prices.ts'
 
 /**
  * Right of a caller. 'run': begin tasks, and see, answer and cancel their own. 'watch': see all tasks, agents and
@@ -74,13 +86,19 @@ export interface HttpApiOptions {
    * within `limits.disconnectGraceMs`.
    */
   onDisconnect?: OnDisconnect
+  /**
+   * Prices of models, by the names that `model.called` events have: then tasks have a `cost`, an estimate. Default:
+   * none.
+   */
+  prices?: Readonly<Record<string, ModelPrice>>
   limits?: Partial<HttpLimits>
   /** Log for failures of the API itself. Default: lines on stderr. */
   logger?: Logger
 }
 
 /** The options with all defaults. */
-export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams'>> {
+export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices'>> {
+  readonly prices: HttpApiOptions['prices']
   readonly teams: ReadonlyMap<string, Team>
   readonly limits: HttpLimits
 }
@@ -107,6 +125,8 @@ const isA = (pattern: RegExp) => (value: unknown) => typeof value === 'string' &
 
 const team = methods('execute', 'getRun', 'listRuns', 'health')
 const count = integer(1)
+const amount = number(0, Number.MAX_VALUE)
+const price = shape<ModelPrice>({ input: amount, cachedInput: amount, output: amount }, 'input', 'output')
 const limits = shape<Partial<HttpLimits>>({
   bodyBytes: count,
   bodyMs: wait(),
@@ -128,6 +148,7 @@ const options = shape<HttpApiOptions>(
     allowedHosts: listOf(rule("a host such as 'agents.example.com', or '*'", isA(HOST))),
     allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
+    prices: checkPrices,
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
   },
@@ -149,6 +170,7 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     allowedHosts: (given.allowedHosts ?? LOOPBACK).map((host) => host.toLowerCase()),
     allowedOrigins: given.allowedOrigins ?? [],
     onDisconnect: given.onDisconnect ?? 'auto',
+    prices: given.prices && { ...given.prices },
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
   }
@@ -162,6 +184,11 @@ function checkTeams(value: unknown, path: string): void {
     if (!NAME.test(name)) throw refused(`${path}: the name`, name, "1 to 64 letters, digits, '_', '.' and '-'")
     team(each, `${path}.${name}`)
   }
+}
+
+function checkPrices(value: unknown, path: string): void {
+  if (!isObject(value)) throw refused(path, value, 'an object with prices by model')
+  for (const [model, each] of Object.entries(value)) price(each, `${path}.${model}`)
 }
 
 function isOrigin(value: unknown): boolean {

@@ -7,6 +7,7 @@ import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
 import type { taskMessage } from './schemas.ts'
 import type { FoundTask } from './tasks.ts'
+import { digestFrames } from './watch-handlers.ts'
 
 type ShownMessage = z.infer<typeof taskMessage>
 type Own = 'taskMessages' | 'taskMessage' | 'taskTrace' | 'taskBoard' | 'boardHistory'
@@ -43,8 +44,13 @@ export const recordHandlers: Pick<Handlers, Own> = {
     throw new HttpError('NOT_FOUND', detail)
   },
 
-  taskTrace({ task: { run }, query: { as } }) {
+  async taskTrace({ task: { team, run }, query: { as } }) {
     if (as === 'json') return json(run.trace)
+    if (as === 'digest') {
+      const lines: string[] = []
+      for await (const line of digestFrames(team.digestOf(run.id), 'ndjson')) lines.push(line)
+      return new Response(lines.join(''), { headers: { 'content-type': 'application/x-ndjson; charset=utf-8' } })
+    }
     const headers = { 'content-type': 'text/vnd.mermaid; charset=utf-8' }
     return new Response(sequenceDiagram(run.trace), { headers })
   },

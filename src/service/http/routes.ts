@@ -165,11 +165,14 @@ export const routes = {
   taskTrace: route({
     method: 'GET',
     path: '/api/tasks/:id/trace',
-    summary: 'Returns what happened in a task until now: as=json, or as=mermaid for a sequence diagram',
+    summary:
+      'Returns what happened in a task until now: as=json, as=mermaid for a diagram, as=digest for its lines of /api/watch',
     rights: ['run', 'watch'],
     others: 'watch',
-    query: z.strictObject({ as: z.enum(['json', 'mermaid']).default('json') }),
-    answers: { 200: { description: 'the trace', json: shapes.trace, types: ['text/vnd.mermaid'] } },
+    query: z.strictObject({ as: z.enum(['json', 'mermaid', 'digest']).default('json') }),
+    answers: {
+      200: { description: 'the trace', json: shapes.trace, types: ['text/vnd.mermaid', 'application/x-ndjson'] },
+    },
     errors: [404, 422],
   }),
   taskBoard: route({
@@ -215,6 +218,26 @@ export const routes = {
     body: shapes.answerRequest,
     answers: { 204: { description: 'the answer is taken' } },
     errors: [404, 409, 422],
+  }),
+  listWaits: route({
+    method: 'GET',
+    path: '/api/waits',
+    summary: 'Lists what waits in a team now, the oldest first',
+    rights: ['watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 200: { description: 'waits', json: z.object({ waits: z.array(shapes.wait) }) } },
+    errors: [404],
+  }),
+  watchTeam: route({
+    method: 'GET',
+    path: '/api/watch',
+    summary: 'Streams what happens in a team, in short: its state first, then at most ten lines a second',
+    rights: ['watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: {
+      200: { description: 'lines of the digest', types: ['text/event-stream', 'application/x-ndjson'] },
+    },
+    errors: [404, 429, 503],
   }),
   listAgents: route({
     method: 'GET',

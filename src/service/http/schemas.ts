@@ -56,11 +56,25 @@ export const question = z
     taskId: z.string(),
     team: z.string(),
     agent: z.string(),
+    kind: z.enum(['ask', 'approval']),
     text: z.string(),
     choices: z.array(z.string()).nullable().describe('null: any text'),
+    tool: z.string().optional().describe('of an approval: the tool that is to be called'),
+    callId: z.string().optional(),
+    input: z.unknown().optional().describe('of an approval: the input of the tool'),
+    inputSchema: z.looseObject({}).optional().describe('of an approval: JSON Schema of that input'),
     askedAt: epochMs,
+    answerBy: epochMs.nullable().describe('until when it stays open; null: as long as the task'),
   })
   .describe('a question to a person that nobody has answered yet')
+
+const cost = z
+  .object({
+    estimate: z.number().describe('in the currency of the prices'),
+    byModel: z.record(z.string(), z.number()),
+    unpriced: z.array(z.string()).describe('models without a price, whose tokens are not counted'),
+  })
+  .describe('an estimate by the prices that the service was given')
 
 export const taskStatus = z.enum(['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted'])
 
@@ -80,6 +94,7 @@ export const task = z.object({
   questions: z.array(question),
   usage: tokenUsage,
   usageByAgent: z.record(z.string(), tokenUsage),
+  cost: cost.nullable().describe('null: it is not over, or the service has no prices'),
   rehearsed: z.boolean().describe('true: a model that makes its answers up had a part in it'),
   error: problem.nullable(),
 })
@@ -149,7 +164,11 @@ export const agent = z.object({
 
 /** Role of an agent, without what it is told: its prompt is none of a reader's business. */
 export const agentDetail = agent.extend({
-  context: z.string().describe('the state of the agent in one line'),
+  summary: z.string().describe('the state of the agent in one line'),
+  context: z
+    .looseObject({ messages: z.number(), tokens: z.number(), maxTokens: z.number() })
+    .nullable()
+    .describe('figures of the context of a model agent; null for an agent with code'),
   model: z.string().nullable(),
   tools: z.array(z.string()),
   capabilities: z.array(z.string()),
@@ -166,7 +185,29 @@ export const messageRequest = z.strictObject({
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
 
-export const answerRequest = z.strictObject({ questionId: z.string().min(1), answer: z.string() })
+export const answerRequest = z.strictObject({
+  questionId: z.string().min(1),
+  answer: z
+    .union([
+      z.string(),
+      z.strictObject({ approved: z.literal(true), input: z.unknown().optional() }),
+      z.strictObject({ approved: z.literal(false), reason: z.string().optional() }),
+    ])
+    .describe("a text; for an approval 'yes', 'no', or an object that can change the input or say why not"),
+})
+
+export const wait = z
+  .object({
+    runId: z.string(),
+    agent: z.string().nullable(),
+    turn: z.string().nullable().describe('id of the message whose turn waits'),
+    for: z.array(z.string()),
+    kind: z.string(),
+    since: epochMs,
+    limit: z.number().nullable().optional(),
+    until: epochMs.optional(),
+  })
+  .describe('something that waits in a team now')
 
 export const health = z.object({
   status: z.enum(['ok', 'unavailable']),
@@ -233,6 +274,7 @@ export const taskRequest = z
     error: 'exactly one of query, task and message is needed',
   })
 
+export type Cost = z.infer<typeof cost>
 export type Problem = z.infer<typeof problem>
 export type Task = z.infer<typeof task>
 export type TaskSummary = z.infer<typeof taskSummary>

@@ -1,17 +1,21 @@
 /** The teams that are served, by name. */
 import type { Team } from '../../index.ts'
+import type { HttpSettings } from './options.ts'
+import { Prices } from './prices.ts'
 import { HttpError } from './problem.ts'
 import type { ServedTeam } from './task-view.ts'
 
 export class ServedTeams {
   readonly #teams: ReadonlyMap<string, Team>
+  readonly #prices: Prices | undefined
 
-  constructor(teams: ReadonlyMap<string, Team>) {
+  constructor({ teams, prices }: Pick<HttpSettings, 'teams' | 'prices'>) {
     this.#teams = teams
+    this.#prices = prices && new Prices(prices)
   }
 
   get all(): ServedTeam[] {
-    return Array.from(this.#teams, ([name, team]) => ({ name, team }))
+    return Array.from(this.#teams, ([name, team]) => ({ name, team, prices: this.#prices }))
   }
 
   /**
@@ -22,7 +26,7 @@ export class ServedTeams {
   named(name: string | undefined): ServedTeam {
     if (name === undefined) return this.all[0]!
     const team = this.#teams.get(name)
-    if (team) return { name, team }
+    if (team) return { name, team, prices: this.#prices }
     const known = [...this.#teams.keys()].join(', ')
     throw new HttpError('NOT_FOUND', `team: there is no team "${name.slice(0, 255)}" here; there are ${known}.`)
   }

@@ -1,12 +1,15 @@
 /** A run as the HTTP API shows it. */
 import { DramatisError, describe, StartFailedError } from '../../errors.ts'
 import type { MultiAgentResult, Run, Team } from '../../index.ts'
+import type { Prices } from './prices.ts'
 import { HttpError, problemOf, statusOf } from './problem.ts'
 import type { Problem, Task, TaskQuestion } from './schemas.ts'
 
 export interface ServedTeam {
   readonly name: string
   readonly team: Team
+  /** Prices of models, where the service has some. */
+  readonly prices?: Prices | undefined
 }
 
 const ENDED: readonly Run['status'][] = ['finished', 'failed', 'aborted', 'interrupted']
@@ -25,13 +28,13 @@ export async function endOf(run: Run<unknown>): Promise<MultiAgentResult<unknown
 }
 
 /** Returns the task as it is now. */
-export async function taskOf({ name, team }: ServedTeam, run: Run<unknown>): Promise<Task> {
+export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Task> {
   const end = hasEnded(run) ? await endOf(run) : undefined
   const result = end && 'runId' in end ? end : undefined
   const isOver = run.status !== 'interrupted' && end !== undefined
   return {
     id: run.id,
-    team: name,
+    team: served.name,
     query: run.query,
     status: run.status,
     createdAt: run.startedAt,
@@ -43,9 +46,10 @@ export async function taskOf({ name, team }: ServedTeam, run: Run<unknown>): Pro
       error: problemIn(failure.error, pathOf(run.id)),
     })),
     subTasks: [...run.tasks],
-    questions: end ? [] : questionsOf({ name, team }, run.id),
+    questions: end ? [] : questionsOf(served, run.id),
     usage: run.usage,
     usageByAgent: run.usageByAgent,
+    cost: (end && (await served.prices?.costOf(run))) ?? null,
     rehearsed: result?.rehearsed ?? false,
     error: end?.error ? problemIn(end.error, pathOf(run.id)) : null,
   }
@@ -53,14 +57,12 @@ export async function taskOf({ name, team }: ServedTeam, run: Run<unknown>): Pro
 
 /** Returns the questions that wait for a person, of one task or of all. */
 export function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[] {
-  return team.questions(taskId).map(({ runId, questionId, agent, text, choices, askedAt }) => ({
-    questionId,
-    taskId: runId,
+  return team.questions(taskId).map(({ runId: id, choices = null, inputSchema, ...question }) => ({
+    ...question,
+    taskId: id,
     team: name,
-    agent,
-    text,
-    choices: choices ?? null,
-    askedAt,
+    choices,
+    ...(inputSchema && { inputSchema: { ...inputSchema } }),
   }))
 }
 

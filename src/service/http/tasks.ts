@@ -7,6 +7,7 @@ import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
+import type { ServedTeams } from './served-teams.ts'
 import { endOf, hasEnded, type ServedTeam } from './task-view.ts'
 
 /** A task that the caller may see. */
@@ -39,10 +40,11 @@ const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
  */
 export const idOfKey = (caller: string, key: string): string => v5(JSON.stringify([caller, key]), KEYED)
 
-type Settings = Pick<HttpSettings, 'teams' | 'limits'>
+type Settings = Pick<HttpSettings, 'limits'>
 
 export class Tasks {
   readonly #settings: Settings
+  readonly #teams: ServedTeams
   /** Tasks that are not over, by caller. */
   readonly #open = new Map<string, Set<string>>()
   /** Timers that cancel the tasks of clients that have left, by task. */
@@ -51,8 +53,9 @@ export class Tasks {
   /** Set when no task is taken any more. */
   isDraining = false
 
-  constructor(settings: Settings) {
+  constructor(settings: Settings, teams: ServedTeams) {
     this.#settings = settings
+    this.#teams = teams
   }
 
   /**
@@ -96,13 +99,13 @@ export class Tasks {
    * @throws HttpError if there is none, or if it is a stranger's: the two must not differ.
    */
   async find(id: string, caller: Caller, others: 'run' | 'watch' | 'operate'): Promise<FoundTask> {
-    for (const [name, team] of this.#settings.teams) {
-      const run = team.getRun(id)
+    for (const served of this.#teams.all) {
+      const run = served.team.getRun(id)
       if (!run) continue
       if (hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
       if (!caller.may.includes(others) && !isOf(run, caller)) break
       this.returned(id)
-      return { name, team, run }
+      return { ...served, run }
     }
     throw new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
   }

@@ -63,7 +63,7 @@ const visits: Record<Operation, Visit> = {
   },
   async taskTrace({ send }) {
     const path = `${await over({ send }, 'fail')}/trace`
-    return [await send('GET', path), await send('GET', `${path}?as=mermaid`)]
+    return Promise.all(['json', 'mermaid', 'digest'].map((as) => send('GET', `${path}?as=${as}`)))
   },
   taskBoard: async ({ send }) => [await send('GET', `${await over({ send }, 'write')}/blackboard?type=finding`)],
   boardHistory: async ({ send }) => [
@@ -76,6 +76,21 @@ const visits: Record<Operation, Visit> = {
   async answerQuestion({ send }) {
     const { path, questionId } = await asked({ send })
     return [await send('POST', `${path}/answers`, { body: { questionId, answer: 'red' } })]
+  },
+  async listWaits({ send }) {
+    await asked({ send })
+    const { body, ...sent } = await send('GET', '/api/waits')
+    return body.waits.some(({ kind }: { kind: string }) => kind === 'ask') ? [{ body, ...sent }] : []
+  },
+  async watchTeam({ send, team }) {
+    await send('POST', '/api/tasks', { body: { query: 'go' } })
+    const watching = [
+      send('GET', '/api/watch'),
+      send('GET', '/api/watch', { headers: { accept: 'application/x-ndjson' } }),
+    ]
+    await new Promise(setImmediate)
+    await team.close()
+    return Promise.all(watching)
   },
   listAgents: async ({ send }) => [await send('GET', '/api/agents')],
   getAgent: async ({ send }) => [await send('GET', '/api/agents/worker')],

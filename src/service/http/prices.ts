@@ -1,0 +1,47 @@
+/** Cost of a task by prices that the user has given. They are always an estimate: providers bill as they like. */
+import type { Run, TokenUsage } from '../../index.ts'
+import type { Cost } from './schemas.ts'
+
+/** Price of a model, for a million tokens. */
+export interface ModelPrice {
+  input: number
+  /** Input that the provider had in its cache. Default: the price of `input`. */
+  cachedInput?: number
+  output: number
+}
+
+const MILLION = 1_000_000
+
+export class Prices {
+  readonly #prices: Readonly<Record<string, ModelPrice>>
+  /** Costs of runs that have ended. */
+  readonly #known = new WeakMap<Run<unknown>, Cost>()
+
+  constructor(prices: Readonly<Record<string, ModelPrice>>) {
+    this.#prices = prices
+  }
+
+  /** Returns the cost of a run that has ended, by what its log has of calls of models. */
+  async costOf(run: Run<unknown>): Promise<Cost> {
+    const known = this.#known.get(run)
+    if (known) return known
+    const cost: Cost = { estimate: 0, byModel: {}, unpriced: [] }
+    for await (const event of run.events({ types: ['model.called'], follow: false })) {
+      if (event.type !== 'model.called' || event.rehearsed) continue
+      const { model, usage } = event
+      const price = Object.hasOwn(this.#prices, model) ? this.#prices[model]! : undefined
+      if (!price && !cost.unpriced.includes(model)) cost.unpriced.push(model)
+      if (!price) continue
+      const paid = costOfCall(price, usage)
+      cost.estimate += paid
+      cost.byModel[model] = (Object.hasOwn(cost.byModel, model) ? cost.byModel[model]! : 0) + paid
+    }
+    this.#known.set(run, cost)
+    return cost
+  }
+}
+
+function costOfCall({ input, cachedInput = input, output }: ModelPrice, usage: TokenUsage): number {
+  const cached = Math.min(usage.cachedTokens ?? 0, usage.inputTokens)
+  return ((usage.inputTokens - cached) * input + cached * cachedInput + usage.outputTokens * output) / MILLION
+}

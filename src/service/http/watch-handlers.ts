@@ -1,0 +1,24 @@
+/** What happens in a team now: its waits, and the digest of all that it does. */
+import type { Digest } from '../../index.ts'
+import { type Handlers, json } from './call.ts'
+import type { ServedTeams } from './served-teams.ts'
+import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
+
+export function watchHandlers(teams: ServedTeams, streams: Streams): Pick<Handlers, 'listWaits' | 'watchTeam'> {
+  return {
+    listWaits: ({ query: { team } }) => json({ waits: teams.named(team).team.waits() }),
+
+    watchTeam({ request, caller, query: { team } }) {
+      const served = teams.named(team)
+      const form = streamFormOf(request) ?? 'sse'
+      const frames = (signal: AbortSignal) => digestFrames(served.team.watch({ signal }), form)
+      return streams.respond({ request, caller, form, frames })
+    },
+  }
+}
+
+/** Yields lines of a digest as they are sent. They have no ids: who comes back gets the state of the team first. */
+export async function* digestFrames(lines: AsyncIterable<Digest>, form: StreamForm): AsyncGenerator<string> {
+  for await (const line of lines)
+    yield form === 'sse' ? `event: digest\ndata: ${JSON.stringify(line)}\n\n` : `${JSON.stringify(line)}\n`
+}
