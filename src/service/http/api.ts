@@ -59,7 +59,9 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   const teams = new ServedTeams(settings)
   const tasks = new Tasks(settings, teams)
   const keys = new IdempotencyKeys(settings.limits)
-  const streams = new Streams(settings.limits)
+  const streams = new Streams(settings.limits, (error) =>
+    settings.logger.error({ error: describe(error) }, 'a stream of the HTTP API has failed'),
+  )
   const times = new RequestTimes()
   const needs = { settings, teams, tasks, keys, streams, times, openapi: () => openApi(settings.basePath) }
   const handlers: Handlers = {

@@ -1,5 +1,6 @@
 /** The events of a task, as a stream that can be gone on with. */
 import type { Run, RuntimeEvent } from '../../index.ts'
+import { readPosition } from '../../runtime/runs/event-position.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
@@ -22,7 +23,7 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
   return {
     async taskEvents({ request, caller, task, query: { types, after, deltas } }) {
       const { team, run } = task
-      const place = request.headers.get('last-event-id') ?? after
+      const place = placeOf(request, after)
       const events = (signal: AbortSignal) =>
         eventsOf(run, { signal, after: place, types: types?.split(',') as Type[], deltas: deltas === '1' })
       if (hasEnded(run) && (await isRead(run, place))) return new Response(null, { status: 204 })
@@ -37,6 +38,17 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
       })
     },
   }
+}
+
+/**
+ * Returns the id of the event that a client has seen last.
+ *
+ * @throws ConfigurationError for what is no id of an event: a stream that has begun could not say so.
+ */
+export function placeOf(request: Request, after?: string): string | undefined {
+  const place = request.headers.get('last-event-id') ?? after
+  if (place !== undefined) readPosition(place)
+  return place
 }
 
 interface Framed {

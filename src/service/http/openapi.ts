@@ -62,11 +62,14 @@ function operation(operationId: string | undefined, path: string, route: Route):
       }),
       ...statuses
         .filter((status) => !(status in answers))
-        .map((status) => [status, { description: 'a problem', content: PROBLEM }]),
+        .map((status) => [status, { description: 'a problem', content: route.isOpenAi ? OPENAI_ERROR : PROBLEM }]),
     ]),
   }
 }
 
+const OPENAI_ERROR = {
+  'application/json': { schema: { type: 'object', properties: { error: { type: 'object' } }, required: ['error'] } },
+}
 const PROBLEM = { 'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } } }
 
 function schemaOf(schema: z.ZodType, io: 'input' | 'output'): object {

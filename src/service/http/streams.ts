@@ -28,12 +28,15 @@ const encoder = new TextEncoder()
 
 export class Streams {
   readonly #limits: HttpLimits
+  readonly #failed: (error: unknown) => void
   /** Functions that end each open stream, by caller. */
   readonly #open = new Map<string, Set<() => void>>()
   readonly #quiet = new Set<() => void>()
 
-  constructor(limits: HttpLimits) {
+  /** `failed`: told of what has kept a stream from going on. */
+  constructor(limits: HttpLimits, failed: (error: unknown) => void) {
     this.#limits = limits
+    this.#failed = failed
   }
 
   /** Number of open streams. */
@@ -101,7 +104,10 @@ export class Streams {
         pull: async (controller) => {
           clearTimeout(unread)
           next ??= source.next()
-          const got = await within(next, heartbeatMs)
+          const got = await within(next, heartbeatMs).catch((error: unknown) => {
+            this.#failed(error)
+            return { done: true as const, value: undefined }
+          })
           if (isOver) return
           if (got) next = undefined
           if (got?.done) return end(() => controller.close())

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { RunOptions, RunSummary } from '../../index.ts'
 import { type Call, type Handlers, json } from './call.ts'
-import { eventsOf, framesOf, isRead } from './event-handlers.ts'
+import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
 import type { IdempotencyKeys } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
@@ -42,7 +42,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
     isKeyed: boolean,
   ): Promise<Response> => {
     const { team, run } = found
-    const after = request.headers.get('last-event-id') ?? undefined
+    const after = placeOf(request)
     if (isKeyed && hasEnded(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
     return streams.respond({
       request,
@@ -70,7 +70,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
         ...(applied && { 'preference-applied': applied }),
       }
       if (form === 'sse') return streamed(found, request, caller, deltas === '1', key !== undefined)
-      if (await waitFor(found.run, waitMs, request.signal)) return ended(found, headers)
+      if (await waitFor(found.run, waitMs, request.signal, tasks.ending)) return ended(found, headers)
       if (request.signal.aborted) {
         if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !key)) tasks.leave(found.run)
         return accepted(found, headers) // nobody reads it
@@ -98,7 +98,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
     },
 
     async getTask({ request, task, query: { wait } }) {
-      await waitFor(task.run, wait * 1_000, request.signal)
+      await waitFor(task.run, wait * 1_000, request.signal, tasks.ending)
       return json(await taskOf(task, task.run))
     },
 

@@ -50,6 +50,9 @@ export class Tasks {
   /** Timers that cancel the tasks of clients that have left, by task. */
   readonly #leaving = new Map<string, NodeJS.Timeout>()
   readonly #quiet = new Set<() => void>()
+  readonly #ending = new AbortController()
+  /** Aborted when nobody is to wait any more: the service ends, and open tasks go on without it. */
+  readonly ending: AbortSignal = this.#ending.signal
   /** Set when no task is taken any more. */
   isDraining = false
 
@@ -142,8 +145,9 @@ export class Tasks {
     })
   }
 
-  /** Ends the timers. Tasks go on. */
+  /** Ends the timers, and all that waits for the end of a task. Tasks go on. */
   close(): void {
+    this.#ending.abort()
     for (const timer of this.#leaving.values()) clearTimeout(timer)
     this.#leaving.clear()
   }
@@ -172,17 +176,17 @@ async function errorOf(result: Promise<string | MultiAgentResult<unknown>>): Pro
 export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean =>
   Object.hasOwn(metadata, CALLER) && metadata[CALLER] === id
 
-/** Resolves to true when the run has ended; to false after that many ms, or when the signal is aborted. */
-export async function waitFor(run: Run<unknown>, ms: number, signal: AbortSignal): Promise<boolean> {
+/** Resolves to true when the run has ended; to false after that many ms, or when one of the signals is aborted. */
+export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSignal[]): Promise<boolean> {
   if (hasEnded(run)) return true
-  if (ms === 0 || signal.aborted) return false
+  if (ms === 0 || signals.some(({ aborted }) => aborted)) return false
   let stop = () => {}
   const other = new Promise<false>((resolve) => {
     const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => resolve(false), ms)
-    const forget = onAbort(signal, () => resolve(false))
+    const forgets = signals.map((signal) => onAbort(signal, () => resolve(false)))
     stop = () => {
       clearTimeout(timer)
-      forget()
+      for (const forget of forgets) forget()
     }
   })
   try {
@@ -192,7 +196,7 @@ export async function waitFor(run: Run<unknown>, ms: number, signal: AbortSignal
   }
 }
 
-const draining = (): HttpError =>
+export const draining = (): HttpError =>
   new HttpError('DRAINING', 'The service is being closed and takes no more tasks. Send it to another one.', {
     headers: { 'retry-after': '5', connection: 'close' },
   })

@@ -6,7 +6,7 @@ import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 import type { ServedTeams } from '../http/served-teams.ts'
 import type { Streams } from '../http/streams.ts'
 import type { ServedTeam } from '../http/task-view.ts'
-import { type FoundTask, type Tasks, waitFor } from '../http/tasks.ts'
+import { draining, type FoundTask, type Tasks, waitFor } from '../http/tasks.ts'
 import { answerPieces } from './answer-pieces.ts'
 import { chatFrames, completionOf } from './chat.ts'
 import { openAiError } from './error.ts'
@@ -47,11 +47,12 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
 
   /** Resolves to the result of a task. Rejects with its error, or if the client leaves before. */
   const resultOf = async (request: Request, { run }: FoundTask) => {
-    await waitFor(run, Number.POSITIVE_INFINITY, request.signal)
+    const hasEnded = await waitFor(run, Number.POSITIVE_INFINITY, request.signal, tasks.ending)
     if (request.signal.aborted) {
       left(run)
       throw new HttpError('BAD_REQUEST', 'The client has left.')
     }
+    if (!hasEnded) throw draining()
     const result = await run.result
     if (result.error) throw result.error
     return result

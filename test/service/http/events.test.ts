@@ -130,7 +130,7 @@ t.test('a connection that is cut at any event misses none and gets none twice', 
       if (isOver) return seen
     }
   }
-  const clients = Array.from({ length: 50 }, client)
+  const clients = Array.from({ length: 20 }, client)
   release()
   const expected = framesOf((await send('GET', path)).body).map(({ id }) => id)
   t.ok(expected.length > 80)
@@ -223,6 +223,17 @@ t.test('close ends streams at once where the teams stay', async (t) => {
   while (!/http_streams 1$/m.test((await send('GET', '/metrics')).body)) await new Promise(setImmediate)
   await api.close()
   t.notMatch((await reading).body, /run.finished/)
+})
+
+t.test('what is no id of an event is refused before a stream begins', async (t) => {
+  const { agent } = writer()
+  const { send } = stage(t, agent)
+  const { body: task } = await send('POST', '/api/tasks', {
+    body: { query: '1' },
+    headers: { prefer: 'respond-async' },
+  })
+  const wrong = { headers: { 'last-event-id': 'no id' } }
+  t.match(await send('GET', `/api/tasks/${task.id}/events`, wrong), { status: 422, body: { code: 'CONFIGURATION' } })
 })
 
 t.test('HEAD of a stream opens none', async (t) => {

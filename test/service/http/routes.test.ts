@@ -3,8 +3,10 @@ import t from 'tap'
 import { z } from 'zod'
 import { defineAgent } from '../../../src/index.ts'
 import { openApi } from '../../../src/service/http/openapi.ts'
+import { readOptions } from '../../../src/service/http/options.ts'
 import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
 import { problem } from '../../../src/service/http/schemas.ts'
+import { read } from '../../docs/page.ts'
 import { type Sent, type Stage, stage } from './stage.ts'
 
 const ASYNC = { prefer: 'respond-async' }
@@ -193,6 +195,17 @@ t.test('the OpenAPI document has each route, with schemas that are JSON Schema',
   const text = JSON.stringify(document)
   t.notMatch(text, /"(?:_zod|~standard)"/)
   t.ok(z.fromJSONSchema(schemaIn(document, '/api/tasks')).safeParse({ query: 'q' }).success)
+})
+
+t.test('the page of routes has the default of each limit', async (t) => {
+  const { team } = stage(t)
+  const { limits } = readOptions({ teams: { desk: team }, authorize: () => null })
+  const rows = [...read('docs/reference/http.md').matchAll(/^\| (`\w+`(?:, `\w+`)*) +\| ([\d,]+(?:, \d+)*) +\|/gm)]
+  const written = rows.flatMap(([, names, values]) => {
+    const numbers = values!.split(', ').map((value) => Number(value.replaceAll(',', '')))
+    return names!.split(', ').map((name, at) => [name.replaceAll('`', ''), numbers[at]])
+  })
+  t.same(Object.fromEntries(written), limits)
 })
 
 t.test('the metrics of two teams are on one page, with their names', async (t) => {

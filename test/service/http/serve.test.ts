@@ -68,6 +68,7 @@ t.test('what cannot be served is said at once, with exit code 2', async (t) => {
   await refused([team, '--token-env', 'SERVE_NONE'], /--token-env SERVE_NONE: there is no such environment variable/)
   await refused([team, '--token-env', 'SERVE_SHORT'], /at least 16 characters/)
   await refused([team, team], /Two teams would have the name "patient-team"/)
+  await refused([team, '--price', 'none.json'], /--price none.json: it cannot be read/)
   await refused([team, '--port', '99999'], /a port, from 0 to 65535/)
   await refused([team, '--port', '1', '--host', '203.0.113.1', '--token-env', 'SERVE_OK'], /cannot be had/)
 })

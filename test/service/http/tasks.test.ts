@@ -219,6 +219,21 @@ t.test('close with teams ends what is open, and answers it', async (t) => {
   t.match(await open, { body: { task: { status: 'aborted' } } })
 })
 
+t.test('close without teams lets tasks go on, and tells who waits where they are', async (t) => {
+  const { send, api, team, release } = held(t)
+  const open = send('POST', '/api/tasks', { body: { query: 'one' } })
+  const chat = { model: 'desk', messages: [{ role: 'user', content: 'two' }] }
+  const asked = send('POST', '/v1/chat/completions', { body: chat })
+  await new Promise(setImmediate)
+  await api.close()
+  const { status, body, headers } = await open
+  t.match({ status, body }, { status: 202, body: { status: 'running' } })
+  t.equal(headers.get('location'), `/api/tasks/${body.id}`)
+  t.match(await asked, { status: 503, body: { error: { code: 'DRAINING' } } })
+  release()
+  t.match(await team.getRun(body.id)!.result, { finalOutput: 'heard: one' })
+})
+
 t.test('a team that takes no run now is 503, and says when to try again', async (t) => {
   const team = testTeam(
     {
