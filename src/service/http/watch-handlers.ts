@@ -1,4 +1,4 @@
-/** What happens in a team now: its waits, and the digest of all that it does. */
+/** Routes for what happens in a team now: its waits, and the digest of all that it does. */
 import type { Digest } from '../../index.ts'
 import { type Handlers, json } from './call.ts'
 import type { ServedTeams } from './served-teams.ts'

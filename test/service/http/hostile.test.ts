@@ -17,6 +17,8 @@ const FUZZED = howMany(300, 10_000)
 const BODY = '{"query":"hello"}'
 const COMMON = `x-caller: ${EVERYTHING}\r\ncontent-type: application/json\r\n`
 
+t.setTimeout(600_000) // many bodies take their time
+
 t.test('requests that are cut up for another reader are refused, and begin no task', async (t) => {
   const { ask, team, isAlive } = await served(t)
   const post = (headers: string, body: string) =>
@@ -119,6 +121,7 @@ t.test('beyond the bound of connections new ones are closed, and later ones are 
 })
 
 t.test(`${FUZZED} random bodies: each is answered with a status that is known`, async (t) => {
+  t.setTimeout(600_000)
   const { api, team } = stage(t, echo(), { limits: { tasksPerCaller: 100_000 } })
   const dice = new Dice(11)
   const statuses = new Map<number, number>()
