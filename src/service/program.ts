@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import type { AnswerFlags } from './commands/answer.ts'
+import type { ChatFlags } from './commands/chat.ts'
 import type { LogCheckFlags } from './commands/log-check.ts'
 import type { LogCompactFlags } from './commands/log-compact.ts'
 import type { LogRepairFlags } from './commands/log-repair.ts'
@@ -13,6 +14,7 @@ import type { ResumeFlags } from './commands/resume.ts'
 import type { RunFlags, Surroundings } from './commands/run.ts'
 import type { RunsFlags } from './commands/runs.ts'
 import type { ServeFlags } from './commands/serve.ts'
+import type { TopFlags } from './commands/top.ts'
 import type { TraceFlags } from './commands/trace.ts'
 import { EXIT, exitCodeOf, failureWords } from './failure.ts'
 
@@ -24,6 +26,8 @@ Examples:
   dramatis run agents.yaml "..." --json > result.json
   dramatis run team.js "..." --trace run.mmd
   dramatis serve desk=team.ts --port 4747
+  dramatis chat team.ts
+  dramatis top http://127.0.0.1:4747 --token-env TOKEN
   dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
   dramatis rehearse team.ts --from all --log ./log
   dramatis runs --log ./log --status interrupted
@@ -85,6 +89,32 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .action(async (files: string[], flags: ServeFlags) => {
       const { serve } = await import('./commands/serve.ts')
       code = await serve(files, flags, surroundings)
+    })
+
+  const tokenEnv = ['--token-env <name>', 'environment variable with the token of a team that is served'] as const
+
+  program
+    .command('chat')
+    .description('talk with a team, in one conversation')
+    .argument('<team>', 'a .ts, .js or .yaml file, or the URL of a team that is served')
+    .argument('[message]', 'the first one, in quotes')
+    .option(...tokenEnv)
+    .showHelpAfterError('See "dramatis chat --help".')
+    .action(async (team: string, message: string | undefined, flags: ChatFlags) => {
+      const { chat } = await import('./commands/chat.ts')
+      code = await chat(team, message, flags, surroundings)
+    })
+
+  program
+    .command('top')
+    .description('show what the agents of a team do, wait for and cost')
+    .argument('<team>', 'a .ts, .js or .yaml file, or the URL of a team that is served')
+    .argument('[query]', 'what a team of a file is to do meanwhile, in quotes')
+    .option(...tokenEnv)
+    .showHelpAfterError('See "dramatis top --help".')
+    .action(async (team: string, query: string | undefined, flags: TopFlags) => {
+      const { top } = await import('./commands/top.ts')
+      code = await top(team, query, flags, surroundings)
     })
 
   program

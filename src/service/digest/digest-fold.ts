@@ -93,6 +93,8 @@ export class DigestFold {
   now = 0
   /** Epoch ms of the oldest. */
   began = Number.POSITIVE_INFINITY
+  /** Number of lines that were read. */
+  lines = 0
   /** Number of times that lines were missed: the state was begun anew, the tables have a gap. */
   gaps = 0
   readonly #mostRows: number
@@ -117,6 +119,7 @@ export class DigestFold {
     if (line.waits) this.waits = line.waits
     for (const fact of line.facts ?? []) this.#fact(fact)
     this.#bound()
+    this.lines += 1
   }
 
   /** Returns the agent of that name, which is added if it is new. */
@@ -161,7 +164,7 @@ export class DigestFold {
 
   /** Replaces what is known of the present. What was before stays in the tables. */
   #begin({ log, agents, runs, questions, waits, deadLetters }: NonNullable<Digest['snapshot']>): void {
-    if (this.now > 0) this.gaps += 1
+    if (this.lines > 0) this.gaps += 1
     this.log = log
     this.waits = waits
     this.deadLetters = deadLetters

@@ -1,0 +1,130 @@
+/** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
+import type { ContextInfo } from '../../index.ts'
+import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
+import { bar, cut, fit, grouped, span } from './text.ts'
+import type { Size } from './top-view.ts'
+
+export interface ChatState {
+  /** End of the answer that is being written: its last line. */
+  writing: string
+  /** True while an answer is being made. */
+  isBusy: boolean
+  hasPanel: boolean
+  /** Input line, and place of the cursor in it. */
+  input: string
+  cursor: number
+}
+
+/** Returns the figures of an agent's context, where they are at hand. */
+export type ContextOf = (agent: string) => ContextInfo | undefined
+
+const MOST_TASKS = 6
+const DONE: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off'])
+
+export function chatLines(
+  fold: DigestFold,
+  state: ChatState,
+  { width, height }: Size,
+  now: number,
+  contextOf: ContextOf,
+): string[] {
+  const prompt = promptLine(state, width)
+  const above = [
+    ...(state.writing === '' ? [] : [state.writing]),
+    ...(state.hasPanel ? panelLines(fold, width, now, contextOf) : []),
+    ...(state.isBusy ? [workLine(fold, now)] : []),
+    ...questionLines(fold),
+  ]
+  return [...above.slice(-(height - 1)).map((line) => cut(line, width)), prompt]
+}
+
+/** Returns the part of the input around the cursor, with the cursor in reverse. */
+function promptLine({ input, cursor }: ChatState, width: number): string {
+  const letters = [...input.replaceAll('\n', '⏎')]
+  const room = Math.max(4, width - 3)
+  const first = Math.max(0, [...input.slice(0, cursor)].length - room + 1)
+  const at = [...input.slice(0, cursor)].length
+  const before = letters.slice(first, at).join('')
+  const under = letters[at] ?? ' '
+  const behind = cut(letters.slice(at + 1).join(''), Math.max(0, room - (at - first) - 1))
+  return `> ${before}\u001b[7m${under}\u001b[27m${behind}`
+}
+
+function workLine(fold: DigestFold, now: number): string {
+  const working = agentsOf(fold).filter(({ status }) => status === 'running' || status === 'waiting')
+  const said = working.map((agent) => {
+    const wait = fold.waits.find(({ agent: name }) => name === agent.name)
+    if (!wait) return `${agent.name} works`
+    return `${agent.name} waits for ${[wait.kind, wait.for.join(', ')].filter(Boolean).join(' ')} (${span(now - wait.since)})`
+  })
+  return said.length > 0 ? said.join(' . ') : 'the team works'
+}
+
+function questionLines({ questions }: DigestFold): string[] {
+  return [...questions.values()].map(({ agent, text, choices = [] }) => {
+    const numbered = choices.map((choice, at) => `${at + 1} ${choice}`)
+    return `? ${agent} asks: ${text}${numbered.length > 0 ? `  ${numbered.join('  ')}` : ''}`
+  })
+}
+
+/** Returns the panel: each agent with its context, and the tasks of the runs that are under way. */
+function panelLines(fold: DigestFold, width: number, now: number, contextOf: ContextOf): string[] {
+  const lines = agentsOf(fold).map((agent) => agentLine(agent, contextOf(agent.name)))
+  const tasks = [...fold.tasks.values()].filter(({ runId }) => fold.runs.get(runId)?.endedAt === null)
+  const done = tasks.filter(({ status }) => status === 'completed').length
+  const open = tasks.filter(({ status }) => !DONE.has(status))
+  const head = tasks.length > 0 ? [`goal  ${bar(done / tasks.length, 10)} ${done} of ${tasks.length} tasks`] : []
+  return [
+    fit('-- team ', width).trimEnd().padEnd(width, '-'),
+    ...lines,
+    ...head,
+    ...open
+      .slice(-MOST_TASKS)
+      .map(
+        ({ agent, at, description, status }) =>
+          `  task  ${description}  ${agent ?? 'nobody'}: ${status}  ${span(now - at)}`,
+      ),
+    ...fold.waits.map(
+      ({ agent, for: subjects, kind, since }) =>
+        `  ${agent ?? 'a run'} waits for ${kind} ${subjects.join(', ')}  ${span(now - since)}`,
+    ),
+  ]
+}
+
+function agentLine(agent: FoldedAgent, context: ContextInfo | undefined): string {
+  const { name, status, queued, turns, rounds, modelCalls, inputTokens, outputTokens } = agent
+  const figures = [
+    `${name}: ${status}`,
+    `turn ${turns + (status === 'idle' ? 0 : 1)}`,
+    rounds > 0 && `round ${rounds}`,
+    queued > 0 && `${queued} messages wait`,
+    context &&
+      `context ${bar(context.tokens / context.maxTokens, 10)} ${grouped(context.tokens)} of ${grouped(context.maxTokens)} tokens` +
+        (context.summarizeAt === null ? '' : `, summarized beyond ${grouped(context.summarizeAt)}`),
+    modelCalls > 0 && `${modelCalls} calls, ${grouped(inputTokens + outputTokens)} tokens`,
+  ]
+  return figures.filter(Boolean).join('  ')
+}
+
+/** Returns what the runs so far have cost, a line each. */
+export function costLines(fold: DigestFold): string[] {
+  const agents = agentsOf(fold).filter(({ modelCalls }) => modelCalls > 0)
+  if (agents.length === 0) return ['no model was called']
+  return agents.map(
+    ({ name, modelCalls, inputTokens, outputTokens }) =>
+      `${name}: ${modelCalls} calls, ${grouped(inputTokens)} tokens in, ${grouped(outputTokens)} out`,
+  )
+}
+
+/** Returns all agents, a line each. */
+export const whoLines = (fold: DigestFold, contextOf: ContextOf): string[] =>
+  agentsOf(fold).map((agent) => agentLine(agent, contextOf(agent.name)))
+
+/** Returns the tasks, a line each, those that changed last at the end. */
+export function taskLines({ tasks }: DigestFold): string[] {
+  if (tasks.size === 0) return ['no task was given']
+  return [...tasks.values()].map(({ agent, description, status }) => `${status}  ${agent ?? 'nobody'}  ${description}`)
+}
+
+const agentsOf = ({ agents }: DigestFold): FoldedAgent[] =>
+  [...agents.values()].filter(({ name }) => !name.startsWith('$'))

@@ -1,0 +1,270 @@
+/** `dramatis chat`: a conversation with a team in one thread. readline edits the line, all above it is drawn. */
+import { randomUUID } from 'node:crypto'
+import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
+import { Writable } from 'node:stream'
+import { createLogUpdate } from 'log-update'
+import { describe } from '../../errors.ts'
+import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
+import { visible } from '../../visible.ts'
+import type { Print } from '../answer-stream.ts'
+import { DigestFold } from '../digest/digest-fold.ts'
+import type { Screen } from '../screen.ts'
+import { type ChatState, chatLines, costLines, taskLines, whoLines } from './chat-view.ts'
+import type { Talk, TeamSource } from './source.ts'
+import type { Keys } from './top.ts'
+
+const FRAME_MS = 200
+const MOST_ROWS = 20_000
+const TWICE_MS = 2_000
+const HELP = [
+  '/who       the agents, and how full their contexts are',
+  '/task      the tasks so far',
+  '/cost      tokens so far',
+  '/stop      stops the answer that is being made; Ctrl-C does, too',
+  '/thread    begins a new conversation',
+  '/help      this list',
+  '/quit      leaves; Ctrl-D or Ctrl-C twice do, too',
+  'Ctrl-T     shows or hides the panel: agents, tasks, waits',
+  'A line that begins with // is sent with one of them.',
+]
+
+export interface ChatSurroundings {
+  source: TeamSource
+  /** Terminal that all is drawn on. If it is none, it gets what is no answer. */
+  screen: Screen
+  input: Keys
+  /** Takes answers where the screen is no terminal. */
+  tell(text: string): Promise<void>
+  isTerminal: boolean
+  signal: AbortSignal
+  now?: () => number
+}
+
+/** A conversation with a team, from the first line to the end of the input. */
+export class Chat {
+  readonly #given: ChatSurroundings
+  readonly #now: () => number
+  readonly #fold = new DigestFold({ mostRows: MOST_ROWS })
+  readonly #over = new AbortController()
+  readonly #update: ReturnType<typeof createLogUpdate> | undefined
+  readonly #state: ChatState = { writing: '', isBusy: false, hasPanel: false, input: '', cursor: 0 }
+  readonly #left: Promise<void>
+  #thread: string = randomUUID()
+  #talk: Talk | undefined
+  #isWell = true
+  #isInputOver = false
+  /** Time of the last Ctrl-C that stopped nothing. */
+  #lastInterrupt = Number.NEGATIVE_INFINITY
+  /** Lines that wait for the answer before them. */
+  readonly #next: string[] = []
+
+  constructor(given: ChatSurroundings) {
+    this.#given = given
+    this.#now = given.now ?? Date.now
+    if (given.isTerminal) this.#update = createLogUpdate(given.screen)
+    const { signal } = this.#over
+    this.#left = new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+    given.signal.addEventListener('abort', () => this.#leave(), { once: true })
+  }
+
+  /** Writes a line of the log, or what somebody prints, above the prompt. */
+  readonly print: Print = (text) => {
+    this.#update?.clear()
+    this.#given.screen.write(text.replace(/\n?$/, '\n'))
+    this.#draw()
+  }
+
+  /** Talks until the input ends or somebody leaves. Resolves to false if the last query got no answer. */
+  async talk(message: string | undefined): Promise<boolean> {
+    const watching = this.#watch()
+    const stop = this.#given.isTerminal ? this.#edit() : this.#read()
+    if (this.#given.isTerminal) this.print('A line is a message to the team. /help lists the commands.')
+    if (message !== undefined) this.#enter(message)
+    await this.#left
+    stop()
+    await this.#talk?.stop().catch(() => {}) // it is left
+    await watching
+    this.#update?.done()
+    return this.#isWell
+  }
+
+  #leave(): void {
+    this.#over.abort()
+  }
+
+  async #watch(): Promise<void> {
+    try {
+      for await (const line of this.#given.source.watch(this.#over.signal)) {
+        const before = new Set(this.#fold.questions.keys())
+        this.#fold.read(line)
+        if (this.#given.isTerminal) continue
+        for (const [id, { agent, text }] of this.#fold.questions)
+          if (!before.has(id)) this.print(`? ${agent} asks: ${visible(text)}`)
+      }
+    } catch (error) {
+      this.print(describe(error))
+      this.#isWell = false
+      this.#leave()
+    }
+  }
+
+  // ---- input
+
+  /** Reads the lines of an input that is no terminal: each is a message. */
+  #read(): () => void {
+    const reader = createInterface({ input: this.#given.input, terminal: false })
+    reader.on('line', (line) => this.#enter(line))
+    reader.on('close', () => this.#inputEnds())
+    return () => reader.close()
+  }
+
+  /** Lets somebody edit a line: what is pasted is one message, of however many lines. */
+  #edit(): () => void {
+    const { input } = this.#given
+    const unseen = new Writable({ write: (_chunk, _encoding, done) => done() })
+    const reader = createInterface({ input, output: unseen, terminal: true, historySize: 200 })
+    let pasted: string[] = []
+    reader.on('line', (line) => {
+      pasted.push(line)
+      if (pasted.length > 1) return
+      setImmediate(() => {
+        const text = pasted.join('\n')
+        pasted = []
+        this.#enter(text)
+      })
+    })
+    reader.on('SIGINT', () => this.#interrupt())
+    reader.on('close', () => this.#leave())
+    const press = (_text: string | undefined, { ctrl, name }: Key) => {
+      if (ctrl && name === 't') this.#state.hasPanel = !this.#state.hasPanel
+      this.#state.input = reader.line
+      this.#state.cursor = reader.cursor
+      this.#draw()
+    }
+    emitKeypressEvents(input)
+    input.on('keypress', press)
+    const frames = setInterval(() => this.#draw(), FRAME_MS)
+    return () => {
+      clearInterval(frames)
+      input.off('keypress', press)
+      reader.close()
+    }
+  }
+
+  #inputEnds(): void {
+    this.#isInputOver = true
+    if (!this.#state.isBusy) this.#leave()
+  }
+
+  #interrupt(): void {
+    if (this.#talk) return void this.#stop()
+    const now = this.#now()
+    if (now - this.#lastInterrupt < TWICE_MS) return this.#leave()
+    this.#lastInterrupt = now
+    this.print('Ctrl-C again leaves.')
+  }
+
+  async #stop(): Promise<void> {
+    if (!this.#talk) return this.print('nothing is under way')
+    await this.#talk.stop().catch((error: unknown) => this.print(describe(error)))
+  }
+
+  #enter(line: string): void {
+    const text = line.trim()
+    this.#state.input = ''
+    this.#state.cursor = 0
+    if (text === '') return
+    if (text.startsWith('/') && !text.startsWith('//')) return this.#command(text)
+    const message = text.replace(/^\/\//, '/')
+    const [question] = this.#fold.questions.values()
+    if (question) return void this.#answer(question, message)
+    if (this.#state.isBusy) this.#next.push(message)
+    else void this.#say(message)
+  }
+
+  #command(text: string): void {
+    const [name] = text.split(/\s/, 1)
+    const contextOf = (agent: string) => this.#given.source.context(agent)
+    switch (name) {
+      case '/who':
+        return this.print(whoLines(this.#fold, contextOf).join('\n'))
+      case '/task':
+        return this.print(taskLines(this.#fold).join('\n'))
+      case '/cost':
+        return this.print(costLines(this.#fold).join('\n'))
+      case '/stop':
+        return void this.#stop()
+      case '/thread':
+        this.#thread = randomUUID()
+        return this.print('A new conversation begins.')
+      case '/help':
+        return this.print(HELP.join('\n'))
+      case '/quit':
+        return this.#leave()
+      default:
+        return this.print(`There is no command ${name}. /help lists them.`)
+    }
+  }
+
+  // ---- talk
+
+  async #answer({ runId, questionId, agent, choices = [] }: DigestQuestion, text: string): Promise<void> {
+    const answer = choices.includes(text) ? text : (choices[Number(text) - 1] ?? text)
+    try {
+      await this.#given.source.answer(runId, questionId, answer)
+      this.#fold.questions.delete(questionId)
+      this.print(`You, to ${agent}: ${visible(answer)}`)
+    } catch (error) {
+      this.print(describe(error))
+    }
+  }
+
+  async #say(query: string): Promise<void> {
+    this.#state.isBusy = true
+    if (this.#given.isTerminal) this.print(`You: ${visible(query, '\n')}`)
+    try {
+      this.#talk = this.#given.source.say(query, this.#thread)
+      let said = ''
+      for await (const part of this.#talk.said) {
+        if ('end' in part) this.#talk = undefined // there is nothing to stop any more
+        if (!('end' in part)) {
+          said += part.text
+          await this.#write(part.text)
+        } else if (part.end === 'failure') await this.#failed(part.text)
+        else await this.#write(`${said === '' ? part.text : ''}\n`)
+      }
+    } catch (error) {
+      await this.#failed(describe(error))
+    }
+    this.#talk = undefined
+    this.#state.isBusy = false
+    const next = this.#next.shift()
+    if (next !== undefined) void this.#say(next)
+    else if (this.#isInputOver) this.#leave()
+    this.#draw()
+  }
+
+  /** Writes a piece of an answer: whole lines stay, the last one is drawn. */
+  async #write(text: string): Promise<void> {
+    this.#isWell = true
+    if (!this.#given.isTerminal) return this.#given.tell(text)
+    const lines = (this.#state.writing + visible(text, '\n')).split('\n')
+    this.#state.writing = lines.pop() ?? ''
+    for (const line of lines) this.print(line)
+    this.#draw()
+  }
+
+  async #failed(text: string): Promise<void> {
+    if (this.#state.writing !== '') await this.#write('\n')
+    this.#isWell = false
+    this.print(`error: ${visible(text)}`)
+  }
+
+  #draw(): void {
+    if (!this.#update || this.#over.signal.aborted) return
+    const { columns = 80, rows = 24 } = this.#given.screen
+    const size = { width: columns - 1, height: rows - 1 }
+    const contextOf = (agent: string) => this.#given.source.context(agent)
+    this.#update(chatLines(this.#fold, this.#state, size, this.#now(), contextOf).join('\n'))
+  }
+}

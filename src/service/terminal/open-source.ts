@@ -1,0 +1,38 @@
+/** Opens the team that a command names: a team file, or the URL of a team that is served. */
+import { ConfigurationError, createTeam } from '../../index.ts'
+import { inFlowMode } from '../../protocols/flow-mode.ts'
+import { lineLogger } from '../../runtime/logging/default-logger.ts'
+import type { Print } from '../answer-stream.ts'
+import { loadEnv } from '../load-env.ts'
+import { loadTeamFile } from '../load-team-file.ts'
+import { withoutEvents } from '../progress.ts'
+import { remoteSource } from './remote-source.ts'
+import { localSource, type TeamSource } from './source.ts'
+
+interface Options {
+  folder: string
+  /** Name of the variable with the token of a served team. */
+  tokenEnv: string | undefined
+  /** Takes the lines of the team's log. */
+  print: Print
+}
+
+export async function openSource(target: string, { folder, tokenEnv, print }: Options): Promise<TeamSource> {
+  loadEnv(folder)
+  if (/^https?:\/\//.test(target)) return remoteSource(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv))
+  const definition = inFlowMode(await loadTeamFile(target, folder), process.env.FLOW_MODE)
+  const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(print)) })
+  return localSource(team)
+}
+
+function tokenIn(name: string): string {
+  const token = process.env[name]
+  if (token) return token
+  throw new ConfigurationError(
+    `--token-env: the variable ${name} is not set; it has to have the token of the service.`,
+    {
+      path: '--token-env',
+      got: name,
+    },
+  )
+}

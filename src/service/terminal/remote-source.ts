@@ -1,0 +1,122 @@
+/** A team that is served over HTTP (`dramatis serve`, `httpApi`), by its URL. */
+import type { Digest } from '../../index.ts'
+import { SseFrames } from '../../sse-frames.ts'
+import type { Said, Talk, TeamSource } from './source.ts'
+
+interface Remote {
+  readonly url: URL
+  readonly token: string | undefined
+}
+
+/** Time between two attempts to reach the service again. */
+const AGAIN_MS = 1_000
+
+/** Returns the team behind a URL. `token`: sent as `Authorization: Bearer`. */
+export function remoteSource(url: string, token: string | undefined): TeamSource {
+  const remote = { url: new URL(url.endsWith('/') ? url : `${url}/`), token }
+  return {
+    watch: (signal) => watched(remote, signal),
+    async restart(agent) {
+      await ask(remote, 'POST', `api/agents/${encodeURIComponent(agent)}/restart`)
+    },
+    say: (query, threadId) => talk(remote, query, threadId),
+    async answer(runId, questionId, answer) {
+      await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body: { questionId, answer } })
+    },
+    context: () => undefined,
+    close: async () => {},
+  }
+}
+
+/** Lines of the digest; a service that is gone is tried again, and begins with the state of the team. */
+async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Digest> {
+  for (let isFirst = true; !signal.aborted; isFirst = false) {
+    try {
+      const response = await ask(remote, 'GET', 'api/watch', { accept: 'text/event-stream', signal })
+      for await (const { data } of events(response)) yield JSON.parse(data) as Digest
+    } catch (error) {
+      if (signal.aborted) return
+      if (isFirst) throw error
+    }
+    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
+  }
+}
+
+function talk(remote: Remote, query: string, threadId: string): Talk {
+  const over = new AbortController()
+  let id: string | undefined
+  return {
+    said: (async function* (): AsyncGenerator<Said> {
+      const response = await ask(remote, 'POST', 'api/tasks?deltas=1', {
+        accept: 'text/event-stream',
+        body: { query, threadId },
+        signal: over.signal,
+      })
+      for await (const { event, data } of events(response)) {
+        const said = Object(JSON.parse(data)) as Record<string, unknown>
+        if (event === 'task') id ??= String(said.id)
+        if (event === 'output.delta' && said.final === true) yield { text: String(said.chunk) }
+        if (event === 'run.finished') yield ending(said.result)
+      }
+    })(),
+    async stop() {
+      if (id !== undefined) await ask(remote, 'DELETE', `api/tasks/${encodeURIComponent(id)}`)
+      over.abort()
+    },
+  }
+}
+
+function ending(result: unknown): Said {
+  const { success, finalOutput, error } = Object(result) as Record<string, unknown>
+  if (success === true) return { end: 'answer', text: String(finalOutput) }
+  return { end: 'failure', text: String((Object(error) as { message?: unknown }).message) }
+}
+
+interface Request {
+  accept?: string
+  body?: object
+  signal?: AbortSignal
+}
+
+async function ask(
+  { url, token }: Remote,
+  method: string,
+  path: string,
+  { accept = 'application/json', body, signal }: Request = {},
+): Promise<Response> {
+  const response = await fetch(new URL(path, url), {
+    method,
+    headers: {
+      accept,
+      ...(body && { 'content-type': 'application/json' }),
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  })
+  if (response.ok) return response
+  const text = await response.text()
+  throw new Error(`${method} ${new URL(path, url).href}: ${response.status} ${detailOf(text)}`)
+}
+
+function detailOf(text: string): string {
+  try {
+    const { detail, title } = Object(JSON.parse(text)) as Record<string, unknown>
+    return String(detail ?? title ?? text)
+  } catch {
+    return text.slice(0, 200)
+  }
+}
+
+async function* events({ body }: Response): AsyncGenerator<{ event: string; data: string }> {
+  const frames = new SseFrames()
+  for await (const chunk of body ?? [])
+    for (const frame of frames.take(chunk as Uint8Array)) {
+      const lines = Buffer.from(frame)
+        .toString('utf8')
+        .split(/\r\n|\n|\r/)
+      const field = (name: string) =>
+        lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /, ''))
+      yield { event: field('event')[0] ?? 'message', data: field('data').join('\n') }
+    }
+}

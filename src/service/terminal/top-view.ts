@@ -1,0 +1,238 @@
+/** The screen of `dramatis top`: a pure function of what is known of the team. */
+
+import type { DigestWait } from '../../runtime/digest/digest-line.ts'
+import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
+import { columns, cut, fit, grouped, span } from './text.ts'
+
+export type Sort = 'trouble' | 'name' | 'tokens' | 'mailbox'
+export const SORTS: readonly Sort[] = ['trouble', 'name', 'tokens', 'mailbox']
+
+export interface TopState {
+  view: 'agents' | 'agent' | 'waits' | 'letters'
+  sort: Sort
+  /** Name of the agent that is marked. */
+  selected: string | undefined
+  /** Text about the last key, in place of the list of keys. */
+  note: string
+}
+
+export interface Size {
+  width: number
+  height: number
+}
+
+const LANE_MS = 60_000
+const RATE_MS = 10_000
+const ALARM_MS = 60_000
+const MOST_LANES = 5
+const ALARMS: ReadonlySet<string> = new Set(['deadlock', 'livelock', 'stall'])
+
+/** Returns the lines of the screen: at most `height`, each at most `width` columns. `now`: epoch ms. */
+export function topLines(fold: DigestFold, state: TopState, { width, height }: Size, now: number): string[] {
+  const head = [headLine(fold, width, now), ...alarmLines(fold, now)]
+  const foot = [keyLine(state)]
+  const lanes = state.view === 'agents' ? laneLines(fold, width, now) : []
+  const room = Math.max(1, height - head.length - foot.length - lanes.length)
+  const body = bodyLines(fold, state, room, now).slice(0, room)
+  return [...head, ...body, ...lanes, ...foot].slice(0, height).map((line) => cut(line, width).trimEnd())
+}
+
+/** Returns the agents of the team in the order in which they are shown. */
+export function orderedAgents(fold: DigestFold, sort: Sort): FoldedAgent[] {
+  const agents = [...fold.agents.values()].filter(({ name }) => !name.startsWith('$'))
+  const rank: Record<Sort, (agent: FoldedAgent) => number> = {
+    trouble: (agent) => troubleOf(agent, fold),
+    name: () => 0,
+    tokens: ({ inputTokens, outputTokens }) => inputTokens + outputTokens,
+    mailbox: ({ queued, inFlight }) => queued + inFlight,
+  }
+  const by = rank[sort]
+  return agents.sort((one, other) => by(other) - by(one) || (one.name < other.name ? -1 : 1))
+}
+
+const BY_STATUS: Readonly<Record<string, number>> = {
+  failed: 1e9,
+  stopped: 1e9,
+  restarting: 1e8,
+  waiting: 1e4,
+  running: 1e3,
+  starting: 1e2,
+}
+
+/** Higher for what a person should look at first: an end, a crash, the longest wait, a full mailbox. */
+function troubleOf(agent: FoldedAgent, fold: DigestFold): number {
+  const wait = waitOf(fold, agent.name)
+  const waitedMs = wait ? Math.min(1e7, Math.max(0, fold.now - wait.since)) : 0
+  return (BY_STATUS[agent.status] ?? 0) + agent.crashes * 1e5 + waitedMs + agent.queued
+}
+
+const waitOf = ({ waits }: DigestFold, name: string) => waits.find(({ agent }) => agent === name)
+
+function headLine(fold: DigestFold, width: number, now: number): string {
+  const { messages, calls, runs, questions, deadLetters, gaps } = fold
+  const from = now - RATE_MS
+  let sent = 0
+  for (let row = messages.length - 1; row >= 0 && messages.columns.at.at(row) > from; row--) sent += 1
+  let tokens = 0
+  for (let row = calls.length - 1; row >= 0 && calls.columns.end.at(row) > from; row--)
+    tokens += calls.columns.in.at(row) + calls.columns.out.at(row)
+  const open = [...runs.values()].filter(({ endedAt }) => endedAt === null).length
+  const seconds = RATE_MS / 1_000
+  const figures = [
+    counted(open, 'run'),
+    `${grouped(sent / seconds)} msg/s`,
+    `${grouped(tokens / seconds)} tokens/s`,
+    questions.size > 0 && counted(questions.size, 'question'),
+    deadLetters > 0 && counted(deadLetters, 'dead letter'),
+    gaps > 0 && `lines were missed ${gaps === 1 ? 'once' : `${gaps} times`}`,
+  ]
+  const time = new Date(now).toISOString().slice(11, 19)
+  const text = figures.filter(Boolean).join('  ')
+  return `${fit(text, Math.max(0, width - time.length - 1))} ${time}`
+}
+
+const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
+
+function alarmLines({ facts }: DigestFold, now: number): string[] {
+  const lines: string[] = []
+  for (const { type, at, sentence } of facts.slice(-200).reverse()) {
+    if (at < now - ALARM_MS || lines.length === 2) break
+    if (ALARMS.has(type)) lines.push(`! ${type} ${span(now - at)} ago: ${String(sentence)}`)
+  }
+  return lines
+}
+
+function bodyLines(fold: DigestFold, state: TopState, room: number, now: number): string[] {
+  switch (state.view) {
+    case 'agents':
+      return agentTable(fold, state, room, now)
+    case 'agent':
+      return agentLines(fold, state.selected, now)
+    case 'waits':
+      return waitLines(fold, now)
+    case 'letters':
+      return letterLines(fold, now)
+  }
+}
+
+const HEAD = ['agent', 'status', 'waits for', 'since', 'turns', 'mailbox', 'restarts', 'tokens', 'last error']
+const NUMBERS: ReadonlySet<number> = new Set([4, 5, 6, 7])
+const LONGEST_CELL = 40
+
+function agentTable(fold: DigestFold, { sort, selected }: TopState, room: number, now: number): string[] {
+  const all = orderedAgents(fold, sort)
+  const marked = Math.max(
+    0,
+    all.findIndex(({ name }) => name === selected),
+  )
+  const first = Math.max(0, Math.min(marked - (room - 3), all.length - (room - 1)))
+  const shown = all.slice(first, first + Math.max(1, room - 1))
+  const rows = shown.map((agent) => {
+    const wait = waitOf(fold, agent.name)
+    return [
+      agent.name,
+      agent.status,
+      wait ? `${wait.kind} ${wait.for.join(', ')}`.trim() : '',
+      wait ? span(now - wait.since) : '',
+      grouped(agent.turns),
+      grouped(agent.queued + agent.inFlight),
+      grouped(agent.restarts),
+      grouped(agent.inputTokens + agent.outputTokens),
+      agent.lastError ?? '',
+    ].map((cell) => cut(cell, LONGEST_CELL))
+  })
+  return table(HEAD, rows).map((line, at) => (at > 0 && shown[at - 1]?.name === selected ? `> ${line}` : `  ${line}`))
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const widths = head.map((title, column) => Math.max(title.length, ...rows.map((row) => columns(row[column] ?? ''))))
+  return [head, ...rows].map((row) =>
+    row.map((cell, column) => fit(cell, widths[column]!, NUMBERS.has(column) ? 'right' : 'left')).join('  '),
+  )
+}
+
+// ---- runs of the last minute
+
+function laneLines(fold: DigestFold, width: number, now: number): string[] {
+  const from = now - LANE_MS
+  const recent = [...fold.runs.values()]
+    .filter(({ endedAt }) => endedAt === null || endedAt > from)
+    .sort((one, other) => other.startedAt - one.startedAt)
+    .slice(0, MOST_LANES)
+  if (recent.length === 0) return []
+  const cells = Math.max(10, Math.min(60, width - 40))
+  const lanes = new Map(recent.map((run) => [run.id, laneOf(run, cells, from)]))
+  const { columns: turns } = fold.turns
+  for (let row = fold.turns.length - 1; row >= 0 && turns.end.at(row) > from; row--) {
+    const lane = lanes.get(fold.names[turns.run.at(row)] ?? '')
+    if (!lane) continue
+    const first = cellAt(turns.start.at(row), from, cells)
+    const mark = turns.failed.at(row) > 0 ? 'X' : '='
+    for (let cell = first; cell <= cellAt(turns.end.at(row), from, cells); cell++) lane[cell] = mark
+  }
+  return ['', ...recent.map((run) => `${lanes.get(run.id)!.join('')}  ${fit(run.status, 8)} ${run.query}`)]
+}
+
+const cellAt = (time: number, from: number, cells: number): number =>
+  Math.min(cells - 1, Math.max(0, Math.floor(((time - from) / LANE_MS) * cells)))
+
+/** Cells of the time in which a run was under way. */
+function laneOf({ startedAt, endedAt }: FoldedRun, cells: number, from: number): string[] {
+  const first = cellAt(startedAt, from, cells)
+  const last = endedAt === null ? cells - 1 : cellAt(endedAt, from, cells)
+  return Array.from({ length: cells }, (_, cell) => (cell >= first && cell <= last ? '.' : ' '))
+}
+
+// ---- one agent, waits, dead letters
+
+const MOST_TURNS = 12
+
+function agentLines(fold: DigestFold, name: string | undefined, now: number): string[] {
+  const agent = name === undefined ? undefined : fold.agents.get(name)
+  if (!agent) return ['no agent is marked']
+  const { columns: turns, dropped } = fold.turns
+  const rows = agent.turnRows.slice(-MOST_TURNS).reverse()
+  return [
+    `${agent.name}: ${agent.status}, ${agent.queued} queued, ${agent.inFlight} in flight, ${agent.restarts} restarts`,
+    `turns ${grouped(agent.turns)}, of these ${grouped(agent.failedTurns)} failed; models ${grouped(agent.modelCalls)} calls, ` +
+      `${grouped(agent.inputTokens)} tokens in, ${grouped(agent.outputTokens)} out; tools ${grouped(agent.toolCalls)} calls`,
+    ...(agent.lastError ? [`last error: ${agent.lastError}`] : []),
+    ...fold.waits.flatMap((wait) => (wait.agent === agent.name ? [waitLine(wait, now)] : [])),
+    '',
+    ...rows.map((absolute) => {
+      const row = absolute - dropped
+      const [start, end] = [turns.start.at(row), turns.end.at(row)]
+      const attempt = turns.attempt.at(row) > 1 ? `  attempt ${turns.attempt.at(row)}` : ''
+      const failed = turns.failed.at(row) > 0 ? '  failed' : ''
+      return `  ${span(now - end)} ago  turn ${turns.turn.at(row)}  ${span(end - start)}${attempt}${failed}`
+    }),
+  ]
+}
+
+function waitLines({ waits }: DigestFold, now: number): string[] {
+  if (waits.length === 0) return ['nobody waits']
+  return [...waits].sort((one, other) => one.since - other.since).map((wait) => waitLine(wait, now))
+}
+
+const waitLine = ({ agent, for: subjects, kind, since, limit }: DigestWait, now: number): string =>
+  `${agent ?? 'a run'} waits for ${[kind, subjects.join(', ')].filter(Boolean).join(' ')}${
+    typeof limit === 'number' ? ` (${limit})` : ''
+  }, ${span(now - since)}`
+
+function letterLines({ facts }: DigestFold, now: number): string[] {
+  const letters = facts.filter(({ type }) => type === 'message.dead').reverse()
+  if (letters.length === 0) return ['no message has died since this screen was opened']
+  return letters.map(({ at, letter }) => {
+    const { reason, message, errors } = Object(letter) as { reason?: unknown; message?: unknown; errors?: unknown }
+    const { sender, recipient, type } = Object(message) as Record<string, unknown>
+    const [error] = Array.isArray(errors) ? errors : []
+    const why = (Object(error) as { message?: unknown }).message
+    return `${span(now - at)} ago  ${String(type)}  ${String(sender)} -> ${String(recipient)}  ${String(reason)}: ${String(why ?? '')}`
+  })
+}
+
+function keyLine({ view, sort, note }: TopState): string {
+  if (note !== '') return note
+  const first = view === 'agents' ? `Enter agent  s sort (${sort})` : 'Esc back'
+  return `${first}  w waits  d dead letters  r restart  q quit`
+}

@@ -1,0 +1,103 @@
+/** The screen of `dramatis top`: draws what is known of a team again and again, and acts on keys. */
+import { emitKeypressEvents, type Key } from 'node:readline'
+import { createLogUpdate } from 'log-update'
+import { describe } from '../../errors.ts'
+import { DigestFold } from '../digest/digest-fold.ts'
+import type { Screen } from '../screen.ts'
+import type { TeamSource } from './source.ts'
+import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
+
+/** Input that may be a terminal. */
+export type Keys = NodeJS.ReadableStream & { isTTY?: boolean; setRawMode?(raw: boolean): unknown }
+
+const FRAME_MS = 250
+const MOST_ROWS = 50_000
+
+interface Surroundings {
+  source: TeamSource
+  screen: Screen
+  keys: Keys
+  signal: AbortSignal
+  now?: () => number
+}
+
+/** Shows the team until somebody presses q or Ctrl-C, or `signal` is aborted. Rejects if the team cannot be reached. */
+export async function showTop({ source, screen, keys, signal, now = Date.now }: Surroundings): Promise<void> {
+  const fold = new DigestFold({ mostRows: MOST_ROWS })
+  const update = createLogUpdate(screen, { showCursor: false })
+  const state: TopState = { view: 'agents', sort: 'trouble', selected: undefined, note: '' }
+  const over = new AbortController()
+  const end = () => over.abort()
+  signal.addEventListener('abort', end, { once: true })
+  const draw = () => {
+    // Leaves a column and a row free: a terminal that is full to the last cell scrolls.
+    const size = { width: (screen.columns ?? 80) - 1, height: (screen.rows ?? 24) - 1 }
+    if (fold.lines > 0) update(topLines(fold, state, size, now()).join('\n'))
+  }
+  const move = (by: number) => {
+    const names = orderedAgents(fold, state.sort).map(({ name }) => name)
+    const at = names.indexOf(state.selected ?? '')
+    state.selected = names[Math.min(names.length - 1, Math.max(0, at + by))]
+  }
+  const restart = async (agent: string) => {
+    state.note = `${agent} is restarted ...`
+    try {
+      await source.restart(agent)
+      state.note = `${agent} was restarted`
+    } catch (error) {
+      state.note = describe(error)
+    }
+    draw()
+  }
+  const act: Readonly<Record<string, () => void>> = {
+    q: end,
+    s: () => {
+      state.sort = SORTS[(SORTS.indexOf(state.sort) + 1) % SORTS.length]!
+    },
+    w: () => {
+      state.view = state.view === 'waits' ? 'agents' : 'waits'
+    },
+    d: () => {
+      state.view = state.view === 'letters' ? 'agents' : 'letters'
+    },
+    r: () => {
+      if (state.selected !== undefined) void restart(state.selected)
+      else state.note = 'mark an agent first: arrow keys'
+    },
+    return: () => {
+      if (state.selected !== undefined) state.view = 'agent'
+    },
+    escape: () => {
+      state.view = 'agents'
+    },
+    up: () => move(-1),
+    down: () => move(1),
+    k: () => move(-1),
+    j: () => move(1),
+  }
+  const press = (_text: string | undefined, { name = '', ctrl }: Key) => {
+    if (ctrl && name === 'c') return end()
+    state.note = ''
+    act[name]?.()
+    draw()
+  }
+  emitKeypressEvents(keys)
+  keys.setRawMode?.(true)
+  keys.on('keypress', press)
+  keys.resume()
+  const frames = setInterval(draw, FRAME_MS)
+  try {
+    for await (const line of source.watch(over.signal)) {
+      fold.read(line)
+      if (fold.lines === 1) draw()
+    }
+  } finally {
+    clearInterval(frames)
+    signal.removeEventListener('abort', end)
+    keys.off('keypress', press)
+    keys.setRawMode?.(false)
+    keys.pause()
+    draw()
+    update.done()
+  }
+}

@@ -1,0 +1,134 @@
+/** `dramatis chat`: messages go to the team in one thread, answers come back, and questions are answered in between. */
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { systemClock } from '../../src/clock.ts'
+import { type AgentDefinition, defineAgent } from '../../src/index.ts'
+import type { Screen } from '../../src/service/screen.ts'
+import { Chat } from '../../src/service/terminal/chat.ts'
+import { localSource } from '../../src/service/terminal/source.ts'
+import { echo, stage, throws } from '../team/stage.ts'
+import { FakeTerminal } from './fake-terminal.ts'
+
+const alive = systemClock.hold()
+t.teardown(() => alive.cancel())
+
+const never = new AbortController().signal
+
+/** A conversation over pipes: the lines that go in, and what comes out. */
+async function piped(t: Test, agent: AgentDefinition, lines: readonly string[], message?: string) {
+  const team = stage(t, { a: agent })
+  await team.start()
+  const terminal = new FakeTerminal()
+  let answers = ''
+  const chat = new Chat({
+    source: localSource(team),
+    screen: terminal.screen as Screen,
+    input: Readable.from(lines.map((line) => `${line}\n`)),
+    tell: async (text) => {
+      answers += text
+    },
+    isTerminal: false,
+    signal: never,
+  })
+  const isWell = await chat.talk(message)
+  return { isWell, answers, said: terminal.text, team }
+}
+
+t.test('each line of a pipe is a message, and each answer comes on stdout', async (t) => {
+  const { isWell, answers, team } = await piped(t, echo, ['one', '', 'two', '//three'], 'zero')
+  t.equal(isWell, true)
+  t.same(answers.split('\n').filter(Boolean), ['a: zero', 'a: one', 'a: two', 'a: /three'])
+  const threads = new Set((await team.listRuns()).map(({ threadId }) => threadId))
+  t.equal(threads.size, 1, 'it is one conversation')
+})
+
+t.test('/thread begins another conversation; a command that is none is refused', async (t) => {
+  const { said, team } = await piped(t, echo, ['one', '/nonsense', '/help', '/cost', '/who'])
+  t.match(said, /There is no command \/nonsense/)
+  t.match(said, /\/stop +stops/)
+  t.match(said, /no model was called/)
+  t.match(said, /a: idle/)
+  t.equal((await team.listRuns()).length, 1)
+})
+
+t.test('a query without an answer is said, and the exit says so', async (t) => {
+  const { isWell, said, answers } = await piped(t, throws('broken'), ['one'])
+  t.equal(isWell, false)
+  t.match(said, /error: .*broken/)
+  t.equal(answers, '')
+})
+
+/** A conversation at a terminal. */
+function atTerminal(t: Test, agent: AgentDefinition) {
+  const team = stage(t, { a: agent })
+  const terminal = new FakeTerminal({ columns: 100, rows: 30 })
+  const chat = new Chat({
+    source: localSource(team),
+    screen: terminal.screen,
+    input: terminal.keys,
+    tell: async () => {},
+    isTerminal: true,
+    signal: never,
+  })
+  const talking = chat.talk(undefined)
+  return { team, terminal, talking }
+}
+
+t.test('at a terminal the line is edited, Ctrl-T shows the team, and Ctrl-D leaves', async (t) => {
+  const { terminal, talking } = atTerminal(t, echo)
+  await terminal.shows('A line is a message')
+  terminal.press('helo')
+  await terminal.shows('> helo')
+  terminal.press('\u007f')
+  terminal.press('lo\r')
+  await terminal.shows(/You: hello[\s\S]*a: hello/)
+  terminal.press('\u001b[A') // the line before
+  await terminal.shows('> hello')
+  terminal.press('\u0015\u0014') // no line, and the panel
+  await terminal.shows('-- team')
+  terminal.press('\u0004')
+  t.equal(await talking, true)
+})
+
+t.test('what is pasted is one message', async (t) => {
+  const { team, terminal, talking } = atTerminal(t, echo)
+  await terminal.shows('A line is a message')
+  terminal.press('first\rsecond\r')
+  await terminal.shows('second')
+  while ((await team.listRuns({ status: 'finished' })).length === 0)
+    await new Promise((resolve) => setImmediate(resolve))
+  t.match(await team.listRuns(), [{ query: 'first\nsecond' }])
+  terminal.press('/quit\r')
+  await talking
+})
+
+t.test('a question is answered in between, by its number', async (t) => {
+  const asks = defineAgent({
+    receive: async (_message, context) => `It is ${await context.ask('Which one?', { choices: ['red', 'green'] })}.`,
+  })
+  const { terminal, talking } = atTerminal(t, asks)
+  await terminal.shows('A line is a message')
+  terminal.press('choose\r')
+  await terminal.shows('? a asks: Which one?  1 red  2 green')
+  terminal.press('2\r')
+  await terminal.shows(/You, to a: green[\s\S]*It is green\./)
+  terminal.press('\u0004')
+  t.equal(await talking, true)
+})
+
+t.test('Ctrl-C stops the answer that is being made; twice without one leaves', async (t) => {
+  const waits = defineAgent({ receive: async (_message, context) => String(await context.sleep(60_000)) })
+  const { team, terminal, talking } = atTerminal(t, waits)
+  await terminal.shows('A line is a message')
+  terminal.press('go\r')
+  await terminal.shows('You: go')
+  while ((await team.listRuns({ status: 'running' })).length === 0)
+    await new Promise((resolve) => setImmediate(resolve))
+  terminal.press('\u0003')
+  await terminal.shows(/error: The run was aborted/)
+  terminal.press('\u0003')
+  await terminal.shows('Ctrl-C again leaves.')
+  terminal.press('\u0003')
+  await talking
+  t.match(await team.listRuns(), [{ status: 'aborted' }])
+})

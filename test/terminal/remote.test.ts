@@ -1,0 +1,93 @@
+/** A team that is served is watched and talked with by its URL. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import { remoteSource } from '../../src/service/terminal/remote-source.ts'
+import type { Said } from '../../src/service/terminal/source.ts'
+import { all, echo, stage } from '../team/stage.ts'
+
+type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => unknown
+
+/** A service that answers as it is told, and what it was asked. */
+async function served(t: Test, answers: Record<string, Answer>) {
+  const asked: string[] = []
+  const server = createServer(async (request, response) => {
+    let body = ''
+    for await (const chunk of request) body += String(chunk)
+    asked.push(`${request.method} ${request.url} ${request.headers.authorization ?? ''} ${body}`.trim())
+    const answer = answers[`${request.method} ${request.url}`]
+    if (!answer) return void response.writeHead(404).end('{"detail":"nothing there"}')
+    await answer(request, response, body)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/agents`, asked }
+}
+
+const frame = (event: string, data: unknown) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+
+t.test('the lines of /api/watch are read below any mount, and again when the service was gone', async (t) => {
+  const team = stage(t, { a: echo })
+  const run = team.launch('q')
+  await run.result
+  const lines = await all(team.digestOf(run.id))
+  let visits = 0
+  const { url, asked } = await served(t, {
+    'GET /agents/api/watch': (_request, response) => {
+      visits += 1
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write('retry: 1000\n\n: hb\n\n')
+      for (const line of lines) response.write(frame('digest', line))
+      response.end()
+    },
+  })
+  const fold = new DigestFold()
+  const stop = new AbortController()
+  for await (const line of remoteSource(url, 'secret').watch(stop.signal)) {
+    fold.read(line)
+    if (visits === 2) stop.abort()
+  }
+  t.match(fold.runs.get(run.id), { status: 'finished' })
+  t.equal(asked[0], 'GET /agents/api/watch Bearer secret')
+  t.equal(visits, 2)
+})
+
+t.test('a message is a task of the thread, and its answer comes in pieces; stop cancels it', async (t) => {
+  const { url, asked } = await served(t, {
+    'POST /agents/api/tasks?deltas=1': (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(frame('task', { id: 'one' }))
+      response.write(frame('output.delta', { agent: 'a', chunk: 'not this', final: false }))
+      response.write(frame('output.delta', { agent: '$orchestrator', chunk: 'He', final: true }))
+      response.write(frame('output.delta', { agent: '$orchestrator', chunk: 'llo\n', final: true }))
+      response.end(frame('run.finished', { result: { success: true, finalOutput: 'Hello\n' } }))
+    },
+    'DELETE /agents/api/tasks/one': (_request, response) => response.writeHead(202).end('{}'),
+    'POST /agents/api/tasks/one/answers': (_request, response) => response.writeHead(204).end(),
+    'POST /agents/api/agents/a%2Fb/restart': (_request, response) => response.writeHead(202).end('{}'),
+  })
+  const source = remoteSource(url, undefined)
+  const talk = source.say('hi', 'thread 1')
+  const said: Said[] = await all(talk.said)
+  t.same(said, [{ text: 'He' }, { text: 'llo\n' }, { end: 'answer', text: 'Hello\n' }])
+  await talk.stop()
+  await source.answer('one', 'q1', 'red')
+  await source.restart('a/b')
+  t.same(asked, [
+    'POST /agents/api/tasks?deltas=1  {"query":"hi","threadId":"thread 1"}',
+    'DELETE /agents/api/tasks/one',
+    'POST /agents/api/tasks/one/answers  {"questionId":"q1","answer":"red"}',
+    'POST /agents/api/agents/a%2Fb/restart',
+  ])
+})
+
+t.test('what the service refuses is said with its words', async (t) => {
+  const { url } = await served(t, {})
+  const source = remoteSource(url, undefined)
+  await t.rejects(all(source.watch(new AbortController().signal)), /GET .*\/agents\/api\/watch: 404 nothing there/)
+  await t.rejects(source.restart('a'), /404 nothing there/)
+})
