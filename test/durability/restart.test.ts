@@ -30,7 +30,8 @@ t.test('a run that a closed team has left is interrupted, and the next team ends
   t.equal(run.status, 'waiting')
   t.equal(again.questionId, asked.questionId, 'the question has its old id')
   const { questionId, at } = asked
-  const open = { runId: 'one', questionId, agent: 'bob', text: 'really?', choices: ['yes', 'no'], askedAt: at }
+  const about = { runId: 'one', questionId, agent: 'bob', kind: 'ask', text: 'really?', choices: ['yes', 'no'] }
+  const open = { ...about, askedAt: at, answerBy: null }
   t.same([after.questions(), after.questions('another')], [[open], []])
   await run.answer(asked.questionId, 'yes')
   t.match(await run.result, { success: true, finalOutput: '4444 yes 1: steps of' })
@@ -170,13 +171,11 @@ t.test('the blackboard of a run, its tasks, and messages that nobody waits for a
     ['completed', 'completed', 'completed', 'completed'],
   )
   await after.close({ drainMs: 60_000 })
-  t.same(
-    readFileSync(join(path, '..', 'effects'), 'utf8')
-      .split('\n')
-      .filter(Boolean),
-    ['sent-0', 'sent-1', 'sent-2', 'sent-3'],
-    'an accepted message was handled, once',
-  )
+  // Its steps are idempotent: the first process may have begun with them when it was closed.
+  const effects = readFileSync(join(path, '..', 'effects'), 'utf8')
+    .split('\n')
+    .filter(Boolean)
+  t.same([...new Set(effects)], ['sent-0', 'sent-1', 'sent-2', 'sent-3'], 'an accepted message was handled')
 })
 
 t.test('a tool of the host that may not run twice has an unknown outcome; an idempotent one runs again', async (t) => {
