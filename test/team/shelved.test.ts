@@ -329,3 +329,21 @@ t.test('an agent that is removed while its turn waits for a person leaves nothin
   t.same(team.questions(), [])
   t.same(leftovers(team.host), [])
 })
+
+t.test('a run that waits for a person takes no place among the runs of the team', async (t) => {
+  const team = openTeam(t, { ann: desk }, { maxConcurrentRuns: 1 })
+  const asking = team.launch('ask one')
+  const queued = team.launch('ask two')
+  t.equal(queued.status, 'queued')
+  await team.clock.advance(HOUR)
+  t.same([asking.status, queued.status], ['waiting', 'waiting'])
+  t.equal((await team.execute('go')).finalOutput, 'done: go')
+  await answerAll(team)
+  await team.clock.runToIdle()
+  for (const run of [asking, queued]) t.equal((await run.result).finalOutput, 'yes, after 1')
+  const [first, second] = [team.launch('ask'), team.launch('go')]
+  t.same([first.status, second.status], ['running', 'queued'])
+  await first.cancel()
+  await team.clock.runToIdle()
+  t.equal((await second.result).success, true)
+})

@@ -13,6 +13,8 @@ export class RunLine<Entry extends InLine> {
   readonly #clock: Scheduler
   readonly #queue: Entry[] = []
   readonly #running = new Set<Entry>()
+  /** Runs under way that wait for a person: they do not count. */
+  readonly #asking = new Set<Entry>()
   /** Keeps the process alive while runs are under way, since all their agents may be between two threads. */
   #hold: Timer | undefined
   /** Number of runs that were not admitted. */
@@ -39,7 +41,7 @@ export class RunLine<Entry extends InLine> {
 
   /** True if a run that begins now has to wait. */
   get isFull(): boolean {
-    return this.#running.size >= this.#limits.maxConcurrentRuns
+    return this.#running.size - this.#asking.size >= this.#limits.maxConcurrentRuns
   }
 
   get isEmpty(): boolean {
@@ -57,7 +59,7 @@ export class RunLine<Entry extends InLine> {
    */
   admit(): boolean {
     const { running, queued } = this.counts
-    const waits = running >= this.#limits.maxConcurrentRuns
+    const waits = this.isFull
     if (waits && queued >= this.#limits.maxQueuedRuns) {
       this.refusals += 1
       throw new TeamOverloadedError(
@@ -80,16 +82,33 @@ export class RunLine<Entry extends InLine> {
     this.#hold ??= this.#clock.hold()
   }
 
+  /** Notes that a run waits for a person. `start`: as for `leave`. */
+  asks(entry: Entry, start: (next: Entry) => void): void {
+    if (!this.#running.has(entry)) return
+    this.#asking.add(entry)
+    this.#startNext(start)
+  }
+
+  /** Notes that a run goes on: at once, also if others have begun in its place. */
+  goesOn(entry: Entry): void {
+    this.#asking.delete(entry)
+  }
+
   /** Removes a run that is over. `start` is called with each queued run that may start now, and starts it at once. */
   leave(entry: Entry, start: (next: Entry) => void): void {
     this.#running.delete(entry)
+    this.#asking.delete(entry)
     if (this.#running.size === 0) {
       this.#hold?.cancel()
       this.#hold = undefined
     }
     const queued = this.#queue.indexOf(entry)
     if (queued >= 0) this.#queue.splice(queued, 1)
-    while (this.#running.size < this.#limits.maxConcurrentRuns) {
+    this.#startNext(start)
+  }
+
+  #startNext(start: (next: Entry) => void): void {
+    while (!this.isFull) {
       const next = this.#queue.shift()
       if (!next) return
       start(next)

@@ -261,7 +261,16 @@ export class RunBook implements RunHost {
     }
     const time = new RunTime({ clock: this.#supervisor.clock, expire }, timeoutMs)
     entry.time = time
-    handle.state.clockOn(time)
+    handle.state.clockOn({
+      pause: () => {
+        time.pause()
+        this.#line.asks(entry, (next) => void this.#begin(next))
+      },
+      resume: () => {
+        time.resume()
+        this.#line.goesOn(entry)
+      },
+    })
     this.#entries.add(entry)
     return entry
   }
