@@ -117,7 +117,7 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => context.step('count', () => 1, { idempotant: true }), 'options.idempotant', /no such option/],
     [(context) => context.step('count', () => 1, { idempotent: 'yes' }), 'idempotent', /true or false is needed/],
     [(context) => context.step('count', () => 1, null), 'options', /^options is null/],
-    [(context) => context.step('count', () => new Map()), 'step "count"', /^step "count" is a Map/],
+    [(context) => context.step('count', () => new WeakMap()), 'step "count"', /^step "count" is a WeakMap/],
     [(context) => context.step('count', async () => ({ at: [() => 1] })), 'step "count".at[0]', /is function/],
   ],
   'time and pieces': [
