@@ -28,11 +28,11 @@ t.test('no thread is frozen in, or kept waiting on, an atomic wait', async (t) =
   t.same(found({ pattern: /\bAtomics\s*\.\s*wait(Async)?\b/, within: /^src\// }), [])
 })
 
-t.test('only the two ends of a thread post, and only a bell without content', async (t) => {
+t.test('only the two ends of a thread post, and only a bell with no more than the number of a seat', async (t) => {
   const host = 'runtime/(threads/thread|tools/tool-thread)'
   const ends = new RegExp(`^src/(${host}|actors/(loop/thread|tools/tool)-entry|tools/sandbox/thread)\\.ts$`)
   // a line of the control plane says so in a comment on it
-  const bellOrControl = /postMessage\(0\)|\/\/.*control plane/
+  const bellOrControl = /postMessage\((0|seat)\)|\/\/.*control plane/
   const posts = found({ pattern: /\bpostMessage\s*\(/, within: /^src\// })
   t.same(
     posts.filter((post) => !ends.test(post.split(':')[0]!) || !bellOrControl.test(post)),

@@ -16,7 +16,7 @@ async function leftBehind(t: Test, more: Parameters<typeof deskOf>[3] = {}): Pro
   const path = join(folderOf(t), 'log')
   const before = deskOf(t, path, script, more)
   await first(before.launch('go', { runId: 'one' }).events(), 'question')
-  await before.sendMessage({ recipient: 'bob', content: 'steps sent' }) // waits behind the question
+  await before.sendMessage({ recipient: 'bob', content: 'steps sent' }) // bob may have done some of it by the close
   await before.close()
   return path
 }
@@ -25,6 +25,9 @@ const effects = (path: string) =>
   readFileSync(join(path, '..', 'effects'), 'utf8')
     .split('\n')
     .filter(Boolean)
+
+/** Its steps may be done again, so each may stand there twice if the close came amid them. */
+const sent = (path: string) => [...new Set(effects(path).filter((each) => each.startsWith('sent-')))].sort()
 
 const byHand = (path: string) => ({ stateManagement: { path, resume: 'manual' as const } })
 
@@ -36,6 +39,7 @@ async function answer(team: ReturnType<typeof deskOf>, text: string): Promise<vo
 
 t.test('with resume: manual nothing of a run goes on before it is resumed, and all of it is there', async (t) => {
   const path = await leftBehind(t)
+  const done = effects(path)
   const team = deskOf(t, path, script, byHand(path))
   await team.start()
   t.match(await team.listRuns(), [{ id: 'one', query: 'go', status: 'interrupted' }])
@@ -44,8 +48,12 @@ t.test('with resume: manual nothing of a run goes on before it is resumed, and a
     run.messageHistory.filter(({ type }) => type === 'request').map(({ content }) => content),
     ['go', 'steps of', 'ask really'],
   )
-  t.equal(await team.getAgent('bob')!.run('count'), '0: ', 'bob has neither its question nor what was sent to it')
-  t.same([team.questions(), effects(path)], [[], ['of-0', 'of-1', 'of-2', 'of-3']])
+  t.match(
+    await team.getAgent('bob')!.run('count'),
+    /^[01]: /,
+    'bob has not its question again, nor what was sent to it',
+  )
+  t.same([team.questions(), effects(path)], [[], done])
   await team.close()
   t.equal(run.status, 'interrupted')
   t.match(await run.result, { success: false, error: { code: 'RUN_ABORTED' } }, 'whoever waits for it is told')
@@ -136,7 +144,7 @@ t.test('resumePending goes on with all runs, and with what messages from outside
   await answer(team, 'yes')
   t.match(await runs[0]!.result, { finalOutput: 'go 4444 yes' })
   await team.close({ drainMs: 60_000 })
-  t.equal(effects(path).filter((each) => each.startsWith('sent-')).length, 4)
+  t.same(sent(path), ['sent-0', 'sent-1', 'sent-2', 'sent-3'])
 })
 
 t.test('an interrupted run that is cancelled has an end', async (t) => {
@@ -180,5 +188,5 @@ t.test('a run that has work for a missing agent stays interrupted until that age
   await answer(team, 'yes')
   t.match(await runs[0]!.result, { success: true, finalOutput: 'go 4444 yes' })
   await team.close({ drainMs: 60_000 })
-  t.equal(effects(path).filter((each) => each.startsWith('sent-')).length, 4)
+  t.same(sent(path), ['sent-0', 'sent-1', 'sent-2', 'sent-3'])
 })

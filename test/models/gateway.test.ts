@@ -200,7 +200,12 @@ t.test('what a thread writes as a call and is none reaches no client', async (t)
     record: () => {},
     redactor: new Redactor(),
   })
-  const caller = { cell: { name: 'ann', index: 3, settings }, run: { id: 'r' }, turn: 1, say: () => {} } as never
+  const caller = {
+    cell: { name: 'ann', index: 3, settings, messageIdOf: () => 'm' },
+    run: { id: 'r' },
+    turn: 1,
+    say: () => {},
+  } as never
   for (const args of [
     undefined,
     null,
@@ -237,7 +242,11 @@ t.test('layers go around each call, the first outermost, and may refuse it', asy
       layers,
       redactor,
     })
-  const caller = { cell: { name: 'ann', index: 3, settings }, run: { id: 'r' }, turn: 1 } as never
+  const caller = {
+    cell: { name: 'ann', index: 3, settings, messageIdOf: () => 'm' },
+    run: { id: 'r' },
+    turn: 1,
+  } as never
   const ask = (made: ModelGateway) =>
     made.call(caller, { messages: [{ role: 'user', content: 'hi' }] }, new AbortController().signal, () => {})
   t.match(await ask(gateway(layer('span'), layer('budget'))), { text: 'ok', model: 'm' })
