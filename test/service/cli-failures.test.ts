@@ -30,7 +30,7 @@ t.test('wrong usage and configuration exit with 2 and a short message', async (t
     [['run', compiled('no-agents-team'), 'go'], /^error: agents: /m],
     [['run', compiled('no-module-team'), 'go'], /nowhere\.js/],
     [['run', compiled('echo-team'), 'go', '--trace', 'nowhere/run.mmd'], /--trace: /],
-    [['chat', compiled('echo-team')], /unknown command 'chat'/],
+    [['converse', compiled('echo-team')], /unknown command 'converse'/],
   ]
   for (const [args, message] of wrong) {
     const { code, stdout, stderr } = await dramatis(args)

@@ -31,11 +31,24 @@ t.test('wrong usage exits with 2, says why, and leaves stdout empty', async (t) 
 })
 
 t.test('a command that does not exist is wrong usage, and the help names those that do', async (t) => {
-  t.match(await dramatis('chat', 'team.ts'), { code: 2, stdout: '', stderr: /unknown command 'chat'/ })
+  t.match(await dramatis('converse', 'team.ts'), { code: 2, stdout: '', stderr: /unknown command 'converse'/ })
   const listed = [...(await dramatis('--help')).stdout.matchAll(/^ {2}(\w+)(?: \[options\]| {10,})/gm)].map(
     ([, name]) => name,
   )
-  t.strictSame(listed, ['run', 'serve', 'rehearse', 'trace', 'replay', 'runs', 'resume', 'questions', 'answer', 'log'])
+  t.strictSame(listed, [
+    'run',
+    'serve',
+    'chat',
+    'top',
+    'rehearse',
+    'trace',
+    'replay',
+    'runs',
+    'resume',
+    'questions',
+    'answer',
+    'log',
+  ])
 })
 
 async function dramatis(...args: string[]) {
