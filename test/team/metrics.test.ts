@@ -215,7 +215,7 @@ t.test('calls of tools are counted wherever they run, with their times and failu
     { module: toolModule('record'), isolate: true },
   ])
   await call('rows', { kind: 'date' })
-  await call('rows', { kind: 'map' })
+  await call('rows', { kind: 'function' })
   await call('inline', {})
   await call('record', { file: 5 })
   const series = seriesOf(team)

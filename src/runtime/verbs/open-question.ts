@@ -1,5 +1,4 @@
 /** Questions to a person that are open: how they are listed, and how they are answered. */
-import { fromJSONSchema } from 'zod'
 import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import { ConfigurationError, shown } from '../../errors.ts'
@@ -146,6 +145,7 @@ export const invalidInput = (tool: string, issues: string): ConfigurationError =
 /** Checks an input by the JSON schema of its tool. What that schema cannot say is checked when the call begins. */
 export async function checkBySchemaOf(call: ApprovedCall | undefined, input: unknown): Promise<void> {
   if (!call) return
+  const { fromJSONSchema } = await import('zod') // a team that asks nobody loads it for nothing
   let schema: ReturnType<typeof fromJSONSchema>
   try {
     schema = fromJSONSchema(call.inputSchema as Parameters<typeof fromJSONSchema>[0])
