@@ -1,6 +1,6 @@
 /**
- * Random programs whose process dies again and again come to the same as those that nobody disturbs. A failure names its
- * seed: SEED=7 node dist/test/restarts/calm.test.js
+ * Random programs whose process dies again and again, and whose disk is full or fails, come to the same as those that
+ * nobody disturbs. A failure names its seed: SEED=7 node dist/test/restarts/calm.test.js
  */
 import t from 'tap'
 import { howMany } from '../how-many.ts'
@@ -16,6 +16,7 @@ t.test(`${seeds.length} programs end as if their process had never died`, async 
   const seen = await playAll(t, 'calm', seeds, 'calm')
   if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
   t.ok(seen.deaths > 2 * seeds.length, `${seen.deaths} deaths`)
+  for (const what of ['fulls', 'losses'] as const) t.ok(seen[what] > seeds.length / 20, `${what}: ${seen[what]}`)
   for (const what of ['step', 'model', 'tool', 'question', 'shared', 'observed', 'posted', 'resumed'] as const)
     t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
   t.ok(seen.moved > seeds.length / 10, `moved: ${seen.moved}`)

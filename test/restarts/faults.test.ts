@@ -1,7 +1,7 @@
 /**
  * Random programs in which agents fail, wait in vain, are full, are late and are cancelled, while their process dies again
- * and again: nothing is done twice, nothing is lost, and all come to their end. A failure names its mode and its seed:
- * MODE=orderly SEED=7 node dist/test/restarts/faults.test.js
+ * and again and its disk is full or fails: nothing is done twice, nothing is lost, and all come to their end. A failure
+ * names its mode and its seed: MODE=orderly SEED=7 node dist/test/restarts/faults.test.js
  */
 import t from 'tap'
 import { howMany } from '../how-many.ts'
@@ -18,6 +18,7 @@ for (const mode of modes.filter((mode) => (process.env.MODE ?? mode) === mode)) 
     const seen = await playAll(t, mode, seeds, 'faults')
     if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)
     t.ok(seen.deaths > 2 * seeds.length, `${seen.deaths} deaths`)
+    for (const what of ['fulls', 'losses'] as const) t.ok(seen[what] > seeds.length / 20, `${what}: ${seen[what]}`)
     for (const what of ['stepOnce', 'toolOnce'] as const) t.ok(seen[what] > seeds.length / 4, `${what}: ${seen[what]}`)
   })
 }

@@ -20,6 +20,18 @@ export class Disk {
   next = 0
   /** How often space was given up. */
   dropped = 0
+  /** How often it had no room for a while. */
+  fulls = 0
+  /** How often a write failed for good. */
+  losses = 0
+}
+
+/** What goes wrong with the disk while a process has the log: with so many blocks from the beginning. */
+export interface DiskFaults {
+  /** It has no room for that long, in ms. */
+  readonly full?: { readonly after: number; readonly ms: number }
+  /** A write fails, or with `syncs` the sync behind it, and nothing is written any more. */
+  readonly lost?: { readonly after: number; readonly syncs: boolean }
 }
 
 /** A promise that is never settled, for a process that has died. Each wait has its own, which goes with the wait. */
@@ -32,8 +44,10 @@ export class MortalStore implements LogStore {
   readonly #dice: Dice
   /** Appended, but not said to be written yet. */
   readonly #underWay: StoredBlock[] = []
+  readonly #faults: DiskFaults
   #writtenAt = 0
   #dead = false
+  #appended = 0
   /** The blocks that were there when the log was taken. */
   found: readonly StoredBlock[] | undefined
   state: LogState = 'new'
@@ -42,7 +56,8 @@ export class MortalStore implements LogStore {
   onAppend = (_block?: Block): void => {}
 
   /** `segmentBytes`: size of the parts in which space is given up. By default none is. */
-  constructor(disk: Disk, clock: SteppedClock, dice: Dice, segmentBytes = 2 ** 30) {
+  constructor(disk: Disk, clock: SteppedClock, dice: Dice, segmentBytes = 2 ** 30, faults: DiskFaults = {}) {
+    this.#faults = faults
     this.segmentBytes = segmentBytes
     this.#disk = disk
     this.#clock = clock
@@ -67,7 +82,9 @@ export class MortalStore implements LogStore {
 
   async append(block: Block): Promise<Position> {
     if (this.#dead) return never()
-    if (this.state !== 'open') throw new LogLostError('the log is not open')
+    if (this.state !== 'open' && this.state !== 'full') throw new LogLostError('the log is not open')
+    const { full, lost } = this.#faults
+    this.#appended += 1
     const stored = {
       ...block,
       entries: Uint8Array.from(block.entries),
@@ -76,8 +93,11 @@ export class MortalStore implements LogStore {
     }
     this.#underWay.push(stored)
     this.onAppend(block)
-    await this.#takesTime()
+    if (this.#appended === full?.after) await this.#isFull(full.ms)
+    else await this.#takesTime()
     if (this.#dead) return never()
+    if (this.#appended >= (lost?.after ?? Number.POSITIVE_INFINITY) && lost?.syncs === false) this.#loses()
+    this.#throwIfLost()
     while (this.#underWay.length > 0 && !this.#disk.blocks.includes(stored))
       this.#disk.blocks.push(this.#underWay.shift()!)
     return stored.position
@@ -87,12 +107,39 @@ export class MortalStore implements LogStore {
   die(): void {
     if (this.#dead) return
     this.#dead = true
-    this.#disk.blocks.push(...this.#underWay.slice(0, this.#dice.upTo(this.#underWay.length + 1)))
+    this.#keepSome()
   }
 
   async sync(): Promise<void> {
     await this.#takesTime()
     if (this.#dead) return never()
+    if (this.#appended >= (this.#faults.lost?.after ?? Number.POSITIVE_INFINITY)) this.#loses()
+    this.#throwIfLost()
+  }
+
+  /** Some of the blocks that were under way are on the disk all the same. */
+  #loses(): void {
+    if (this.state === 'lost') return
+    this.state = 'lost'
+    this.#disk.losses += 1
+    this.#keepSome()
+  }
+
+  #throwIfLost(): void {
+    if (this.state === 'lost') throw new LogLostError('EIO: injected')
+  }
+
+  async #isFull(ms: number): Promise<void> {
+    this.state = 'full'
+    this.#disk.fulls += 1
+    this.#writtenAt = this.#clock.monotonic() + ms
+    await this.#takesTime()
+    if (this.state === 'full') this.state = 'open'
+  }
+
+  #keepSome(): void {
+    this.#disk.blocks.push(...this.#underWay.splice(0, this.#dice.upTo(this.#underWay.length + 1)))
+    this.#underWay.length = 0
   }
 
   async *read({ from = 0 }: ReadOptions = {}): AsyncGenerator<StoredBlock> {

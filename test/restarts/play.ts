@@ -34,7 +34,7 @@ import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { act, answerTo, decided, HELPER_COUNT, isPosted, modelOf, Outside, Torn, toolsOf } from './acts.ts'
 import { Facts } from './facts.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
-import { Disk, MortalStore, never } from './mortal-store.ts'
+import { Disk, type DiskFaults, MortalStore, never } from './mortal-store.ts'
 import { type Posted, postedTo, Service } from './service.ts'
 import { unfoldedFacts } from './team-fold.ts'
 
@@ -78,6 +78,9 @@ export interface Outcome {
   log: readonly StoredBlock[]
   /** How often space of the log was given up. */
   dropped: number
+  /** How often the disk was full for a while, and how often it failed for good. */
+  fulls: number
+  losses: number
   counts: Outside['counts']
 }
 
@@ -139,6 +142,8 @@ class World {
   readonly hasObserver: boolean
   /** Plans of a chain of waits from the beginning of their run: they are through before it ends. */
   readonly awaited = new Set<string>()
+  /** When the disk fails, and how. */
+  readonly weather: Dice
   readonly #deaths: number
 
   constructor(seed: number, mode: Mode, deaths: number, spawns: boolean) {
@@ -154,6 +159,7 @@ class World {
     const options = optionsFor[mode](dice, 1 + dice.upTo(3), ...(this.isSuspicious ? [2] : []))
     const trusted = options.agents.map((role) => ({ ...role, trust: 'privileged' as const }))
     this.more = new Dice(seed ^ 0x51ed270)
+    this.weather = new Dice(seed ^ 0x3c6ef37)
     this.hasObserver = (mode === 'calm' || mode === 'talkative') && this.more.chance(0.4)
     this.options = this.#observed(spawns ? { ...options, agents: trusted } : options)
     this.posted = this.more.chance(0.4) ? postedTo(this.more, ALL, 1 + this.more.upTo(3)) : []
@@ -227,6 +233,8 @@ class World {
       deaths: this.deaths,
       log: this.disk.blocks,
       dropped: this.disk.dropped,
+      fulls: this.disk.fulls,
+      losses: this.disk.losses,
       counts: { ...this.outside.counts, posted: this.posted.filter(({ accepted }) => accepted).length },
     }
   }
@@ -309,6 +317,8 @@ class Process {
   /** It dies behind so many tasks of the host, or with so many blocks. */
   #tasksLeft = Number.POSITIVE_INFINITY
   #blocksLeft = Number.POSITIVE_INFINITY
+  /** Its log is lost since then. It lives on for a while, and nothing that it does may get out. */
+  #lostAt: number | undefined
 
   constructor(world: World, mortal: boolean) {
     const { disk, fate, options, outside } = world
@@ -320,7 +330,7 @@ class Process {
     this.clock = new SteppedClock(seed, world.now, undefined, () => {
       if (--this.#tasksLeft === 0) this.#die()
     })
-    this.#store = new MortalStore(disk, this.clock, this.dice, world.segmentBytes)
+    this.#store = new MortalStore(disk, this.clock, this.dice, world.segmentBytes, this.#drawFaults())
     this.#store.onAppend = (block) => {
       if (block && !block.carried) this.#compare(block)
       if (--this.#blocksLeft === 0) this.#die()
@@ -351,6 +361,7 @@ class Process {
     this.#service = new Service(
       this.#team,
       () => this.dead,
+      () => this.#isLost,
       (what) => this.#problem(what),
       resumesByHand,
     )
@@ -385,6 +396,18 @@ class Process {
     else this.#blocksLeft = 1 + dice.upTo(soon ? 4 : 150)
   }
 
+  /** A disk that is lost is the end of a process, so it takes the place of a death. */
+  #drawFaults(): DiskFaults {
+    const { weather } = this.#world
+    const full = weather.chance(0.15) && { after: 1 + weather.upTo(60), ms: 20 + weather.upTo(2_000) }
+    const lost = this.#mortal && weather.chance(0.2) && { after: 1 + weather.upTo(60), syncs: weather.chance(0.3) }
+    return { ...(full && { full }), ...(lost && { lost }) }
+  }
+
+  get #isLost(): boolean {
+    return this.#store.state === 'lost'
+  }
+
   #die(): void {
     if (this.dead) return
     this.dead = true
@@ -397,16 +420,16 @@ class Process {
       () => {
         this.#isStarted = true
       },
-      (error: unknown) => this.#problem(`it did not start: ${error}`),
+      (error: unknown) => this.#isLost || this.#problem(`it did not start: ${error}`),
     )
-    while (!this.#isStarted && !this.dead && this.#world.problems.length === 0) await this.#advance(1)
+    while (!this.#isStarted && !this.dead && !this.#isLost && this.#world.problems.length === 0) await this.#advance(1)
     if (this.#world.problems.length > 0) return this.#die()
     if (this.dead) return
     for (const { runId, accepted, result } of this.#world.runs)
       if (accepted && !this.#mayBeForgotten(runId, result) && !this.#team.getRun(runId))
         this.#problem(`${runId} is lost`)
     for (let round = 0; round < 5_000 && !this.dead && this.#world.problems.length === 0; round++) {
-      if (this.#isDone() && round > 20) break
+      if (this.#isLost ? this.#livesOnLongEnough() : this.#isDone() && round > 20) break
       this.#disturb()
       this.#serve()
       this.#answer()
@@ -427,10 +450,17 @@ class Process {
     await closed
   }
 
+  /** Somebody sees that the log is lost, and starts the service again. */
+  #livesOnLongEnough(): boolean {
+    const now = this.clock.monotonic()
+    this.#lostAt ??= now
+    return now - this.#lostAt > 300
+  }
+
   async #advance(ms: number): Promise<void> {
     await this.clock.advance(ms)
     this.#world.now = this.clock.now()
-    if (!this.#work || this.thinking > 0) return
+    if (!this.#work || this.thinking > 0 || this.#isLost) return
     // At the very end of the window both may be right: one counts by epoch, the other by monotonic time.
     const [most = 0, least = 0] = [-1, 1].map((by) => this.#paid(this.clock.now() + by))
     const { spent } = this.#team
@@ -483,17 +513,17 @@ class Process {
   /** A service that is asked for the run again until it has taken it, and then for its result. */
   #see(run: Planned): void {
     const { runId, result: known } = run
-    if (this.#watched.has(runId) || this.#mayBeForgotten(runId, known)) return
+    if (this.#isLost || this.#watched.has(runId) || this.#mayBeForgotten(runId, known)) return
     this.#watched.add(runId)
     const handle = this.#team.launch(runId, { runId })
     this.#team.flush().then(
       () => {
         if (!this.dead) run.accepted = true
       },
-      (error: unknown) => this.#problem(`flush: ${error}`),
+      (error: unknown) => this.#isLost || this.#problem(`flush: ${error}`),
     )
     void handle.result.then(({ error, finalOutput }) => {
-      if (this.dead) return
+      if (this.dead || error?.code === 'LOG_LOST') return
       const result = error ? error.code : finalOutput
       if (run.result !== undefined && run.result !== result)
         this.#problem(`${runId} came to ${run.result}, and now to ${result}`)
@@ -514,7 +544,7 @@ class Process {
             if (!this.dead) answered.add(questionId)
           },
           (error: unknown) => {
-            if (this.#world.mode === 'calm') this.#problem(`an answer is refused: ${error}`)
+            if (this.#world.mode === 'calm' && !this.#isLost) this.#problem(`an answer is refused: ${error}`)
           },
         )
     }
@@ -602,7 +632,7 @@ class Process {
   // ---- what must hold
 
   #check(batch: Batch): void {
-    if (this.dead || !this.#store.found) return
+    if (this.dead || this.#isLost || !this.#store.found) return
     const { host } = this.#team
     if (!this.#work) {
       const { directory, runs } = host
@@ -630,7 +660,7 @@ class Process {
 
   /** What the log says after a block is what there is. */
   #compare(block: Block): void {
-    if (this.dead || !this.#store.found) return
+    if (this.dead || this.#isLost || !this.#store.found) return
     if (!this.#facts) {
       this.#facts = new Facts()
       for (const entry of entriesIn(this.#store.found)) this.#facts.see(entry)

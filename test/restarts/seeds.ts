@@ -11,14 +11,14 @@ export async function playAll(
   seeds: readonly number[],
   file: string,
   spawns = false,
-): Promise<Outcome['counts'] & { deaths: number }> {
-  const total = { ...NOTHING_SEEN, deaths: 0 }
+): Promise<Outcome['counts'] & Pick<Outcome, 'deaths' | 'fulls' | 'losses'>> {
+  const total = { ...NOTHING_SEEN, deaths: 0, fulls: 0, losses: 0 }
   for (const seed of seeds) {
     const outcome = await play(seed, mode, deathsOf(seed), spawns)
     const problems = [...outcome.problems]
     if (mode === 'calm' && problems.length === 0)
       problems.push(...differences((await play(seed, mode, 0, spawns)).ending, outcome.ending))
-    total.deaths += outcome.deaths
+    for (const key of ['deaths', 'fulls', 'losses'] as const) total[key] += outcome[key]
     for (const key of Object.keys(outcome.counts) as (keyof Outcome['counts'])[]) total[key] += outcome.counts[key]
     if (problems.length > 0)
       t.fail(

@@ -28,6 +28,7 @@ export const postedTo = (dice: Dice, agents: readonly string[], count: number): 
 export class Service {
   readonly #team: MultiAgentPattern<string>
   readonly #isDead: () => boolean
+  readonly #isLost: () => boolean
   readonly #problem: (what: string) => void
   readonly #given = new Set<Posted>()
   /** 'held': its runs go on when the service says so. */
@@ -36,13 +37,20 @@ export class Service {
   constructor(
     team: MultiAgentPattern<string>,
     isDead: () => boolean,
+    isLost: () => boolean,
     problem: (what: string) => void,
     resumesByHand: boolean,
   ) {
     this.#team = team
     this.#isDead = isDead
+    this.#isLost = isLost
     this.#problem = problem
     this.#state = resumesByHand ? 'held' : 'goes on'
+  }
+
+  /** What it is told about failures is no answer: the next process is asked again. */
+  get #isOver(): boolean {
+    return this.#isDead() || this.#isLost()
   }
 
   /** All runs of earlier processes go on. */
@@ -63,7 +71,7 @@ export class Service {
       () => {
         this.#state = 'goes on'
       },
-      (error: unknown) => this.#isDead() || this.#problem(`its runs are not resumed: ${error}`),
+      (error: unknown) => this.#isOver || this.#problem(`its runs are not resumed: ${error}`),
     )
   }
 
@@ -79,7 +87,7 @@ export class Service {
           if (!this.#isDead()) each.accepted = true
         },
         (error: unknown) => {
-          if (this.#isDead()) return
+          if (this.#isOver) return
           if (mayFail) each.accepted = true
           else this.#problem(`${content} from outside: ${error}`)
         },

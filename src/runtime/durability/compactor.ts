@@ -233,8 +233,8 @@ export class Compactor {
   /** Waits for something that may wait for room on the disk. */
   async #unlessClosed<T>(done: Promise<T>): Promise<T> {
     const { signal } = this.#closed
-    signal.throwIfAborted()
     done.catch(() => {}) // after a close nobody waits for it
+    signal.throwIfAborted()
     return new Promise((resolve, reject) => {
       const forget = onAbort(signal, () => reject(signal.reason))
       done.then(resolve, reject).finally(forget)
