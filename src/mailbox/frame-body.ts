@@ -72,6 +72,7 @@ export function writeFrame(memory: Memory, at: number, fields: FrameFields, time
   if (threadId !== undefined) end = writeString(memory, end, threadId)
   if (name !== undefined) end = writeString(memory, end, name)
   const bytes = (end - at + 7) & ~7
+  if (bytes > end - at) memory.i32[end >> 2] = 0 // frames go to the log, and this word would have what stood here before
   writeHeader(memory, at, fields, flags, bytes, end - at - HEADER, time)
   return bytes
 }

@@ -13,6 +13,7 @@ import {
   type FrameFields,
   flagsOf,
   HEADER,
+  ID,
   isPolling,
   kindOf,
   lengthOf,
@@ -115,6 +116,17 @@ t.test('a frame takes exactly the bytes that were reckoned, and touches none bey
           outside.every((byte) => byte === 0x5a),
           true,
         )
+    }),
+  )
+})
+
+t.test('nothing of what stood there before is in a frame, which goes to the log', async () => {
+  const idOn = ({ u8 }: Memory) => u8.fill(0, 4 * ID, 4 * ID + 16) // the caller writes it
+  fc.assert(
+    fc.property(body, (parts) => {
+      const [one, other] = [0xa5, 0x5a].map((residue) => frameOf(parts, residue).memory)
+      for (const memory of [one!, other!]) idOn(memory)
+      deepStrictEqual(one!.u8, other!.u8)
     }),
   )
 })
