@@ -88,6 +88,36 @@ t.test('a missing or shortened segment in the middle is an error', async (t) => 
   await t.rejects(reopened(folder), LogCorruptError)
 })
 
+t.test('missing first segments are an error, unless they were given up', async (t) => {
+  const folder = folderOf(t)
+  await written(folder, 50, { segmentBytes: 1_000 })
+  const [first, second, third, fourth] = segmentsOf(folder)
+  const store = new FileStore(folder)
+  await store.open()
+  await store.dropBefore(Number.parseInt(third!.slice(0, 16), 16))
+  await store.close()
+  t.same(segmentsOf(folder)[0], third)
+  t.match(await reopened(folder), { lastSeq: 50 })
+  const bytes = readFileSync(join(folder, third!))
+  rmSync(join(folder, third!))
+  const error = await failureOf(reopened(folder))
+  t.type(error, LogCorruptError)
+  const note = fourth!.replace('.log', '.begin')
+  t.match(error, { message: `no file ${note} says`, details: { segment: join(folder, fourth!), offset: 0 } })
+  writeFileSync(join(folder, third!), bytes)
+  for (const early of [first!, second!])
+    t.notOk(segmentsOf(folder).includes(early), 'they were given up one by one, behind one note')
+  t.match(await reopened(folder), { lastSeq: 50 })
+})
+
+t.test('a process that dies when it has noted what it gives up loses nothing', async (t) => {
+  const folder = folderOf(t)
+  await written(folder, 50, { segmentBytes: 1_000 })
+  const third = segmentsOf(folder)[2]!
+  writeFileSync(join(folder, third.replace('.log', '.begin')), '')
+  t.match(await reopened(folder), { lastSeq: 50, content: entriesUpTo(50) })
+})
+
 t.test('a missing block is an error that names its entry, also where all others are whole', async (t) => {
   const whole = await bytesOfLog(t, 4)
   const [, first, second] = blockEnds(whole)
@@ -145,12 +175,13 @@ t.test('a log of a later format is refused with both versions', async (t) => {
   t.match(error, { details: { format: FORMAT + 1, supported: FORMAT } })
 })
 
-for (const format of [1, FORMAT])
+const FORMATS = ['1', '2', '2-noted']
+for (const format of FORMATS)
   t.test(`the bytes of format ${format} are those that were checked in`, async (t) => {
     const file = fileURLToPath(new URL(`../../../test/fixtures/durability/format-${format}.base64`, import.meta.url))
     const bytes = Buffer.from(readFileSync(file, 'utf8'), 'base64')
     t.same(await reopened(withSegment(t, bytes)), { lastSeq: 3, cut: undefined, content: entriesUpTo(3) })
-    if (format === FORMAT)
+    if (format === FORMATS.at(-1))
       t.same(withoutTime(await bytesOfLog(t, 3)).toString('hex'), withoutTime(bytes).toString('hex'))
   })
 

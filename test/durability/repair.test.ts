@@ -140,6 +140,10 @@ t.test('zeros, a shortened and a missing segment, a missing block and a late blo
       rmSync(join(path, late))
       return /the segment ends after/
     },
+    'missing first segments': (path) => {
+      for (const name of segments.slice(0, 2)) rmSync(join(path, name))
+      return /bytes before it are missing/
+    },
     'a missing block': (path) => {
       const at = blocks.findLastIndex(
         (block, i) => block.at > SEGMENT_HEADER_BYTES && !block.carried && blocks[i + 1]?.segment === block.segment,
@@ -188,7 +192,7 @@ t.test('whatever the damage, a run that is kept has all that it had', async (t) 
       const kind = dice.upTo(6)
       if (isLast && kind < 4) continue // that is a log that ends there, and no damage
       if (kind === 0) truncateSync(segment, at)
-      else if (kind === 1 && name !== segmentsOf(path)[0]) rmSync(segment)
+      else if (kind === 1) rmSync(segment)
       else
         change(segment, (bytes) => {
           if (kind === 2) return bytes.fill(0, at, Math.min(length, at + 1 + dice.upTo(4_096)))

@@ -10,7 +10,9 @@ import { playAll, seedsUpTo } from './seeds.ts'
 const ONCE_HANDED_OFF = [291]
 /** A compaction after a restart gave up parts of the log that it had not carried on. */
 const ONCE_GIVEN_UP = [6_247, 6_283]
-const seeds = seedsUpTo(howMany(100, 5_000), [...ONCE_HANDED_OFF, ...ONCE_GIVEN_UP])
+/** A shelved turn that was asked back lost its place in the line for a permit. */
+const ONCE_ASKED_BACK = [230, 295, 385]
+const seeds = seedsUpTo(howMany(100, 5_000), [...ONCE_HANDED_OFF, ...ONCE_GIVEN_UP, ...ONCE_ASKED_BACK])
 
 t.test(`${seeds.length} programs end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', seeds, 'calm')

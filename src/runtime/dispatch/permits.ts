@@ -218,7 +218,10 @@ export class Permits implements Gate {
     const { mailbox, life, permit, promised } = cell
     if (!life?.ready) return 'never'
     const shelved = mailbox.handed.shelved.size > 0 && cell.shelvedOf(run)
-    if (shelved) return !life.awaits(shelved.turn) ? 'never' : permit || !cell.mayReturn(run) ? 'later' : 'now'
+    if (shelved) {
+      const goesOn = life.awaits(shelved.turn) || cell.isAskedWithin(run)
+      return !goesOn ? 'never' : permit || !cell.mayReturn(run) ? 'later' : 'now'
+    }
     if (cell.isAt(run)) {
       const isAnswered = cell.interleaves ? life.holds(run.index) : life.backlog.length > 0
       return isAnswered || cell.isAskedWithin(run) ? 'now' : 'never'

@@ -11,6 +11,9 @@ import type { RunState } from './run-state.ts'
 export const USER_INDEX = 1
 export const ORCHESTRATOR_INDEX = 2
 
+/** An error names that many of the agents that there are. */
+const MOST_NAMED = 20
+
 export class AgentDirectory {
   readonly #team: TeamMemory
   readonly #newcomer: (name: string) => Cell | undefined
@@ -169,9 +172,12 @@ export class AgentDirectory {
   unknown(name: string, run?: RunState): UnknownAgentError {
     const agents = this.agents(run).map((cell) => cell.name)
     const near = typeof name === 'string' ? nearest(name, agents) : undefined // JavaScript callers can pass anything
+    const named = agents.slice(0, MOST_NAMED)
+    const others = agents.length - named.length
+    const all = `${named.join(', ')}${others > 0 ? ` and ${others} others` : ''}`
     return new UnknownAgentError(
-      `No agent of this team is named ${shown(name)}${near ? `; did you mean "${near}"?` : `; there are ${agents.join(', ')}.`}`,
-      { agent: name, agents },
+      `No agent of this team is named ${shown(name)}${near ? `; did you mean "${near}"?` : `; there are ${all}.`}`,
+      { agent: name, agents: named },
     )
   }
 

@@ -2,7 +2,7 @@
  * Bytes of a log on disk, format 2. All numbers are little-endian.
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
- *               flags u32 (1: the log begins here, whatever stands before) | created f64 | first position f64 |
+ *               flags u32 (1: the log begins here, whatever stands before; 2: given-up.ts tells what was given up) | created f64 | first position f64 |
  *               24 bytes of zeros
  *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u16 (1: carried) |
  *               carried blocks that its incarnation wrote before u16 (modulo 65,536) | incarnation u32 | runs u32 |
@@ -24,6 +24,7 @@ export const BLOCK_HEADER_BYTES = 48
 const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')
 export const BLOCK_MAGIC = Buffer.from('BLK1', 'latin1')
 const BEGINS = 1
+const NOTED = 2
 const CARRIED = 1
 /** Numbers after which the count of carried blocks begins anew. */
 const CARRIED_COUNTS = 2 ** 16
@@ -36,6 +37,8 @@ export interface SegmentHeader {
   firstPosition: Position
   /** True if segments before it are not part of the log: a repair has replaced them. */
   begins: boolean
+  /** True if all that was ever given up before it is noted in the folder. */
+  noted: boolean
 }
 
 export function segmentHeader(incarnation: number, firstPosition: Position, createdAt: number, begins = false): Buffer {
@@ -43,7 +46,7 @@ export function segmentHeader(incarnation: number, firstPosition: Position, crea
   SEGMENT_MAGIC.copy(bytes)
   bytes.writeUInt32LE(FORMAT, 8)
   bytes.writeUInt32LE(incarnation, 16)
-  bytes.writeUInt32LE(begins ? BEGINS : 0, 20)
+  bytes.writeUInt32LE(NOTED | (begins ? BEGINS : 0), 20)
   bytes.writeDoubleLE(createdAt, 24)
   bytes.writeDoubleLE(firstPosition, 32)
   bytes.writeUInt32LE(segmentSum(bytes), 12)
@@ -58,6 +61,7 @@ export function readSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
     format: bytes.readUInt32LE(8),
     firstPosition: bytes.readDoubleLE(32),
     begins: (bytes.readUInt32LE(20) & BEGINS) !== 0,
+    noted: (bytes.readUInt32LE(20) & NOTED) !== 0,
   }
 }
 

@@ -7,6 +7,7 @@ import { type Scheduler, systemClock } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
 import { blockLength, SEGMENT_HEADER_BYTES, segmentHeader, writeBlock } from './block-format.ts'
 import { checkSegments } from './check-segments.ts'
+import { noteGivenUp } from './given-up.ts'
 import { hasCode, type LogFile, type LogFiles, realFiles } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, LogState, LogStore, OpenedLog, Position, ReadOptions, StoredBlock } from './log-store.ts'
@@ -149,11 +150,12 @@ export class FileStore implements LogStore {
 
   async dropBefore(position: Position): Promise<void> {
     const segments = await listSegments(this.#folder, this.#files)
-    for (const [index, { path }] of segments.entries()) {
-      const end = segments[index + 1]?.start
-      if (end === undefined || end > position) break
+    const first = segments.findLastIndex(({ start }, index) => index === 0 || start <= position)
+    if (first < 1) return
+    await noteGivenUp(this.#folder, this.#files, segments[first]!.start)
+    for (const [index, { path, start }] of segments.slice(0, first).entries()) {
       await this.#files.remove(path)
-      this.#bytes -= end - segments[index]!.start
+      this.#bytes -= segments[index + 1]!.start - start
       await this.#files.syncFolder(this.#folder) // each by itself: a gap would be damage
     }
   }

@@ -6,7 +6,7 @@ import { CarriedCount, FORMAT, type ReadBlock, readSegmentHeader, SEGMENT_HEADER
 import type { LogFiles } from './log-files.ts'
 import type { Position } from './log-store.ts'
 import { SegmentReader } from './segment-reader.ts'
-import { hasBlock, laterBlock, logSegments, newerFormat, type Segment } from './segments.ts'
+import { hasBlock, laterBlock, logSegments, missingBefore, newerFormat, type Segment } from './segments.ts'
 
 /** Place in a log where it is not as it was written. */
 export interface Damage {
@@ -16,7 +16,8 @@ export interface Damage {
   /** Sentence without its end. */
   readonly found: string
   /**
-   * `bytes`: they are no block. `missing`: the segment is too short. `order`: blocks are whole, and entries between
+   * `bytes`: they are no block. `missing`: the segment is too short, or those before it are
+   * missing. `order`: blocks are whole, and entries between
    * them are missing. `stale`: a whole block of a process that had lost the log. `header`: only that of the segment.
    */
   readonly kind: 'bytes' | 'missing' | 'order' | 'stale' | 'header'
@@ -56,6 +57,12 @@ export async function* inspectSegments(
 ): AsyncGenerator<InspectedPart> {
   const { segments } = await logSegments(folder, files)
   const order = new Order()
+  const first = segments[0]
+  const bytes = first ? await missingBefore(first, folder, files) : 0
+  if (first && bytes > 0) {
+    const found = `${bytes} bytes before it are missing`
+    yield order.beginMissing({ kind: 'missing', segment: first, offset: 0, bytes, found, content: NOTHING })
+  }
   for (const [index, segment] of segments.entries()) {
     signal?.throwIfAborted()
     yield* partsOf(segment, files, segments[index + 1], order)
@@ -135,6 +142,11 @@ class Order {
   damage(damage: Damage): InspectedPart {
     if (damage.kind !== 'header') this.#damages.push(damage)
     return { kind: 'damage', damage }
+  }
+
+  beginMissing(damage: Damage): InspectedPart {
+    this.#lastSeq = 0
+    return this.damage(damage)
   }
 
   *block(segment: Segment, at: number, block: ReadBlock): Generator<InspectedPart> {

@@ -1,6 +1,6 @@
 /**
  * Reads the segment files of a log and checks each block. A segment is named by the position of its first byte, so that
- * one that is missing is noticed; it ends where the next begins, whatever a process that had lost the log wrote behind.
+ * one that is missing is noticed (of the first ones by given-up.ts); it ends where the next begins, whatever a process that had lost the log wrote behind.
  */
 import { join } from 'node:path'
 import { LogCorruptError, LogVersionError } from '../../errors.ts'
@@ -18,6 +18,7 @@ import {
   statedBlock,
   statedBytes,
 } from './block-format.ts'
+import { givenUpTo, noteName } from './given-up.ts'
 import type { LogFiles } from './log-files.ts'
 import type { Position } from './log-store.ts'
 import { SegmentReader } from './segment-reader.ts'
@@ -48,6 +49,14 @@ export async function logSegments(folder: string, files: LogFiles): Promise<{ se
     if (header?.begins) return { segments: all.slice(at), left: all.slice(0, at) }
   }
   return { segments: all, left: [] }
+}
+
+/** Number of bytes that are missing before the first segment of a log: they were never given up. */
+export async function missingBefore(first: Segment, folder: string, files: LogFiles): Promise<number> {
+  if (first.start === 0) return 0
+  const header = readSegmentHeader(await files.read(first.path, 0, SEGMENT_HEADER_BYTES))
+  if (!header?.noted || header.begins) return 0 // the first of an older version, and of a repair, stand for themselves
+  return Math.max(0, first.start - (await givenUpTo(folder, files)))
 }
 
 export type SegmentPart =
@@ -83,6 +92,8 @@ export async function* scanSegments({
 }: Scan): AsyncGenerator<SegmentPart> {
   const isOpen = Number.isFinite(until)
   const segments = isOpen ? await listSegments(folder, files) : (await logSegments(folder, files)).segments
+  const first = segments[0]
+  if (!isOpen && first && (await missingBefore(first, folder, files)) > 0) throw headless(first)
   const order = new BlockOrder()
   for (const [index, segment] of segments.entries()) {
     signal?.throwIfAborted()
@@ -205,6 +216,11 @@ function missing(segment: Segment, bytes: number, expected: number): LogCorruptE
     bytes,
     `the segment ends after ${bytes} bytes, and the log goes on ${expected} after its start`,
   )
+}
+
+function headless(segment: Segment): LogCorruptError {
+  const note = noteName(segment.start)
+  return corrupt(segment, 0, `the segments before it are missing, and no file ${note} says that they were given up`)
 }
 
 function corrupt(segment: Segment, offset: number, found: string, runs: readonly number[] = []): LogCorruptError {
