@@ -23,9 +23,10 @@ type Read = ReturnType<typeof decodeEntries> extends Generator<infer Entry> ? En
 const bySeq = (entries: Read[]) => entries.map((entry) => [entry.seq, entry] as const)
 
 function inOrder(entries: Iterable<Read>, decoder: EntryDecoder): LogEntry[] {
-  const launched = new Set<number>()
-  return [...entries].flatMap((entry) => {
-    if (entry.kind === 'run.launched') launched.add(entry.run)
+  const all = [...entries]
+  const launched = new Set(all.flatMap((entry) => (entry.kind === 'run.launched' ? [entry.run] : [])))
+  for (const entry of all) if (entry.kind === 'runs.gone') for (const run of entry.runs) launched.delete(run)
+  return all.flatMap((entry) => {
     const whole = decoder.whole(entry)
     if (!whole && launched.has(entry.run)) throw new RangeError(`entry ${entry.seq} lacks the prompt before it`)
     return whole ? [whole] : [] // a rest of a run that the log has forgotten

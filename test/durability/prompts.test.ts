@@ -38,6 +38,10 @@ class Entries {
     return { kind: 'run.launched', seq: this.#next(), at: 1, run, target: 2, own: false, ...fields }
   }
 
+  gone(run = 1): LogEntry {
+    return { kind: 'runs.gone', seq: this.#next(), at: 1, run: 0, runs: [run] }
+  }
+
   finished(run = 1): LogEntry {
     return { kind: 'run.finished', seq: this.#next(), at: 1, run, error: null }
   }
@@ -161,8 +165,8 @@ t.test('a prompt is read also where the one before it was carried behind it', as
 t.test('a prompt whose base the log lacks is an error that names the run, unless the run was forgotten', async (t) => {
   const entries = new Entries()
   const encoder = new EntryEncoder()
-  const all = [entries.launched(), entries.prompt(talk(5)), entries.prompt(talk(6)), entries.finished()]
-  const [launched, , second, finished] = all.map((entry) => encoder.encode([entry]))
+  const all = [entries.launched(), entries.prompt(talk(5)), entries.prompt(talk(6)), entries.finished(), entries.gone()]
+  const [launched, , second, finished, gone] = all.map((entry) => encoder.encode([entry]))
   const kindsIn = async (...parts: Uint8Array[]) => {
     const kinds: string[] = []
     for await (const { kind } of entriesOf(blocksOf(parts.map((part) => [part, false])))) kinds.push(kind)
@@ -172,6 +176,8 @@ t.test('a prompt whose base the log lacks is an error that names the run, unless
   t.type(error, LogCorruptError)
   t.match(error, { details: { runs: [1] }, message: /entry 24 of run number 1 goes on from entry 16/ })
   t.same(await kindsIn(second!, finished!), ['run.finished'])
+  // Its begin was carried behind what was given up when it was forgotten.
+  t.same(await kindsIn(launched!, second!, finished!, gone!), ['run.launched', 'run.finished', 'runs.gone'])
 })
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

@@ -48,7 +48,10 @@ export interface EntryOptions {
   runs?: ReadonlySet<number>
   /** Called with each block, when all entries in it have been yielded. */
   seen?: (block: SeenBlock) => void
-  /** Called with an entry that cannot be read, because the log lacks one before it. By default that is an error. */
+  /**
+   * Called for each run with the first entry that cannot be read, because the log lacks one before it. By default that
+   * is an error. If entries of the team are read too, it is called behind all entries.
+   */
   lost?: (entry: FrameDifference) => void
 }
 
@@ -62,14 +65,25 @@ export async function* entriesOf(
   { runs, seen = () => {}, lost = refuse }: EntryOptions = {},
 ): AsyncGenerator<LogEntry> {
   const launched = new Set<number>()
+  const broken = new Map<number, FrameDifference>()
   const decoder = new EntryDecoder()
-  for await (const entry of encodedEntries(read, seen, (run) => !runs || runs.has(run))) {
+  const isWanted: IsWanted = (run) => !runs || runs.has(run)
+  for await (const entry of encodedEntries(read, seen, isWanted)) {
     const whole = decoder.whole(entry)
     if (whole) yield whole
-    else if (entry.kind === 'difference' && launched.has(entry.run)) lost(entry) // else a rest of a forgotten run
+    else if (entry.kind === 'difference' && launched.has(entry.run)) {
+      if (!broken.has(entry.run)) broken.set(entry.run, entry)
+      if (!isWanted(TEAM)) break
+    } // else a rest of a forgotten run
     if (entry.kind === 'run.launched') launched.add(entry.run)
+    // What was carried of it while it was kept can stand behind what was given up when it was forgotten.
+    if (entry.kind === 'runs.gone') for (const run of entry.runs) broken.delete(run)
   }
+  for (const entry of broken.values()) lost(entry)
 }
+
+/** Run number of the entries of the team itself. */
+const TEAM = 0
 
 function refuse({ run, seq, base }: FrameDifference): never {
   const text = `The log is damaged: entry ${seq} of run number ${run} goes on from entry ${base}, which the log does not have. Nothing was changed. Restore the log from a copy; or see with "dramatis log repair" which runs are lost, and let it give them up; or start with another path.`

@@ -2,8 +2,8 @@
  * Bytes of a log on disk, format 2. All numbers are little-endian.
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
- *               flags u32 (1: the log begins here, whatever stands before; 2: given-up.ts tells what was given up) | created f64 | first position f64 |
- *               24 bytes of zeros
+ *               flags u32 (1: the log begins here, whatever stands before; 2: what was given up before it is noted,
+ *               given-up.ts) | created f64 | first position f64 | 24 bytes of zeros
  *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u16 (1: carried) |
  *               carried blocks that its incarnation wrote before u16 (modulo 65,536) | incarnation u32 | runs u32 |
  *               first seq f64 | last seq f64 | synced f64

@@ -1,6 +1,6 @@
 /**
- * Notes how much of the beginning of a log was given up, so that a first segment that is missing is noticed. The note is
- * the name of an empty file: it takes no room on a disk that is full, and is replaced in one moment.
+ * Notes how much of the beginning of a log was given up, so that first segments that are missing are noticed. The note
+ * is the name of an empty file: it takes no room on a disk that is full, and is replaced in one moment.
  */
 import { join } from 'node:path'
 import type { LogFiles } from './log-files.ts'
