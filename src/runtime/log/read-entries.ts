@@ -56,7 +56,8 @@ export interface EntryOptions {
 }
 
 /**
- * Yields each entry once, in the order of the numbers. Reads twice: what was carried has to be known before.
+ * Yields each entry once, in the order of the numbers. Reads twice: what was carried has to be known before. Of a run
+ * that the log has forgotten any part may be left: its begin, carried while it was kept, or what stood behind.
  *
  * @throws LogCorruptError
  */
@@ -76,7 +77,6 @@ export async function* entriesOf(
       if (!isWanted(TEAM)) break
     } // else a rest of a forgotten run
     if (entry.kind === 'run.launched') launched.add(entry.run)
-    // What was carried of it while it was kept can stand behind what was given up when it was forgotten.
     if (entry.kind === 'runs.gone') for (const run of entry.runs) broken.delete(run)
   }
   for (const entry of broken.values()) lost(entry)

@@ -1,6 +1,6 @@
 /**
  * Reads the segment files of a log and checks each block. A segment is named by the position of its first byte, so that
- * one that is missing is noticed, and one of the first by given-up.ts. It ends where the next begins, whatever a process
+ * one that is missing is noticed (of the first ones by given-up.ts). It ends where the next begins, whatever a process
  * that had lost the log wrote behind.
  */
 import { join } from 'node:path'
