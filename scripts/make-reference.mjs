@@ -1,15 +1,18 @@
 /**
- * Writes the parts of docs/reference/ that are made from the code: between `<!-- generated: NAME -->` and `<!-- end -->`.
+ * Writes what is made from the code: the parts of docs/reference/ between `<!-- generated: NAME -->` and `<!-- end -->`,
+ * and the dashboard and the alert rules of docs/production/.
  *
  *   npm run reference            writes them
  *   npm run reference -- --check says which differ, with exit code 1
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { httpMetrics } from '../dist/src/service/http/probe-handlers.js'
 import { routes } from '../dist/src/service/http/routes.js'
 import { main } from '../dist/src/service/program.js'
 import { testTeam } from '../dist/src/testing.js'
 import { root } from './files.mjs'
+import { alertRules, dashboard } from './monitoring.mjs'
 
 const parts = {
   metrics: () => table(['metric', 'type', 'what it counts'], metrics()),
@@ -40,11 +43,25 @@ for (const page of pages) {
     const place = new RegExp(`(<!-- generated: ${name} -->\n)[\\s\\S]*?(<!-- end -->)`)
     made = made.replace(place, (_, begin, end) => `${begin}\n${text}\n${end}`)
   }
-  if (made === old) continue
+  keep(page, old, made)
+}
+
+const monitoring = {
+  'grafana-dashboard.json': `${JSON.stringify(dashboard(allMetrics()), null, 2)}\n`,
+  'prometheus-alerts.yaml': alertRules(),
+}
+for (const [name, made] of Object.entries(monitoring)) {
+  const path = join(root, 'docs/production', name)
+  keep(path, existsSync(path) ? readFileSync(path, 'utf8') : '', made)
+}
+
+/** Writes a file that differs from what is made now, or says so. */
+function keep(path, old, made) {
+  if (made === old) return
   if (check) {
-    console.log(`${page} differs from the code: npm run reference`)
+    console.log(`${path} differs from the code: npm run reference`)
     process.exitCode = 1
-  } else writeFileSync(page, made)
+  } else writeFileSync(path, made)
 }
 
 /** Every route of the HTTP API, in the order of its table. */
@@ -57,13 +74,17 @@ function httpRoutes() {
   })
 }
 
-/** Every metric of a team, in the order in which it has them. */
+/** Every metric of a service, in the order in which it has them: those of a team, and those of HTTP. */
 function metrics() {
+  return allMetrics().map(({ name, kind, help }) => [`\`${name}\``, kind, help])
+}
+
+function allMetrics() {
   const team = testTeam(
     { agents: [{ name: 'any' }], orchestration: { strategy: 'sequential' } },
     { modules: { any: { receive: () => 'any' } } },
   )
-  return team.metrics().map(({ name, kind, help }) => [`\`${name}\``, kind, help])
+  return [...team.metrics(), ...httpMetrics([], 0)]
 }
 
 async function help(...command) {

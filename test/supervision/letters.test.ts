@@ -28,9 +28,10 @@ t.test('rule 18: replay sends the message again, as a new one that says of which
   await team.clock.advance(0)
   const [letter] = team.deadLetters.list()
   state.fails = false
-  await team.deadLetters.replay(letter!.id)
+  const { runId } = await team.deadLetters.replay(letter!.id)
   t.same(team.deadLetters.list(), [])
   await team.clock.advance(0)
+  t.equal(heard[0]?.runId, runId)
   const metadata = { a: 1, replayOf: letter!.id }
   t.match(heard, [{ ...fields, metadata, type: 'request', sender: '$user', content: 'note', requiresResponse: false }])
   t.not(heard[0]?.id, letter?.id)
@@ -71,7 +72,7 @@ t.test(
     const run = team.launch('go')
     await team.clock.advance(0)
     const first = only(team)
-    await team.deadLetters.replay(first)
+    t.equal((await team.deadLetters.replay(first)).runId, run.id)
     await team.clock.advance(0)
     open()
     await run.result

@@ -31,6 +31,28 @@ t.test('a turn that waits for another is there with its message, and since when'
   t.same(team.waits(), [])
 })
 
+t.test('turns that wait for each other are a circle, with who waits for them, until it is broken', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => (await context.request('ben', 'go')).content,
+      ben: async (_message, context) => (await context.request('ann', 'go')).content,
+    },
+    { supervision: { deadlock: false } },
+  )
+  t.same(team.waitCycles(), [])
+  const run = team.launch('go', { runId: 'one' })
+  await team.clock.advance(500)
+  const [cycle, ...others] = team.waitCycles()
+  t.same(others, [])
+  t.match(cycle, { agents: ['ann', 'ben'], runIds: ['one'], tail: ['$orchestrator'] })
+  const toAnn = team.getMessageHistory('one').find(({ recipient }) => recipient === 'ann')
+  t.equal(cycle!.turns[0], toAnn!.id)
+  void run.cancel('enough')
+  await team.clock.advance(0)
+  t.same(team.waitCycles(), [])
+})
+
 t.test('a turn that asks several at once is one entry', async (t) => {
   const team = localTeam(t, {
     ann: async (_message, context) => `${(await context.requestAll(['ben', 'cid'], 'go')).length}`,

@@ -193,6 +193,46 @@ export type RuntimeEvent<T = undefined> =
    */
   | Event<'limit.reached', { option: string; limit: number | null; agent: string | null }>
 
+/** The types of events: the compiler holds the list to be whole. */
+export const EVENT_TYPES = Object.keys({
+  'run.started': 0,
+  'run.finished': 0,
+  'run.aborted': 0,
+  reset: 0,
+  gap: 0,
+  'agent.status': 0,
+  'agent.ready': 0,
+  'agent.exited': 0,
+  'agent.crashed': 0,
+  'agent.reloaded': 0,
+  'turn.started': 0,
+  'turn.finished': 0,
+  message: 0,
+  'message.dead': 0,
+  'output.delta': 0,
+  'model.delta': 0,
+  'model.superseded': 0,
+  guardrail: 0,
+  'model.called': 0,
+  'tool.started': 0,
+  'tool.finished': 0,
+  'tool.progress': 0,
+  task: 0,
+  handoff: 0,
+  reassignment: 0,
+  'step.mismatch': 0,
+  blackboard: 0,
+  decision: 0,
+  sync: 0,
+  question: 0,
+  'question.closed': 0,
+  deadlock: 0,
+  livelock: 0,
+  stall: 0,
+  budget: 0,
+  'limit.reached': 0,
+} satisfies Record<RuntimeEvent['type'], 0>) as readonly RuntimeEvent['type'][]
+
 /**
  * Event of a detector: 'deadlock', 'livelock' or 'stall'. `sentence`: what it has found, in words. A livelock: agents
  * are busy without progress.

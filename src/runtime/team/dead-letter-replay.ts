@@ -28,10 +28,10 @@ export class Letters {
   }
 
   /**
-   * Sends a dead letter again. Resolves when its recipient has accepted it as a new message; the letter stays until
-   * then.
+   * Sends a dead letter again. Resolves to the id of the new message's run when its recipient has accepted it; the
+   * letter stays until then.
    */
-  async replay(id: string): Promise<void> {
+  async replay(id: string): Promise<string> {
     const letter = this.#supervisor.journal.deadLetters.get(id)
     if (!letter) throw unknown(id)
     const run = this.#runs.get(letter.message.runId)?.state
@@ -39,7 +39,7 @@ export class Letters {
     if (this.#underWay.has(id)) throw cannot(id, 'it is being sent again, and waits for room', 'Wait for that.')
     this.#underWay.add(id)
     try {
-      await this.#send(letter, recipient)
+      return await this.#send(letter, recipient)
     } finally {
       this.#underWay.delete(id)
     }
@@ -61,7 +61,7 @@ export class Letters {
     throw cannot(id, `"${recipient}" is no agent of this team`, 'Send the message to another agent.')
   }
 
-  #send(letter: DeadLetter, recipient: Cell): Promise<void> {
+  #send(letter: DeadLetter, recipient: Cell): Promise<string> {
     const { directory, frames, journal } = this.#supervisor
     const { deadLetters } = journal
     const { message } = letter
@@ -85,12 +85,12 @@ export class Letters {
     if (frame.bytes > maxMessageBytes) throw tooLarge(frame.bytes, maxMessageBytes)
     const messageId = idOf(frame.memory, 0)
     deadLetters.replayed.add(messageId)
-    return new Promise<void>((resolve, reject) => {
+    return new Promise<string>((resolve, reject) => {
       this.#supervisor.hostMessages.post(sender, run, frame, (error) => {
         if (error) return reject(error)
         deadLetters.replayed.delete(messageId) // before the message can become a dead letter again
         journal.removeLetter(letter.id)
-        resolve()
+        resolve(run.id)
       })
     }).finally(() => deadLetters.replayed.delete(messageId))
   }

@@ -18,7 +18,7 @@ import { historyOf } from '../runs/trace.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import { type Wait, waitsOf } from './waits.ts'
+import { type Wait, type WaitCycle, waitCyclesOf, waitsOf } from './waits.ts'
 
 const metricsFormat = oneOf('prometheus')
 
@@ -100,6 +100,17 @@ export abstract class TeamInsight {
    */
   waits(): Wait[] {
     return waitsOf(this.supervisor)
+  }
+
+  /**
+   * Returns the circles of turns that wait for each other now. The detector breaks those that stand
+   * (`supervision.deadlock`) after `confirmMs`. No detector runs for it, and it changes nothing.
+   *
+   * @example
+   * for (const { agents } of team.waitCycles()) console.log(agents.join(' waits for '))
+   */
+  waitCycles(): WaitCycle[] {
+    return waitCyclesOf(this.supervisor)
   }
 
   /** Returns the present state of the team. */

@@ -369,8 +369,8 @@ export class TeamRuntime extends TeamRuns {
    * `health().deadLettersForgotten` counts the others.
    *
    * `replay` sends the message of a letter to its recipient again, as a new message: in its own run while that is under
-   * way, else in one of its own; `metadata.replayOf` is the letter's id. Nobody waits for its reply, also where it was
-   * a request. The letter leaves the list when the recipient has accepted the message, and stays when it is refused.
+   * way, else in one of its own, whose `runId` it resolves to; `metadata.replayOf` is the letter's id. Nobody waits for
+   * its reply, also where it was a request. The letter leaves the list when the recipient has accepted the message, and stays when it is refused.
    * Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of which only a part was kept
    * and for one that was refused for several agents; with what refuses it (`AgentTerminatedError`, `MailboxFullError`);
    * with `TeamClosedError` after `close`. `discard` takes a letter off the list; throws `MessageRejectedError` for an
@@ -381,7 +381,9 @@ export class TeamRuntime extends TeamRuns {
    */
   readonly deadLetters = {
     list: (): DeadLetter[] => this.supervisor.redactor.data(this.supervisor.journal.deadLetters.list()),
-    replay: (id: string): Promise<void> => this.#post(() => this.#letters.replay(id)),
+    replay: async (id: string): Promise<{ runId: string }> => ({
+      runId: await this.#post(() => this.#letters.replay(id)),
+    }),
     discard: (id: string): void => this.#letters.discard(id),
   }
 

@@ -1,5 +1,6 @@
 /** Waits in a team at this moment, as data: turns for others or for work, and turns, runs and calls for a limit. */
 import { idOf } from '../../mailbox/frame-id.ts'
+import { stuckNow } from '../detectors/deadlock/stuck.ts'
 import { type GraphNeeds, type OpenWait, WaitEdges } from '../detectors/deadlock/wait-for-graph.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 
@@ -34,6 +35,17 @@ export interface Wait {
   until?: number
 }
 
+/** Turns that wait for each other in a circle: nothing but the detector, a deadline or a cancellation ends it. */
+export interface WaitCycle {
+  /** Each waits for the next one, and the last for the first. */
+  agents: string[]
+  /** Ids of the messages whose turns these are. */
+  turns: string[]
+  runIds: string[]
+  /** Agents that wait for one of these, directly or through others. */
+  tail: string[]
+}
+
 export interface WaitNeeds extends GraphNeeds {
   readonly limits: LimitNotices
 }
@@ -42,6 +54,20 @@ export interface WaitNeeds extends GraphNeeds {
 export function waitsOf(needs: WaitNeeds): Wait[] {
   const limits = Array.from(needs.limits.waits(), limitWait)
   return [...turnWaits(needs), ...limits].sort((a, b) => a.since - b.since)
+}
+
+/** Returns the circles that stand now, the shortest first. Reads the host's own records, and changes nothing. */
+export function waitCyclesOf(needs: GraphNeeds): WaitCycle[] {
+  return stuckNow(needs).flatMap(({ cycle, tail, runs }) =>
+    cycle.length === 0
+      ? []
+      : {
+          agents: cycle.map(({ cell }) => cell.name),
+          turns: cycle.map(({ envelope }) => idOf(envelope.memory, envelope.at)),
+          runIds: Array.from(runs, ({ id }) => id),
+          tail: tail.map(({ cell }) => cell.name),
+        },
+  )
 }
 
 function turnWaits(needs: GraphNeeds): Wait[] {

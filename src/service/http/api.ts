@@ -105,7 +105,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
 }
 
 /** Time for which streams may bring their last events, in ms. */
-const LAST_EVENTS_MS = 5_000
+export const LAST_EVENTS_MS = 5_000
 
 type Router = (request: Request) => Promise<Response>
 

@@ -1,8 +1,11 @@
 /** The events of a task, as a stream that can be gone on with. */
 import type { Run, RuntimeEvent } from '../../index.ts'
+import { nearest } from '../../nearest.ts'
 import { readPosition } from '../../runtime/runs/event-position.ts'
+import { EVENT_TYPES } from '../../runtime/runs/events.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
+import { HttpError } from './problem.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
 import { hasEnded, taskOf } from './task-view.ts'
 import { type FoundTask, isOf, type Tasks } from './tasks.ts'
@@ -24,8 +27,9 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
     async taskEvents({ request, caller, task, query: { types, after, deltas } }) {
       const { team, run } = task
       const place = placeOf(request, after)
+      const wanted = types === undefined ? undefined : typesIn(types)
       const events = (signal: AbortSignal) =>
-        eventsOf(run, { signal, after: place, types: types?.split(',') as Type[], deltas: deltas === '1' })
+        eventsOf(run, { signal, after: place, types: wanted, deltas: deltas === '1' })
       if (hasEnded(run) && (await isRead(run, place))) return new Response(null, { status: 204 })
       return streams.respond({
         request,
@@ -38,6 +42,22 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
       })
     },
   }
+}
+
+/**
+ * Reads a list of types of events.
+ *
+ * @throws HttpError for one that there is not: a stream without it would look as if nothing had happened.
+ */
+function typesIn(list: string): Type[] {
+  return list.split(',').map((each) => {
+    const type = EVENT_TYPES.find((known) => known === each.trim())
+    if (type) return type
+    const meant = nearest(each, EVENT_TYPES)
+    const advice = meant ? ` Did you mean "${meant}"?` : ''
+    const detail = `types: there is no event "${each.slice(0, 100)}".${advice} Accepted: ${EVENT_TYPES.join(', ')}.`
+    throw new HttpError('CONFIGURATION', detail, { details: { path: 'types', accepted: [...EVENT_TYPES] } })
+  })
 }
 
 /**

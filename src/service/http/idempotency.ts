@@ -3,9 +3,32 @@
  * Source: IETF draft-ietf-httpapi-idempotency-key-header-07.
  */
 import { createHash } from 'node:crypto'
+import { v5 } from 'uuid'
+import type { Run } from '../../index.ts'
 import type { HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
-import { idOfKey } from './tasks.ts'
+import { endOf, hasEnded } from './task-view.ts'
+
+/** Task that a key stands for. */
+export interface KeyedTask {
+  readonly id: string
+  /** Hash of the body that begins it. */
+  readonly hash: string
+  /** A request with that key has begun it before. */
+  readonly isRepeated: boolean
+}
+
+/** Field of the metadata of a run that was begun with a key: the hash of the body that began it. */
+export const BODY_HASH = 'bodyHash'
+
+/** Namespace of the ids of tasks that were begun with an idempotency key. */
+const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
+
+/**
+ * Returns the id of the task that a caller begins with a key. It is the same after a restart, so that a team with a
+ * durable log does not begin it twice. It tells nothing: who knows it needs the right to see the task all the same.
+ */
+const idOfKey = (caller: string, key: string): string => v5(JSON.stringify([caller, key]), KEYED)
 
 const KEY = /^[\x21-\x7e]{1,255}$/
 
@@ -19,17 +42,12 @@ export class IdempotencyKeys {
   }
 
   /**
-   * Returns the id of the task that belongs to the key of a request; undefined for a request without a key.
-   * `isKnown` checks whether the log still has a task.
+   * Returns the task that belongs to the key of a request; undefined for a request without a key. `isKnown` checks
+   * whether the log still has a task.
    *
    * @throws HttpError for a key that is none, or that was sent with another body.
    */
-  idOf(
-    request: Request,
-    caller: string,
-    body: unknown,
-    isKnown: (id: string) => boolean,
-  ): { id: string; isRepeated: boolean } | undefined {
+  taskOf(request: Request, caller: string, body: unknown, isKnown: (id: string) => boolean): KeyedTask | undefined {
     const given = request.headers.get('idempotency-key')
     if (given === null) return undefined
     const key = given.replace(/^"(.*)"$/, '$1') // a string of Structured Fields, as the draft wants it
@@ -41,17 +59,31 @@ export class IdempotencyKeys {
     const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
     const seen = this.#seen.get(id)
     const isRepeated = isKnown(id)
-    if (isRepeated && seen !== undefined && seen !== hash) {
-      const detail = 'Idempotency-Key: this key was sent with another body. Use a new key for another task.'
-      throw new HttpError('MESSAGE_REJECTED', detail, { status: 422 })
-    }
+    if (isRepeated && seen !== undefined && seen !== hash) throw otherBody()
     this.#seen.delete(id) // so that it becomes the newest
     this.#seen.set(id, hash)
     if (this.#seen.size > this.#most) this.#seen.delete(this.#seen.keys().next().value!)
-    return { id, isRepeated }
+    return { id, hash, isRepeated }
   }
 
   clear(): void {
     this.#seen.clear()
   }
 }
+
+/**
+ * Checks that a run was begun with the body of that hash, in this process or in an earlier one.
+ *
+ * @throws HttpError for another body.
+ */
+export async function assertSameBody(run: Run<unknown>, hash: string): Promise<void> {
+  if (hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+  if (Object.hasOwn(run.metadata, BODY_HASH) && run.metadata[BODY_HASH] !== hash) throw otherBody()
+}
+
+const otherBody = (): HttpError =>
+  new HttpError(
+    'MESSAGE_REJECTED',
+    'Idempotency-Key: this key was sent with another body. Use a new key for another task.',
+    { status: 422 },
+  )

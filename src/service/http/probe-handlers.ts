@@ -31,11 +31,7 @@ export function probeHandlers({ teams, tasks, streams, times, openapi }: Needs):
     ready: (call) => answer(call, isReady()),
     health: (call) => answer(call, isLive() && isReady()),
     metrics() {
-      const own = [
-        histogram('http_request_duration', 'Time until the response of a route begins, in seconds', times.samples()),
-        gauge('http_streams', 'Open event streams', [{ labels: {}, value: streams.open }]),
-      ]
-      const text = prometheusText([...joined(teams), ...own])
+      const text = prometheusText([...joined(teams), ...httpMetrics(times.samples(), streams.open)])
       return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4' } })
     },
     openapi() {
@@ -44,6 +40,12 @@ export function probeHandlers({ teams, tasks, streams, times, openapi }: Needs):
     },
   }
 }
+
+/** Returns the metrics of the service itself. */
+export const httpMetrics = (times: Metric['samples'], streams: number): Metric[] => [
+  histogram('http_request_duration', 'Time until the response of a route begins.', times),
+  gauge('http_streams', 'Open event streams.', [{ labels: {}, value: streams }]),
+]
 
 /** Returns the metrics of all teams, each sample with the name of its team. */
 function joined(teams: ServedTeams): Metric[] {

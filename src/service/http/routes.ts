@@ -121,7 +121,7 @@ export const routes = {
     rights: ['run', 'watch'],
     others: 'watch',
     query: z.strictObject({
-      types: z.string().optional().describe('types of events, with commas between them'),
+      types: z.string().optional().describe('types of events, with commas between them; default: all'),
       after: z.string().optional(),
       deltas: yes.optional().describe('1: pieces of answers, too, as models write them'),
     }),
@@ -222,10 +222,15 @@ export const routes = {
   listWaits: route({
     method: 'GET',
     path: '/api/waits',
-    summary: 'Lists what waits in a team now, the oldest first',
+    summary: 'Lists what waits in a team now, the oldest first, and the circles of turns that wait for each other',
     rights: ['watch'],
     query: z.strictObject({ team: teamName }),
-    answers: { 200: { description: 'waits', json: z.object({ waits: z.array(shapes.wait) }) } },
+    answers: {
+      200: {
+        description: 'waits',
+        json: z.object({ waits: z.array(shapes.wait), cycles: z.array(shapes.waitCycle) }),
+      },
+    },
     errors: [404],
   }),
   watchTeam: route({
@@ -304,7 +309,16 @@ export const routes = {
     summary: 'Sends the message of a dead letter again',
     rights: ['operate'],
     query: z.strictObject({ team: teamName }),
-    answers: { 202: { description: 'its agent has accepted the message' } },
+    answers: {
+      202: {
+        description: 'its agent has accepted the message',
+        json: z.object({
+          taskId: z
+            .string()
+            .describe('task of the message; one that was sent outside of any task has an id of its own'),
+        }),
+      },
+    },
     errors: [404, 409, 422, 503],
   }),
   discardDeadLetter: route({

@@ -209,6 +209,15 @@ export const wait = z
   })
   .describe('something that waits in a team now')
 
+export const waitCycle = z
+  .object({
+    agents: z.array(z.string()).describe('each waits for the next one, and the last for the first'),
+    turns: z.array(z.string()).describe('ids of the messages whose turns these are'),
+    runIds: z.array(z.string()),
+    tail: z.array(z.string()).describe('agents that wait for one of these'),
+  })
+  .describe('turns that wait for each other: nothing but the detector, a deadline or a cancellation ends it')
+
 export const health = z.object({
   status: z.enum(['ok', 'unavailable']),
   teams: z.record(z.string(), z.unknown()).optional().describe('for who may watch: the health of each team'),

@@ -20,7 +20,7 @@ export interface ServerBounds {
 
 const BOUNDS: ServerBounds = { headerBytes: 16_384, headersMs: 10_000, requestMs: 40_000, connections: 1_024 }
 /** Time for which clients may read their last response, in ms. */
-const LAST_READ_MS = 5_000
+export const LAST_READ_MS = 5_000
 
 export interface RunningServer {
   readonly url: string

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import type { RunOptions, RunSummary } from '../../index.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
-import type { IdempotencyKeys } from './idempotency.ts'
+import { BODY_HASH, type IdempotencyKeys } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
 import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
@@ -62,9 +62,9 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       const form = streamFormOf(request)
       if (form && deltas) options.stream ??= true
       const served = teams.named(team)
-      const key = keys.idOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
+      const key = keys.taskOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
       const { waitMs, applied } = waitOf(request)
-      const found = await tasks.start({ served, query, options, caller, request, id: key?.id })
+      const found = await tasks.start({ served, query, options, caller, request, keyed: key })
       const headers: Record<string, string> = {
         ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
         ...(applied && { 'preference-applied': applied }),
@@ -139,6 +139,9 @@ async function ended(found: FoundTask, headers: Record<string, string>): Promise
   return problemResponse(failed, pathOf(task.id), { task })
 }
 
+/** Fields of the metadata that are the API's own. */
+const OWN_FIELDS = { [CALLER]: 'the id of the caller', [BODY_HASH]: 'the hash of a body with an Idempotency-Key' }
+
 /** Reads what a task is to be begun with. */
 function startOf(body: Call<Routes['createTask']>['body']): {
   team: string | undefined
@@ -146,10 +149,9 @@ function startOf(body: Call<Routes['createTask']>['body']): {
   options: RunOptions<unknown>
 } {
   const { team, query, task, message, output, metadata, ...options } = body
-  if (metadata && Object.hasOwn(metadata, CALLER)) {
-    const detail = `metadata.${CALLER}: the API sets it to the id of the caller; use another name.`
-    throw new HttpError('CONFIGURATION', detail)
-  }
+  for (const [name, what] of Object.entries(OWN_FIELDS))
+    if (metadata && Object.hasOwn(metadata, name))
+      throw new HttpError('CONFIGURATION', `metadata.${name}: the API sets it to ${what}; use another name.`)
   return {
     team,
     query: (query ?? task ?? message)!,

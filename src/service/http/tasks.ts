@@ -2,9 +2,10 @@
  * The tasks that callers have begun: whose they are, how many of them are open, and what becomes of those whose client
  * has left. A task belongs to the caller that its metadata name, so it does after a restart, too.
  */
-import { v4, v5 } from 'uuid'
+import { v4 } from 'uuid'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
+import { assertSameBody, BODY_HASH } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { ServedTeams } from './served-teams.ts'
@@ -24,21 +25,12 @@ export interface TaskStart {
   readonly caller: Caller
   /** Request that begins it: the run continues its trace. */
   readonly request: Request
-  /** Id of the task. Default: a new one. */
-  readonly id?: string
+  /** Id of the task, and hash of its body, where an idempotency key names it. Default: a new id. */
+  readonly keyed?: { readonly id: string; readonly hash: string } | undefined
 }
 
 /** Field of a run's metadata with the id of its caller. */
 export const CALLER = 'caller'
-
-/** Namespace of the ids of tasks that were begun with an idempotency key. */
-const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
-
-/**
- * Returns the id of the task that a caller begins with a key. It is the same after a restart, so that a team with a
- * durable log does not begin it twice. It tells nothing: who knows it needs the right to see the task all the same.
- */
-export const idOfKey = (caller: string, key: string): string => v5(JSON.stringify([caller, key]), KEYED)
 
 type Settings = Pick<HttpSettings, 'limits'>
 
@@ -67,7 +59,8 @@ export class Tasks {
    *
    * @throws HttpError, and whatever keeps the run from beginning.
    */
-  async start({ served, agent, query, options, caller, request, id = v4() }: TaskStart): Promise<FoundTask> {
+  async start({ served, agent, query, options, caller, request, keyed }: TaskStart): Promise<FoundTask> {
+    const id = keyed?.id ?? v4()
     if (this.isDraining) throw draining()
     const open = this.#open.get(caller.id) ?? new Set()
     const { tasksPerCaller } = this.#settings.limits
@@ -75,7 +68,12 @@ export class Tasks {
       const detail = `"${caller.id}" has ${open.size} open tasks (limits.tasksPerCaller). Wait for one of them.`
       throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': '1' } })
     }
-    const metadata = { ...traceOf(request), ...options.metadata, [CALLER]: caller.id }
+    const metadata = {
+      ...traceOf(request),
+      ...options.metadata,
+      [CALLER]: caller.id,
+      ...(keyed && { [BODY_HASH]: keyed.hash }),
+    }
     const given = { ...options, metadata, runId: id }
     const { team } = served
     const refused =
@@ -84,6 +82,7 @@ export class Tasks {
     if (!run) throw (await refused) ?? new Error(`run ${id} has ended and is not known`)
     this.#open.set(caller.id, open.add(id))
     void this.#untilOver(run, caller.id)
+    if (keyed) await assertSameBody(run, keyed.hash)
     return { ...served, run }
   }
 

@@ -6,7 +6,10 @@ import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
 
 export function watchHandlers(teams: ServedTeams, streams: Streams): Pick<Handlers, 'listWaits' | 'watchTeam'> {
   return {
-    listWaits: ({ query: { team } }) => json({ waits: teams.named(team).team.waits() }),
+    listWaits({ query: { team } }) {
+      const served = teams.named(team)
+      return json({ waits: served.team.waits(), cycles: served.team.waitCycles() })
+    },
 
     watchTeam({ request, caller, query: { team } }) {
       const served = teams.named(team)

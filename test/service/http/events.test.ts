@@ -80,6 +80,12 @@ t.test('types= selects events; pieces of answers come only with deltas=1', async
   t.same(await types('?types=run.started,run.finished'), ['run.started', 'run.finished'])
   t.notOk((await types('')).includes('output.delta'))
   t.notOk((await types('?types=output.delta')).includes('output.delta'))
+  const refused = await send('GET', `${path}?types=run.started,run.finish`)
+  t.match(refused, { status: 422, body: { code: 'CONFIGURATION', details: { path: 'types' } } })
+  t.match(
+    refused.body.detail,
+    /^types: there is no event "run\.finish"\. Did you mean "run\.finished"\? Accepted: run\.started, /,
+  )
   t.ok((await types('?deltas=1')).includes('output.delta'))
 })
 

@@ -26,6 +26,9 @@ t.test('ids of events, keys and owners of tasks are the same after a restart', a
   t.equal(again.headers.get('idempotency-replayed'), 'true')
   const other = await second.ask('POST', '/api/tasks', { body: { query: '2' }, headers: key })
   t.equal(other.status, 422, 'the log knows the query of the key')
+  const another = { query: '1', metadata: { of: 'another' } }
+  const differs = await second.ask('POST', '/api/tasks', { body: another, headers: key })
+  t.match(differs, { status: 422, body: { detail: /this key was sent with another body/ } }, 'and all of its body')
   t.match((await second.ask('GET', at)).body, { status: 'finished', answer: 'after 1 ms', team: 'desk' })
   t.equal((await second.ask('GET', at, { caller: 'bob:run' })).status, 404)
   t.equal((await second.ask('GET', '/api/tasks')).body.tasks.length, 1)
