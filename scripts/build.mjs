@@ -1,13 +1,15 @@
 /**
  * Compiles everything into dist/, then bundles what runs inside a thread into one file each (an actor's, a tool's), and
- * each vocabulary of tokens into one: of the package that has them, 30 MB, two files are needed.
+ * each vocabulary of tokens into one: of the package that has them, 30 MB, two files are needed. The page of the
+ * dashboard is for browsers: it is checked with a tsconfig of its own, and bundled with its packages.
  */
-import { spawnSync } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { build } from 'esbuild'
-import { filesBelow, root, sourceFolders, sources } from './files.mjs'
+import { filesBelow, pageFolder, root, sourceFolders, sources } from './files.mjs'
+import { bundlePage, pageBundles } from './page.mjs'
 
 // thread-boot.cjs runs an actor's as a script, which V8 compiles once for all threads; Piscina imports a tool's
 const entries = [
@@ -19,10 +21,11 @@ const vocabularies = ['o200k_base', 'cl100k_base'].map((name) => ({
   bundle: `dist/src/actors/model/context/${name}.bundle.cjs`,
 }))
 
-const names = sources()
+const names = sources().filter((name) => !name.startsWith(`${pageFolder}/`))
 const kept = new Set([
   ...entries.flatMap(({ bundle }) => [bundle, `${bundle}.map`]),
   ...vocabularies.map(({ bundle }) => bundle),
+  ...pageBundles,
 ])
 for (const name of names) {
   const target = `dist/${name}`
@@ -45,11 +48,18 @@ for (const name of sourceFolders.flatMap((folder) => filesBelow(`dist/${folder}`
 }
 
 // Code is written out even if a type is wrong, so the bundle follows and the exit code tells.
-const tsc = spawnSync(process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', root], {
-  cwd: root,
-  stdio: 'inherit',
-})
-process.exitCode = tsc.status ?? 1
+const compiled = await Promise.all([root, join(root, pageFolder)].map(compile))
+process.exitCode = compiled.find((code) => code !== 0) ?? 0
+
+/** Resolves to the exit code of the compiler. */
+function compile(project) {
+  const compiler = join(root, 'node_modules/typescript/bin/tsc')
+  const child = spawn(process.execPath, [compiler, '-p', project], { cwd: root, stdio: 'inherit' })
+  return new Promise((resolve) => {
+    child.on('error', () => resolve(1))
+    child.on('close', (code) => resolve(code ?? 1))
+  })
+}
 
 /** uuid hashes names by it. To load it is a tenth of a thread's boot, and most threads never hash. */
 const cryptoOnUse = {
@@ -80,6 +90,8 @@ for (const { entry, bundle } of vocabularies) {
     logLevel: 'warning',
   })
 }
+
+await bundlePage()
 
 /** A thread that loads one file boots in a fraction of the time that it takes to walk its modules. */
 async function bundled(entry, outfile) {

@@ -11,6 +11,7 @@ import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { dist, filesBelow, root } from './files.mjs'
+import { bundlePage } from './page.mjs'
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
 const exported = Object.entries(manifest.exports).filter(([, entry]) => typeof entry === 'object')
@@ -77,12 +78,13 @@ for (const name of filesBelow('dist/src')) {
   if (/\.js$/.test(module) && !module.endsWith('.bundle.js') && !kept.has(module)) rmSync(join(root, name))
 }
 
-/** Packages whose code stands in files of the package: in the host's bundle, in those of threads, and in vocabularies. */
+/** Packages whose code stands in files of the package: in the bundles of the host, of threads and of the page, and in vocabularies. */
 const ofThreads = ['actors/loop/thread-entry.bundle.cjs', 'actors/tools/tool-entry.bundle.js'].flatMap(
   (name) => JSON.parse(readFileSync(join(dist, 'src', `${name}.map`), 'utf8')).sources,
 )
 const packages = new Set(['gpt-tokenizer'])
-for (const file of [...Object.keys(bundled.metafile.inputs), ...ofThreads]) {
+const ofPage = Object.keys((await bundlePage({ write: false })).inputs)
+for (const file of [...Object.keys(bundled.metafile.inputs), ...ofThreads, ...ofPage]) {
   const name = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(file)?.[1]
   if (name) packages.add(name)
 }

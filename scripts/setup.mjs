@@ -75,7 +75,14 @@ function whyBuild() {
 
 function sourceHash() {
   const hash = createHash('sha256')
-  for (const name of [...sources(), 'package.json', 'package-lock.json', 'tsconfig.json', 'scripts/build.mjs']) {
+  for (const name of [
+    ...sources(),
+    'package.json',
+    'package-lock.json',
+    'tsconfig.json',
+    'scripts/build.mjs',
+    'scripts/page.mjs',
+  ]) {
     hash
       .update(`${name}\0`)
       .update(readFileSync(join(root, name)))

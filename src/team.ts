@@ -34,6 +34,9 @@ export interface MultiAgentPatternOptions<Name extends string = string>
  * @throws {ConfigurationError} from the constructor for what can be seen at once, with the option's path in `details`.
  */
 export class MultiAgentPattern<const Name extends string = string> extends TeamRuntime implements AsyncDisposable {
+  /** Strategy of the team with its options, as they were given. */
+  readonly orchestration: Readonly<OrchestrationConfig>
+
   constructor(options: MultiAgentPatternOptions<Name>, kit?: TeamKit) {
     const settings = settingsFrom(options as TeamOptions, {
       modules: new Set(kit?.definitions.keys()),
@@ -44,6 +47,7 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
     super(preparedFor(options.orchestration, settings), protocol, kit)
+    this.orchestration = options.orchestration as OrchestrationConfig
   }
 
   override getAgent(name: Name | (string & {})): AgentInstance | undefined {

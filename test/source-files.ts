@@ -12,7 +12,7 @@ export interface SourceFile {
 const root = fileURLToPath(new URL('../../', import.meta.url)) // this runs as dist/test/source-files.js
 
 export const sourceFiles: SourceFile[] = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.ts'))
+  .filter((name) => /\.tsx?$/.test(name))
   .map((name) => {
     const path = join(root, 'src', name)
     return { path: relative(root, path).split(sep).join('/'), text: readFileSync(path, 'utf8') }

@@ -65,12 +65,14 @@ export async function serve(
     const api = httpApi({
       teams: Object.fromEntries(teams),
       ...doors,
+      dashboard: true,
       limits: LIMITS,
       ...prices,
       logger: lineLogger(say),
     })
     const server = await listen(api, flags)
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
+    say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
     await closing.begun
     say(`Closing: open tasks have ${flags.drain} ms. A second signal leaves at once.\n`)
     await server.close(flags.drain)

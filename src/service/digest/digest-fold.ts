@@ -112,6 +112,8 @@ export class DigestFold {
     for (const name of line.names ?? []) this.#places.push(this.#place(name))
     if (line.snapshot) this.#begin(line.snapshot)
     this.#see(line.at)
+    // messages of a run count for it, and stand before the fact of its begin
+    for (const { type, runId } of line.facts ?? []) if (type === 'run.started') this.#run(runId)
     if (line.message) this.#sent(line, line.message)
     if (line.turn) this.#ended(line, line.turn)
     if (line.call) this.#called(line, line.call)

@@ -18,6 +18,7 @@ import { IdempotencyKeys } from './idempotency.ts'
 import { letterHandlers } from './letter-handlers.ts'
 import { openApi } from './openapi.ts'
 import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from './options.ts'
+import { pageHandlers } from './page-handlers.ts'
 import { probeHandlers } from './probe-handlers.ts'
 import { HttpError, httpErrorOf, INTERNAL, problemResponse } from './problem.ts'
 import { questionHandlers } from './question-handlers.ts'
@@ -26,6 +27,7 @@ import { recordHandlers } from './record-handlers.ts'
 import { RequestTimes } from './request-times.ts'
 import { type Operation, type Route, routes } from './routes.ts'
 import { ServedTeams } from './served-teams.ts'
+import { Sessions } from './sessions.ts'
 import { Streams } from './streams.ts'
 import { taskHandlers } from './task-handlers.ts'
 import { Tasks } from './tasks.ts'
@@ -63,6 +65,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     settings.logger.error({ error: describe(error) }, 'a stream of the HTTP API has failed'),
   )
   const times = new RequestTimes()
+  const sessions = new Sessions()
   const needs = { settings, teams, tasks, keys, streams, times, openapi: () => openApi(settings.basePath) }
   const handlers: Handlers = {
     ...taskHandlers(needs),
@@ -73,9 +76,10 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...letterHandlers(teams),
     ...watchHandlers(teams, streams),
     ...probeHandlers(needs),
+    ...pageHandlers({ settings, teams, sessions }),
     ...openAiHandlers(needs),
   }
-  const fetch = fetchOf(settings, tasks, routerOf(settings, { tasks, times, handlers }))
+  const fetch = fetchOf(settings, tasks, routerOf(settings, { tasks, times, handlers, sessions }))
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
@@ -87,6 +91,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     streams.end()
     tasks.close()
     keys.clear()
+    sessions.clear()
   }
   return {
     fetch,
@@ -150,20 +155,22 @@ interface RouterNeeds {
   readonly tasks: Tasks
   readonly times: RequestTimes
   readonly handlers: Handlers
+  readonly sessions: Sessions
 }
 
-function routerOf(settings: HttpSettings, { tasks, times, handlers }: RouterNeeds): Router {
+function routerOf(settings: HttpSettings, { tasks, times, handlers, sessions }: RouterNeeds): Router {
   const rates = new Rates(settings.limits)
   const app = new Hono({ getPath: (request) => pathBelow(request, settings.basePath) })
   const allowed = new Map<string, string[]>()
   for (const [name, route] of Object.entries(routes) as [Operation, Route][]) {
+    if (route.isOfPage && !settings.dashboard) continue
     const handler = handlers[name] as (call: Call) => Response | Promise<Response>
     for (const path of [route.path, ...(route.also ?? [])]) {
       allowed.set(path, [...(allowed.get(path) ?? []), route.method])
       app.on(route.method, path, async (context) => {
         const request = context.req.raw
         const respond = async () => {
-          const caller = await callerOf(request, route, settings)
+          const caller = await callerOf(sessions.withToken(request), route, settings)
           if (caller instanceof Response) return caller
           if (route.method !== 'GET') await rates.count(caller.id)
           const params: Record<string, string> = context.req.param()
@@ -211,12 +218,12 @@ function pathBelow({ url }: Request, basePath: string): string {
  */
 async function callerOf(
   request: Request,
-  { rights, isOpen }: Route,
+  { rights, isOpen, leadsToLogin }: Route,
   { authorize }: HttpSettings,
 ): Promise<Caller | Response> {
   const caller = await authorize(request)
-  if (isOpen && (caller === null || caller instanceof Response)) return NOBODY
-  if (caller instanceof Response) return caller
+  if (caller instanceof Response) return isOpen && !leadsToLogin ? NOBODY : caller
+  if (caller === null && isOpen) return NOBODY
   if (caller === null) {
     const detail = 'Say who you are, for example with the header Authorization: Bearer <token>.'
     throw new HttpError('UNAUTHORIZED', detail, { headers: { 'www-authenticate': 'Bearer' } })

@@ -91,6 +91,11 @@ export interface HttpApiOptions {
    * none.
    */
   prices?: Readonly<Record<string, ModelPrice>>
+  /**
+   * Serves the dashboard at `/`: a page that shows what the teams do, for callers with the right 'watch'. It has no
+   * login of its own: `authorize` decides, and who has a token gives it to the page. Default: false.
+   */
+  dashboard?: boolean
   limits?: Partial<HttpLimits>
   /** Log for failures of the API itself. Default: lines on stderr. */
   logger?: Logger
@@ -149,6 +154,7 @@ const options = shape<HttpApiOptions>(
     allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
     prices: checkPrices,
+    dashboard: oneOf(true, false),
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
   },
@@ -171,6 +177,7 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     allowedOrigins: given.allowedOrigins ?? [],
     onDisconnect: given.onDisconnect ?? 'auto',
     prices: given.prices && { ...given.prices },
+    dashboard: given.dashboard ?? false,
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
   }

@@ -23,6 +23,10 @@ export interface Route {
   readonly rights: readonly Right[]
   /** Answered also for callers that nobody knows: `authorize` may return null. */
   readonly isOpen?: boolean
+  /** A response of `authorize`, such as one that leads to a login, is sent even if the route is open. */
+  readonly leadsToLogin?: boolean
+  /** Is there only with `dashboard: true`. */
+  readonly isOfPage?: boolean
   /** Errors have the shape of OpenAI's. */
   readonly isOpenAi?: boolean
   /** The path names a task. Right that a caller needs for the tasks of others. */
@@ -56,6 +60,22 @@ const probe = <Path extends string>(path: Path) =>
     answers: {
       200: { description: 'yes', json: shapes.health },
       503: { description: 'no', json: shapes.health },
+    },
+    errors: [],
+  }) as const
+
+/** A file of the dashboard has nothing of the teams. */
+const pageFile = <Path extends string>(path: Path, type: string) =>
+  ({
+    method: 'GET',
+    path,
+    rights: [],
+    isOpen: true,
+    isOfPage: true,
+    query: none,
+    answers: {
+      200: { description: 'the file', types: [type] },
+      304: { description: 'with If-None-Match of the same file' },
     },
     errors: [],
   }) as const
@@ -395,6 +415,50 @@ export const routes = {
     query: none,
     answers: { 200: { description: "Prometheus' text format 0.0.4", types: ['text/plain; version=0.0.4'] } },
     errors: [],
+  }),
+  page: route({
+    method: 'GET',
+    path: '/',
+    summary: 'Returns the dashboard, where it is served (`dashboard: true`)',
+    rights: [],
+    isOpen: true,
+    leadsToLogin: true,
+    isOfPage: true,
+    query: none,
+    answers: { 200: { description: 'the page', types: ['text/html'] } },
+    errors: [],
+  }),
+  pageScript: route({ ...pageFile('/page.js', 'text/javascript'), summary: 'Returns the code of the dashboard' }),
+  pageStyle: route({ ...pageFile('/page.css', 'text/css'), summary: 'Returns the style of the dashboard' }),
+  getSession: route({
+    method: 'GET',
+    path: '/session',
+    summary: 'Says who the caller is and what teams there are, for the dashboard',
+    rights: [],
+    isOfPage: true,
+    query: none,
+    answers: { 200: { description: 'the caller, and the shapes of the teams', json: shapes.session } },
+    errors: [],
+  }),
+  beginSession: route({
+    method: 'POST',
+    path: '/session',
+    summary: 'Begins a session of the dashboard: a cookie stands for the token that the request has',
+    rights: [],
+    isOfPage: true,
+    query: none,
+    answers: { 204: { description: 'with Set-Cookie, if the request has a token' } },
+    errors: [429],
+  }),
+  endSession: route({
+    method: 'DELETE',
+    path: '/session',
+    summary: 'Ends a session of the dashboard',
+    rights: [],
+    isOfPage: true,
+    query: none,
+    answers: { 204: { description: 'the cookie is void' } },
+    errors: [429],
   }),
   openapi: route({
     method: 'GET',

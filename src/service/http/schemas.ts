@@ -196,6 +196,19 @@ export const answerRequest = z.strictObject({
     .describe("a text; for an approval 'yes', 'no', or an object that can change the input or say why not"),
 })
 
+export const session = z.object({
+  caller: z.object({ id: z.string(), may: z.array(z.enum(['run', 'watch', 'operate'])) }),
+  teams: z.array(
+    z.object({
+      name: z.string(),
+      strategy: z.string(),
+      agents: z.array(z.string()),
+      roles: z.record(z.string(), z.array(z.string())).describe('agents that options of the strategy name'),
+    }),
+  ),
+  hasPrices: z.boolean().describe('true: tasks have a cost'),
+})
+
 export const wait = z
   .object({
     runId: z.string(),
@@ -289,3 +302,4 @@ export type Task = z.infer<typeof task>
 export type TaskSummary = z.infer<typeof taskSummary>
 export type TaskRequest = z.input<typeof taskRequest>
 export type TaskQuestion = z.infer<typeof question>
+export type Session = z.infer<typeof session>

@@ -1,7 +1,8 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
 import type { ContextInfo } from '../../index.ts'
 import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
-import { bar, cut, fit, grouped, span } from './text.ts'
+import { grouped, span } from '../figures.ts'
+import { bar, cut, fit } from './text.ts'
 import type { Size } from './top-view.ts'
 
 export interface ChatState {

@@ -2,7 +2,8 @@
 
 import type { DigestWait } from '../../runtime/digest/digest-line.ts'
 import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
-import { columns, cut, fit, grouped, span } from './text.ts'
+import { grouped, span } from '../figures.ts'
+import { columns, cut, fit } from './text.ts'
 
 export type Sort = 'trouble' | 'name' | 'tokens' | 'mailbox'
 export const SORTS: readonly Sort[] = ['trouble', 'name', 'tokens', 'mailbox']

@@ -131,13 +131,25 @@ const visits: Record<Operation, Visit> = {
     await begin({ send }, 'go')
     return [await send('GET', '/metrics')]
   },
+  page: async ({ send }) => [await send('GET', '/', { caller: null })],
+  async pageScript({ send }) {
+    const file = await send('GET', '/page.js', { caller: null })
+    return [file, await send('GET', '/page.js', { headers: { 'if-none-match': file.headers.get('etag')! } })]
+  },
+  async pageStyle({ send }) {
+    const file = await send('GET', '/page.css', { caller: null })
+    return [file, await send('GET', '/page.css', { headers: { 'if-none-match': file.headers.get('etag')! } })]
+  },
+  getSession: async ({ send }) => [await send('GET', '/session')],
+  beginSession: async ({ send }) => [await send('POST', '/session')],
+  endSession: async ({ send }) => [await send('DELETE', '/session')],
   openapi: async ({ send }) => [await send('GET', '/api/openapi.json')],
 }
 
 for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][]) {
   const { method, path, answers }: Route = routes[operation]
   t.test(`${method} ${path} gives each answer that the table names, and it fits`, async (t) => {
-    const sent = await visit(stage(t, handy, {}, { supervision: { maxRestarts: 0 } }))
+    const sent = await visit(stage(t, handy, { dashboard: true }, { supervision: { maxRestarts: 0 } }))
     t.same(new Set(sent.map(({ status }) => String(status))), new Set(Object.keys(answers)))
     for (const { status, headers, body } of sent) {
       const { json, types = [] } = answers[status]!

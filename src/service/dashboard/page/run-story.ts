@@ -1,0 +1,133 @@
+/** A run in the order of time: its messages and its rare events as rows, its agents as lanes, its time as a line. */
+import { COPY, type DigestFact } from '../../../runtime/digest/digest-line.ts'
+import type { DigestFold } from '../../digest/digest-fold.ts'
+import { TimeScale } from './time-scale.ts'
+
+export interface RunStory {
+  readonly fold: DigestFold
+  /** Agents in the order of their first messages. */
+  readonly lanes: readonly string[]
+  readonly scale: TimeScale
+  /** Rows of the story by time: of a message its row, of a fact -1 - its place. */
+  readonly rows: Int32Array
+  readonly times: Float64Array
+  /** Times of what went wrong, ascending. */
+  readonly troubles: readonly number[]
+  readonly isOver: boolean
+}
+
+const TROUBLES: ReadonlySet<string> = new Set(['agent.crashed', 'message.dead', 'deadlock', 'livelock', 'stall'])
+/** Facts that say what other rows show. */
+const UNTOLD: ReadonlySet<string> = new Set(['run.started', 'agent.ready', 'task'])
+
+export const isTrouble = ({ type }: DigestFact): boolean => TROUBLES.has(type)
+
+/** `until`: where the line of time ends in a run that is not over. */
+export function storyOf(fold: DigestFold, until: number): RunStory {
+  const [run] = fold.runs.values()
+  const isOver = run !== undefined && run.endedAt !== null
+  const from = Math.min(run?.startedAt || Number.POSITIVE_INFINITY, fold.began)
+  const to = isOver ? Math.max(run.endedAt!, fold.now) : Math.max(fold.now, until)
+  const { rows, times } = rowsOf(fold)
+  return {
+    fold,
+    lanes: lanesOf(fold),
+    scale: new TimeScale(busyOf(fold), Number.isFinite(from) ? from : to - 1, to),
+    rows,
+    times,
+    troubles: fold.facts.filter(isTrouble).map(({ at }) => at),
+    isOver,
+  }
+}
+
+function lanesOf(fold: DigestFold): string[] {
+  const first = [...fold.agents.values()].filter(({ name }) => !name.startsWith('$'))
+  const at = (agent: (typeof first)[number]) =>
+    agent.arrivals.length > 0 ? agent.arrivals.at(0) : Number.POSITIVE_INFINITY
+  return first.sort((one, other) => at(one) - at(other) || 0).map(({ name }) => name)
+}
+
+function rowsOf({ messages, facts }: DigestFold): { rows: Int32Array; times: Float64Array } {
+  const { at, type } = messages.columns
+  const rows = new Int32Array(messages.length + facts.length)
+  const times = new Float64Array(rows.length)
+  let count = 0
+  let fact = 0
+  const add = (row: number, time: number) => {
+    rows[count] = row
+    times[count++] = time
+  }
+  const addFacts = (until: number) => {
+    for (; fact < facts.length && facts[fact]!.at <= until; fact++)
+      if (!UNTOLD.has(facts[fact]!.type)) add(-1 - fact, facts[fact]!.at)
+  }
+  for (let row = 0; row < messages.length; row++) {
+    if (type.at(row) & COPY) continue
+    addFacts(at.at(row) - 0.5)
+    add(row, at.at(row))
+  }
+  addFacts(Number.POSITIVE_INFINITY)
+  return { rows: rows.subarray(0, count), times: times.subarray(0, count) }
+}
+
+/**
+ * Times at which something happened, in pairs; a message is a moment. While a person is asked, turns only wait: what
+ * else happens then has messages and calls.
+ */
+function busyOf(fold: DigestFold): Float64Array {
+  const { messages, turns, calls, facts } = fold
+  const asked = askedIn(fold)
+  const spans: [number, number][] = []
+  const { start, end } = turns.columns
+  for (let row = 0; row < start.length; row++) {
+    let from = start.at(row)
+    for (const [begin, over] of asked) {
+      if (begin >= end.at(row) || over <= from) continue
+      if (begin > from) spans.push([from, begin])
+      from = over
+    }
+    if (from < end.at(row)) spans.push([from, end.at(row)])
+  }
+  const { columns } = calls
+  for (let row = 0; row < columns.start.length; row++) spans.push([columns.start.at(row), columns.end.at(row)])
+  const { at } = messages.columns
+  for (let row = 0; row < at.length; row++) spans.push([at.at(row), at.at(row)])
+  for (const fact of facts) spans.push([fact.at, fact.at])
+  spans.sort((one, other) => one[0] - other[0])
+  return Float64Array.from(spans.flat())
+}
+
+/** Times at which a person was asked, apart from each other and ascending. */
+function askedIn({ facts }: DigestFold): [number, number][] {
+  const open = new Map<unknown, number>()
+  const found: [number, number][] = []
+  for (const { type, at, questionId } of facts) {
+    if (type === 'question') open.set(questionId, at)
+    const since = open.get(questionId)
+    if (type === 'question.closed' && since !== undefined) {
+      found.push([since, at])
+      open.delete(questionId)
+    }
+  }
+  for (const since of open.values()) found.push([since, Number.POSITIVE_INFINITY])
+  found.sort(([one], [other]) => one - other)
+  const apart: [number, number][] = []
+  for (const [from, to] of found) {
+    const last = apart.at(-1)
+    if (last && from <= last[1]) last[1] = Math.max(last[1], to)
+    else apart.push([from, to])
+  }
+  return apart
+}
+
+/** Returns the last row of the story that is not after a time; -1 before the first. */
+export function rowAt({ times }: RunStory, time: number): number {
+  let low = 0
+  let high = times.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (times[middle]! <= time) low = middle + 1
+    else high = middle
+  }
+  return low - 1
+}

@@ -1,0 +1,99 @@
+/** Rows of a run in words. */
+import { type DigestFact, MESSAGE_TYPES, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
+import { texts } from './deadlocks.ts'
+import type { RunStory } from './run-story.ts'
+
+export interface RowWords {
+  readonly at: number
+  /** Word for its kind: the type of a message or of an event. */
+  readonly kind: string
+  readonly who: string
+  readonly what: string
+  readonly isTrouble: boolean
+}
+
+const TYPE_BITS = 7
+
+export const nameOf = (name: string | undefined): string => {
+  if (name === '$user') return 'you'
+  if (name === '$orchestrator') return 'strategy'
+  return name === '$runtime' ? 'runtime' : (name ?? '')
+}
+
+/** Words for a row of the story. */
+export function wordsOfRow({ fold, rows }: RunStory, at: number): RowWords {
+  const row = rows[at]!
+  if (row < 0) return wordsOfFact(fold.facts[-1 - row]!)
+  const { from, to, type, bytes, at: time } = fold.messages.columns
+  const recipient = to.at(row) < 0 ? 'all' : nameOf(fold.names[to.at(row)])
+  const isToSeveral = (type.at(row) & TO_SEVERAL) !== 0
+  return {
+    at: time.at(row),
+    kind: MESSAGE_TYPES[type.at(row) & TYPE_BITS] ?? '',
+    who: `${nameOf(fold.names[from.at(row)])} → ${isToSeveral ? 'several' : recipient}`,
+    what: sizeOf(bytes.at(row)),
+    isTrouble: false,
+  }
+}
+
+export const sizeOf = (bytes: number): string =>
+  bytes < 1_000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : `${(bytes / 1e6).toFixed(1)} MB`
+
+const text = (value: unknown): string => (typeof value === 'string' ? value : '')
+
+const field = (value: unknown, name: string): string => text((Object(value) as Record<string, unknown>)[name])
+
+function wordsOfFact(fact: DigestFact): RowWords {
+  const { at, type, agent } = fact
+  const told = (who: string, what: string, isTrouble = false): RowWords => ({ at, kind: type, who, what, isTrouble })
+  switch (type) {
+    case 'agent.crashed': {
+      const ms = fact.restartInMs
+      const next = typeof ms === 'number' ? `; it is restarted after ${Math.round(ms)} ms` : '; it is not restarted'
+      return told(text(agent), `${field(fact.error, 'message')}${next}`, true)
+    }
+    case 'agent.exited':
+      return told(text(agent), `its thread has ended: ${text(fact.how)}`)
+    case 'agent.ready':
+      return told(text(agent), `ready after ${Math.round(Number(fact.tookMs))} ms`)
+    case 'message.dead': {
+      const letter = Object(fact.letter) as Record<string, unknown>
+      const [error] = Array.isArray(letter.errors) ? letter.errors : []
+      const who = `${nameOf(field(letter.message, 'sender'))} → ${nameOf(field(letter.message, 'recipient'))}`
+      return told(who, `dead letter, ${text(letter.reason)}: ${field(error, 'message')}`, true)
+    }
+    case 'deadlock':
+      return told(texts(fact.cycle).join(' → '), text(fact.sentence), true)
+    case 'livelock':
+    case 'stall':
+      return told('', text(fact.sentence), true)
+    case 'decision':
+      return told('', `${text(fact.question)} ${text(fact.choice)} (${text(fact.reason)})`)
+    case 'question':
+      return told(text(agent), text(fact.text))
+    case 'question.closed':
+      return told(text(agent), `${text(fact.how)} ${text(fact.answer)}`)
+    case 'blackboard':
+      return told(field(fact.entry, 'author'), `writes ${field(fact.entry, 'key')}`)
+    case 'handoff':
+      return told(text(agent), `${text(fact.step)}: ${text(fact.from)} → ${text(fact.to)}`)
+    case 'reassignment':
+      return told(text(agent), `${text(fact.step)}: ${text(fact.from)} → ${text(fact.to)}`)
+    case 'sync':
+      return told('', `sync point ${text(fact.point)}`)
+    case 'run.aborted':
+      return told('', text(fact.reason))
+    case 'run.finished': {
+      const result = Object(fact.result) as Record<string, unknown>
+      return told('', result.success === true ? text(result.finalOutput) : field(result.error, 'message'))
+    }
+    case 'budget':
+      return told(text(agent), `${Number(fact.used)} of ${Number(fact.limit)} tokens`)
+    case 'limit.reached':
+      return told(text(agent), `waits for the limit ${text(fact.option)}`)
+    case 'guardrail':
+      return told(text(agent), `${text(fact.guardrail)} ${text(fact.outcome)} ${text(fact.reason)}`)
+    default:
+      return told(text(agent), '')
+  }
+}

@@ -1,0 +1,45 @@
+/** The dashboard: its page, its session, and what the page has to know first. */
+import { pageFileResponse, pageResponse } from '../dashboard/page-files.ts'
+import { type Handlers, json } from './call.ts'
+import type { HttpSettings } from './options.ts'
+import type { ServedTeams } from './served-teams.ts'
+import type { Sessions } from './sessions.ts'
+import type { ServedTeam } from './task-view.ts'
+
+interface Needs {
+  readonly settings: HttpSettings
+  readonly teams: ServedTeams
+  readonly sessions: Sessions
+}
+
+type Own = 'page' | 'pageScript' | 'pageStyle' | 'getSession' | 'beginSession' | 'endSession'
+
+export function pageHandlers({ settings, teams, sessions }: Needs): Pick<Handlers, Own> {
+  return {
+    page: ({ request }) => pageResponse(request, settings.basePath),
+    pageScript: ({ request }) => pageFileResponse('page.js', request),
+    pageStyle: ({ request }) => pageFileResponse('page.css', request),
+
+    getSession: ({ caller: { id, may } }) =>
+      json({ caller: { id, may }, teams: teams.all.map(shapeOf), hasPrices: settings.prices !== undefined }),
+
+    beginSession({ request }) {
+      const cookie = sessions.begin(request)
+      return new Response(null, { status: 204, headers: cookie === undefined ? {} : { 'set-cookie': cookie } })
+    },
+
+    endSession: ({ request }) => new Response(null, { status: 204, headers: { 'set-cookie': sessions.end(request) } }),
+  }
+}
+
+/** Returns a team's strategy, and which agents stand in its options: `{ manager: ['lead'] }`. */
+function shapeOf({ name, team }: ServedTeam) {
+  const agents = team.listAgents().map((agent) => agent.name)
+  const { strategy, ...options } = team.orchestration
+  const roles: Record<string, string[]> = {}
+  for (const [option, value] of Object.entries(options)) {
+    const named = [value].flat().filter((each): each is string => typeof each === 'string' && agents.includes(each))
+    if (named.length > 0) roles[option] = named
+  }
+  return { name, strategy, agents, roles }
+}

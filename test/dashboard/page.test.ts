@@ -1,0 +1,161 @@
+/** The dashboard in a browser: tasks, answers, questions, tokens; by hand, by keys alone, and with hostile words. */
+
+import { readFileSync } from 'node:fs'
+import { gzipSync } from 'node:zlib'
+import type { Page } from 'playwright-core'
+import t, { type Test } from 'tap'
+import { defineAgent } from '../../src/index.ts'
+import { bearerToken } from '../../src/service/http/index.ts'
+import { inBrowser, open } from './browser.ts'
+import { served } from './served.ts'
+
+const TOKEN = 'a-token-of-more-than-sixteen-characters'
+
+t.test('a task is given, watched and answered, in any script', inBrowser, async (t) => {
+  const { url } = await served(t)
+  const { page, complaints } = await open(t, url)
+  await page.getByLabel('Give the team a task').fill('请写一首关于雨的诗。')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Answer' }).getByText('heard: 请写一首关于雨的诗。').waitFor()
+  await page.getByRole('row', { name: /done.*请写一首关于雨的诗。/ }).waitFor()
+  t.match(page.url(), /#\/tasks\?task=/, 'the URL names the task')
+  await page.reload()
+  await page.getByRole('region', { name: 'Answer' }).getByText('heard: 请写一首关于雨的诗。').waitFor()
+  t.same(complaints, [])
+})
+
+t.test('an approval is allowed, denied with a reason, and allowed with another input', inBrowser, async (t) => {
+  const { url, paid } = await served(t)
+  const { page } = await open(t, `${url}#/chat`)
+  const say = async (text: string) => {
+    await page.getByLabel('Write to the team').fill(text)
+    await page.keyboard.press('Enter')
+    await page.getByRole('region', { name: 'Approval of worker' }).waitFor()
+    await page.evaluate('document.activeElement.blur()')
+  }
+  await say('pay once')
+  await page.keyboard.press('a')
+  await page.getByText('pay: paid').waitFor()
+  t.same(paid, [{ to: 'ann', euros: 90 }])
+  await say('pay again')
+  await page.getByLabel('Reason to deny').fill('too much')
+  await page.getByRole('button', { name: 'Deny' }).click()
+  await page.getByText(/pay: .*too much/).waitFor()
+  await say('pay less')
+  await page.getByRole('button', { name: 'Change the input' }).click()
+  await page.getByLabel('Input of the call').fill('{ "to": "bob", "euros": 1 }')
+  await page.getByRole('button', { name: 'Allow' }).click()
+  await page.getByText('pay: paid').nth(1).waitFor()
+  t.same(paid.slice(1), [{ to: 'bob', euros: 1 }])
+})
+
+t.test('a question with choices is answered by keys alone', inBrowser, async (t) => {
+  const { url } = await served(t)
+  const { page } = await open(t, url)
+  await page.getByLabel('Give the team a task').waitFor()
+  await focusOn(page, 'Give the team a task')
+  await page.keyboard.type('ask')
+  await page.keyboard.press('Enter')
+  await page.getByRole('button', { name: 'blue' }).waitFor()
+  await focusOn(page, 'blue')
+  await page.keyboard.press('Enter')
+  await page.getByText('you said blue').waitFor()
+  await page.keyboard.press('7')
+  await page.getByRole('heading', { name: 'Chat' }).waitFor()
+  await page.keyboard.press('1')
+  await page.keyboard.press('j')
+  t.equal(await page.evaluate('document.activeElement.textContent'), 'ask', 'a row has the focus')
+  await page.keyboard.press('?')
+  await page.getByRole('region', { name: 'Keys' }).waitFor()
+})
+
+/** Presses Tab until the element of that name has the focus. */
+async function focusOn(page: Page, name: string): Promise<void> {
+  for (let presses = 0; presses < 60; presses++) {
+    await page.keyboard.press('Tab')
+    const focused = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+    if (String(await page.evaluate(focused)).includes(name)) return
+  }
+  throw new Error(`Tab does not reach ${name}`)
+}
+
+t.test('a token is taken out of the URL, kept where no script reads it, and asked for again', inBrowser, async (t) => {
+  const authorize = bearerToken(TOKEN, { id: 'ann', may: ['run', 'watch'] })
+  const { url } = await served(t, { api: { authorize } })
+  const { page, context } = await open(t, `${url}#token=${TOKEN}`)
+  await page.getByLabel('Give the team a task').waitFor()
+  t.notMatch(page.url(), TOKEN)
+  const [cookie] = await context.cookies()
+  t.match(cookie, { name: 'dramatis_session', httpOnly: true, sameSite: 'Strict' })
+  t.notMatch(cookie!.value, TOKEN)
+  await context.clearCookies()
+  await page.reload()
+  await page.getByRole('heading', { name: 'Who are you?' }).waitFor()
+  await page.getByLabel('Token').fill('wrong')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').waitFor()
+  await page.getByLabel('Token').fill(TOKEN)
+  await page.keyboard.press('Enter')
+  await page.getByLabel('Give the team a task').waitFor()
+})
+
+t.test('whoever may not watch gives tasks, and is told what is missing', inBrowser, async (t) => {
+  const { url } = await served(t, { api: { authorize: () => ({ id: 'ann', may: ['run'] }) } })
+  const { page } = await open(t, url)
+  await page.getByText('you need the right to watch').waitFor()
+  await page.getByLabel('Give the team a task').fill('hello')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Answer' }).getByText('heard: hello').waitFor()
+})
+
+const HOSTILE = [
+  '<img src=x onerror=alert(1)>',
+  '<script>alert(1)</script>',
+  '<svg/onload=alert(1)>',
+  '[click](javascript:alert(1))',
+  '![x](javascript:alert(1))',
+  '[x](data:text/html,<script>alert(1)</script>)',
+  '<a href="javascript:alert(1)">x</a>',
+  '"><iframe srcdoc="<script>alert(1)</script>">',
+  '`<b>` **<i onclick=alert(1)>x</i>**',
+  '| a |\n|---|\n| <img src=x onerror=alert(1)> |',
+  '> > > > > > > > > > > > > > > > > > > deep',
+  '[a]: javascript:alert(1)\n[a]',
+  'safe \u202Eevil\u202C text\u0000\u0007\u001b[31m',
+  '{{constructor.constructor("alert(1)")()}}',
+  `${'['.repeat(5_000)}`,
+  '<style>*{display:none}</style>',
+  '<base href="https://example.com/">',
+  '<meta http-equiv=refresh content="0;url=https://example.com">',
+  '[site](https://example.com/a?b=c)',
+]
+
+t.test('hostile words are text: no dialog, no complaint of the policy, links with their host', inBrowser, async (t) => {
+  const words = defineAgent({ receive: () => HOSTILE.join('\n\n') })
+  const { url } = await served(t, { agents: { worker: words } })
+  const { page, complaints } = await open(t, url)
+  await page.getByLabel('Give the team a task').fill(HOSTILE.join(' '))
+  await page.keyboard.press('Enter')
+  const answer = page.getByRole('region', { name: 'Answer' })
+  await answer.waitFor()
+  t.equal(await answer.locator('img, script, iframe, svg, style, base, meta').count(), 0)
+  const links = await answer.locator('a').evaluateAll((all) => all.map((each) => each.getAttribute('href')))
+  t.same(links, ['https://example.com/a?b=c'])
+  await answer.getByText('(example.com)').waitFor()
+  t.match(await answer.textContent(), '\\u{202e}', 'what changes the order of letters is shown')
+  await page.keyboard.press('Escape')
+  for (const view of ['chat', 'run', 'team', 'tasks']) {
+    await page.evaluate(`location.hash = location.hash.replace(/^#.\\w+/, '#/${view}')`)
+    await page.locator(`main.view-${view}`).waitFor()
+  }
+  t.same(complaints, [])
+})
+
+t.test('the page and all that it needs is below 120 KB, zipped', async (t: Test) => {
+  const files = ['page.bundle.js', 'page.bundle.css'].map((name) =>
+    readFileSync(new URL(`../../src/service/dashboard/${name}`, import.meta.url)),
+  )
+  const bytes = files.reduce((sum, file) => sum + gzipSync(file).length, 0)
+  t.ok(bytes < 120_000, `${bytes} bytes`)
+  t.notOk(/\bprocess\.\w|\bBuffer\b/.test(String(files[0])), 'nothing of Node is in it')
+})
