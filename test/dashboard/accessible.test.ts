@@ -16,7 +16,7 @@ async function brokenRules(page: Page): Promise<string[]> {
   })
 }
 
-const VIEWS = { 1: 'tasks', 2: 'team', 3: 'run', 7: 'chat' }
+const VIEWS = { 1: 'tasks', 2: 'team', 3: 'run', 4: 'cost', 5: 'trouble', 6: 'board', 7: 'chat' }
 const LOOKS = [
   { colorScheme: 'light', forcedColors: 'none' },
   { colorScheme: 'dark', forcedColors: 'none' },

@@ -144,7 +144,7 @@ t.test('hostile words are text: no dialog, no complaint of the policy, links wit
   await answer.getByText('(example.com)').waitFor()
   t.match(await answer.textContent(), '\\u{202e}', 'what changes the order of letters is shown')
   await page.keyboard.press('Escape')
-  for (const view of ['chat', 'run', 'team', 'tasks']) {
+  for (const view of ['chat', 'board', 'trouble', 'cost', 'run', 'team', 'tasks']) {
     await page.evaluate(`location.hash = location.hash.replace(/^#.\\w+/, '#/${view}')`)
     await page.locator(`main.view-${view}`).waitFor()
   }

@@ -15,6 +15,8 @@ export interface Served {
   paid: unknown[]
   /** Cuts all connections, as a network does. */
   cut(): void
+  /** Ends the service and its team. */
+  stop(): Promise<void>
 }
 
 interface Given {
@@ -80,7 +82,8 @@ export async function served(
     socket.on('close', () => sockets.delete(socket))
   })
   await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
-  t.teardown(() => end(http, server, team))
+  const stop = () => end(http, server, team)
+  t.teardown(stop)
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
     team,
@@ -89,13 +92,14 @@ export async function served(
     cut() {
       for (const socket of sockets) socket.destroy()
     },
+    stop,
   }
 }
 
-export async function end(api: HttpApi, server: Server, team: TestTeam): Promise<void> {
+async function end(api: HttpApi, server: Server, team: TestTeam): Promise<void> {
   await api.close()
   await team.close()
-  const closed = new Promise((resolve) => server.close(resolve))
+  const closed = new Promise((resolve) => server.close(resolve)) // at once if it is closed already
   server.closeAllConnections()
   await closed
 }

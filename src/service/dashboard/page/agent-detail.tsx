@@ -9,6 +9,7 @@ import { Mark } from './marks.tsx'
 import { goTo, linkTo } from './place.ts'
 import { ask } from './service.ts'
 import { mayOperate, team } from './session.ts'
+import { shortSpan } from './times.ts'
 import { shown, Words } from './words.tsx'
 
 type Detail = z.infer<typeof agentDetail>
@@ -123,7 +124,7 @@ function Turns({ name }: { name: string }): JSX.Element | null {
                 )}
                 <span class="dim">
                   {' '}
-                  {span(end - start)}, {span(now.value - end)} ago
+                  {shortSpan(end - start)}, {span(now.value - end)} ago
                   {columns.attempt.at(row) > 1 && `, attempt ${columns.attempt.at(row)}`}
                   {failed && ', failed'}
                 </span>

@@ -3,7 +3,10 @@ import { effect, untracked } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { grouped } from '../../figures.ts'
+import { isTrouble } from '../pictures/run-story.ts'
+import { BoardView } from './board-view.tsx'
 import { ChatView } from './chat-view.tsx'
+import { CostView } from './cost-view.tsx'
 import { moveRow, press, useKeys } from './keys.ts'
 import { begun, connection, live, messageRate, notice, now, version, watch } from './live.ts'
 import { goTo, linkTo, place, VIEWS, type View } from './place.ts'
@@ -13,6 +16,7 @@ import { enter, lookUp, mayWatch, session, team, tokenInUrl } from './session.ts
 import { keepTasks, questions } from './tasks.ts'
 import { TasksView } from './tasks-view.tsx'
 import { TeamView } from './team-view.tsx'
+import { TroubleView } from './trouble-view.tsx'
 import { shown } from './words.tsx'
 
 interface ShownView {
@@ -20,10 +24,13 @@ interface ShownView {
   View(): JSX.Element | null
 }
 
-const shownViews: Partial<Record<View, ShownView>> = {
+const shownViews: Record<View, ShownView> = {
   tasks: { title: 'Tasks', View: TasksView },
   team: { title: 'Team', View: TeamView },
   run: { title: 'Run', View: RunView },
+  cost: { title: 'Cost', View: CostView },
+  trouble: { title: 'Trouble', View: TroubleView },
+  board: { title: 'Board', View: BoardView },
   chat: { title: 'Chat', View: ChatView },
 }
 
@@ -57,7 +64,7 @@ const RETRY_MS = 1_000
 export function App(): JSX.Element {
   const [hasHelp, setHelp] = useState(false)
   useKeys({
-    ...Object.fromEntries(VIEWS.map((view, at) => [String(at + 1), () => shownViews[view] && goTo({ view })])),
+    ...Object.fromEntries(VIEWS.map((view, at) => [String(at + 1), () => goTo({ view })])),
     j: () => moveRow(1),
     k: () => moveRow(-1),
     '/': () => document.getElementById('filter')?.focus(),
@@ -67,7 +74,7 @@ export function App(): JSX.Element {
     Escape: () => setHelp(false),
   })
   const { view } = place.value
-  const { title = 'Tasks', View = TasksView } = shownViews[view] ?? {}
+  const { title, View } = shownViews[view]
   useEffect(() => {
     document.title = `${title} · ${team.value || 'dramatis'}`
   }, [title, team.value])
@@ -114,19 +121,24 @@ function Header({ view }: { view: View }): JSX.Element {
         <strong class="team">{shown(team.value || 'dramatis')}</strong>
       )}
       <nav aria-label="Views">
-        {VIEWS.map((each, at) => {
-          const known = shownViews[each]
-          if (!known) return null
-          return (
-            <a key={each} href={linkTo({ view: each })} aria-current={each === view ? 'page' : undefined}>
-              <kbd aria-hidden="true">{at + 1}</kbd> {known.title}
-            </a>
-          )
-        })}
+        {VIEWS.map((each, at) => (
+          <a key={each} href={linkTo({ view: each })} aria-current={each === view ? 'page' : undefined}>
+            <kbd aria-hidden="true">{at + 1}</kbd> {shownViews[each].title}
+            {each === 'trouble' && <Alarms />}
+          </a>
+        ))}
       </nav>
       <Pulse />
     </header>
   )
+}
+
+/** Number of troubles that were seen since the page was opened, and of dead letters. */
+function Alarms(): JSX.Element | null {
+  version.value
+  const { facts, deadLetters } = live()
+  const count = deadLetters + facts.filter((fact) => isTrouble(fact) && fact.type !== 'message.dead').length
+  return count === 0 ? null : <span class="alarms">{grouped(count)}</span>
 }
 
 /** Says whether the page is live, how much happens, and whether somebody is asked. */

@@ -1,7 +1,8 @@
 /** Lanes of a run on a canvas: one pass over what is in sight, into a field for each lane and pixel. */
 import { MESSAGE_TYPES } from '../../../runtime/digest/digest-line.ts'
+import { isTrouble, type RunStory } from '../pictures/run-story.ts'
 import { type Colours, drawingOf } from './canvas.ts'
-import { isTrouble, type RunStory } from './run-story.ts'
+import { shortSpan } from './times.ts'
 
 export interface LaneWindow {
   /** Part of the line of time that is in sight, from 0 to 1. */
@@ -200,12 +201,6 @@ function paintGround(
     drawing.textAlign = step === 0 ? 'left' : step === steps ? 'right' : 'center'
     drawing.fillText(`+${shortSpan(time - scale.from)}`, at, 8)
   }
-}
-
-const shortSpan = (ms: number): string => {
-  if (ms < 1_000) return `${Math.round(ms)} ms`
-  if (ms < 100_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`
-  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
 }
 
 function paintNames(

@@ -2,13 +2,12 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { z } from 'zod'
-import { span } from '../../figures.ts'
 import type { taskMessage } from '../../http/schemas.ts'
+import type { RunStory } from '../pictures/run-story.ts'
 import { live } from './live.ts'
-import type { RunStory } from './run-story.ts'
 import { nameOf, sizeOf, wordsOfRow } from './run-words.ts'
 import { ask } from './service.ts'
-import { exactClock } from './times.ts'
+import { exactClock, shortSpan } from './times.ts'
 import { Words } from './words.tsx'
 
 type Message = z.infer<typeof taskMessage>
@@ -83,7 +82,7 @@ function MessageText({ id, story, row, look }: Props): JSX.Element {
             {' '}
             ·{' '}
             <button type="button" class="link" onClick={() => look(end)}>
-              handled in {span(end - start)}
+              handled in {shortSpan(end - start)}
             </button>
           </>
         )}

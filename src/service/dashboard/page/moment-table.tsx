@@ -3,10 +3,9 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { DigestFact } from '../../../runtime/digest/digest-line.ts'
 import { momentOf } from '../../digest/moment.ts'
-import { span } from '../../figures.ts'
-import type { RunStory } from './run-story.ts'
+import type { RunStory } from '../pictures/run-story.ts'
 import { nameOf } from './run-words.ts'
-import { exactClock } from './times.ts'
+import { exactClock, shortSpan } from './times.ts'
 import { type TableColumn, VirtualTable } from './virtual-table.tsx'
 import { Words } from './words.tsx'
 
@@ -51,7 +50,7 @@ export function MomentTable({ story, time }: { story: RunStory; time: number }):
               ? 'a person'
               : wait && (
                   <>
-                    <Words text={nameOf(wait.for)} most={60} /> <span class="dim">{span(time - wait.since)}</span>
+                    <Words text={nameOf(wait.for)} most={60} /> <span class="dim">{shortSpan(time - wait.since)}</span>
                   </>
                 ),
           ]

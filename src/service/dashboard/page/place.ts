@@ -34,9 +34,14 @@ function readPlace(hash: string): Place {
   return { view, ...texts, ...(Number.isFinite(at) && { at }) }
 }
 
-/** Returns the link to a place. Fields that are not given stay as they are; undefined leaves one out. */
+/**
+ * Returns the link to a place. Fields that are not given stay as they are; undefined leaves one out. Another task has
+ * other times and keys.
+ */
 export function linkTo(change: Partial<Place>): string {
-  const { view, ...rest } = { ...current.value, ...change }
+  const isOther = 'task' in change && change.task !== current.value.task
+  const here = { ...current.value, ...(isOther && { at: undefined, key: undefined }) }
+  const { view, ...rest } = { ...here, ...change }
   const fields = new URLSearchParams()
   for (const [name, value] of Object.entries(rest))
     if (value !== undefined && value !== '') fields.set(name, String(value))

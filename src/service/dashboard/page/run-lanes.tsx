@@ -1,9 +1,9 @@
 /** Lanes of a run as a picture: bars are turns, lines in them calls of models and tools, arrows messages. */
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { RunStory } from '../pictures/run-story.ts'
 import { coloursOf, drawingOf, onColours } from './canvas.ts'
 import { type LanePlan, type LaneWindow, paintLanes, planOf, timeOf, xOf } from './lane-painter.ts'
-import type { RunStory } from './run-story.ts'
 
 const WHOLE: LaneWindow = { from: 0, to: 1 }
 const MOST_HEIGHT = 300

@@ -2,6 +2,7 @@
 import type { JSX } from 'preact'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { grouped, span } from '../../figures.ts'
+import { type RunStory, rowAt, storyOf } from '../pictures/run-story.ts'
 import { useKeys } from './keys.ts'
 import { serviceTime } from './live.ts'
 import { Mark } from './marks.tsx'
@@ -10,9 +11,9 @@ import { MomentTable } from './moment-table.tsx'
 import { goTo, linkTo, place } from './place.ts'
 import { useRunFold } from './run-folds.ts'
 import { RunLanes } from './run-lanes.tsx'
-import { type RunStory, rowAt, storyOf } from './run-story.ts'
 import { nameOf, wordsOfRow } from './run-words.ts'
 import { askText } from './service.ts'
+import { TaskChoice } from './task-choice.tsx'
 import { Stop } from './task-detail.tsx'
 import { hasEnded, tasks } from './tasks.ts'
 import { exactClock } from './times.ts'
@@ -182,18 +183,7 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
         <span class="dim nowrap">
           {span(scale.to - scale.from)} · {grouped(fold.messages.length)} messages · {grouped(tokens)} tokens
         </span>
-        <select
-          aria-label="Task"
-          value={id}
-          onChange={(event) => goTo({ task: event.currentTarget.value, at: undefined })}
-        >
-          {!summary && <option value={id}>{id.slice(0, 8)}</option>}
-          {tasks.value.map((task) => (
-            <option key={task.id} value={task.id}>
-              {task.query.slice(0, 60)}
-            </option>
-          ))}
-        </select>
+        <TaskChoice id={id} />
         <Saved title="Mermaid" file={`${name}.mmd`} id={id} as="mermaid" />
         <Saved title="Digest" file={`${name}.digest.ndjson`} id={id} as="digest" />
         <a class="button" href={linkTo({ view: 'tasks', task: id })}>

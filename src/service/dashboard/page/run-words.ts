@@ -1,7 +1,7 @@
 /** Rows of a run in words. */
 import { type DigestFact, MESSAGE_TYPES, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
-import { texts } from './deadlocks.ts'
-import type { RunStory } from './run-story.ts'
+import { texts } from '../pictures/deadlocks.ts'
+import type { RunStory } from '../pictures/run-story.ts'
 
 export interface RowWords {
   readonly at: number
@@ -43,7 +43,7 @@ const text = (value: unknown): string => (typeof value === 'string' ? value : ''
 
 const field = (value: unknown, name: string): string => text((Object(value) as Record<string, unknown>)[name])
 
-function wordsOfFact(fact: DigestFact): RowWords {
+export function wordsOfFact(fact: DigestFact): RowWords {
   const { at, type, agent } = fact
   const told = (who: string, what: string, isTrouble = false): RowWords => ({ at, kind: type, who, what, isTrouble })
   switch (type) {

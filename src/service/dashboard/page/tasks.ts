@@ -29,12 +29,12 @@ function gently(work: () => Promise<void>): () => void {
       return
     }
     isBusy = true
+    isWanted = false
     await work().catch(() => {}) // the banner says that nobody answers
     setTimeout(() => {
       isBusy = false
       if (isWanted) void go()
     }, PAUSE_MS)
-    isWanted = false
   }
   return () => void go()
 }

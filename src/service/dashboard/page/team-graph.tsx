@@ -1,13 +1,13 @@
 /** Picture of a team: a box for each agent, a line for each wait with its age, a ring for a deadlock. */
 import type { JSX } from 'preact'
 import { span } from '../../figures.ts'
+import type { Deadlock } from '../pictures/deadlocks.ts'
+import { recentFlow } from '../pictures/team-flow.ts'
+import { BOX, layoutOf, type Spot, type TeamShape } from '../pictures/team-layout.ts'
 import { wordsOf } from './at-work.tsx'
-import type { Deadlock } from './deadlocks.ts'
 import { live, now, version } from './live.ts'
 import { shapeOf, wordOf } from './marks.tsx'
 import { goTo } from './place.ts'
-import { recentFlow } from './team-flow.ts'
-import { BOX, layoutOf, type Spot, type TeamShape } from './team-layout.ts'
 import { shown } from './words.tsx'
 
 interface Props {
@@ -22,6 +22,7 @@ const SCRIPT = '$orchestrator'
 export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   version.value
   const { width, height, spots, script } = layoutOf(shape)
+  if (spots.size === 0) return <p class="empty">The team has no agents yet.</p>
   const fold = live()
   const spotOf = (name: string): Spot | undefined => (name === SCRIPT ? script : spots.get(name))
   const ring = new Set(deadlock?.cycle ?? [])

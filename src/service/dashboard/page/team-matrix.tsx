@@ -1,10 +1,10 @@
 /** Picture of a large team: a field for each pair of agents, by how much one has sent the other and who waits. */
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { recentFlow } from '../pictures/team-flow.ts'
 import { coloursOf, drawingOf, onColours } from './canvas.ts'
 import { live, now, version } from './live.ts'
 import { goTo } from './place.ts'
-import { recentFlow } from './team-flow.ts'
 import { shown } from './words.tsx'
 
 /** Senders are rows, recipients are columns. The table below has the agents in words. */

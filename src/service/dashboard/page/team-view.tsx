@@ -2,10 +2,10 @@
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { grouped, span } from '../../figures.ts'
+import type { Deadlock } from '../pictures/deadlocks.ts'
+import { foundDeadlocks, openDeadlocks } from '../pictures/deadlocks.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentTable } from './agent-table.tsx'
-import type { Deadlock } from './deadlocks.ts'
-import { foundDeadlocks, openDeadlocks } from './deadlocks.ts'
 import { useKeys } from './keys.ts'
 import { live, now, version } from './live.ts'
 import { goTo, linkTo, place } from './place.ts'
@@ -14,12 +14,15 @@ import { shape } from './session.ts'
 import { TeamGraph } from './team-graph.tsx'
 import { TeamMatrix } from './team-matrix.tsx'
 import { clock } from './times.ts'
+import { useTroubles } from './troubles.ts'
 import { Words } from './words.tsx'
 
 /** Agents up to which each has a box in the picture. */
 const MOST_BOXES = 40
 /** Time for which a deadlock that is over is still shown. */
 const RECENT_MS = 600_000
+/** Time for which its ring is in the picture by itself. */
+const FRESH_MS = 60_000
 
 export function TeamView(): JSX.Element {
   const [isTable, setTable] = useState(false)
@@ -31,11 +34,15 @@ export function TeamView(): JSX.Element {
     if (task !== undefined) keep(task)
   }, [task])
   const fold = live()
-  const facts = task === undefined ? fold.facts : (knownFold(task)?.facts ?? fold.facts)
-  const deadlocks = [...openDeadlocks(fold), ...foundDeadlocks(facts)].filter(
-    ({ isOpen, at, runId }) => isOpen || (task !== undefined && runId === task) || now.value - at < RECENT_MS,
+  const troubles = useTroubles().map(({ fact }) => fact)
+  const ofTask = (task !== undefined && knownFold(task)?.facts) || []
+  const found = new Map([...troubles, ...ofTask].map((fact) => [fact.seq, fact]))
+  const deadlocks = [...openDeadlocks(fold), ...foundDeadlocks([...found.values()])].filter(
+    ({ isOpen, at, runId }) => isOpen || runId === task || now.value - at < RECENT_MS,
   )
-  const shownDeadlock = deadlocks.find(({ key }) => key === chosen) ?? deadlocks[0]
+  const shownDeadlock =
+    deadlocks.find(({ key }) => key === chosen) ??
+    deadlocks.find(({ isOpen, at, runId }) => isOpen || runId === task || now.value - at < FRESH_MS)
   const agents = [...fold.agents.keys()].filter((name) => !name.startsWith('$'))
   const known = shape.value
   const isLarge = agents.length > MOST_BOXES

@@ -17,3 +17,10 @@ export function clock(at: number, now: number): string {
 /** 14:02:13.480 */
 export const exactClock = (at: number): string =>
   `${clockFormat.format(at)}.${String(Math.floor(at) % 1_000).padStart(3, '0')}`
+
+/** Returns a time span of the machine's work, in words: 12 ms, 3.4 s, 12 s, 3 min. */
+export const shortSpan = (ms: number): string => {
+  if (ms < 1_000) return `${Math.round(ms)} ms`
+  if (ms < 100_000) return `${(ms / 1_000).toFixed(ms < 10_000 ? 1 : 0)} s`
+  return ms < 7_200_000 ? `${Math.round(ms / 60_000)} min` : `${Math.round(ms / 3_600_000)} h`
+}

@@ -19,21 +19,38 @@ export interface Deadlock {
 export const texts = (value: unknown): string[] =>
   Array.isArray(value) ? value.filter((each): each is string => typeof each === 'string') : []
 
-/** Returns what the detector has found, the newest first. */
+/** Time within which a deadlock that was found is broken. */
+const BROKEN_MS = 60_000
+
+/** Checks for a deadlock of which a later fact says who gave way. */
+export function isToldLater(fact: DigestFact, facts: readonly DigestFact[]): boolean {
+  if (fact.type !== 'deadlock' || typeof fact.victim === 'string') return false
+  const ring = [...texts(fact.cycle)].sort().join()
+  return facts.some(
+    ({ type, seq, at, runId, victim, cycle }) =>
+      type === 'deadlock' &&
+      seq > fact.seq &&
+      runId === fact.runId &&
+      at - fact.at < BROKEN_MS &&
+      typeof victim === 'string' &&
+      [...texts(cycle)].sort().join() === ring,
+  )
+}
+
+/** Returns what the detector has found, in the order of `facts`. */
 export function foundDeadlocks(facts: readonly DigestFact[]): Deadlock[] {
   return facts
-    .filter(({ type }) => type === 'deadlock')
+    .filter((fact) => fact.type === 'deadlock' && !isToldLater(fact, facts))
     .map(({ seq, at, runId, cycle, tail, victim, sentence }) => ({
       key: `${runId} ${seq}`,
       at,
       runId,
       cycle: texts(cycle),
-      tail: texts(tail),
+      tail: texts(tail).filter((name) => !name.startsWith('$')),
       victim: typeof victim === 'string' ? victim : null,
       sentence: typeof sentence === 'string' ? sentence : '',
       isOpen: false,
     }))
-    .reverse()
 }
 
 /** Returns the rings of waits that stand now. */
