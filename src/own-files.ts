@@ -1,7 +1,7 @@
 /**
  * Files of this package that are found by their place: what threads run, what agents import as 'dramatis', and the
- * packages that cannot be put into a bundle. A bundler that makes one file of a service leaves them behind; they are
- * then those of the package that is installed where that file is.
+ * packages that cannot be put into a bundle. The plugin of esbuild puts them beside a bundle. Another bundler that makes
+ * one file of a service leaves them behind; they are then those of the package that is installed where that file is.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -33,14 +33,21 @@ export function ownRequire(): NodeJS.Require {
 function codeFolder(): URL {
   const here = placeOfThisFile()
   // In the published package the host's code is a bundle in a folder beside that of the modules.
-  const folders = [new URL('./', here), new URL('../src/', here), installedSeenFrom(here)]
+  const folders = [new URL('./', here), new URL('../src/', here), ...emittedSeenFrom(here), installedSeenFrom(here)]
   const found = folders.find((url) => url && existsSync(new URL(PROOF, url)))
   if (found) return found
   const file = fileURLToPath(here)
   throw new ConfigurationError(
-    `dramatis was bundled into ${file}, and is not installed there: its threads cannot start. Leave it out of the bundle (esbuild: external: ['dramatis']), and install it beside the bundle.`,
+    `dramatis was bundled into ${file}, and is not installed there: its threads cannot start. Bundle it with the plugin of dramatis/esbuild, or leave it out of the bundle (external: ['dramatis']) and install it beside.`,
     { path: 'dramatis', file },
   )
+}
+
+/** Folders that the plugin of esbuild makes beside a bundle, which may lie in a folder of its own. */
+function emittedSeenFrom(file: string): URL[] {
+  const above = new URL('../', new URL('./', file))
+  const folder = new URL('./dramatis/', file)
+  return above.href === new URL('./', file).href ? [folder] : [folder, ...emittedSeenFrom(above.href)]
 }
 
 function installedSeenFrom(file: string): URL | undefined {

@@ -11,6 +11,7 @@ const levels: string[][] = [
   ['tools', 'mcp'], // use what a tool is, and nothing of the runtime that calls it
   ['runtime'],
   ['ai-sdk'], // a client of models: uses what the runtime knows of providers
+  ['bundling'], // a plugin of esbuild: knows where modules are, and nothing that runs
   ['protocols'],
   ['registry'],
   ['root'], // joins the rooms: the only place that knows both the runtime and the table of protocols

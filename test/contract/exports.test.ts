@@ -4,6 +4,7 @@ import * as protocol from '../../src/actors/definition/protocol.ts'
 import * as tool from '../../src/actors/definition/tool.ts'
 import * as parts from '../../src/actors/definition/tool-parts.ts'
 import * as aiSdk from '../../src/ai-sdk/index.ts'
+import * as bundling from '../../src/bundling/index.ts'
 import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
 import * as models from '../../src/models.ts'
@@ -71,6 +72,10 @@ t.test('the way to the AI SDK is one function, and two help with clients of mode
 
 t.test('the way to HTTP is one function, and one for tokens', async (t) => {
   t.same(Object.keys(http), ['bearerToken', 'httpApi'])
+})
+
+t.test('the way to a bundle is one function', async (t) => {
+  t.same(Object.keys(bundling), ['dramatis'])
 })
 
 t.test('the built-in tools have these names', async (t) => {
