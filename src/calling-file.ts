@@ -1,25 +1,41 @@
-/** Finds the file of a user's code that calls a function of this package. */
+/** Finds the file of a user's code that calls this package: packages that it names are looked for from there. */
+import { fileURLToPath } from 'node:url'
+import { ownFile } from './own-files.ts'
 
-/** Number of frames that are looked at: a call may pass functions of JavaScript itself, such as `map`. */
-const FRAMES = 10
+/** Number of frames that are looked at. Some are of this package, and of JavaScript itself, such as `map`. */
+const FRAMES = 20
 
 /**
- * Returns the path or file: URL of the file that has called that function of this package; undefined where no file has,
- * as in a REPL. To be called while the function is.
+ * Returns the path or file: URL of the file that has called this package; undefined where no file has, as in a REPL. In a
+ * bundle that contains this package it is the bundle.
  */
-export function callingFile(called: Function): string | undefined {
+export function callingFile(): string | undefined {
+  const own = ownFolders()
+  const isOwn = (file: string) =>
+    own.some((folder) => (file.startsWith('file:') ? fileURLToPath(file) : file).startsWith(folder))
+  return filesOnStack().find((file) => !isOwn(file))
+}
+
+function filesOnStack(): string[] {
   const { prepareStackTrace, stackTraceLimit } = Error
   const holder: { stack?: unknown } = {}
   try {
     Error.stackTraceLimit = FRAMES
-    Error.prepareStackTrace = (_error, sites) => sites
-    Error.captureStackTrace(holder, called)
-    const sites = holder.stack // is made by that function, when it is read
-    if (!Array.isArray(sites)) return undefined
-    return (sites as NodeJS.CallSite[]).map((site) => site.getFileName() ?? '').find(isFile)
+    Error.prepareStackTrace = (_error, sites) => sites // names of files as they run, without source maps
+    Error.captureStackTrace(holder, filesOnStack)
+    const sites = holder.stack
+    return Array.isArray(sites) ? sites.map((site) => site.getFileName?.() ?? '').filter(isFile) : []
   } finally {
     Object.assign(Error, { prepareStackTrace, stackTraceLimit })
   }
 }
 
 const isFile = (name: string): boolean => /^(?:file:|\/|[a-z]:[\\/]|\\\\)/i.test(name)
+
+function ownFolders(): string[] {
+  try {
+    return [fileURLToPath(ownFile('.')), fileURLToPath(ownFile('../host/'))]
+  } catch {
+    return [] // in a bundle that has left its files behind: the start of a thread says so
+  }
+}

@@ -1,6 +1,7 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
 import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
+import { callingFile } from './calling-file.ts'
 import { type OrchestrationConfig, preparedFor, protocolFrom } from './protocols/index.ts'
 import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
 import { settingsFrom } from './runtime/settings/settings.ts'
@@ -43,6 +44,7 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
       model: kit?.model !== undefined,
       ...(kit?.models && { rehearsed: kit.models }),
       ...(kit?.realTools && { realTools: true }),
+      file: placeOf(options) ?? callingFile(),
     })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
@@ -77,7 +79,7 @@ export function createTeam<const Name extends string>(
 
 /**
  * Types a team's options in a file of their own, for the command line: `dramatis run team.ts "..."`. It checks nothing;
- * `createTeam` does.
+ * `createTeam` does. Packages that name code are resolved from that file, also where another one makes the team.
  *
  * @example
  * export default defineTeam({
@@ -88,7 +90,19 @@ export function createTeam<const Name extends string>(
 export function defineTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
 ): MultiAgentPatternOptions<Name> {
-  return options
+  const file = callingFile()
+  return file === undefined || !isPlain(options) ? options : Object.assign({ ...options }, { [PLACE]: file })
+}
+
+/** Key of the file that has defined a team, among its options: another file may make the team of them. */
+const PLACE = Symbol.for('dramatis.place')
+
+const isPlain = (value: unknown): boolean =>
+  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+
+function placeOf(options: object): string | undefined {
+  const file: unknown = Reflect.get(Object(options), PLACE)
+  return typeof file === 'string' ? file : undefined
 }
 
 /**

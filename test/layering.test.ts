@@ -5,7 +5,7 @@ import { importsOf, type SourceFile, sourceFiles } from './source-files.ts'
 // Each may import what stands before it and what stands in its own line's room, never what comes after.
 const levels: string[][] = [
   ['errors', 'model-failure', 'on-abort', 'own-files', 'clock', 'nearest', 'slots', 'thread-flags', 'visible'],
-  ['bounded-answer', 'json-values', 'sse-frames'],
+  ['bounded-answer', 'calling-file', 'json-values', 'sse-frames'],
   ['mailbox', 'blackboard'],
   ['actors'],
   ['tools', 'mcp'], // use what a tool is, and nothing of the runtime that calls it

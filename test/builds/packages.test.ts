@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { createTeam, loadTeam } from '../../src/index.ts'
-import { plays, stranger } from './stranger.ts'
+import { plays, run, stranger } from './stranger.ts'
 
 const folder = stranger(t, {
   node_modules: {
@@ -55,9 +55,41 @@ t.test('an agents.yaml brings its file along', async (t) => {
   await team.close()
 })
 
-t.test('without a file it is the working directory, and the error says how to name one', async (t) => {
+t.test(
+  'without a file it is the one that makes the team, or has defined it, wherever the process was started',
+  async (t) => {
+    const greeter = (answer: string) => ({
+      greeter: {
+        'package.json': '{ "type": "module", "exports": "./agent.js" }',
+        'agent.js': `import { defineAgent } from 'dramatis'
+        export default defineAgent({ receive: () => '${answer}' })`,
+      },
+    })
+    const options = "{ agents: [{ name: 'ann', module: 'greeter' }], orchestration: { strategy: 'sequential' } }"
+    const folder = stranger(t, {
+      'main.js': `import { createTeam } from 'dramatis'
+      import team from './team/team.js'
+      for (const made of [${options}].map(createTeam).concat(createTeam({ ...team, maxConcurrentAgents: 2 }))) {
+        console.log((await made.execute('world')).finalOutput)
+        await made.close()
+      }`,
+      team: {
+        'team.js': `import { defineTeam } from 'dramatis'
+        export default defineTeam(${options})`,
+        node_modules: greeter('from the folder of the team'),
+      },
+      node_modules: greeter('from that of the program'),
+    })
+    t.equal(run(join(folder, 'main.js')), 'from that of the program\nfrom the folder of the team\n')
+  },
+)
+
+t.test('an error about a package says how to name another file', async (t) => {
   const team = createTeam({ agents: [{ name: 'ann', module: 'greeter' }], orchestration: { strategy: 'sequential' } })
-  await t.rejects(team.start(), { code: 'CONFIGURATION', message: `no node_modules from ${process.cwd()} upwards` })
+  await t.rejects(team.start(), {
+    code: 'CONFIGURATION',
+    message: `no node_modules from ${import.meta.dirname} upwards`,
+  })
   await t.rejects(team.start(), { message: /name the file to look from: resolveFrom/ })
   await team.close()
 })

@@ -139,7 +139,8 @@ export interface TeamSettings {
  * Checks all options that can be checked without loading a module, and fills in the defaults.
  * `given.modules` names the agents whose definition is given, so that they need no module. `given.model` says that a
  * client is given which stands for every model. `given.rehearsed` is what a rehearsal makes of models. `given.env` is
- * the environment; the process's own by default.
+ * the environment; the process's own by default. `given.file` is the file that has called, from which packages are
+ * resolved by default.
  *
  * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
  * `got` and what is `accepted`.
@@ -156,6 +157,7 @@ export function settingsFrom(
     rehearsed?: RehearsedModels
     realTools?: boolean
     env?: Environment
+    file?: string | undefined
   } = {},
 ): TeamSettings {
   teamShape(options, '')
@@ -214,7 +216,7 @@ export function settingsFrom(
     blackboard: blackboardScope(enableBlackboard),
     syncPoints,
     taskRouting: options.taskRouting ?? 'capability_match',
-    resolveFrom: options.resolveFrom === undefined ? process.cwd() : folderFrom(options.resolveFrom, 'resolveFrom'),
+    resolveFrom: folderFrom(options.resolveFrom ?? given.file ?? process.cwd(), 'resolveFrom'),
     tools: toolSettings(tools, [], 'orchestration'),
     models,
     limits,
