@@ -6,8 +6,8 @@ import { ownFile } from './own-files.ts'
 const FRAMES = 20
 
 /**
- * Returns the path or file: URL of the file that has called this package; undefined where no file has, as in a REPL. In a
- * bundle that contains this package it is the bundle.
+ * Returns the path or file: URL of the file that has called this package; undefined where no file has, as in a REPL.
+ * In a bundle that contains this package it is the bundle.
  */
 export function callingFile(): string | undefined {
   const own = ownFolders()

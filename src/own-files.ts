@@ -1,7 +1,8 @@
 /**
  * Files of this package that are found by their place: what threads run, what agents import as 'dramatis', and the
- * packages that cannot be put into a bundle. The plugin of esbuild puts them beside a bundle. Another bundler that makes
- * one file of a service leaves them behind; they are then those of the package that is installed where that file is.
+ * packages that cannot be put into a bundle. The plugin of esbuild puts them beside a bundle. Another bundler that
+ * makes one file of a service leaves them behind; they are then those of the package that is installed where that file
+ * is.
  */
 import { existsSync } from 'node:fs'
 import { createRequire } from 'node:module'

@@ -1,4 +1,4 @@
-/** One build of esbuild: that of the host, or that of a module which the host, or another module, names by its URL. */
+/** Builds of esbuild: that of the host, and those of modules that the host, or such a module, names by its URL. */
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { basename, dirname, extname, join, resolve, sep } from 'node:path'
@@ -184,7 +184,7 @@ export class Bundling {
   }
 }
 
-/** What an ES module lacks, if CommonJS that is bundled into it asks for it. On the first line, so that no line moves. */
+/** Gives an ES module a `require` if CommonJS in it asks for one. On the first line, so that no line moves. */
 function runnable(code: string): string {
   if (!code.includes('__require = ')) return code
   return `import { createRequire as __dramatis_require } from 'node:module'; const require = __dramatis_require(import.meta.url); ${code}`

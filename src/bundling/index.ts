@@ -7,8 +7,8 @@ import { Bundling } from './bundling.ts'
 
 /**
  * Bundles dramatis into a service. Each module that a source names as `new URL('./critic.ts', import.meta.url)` is
- * bundled into a file of its own beside the bundle, and the expression becomes the URL of that file. What the threads of
- * agents run is written into a folder `dramatis` there. The result needs no `node_modules`.
+ * bundled into a file of its own beside the bundle, and the expression becomes the URL of that file. What the threads
+ * of agents run is written into a folder `dramatis` there. The result needs no `node_modules`.
  *
  * With dramatis among `external` (or `packages: 'external'`) it stays a package; the agents are emitted all the same.
  *

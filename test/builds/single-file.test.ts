@@ -79,10 +79,9 @@ async function bundled(t: Test, options: BuildOptions): Promise<string> {
 }
 
 const runs = [
-  { title: 'an ES module', options: { format: 'esm', outfile: 'server.mjs' }, file: 'server.mjs' },
   { title: 'CommonJS, minified', options: { format: 'cjs', outfile: 'server.cjs', minify: true }, file: 'server.cjs' },
   {
-    title: 'a file in a folder, with agents in another one',
+    title: 'an ES module in a folder, with agents in another one',
     options: {
       format: 'esm',
       outdir: '.',

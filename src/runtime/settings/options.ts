@@ -220,8 +220,8 @@ export interface TeamOptions<Name extends string = string> {
   rehearsal?: { realTools?: boolean }
   /**
    * File from which package names in `module` are resolved, for agents, tools and a protocol: `import.meta.url`, in
-   * CommonJS `__filename`; or a folder. Left out: the file that calls `createTeam` or `defineTeam`, an `agents.yaml`, or
-   * the team file of a command; the working directory where no file calls, as in a REPL.
+   * CommonJS `__filename`; or a folder. Left out: the file that calls `createTeam` or `defineTeam`, an `agents.yaml`,
+   * or the team file of a command; the working directory where no file calls, as in a REPL.
    */
   resolveFrom?: string | URL
   /**

@@ -12,10 +12,15 @@ export function endWorker(worker: Worker): void {
   if (worker.threadId === -1) return // it has ended
   worker.setMaxListeners(0) // each order waits for the end
   const from = systemClock.monotonic()
-  let again: Timer
-  worker.once('exit', () => again.cancel())
+  let again: Timer | undefined
+  let ended = false
+  worker.once('exit', () => {
+    ended = true
+    again?.cancel()
+  })
   const order = () => {
     void worker.terminate()
+    if (ended) return // Deno says so before it returns
     again = systemClock.timer(Math.max(FIRST_MS, (systemClock.monotonic() - from) / 10), order)
   }
   order()
