@@ -1,4 +1,6 @@
 /** Agents without a thread: what a registered one takes, and how soon one of them gets a thread. */
+import { once } from 'node:events'
+import { Worker } from 'node:worker_threads'
 import { atLeast, atMost, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
 import type { RegisteredCosts } from './programs/registered-agents.ts'
@@ -25,8 +27,28 @@ export const b13: Benchmark<typeof HEAP | typeof RATE> = {
         [HEAP]: rounds.map(({ heapKb }) => heapKb),
         [RATE]: rounds.map(({ activationsPerS }) => activationsPerS),
       },
-      details: [{ label: 'start of the team', value: median(rounds.map(({ startMs }) => startMs)), unit: 'ms' }],
+      details: [
+        { label: 'start of the team', value: median(rounds.map(({ startMs }) => startMs)), unit: 'ms' },
+        { label: 'the floor: a raw thread, two side by side', value: await rawThreadMs(), unit: 'ms' },
+      ],
       notes: ['KB here are 2^10 bytes; each request is for an agent that has no thread'],
     }
   },
+}
+
+const RAW = 100
+const SIDE_BY_SIDE = 2
+
+/** What a thread takes of the time that starts, posts one message and ends. */
+async function rawThreadMs(): Promise<number> {
+  let left = RAW
+  const one = async () => {
+    while (left-- > 0) {
+      const worker = new Worker('require("node:worker_threads").parentPort.postMessage(0)', { eval: true, env: {} })
+      await once(worker, 'exit')
+    }
+  }
+  const since = performance.now()
+  await Promise.all(Array.from({ length: SIDE_BY_SIDE }, one))
+  return (performance.now() - since) / RAW
 }
