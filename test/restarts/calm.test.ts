@@ -12,7 +12,17 @@ const ONCE_HANDED_OFF = [291]
 const ONCE_GIVEN_UP = [6_247, 6_283]
 /** A shelved turn that was asked back lost its place in the line for a permit. */
 const ONCE_ASKED_BACK = [230, 295, 385]
-const seeds = seedsUpTo(howMany(100, 5_000), [...ONCE_HANDED_OFF, ...ONCE_GIVEN_UP, ...ONCE_ASKED_BACK])
+/** A shelved turn that was asked back waited for a place, in a circle with another run. */
+const ONCE_IN_A_CIRCLE = [395]
+/** What had ended before a restart was read twice. */
+const ONCE_READ_TWICE = [530]
+const seeds = seedsUpTo(howMany(100, 5_000), [
+  ...ONCE_HANDED_OFF,
+  ...ONCE_GIVEN_UP,
+  ...ONCE_ASKED_BACK,
+  ...ONCE_IN_A_CIRCLE,
+  ...ONCE_READ_TWICE,
+])
 
 t.test(`${seeds.length} programs end as if their process had never died`, async (t) => {
   const seen = await playAll(t, 'calm', seeds, 'calm')

@@ -41,7 +41,7 @@ export class Shelf {
     const envelope = cell?.mailbox.handed.get(turn)
     if (!cell?.settings.isAgent || !life?.ready || !envelope || !waitsForPerson(agent, turn)) return
     if (life.quiet.has(turn) || cell.suspended.has(envelope.run.index)) {
-      if (mayBeShelved(cell, envelope)) this.#shelve(cell, life, envelope)
+      if (mayBeShelved(cell, envelope) && !mayBeAskedBack(agent, turn)) this.#shelve(cell, life, envelope)
     } else if (!life.quiet.isKnown(turn)) life.quiet.ask(turn, this.#needs.replies.probe(cell, turn))
   }
 
@@ -82,6 +82,16 @@ function mayBeShelved(cell: Cell, envelope: Envelope<RunState>): boolean {
   if (!cell.interleaves) return handed.size === 1
   for (const other of handed.values()) if (other !== envelope && other.run === envelope.run) return false
   return true
+}
+
+/**
+ * Checks whether somebody whom the turn has asked may ask its agent back, which handles one turn at a time. That request
+ * runs within the turn. Had another turn its place by then, the two runs could wait for each other.
+ */
+function mayBeAskedBack({ interleaves, open, settings }: Cell, turn: number): boolean {
+  if (interleaves || settings.reentrancy === 'none') return false
+  for (const request of open.values()) if (request.turn === turn) return true
+  return false
 }
 
 /** Checks whether the turn waits for a person, directly or by one of its requests. */

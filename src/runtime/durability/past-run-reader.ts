@@ -89,14 +89,22 @@ export class PastRunReader implements PastRuns {
     return old
   }
 
+  /** Yields each block once: the parts of blocks that were carried lie among the others after a restart. */
   async *#blocksOf({ index, places }: LoggedRun): AsyncGenerator<StoredBlock> {
     const options = { runs: new Set([index, 0]), signal: this.#closed.signal }
-    const parts = [...places]
-    for (let at = 0; at < parts.length; at += 2)
-      for await (const block of this.#needs.store.read({ ...options, from: parts[at]! })) {
-        if (block.position > parts[at + 1]!) break
-        yield block
+    const parts = Array.from({ length: places.length / 2 }, (_, n) => ({
+      from: places[2 * n]!,
+      to: places[2 * n + 1]!,
+    }))
+    let last = -1
+    for (const { from, to } of parts.sort((a, b) => a.from - b.from)) {
+      if (to <= last) continue
+      for await (const block of this.#needs.store.read({ ...options, from })) {
+        if (block.position > to) break
+        if (block.position > last) yield block
+        last = Math.max(last, block.position)
       }
+    }
   }
 
   async #read<T>(act: () => Promise<T>): Promise<T> {

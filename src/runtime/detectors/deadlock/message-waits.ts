@@ -106,13 +106,21 @@ export class MessageWaits {
   }
 
   /**
-   * Returns the wait of a message that runs within a turn: for that turn to begin again, if it was interrupted. An open
-   * turn waits itself, or goes on.
+   * Returns the wait of a message that runs within a turn: for that turn to begin again, if it was interrupted, or to
+   * have a place again. Any other open turn waits itself, or goes on.
    */
   #forOuter(callee: Cell, outer: Envelope<RunState>): Wait | undefined {
     for (const interrupted of callee.mailbox.cutOff())
       if (interrupted === outer) return { need: 1, targets: [this.#graph.message(callee, outer)] }
-    return undefined
+    const holder = callee.instances.find(({ mailbox }) => mailbox.handed.shelved.get(outer.turn) === outer)
+    return holder && this.forReturn(callee, holder, outer.run)
+  }
+
+  /** Returns the wait of a shelved turn that is to go on: for another turn to leave its place. */
+  forReturn(callee: Cell, holder: Cell, run: RunState): Wait | undefined {
+    const open = [...holder.mailbox.handed.values()]
+    if (!holder.life?.ready || holder.mayReturn(run) || open.length === 0) return undefined
+    return { need: 1, targets: open.map((each) => this.#graph.message(callee, each)) }
   }
 
   /** Returns the wait for all tasks that a task depends on. These are unknown until the task board has the task. */

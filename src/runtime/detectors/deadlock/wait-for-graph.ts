@@ -121,6 +121,8 @@ export class WaitEdges {
     for (const cell of needs.directory.cells) if (cell.mailbox.parked.length > 0) this.#room(cell)
     for (const cell of needs.directory.cells) if (cell.broadcasts.size > 0) this.#broadcasts(cell)
     this.#inLine()
+    for (const cell of living)
+      for (const envelope of cell.mailbox.handed.shelved.values()) this.#returning(cell, envelope)
     for (const node of this.nodes) if (node.waits.length === 0) node.live = true
     for (const [run, at] of this.#anybodyOf) this.#writers(run, at)
   }
@@ -143,6 +145,14 @@ export class WaitEdges {
     const at = this.#add([], { cell, envelope, waits: [] })
     this.#byEnvelope.set(envelope, at)
     this.#atWork.add(cell.index)
+  }
+
+  /** Adds the wait of a shelved turn that has what it waited for. */
+  #returning(cell: Cell, envelope: Envelope<RunState>): void {
+    const at = this.#byEnvelope.get(envelope)
+    if (at === undefined || !cell.life?.awaits(envelope.turn)) return
+    const wait = this.#messages.forReturn(cell.first, cell, envelope.run)
+    if (wait) this.nodes[at]!.waits.push(wait)
   }
 
   /** Returns the node of a turn that is under way. */
