@@ -147,6 +147,80 @@ t.test('an answered turn goes on when its agent has a place, one turn at a time'
   t.same(open, ['+ask', '+busy', '>busy', '-busy', '>ask', '-ask', '+later', '>later', '-later'])
 })
 
+t.test(
+  'an answered turn whose place is taken by a run that waits for its own run is found as a deadlock',
+  async (t) => {
+    const passing: Record<string, string> = { pass: 'cleo', hold: 'ann' }
+    const receive: Receive = async ({ content }, context) => {
+      if (content === 'ask') return context.ask('Really?')
+      const next = passing[content]
+      return next ? (await context.request(next, 'plain')).content : `done: ${content}`
+    }
+    const team = openTeam(
+      t,
+      { ann: receive, cleo: receive },
+      {
+        orchestration: {
+          strategy: 'custom',
+          async run(script, query) {
+            if (query === 'two') return (await script.request('ann', 'pass')).content
+            const ask = script.request('ann', 'ask')
+            await script.sleep(10)
+            const hold = script.request('cleo', 'hold') // asks ann, behind the turn that asks the person
+            return (await Promise.all([ask, hold])).map(({ content }) => content).join()
+          },
+        },
+      },
+    )
+    const alarms = alarmsOf(team)
+    const told: RuntimeEvent[] = []
+    team.events.subscribe((event) => event.type === 'deadlock' && event.victim === null && told.push(event))
+    const one = team.launch('one')
+    await team.clock.advance(20)
+    const two = team.launch('two') // has the place of ann, and waits for that of cleo
+    await team.clock.advance(20)
+    t.same(alarms, [])
+    await answerAll(team)
+    await team.clock.runToIdle()
+    t.same(new Set(alarms), new Set(['deadlock']))
+    t.match(told, [
+      { cycle: ['ann', 'cleo', 'ann'], waits: [{}, {}, { agent: 'ann', for: ['ann'], kind: 'place' }, {}, {}] },
+    ])
+    const results = await Promise.all([one.result, two.result])
+    t.same(results.map(({ success }) => success).sort(), [false, true])
+    t.match(results.find(({ error }) => error)?.error?.message, 'deadlock')
+    t.same(leftovers(team.host), [])
+  },
+)
+
+t.test('an agent that its callee may ask back keeps its place while that one asks a person', async (t) => {
+  const order: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async ann({ content }, context) {
+        order.push(`ann ${content}`)
+        return content === 'ask' ? (await context.request('bob', 'ask')).content : content
+      },
+      async bob(_message, context) {
+        const answer = await context.ask('Really?')
+        return `${answer}, ${(await context.request('ann', 'back')).content}`
+      },
+    },
+    { roles: { ann: { reentrancy: 'chain' } } },
+  )
+  const asking = team.launch('ask')
+  await team.clock.advance(10)
+  const other = team.launch('other')
+  await team.clock.advance(10)
+  t.same(order, ['ann ask'])
+  await answerAll(team)
+  await team.clock.runToIdle()
+  t.match(await asking.result, { finalOutput: 'yes, back' })
+  t.match(await other.result, { success: true })
+  t.same(order, ['ann ask', 'ann back', 'ann other'])
+})
+
 t.test('a message of the same run waits until the question is answered', async (t) => {
   const order: string[] = []
   const team = openTeam(

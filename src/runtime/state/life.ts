@@ -135,9 +135,14 @@ export class Life {
     this.quiet.goesOn(turn)
   }
 
+  /** Returns the first reply for that turn that is held back. */
+  heldFor(turn: number): OwnFrame | undefined {
+    return this.held.find(({ memory }) => turnOf(memory, 0) === turn)
+  }
+
   /** Checks whether replies for that turn are held back. */
   awaits(turn: number): boolean {
-    return this.held.some(({ memory }) => turnOf(memory, 0) === turn)
+    return this.heldFor(turn) !== undefined
   }
 
   /** Checks whether replies for that run are held back. */

@@ -13,6 +13,7 @@ import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
  * - `dependency`: a task that has not begun waits for tasks of the agents in `for`
  * - `mailbox`: for room in the mailbox of an agent
  * - `reader`: for the agent that reads its stream
+ * - `place`: a turn that has the answer of a person waits for another turn of its own agent, which has its place
  * - `sync`: for agents that have not come to a sync point
  * - `blackboard`: for an entry that somebody has to write; `for` has its key
  * - the name of another verb that the runtime serves: `model`, `tool` and `ask` (a person) among them; `for` has the

@@ -29,7 +29,9 @@ export class Breaker {
 
   /** Rejects a wait, and returns the name of the victim. */
   break(stuck: Stuck): string | undefined {
-    const candidates = [...stuck.waits].flatMap(([turn, wait]) => (wait.kind === 'reader' ? [] : candidate(turn, wait)))
+    const candidates = [...stuck.waits].flatMap(([turn, wait]) =>
+      wait.kind === 'reader' || wait.kind === 'place' ? [] : candidate(turn, wait),
+    )
     const victim = chooseVictim(candidates, this.#victims)
     if (!victim) return this.#restartOne(stuck)
     const { turn, wait } = victim

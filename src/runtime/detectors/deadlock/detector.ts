@@ -81,11 +81,14 @@ export const deadlock =
 
 /**
  * Checks whether a turn may still go on: by a frame that came after the question, or by one that waits in the host for
- * a permit or for room.
+ * a permit or for room. What a shelved turn waits for is held until it has a place: here a stuck turn has that.
  */
 const mayGoOn = ({ told, stuck }: Case): boolean =>
   [...told].some(([life, before]) => life.told !== before || !life.backlog.every(isProbe)) ||
-  stuck.turns.some(({ cell: { life }, envelope }) => life?.holds(envelope.run.index))
+  stuck.turns.some(
+    ({ cell: { life, mailbox }, envelope: { run, turn } }) =>
+      life?.holds(run.index) && !mailbox.handed.shelved.has(turn),
+  )
 
 /**
  * Checks for a redelivered turn whose thread has not begun it yet. Perhaps it does not ask again for what it waited for

@@ -143,6 +143,7 @@ const VERBS: Readonly<Record<OpenWait['kind'], (name: string) => string>> = {
   reader: (name) => `for "${name}" to read its stream`,
   blackboard: (key) => `for "${key}" on the blackboard`,
   sync: (name) => `for "${name}" at a sync point`,
+  place: (name) => `for another turn of "${name}", which has its place`,
   dependency: (name) => `for the task of "${name}" to be done`,
 }
 

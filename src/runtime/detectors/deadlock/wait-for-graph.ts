@@ -41,9 +41,10 @@ export interface GraphNeeds {
 
 /**
  * Kinds of waits of a turn: for an answer, a task, room in a mailbox, the reader of its answer, an entry on a
- * blackboard, or others at a sync point. 'dependency': a task that has not begun waits for another task.
+ * blackboard, or others at a sync point. 'dependency': a task that has not begun waits for another task. 'place': a
+ * turn that was shelved waits for another turn of its agent.
  */
-export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency'
+export type WaitKind = 'request' | 'delegate' | 'mailbox' | 'reader' | 'blackboard' | 'sync' | 'dependency' | 'place'
 
 /** Single wait of a turn. */
 export interface OpenWait {
@@ -150,9 +151,12 @@ export class WaitEdges {
   /** Adds the wait of a shelved turn that has what it waited for. */
   #returning(cell: Cell, envelope: Envelope<RunState>): void {
     const at = this.#byEnvelope.get(envelope)
-    if (at === undefined || !cell.life?.awaits(envelope.turn)) return
+    const brought = cell.life?.heldFor(envelope.turn)
+    if (at === undefined || !brought) return
     const wait = this.#messages.forReturn(cell.first, cell, envelope.run)
-    if (wait) this.nodes[at]!.waits.push(wait)
+    if (!wait) return
+    const since = timeOf(brought.memory, 0)
+    this.#wait(at, { kind: 'place', for: cell.name, target: this.#add([wait]), number: PLACE, since })
   }
 
   /** Returns the node of a turn that is under way. */
@@ -350,6 +354,9 @@ export class WaitEdges {
     this.#wait(at, { kind: 'reader', for: request?.caller.name ?? '', target, number: 0, since })
   }
 }
+
+/** Number of the wait for a place. */
+const PLACE = -1
 
 const requestsById = (needs: GraphNeeds): Map<string, OpenRequest> =>
   new Map(
