@@ -85,8 +85,8 @@ function mayBeShelved(cell: Cell, envelope: Envelope<RunState>): boolean {
 }
 
 /**
- * Checks whether somebody whom the turn has asked may ask its agent back, which handles one turn at a time. That request
- * runs within the turn. Had another turn its place by then, the two runs could wait for each other.
+ * Checks whether somebody whom the turn has asked may ask its agent back, which handles one turn at a time. That
+ * request runs within the turn. Had another turn its place by then, the two runs could wait for each other.
  */
 function mayBeAskedBack({ interleaves, open, settings }: Cell, turn: number): boolean {
   if (interleaves || settings.reentrancy === 'none') return false
