@@ -44,6 +44,7 @@ export type ErrorCode =
   | 'LOG_LOST'
   | 'LOG_VERSION'
   | 'CONVERSATION_STORE'
+  | 'PART_LOST'
   | 'GUARDRAIL'
   | 'TEAM_OVERLOADED'
   | 'TEAM_CLOSED'
@@ -231,6 +232,8 @@ export class LogVersionError extends coded('LOG_VERSION') {}
 export class GuardrailError extends coded('GUARDRAIL') {}
 /** The store of conversations (`conversations`) has failed, is late, or gives what is no conversation. */
 export class ConversationStoreError extends coded('CONVERSATION_STORE') {}
+/** The bytes of a stored part are gone, or the team had no room for them. */
+export class PartLostError extends coded('PART_LOST') {}
 /** `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. */
 export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 /** The team was closed. */
@@ -276,6 +279,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   LOG_LOST: LogLostError,
   LOG_VERSION: LogVersionError,
   CONVERSATION_STORE: ConversationStoreError,
+  PART_LOST: PartLostError,
   GUARDRAIL: GuardrailError,
   TEAM_OVERLOADED: TeamOverloadedError,
   TEAM_CLOSED: TeamClosedError,

@@ -184,6 +184,7 @@ export {
   ModelError,
   ConsensusError,
   ConversationStoreError,
+  PartLostError,
   TurnEndedError,
   TurnTimeoutError,
   MessageExpiredError,

@@ -46,6 +46,7 @@ export const {
   ModelError,
   ConsensusError,
   ConversationStoreError,
+  PartLostError,
   TurnEndedError,
   TurnTimeoutError,
   MessageExpiredError,

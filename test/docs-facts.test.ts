@@ -16,6 +16,7 @@ t.test('the tables of options have the defaults', async (t) => {
     agents[0]!
   const defaults: Record<string, unknown> = {
     maxConcurrentAgents: team.maxConcurrentAgents,
+    maxStoredBytes: team.maxStoredBytes,
     maxConcurrentRuns: team.maxConcurrentRuns,
     maxQueuedRuns: team.maxQueuedRuns,
     maxSpawnedAgents: team.maxSpawnedAgents,

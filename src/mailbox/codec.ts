@@ -31,11 +31,14 @@ import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
 import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
 import { type MessagePart, PARTS, partsIn } from './parts.ts'
+import { type ReadBytes, readableParts } from './stored-parts.ts'
 
 /** Resolves names and run ids, because a frame has only their indices. */
 export interface Directory {
   name(index: number): string
   runId(index: number): string
+  /** Returns what reads the stored bytes with that hash for a run; undefined: parts with them stay references. */
+  bytesOf?(run: number, hash: string): ReadBytes | undefined
 }
 
 /** Checks whether the frame is a message, as shown in history. An END is one if it carries a reply. */
@@ -88,7 +91,7 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
   return typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {}
 }
 
-/** Returns the parts that a message has beside its content; undefined if there are none. */
+/** Returns the parts that a message has beside its content, as they cross threads; undefined if there are none. */
 export function partsOf(memory: Memory, at: number): MessagePart[] | undefined {
   const { metadata } = (flagsOf(memory, at) & HAS_METADATA) !== 0 ? readBody(memory, at) : { metadata: undefined }
   return metadata?.includes(PARTS) ? partsIn(metadataIn(metadata)) : undefined
@@ -149,6 +152,8 @@ export class ReceivedMessage implements AgentMessage {
   #data: string | undefined
   #structuredData: unknown = null
   #metadata: string | undefined
+  readonly #run: number
+  readonly #directory: Directory
 
   constructor(memory: Memory, at: number, id: FrameId, directory: Directory) {
     const body = readBody(memory, at)
@@ -168,6 +173,8 @@ export class ReceivedMessage implements AgentMessage {
     this.#id = id
     this.#data = body.data
     this.#metadata = body.metadata
+    this.#run = runOf(memory, at)
+    this.#directory = directory
   }
 
   get id(): string {
@@ -194,7 +201,8 @@ export class ReceivedMessage implements AgentMessage {
 
   // The type says that it is absent, as in JSON: an accessor that returns undefined is the same to who reads it.
   get parts(): readonly MessagePart[] | undefined {
-    return this.#metadata?.includes(PARTS) ? partsIn(metadataIn(this.#metadata)) : undefined
+    const parts = this.#metadata?.includes(PARTS) ? partsIn(metadataIn(this.#metadata)) : undefined
+    return parts && readableParts(parts, ({ hash }) => this.#directory.bytesOf?.(this.#run, hash))
   }
 
   toJSON(): TypedMessage {

@@ -19,6 +19,7 @@ import {
   lengthOf,
   MANY,
   NOBODY,
+  PART,
   REQUEST,
   recipientOf,
   runOf,
@@ -78,7 +79,8 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
   return undefined
 }
 
-const isOfThread = (kind: number) => (kind >= SEND && kind <= WANTS_PERMIT) || kind === SLEEP || kind === SLEPT
+const isOfThread = (kind: number) =>
+  (kind >= SEND && kind <= WANTS_PERMIT) || kind === SLEEP || kind === SLEPT || kind === PART
 
 /**
  * Checks for the kinds that answer a request. Their correlation is the caller's number, and the caller can be the host.

@@ -98,6 +98,13 @@ export function contentOf(memory: Memory, at: number): string {
   return readString(memory)
 }
 
+/** Returns the content as bytes, in the memory of the frame; undefined if it is not latin1. */
+export function contentBytes(memory: Memory, at: number): Uint8Array | undefined {
+  const word = bodyBytesOf(memory, at) === 0 ? 0 : memory.i32[(at + HEADER) >> 2]!
+  const from = at + HEADER + 4
+  return word & WIDE ? undefined : memory.u8.subarray(from, from + (word & LENGTH))
+}
+
 /** Place of a text in a memory, in bytes. */
 export interface TextPlace {
   readonly from: number

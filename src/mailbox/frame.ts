@@ -94,6 +94,8 @@ export const WRITTEN = 32
 export const SHELVE = 35
 /** Host to thread: the turn `step` has a permit and a place again. */
 export const UNSHELVE = 36
+/** Bytes of a part, as latin1. They stand before the first frame of the run that refers to them; no log keeps it. */
+export const PART = 37
 /** The turn sleeps for `limit` ms, from the time of the frame on. */
 export const SLEEP = 33
 /** The sleep that is step `step` of the turn is over. */

@@ -43,6 +43,7 @@ const classes: Record<ErrorCode, string> = {
   LOG_LOST: 'LogLostError',
   LOG_VERSION: 'LogVersionError',
   CONVERSATION_STORE: 'ConversationStoreError',
+  PART_LOST: 'PartLostError',
   GUARDRAIL: 'GuardrailError',
   TEAM_OVERLOADED: 'TeamOverloadedError',
   TEAM_CLOSED: 'TeamClosedError',

@@ -52,6 +52,7 @@ export class RawThread implements Thread {
   }
   onPrint(): void {}
   onForeignPost(): void {}
+  givesBytes(): void {}
   eventLoop(): undefined {}
   times(): undefined {}
   ring(): void {}

@@ -34,6 +34,7 @@ class FakeThread implements SpareThread {
   }
   onPrint(): void {}
   onForeignPost(): void {}
+  givesBytes(): void {}
   ring(): void {}
   eventLoop() {
     return undefined

@@ -144,6 +144,7 @@ class WatchedThread implements Thread {
   }
   onPrint(): void {}
   onForeignPost(): void {}
+  givesBytes(): void {}
   eventLoop(): undefined {}
   times: () => ThreadTimes | undefined = () => undefined
   ring(): void {

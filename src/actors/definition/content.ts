@@ -1,9 +1,22 @@
 /**
  * Content of model messages that is more than text: images, files, sound, and the reasoning of a model. Inside the
- * runtime the bytes of a part are a data URL, since calls cross threads as JSON.
+ * runtime the bytes of a part are a data URL, since calls cross threads as JSON; large ones are a reference
+ * (mailbox/stored-parts.ts).
  */
 
 import type { MediaPart, MessagePart, ProviderData, TextPart } from '../../mailbox/parts.ts'
+import {
+  bytesOf,
+  hashesOf,
+  LARGEST_PART,
+  type ReadBytes,
+  readableParts,
+  referenceIn,
+  STORED_FROM,
+  type StoredPart,
+  storedForm,
+  storedIn,
+} from '../../mailbox/stored-parts.ts'
 
 export type { MediaPart, MessagePart, ProviderData, TextPart }
 
@@ -69,9 +82,22 @@ export function lengthOf(content: Content): number {
 }
 
 function partLength(part: ContentPart): number {
-  const own = 'text' in part ? part.text.length : part.data.length
+  const own = 'text' in part ? part.text.length : mediaLength(part)
   return own + (part.providerData ? JSON.stringify(part.providerData).length : 0)
 }
+
+/** Returns the length of the data of a part: of its reference, if its bytes are stored. */
+const mediaLength = (part: MediaPart): number => (storedForm(part) ?? part).data.length
+
+/** Returns the length of the data that is to be stored: media whose bytes are not yet, and are many. */
+export function lengthToStore(content: Content): number {
+  if (typeof content === 'string') return 0
+  const lengths = content.map((part) => ('data' in part ? mediaLength(part) : 0))
+  return lengths.reduce((sum, length) => sum + (length >= LONGEST_HELD ? length : 0), 0)
+}
+
+/** Characters of the longest base64 that is not stored. */
+const LONGEST_HELD = Math.ceil(STORED_FROM / 3) * 4
 
 /** A wrong content: the place of the fault, and what is needed there. */
 export interface ContentFault {
@@ -109,7 +135,7 @@ export function contentFault(content: unknown, path: string): ContentFault | und
 
 function partFault(part: unknown, path: string): ContentFault | undefined {
   if (typeof part !== 'object' || part === null) return { path, value: part, needed: 'a part is needed' }
-  const { type, text, data, mediaType, name } = part as Record<string, unknown>
+  const { type, text, data, mediaType, name } = (storedForm(part) ?? part) as Record<string, unknown>
   if (!TYPES.includes(type as string))
     return { path: `${path}.type`, value: type, needed: `one of ${TYPES.join(', ')} is needed` }
   if (type === 'text' || type === 'reasoning')
@@ -123,6 +149,9 @@ function partFault(part: unknown, path: string): ContentFault | undefined {
 
 function dataFault(data: unknown, mediaType: unknown, path: string): ContentFault | undefined {
   const at = `${path}.data`
+  if (Object(data).length > LONGEST_DATA)
+    return { path: at, value: data, needed: `at most ${LARGEST_PART} bytes are taken; give its URL` }
+  if (storedIn(data)) return undefined
   if (!(data instanceof Uint8Array) && (typeof data !== 'string' || data === ''))
     return { path: at, value: data, needed: 'bytes, a data URL, an https URL or base64 is needed' }
   if (typeof data === 'string' && isLink(data)) return undefined
@@ -138,20 +167,74 @@ function dataFault(data: unknown, mediaType: unknown, path: string): ContentFaul
 }
 
 const LONGEST_HEAD = 256
+/** Characters of the longest base64, with room for the head of a data URL. */
+const LONGEST_DATA = Math.ceil(LARGEST_PART / 3) * 4 + LONGEST_HEAD
 
 /** Checks for a URL that the provider fetches itself. */
 const isLink = (data: string): boolean => /^https?:\/\//.test(data)
 
-/** Returns a checked content as it crosses threads: bytes and base64 as data URLs. */
-export function asJson(content: Content): Content {
+/** Keeps the bytes of large parts for a run. */
+export interface PartKeeper {
+  /** True for that of the host: what it does not have the run does not have. */
+  readonly knowsAll: boolean
+  /** True if bytes with that hash are kept for the run. */
+  has(hash: string): boolean
+  /** Keeps bytes, and returns the reference to them. */
+  keep(bytes: Uint8Array): string
+}
+
+/**
+ * Returns a checked content as it crosses threads: bytes and base64 as data URLs, large ones as references if there is
+ * a keeper.
+ *
+ * @throws PartLostError if a part is no more than a reference, and the run does not have its bytes.
+ */
+export function asJson(content: Content, keeper?: PartKeeper): Content {
   if (typeof content === 'string') return content
-  return content.map((part) => {
-    if (part.type === 'text' || part.type === 'reasoning') return part
-    const { data, mediaType } = part
-    if (typeof data === 'string' && (isLink(data) || data.startsWith('data:'))) return part
-    const base64 = typeof data === 'string' ? data : Buffer.from(data).toString('base64')
-    return { ...part, data: `data:${mediaType};base64,${base64}` }
-  })
+  return content.map((part) => (part.type === 'text' || part.type === 'reasoning' ? part : mediaAsJson(part, keeper)))
+}
+
+function mediaAsJson(part: MediaPart, keeper: PartKeeper | undefined): MediaPart {
+  const form = storedForm(part)
+  const stored = referenceIn(part)
+  if (form && stored) {
+    if (!keeper || keeper.has(stored.hash)) return form
+    if (form === part && keeper.knowsAll) bytesOf(stored, undefined)
+    if (form === part) return form // the host knows whether the run has them
+  }
+  const { data, mediaType } = part
+  if (typeof data === 'string' && isLink(data)) return part
+  if (keeper && data.length >= STORED_FROM) {
+    const { bytes, mediaType: type } = decoded(part)
+    if (bytes.length >= STORED_FROM) return { ...part, mediaType: type, data: keeper.keep(bytes) }
+  }
+  if (typeof data === 'string' && data.startsWith('data:')) return part
+  const base64 = typeof data === 'string' ? data : Buffer.from(data).toString('base64')
+  return { ...part, data: `data:${mediaType};base64,${base64}` }
+}
+
+/** Returns the bytes of a part that has them. */
+function decoded(part: MediaPart): { bytes: Uint8Array; mediaType: string } {
+  const { data, type, mediaType = USUAL[type] } = part
+  if (typeof data !== 'string') return { bytes: data, mediaType }
+  const media = mediaOf(part)
+  if ('url' in media) return { bytes: new Uint8Array(), mediaType }
+  return { bytes: Buffer.from(media.base64, 'base64'), mediaType: media.mediaType }
+}
+
+/** Finds the hashes of the stored parts in messages. */
+export function* hashesInMessages(messages: Iterable<{ readonly content: Content }>): Generator<string> {
+  for (const { content } of messages) if (typeof content !== 'string') yield* hashesOf(content)
+}
+
+/** Returns messages whose stored parts can be read. */
+export function readableMessages<Message extends { content: Content }>(
+  messages: readonly Message[],
+  reader: (stored: StoredPart) => ReadBytes | undefined,
+): Message[] {
+  return messages.map((message) =>
+    typeof message.content === 'string' ? message : { ...message, content: readableParts(message.content, reader) },
+  )
 }
 
 /** Media of a part for a client: a URL that the provider fetches, or base64 with its media type. */

@@ -24,10 +24,13 @@ export interface ToolParts {
  */
 export function toolParts(parts: readonly MessagePart[]): ToolParts {
   const fault = partsFault(parts, 'parts')
-  if (!fault) return { [PARTS]: asJson(parts) as MessagePart[] }
+  if (!fault) return resultOfParts(asJson(parts) as MessagePart[])
   const text = `toolParts: ${fault.path}: ${fault.needed}.`
   throw new ToolFailedError(text, { path: fault.path })
 }
+
+/** Returns the result of a tool with parts that are checked. */
+export const resultOfParts = (parts: readonly MessagePart[]): ToolParts => ({ [PARTS]: parts })
 
 /** Returns the parts of a tool's result; undefined if it is JSON for the model. */
 export function partsOfResult(output: unknown): readonly MessagePart[] | undefined {

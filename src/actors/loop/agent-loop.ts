@@ -26,6 +26,7 @@ import {
 import { type FrameId, readId } from '../../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
+import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import { Window } from '../../mailbox/window.ts'
 import type { Assignment } from '../definition/assignment.ts'
 import type { AgentContext } from '../definition/context/context.ts'
@@ -117,6 +118,7 @@ export class AgentLoop {
   readonly #directory = {
     name: (index: number) => this.name(index),
     runId: (index: number) => this.#runs.idOf(index),
+    bytesOf: (run: number, hash: string) => this.bytesOf(run, hash),
   }
 
   constructor(
@@ -532,6 +534,12 @@ export class AgentLoop {
 
   name(index: number): string {
     return this.#names.name(index)
+  }
+
+  /** Returns what reads the bytes of a stored part. The part came in that run, so the host has them for it. */
+  bytesOf(run: number, hash: string): ReadBytes {
+    this.#runs.find(run)?.stored.add(hash)
+    return () => this.#port.bytesOf?.(hash)
   }
 
   indexOf(name: string, run: RunView): number | undefined {

@@ -17,6 +17,7 @@ import { followOwnWork, unseenBy } from '../transport/async-hook.ts'
 import { threadMemories } from '../transport/external-memory.ts'
 import type { ThreadPort } from '../transport/link.ts'
 import { OwnWork } from '../transport/own-work.ts'
+import { downloadsFrom } from '../transport/part-downloads.ts'
 import { Resident } from './resident.ts'
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
@@ -29,6 +30,8 @@ Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
 
 // Runs before any code of the agent loads, so that resources opened by its module belong to no turn.
 const work = followOwnWork()
+
+const { control: controlPort, parts: partsPort } = workerData as { control: MessagePort; parts: MessagePort }
 
 const ring = () => parent.postMessage(0)
 
@@ -45,6 +48,7 @@ const ownPort: ThreadPort = {
   ring,
   onRing: (listener) => onRing(OWN_SEAT, listener),
   scheduler: work ? unseenBy(work) : systemClock,
+  bytesOf: downloadsFrom(partsPort),
   memories: threadMemories,
   work,
 }
@@ -110,5 +114,4 @@ function hasOwnResources(): boolean {
   return active.some((type) => type !== 'MessagePort') // the runtime has ports of its own
 }
 
-const { control: controlPort } = workerData as { control: MessagePort }
 expose(control, nodeEndpoint(controlPort))

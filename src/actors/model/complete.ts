@@ -12,7 +12,7 @@ export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest
   const { output, signal } = request
   const { name } = turn.role
   const watched = watchedIn(turn, 1, 'call')
-  const call = { ...callOf(turn.role, request), ...(watched && { watched }) }
+  const call = { ...callOf(turn.role, request, turn.partKeeper), ...(watched && { watched }) }
   const ask = async (again: typeof call) => withoutTools(await turn.ask(again, signal), name)
   const answer = await ask(call)
   if (!output) return completionOf(answer, undefined as T)

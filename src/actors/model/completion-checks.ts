@@ -1,7 +1,7 @@
 /** Checks each field of a turn's request to a model before any tokens are paid for. */
 import { shown } from '../../errors.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
-import { asJson, contentFault } from '../definition/content.ts'
+import { asJson, contentFault, type PartKeeper } from '../definition/content.ts'
 import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
 import { MODEL_OPTION_NAMES, MODEL_OPTIONS, modelOptionsOf } from '../definition/model-options.ts'
 import type { RoleInfo } from '../definition/role.ts'
@@ -62,11 +62,11 @@ function checkMessages(messages: unknown): void {
 }
 
 /** Returns the model call for a checked request; fields that it lacks come from the role. */
-export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): ModelCall {
+export function callOf(role: RoleInfo, request: CompletionRequest<unknown>, keeper: PartKeeper): ModelCall {
   const { prompt = '', messages = promptMessages(role, prompt), output, stream } = request
   const model = request.model ?? role.model
   return {
-    messages: messages.map(portable),
+    messages: messages.map((message) => portable(message, keeper)),
     ...(model !== undefined && { model }),
     ...(output && { jsonSchema: schemaFor(output) }),
     ...modelOptionsOf(request, role),
@@ -75,8 +75,8 @@ export function callOf(role: RoleInfo, request: CompletionRequest<unknown>): Mod
 }
 
 /** Returns a message as it crosses to the host. */
-const portable = (message: ModelMessage): ModelMessage =>
-  typeof message.content === 'string' ? message : { ...message, content: asJson(message.content) }
+const portable = (message: ModelMessage, keeper: PartKeeper): ModelMessage =>
+  typeof message.content === 'string' ? message : { ...message, content: asJson(message.content, keeper) }
 
 /** Returns the messages for a prompt: the system prompt of the role, if any, then the prompt. */
 const promptMessages = ({ systemPrompt }: RoleInfo, prompt: string): ModelMessage[] => [

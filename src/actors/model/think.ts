@@ -107,7 +107,10 @@ class Loop<T> {
     this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
     this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction)
     const { answerFunction } = this.#tools
-    this.#call = { ...callOf(turn.role, { ...request, stream: false }), ...(answerFunction && { answerFunction }) }
+    this.#call = {
+      ...callOf(turn.role, { ...request, stream: false }, turn.partKeeper),
+      ...(answerFunction && { answerFunction }),
+    }
     this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
     this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
     this.#answerOf = background.answerOf ?? 'call'

@@ -1,5 +1,6 @@
 /** The part of a turn that `complete` and `think` need. */
 import type { DramatisError } from '../../errors.ts'
+import type { PartKeeper } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { RoundBounds } from '../definition/cycles.ts'
@@ -16,6 +17,8 @@ export interface ThinkingTurn {
   readonly verbs: readonly string[]
   /** The role's other tools. */
   readonly tools: RoleTools
+  /** Keeps the bytes of large parts for the run. */
+  readonly partKeeper: PartKeeper
   /** Bounds above which the model's rounds count as a loop; false: rounds are not checked. */
   readonly loops: RoundBounds | false
   /** Id of the message that the turn handles, if the pieces of its models are read along. */

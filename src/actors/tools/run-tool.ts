@@ -10,9 +10,12 @@ import {
 } from '../../errors.ts'
 import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import { onAbort } from '../../on-abort.ts'
+import { asJson, type PartKeeper } from '../definition/content.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { ToolContext, ToolDefinition } from '../definition/tool.ts'
+import { partsOfResult, resultOfParts } from '../definition/tool-parts.ts'
 
 /** The caller's identity, and the resources of the call. */
 export interface ToolCaller extends Pick<ToolContext, 'agent' | 'runId' | 'idempotencyKey' | 'log'> {
@@ -21,6 +24,8 @@ export interface ToolCaller extends Pick<ToolContext, 'agent' | 'runId' | 'idemp
   readonly timer: Scheduler['timer']
   /** Maximum size of the output in bytes, encoded as a frame. */
   readonly maxBytes: number
+  /** Keeps the bytes of large parts of the output; undefined: they are a part of it. */
+  readonly partKeeper?: PartKeeper
   progress(note: string): void
 }
 
@@ -60,7 +65,7 @@ export async function runTool(tool: ToolDefinition, input: unknown, caller: Tool
     },
   }
   try {
-    return await Promise.race([performed(tool, input, context, caller.maxBytes), cutOff])
+    return await Promise.race([performed(tool, input, context, caller), cutOff])
   } finally {
     notes = 0
     timer.cancel()
@@ -72,12 +77,15 @@ async function performed(
   tool: ToolDefinition,
   input: unknown,
   context: ToolContext,
-  maxBytes: number,
+  { maxBytes, partKeeper }: ToolCaller,
 ): Promise<string | undefined> {
   const { agent } = context
   try {
     const value = await checkedInput(tool, input, agent)
-    return outputOf(tool, agent, await tool.run(value, context), maxBytes)
+    const output = await tool.run(value, context)
+    const parts = partKeeper && partsOfResult(output)
+    const kept = parts ? resultOfParts(asJson(parts, partKeeper) as MessagePart[]) : output
+    return outputOf(tool, agent, kept, maxBytes)
   } catch (error) {
     if (OWN.some((own) => error instanceof own)) throw error
     const text = `Tool "${tool.name}", called by agent "${agent}", failed: ${describe(error)}`

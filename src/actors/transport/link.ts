@@ -29,6 +29,8 @@ export interface ThreadPort {
   ring(): void
   onRing(listener: () => void): void
   readonly scheduler: Scheduler
+  /** Asks the host for the bytes with that hash; undefined if it has none. Absent where no code reads any. */
+  bytesOf?(hash: string): Uint8Array | undefined
   /** Present if the thread has a heap of its own. */
   readonly memories?: Memories
   /** Tracks the resources that turns have open. Present if the thread has an event loop of its own. */

@@ -1,5 +1,5 @@
 /** Writes this agent's frames into the shared ring. Without room they wait, in order, in memory of their own. */
-import { BLANK, type FrameFields, setTimes } from '../../mailbox/frame.ts'
+import { BLANK, type FrameFields, PART, setTimes } from '../../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
 import { type FrameId, IdSource, writeId } from '../../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
@@ -71,6 +71,12 @@ export class Outbox {
     if (at < 0) return this.link.post(this.encode(bytes), bytes)
     this.#encodeAt(this.link.memory, at)
     this.link.commit(bytes, urgency)
+  }
+
+  /** Writes the bytes of a part for a run. */
+  writePart(run: number, bytes: Uint8Array): void {
+    this.begin(PART, run, 0, 0, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'), undefined)
+    this.write(this.size(), 'later')
   }
 
   /** Writes a record about the message with that id. */

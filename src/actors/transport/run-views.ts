@@ -23,6 +23,8 @@ export interface RunView {
   runState: object | undefined
   /** True if the host and its log know the initial value of the run's state. */
   based: boolean
+  /** Hashes of the parts whose bytes the host has for the run. */
+  readonly stored: Set<string>
 }
 
 /** Placeholder for the start hook, which belongs to no run. */
@@ -37,6 +39,7 @@ export const NO_RUN: RunView = {
   streams: false,
   runState: {},
   based: true,
+  stored: new Set(),
 }
 
 export class RunViews {
@@ -83,6 +86,7 @@ export class RunViews {
       streams: notice.streams === true,
       runState: notice.runState === undefined ? undefined : deepFreeze(JSON.parse(notice.runState) as object),
       based: notice.runState !== undefined && !notice.isUnlogged,
+      stored: new Set(),
     })
     return notice.agents ?? []
   }

@@ -14,6 +14,7 @@ import {
 import { asJson, messageParts } from '../definition/content.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import type { Outbox } from '../transport/outbox.ts'
+import { uploadsFor } from '../transport/part-uploads.ts'
 import type { RunView } from '../transport/run-views.ts'
 import type { TurnStart } from './turn-start.ts'
 
@@ -66,10 +67,11 @@ export function beginMessage(
   const { outbox } = needs
   const { run, turn } = from.start
   const data = encodeData(options.structuredData, 'structuredData')
+  const given = options.parts ?? partsOfQuery(from.start, content)
+  const parts = given && messageParts(asJson(given, uploadsFor(outbox, from.start.view)))
   const fields = outbox.begin(kind, run, turn, from.nextStep(), content, data)
   if (options !== NO_OPTIONS) {
-    const parts = options.parts ?? partsOfQuery(from.start, content)
-    const metadata = parts ? withParts(options.metadata, messageParts(asJson(parts))) : options.metadata
+    const metadata = parts ? withParts(options.metadata, parts) : options.metadata
     if (metadata !== undefined) fields.metadata = encodeData(metadata, 'metadata')
     fields.threadId = options.threadId
     fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
@@ -77,10 +79,7 @@ export function beginMessage(
     fields.waiting = from.waitingFor(options.signal)
     fields.polling = options.polling === true
     if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
-  } else {
-    const parts = partsOfQuery(from.start, content)
-    if (parts) fields.metadata = encodeData(withParts(undefined, parts), 'metadata')
-  }
+  } else if (parts) fields.metadata = encodeData(withParts(undefined, parts), 'metadata')
   return fields
 }
 

@@ -6,7 +6,7 @@
 import { original } from 'immer'
 import { MessageRejectedError, ModelError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
-import { type Content, textOf, withText } from '../definition/content.ts'
+import { asJson, type Content, textOf, withText } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
@@ -158,7 +158,7 @@ const heardWith = (message: AgentMessage, { strategy }: Turn, asked = userConten
 /** Returns the text with the parts of the message: where they were, if it is their text. */
 function contentWith({ parts }: AgentMessage, text: string): Content {
   if (!parts) return text
-  return textOf(parts) === text ? parts : withText(parts, text)
+  return asJson(textOf(parts) === text ? parts : withText(parts, text))
 }
 
 /**

@@ -3,6 +3,7 @@ import { v5 } from 'uuid'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, MessageRejectedError, shown, ToolFailedError, ToolInputError } from '../../errors.ts'
 import { idText } from '../../mailbox/frame-id.ts'
+import { type ReadBytes, readableParts } from '../../mailbox/stored-parts.ts'
 import { anyAborted } from '../../on-abort.ts'
 import { approvalOf, approvedInput } from '../definition/approval.ts'
 import { encodeData } from '../definition/checks.ts'
@@ -11,11 +12,12 @@ import type { Logger } from '../definition/logger.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { RoleInfo } from '../definition/role.ts'
 import type { ToolDefinition } from '../definition/tool.ts'
-import { partsOfResult } from '../definition/tool-parts.ts'
+import { partsOfResult, resultOfParts } from '../definition/tool-parts.ts'
 import type { RoleTools } from '../model/role-tools.ts'
 import { checkedInput, runTool } from '../tools/run-tool.ts'
 import type { Toolbox } from '../tools/toolbox.ts'
 import type { Outbox } from '../transport/outbox.ts'
+import { uploadsFor } from '../transport/part-uploads.ts'
 import type { TurnStart } from './turn-start.ts'
 
 export interface ToolNeeds {
@@ -23,6 +25,8 @@ export interface ToolNeeds {
   readonly role: RoleInfo
   readonly timer: Scheduler['timer']
   readonly toolbox: Toolbox
+  /** Returns what reads stored bytes of that run. */
+  bytesOf(run: number, hash: string): ReadBytes
   /** Returns a logger; `fields` are added to each of its lines. */
   loggerFor(start: TurnStart, fields?: object): Logger
 }
@@ -90,7 +94,10 @@ export class TurnTools implements RoleTools {
 
   /** Runs a tool and returns its output. `signal` withdraws the call. */
   async run(name: string, given: unknown, signal?: AbortSignal): Promise<unknown> {
-    return (await this.#run(name, given, signal)).output
+    const { output } = await this.#run(name, given, signal)
+    const parts = partsOfResult(output)
+    if (!parts) return output
+    return resultOfParts(readableParts(parts, ({ hash }) => this.#needs.bytesOf(this.#turn.start.run, hash)))
   }
 
   async #run(name: string, given: unknown, signal: AbortSignal | undefined): Promise<Made> {
@@ -203,6 +210,7 @@ export class TurnTools implements RoleTools {
       signal: either?.signal ?? ofTurn,
       timer: (ms, task, limit) => this.#needs.timer(ms, task, limit),
       maxBytes: this.#needs.outbox.maxMessageBytes,
+      partKeeper: uploadsFor(this.#needs.outbox, start.view),
       progress: (note) => this.#turn.progress(tool.name, callId, note),
     })
     const output = await running.finally(either?.forget)

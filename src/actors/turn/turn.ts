@@ -20,6 +20,7 @@ import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import { ACKNOWLEDGE, LIMIT_REACHED, LOOP_FOUND } from '../definition/trust.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
+import { uploadsFor } from '../transport/part-uploads.ts'
 import type { RunView } from '../transport/run-views.ts'
 import { type CallingTurn, TurnCalls } from './calls.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
@@ -273,6 +274,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       verbs,
       loops,
       tools: this.tools,
+      partKeeper: uploadsFor(this.#needs.outbox, this.start.view),
       watchedMessage: this.start.view.streams ? idText(...this.start.id) : undefined,
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, context)),

@@ -33,7 +33,7 @@ export async function compactLog(
   const old = await OldLog.from(() => store.read(), LONGEST_WINDOW_MS)
   const archive = archiveFor?.((index) => old.names.get(index)?.name ?? `#${index}`)
   await archive?.open()
-  const past = new PastRunReader({ store, index: old.index, restore: () => {} })
+  const past = new PastRunReader({ store, index: old.index, parts: old.parts, restore: () => {} })
   const records = new RecordWriter(
     async (block) => compactor.wrote(await store.append(block), block.entries.byteLength, block.entries.byteLength),
     old.next,
@@ -48,6 +48,7 @@ export async function compactLog(
     facts: () => oldFacts(old, clock.now()),
     log: (fact) => records.log(fact),
     carried: () => carriedRecords(old),
+    parts: old.parts,
     written: () => records.written(),
     leaves: async (run) => archive?.write(await past.read(run), run),
     drop: (position) => past.drop(() => store.dropBefore(position)),

@@ -7,10 +7,11 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, describe } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
-import { entrySpans, isOfLife, isOfLog } from '../log/entry-codec.ts'
+import { entrySpans, isOfLife, isOfLog, partsIn } from '../log/entry-codec.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Block, LogStore, Position } from '../store/log-store.ts'
 import { CARRIED_BYTES, Carrier } from './carrier.ts'
+import type { PartIndex } from './part-index.ts'
 import type { LoggedRun, RunIndex } from './run-index.ts'
 import type { Fact } from './team-facts.ts'
 
@@ -25,9 +26,11 @@ export interface CompactorNeeds {
   log(fact: Fact): void
   /**
    * Returns the numbers of the records of the team that are carried under them, like those of runs: what they say
-   * concerns the entries of runs that stand before them.
+   * concerns the entries of runs that stand before them. Parts that nothing refers to any more are given up with it.
    */
   carried(): ReadonlySet<number>
+  /** The parts that the log has. */
+  readonly parts: PartIndex
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>
   /** Called with each run before the log forgets it. If it rejects, the log keeps the run. */
@@ -134,7 +137,8 @@ export class Compactor {
     const { store, index, keep, clock } = this.#needs
     const before = store.bytes
     const { runsForgotten, runsNotArchived } = await this.#forget(index.expired(keep, clock.now()))
-    const alive = index.bytes + this.#factBytes
+    this.#needs.carried() // gives up what nobody refers to
+    const alive = index.bytes + this.#factBytes + this.#needs.parts.bytes
     if (all || store.bytes > 2 * (alive + this.#most)) {
       const end = this.#parts.at(-1) ?? 0
       await this.#logFacts()
@@ -218,6 +222,7 @@ export class Compactor {
   async #append(block: Block): Promise<void> {
     const position = await this.#unlessClosed(this.#needs.store.append(block))
     this.#needs.index.carriedTo(position, block.runs)
+    this.#needs.parts.at(position, partsIn(block.entries))
     this.wrote(position, block.entries.byteLength)
   }
 

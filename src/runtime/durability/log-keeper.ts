@@ -34,6 +34,8 @@ export interface LogFollower {
   see(record: HostRecord): void
   /** Called when entries stand in the log. */
   wrote(position: Position, entries: Uint8Array): void
+  /** True if the bytes with that hash stand in the log, or will. */
+  hasPart(hash: string): boolean
   /** Reads the entries of a run that stand in the log. */
   reread: JournalKeeper['reread']
 }
@@ -74,6 +76,11 @@ export class LogKeeper implements JournalKeeper {
     if (this.#over) return
     this.#handed.push({ cell, envelope })
     this.#schedule()
+  }
+
+  hasPart(hash: string): boolean {
+    const isComing = this.#pending.some((entry) => entry.kind === 'part' && entry.hash === hash)
+    return isComing || this.#needs.follower?.hasPart(hash) === true
   }
 
   written(): Promise<void> {

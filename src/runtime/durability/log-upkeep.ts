@@ -2,7 +2,7 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { TeamClosedError } from '../../errors.ts'
-import { bytesByRun } from '../log/entry-codec.ts'
+import { bytesByRun, partsIn } from '../log/entry-codec.ts'
 import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { KeepSettings } from '../settings/settings.ts'
@@ -11,6 +11,7 @@ import type { LogStore, Position } from '../store/log-store.ts'
 import { Compactor } from './compactor.ts'
 import type { LogFollower } from './log-keeper.ts'
 import type { OldLog } from './old-log.ts'
+import type { PartIndex } from './part-index.ts'
 import { PastRunReader } from './past-run-reader.ts'
 import type { RestoredOwners, TeamParts } from './restored-owners.ts'
 import type { RunIndex } from './run-index.ts'
@@ -38,6 +39,7 @@ interface Needs {
 export class LogUpkeep implements LogFollower {
   readonly #index: RunIndex
   readonly #past: PastRunReader
+  readonly #parts: PartIndex
   readonly #compactor: Compactor
   /** Agents of the team that have left: number of the last record of it, by index. */
   readonly #left: Map<number, number>
@@ -46,10 +48,16 @@ export class LogUpkeep implements LogFollower {
 
   constructor({ archive, book, keep, old, owners, parts, store }: Needs) {
     const { clock, journal, logger } = owners
-    const { index } = old
+    const { index, parts: ofLog } = old
     this.#index = index
+    this.#parts = ofLog
     this.#left = new Map(Array.from(old.left, ([agent, { seq }]) => [agent, seq]))
-    this.#past = new PastRunReader({ store, index, restore: (run) => restoreEnded(owners, book, run) })
+    this.#past = new PastRunReader({ store, index, parts: ofLog, restore: (run) => restoreEnded(owners, book, run) })
+    const referrers = () => ({
+      index,
+      conversations: owners.agentStates.conversations.all(),
+      letters: journal.deadLetters.entries,
+    })
     this.#compactor = new Compactor({
       clock,
       logger,
@@ -61,7 +69,8 @@ export class LogUpkeep implements LogFollower {
         yield { kind: 'turns', turns: [...interruptedTurns(old, book)], again: true }
       },
       log: (fact) => journal.keep(undefined, fact),
-      carried: () => new Set(this.#left.values()),
+      carried: () => new Set([...this.#left.values(), ...ofLog.needed(referrers())]),
+      parts: ofLog,
       written: async () => journal.written(),
       leaves: async (run) => archive?.write(await this.#past.read(run), run),
       drop: (before) => this.#past.drop(() => store.dropBefore(before)),
@@ -76,15 +85,22 @@ export class LogUpkeep implements LogFollower {
 
   see(record: HostRecord): void {
     this.#index.see(record)
+    if (record.kind === 'part') this.#parts.see(record)
+    if (record.kind === 'part.used') this.#parts.referred(record.hash)
     if (record.kind === 'agent.left' && record.run === 0) this.#left.set(record.index, record.seq)
   }
 
   wrote(position: Position, entries: Uint8Array): void {
     const sizes = bytesByRun(entries)
     this.#index.at({ position, carried: false, sizes })
+    if (this.#parts.areComing) this.#parts.at(position, partsIn(entries))
     if (this.#quiet.length > 0) this.#quiet = this.#quiet.filter((index) => !this.#isOver(index))
     this.#compactor.wrote(position, entries.byteLength, sizes.get(0))
     this.#compactor.consider()
+  }
+
+  hasPart(hash: string): boolean {
+    return this.#parts.has(hash)
   }
 
   reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {

@@ -17,8 +17,8 @@ interface Options {
 }
 
 /** Returns the numbers of the records of the team that are carried under them (see `Compactor`). */
-export const carriedRecords = ({ left }: OldLog): ReadonlySet<number> =>
-  new Set(Array.from(left.values(), ({ seq }) => seq))
+export const carriedRecords = ({ left, parts, referrers }: OldLog): ReadonlySet<number> =>
+  new Set([...Array.from(left.values(), ({ seq }) => seq), ...parts.needed(referrers)])
 
 /** Yields all facts of the team. */
 export function* oldFacts(

@@ -20,12 +20,13 @@ import { type EntryOptions, entriesOf, type ReadBlocks, type SeenBlock } from '.
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
-import type { Position } from '../store/log-store.ts'
+import type { LogStore, Position } from '../store/log-store.ts'
 import { OldDeaths } from './old-deaths.ts'
 import { OldRun } from './old-run.ts'
 import { OldStates } from './old-states.ts'
 import { OldTeam } from './old-team.ts'
 import { OldTimes } from './old-times.ts'
+import { hashesIn, PartIndex, type Referrers } from './part-index.ts'
 import { RunIndex } from './run-index.ts'
 
 /** Highest numbers that an agent has used. */
@@ -40,6 +41,8 @@ export class OldLog {
   readonly blocks: { readonly position: Position; readonly bytes: number }[] = []
   /** All runs that the log has. */
   readonly index = new RunIndex()
+  /** The parts whose bytes it has. */
+  readonly parts = new PartIndex()
   /** Runs that have no end, or messages under way. */
   readonly runs = new Map<number, OldRun>()
   /** Runs that the log has forgotten: some of their entries may still stand there. */
@@ -78,6 +81,7 @@ export class OldLog {
     const log = new OldLog(windowMs)
     const note = (block: SeenBlock) => {
       log.index.at(block)
+      log.parts.at(block.position, block.parts)
       log.blocks.push(block)
     }
     const options = lost ? { lost } : {}
@@ -87,6 +91,18 @@ export class OldLog {
     const over = [...log.index.values()].filter(({ index }) => !log.runs.has(index))
     for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) log.index.over(run) // the first to end is the first to go
     return log
+  }
+
+  /** What refers to parts. */
+  get referrers(): Referrers {
+    return { index: this.index, conversations: this.states.conversations.all(), letters: this.team.letters.entries }
+  }
+
+  /** Reads the bytes that open runs, conversations and dead letters refer to. */
+  async readParts(store: LogStore): Promise<Map<string, Uint8Array>> {
+    const { conversations, letters } = this.referrers
+    const open = { values: () => [...this.runs.keys()].flatMap((run) => this.index.get(run) ?? []) }
+    return this.parts.read(store, hashesIn({ index: open, conversations, letters }))
   }
 
   indexOf(name: string, run: number): number | undefined {

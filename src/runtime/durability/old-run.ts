@@ -23,6 +23,8 @@ export class OldRun {
   answer: { readonly memory: Memory; readonly at: number } | undefined
   finished: OfKind<'run.finished'> | undefined
   aborted = false
+  /** Bytes of the large parts that it refers to, as far as they were read. */
+  stored: ReadonlyMap<string, Uint8Array> = new Map()
 
   constructor(launched: OfKind<'run.launched'>) {
     this.index = launched.run
@@ -65,4 +67,11 @@ function isKeptAlone({ kind }: LogEntry): boolean {
   return KEPT_ALONE.has(kind)
 }
 
-const KEPT_ALONE: ReadonlySet<string> = new Set(['run.launched', 'name', 'agent.joined', 'agent.left', 'subscribed'])
+const KEPT_ALONE: ReadonlySet<string> = new Set([
+  'run.launched',
+  'name',
+  'agent.joined',
+  'agent.left',
+  'subscribed',
+  'part.used',
+])

@@ -6,11 +6,13 @@ import type { HostRecord, LogEntry } from '../log/records.ts'
 import type { PastRun, PastRuns, PastSummary } from '../runs/past-runs.ts'
 import type { LogStore, StoredBlock } from '../store/log-store.ts'
 import { OldRun } from './old-run.ts'
+import type { PartIndex } from './part-index.ts'
 import { hashOf, type LoggedRun, type RunIndex } from './run-index.ts'
 
 interface Needs {
   readonly store: LogStore
   readonly index: RunIndex
+  readonly parts: PartIndex
   /** Adds a run to those that the team has in memory. */
   restore(run: OldRun): void
 }
@@ -63,7 +65,8 @@ export class PastRunReader implements PastRuns {
     return this.#read(async () => {
       const logged = this.#needs.index.get(run.index)
       const old = logged && (await this.#entriesIn(logged))
-      if (!old?.finished) throw gone(run)
+      if (!logged || !old?.finished) throw gone(run)
+      old.stored = await this.#needs.parts.read(this.#needs.store, logged.parts)
       return old
     })
   }

@@ -15,6 +15,7 @@ import type { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
+import type { PartStore } from '../state/part-store.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
 import type { Lifecycle } from '../supervision/lifecycle.ts'
@@ -59,6 +60,7 @@ export interface RestoredOwners {
   readonly logger: Logger
   readonly loop: HostLoop
   readonly mailboxes: Mailboxes
+  readonly parts: PartStore
   readonly pauses: DeadlinePauses
   readonly receipts: Receipts
   readonly redelivery: Redelivery

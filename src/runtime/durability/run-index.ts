@@ -35,6 +35,10 @@ export interface LoggedRun {
   open: boolean
   /** Bytes of its entries. */
   bytes: number
+  /** Hashes of the parts that it refers to. */
+  readonly parts: Set<string>
+  /** Bytes of these parts. Those that several runs refer to count for each. */
+  partBytes: number
   /** First and last position of each part of the log that has entries of it: two numbers a part. */
   places: Position[]
   /** Step of a compaction that its last entries came from; 0 if they were not carried. */
@@ -58,7 +62,8 @@ export class RunIndex {
     if (record.kind === 'runs.gone') return this.#gone(record.runs)
     const run = this.#byIndex.get(record.run)
     if (!run) return
-    if (record.kind === 'model.called') run.usage = addUsage(run.usage, record.usage)
+    if (record.kind === 'part.used') refer(run, record)
+    else if (record.kind === 'model.called') run.usage = addUsage(run.usage, record.usage)
     else if (record.kind === 'run.aborted') run.status = 'aborted'
     else if (record.kind === 'run.finished') {
       run.endedAt = record.at
@@ -83,6 +88,8 @@ export class RunIndex {
       status: 'finished',
       open: true,
       bytes: 0,
+      parts: new Set(),
+      partBytes: 0,
       places: [],
       step: 0,
     }
@@ -98,7 +105,7 @@ export class RunIndex {
   }
 
   /** Notes where a block stands, and what its runs have in it. */
-  at({ position, carried, sizes }: Omit<SeenBlock, 'bytes'>): void {
+  at({ position, carried, sizes }: Omit<SeenBlock, 'bytes' | 'parts'>): void {
     for (const [index, bytes] of sizes) {
       const run = this.#byIndex.get(index)
       if (!run) continue
@@ -155,14 +162,14 @@ export class RunIndex {
   /** Runs that are over and beyond the limits. */
   expired(keep: KeepSettings, now: number): LoggedRun[] {
     const ended = [...this.#over].filter(({ own }) => !own)
-    let bytes = ended.reduce((sum, run) => sum + run.bytes, 0)
+    let bytes = ended.reduce((sum, run) => sum + run.bytes + run.partBytes, 0)
     let runs = ended.length
     const gone = [...this.#over].filter(({ own }) => own)
     for (const run of ended) {
       if (runs <= keep.runs && bytes <= keep.bytes && now - run.endedAt <= keep.days * DAY_MS) break
       gone.push(run)
       runs -= 1
-      bytes -= run.bytes
+      bytes -= run.bytes + run.partBytes
     }
     return gone
   }
@@ -187,6 +194,12 @@ export class RunIndex {
 
 /** Makes a number of a text that is the same for the same text, and hardly for another. */
 export const hashOf = (text: string): number => createHash('sha256').update(text).digest().readUIntBE(0, 6)
+
+function refer(run: LoggedRun, { hash, size }: { readonly hash: string; readonly size: number }): void {
+  if (run.parts.has(hash)) return
+  run.parts.add(hash)
+  run.partBytes += size
+}
 
 function place(run: LoggedRun, position: Position, step: number): void {
   const { places } = run

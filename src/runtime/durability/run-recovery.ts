@@ -38,6 +38,10 @@ export class RunRecovery {
   /** Returns the state of a run. */
   reopened(run: OldRun): RunState {
     const state = this.states.get(run.index) ?? this.#owners.runs.reopen(run.index, run.launched)
+    for (const hash of this.#old.index.get(run.index)?.parts ?? []) {
+      const bytes = this.#owners.parts.get(hash)
+      if (bytes) this.#owners.parts.hold(state, hash, bytes)
+    }
     this.states.set(run.index, state)
     takeNames(run, state)
     return state
@@ -104,9 +108,10 @@ function takeNames({ agents }: OldRun, state: RunState): void {
 }
 
 /** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
-export function restoreEnded({ boards, runs: table }: RestoredOwners, book: RunBook, run: OldRun): void {
+export function restoreEnded({ boards, parts, runs: table }: RestoredOwners, book: RunBook, run: OldRun): void {
   const state = table.reopen(run.index, run.launched)
   takeNames(run, state)
+  for (const [hash, bytes] of run.stored) parts.hold(state, hash, bytes)
   for (const entry of run.entries) {
     state.log.adopt(entry)
     if (entry.kind === 'blackboard') boards.restore(state, entry.entry)

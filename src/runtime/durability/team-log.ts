@@ -70,7 +70,7 @@ export class TeamLog {
       if (this.#closed.signal.aborted) throw this.#closed.signal.reason
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       old.deaths.end(opened.ended === true)
-      this.#begin(store, opened, old)
+      this.#begin(store, opened, old, await old.readParts(store))
     } catch (error) {
       if (this.#settings.store) this.#unusable = error // it was opened, and that is done once
       await store.close()
@@ -98,7 +98,12 @@ export class TeamLog {
     }
   }
 
-  #begin(store: LogStore, { incarnation, ended }: OpenedLog, old: OldLog): void {
+  #begin(
+    store: LogStore,
+    { incarnation, ended }: OpenedLog,
+    old: OldLog,
+    bytes: ReadonlyMap<string, Uint8Array>,
+  ): void {
     const { clock, directory, journal, logger } = this.#owners
     const { commits, keep, onMismatch, resumes, syncMs } = this.#settings
     const lost = (error: DramatisError) => this.#lost(error)
@@ -119,7 +124,10 @@ export class TeamLog {
     journal.keep(undefined, { kind: 'log.opened', incarnation, name, ...(ended && { ended }) })
     this.#parts.budgets.restore(old.team.payments)
     const recovery = new Recovery({ owners: this.#owners, parts: this.#parts, book: this.#runs, old, onMismatch })
+    const ofLog = { stored: new Map<string, Uint8Array>() } // refers to them until the runs and conversations do
+    for (const [hash, each] of bytes) this.#owners.parts.hold(ofLog, hash, each)
     const { going, hindrances, lacking } = recovery.perform(resumes === 'manual')
+    this.#owners.parts.release(ofLog)
     for (const error of lacking)
       logger.warn({ agent: error.details.agent, error: error.message }, 'an agent that was made earlier is not there')
     for (const { index, name, removed } of directory.cells)

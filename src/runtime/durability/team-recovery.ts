@@ -2,6 +2,7 @@
 
 import { jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
+import { readableParts } from '../../mailbox/stored-parts.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { OldLog } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
@@ -44,8 +45,16 @@ export function restoreShared({ boards, sharedStates }: RestoredOwners, { team }
  * Puts the dead letters into their list. Without those of messages that were sent again and wait for room: all that
  * wait have it now.
  */
-export function restoreLetters({ journal }: RestoredOwners, { team, work }: OldLog): void {
-  for (const { letter, bytes } of team.letters.entries) journal.deadLetters.add(letter, bytes)
+export function restoreLetters({ journal, parts }: RestoredOwners, { team, work }: OldLog): void {
+  for (const { letter, bytes } of team.letters.entries) {
+    const { message } = letter
+    if (message.parts)
+      message.parts = readableParts(message.parts, ({ hash }) => {
+        const stored = parts.get(hash)
+        return stored && (() => stored)
+      })
+    journal.deadLetters.add(letter, bytes)
+  }
   for (const { memory, at } of work.messages()) {
     const { metadata } = readBody(memory, at)
     const replayed: unknown = metadata && Reflect.get(Object(jsonIn(metadata)), 'replayOf')

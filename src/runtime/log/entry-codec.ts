@@ -3,14 +3,17 @@
  * part of the format. A record is JSON in UTF-8, its errors as `errorData`. A prompt that shares much with the one
  * before it in its turn is written as the difference (prompts.ts); its frame is an entry of its own then.
  *
- *     entry   kind u32 (1 frames, 2 record, 3 difference) | body u32 (bytes) | run u32 | frames u32 | seq f64 | at f64
+ *     entry   kind u32 (1 frames, 2 record, 3 difference, 4 part) | body u32 (bytes) | run u32 | frames u32 | seq f64 | at f64
  *             body; zeros up to a multiple of 8
  *     difference, the body   seq of the frame before f64 | prefix u32 | suffix u32 (bytes that both prompts have) |
  *             the frame up to its prompt | what stands between prefix and suffix
+ *     part, the body         SHA-256 of the bytes, 32 bytes | the bytes
  */
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
+import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import { lengthOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { storedForm } from '../../mailbox/stored-parts.ts'
 import { BEFORE_PROMPT, Prompts, type Shared } from './prompts.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
 
@@ -18,6 +21,8 @@ const HEADER_BYTES = 32
 const FRAMES = 1
 const RECORD = 2
 const DIFFERENCE = 3
+const PART = 4
+const HASH_BYTES = 32
 const SHARED_BYTES = 16
 const ALIGNMENT = 8
 
@@ -66,6 +71,7 @@ export class EntryEncoder {
   }
 
   #record(record: HostRecord): Written {
+    if (record.kind === 'part') return partEntry(record)
     this.#prompts.over(record)
     const { run, seq, at, ...fields } = record
     const body = Buffer.from(JSON.stringify(withErrorData(fields)))
@@ -94,6 +100,11 @@ export class EntryEncoder {
     }
     if (frames > 0) all.push(wholeFrames(memory, begin, to, { run, seq: seq - frames * SEQ_STEP, at: time }, frames))
   }
+}
+
+function partEntry({ hash, bytes = new Uint8Array(), run, seq, at }: PartRecord): Written {
+  const body = [Buffer.from(hash, 'hex'), bytes]
+  return { kind: PART, run, seq, at, frames: 0, body, bytes: HASH_BYTES + bytes.byteLength }
 }
 
 function wholeFrames(memory: Memory, from: number, to: number, numbers: Numbers, frames: number): Written {
@@ -133,10 +144,11 @@ export function* decodeEntries(
     if (end > view.length) throw new RangeError(`the entry at byte ${at} ends behind the last of ${view.length} bytes`)
     const numbers = { run: view.readUInt32LE(at + 8), seq: view.readDoubleLE(at + 16), at: view.readDoubleLE(at + 24) }
     const content = view.subarray(body, end)
-    if (kind < FRAMES || kind > DIFFERENCE)
-      throw new RangeError(`the entry at byte ${at} is of kind ${kind}; known are ${FRAMES} to ${DIFFERENCE}`)
+    if (kind < FRAMES || kind > PART)
+      throw new RangeError(`the entry at byte ${at} is of kind ${kind}; known are ${FRAMES} to ${PART}`)
     if (isWanted(numbers.run))
       if (kind === FRAMES) yield framesFrom(content, view.readUInt32LE(at + 12), numbers)
+      else if (kind === PART) yield partFrom(content, numbers)
       else yield kind === RECORD ? recordFrom(content, numbers) : differenceFrom(content, numbers)
     at = body + aligned(end - body)
   }
@@ -223,9 +235,9 @@ export function runsIn(
     const kind = view.readUInt32LE(at)
     const seq = view.readDoubleLE(at + 16)
     const isExpected = carried ? seq >= firstSeq && seq <= lastSeq : seq === next
-    if (kind < FRAMES || kind > DIFFERENCE || !isExpected) return undefined
+    if (kind < FRAMES || kind > PART || !isExpected) return undefined
     runs.add(view.readUInt32LE(at + 8))
-    next = seq + (kind === RECORD ? 1 : view.readUInt32LE(at + 12)) * SEQ_STEP
+    next = seq + (kind === RECORD || kind === PART ? 1 : view.readUInt32LE(at + 12)) * SEQ_STEP
     at += HEADER_BYTES + aligned(view.readUInt32LE(at + 4))
     if (at > view.length) return undefined
   }
@@ -253,6 +265,46 @@ export function bytesByRun(bytes: Uint8Array): Map<number, number> {
   for (const { run, from, to } of entrySpans(bytes)) sizes.set(run, (sizes.get(run) ?? 0) + to - from)
   return sizes
 }
+
+/** Part among encoded entries. */
+export interface PartEntry {
+  readonly hash: string
+  readonly seq: number
+  readonly size: number
+}
+
+/** Finds the parts among encoded entries. */
+export function* partsIn(bytes: Uint8Array): Generator<PartEntry> {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  for (const { seq, from } of entrySpans(bytes)) if (view.readUInt32LE(from) === PART) yield partAt(view, from, seq)
+}
+
+/** Returns the bytes of a part among encoded entries, in memory of their own; undefined if it is not there. */
+export function partBytes(bytes: Uint8Array, hash: string): Uint8Array | undefined {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  for (const { seq, from } of entrySpans(bytes)) {
+    if (view.readUInt32LE(from) !== PART) continue
+    const part = partAt(view, from, seq)
+    const begin = from + HEADER_BYTES + HASH_BYTES
+    if (part.hash === hash) return Uint8Array.prototype.slice.call(view, begin, begin + part.size)
+  }
+  return undefined
+}
+
+function partAt(view: Buffer, from: number, seq: number): PartEntry {
+  const body = from + HEADER_BYTES
+  const size = view.readUInt32LE(from + 4) - HASH_BYTES
+  return { hash: view.toString('hex', body, body + HASH_BYTES), seq, size }
+}
+
+type PartRecord = Extract<HostRecord, { kind: 'part' }>
+
+const partFrom = (content: Buffer, numbers: Numbers): PartRecord => ({
+  kind: 'part',
+  hash: content.toString('hex', 0, HASH_BYTES),
+  size: content.byteLength - HASH_BYTES,
+  ...numbers,
+})
 
 type Numbers = Pick<LogEntry, 'run' | 'seq' | 'at'>
 
@@ -284,7 +336,7 @@ function recordFrom(content: Buffer, numbers: Numbers): LogEntry {
 interface RecordFields {
   kind: HostRecord['kind']
   error?: DramatisError | null
-  letter?: { errors: DramatisError[] }
+  letter?: Pick<DeadLetter, 'message'> & { errors: DramatisError[] }
 }
 
 /** The same as JSON has them. */
@@ -299,8 +351,14 @@ function withErrorData(fields: RecordFields): object {
   return {
     ...fields,
     ...(error && { error: errorData(error) }),
-    ...(letter && { letter: { ...letter, errors: letter.errors.map(errorData) } }),
+    ...(letter && { letter: { ...letter, ...withReferences(letter), errors: letter.errors.map(errorData) } }),
   }
+}
+
+/** Returns the message of a letter with references in place of the bytes of its stored parts. */
+function withReferences({ message }: Pick<DeadLetter, 'message'>): Pick<DeadLetter, 'message'> {
+  const { parts } = message
+  return { message: parts ? { ...message, parts: parts.map((part) => storedForm(part) ?? part) } : message }
 }
 
 function withErrors(fields: WrittenFields): object {

@@ -6,7 +6,14 @@
 import { LogCorruptError } from '../../errors.ts'
 import { hasCode } from '../store/log-files.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
-import { bytesByRun, decodeEntries, EntryDecoder, type FrameDifference } from './entry-codec.ts'
+import {
+  bytesByRun,
+  decodeEntries,
+  EntryDecoder,
+  type FrameDifference,
+  type PartEntry,
+  partsIn,
+} from './entry-codec.ts'
 import type { LogEntry } from './records.ts'
 
 /** Gives the blocks of a log in the order in which they stand there; each call begins anew. */
@@ -41,6 +48,7 @@ export interface SeenBlock {
   /** Bytes of its entries, and of those of each run. */
   readonly bytes: number
   readonly sizes: ReadonlyMap<number, number>
+  readonly parts: readonly PartEntry[]
 }
 
 export interface EntryOptions {
@@ -130,5 +138,5 @@ async function carriedIn(read: ReadBlocks, isWanted: IsWanted): Promise<{ blocks
 }
 
 function seenBlock({ position, carried, entries }: StoredBlock): SeenBlock {
-  return { position, carried, bytes: entries.byteLength, sizes: bytesByRun(entries) }
+  return { position, carried, bytes: entries.byteLength, sizes: bytesByRun(entries), parts: [...partsIn(entries)] }
 }

@@ -136,6 +136,13 @@ export type KeptRecord =
   | Record<'agent.joined', JoinedAgent>
   /** An agent has left the team, or its run: what it had is not for the next one in its place. */
   | Record<'agent.left', { index: number }>
+  /**
+   * Bytes of a large part, under their SHA-256. Records with them are written as they are; who reads the log gets their
+   * number alone.
+   */
+  | Record<'part', { hash: string; size: number; bytes?: Uint8Array }>
+  /** The run refers to these bytes. */
+  | Record<'part.used', { hash: string; size: number }>
   /** State that an agent has left in its start hook. */
   | Record<'state', { index: number; value: unknown }>
   | Record<'run.launched', Launched>

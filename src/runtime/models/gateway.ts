@@ -3,7 +3,7 @@
  * no thread has a key. A call goes on when its thread ends: its answer is in the log for the next attempt.
  */
 import { v5 } from 'uuid'
-import { contentFault } from '../../actors/definition/content.ts'
+import { contentFault, readableMessages } from '../../actors/definition/content.ts'
 import {
   addUsage,
   type ModelAnswer,
@@ -16,13 +16,14 @@ import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import { readAsAnswer } from '../../actors/model/answer-function.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
+import { bytesOf, referenceIn } from '../../mailbox/stored-parts.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ResolvedModel } from '../providers/client.ts'
 import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/collect.ts'
 import type { Cell } from '../state/cell.ts'
-import type { RunState } from '../state/run-state.ts'
+import { type RunState, readerOf } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 import { WatchedPieces } from './watched-pieces.ts'
 
@@ -107,6 +108,7 @@ export class ModelGateway {
     const writing = written?.()
     if (writing) await writing
     signal.throwIfAborted()
+    assertThere(call, caller.run)
     const resolved = resolve(call.model, caller)
     const make: MakeCall = (asked) => this.#make(asked, call.stream ? onText : () => {})
     const layered = layers.reduceRight<MakeCall>((next, layer) => (asked) => layer(asked, next), make)
@@ -146,7 +148,7 @@ export class ModelGateway {
         ...rest,
         ...modelOptionsOf(rest, options),
         model,
-        messages: [...messages],
+        messages: readableMessages(messages, ({ hash }) => readerOf(caller.run.stored, hash)),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
         agent: caller.cell.name,
@@ -232,6 +234,15 @@ function endOf(error: ModelError, hasBegun: boolean): ModelError {
   if (!hasBegun || error.details.reason !== 'timeout') return error
   const text = `${error.message} A part of the answer had come by then.`
   return new ModelError(text, { ...error.details, code: 'stream_stalled' })
+}
+
+/** Checks that the run has the bytes of all parts that its agent asks the model about. */
+function assertThere({ messages }: ModelCall, { stored }: RunState): void {
+  for (const { content } of messages)
+    for (const part of typeof content === 'string' ? [] : content) {
+      const reference = referenceIn(part)
+      if (reference) bytesOf(reference, stored.get(reference.hash))
+    }
 }
 
 const ONE_CALL: TokenUsage = { ...NO_TOKENS, calls: 1 }

@@ -184,6 +184,8 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   'log.opened': true,
   name: true,
   numbers: true,
+  part: true,
+  'part.used': true,
   'run.launched': true,
   'runs.gone': true,
   shared: true,

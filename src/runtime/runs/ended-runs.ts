@@ -114,14 +114,22 @@ export class EndedRuns {
   }
 
   #forgetOldest(): void {
-    let bytes = this.#kept.reduce((sum, { log }) => sum + log.bytes, 0)
+    let bytes = this.#kept.reduce((sum, run) => sum + bytesOf(run), 0)
     while (this.#kept.length > 1 && (this.#kept.length > KEPT_RUNS || bytes > KEPT_BYTES)) {
       const oldest = this.#kept.shift()!
-      bytes -= oldest.log.bytes
+      bytes -= bytesOf(oldest)
       this.#tell.forgotten(oldest)
+      this.#supervisor.parts.release(oldest)
       this.#supervisor.runs.forget(oldest)
     }
   }
+}
+
+/** Returns the bytes that a run has in memory. Parts that several runs refer to count for each. */
+function bytesOf({ log, stored }: RunState): number {
+  let bytes = log.bytes
+  for (const part of stored.values()) bytes += part.length
+  return bytes
 }
 
 /** Trims the log of a run. One run may use as many bytes as the logs of all kept runs together. */

@@ -1,4 +1,5 @@
 /** Result of a run: the answer, and folds over the run's log. */
+import { readableMessages } from '../../actors/definition/content.ts'
 import { type ModelMessage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { DramatisError } from '../../errors.ts'
@@ -110,7 +111,10 @@ export function resultOf<T>(
     get contributions() {
       return contributions()
     },
-    messages: redactor.data([...run.messages, ...('error' in ending ? [] : exchangeOf(run, ending.finalOutput))]),
+    messages: readableMessages(
+      redactor.data([...run.messages, ...('error' in ending ? [] : exchangeOf(run, ending.finalOutput))]),
+      ({ hash }) => directory.bytesOf?.(run.index, hash),
+    ),
     rehearsed: run.spent.rehearsed,
     toJSON: () => summary(result as MultiAgentResult<T>),
   }

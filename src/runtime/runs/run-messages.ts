@@ -1,5 +1,5 @@
 /** Conversation that a caller gives to a run (`messages`), and gets back from it. */
-import { asJson, contentFault, textOf } from '../../actors/definition/content.ts'
+import { type ContentPart, contentFault, lengthToStore, textOf } from '../../actors/definition/content.ts'
 import type { ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { type Conversation, charactersOf } from '../../actors/model/context/conversation.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
@@ -16,7 +16,7 @@ const ROLES: readonly unknown[] = ['user', 'assistant', 'tool'] satisfies ModelM
 const FIELDS = ['role', 'content', 'toolCalls', 'toolCallId']
 
 /**
- * Returns a copy of messages as they cross threads.
+ * Returns a copy of messages. Their parts are checked, and not copied.
  *
  * @throws ConfigurationError that names the field, what came and what is accepted.
  */
@@ -31,13 +31,13 @@ export function readMessages(given: unknown): ModelMessage[] {
     )
   const messages = given.map((message: unknown, i) => readMessage(message, `messages[${i}]`))
   checkResults(messages)
-  const characters = charactersOf(messages)
+  const characters = messages.reduce((sum, { content }) => sum - lengthToStore(content), charactersOf(messages))
   if (characters > MOST_CHARACTERS)
     throw refusedAs(
       'messages',
-      `${characters} characters, media included`,
+      `${characters} characters, media below 64 KiB included`,
       `at most ${MOST_CHARACTERS}`,
-      'Leave the oldest out, or give media as https URLs.',
+      'Leave the oldest out.',
     )
   return messages
 }
@@ -69,7 +69,7 @@ function readMessage(message: unknown, path: string): ModelMessage {
   const calls = (toolCalls as unknown[] | undefined)?.map((call, i) => readCall(call, `${path}.toolCalls[${i}]`))
   return {
     role: role as ModelMessage['role'],
-    content: asJson(content as ModelMessage['content']),
+    content: typeof content === 'string' ? content : [...(content as ContentPart[])],
     ...(calls && calls.length > 0 && { toolCalls: calls }),
     ...(typeof toolCallId === 'string' && { toolCallId }),
   }

@@ -1,5 +1,5 @@
 /** Options of one run, checked at the start. */
-import { asJson, type Content, messageParts, partsFault, textOf } from '../../actors/definition/content.ts'
+import { type Content, messageParts, partsFault, textOf } from '../../actors/definition/content.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
 import { nearest } from '../../nearest.ts'
@@ -24,7 +24,7 @@ const KNOWN = [
   'messages',
 ] as const
 
-/** A query: its text, and its parts if it is more than that, as they cross threads. */
+/** A query: its text, and its parts if it is more than that. */
 export interface Query {
   readonly text: string
   readonly parts: readonly MessagePart[] | undefined
@@ -40,7 +40,7 @@ export function readQuery(query: unknown): Query {
   if (!Array.isArray(query)) throw refused('query', query, 'a text or a list of parts')
   const fault = reading('query', () => partsFault(query, 'query'))
   if (fault) throw refused(fault.path, fault.value, fault.needed)
-  const parts = messageParts(asJson(query as Content))
+  const parts = messageParts(query as Content)
   const text = textOf(parts)
   return { text, parts: parts.every(({ type }) => type === 'text') ? undefined : parts }
 }

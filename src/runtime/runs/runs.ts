@@ -2,7 +2,8 @@
  * All runs of a team, from launch to end. The limit on concurrent runs is in run-queue.ts, the handling of ended runs
  * in ended-runs.ts, of interrupted ones in interrupted-runs.ts, of those of earlier processes in recalled-runs.ts.
  */
-import { type Content, messageParts, withText } from '../../actors/definition/content.ts'
+import { asJson, type Content, messageParts, withText } from '../../actors/definition/content.ts'
+import type { ModelMessage } from '../../actors/definition/model.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { type BlackboardView, readOnly } from '../../blackboard/read-only.ts'
 import {
@@ -95,6 +96,7 @@ export class RunBook implements RunHost {
         clock: supervisor.clock,
         directory: supervisor.directory,
         agentStates: supervisor.agentStates,
+        parts: supervisor.parts,
         store,
       })
     this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, {
@@ -163,9 +165,8 @@ export class RunBook implements RunHost {
     state.budget = options.budget
     // A check of the answer comes before anybody sees a word of it.
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
-    state.messages = options.messages ?? []
-    state.parts = parts
     if (options.output) state.output = new RunOutput(options.output, state.id)
+    this.#takeParts(state, parts, options.messages ?? [])
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
     this.#tracing?.launched(state)
@@ -176,6 +177,23 @@ export class RunBook implements RunHost {
     else if (waits) this.#wait(entry)
     else void this.#begin(entry)
     return handle
+  }
+
+  /** Stores the large parts of the query and of the messages that the caller gives. */
+  #takeParts(run: RunState, parts: readonly MessagePart[] | undefined, messages: readonly ModelMessage[]): void {
+    const keeper = this.#supervisor.parts.keeperFor(run)
+    try {
+      run.parts = parts && messageParts(asJson(parts, keeper))
+      run.messages = messages.map((message) => ({ ...message, content: asJson(message.content, keeper) }))
+    } catch (error) {
+      this.#forget(run)
+      throw error
+    }
+  }
+
+  #forget(run: RunState): void {
+    this.#supervisor.parts.release(run)
+    this.#supervisor.runs.forget(run)
   }
 
   *#queued(): IterableIterator<LimitWait> {
@@ -233,7 +251,7 @@ export class RunBook implements RunHost {
   #leave(entry: RunEntry): void {
     const { state } = entry.handle
     this.#entries.deleteState(state)
-    this.#supervisor.runs.forget(state)
+    this.#forget(state)
     entry.time?.cancel()
     entry.clear()
     this.#line.leave(entry, (next) => void this.#begin(next))
@@ -354,6 +372,7 @@ export class RunBook implements RunHost {
     const { timeoutMs = this.#settings.globalTimeoutMs, priority = 0 } = entry.options
     const rest = { timeoutMs, priority, target: entry.target.index, own: false, script: this.script }
     journal.keep(state, launchedOf(state, rest))
+    for (const [hash, bytes] of state.stored) journal.keepPart(state, hash, bytes)
   }
 
   /** Keeps the runs in the durable log that were launched before there was one. */

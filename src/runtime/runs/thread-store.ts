@@ -2,7 +2,14 @@
  * Conversations of threads in a store of the user's, which several processes share. A run loads those of its thread
  * when it begins. It saves what it has changed when it ends, merged with what other processes have saved meanwhile.
  */
-import { bounded, type Conversation, merged, NO_CONVERSATION } from '../../actors/model/context/conversation.ts'
+import { asJson, readableMessages } from '../../actors/definition/content.ts'
+import {
+  bounded,
+  type Conversation,
+  merged,
+  NO_CONVERSATION,
+  withMessages,
+} from '../../actors/model/context/conversation.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, ConversationStoreError, type DramatisError, describe, shown } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
@@ -11,13 +18,15 @@ import type { ConversationStore, StoredConversation } from '../settings/conversa
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
-import type { RunState } from '../state/run-state.ts'
+import type { PartStore } from '../state/part-store.ts'
+import { type RunState, readerOf } from '../state/run-state.ts'
 
 interface Needs {
   readonly store: ConversationStore
   readonly clock: Scheduler
   readonly directory: AgentDirectory
   readonly agentStates: AgentStates
+  readonly parts: PartStore
 }
 
 /** Conversation as the run had it when it was the same as in the store, and what the store has. */
@@ -54,7 +63,11 @@ export class ThreadStore {
     const { agentStates } = this.#needs
     for (const cell of this.#agents(run)) {
       const { stored } = this.#sync(run, cell, found)
-      agentStates.conversations.keep(cell.index, threadId, stored)
+      const keeper = this.#needs.parts.keeperFor(run)
+      const kept = withMessages(stored, (messages) =>
+        messages.map((message) => ({ ...message, content: asJson(message.content, keeper) })),
+      )
+      agentStates.conversations.keep(cell.index, threadId, kept)
     }
   }
 
@@ -85,7 +98,7 @@ export class ThreadStore {
     for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
       const version = synced.version + 1
       const conversation = bounded(merged(synced.stored, synced.before, now))
-      const stored = { agent: cell.name, version, conversation }
+      const stored = { agent: cell.name, version, conversation: withBytes(conversation, run) }
       const isSaved = await this.#ask('save', (signal) => this.#needs.store.save(threadId, stored, signal))
       if (typeof isSaved !== 'boolean') throw wrong(`save resolved to ${shown(isSaved)}; true or false is needed`)
       if (isSaved) return void Object.assign(synced, { before: now, stored: conversation, version })
@@ -142,6 +155,10 @@ export class ThreadStore {
     })
   }
 }
+
+/** Returns a conversation whose large parts have their bytes: the store may be that of other processes. */
+const withBytes = (conversation: Conversation, { stored }: RunState): Conversation =>
+  withMessages(conversation, (messages) => readableMessages(messages, ({ hash }) => readerOf(stored, hash)))
 
 function checked(stored: unknown): StoredConversation {
   const { agent, version, conversation } = Object(stored) as Partial<Record<keyof StoredConversation, unknown>>

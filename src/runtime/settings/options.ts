@@ -180,6 +180,11 @@ export interface TeamOptions<Name extends string = string> {
    * Await it first, or wrap it in `context.step`.
    */
   maxConcurrentAgents?: number
+  /**
+   * Bytes of the images, sounds and files of 64 KiB and more that the team stores at a time, for all runs that it has
+   * in memory. Default: 1 GiB. Beyond that, a run or a message that brings another one is refused with `PartLostError`.
+   */
+  maxStoredBytes?: number
   /** Number of concurrent runs of the team. Default: 100. */
   maxConcurrentRuns?: number
   /**

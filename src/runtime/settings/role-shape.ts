@@ -129,6 +129,7 @@ export const spawnShape = shape<SpawnRole>(
     module: (value, path) => void moduleFrom(value, path),
     tools: spawnToolsShape,
     lifetime: oneOf('run', 'team'),
+    isolation: oneOf('thread', 'shared'),
   },
   'name',
 )

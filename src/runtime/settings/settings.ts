@@ -90,6 +90,8 @@ export interface TeamSettings {
   /** Number of turns of one run at a time. */
   maxConcurrentAgents: number
   maxConcurrentRuns: number
+  /** Maximum bytes of the large parts that are stored at a time. */
+  maxStoredBytes: number
   maxQueuedRuns: number
   /** Number of agents that one run may make. */
   maxSpawnedAgents: number
@@ -207,6 +209,7 @@ export function settingsFrom(
     ...slowTimeouts({}, options.communication ?? {}),
     maxConcurrentAgents: options.maxConcurrentAgents ?? 32,
     maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
+    maxStoredBytes: options.maxStoredBytes ?? 2 ** 30,
     maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
     maxSpawnedAgents: options.maxSpawnedAgents ?? 64, // a runaway agent would take all threads of the machine
     globalTimeoutMs: options.globalTimeoutMs ?? 600_000,

@@ -78,6 +78,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   syncPoints: syncPointsShape,
   maxConcurrentAgents: integer(1),
   maxConcurrentRuns: integer(1),
+  maxStoredBytes: integer(0),
   maxQueuedRuns: integer(0),
   maxSpawnedAgents: integer(0, 10_000),
   globalTimeoutMs: wait(),

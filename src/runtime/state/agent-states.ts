@@ -6,12 +6,17 @@ import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { Cell } from './cell.ts'
 import { Conversations } from './conversations.ts'
+import type { PartStore } from './part-store.ts'
 import type { RunState } from './run-state.ts'
 
 enablePatches()
 
 export class AgentStates {
-  readonly conversations = new Conversations()
+  readonly conversations: Conversations
+
+  constructor(parts: PartStore) {
+    this.conversations = new Conversations(parts)
+  }
 
   /** Applies a patch to the state of an agent. Throws if the patch does not fit that state. */
   applyPatch(cell: Cell, run: RunState, notice: PatchNotice): void {

@@ -6,7 +6,7 @@
  * Conversations are kept in memory, up to the bounds below; beyond them the least recently used one is dropped. The
  * conversations of a removed agent are dropped too, and all of them with the team.
  */
-import { lengthOf } from '../../actors/definition/content.ts'
+import { hashesInMessages, lengthOf } from '../../actors/definition/content.ts'
 import type { ModelMessage } from '../../actors/definition/model.ts'
 import {
   bounded,
@@ -18,6 +18,7 @@ import {
   withTurn,
 } from '../../actors/model/context/conversation.ts'
 import type { Cell } from './cell.ts'
+import type { PartStore } from './part-store.ts'
 import type { RunState } from './run-state.ts'
 
 const MOST = 1_000
@@ -31,12 +32,20 @@ interface Kept {
   readonly threadId: string
   readonly conversation: Conversation
   readonly characters: number
+  /** Bytes of its large parts. */
+  readonly stored: Map<string, Uint8Array>
 }
 
 export class Conversations {
   /** Conversations by agent and thread; the most recently used is last. */
   readonly #kept = new Map<string, Kept>()
   #characters = 0
+  readonly #parts: PartStore | undefined
+
+  /** Without a store of parts, the bytes of large ones are not kept. */
+  constructor(parts?: PartStore) {
+    this.#parts = parts
+  }
 
   /**
    * Gives the agent the conversation of its thread, or the messages of the run's caller, when it first hears of a run.
@@ -44,18 +53,20 @@ export class Conversations {
   begin(cell: Cell, run: RunState): void {
     if (run.states.has(cell.index)) return
     const key = keyOf(cell, run)
-    const conversation = key === undefined ? historyFor(cell, run) : this.#of(key)
+    const kept = key === undefined ? undefined : this.#of(key)
+    const conversation = key === undefined ? historyFor(cell, run) : kept?.conversation
     if (!conversation) return
+    if (kept) this.#parts?.pass(kept, run)
     run.states.set(cell.index, conversation)
     run.unlogged.add(cell.index)
   }
 
-  #of(key: string): Conversation | undefined {
+  #of(key: string): Kept | undefined {
     const kept = this.#kept.get(key)
     if (!kept) return undefined
     this.#kept.delete(key)
     this.#kept.set(key, kept)
-    return kept.conversation
+    return kept
   }
 
   /** Adds a committed turn to the thread: it made `after` of the conversation `before` of its run. */
@@ -66,7 +77,7 @@ export class Conversations {
 
   /** Adds to the conversation of an agent and a thread what has made `after` of `before`. */
   add(agent: number, threadId: string, before: Conversation, after: Conversation): void {
-    const now = this.#of(`${agent} ${threadId}`)
+    const now = this.#of(`${agent} ${threadId}`)?.conversation
     this.keep(agent, threadId, now ? bounded(merged(now, before, after)) : after)
   }
 
@@ -74,8 +85,13 @@ export class Conversations {
   keep(agent: number, threadId: string, conversation: Conversation): void {
     const key = `${agent} ${threadId}`
     const characters = charactersOf(historyOf(conversation)) + (conversation.summary?.text.length ?? 0)
+    const stored = new Map<string, Uint8Array>()
+    for (const hash of this.#parts?.size ? hashesInMessages(historyOf(conversation)) : []) {
+      const bytes = this.#parts?.get(hash)
+      if (bytes) this.#parts?.hold({ stored }, hash, bytes)
+    }
     this.#drop(key)
-    this.#kept.set(key, { agent, threadId, conversation, characters })
+    this.#kept.set(key, { agent, threadId, conversation, characters, stored })
     this.#characters += characters
     for (const oldest of this.#kept.keys()) {
       if (this.#kept.size <= MOST && this.#characters <= MOST_CHARACTERS) break
@@ -94,7 +110,10 @@ export class Conversations {
   }
 
   #drop(key: string): void {
-    this.#characters -= this.#kept.get(key)?.characters ?? 0
+    const kept = this.#kept.get(key)
+    if (!kept) return
+    this.#parts?.release(kept)
+    this.#characters -= kept.characters
     this.#kept.delete(key)
   }
 }

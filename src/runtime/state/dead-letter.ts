@@ -8,6 +8,7 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { type Remains, remainsOf } from '../../mailbox/remains.ts'
+import { referenceIn } from '../../mailbox/stored-parts.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { RunState } from './run-state.ts'
 
@@ -51,7 +52,8 @@ export function letterOf(
     errors,
     at: maker.clock.now(),
   }
-  return { letter, bytes: tooLarge ? REMAINS : lengthOf(memory, at) }
+  const stored = (message.parts ?? []).reduce((sum, part) => sum + (referenceIn(part)?.bytes ?? 0), 0)
+  return { letter, bytes: tooLarge ? REMAINS : lengthOf(memory, at) + stored }
 }
 
 /** Makes the dead letter of a message that was refused before it was encoded, from what remains of it. */

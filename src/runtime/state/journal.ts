@@ -37,6 +37,8 @@ export interface JournalKeeper {
   handed(cell: Cell, envelope: Envelope<RunState>): void
   /** Resolves when all that was logged until now is written. Rejects with `LogLostError`. */
   written(): Promise<void>
+  /** True if the bytes with that hash stand in the log, or will with what was taken. */
+  hasPart(hash: string): boolean
   /** Reads the entries of a run in their order. `read` is called again if they were moved meanwhile. */
   reread<T>(run: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T>
 }
@@ -108,6 +110,13 @@ export class Journal {
   /** Writes a record for the durable log alone, if there is one. */
   keep(run: RunState | undefined, fields: Unrecorded): void {
     this.#keeper?.take(this.#numbered(run, fields))
+  }
+
+  /** Notes in the durable log, if there is one, that a run refers to bytes. They are written there once. */
+  keepPart(run: RunState, hash: string, bytes: Uint8Array): void {
+    if (!this.#keeper) return
+    if (!this.#keeper.hasPart(hash)) this.keep(undefined, { kind: 'part', hash, size: bytes.length, bytes })
+    this.keep(run, { kind: 'part.used', hash, size: bytes.length })
   }
 
   /** Notes that a message was given a turn of that agent. */

@@ -8,6 +8,7 @@ import type { Directory } from '../../mailbox/codec.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
+import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
@@ -65,6 +66,8 @@ export class RunState {
   streams = false
   /** Parts of the query, if it is more than a text. */
   parts: readonly MessagePart[] | undefined
+  /** Bytes of the large parts that the run refers to, by their hashes. */
+  readonly stored = new Map<string, Uint8Array>()
   /** Conversation that the caller has given: model agents of the team begin with it. */
   messages: readonly ModelMessage[] = []
   /** Frames of turns that the log in memory has given up, read from the durable log again, by message. */
@@ -201,6 +204,12 @@ export class RunState {
   }
 }
 
+/** Returns what reads the bytes with that hash; undefined if they are not there. */
+export function readerOf(stored: ReadonlyMap<string, Uint8Array>, hash: string): ReadBytes | undefined {
+  const bytes = stored.get(hash)
+  return bytes && (() => bytes)
+}
+
 /**
  * Returns the names for a fold over one run's log. Such a fold can be made long after the team has forgotten the run.
  */
@@ -208,5 +217,6 @@ export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Dire
   return {
     name: (index) => run.agentName(index) ?? names.name(index),
     runId: (index) => (index === run.index ? run.id : ''),
+    bytesOf: (index, hash) => (index === run.index ? readerOf(run.stored, hash) : undefined),
   }
 }

@@ -1,5 +1,5 @@
 /**
- * Bytes of a log on disk, format 2. All numbers are little-endian.
+ * Bytes of a log on disk, format 3. All numbers are little-endian.
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
  *               flags u32 (1: the log begins here, whatever stands before; 2: what was given up before it is noted,
@@ -13,12 +13,12 @@
  * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
  * segment and the rule of its checksum, so that every version can tell that a log is newer.
  *
- * Format 2 has entries of kind 3 (log/entry-codec.ts) and counts carried blocks; format 1 is the same without them.
+ * Format 3 has entries of kind 4 (log/entry-codec.ts), format 2 none of these. Format 2 has entries of kind 3 (log/entry-codec.ts) and counts carried blocks; format 1 is the same without them.
  */
 import { crc32 } from 'node:zlib'
 import type { Block, Position } from './log-store.ts'
 
-export const FORMAT = 2
+export const FORMAT = 3
 export const SEGMENT_HEADER_BYTES = 64
 export const BLOCK_HEADER_BYTES = 48
 const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')

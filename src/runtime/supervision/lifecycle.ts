@@ -26,6 +26,7 @@ import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
+import type { PartStore } from '../state/part-store.ts'
 import type { Ready } from '../state/ready.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
@@ -45,6 +46,7 @@ interface Needs {
   readonly logger: Logger
   readonly loop: HostLoop
   readonly mailboxes: Mailboxes
+  readonly parts: PartStore
   readonly places: ThreadPlaces
   readonly provisioning: Provisioning
   readonly ready: Ready

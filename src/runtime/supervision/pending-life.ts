@@ -13,6 +13,7 @@ import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import { Life } from '../state/life.ts'
+import type { PartStore } from '../state/part-store.ts'
 import { importFailure } from '../threads/import-failure.ts'
 import { FENCE_MS } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
@@ -27,6 +28,7 @@ interface Needs {
   readonly exits: Exits
   readonly logger: Logger
   readonly loop: HostLoop
+  readonly parts: PartStore
   readonly places: ThreadPlaces
   readonly provisioning: Provisioning
   readonly team: TeamMemory
@@ -57,7 +59,7 @@ export class PendingLife {
     this.#cell = cell
     this.#code = code
     this.#tools = tools
-    const { clock, exits, logger, loop, places, provisioning } = needs
+    const { clock, exits, logger, loop, parts, places, provisioning } = needs
     const turns = Math.min(cell.settings.concurrency, MAX_CONCURRENCY)
     const thread = provisioning.threadFor(cell)
     const life = new Life(cell.nextEpoch(), thread, turns, (of) => {
@@ -70,6 +72,7 @@ export class PendingLife {
     })
     this.lost.catch(() => {})
     thread.onRing(() => loop.kick())
+    thread.givesBytes((hash) => parts.get(hash))
     this.gone = new Promise((resolve) => {
       thread.onExit((exit) => {
         const text = `The new thread of agent "${cell.name}" ended before it took over (exit code ${exit.code}).`

@@ -25,6 +25,7 @@ import {
   NOBODY,
   NOTHING,
   ownCopyOf,
+  PART,
   PATCH,
   QUIET,
   REJECTED,
@@ -44,7 +45,7 @@ import {
   WANTS_PERMIT,
   WRITTEN,
 } from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
+import { contentBytes, readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { remainsOf } from '../../mailbox/remains.ts'
 import { BROKEN } from '../../mailbox/ring.ts'
@@ -60,6 +61,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import { type Cell, groupKey } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
+import type { PartStore } from '../state/part-store.ts'
 import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
@@ -84,6 +86,7 @@ interface Needs {
   readonly frames: HostFrames
   readonly journal: Journal
   readonly logger: Logger
+  readonly parts: PartStore
   readonly ready: Ready
   readonly replies: ReplyLane
   readonly runs: RunTable
@@ -128,6 +131,15 @@ export class Router {
         count += 1
         continue
       }
+      if (kindOf(ring.memory, at) === PART) {
+        const index = runOf(ring.memory, at)
+        if (!frameFits(ring.memory, at, ring.limit(), index)) throw new Error('a part of a length that none has')
+        const whole = ownCopyOf(ring.memory, at, length)
+        ring.pass(length)
+        this.#takePart(cell, life, whole)
+        count += 1
+        continue
+      }
       count += this.#takeStretch(cell, life, at, share - count)
     }
     if (count > 0) ring.release()
@@ -147,10 +159,25 @@ export class Router {
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
     const index = runOf(memory, 0)
     if (!frameFits(memory, 0, memory.u8.length, index)) throw new Error('a frame that is not what its parts were of')
+    if (kindOf(memory, 0) === PART) return this.#takePart(cell, life, memory)
     const run = this.#runOf(cell, index)
     if (!run) return this.#withoutRun(cell, life, memory, 0)
     this.#needs.journal.appendOwned(run, memory, lengthOf(memory, 0))
     this.#route(cell, life, run, memory, 0)
+  }
+
+  /** Stores the bytes of a part. Frames behind it refer to them by their hash, which the host computes itself. */
+  #takePart(cell: Cell, life: Life, memory: Memory): void {
+    const run = this.#runOf(cell, runOf(memory, 0))
+    const flaw = flawOf(memory, 0, cell.index)
+    const bytes = flaw === undefined ? contentBytes(memory, 0) : undefined
+    if (!run) return
+    if (!bytes) return this.#foreign.refuse(cell, life, run, memory, 0, flaw ?? 'it has no bytes')
+    try {
+      this.#needs.parts.put(run, bytes)
+    } catch (error) {
+      this.#needs.logger.error({ agent: cell.name, runId: run.id, error: describe(error) }, 'a part was not stored')
+    }
   }
 
   /**
@@ -164,7 +191,7 @@ export class Router {
     const index = runOf(memory, start)
     let end = start
     let count = 0
-    while (count < share && end < limit && kindOf(memory, end) !== FRAGMENT) {
+    while (count < share && end < limit && kindOf(memory, end) !== FRAGMENT && kindOf(memory, end) !== PART) {
       if (!frameFits(memory, end, limit, index)) break
       end += lengthOf(memory, end)
       count += 1

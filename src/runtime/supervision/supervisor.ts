@@ -39,9 +39,10 @@ import { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
 import { HostLoop } from '../state/host-loop.ts'
 import { Journal } from '../state/journal.ts'
+import { PartStore } from '../state/part-store.ts'
 import type { Reader } from '../state/reader.ts'
 import { Ready } from '../state/ready.ts'
-import type { RunState } from '../state/run-state.ts'
+import { type RunState, readerOf } from '../state/run-state.ts'
 import { RunTable } from '../state/run-table.ts'
 import { WordRepairs } from '../state/word-repairs.ts'
 import { escalationVerbs } from '../tasks/escalation.ts'
@@ -89,6 +90,8 @@ export interface SupervisorOptions {
   threads?: Pick<ThreadSettings, 'max' | 'idleMs' | 'tools'>
   /** Number of agents that may have a turn of one run at the same time. Default: no limit. */
   maxConcurrentAgents?: number
+  /** Maximum bytes of the large parts that are stored at a time. Default: no limit. */
+  maxStoredBytes?: number
   /** Depth to which agents may delegate by themselves. */
   delegationBound?: DelegationBound
   /** Finds an agent that is in the registry but not in the team yet. Default: finds none. */
@@ -102,6 +105,8 @@ export interface SupervisorOptions {
   /** Scope of the blackboards. Default: there are none. */
   blackboard?: BoardSettings
 }
+
+const NO_BYTES = new Map<string, Uint8Array>()
 
 /**
  * Makes a reader of the journal out of the owners that it needs. If a part is left out, only its own work is missing.
@@ -121,6 +126,8 @@ export class Supervisor {
   readonly runs: RunTable
   /** Names agents and runs by their indices. */
   readonly names: Directory
+  /** Bytes of large parts. */
+  readonly parts: PartStore
   readonly frames: HostFrames
   readonly loop: HostLoop
   readonly journal: Journal
@@ -172,7 +179,20 @@ export class Supervisor {
     const repairs = new WordRepairs(logger)
     const directory = new AgentDirectory(team, options.newcomer)
     const runs = new RunTable(clock)
-    const names = { name: (index: number) => directory.name(index), runId: (index: number) => runs.idOf(index) }
+    const parts = new PartStore({
+      limit: options.maxStoredBytes ?? Number.POSITIVE_INFINITY,
+      taken: (run, hash, bytes) => journal.keepPart(run, hash, bytes),
+      full: (run, bytes) =>
+        limits.reached(
+          { option: 'maxStoredBytes', limit: options.maxStoredBytes ?? 0, runId: run.id },
+          `no room for a part of ${bytes} bytes`,
+        ),
+    })
+    const names: Directory = {
+      name: (index) => directory.name(index),
+      runId: (index) => runs.idOf(index),
+      bytesOf: (run, hash) => readerOf(runs.get(run)?.stored ?? NO_BYTES, hash),
+    }
     const frames = new HostFrames(clock)
     const loop = new HostLoop({ clock, look: () => look.all(), isTelling: () => this.journal.isTelling })
     const journal = new Journal({ clock, frames, runs, names, wake: () => loop.wake() })
@@ -180,7 +200,7 @@ export class Supervisor {
       const run = runId === undefined ? undefined : runs.find(runId)
       journal.record(run, { kind: 'limit.reached', option, limit, agent: agent ?? null })
     })
-    const agentStates = new AgentStates()
+    const agentStates = new AgentStates(parts)
     const ready = new Ready()
     limits.watch(() => waitsForTurns(directory))
     this.limits = limits
@@ -189,6 +209,7 @@ export class Supervisor {
     this.directory = directory
     this.runs = runs
     this.names = names
+    this.parts = parts
     this.frames = frames
     this.loop = loop
     this.journal = journal
@@ -324,7 +345,7 @@ export class Supervisor {
     )
     const sharedStates = new SharedStates({ directory, journal })
     const ask = asksPerson({ clock, frames, journal, loop, pauses, shelf }, options.hasHandle ?? (() => true))
-    const tools = new HostTools({ clock, journal, limits, logger, toolThreads: threads.tools }, ask)
+    const tools = new HostTools({ clock, journal, limits, logger, parts, toolThreads: threads.tools }, ask)
     const moving = { cancellation, delegations, directory, hostMessages, journal, requests }
     for (const { verbs } of [boards, sharedStates, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
       calls.register(verbs)
@@ -355,6 +376,7 @@ export class Supervisor {
       frames,
       journal,
       logger,
+      parts,
       ready,
       replies,
       runs,
@@ -387,6 +409,7 @@ export class Supervisor {
       logger,
       loop,
       mailboxes,
+      parts,
       places,
       provisioning,
       ready,

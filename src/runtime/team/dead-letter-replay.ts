@@ -1,5 +1,7 @@
 /** Replays or discards dead letters on request of the user. Rule 18. */
+
 import { tooLarge } from '../../actors/definition/checks.ts'
+import { asJson, messageParts } from '../../actors/definition/content.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import { ASKS, SEND, TO_ALL } from '../../mailbox/frame.ts'
@@ -67,6 +69,7 @@ export class Letters {
     const { message } = letter
     const run = this.#runOf(message)
     const sender = directory.cell(message.sender, run) ?? directory.cells[USER_INDEX]!
+    const parts = message.parts && messageParts(asJson(message.parts, this.#supervisor.parts.keeperFor(run)))
     const frame = frames.make({
       kind: SEND,
       type: message.type,
@@ -77,7 +80,7 @@ export class Letters {
       correlation: this.#supervisor.hostMessages.number(),
       content: message.content,
       ...(message.structuredData !== null && { data: JSON.stringify(message.structuredData) }),
-      metadata: JSON.stringify(withParts({ ...message.metadata, replayOf: letter.id }, message.parts)),
+      metadata: JSON.stringify(withParts({ ...message.metadata, replayOf: letter.id }, parts)),
       ...(message.threadId !== null && { threadId: message.threadId }),
       priority: message.priority,
     })

@@ -1,5 +1,6 @@
 /** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
 import { tooLarge } from '../../actors/definition/checks.ts'
+import { asJson, messageParts } from '../../actors/definition/content.ts'
 import type { WriteOptions } from '../../blackboard/entry.ts'
 import {
   DramatisError,
@@ -129,6 +130,13 @@ export class Posting {
     throw new UnknownRunError(`No run ${shown(runId)} is under way in this team.`, { runId })
   }
 
+  /** Returns the message with its large parts stored for the run. */
+  #stored(message: MessageInput, run: RunState): MessageInput {
+    const { parts } = message
+    if (!parts) return message
+    return { ...message, parts: messageParts(asJson(parts, this.#supervisor.parts.keeperFor(run))) }
+  }
+
   /** Loads the conversations of the thread of a message, if several processes share them. */
   async #loadThread(threads: ThreadStore, run: RunState): Promise<void> {
     run.open += 1 // until the message is sent nothing else keeps the run
@@ -143,9 +151,10 @@ export class Posting {
    * Sends a message to its recipients; null means all agents but the sender. A message to several is logged once as it
    * was sent, then each recipient gets a copy.
    */
-  async #toEach(message: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
-    const run = this.#runOf(message)
+  async #toEach(given: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
+    const run = this.#runOf(given)
     if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
+    const message = this.#stored(given, run)
     if (typeof recipients === 'string') return this.#one(message, run, recipients)
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
@@ -190,12 +199,13 @@ export class Posting {
         this.#one(message, run, recipient).then(() => {}, reject)
         return
       }
-      this.#supervisor.hostMessages.ask({ target, run, question: questionOf(message), settle })
+      this.#supervisor.hostMessages.ask({ target, run, question: questionOf(this.#stored(message, run)), settle })
     })
   }
 
   /** Sends one message to one agent, without a caller that waits for an answer. Resolves when it is accepted. */
-  async #one(message: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
+  async #one(given: MessageInput, run: RunState, recipient: string, to: Address = { flags: 0 }): Promise<void> {
+    const message = this.#stored(given, run)
     const sender = this.#senderOf(message)
     const target = this.#supervisor.directory.cell(recipient, run)
     const correlation = this.#supervisor.hostMessages.number()

@@ -85,6 +85,7 @@ export class TeamRuntime extends TeamRuns {
       limits: settings.limits,
       threads,
       maxConcurrentAgents: settings.maxConcurrentAgents,
+      maxStoredBytes: settings.maxStoredBytes,
       delegationBound: settings.delegation,
       capacity: Math.min(
         settings.agents.length + FIXED_NAMES.length + SPARE_NAMES + settings.maxSpawnedAgents,

@@ -10,7 +10,7 @@ import { type LoadedTool, Toolbox } from '../../actors/tools/toolbox.ts'
 import { ScriptContext } from '../../actors/turn/orchestrator.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, errorData, shown } from '../../errors.ts'
-import type { Thread, ThreadExit } from './thread.ts'
+import type { StoredBytes, Thread, ThreadExit } from './thread.ts'
 
 export interface LocalOptions {
   scheduler: Scheduler
@@ -36,6 +36,7 @@ export class LocalThread implements Thread {
   #bell: (() => void) | undefined
   readonly #exits: ((exit: ThreadExit) => void)[] = []
   #loop: AgentLoop | undefined
+  #bytesOf: StoredBytes | undefined
   #loaded: Promise<Loaded> | undefined
   readonly #end = new AbortController()
 
@@ -56,6 +57,9 @@ export class LocalThread implements Thread {
   }
   onPrint(): void {}
   onForeignPost(): void {}
+  givesBytes(bytesOf: StoredBytes): void {
+    this.#bytesOf = bytesOf
+  }
   eventLoop(): undefined {}
   times(): undefined {}
   ring(): void {
@@ -98,6 +102,7 @@ export class LocalThread implements Thread {
         {
           scheduler,
           ring: () => scheduler.defer(() => this.#ring?.()),
+          bytesOf: (hash) => this.#bytesOf?.(hash),
           onRing: (listener) => {
             this.#bell = listener
           },

@@ -186,6 +186,7 @@ class Seat implements Thread {
   }
   onPrint(): void {} // it has no code that could print; what Node warns of is the thread's
   onForeignPost(): void {}
+  givesBytes(): void {} // it has no code that could read them
   ring(): void {
     this.shared.base.ring(this.number)
   }

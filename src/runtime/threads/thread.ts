@@ -2,7 +2,7 @@
  * The supervisor's interface to a thread, and the real thread: a worker with the bundled entry. Its bell is an empty
  * post; the control plane is Comlink on a port of its own. Each call of the control plane settles when the thread dies.
  */
-import { MessageChannel, Worker } from 'node:worker_threads'
+import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
 import { type Remote, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import {
@@ -12,6 +12,7 @@ import {
   type Started,
   type ThreadControl,
 } from '../../actors/definition/assignment.ts'
+import type { AnsweredBytes, AskedBytes } from '../../actors/transport/part-downloads.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
@@ -41,6 +42,9 @@ export interface Bystander {
   readonly why: string
 }
 
+/** Returns the stored bytes with that hash; undefined if they are gone. */
+export type StoredBytes = (hash: string) => Uint8Array | undefined
+
 export interface Thread {
   /** False for a loop in the host's own thread: it has no watchdog and cannot be killed. */
   readonly isolated: boolean
@@ -55,6 +59,8 @@ export interface Thread {
   onPrint(listener: PrintListener): void
   /** Anything that the agent itself posted to its parent port: no bell, so nothing that the runtime knows. */
   onForeignPost(listener: () => void): void
+  /** Sets what gives the agent's code the bytes of stored parts. */
+  givesBytes(bytesOf: StoredBytes): void
   ring(): void
   /** How long its event loop has worked and waited, in ms; undefined for one without a loop of its own. */
   eventLoop(): { active: number; idle: number } | undefined
@@ -133,13 +139,15 @@ export class WorkerThread implements SeatedThread {
   #print: PrintListener | undefined
   #rung = () => {}
   #foreignPost = () => {}
+  #bytesOf: StoredBytes = () => undefined
   #ending = false
 
   constructor(maxHeapMb: number | null, code: ThreadCode = threadCode()) {
     const { port1, port2 } = new MessageChannel()
+    const parts = new MessageChannel()
     this.#worker = new Worker(code.boot, {
-      workerData: { control: port2, entry: code.entry },
-      transferList: [port2],
+      workerData: { control: port2, parts: parts.port2, entry: code.entry },
+      transferList: [port2, parts.port2],
       env: {},
       execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
       stdout: true,
@@ -155,6 +163,7 @@ export class WorkerThread implements SeatedThread {
     this.#dead = new Promise((_resolve, reject) => {
       this.#worker.once('exit', (code) => {
         port1.close()
+        parts.port1.close()
         reject(
           new AgentCrashedError(
             `The thread ended with code ${code} before it answered.`,
@@ -171,6 +180,15 @@ export class WorkerThread implements SeatedThread {
     void this.gone().then(this.#settle)
     this.booted = Promise.race([this.#boot(code), this.gone()])
     port1.unref()
+    parts.port1.on('message', (asked: AskedBytes) => this.#give(parts.port1, asked))
+    parts.port1.unref()
+  }
+
+  /** Answers a thread that waits. The bytes are a copy of its own: what code does with them concerns nobody else. */
+  #give(port: MessagePort, { hash, word }: AskedBytes): void {
+    port.postMessage({ hash, bytes: this.#bytesOf(hash) } satisfies AnsweredBytes)
+    Atomics.store(word, 0, 1)
+    Atomics.notify(word, 0)
   }
 
   /**
@@ -218,6 +236,9 @@ export class WorkerThread implements SeatedThread {
   }
   onForeignPost(listener: () => void): void {
     this.#foreignPost = listener
+  }
+  givesBytes(bytesOf: StoredBytes): void {
+    this.#bytesOf = bytesOf
   }
   ring(seat = OWN_SEAT): void {
     this.#worker.postMessage(seat)

@@ -18,6 +18,7 @@ import {
 import type { ToolSettings } from '../settings/tools.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
+import type { PartStore } from '../state/part-store.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isApprovedIn, noteApproval } from '../verbs/approvals.ts'
 import type { HostVerb, VerbWaiter } from '../verbs/host-verb.ts'
@@ -28,6 +29,7 @@ import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from '.
 
 interface Needs extends IsolatedNeeds {
   readonly journal: Journal
+  readonly parts: PartStore
 }
 
 /** Call of a tool, as a thread asks for it. The host must check every field. */
@@ -193,6 +195,7 @@ export class HostTools {
       signal,
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       maxBytes: cell.settings.mailbox.maxMessageBytes,
+      partKeeper: this.#needs.parts.keeperFor(run),
       progress: (note) => this.#needs.journal.record(run, { kind: 'tool.progress', ...call, note }),
     }
   }

@@ -20,11 +20,13 @@ export type { EscalationOutcome } from './tasks.ts'
  * A role that an agent creates at run time; JSON, since it is sent to other threads. `module`: an absolute path, the
  * href of a file, or a package. `lifetime` 'run' (the default): the agent is removed when the run is over and quiet,
  * its name is unique in the run, and no other run sees it. 'team': it stays, like an agent that `addAgent` has added.
+ * `isolation`: as in the roles of the team.
  */
 export type SpawnRole = RoleInfo & {
   module?: string
   tools?: Exclude<ToolReference, Tool>[]
   lifetime?: 'run' | 'team'
+  isolation?: 'thread' | 'shared'
 }
 
 /**

@@ -59,6 +59,15 @@ export function withoutFirst(conversation: Conversation, count: number, summary:
   return { ...conversation, turns, ...(summary && { summary }) }
 }
 
+/** Returns the conversation with other messages in place of those of each turn. */
+export function withMessages(
+  conversation: Conversation,
+  change: (messages: readonly ModelMessage[]) => ModelMessage[],
+): Conversation {
+  const turns = conversation.turns.map((turn) => ({ ...turn, messages: change(turn.messages) }))
+  return { ...conversation, turns }
+}
+
 /** Limits of one conversation: messages that a model is never shown again need not be kept. */
 const MOST_MESSAGES = 2_000
 const MOST_CHARACTERS = 2 ** 22

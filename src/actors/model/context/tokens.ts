@@ -4,6 +4,7 @@
  * is loaded by `require`, so a count does not wait: under a virtual clock nothing may take the machine's own time.
  */
 import { fileURLToPath } from 'node:url'
+import { referenceIn } from '../../../mailbox/stored-parts.ts'
 import { ownFile, ownRequire } from '../../../own-files.ts'
 import type { Content, MediaPart } from '../../definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../definition/model.ts'
@@ -108,8 +109,11 @@ const OF_ALL_TOOLS = 12
 const OF_AN_IMAGE = 1_600
 const BYTES_OF_A_TOKEN = { audio: 512, file: 32 } as const
 
-function countMedia({ type, data }: MediaPart): number {
-  return type === 'image' ? OF_AN_IMAGE : Math.ceil((data.length * 3) / 4 / BYTES_OF_A_TOKEN[type])
+function countMedia(part: MediaPart): number {
+  const { type } = part
+  if (type === 'image') return OF_AN_IMAGE
+  const bytes = referenceIn(part)?.bytes ?? (part.data.length * 3) / 4
+  return Math.ceil(bytes / BYTES_OF_A_TOKEN[type])
 }
 
 function countContent(content: Content, model?: string): number {
