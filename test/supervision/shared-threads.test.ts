@@ -206,3 +206,21 @@ t.test('large messages cross small rings in order', async (t) => {
   await team.start()
   t.equal(await ask(team, 'ann', long), `${long}!`)
 })
+
+t.test('an agent that a script makes says itself that it shares a thread', async (t) => {
+  const alive = watchThreads(t)
+  const role = { name: 'bob', isolation: 'shared' as const }
+  const team = speakers(t, ['ann'], {
+    orchestration: {
+      strategy: 'custom',
+      async run(script, query) {
+        if (query === 'code') return script.spawn({ ...role, module: fixture('echoes').href })
+        return (await script.request(await script.spawn(role), 'Well?')).content
+      },
+    },
+  })
+  t.match(await team.execute('model'), { success: true, finalOutput: 'yes' })
+  t.equal(alive.size, 1)
+  const { error } = await team.execute('code')
+  t.match(error?.message, /isolation: got "shared".*its code runs in it/)
+})
