@@ -11,7 +11,7 @@ export const STORED_FROM = 2 ** 16
 /** Largest part that is taken: its data URL is a text, and a text has a longest length. */
 export const LARGEST_PART = 2 ** 28
 
-/** What a reference says. */
+/** The content of a reference. */
 export interface StoredPart {
   /** SHA-256 of the bytes, in hex. */
   readonly hash: string

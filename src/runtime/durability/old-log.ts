@@ -93,7 +93,7 @@ export class OldLog {
     return log
   }
 
-  /** What refers to parts. */
+  /** Owners of references to parts. */
   get referrers(): Referrers {
     return { index: this.index, conversations: this.states.conversations.all(), letters: this.team.letters.entries }
   }

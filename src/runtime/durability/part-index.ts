@@ -18,7 +18,7 @@ interface Place {
   readonly position: Position | undefined
 }
 
-/** What refers to parts. */
+/** Owners of references to parts. */
 export interface Referrers {
   readonly index: { values(): Iterable<Pick<LoggedRun, 'parts'>> }
   readonly conversations: Iterable<{ readonly conversation: Conversation }>

@@ -3,8 +3,8 @@
  * part of the format. A record is JSON in UTF-8, its errors as `errorData`. A prompt that shares much with the one
  * before it in its turn is written as the difference (prompts.ts); its frame is an entry of its own then.
  *
- *     entry   kind u32 (1 frames, 2 record, 3 difference, 4 part) | body u32 (bytes) | run u32 | frames u32 | seq f64 | at f64
- *             body; zeros up to a multiple of 8
+ *     entry   kind u32 (1 frames, 2 record, 3 difference, 4 part) | body u32 (bytes) | run u32 | frames u32 |
+ *             seq f64 | at f64 | body; zeros up to a multiple of 8
  *     difference, the body   seq of the frame before f64 | prefix u32 | suffix u32 (bytes that both prompts have) |
  *             the frame up to its prompt | what stands between prefix and suffix
  *     part, the body         SHA-256 of the bytes, 32 bytes | the bytes

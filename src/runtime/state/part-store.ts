@@ -7,7 +7,7 @@ import { PartLostError } from '../../errors.ts'
 import { hashOf, referenceTo } from '../../mailbox/stored-parts.ts'
 import type { RunState } from './run-state.ts'
 
-/** What refers to stored bytes, with those that it refers to, by their hashes. */
+/** Owner of references to stored bytes. `stored`: those bytes, by their hashes. */
 export interface PartHolder {
   readonly stored: Map<string, Uint8Array>
 }

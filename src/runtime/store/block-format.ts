@@ -13,7 +13,8 @@
  * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
  * segment and the rule of its checksum, so that every version can tell that a log is newer.
  *
- * Format 3 has entries of kind 4 (log/entry-codec.ts), format 2 none of these. Format 2 has entries of kind 3 (log/entry-codec.ts) and counts carried blocks; format 1 is the same without them.
+ * Format 3 has entries of kind 4 (log/entry-codec.ts), format 2 has none of these. Format 1 has no entries of kind 3
+ * either, and does not count carried blocks.
  */
 import { crc32 } from 'node:zlib'
 import type { Block, Position } from './log-store.ts'
