@@ -122,6 +122,24 @@ check('that program runs, crashes and recovers', () => {
   expect(output, 'test team: true')
 })
 
+check('tests of users pass under vitest and under Jest with ES modules', () => {
+  run('npm', [...install, 'vitest@4', 'jest@30'], { timeout: installLimitMs })
+  node('node_modules/vitest/vitest.mjs', 'run', 'under-vitest.test.js')
+  const flags = ['--experimental-vm-modules', 'node_modules/jest/bin/jest.js', '--transform={}']
+  node(...flags, '--testMatch', '**/under-jest.test.js')
+})
+check('webpack makes a bundle by the settings of the documentation, with its agent beside it', () => {
+  run('npm', [...install, 'webpack@5', 'esbuild-loader@4'], { timeout: installLimitMs })
+  node('with-webpack.js', join(user, 'webpacked'))
+  expect(node('webpacked/service.mjs'), 'Hello, bundle\ntrue\n')
+})
+check('esbuild makes one file of a service, which runs where nothing is installed', () => {
+  const folder = join(home, 'single')
+  node('with-esbuild.js', folder)
+  expect(run(process.execPath, ['service.mjs'], { cwd: folder }), 'Hello, bundle\ntrue\n')
+  return `${(bytesBelow(folder) / 1e6).toFixed(1)} MB`
+})
+
 const walked = ['README.md', ...filesBelow('docs/tutorials').filter((name) => name.endsWith('.md'))]
 for (const [at, page] of walked.entries())
   check(`${page} is walked through in an empty folder, as it is printed`, () => walk(page, join(home, `walk-${at}`)))

@@ -34,7 +34,8 @@ const isFile = (name: string): boolean => /^(?:file:|\/|[a-z]:[\\/]|\\\\)/i.test
 
 function ownFolders(): string[] {
   try {
-    return [fileURLToPath(ownFile('.')), fileURLToPath(ownFile('../host/'))]
+    // The sources are those of Deno, which reads source maps.
+    return ['.', '../host/', '../../src/'].map((folder) => fileURLToPath(ownFile(folder)))
   } catch {
     return [] // in a bundle that has left its files behind: the start of a thread says so
   }

@@ -24,6 +24,14 @@ t.test('a compiler that does not read "exports" finds the types of each subpath'
   t.equal(main, subpaths.find(({ path }) => path === '.')?.entry.default)
 })
 
+t.test('require says what to do where Node cannot require ES modules', async (t) => {
+  const folder = stranger(t, { 'main.js': "require('dramatis')" }, 'commonjs')
+  t.throws(() => run('--no-experimental-require-module', join(folder, 'main.js')), {
+    message:
+      /dramatis is an ES module.* Node can from 20\.19 and 22\.12 on\. Else write: const \{ createTeam \} = await import/,
+  })
+})
+
 t.test('require gives each subpath, where Node can require ES modules', async (t) => {
   const names = subpaths.map(({ path }) => path.replace(/^\./, 'dramatis'))
   const folder = stranger(
