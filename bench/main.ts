@@ -28,6 +28,7 @@ import { b17 } from './b17.ts'
 import { b18 } from './b18.ts'
 import { b19 } from './b19.ts'
 import { b20 } from './b20.ts'
+import { b21 } from './b21.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -57,6 +58,7 @@ const benchmarks: readonly Benchmark[] = [
   b18,
   b19,
   b20,
+  b21,
   criteria,
 ]
 
