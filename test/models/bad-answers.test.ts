@@ -200,10 +200,17 @@ for (const wire of Object.keys(WIRES)) {
   })
 }
 
-t.test('an image of 30 MB in a query is refused before a model is asked', async (t) => {
-  const { server, ask } = await open(t, 'chat completions')
-  const { error } = await ask([{ type: 'image', data: Buffer.alloc(30_000_000), mediaType: 'image/png' }])
-  t.equal(error?.code, 'MESSAGE_REJECTED')
-  t.match(error?.message, /maxMessageBytes/)
-  t.equal(server.calls.length, 0)
-})
+t.test(
+  'an image of 30 MB reaches the provider once; one beyond the limit is refused before a model is asked',
+  async (t) => {
+    const { server, ask } = await open(t, 'chat completions')
+    server.answer('A cat')
+    const { finalOutput } = await ask([{ type: 'image', data: Buffer.alloc(30_000_000), mediaType: 'image/png' }])
+    t.equal(finalOutput, 'A cat')
+    const sent = JSON.stringify(server.calls[0]?.body).length
+    t.ok(sent > 40_000_000 && sent < 40_010_000, `${sent} characters`)
+    const large = { type: 'image' as const, data: new Uint8Array(2 ** 28 + 1), mediaType: 'image/png' }
+    await t.rejects(ask([large]), { code: 'CONFIGURATION', message: /query\[0\]\.data.*at most 268435456 bytes/ })
+    t.equal(server.calls.length, 1)
+  },
+)

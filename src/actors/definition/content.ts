@@ -149,8 +149,9 @@ function partFault(part: unknown, path: string): ContentFault | undefined {
 
 function dataFault(data: unknown, mediaType: unknown, path: string): ContentFault | undefined {
   const at = `${path}.data`
-  if (Object(data).length > LONGEST_DATA)
-    return { path: at, value: data, needed: `at most ${LARGEST_PART} bytes are taken; give its URL` }
+  const { length } = Object(data) as { length?: number }
+  if (length !== undefined && length > (typeof data === 'string' ? LONGEST_DATA : LARGEST_PART))
+    return { path: at, value: `a length of ${length}`, needed: `at most ${LARGEST_PART} bytes are taken; give its URL` }
   if (storedIn(data)) return undefined
   if (!(data instanceof Uint8Array) && (typeof data !== 'string' || data === ''))
     return { path: at, value: data, needed: 'bytes, a data URL, an https URL or base64 is needed' }
