@@ -11,12 +11,14 @@
  *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events, json-values counts
  *   what it says
  *   own-files       where the files of this package are, also for a bundle
+ *   calling-file    the file of a user's code that calls
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread
  *   tools/          the built-in tools, a subpath of its own
  *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds
+ *   bundling/       a plugin of esbuild that makes one file of a service, a subpath of its own
  *   protocols/      one orchestration strategy per file
  *   registry/       teams written as YAML
  *   models, protocols, telemetry   types and schemas for clients, scripts and telemetry of one's own: subpaths
