@@ -29,6 +29,7 @@ import { b18 } from './b18.ts'
 import { b19 } from './b19.ts'
 import { b20 } from './b20.ts'
 import { b21 } from './b21.ts'
+import { b22 } from './b22.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -59,6 +60,7 @@ const benchmarks: readonly Benchmark[] = [
   b19,
   b20,
   b21,
+  b22,
   criteria,
 ]
 

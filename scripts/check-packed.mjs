@@ -59,6 +59,8 @@ check('a model at an address answers, through the client that is bundled, whose 
   const notices = readFileSync(join(user, 'node_modules/dramatis/dist/host/THIRD-PARTY-NOTICES.txt'), 'utf8')
   expect(notices, `openai ${lock.packages['node_modules/openai'].version} (Apache-2.0)`)
   expect(notices, 'Apache License')
+  for (const name of ['preact', '@preact/signals', 'marked'])
+    expect(notices, `${name} ${lock.packages[`node_modules/${name}`].version} (MIT)`)
 })
 check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
@@ -81,6 +83,9 @@ check('a tool whose packages are not installed names them, and works once they a
     timeout: installLimitMs,
   })
   expect(node('tools.js'), 'calculator 1.2, convert 1.609344, run_code 42, read_webpage The page. It has a text.')
+})
+check('the dashboard is served', () => {
+  expect(node('dashboard.js'), 'page 200 text/html\nscript 200 text/javascript\nstyle 200 text/css\n')
 })
 check('the command line runs and rehearses a team, with the classes that the team sees', () => {
   const dramatis = join(user, 'node_modules/.bin/dramatis')

@@ -108,6 +108,17 @@ t.test('whoever may not watch gives tasks, and is told what is missing', inBrows
   await page.getByRole('region', { name: 'Answer' }).getByText('heard: hello').waitFor()
 })
 
+t.test('the page works below a path, with and without a slash at its end', inBrowser, async (t) => {
+  const { url } = await served(t, { api: { basePath: '/tools/agents' } })
+  for (const place of ['tools/agents', 'tools/agents/']) {
+    const { page } = await open(t, url + place)
+    await page.getByText('live').waitFor()
+    await page.getByLabel('Give the team a task').fill('hello')
+    await page.keyboard.press('Enter')
+    await page.getByRole('region', { name: 'Answer' }).getByText('heard: hello').waitFor()
+  }
+})
+
 const HOSTILE = [
   '<img src=x onerror=alert(1)>',
   '<script>alert(1)</script>',

@@ -8,7 +8,7 @@ import { BoardView } from './board-view.tsx'
 import { ChatView } from './chat-view.tsx'
 import { CostView } from './cost-view.tsx'
 import { moveRow, press, useKeys } from './keys.ts'
-import { begun, connection, live, messageRate, notice, now, version, watch } from './live.ts'
+import { begun, connection, live, messageRate, notice, now, refusal, version, watch } from './live.ts'
 import { goTo, linkTo, place, VIEWS, type View } from './place.ts'
 import { RunView } from './run-view.tsx'
 import { isUnknown } from './service.ts'
@@ -17,7 +17,7 @@ import { keepTasks, questions } from './tasks.ts'
 import { TasksView } from './tasks-view.tsx'
 import { TeamView } from './team-view.tsx'
 import { TroubleView } from './trouble-view.tsx'
-import { shown } from './words.tsx'
+import { shown, Words } from './words.tsx'
 
 interface ShownView {
   title: string
@@ -169,7 +169,8 @@ function Banner(): JSX.Element | null {
   if (connection.value === 'lost')
     return (
       <div class="banner bad" role="alert">
-        The service does not answer. The page tries again; what it shows is how things were
+        {refusal.value === '' ? 'The service does not answer.' : <Words text={refusal.value} />} The page tries again;
+        what it shows is how things were
         {live().lines > 0 && ` at ${new Date(live().now).toLocaleTimeString()}`}.
       </div>
     )

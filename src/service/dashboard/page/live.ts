@@ -18,6 +18,8 @@ export const connection = signal<Connection>('connecting')
 export const version = signal(0)
 /** Grows when the connection was begun anew: lists that were asked for may be out of date. */
 export const begun = signal(0)
+/** Words of the service, if it refuses to be watched now. */
+export const refusal = signal('')
 /** Sentence about what is not as it was; empty if all is well. */
 export const notice = signal('')
 /** Epoch ms at the service, told twice a second. */
@@ -52,6 +54,7 @@ export function watch(team: string): void {
 async function watching(team: string, signal: AbortSignal): Promise<void> {
   let pauseMs = FIRST_PAUSE_MS
   while (!signal.aborted) {
+    refusal.value = ''
     try {
       for await (const line of lines('api/watch', { query: { team }, signal })) {
         if (signal.aborted) return
@@ -60,6 +63,7 @@ async function watching(team: string, signal: AbortSignal): Promise<void> {
       }
     } catch (error) {
       if (signal.aborted) return
+      if (error instanceof Refused) refusal.value = error.message
       if (error instanceof Refused && error.status === 403) {
         connection.value = 'refused'
         return
@@ -115,6 +119,9 @@ function tell(): void {
   if (document.hidden) setTimeout(done, 200)
   else requestAnimationFrame(done)
 }
+
+/** Time at which the connection began. */
+export const since = (): number => watchedSince || serviceTime()
 
 /** Returns the messages of a run; undefined for a run of which only a part was seen. */
 export function messagesOf(run: string): number | undefined {

@@ -5,7 +5,7 @@ import type { Digest } from '../../../runtime/digest/digest-line.ts'
 import { DigestFold } from '../../digest/digest-fold.ts'
 import { begun, live, version } from './live.ts'
 import { lines } from './service.ts'
-import { hasEnded, tasks } from './tasks.ts'
+import { tasks } from './tasks.ts'
 
 export interface RunFold {
   readonly fold: DigestFold
@@ -61,8 +61,8 @@ function keyOf(id: string): string {
 /** Asks for a task's digest, if there is something new. */
 export function keep(id: string): void {
   const entry = of(id)
-  const key = keyOf(id)
-  if (entry.isBusy || (entry.found.peek() && entry.key === key)) return
+  const known = entry.found.peek()?.fold
+  if (entry.isBusy || known?.runs.get(id)?.endedAt || (known && entry.key === keyOf(id))) return
   const waitMs = entry.nextAt - performance.now()
   entry.isBusy = true
   if (waitMs > 0) setTimeout(() => void load(id, entry), waitMs)
@@ -84,7 +84,5 @@ async function load(id: string, entry: Kept): Promise<void> {
   entry.nextAt = performance.now() + Math.max(LEAST_PAUSE_MS, tookMs * SHARE)
   entry.isBusy = false
   entry.found.value = failure === '' || !entry.found.peek() ? { fold, failure } : entry.found.peek()
-  const summary = tasks.peek().find((task) => task.id === id)
-  if (failure === '' && entry.key !== keyOf(id) && !(summary && hasEnded(summary.status) && fold.runs.get(id)?.endedAt))
-    keep(id)
+  if (failure === '' && entry.key !== keyOf(id)) keep(id)
 }

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { RunStory } from '../pictures/run-story.ts'
-import { coloursOf, drawingOf, onColours } from './canvas.ts'
+import { type Colours, coloursOf, onColours } from './canvas.ts'
 import { type LanePlan, type LaneWindow, paintLanes, planOf, timeOf, xOf } from './lane-painter.ts'
 
 const WHOLE: LaneWindow = { from: 0, to: 1 }
@@ -19,28 +19,34 @@ interface Props {
 export function RunLanes({ story, time, look }: Props): JSX.Element {
   const frame = useRef<HTMLDivElement>(null)
   const lanes = useRef<HTMLCanvasElement>(null)
-  const cursor = useRef<HTMLCanvasElement>(null)
   const [width, setWidth] = useState(0)
   const [window, setWindow] = useState(WHOLE)
   const [repaints, setRepaints] = useState(0)
+  const colours = useRef<Colours | undefined>(undefined)
   const drag = useRef<{ from: number; chooses: boolean } | undefined>(undefined)
+  /** To ask for them in each frame would lay the page out anew each time. */
+  const coloursNow = (): Colours => {
+    colours.current ??= coloursOf(frame.current!)
+    return colours.current
+  }
   const plan = planOf(story.lanes.length, width, MOST_HEIGHT)
   useEffect(() => {
     const element = frame.current!
     const observer = new ResizeObserver(() => setWidth(element.clientWidth))
     observer.observe(element)
-    const forget = onColours(() => setRepaints((count) => count + 1))
+    const forget = onColours(() => {
+      colours.current = undefined
+      setRepaints((count) => count + 1)
+    })
     return () => {
       observer.disconnect()
       forget()
     }
   }, [])
   useEffect(() => {
-    if (width > 0) paintLanes(lanes.current!, story, plan, window, coloursOf(frame.current!))
+    if (width > 0) paintLanes(lanes.current!, story, plan, window, coloursNow())
   }, [story, width, window, repaints])
-  useEffect(() => {
-    if (width > 0) paintCursor(cursor.current!, story, plan, window, time, coloursOf(frame.current!).text)
-  }, [story, width, window, time, repaints])
+  const cursor = width > 0 ? xOf(story, plan, window, time) : -1
   const zoom = (event: WheelEvent) => {
     event.preventDefault()
     const middle = scalePlace(event.offsetX, plan, window)
@@ -54,10 +60,9 @@ export function RunLanes({ story, time, look }: Props): JSX.Element {
   return (
     <div class="lanes" ref={frame} aria-hidden="true">
       <canvas ref={lanes} style={{ width: `${width}px`, height: `${plan.height}px` }} />
-      <canvas
-        ref={cursor}
-        class="cursor"
-        style={{ width: `${width}px`, height: `${plan.height}px` }}
+      {cursor >= plan.left && <div class="cursor" style={{ transform: `translateX(${cursor}px)` }} />}
+      <div
+        class="surface"
         onWheel={zoom}
         onPointerDown={(event) => {
           event.currentTarget.setPointerCapture(event.pointerId)
@@ -91,22 +96,4 @@ export function RunLanes({ story, time, look }: Props): JSX.Element {
 function scalePlace(x: number, { left, width }: LanePlan, { from, to }: LaneWindow): number {
   const share = Math.min(1, Math.max(0, (x - left) / (width - left - 8)))
   return from + share * (to - from)
-}
-
-function paintCursor(
-  canvas: HTMLCanvasElement,
-  story: RunStory,
-  plan: LanePlan,
-  window: LaneWindow,
-  time: number,
-  colour: string,
-): void {
-  const drawing = drawingOf(canvas, plan.width, plan.height)
-  const x = xOf(story, plan, window, time)
-  if (x < plan.left) return
-  drawing.fillStyle = colour
-  drawing.fillRect(x - 0.75, 0, 1.5, plan.height)
-  drawing.beginPath()
-  drawing.arc(x, 4, 4, 0, 2 * Math.PI)
-  drawing.fill()
 }

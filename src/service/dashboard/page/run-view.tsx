@@ -214,7 +214,7 @@ function Saved({ title, file, id, as }: { title: string; file: string; id: strin
 
 const COLUMNS: readonly TableColumn[] = [
   { title: 'time', width: '104px', isNumber: true },
-  { title: 'kind', width: '112px' },
+  { title: 'kind', width: '128px' },
   { title: 'who', width: 'minmax(140px, 1.2fr)' },
   { title: 'what', width: 'minmax(120px, 2fr)' },
 ]

@@ -51,8 +51,9 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
             viewBox="0 0 8 8"
             refX="7"
             refY="4"
-            markerWidth="7"
-            markerHeight="7"
+            markerWidth={kind === 'ring' ? 15 : 11}
+            markerHeight={kind === 'ring' ? 15 : 11}
+            markerUnits="userSpaceOnUse"
             orient="auto-start-reverse"
           >
             <path d="M0 0 L8 4 L0 8 z" />

@@ -7,7 +7,7 @@ import { foundDeadlocks, openDeadlocks } from '../pictures/deadlocks.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentTable } from './agent-table.tsx'
 import { useKeys } from './keys.ts'
-import { live, now, version } from './live.ts'
+import { live, now, since, version } from './live.ts'
 import { goTo, linkTo, place } from './place.ts'
 import { keep, knownFold } from './run-folds.ts'
 import { shape } from './session.ts'
@@ -81,7 +81,7 @@ export function TeamView(): JSX.Element {
       <div class="row head team-bar">
         <h2>Agents</h2>
         <span class="dim grow">
-          {grouped(agents.length)} · strategy {known?.strategy}
+          {grouped(agents.length)} · strategy {known?.strategy} · turns and errors since {clock(since(), now.value)}
         </span>
         <input
           type="search"

@@ -46,6 +46,7 @@ export function VirtualTable(props: Props): JSX.Element {
   }, [selected])
   const first = Math.max(0, Math.min(Math.floor(top / ROW_PX) - MORE, rows - 1))
   const last = Math.min(rows, Math.ceil((top + height) / ROW_PX) + MORE)
+  const pool = 2 ** Math.ceil(Math.log2(last - first + 1)) // after a far jump the elements are used again
   const grid = columns.map(({ width }) => width).join(' ')
   const style = { gridTemplateColumns: grid }
   return (
@@ -80,7 +81,7 @@ export function VirtualTable(props: Props): JSX.Element {
           return (
             <div
               role="row"
-              key={keyOf?.(row) ?? row}
+              key={keyOf?.(row) ?? row % pool}
               class={`vrow${row === selected ? ' selected' : ''}`}
               style={style}
               aria-rowindex={row + 2}

@@ -26,13 +26,14 @@ export const isTrouble = ({ type }: DigestFact): boolean => TROUBLES.has(type)
 export function storyOf(fold: DigestFold, until: number): RunStory {
   const [run] = fold.runs.values()
   const isOver = run !== undefined && run.endedAt !== null
-  const from = Math.min(run?.startedAt || Number.POSITIVE_INFINITY, fold.began)
+  const first = Math.min(run?.startedAt || Number.POSITIVE_INFINITY, fold.began)
   const to = isOver ? Math.max(run.endedAt!, fold.now) : Math.max(fold.now, until)
+  const from = Number.isFinite(first) ? first : to - 1
   const { rows, times } = rowsOf(fold)
   return {
     fold,
     lanes: lanesOf(fold),
-    scale: new TimeScale(busyOf(fold), Number.isFinite(from) ? from : to - 1, to),
+    scale: new TimeScale(busyOf(fold, from, to), from, to),
     rows,
     times,
     troubles: fold.facts.filter(isTrouble).map(({ at }) => at),
@@ -61,7 +62,7 @@ function rowsOf({ messages, facts }: DigestFold): { rows: Int32Array; times: Flo
     for (; fact < facts.length && facts[fact]!.at <= until; fact++)
       if (!UNTOLD.has(facts[fact]!.type)) add(-1 - fact, facts[fact]!.at)
   }
-  for (let row = 0; row < messages.length; row++) {
+  for (let row = 0; row < at.length; row++) {
     if (type.at(row) & COPY) continue
     addFacts(at.at(row) - 0.5)
     add(row, at.at(row))
@@ -70,31 +71,43 @@ function rowsOf({ messages, facts }: DigestFold): { rows: Int32Array; times: Flo
   return { rows: rows.subarray(0, count), times: times.subarray(0, count) }
 }
 
+const PARTS = 4_096
+
 /**
- * Times at which something happened, in pairs; a message is a moment. While a person is asked, turns only wait: what
- * else happens then has messages and calls.
+ * Times at which something happened, in pairs, as exact as a part of the whole time. While a person is asked, turns
+ * only wait: what else happens then has messages and calls.
  */
-function busyOf(fold: DigestFold): Float64Array {
+function busyOf(fold: DigestFold, from: number, to: number): Float64Array {
   const { messages, turns, calls, facts } = fold
+  const parts = new Uint8Array(PARTS)
+  const perMs = PARTS / Math.max(1, to - from)
+  const mark = (begin: number, end: number) => {
+    const last = Math.min(PARTS - 1, Math.floor((end - from) * perMs))
+    for (let part = Math.max(0, Math.floor((begin - from) * perMs)); part <= last; part++) parts[part] = 1
+  }
   const asked = askedIn(fold)
-  const spans: [number, number][] = []
   const { start, end } = turns.columns
   for (let row = 0; row < start.length; row++) {
-    let from = start.at(row)
-    for (const [begin, over] of asked) {
-      if (begin >= end.at(row) || over <= from) continue
-      if (begin > from) spans.push([from, begin])
-      from = over
+    let begin = start.at(row)
+    for (const [since, over] of asked) {
+      if (since >= end.at(row) || over <= begin) continue
+      if (since > begin) mark(begin, since)
+      begin = over
     }
-    if (from < end.at(row)) spans.push([from, end.at(row)])
+    if (begin < end.at(row)) mark(begin, end.at(row))
   }
   const { columns } = calls
-  for (let row = 0; row < columns.start.length; row++) spans.push([columns.start.at(row), columns.end.at(row)])
+  for (let row = 0; row < columns.start.length; row++) mark(columns.start.at(row), columns.end.at(row))
   const { at } = messages.columns
-  for (let row = 0; row < at.length; row++) spans.push([at.at(row), at.at(row)])
-  for (const fact of facts) spans.push([fact.at, fact.at])
-  spans.sort((one, other) => one[0] - other[0])
-  return Float64Array.from(spans.flat())
+  for (let row = 0; row < at.length; row++) mark(at.at(row), at.at(row))
+  for (const fact of facts) mark(fact.at, fact.at)
+  const pairs: number[] = []
+  for (let part = 0; part < PARTS; part++) {
+    if (parts[part] === 0) continue
+    if (part === 0 || parts[part - 1] === 0) pairs.push(from + part / perMs)
+    if (part === PARTS - 1 || parts[part + 1] === 0) pairs.push(from + (part + 1) / perMs)
+  }
+  return Float64Array.from(pairs)
 }
 
 /** Times at which a person was asked, apart from each other and ascending. */

@@ -16,8 +16,8 @@ const MOST_ROWS = 20_000
 export function recentFlow({ messages, names }: DigestFold, now: number, recentMs = RECENT_MS): Flow[] {
   const { at, from, to, type } = messages.columns
   const found = new Map<number, { from: string; to: string; count: number; ageMs: number }>()
-  const first = Math.max(at.countUpTo(now - recentMs), messages.length - MOST_ROWS)
-  for (let row = first; row < messages.length; row++) {
+  const first = Math.max(at.countUpTo(now - recentMs), at.length - MOST_ROWS)
+  for (let row = first; row < at.length; row++) {
     if (to.at(row) < 0 || (type.at(row) & TO_SEVERAL && !(type.at(row) & COPY))) continue
     const key = from.at(row) * names.length + to.at(row)
     const known = found.get(key)

@@ -1,0 +1,108 @@
+/** The digest of a run that nobody has made: many agents, many messages. It is the same each time. */
+import { seededRandom } from '../src/actors/definition/seeded-random.ts'
+import type { Digest } from '../src/index.ts'
+
+export interface LargeRun {
+  readonly id: string
+  readonly startedAt: number
+  readonly endedAt: number
+  readonly agents: readonly string[]
+  readonly lines: readonly Digest[]
+}
+
+const ROWS = 2_000
+const BYTES = 200
+
+/** Returns requests between agents, each with its turn; one in five has a call of a model, one in fifty fails. */
+export function largeRun(agents: number, messages: number, forMs: number): LargeRun {
+  const random = seededRandom([agents, messages, 3, 4])
+  const id = '00000000-0000-7000-8000-000000000001'
+  const names = Array.from({ length: agents }, (_, at) => `agent_${String(at + 1).padStart(3, '0')}`)
+  const endedAt = Date.now() - 1_000
+  const startedAt = endedAt - forMs
+  const upTo = (below: number) => Math.floor(random() * below)
+  const lines: Digest[] = []
+  for (let sent = 0; sent < messages; sent += ROWS / 2) {
+    const count = Math.min(ROWS / 2, messages - sent)
+    const at = Math.round(startedAt + (sent / messages) * forMs)
+    const message = { n: [], run: [], from: [], to: [], type: [], at: [], bytes: [], turn: [] } as Message
+    const turn = { message: [], run: [], agent: [], turn: [], start: [], end: [], attempt: [], failed: [] } as Turn
+    const call = {
+      message: [],
+      run: [],
+      agent: [],
+      kind: [],
+      name: [],
+      start: [],
+      end: [],
+      in: [],
+      out: [],
+      failed: [],
+    } as Call
+    for (let row = 0; row < count; row++) {
+      const time = Math.round((row / messages) * forMs)
+      const [from, to] = [upTo(agents), upTo(agents)]
+      const tookMs = 1 + upTo(80)
+      for (const [name, value] of Object.entries({
+        n: row,
+        run: agents,
+        from,
+        to,
+        type: 0,
+        at: time,
+        bytes: BYTES,
+        turn: 1,
+      }))
+        message[name as keyof Message].push(value)
+      const start = time + 1
+      const turned = {
+        message: row,
+        run: agents,
+        agent: to,
+        turn: 1,
+        start,
+        end: start + tookMs,
+        attempt: 1,
+        failed: upTo(50) === 0 ? 1 : 0,
+      }
+      for (const [name, value] of Object.entries(turned)) turn[name as keyof Turn].push(value)
+      if (upTo(5) > 0) continue
+      const called = {
+        message: row,
+        run: agents,
+        agent: to,
+        kind: 0,
+        name: agents + 1,
+        start,
+        end: start + tookMs,
+        in: 400,
+        out: 60,
+        failed: 0,
+      }
+      for (const [name, value] of Object.entries(called)) call[name as keyof Call].push(value)
+    }
+    const first = sent === 0
+    lines.push({
+      seq: (sent + count) * 8,
+      at,
+      n: sent,
+      ...(first && { names: [...names, id, 'a-model'] }),
+      message,
+      turn,
+      call,
+      ...(first && { facts: [{ type: 'run.started', seq: 0, at: startedAt, runId: id, query: 'A large task' }] }),
+    })
+  }
+  const result = { success: true, finalOutput: 'done' }
+  lines.push({
+    seq: messages * 8 + 8,
+    at: endedAt,
+    n: messages,
+    facts: [{ type: 'run.finished', seq: messages * 8 + 8, at: endedAt, runId: id, result }],
+  })
+  return { id, startedAt, endedAt, agents: names, lines }
+}
+
+type Message = NonNullable<Digest['message']>
+type Turn = NonNullable<Digest['turn']>
+type Call = NonNullable<Digest['call']>
