@@ -83,6 +83,7 @@ export class TraceArchive {
         ...endOf(run),
       },
       messages: historyOf(log, directory),
+      ...(run.stored.size > 0 && { parts: base64Of(run.stored) }),
       trace: traceOf(log, directory),
     }
   }
@@ -108,6 +109,11 @@ export class TraceArchive {
       await file.close()
     }
   }
+}
+
+/** Returns the bytes of the large parts that the messages refer to, by their SHA-256. */
+function base64Of(stored: OldRun['stored']): Record<string, string> {
+  return Object.fromEntries(Array.from(stored, ([hash, bytes]) => [hash, Buffer.from(bytes).toString('base64')]))
 }
 
 function endOf(run: OldRun) {

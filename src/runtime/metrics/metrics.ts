@@ -26,7 +26,11 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
   ]
 }
 
-function messages(agents: readonly Cell[], { journal: { deadLetters } }: Supervisor, tallies: Tallies): Metric[] {
+function messages(
+  agents: readonly Cell[],
+  { journal: { deadLetters }, parts }: Supervisor,
+  tallies: Tallies,
+): Metric[] {
   const deaths: Samples = agents.flatMap((cell) => reasons(cell.name, tallies.of(cell).deadLetters))
   deaths.push(...reasons('', tallies.deadLettersOfNobody))
   return [
@@ -57,6 +61,8 @@ function messages(agents: readonly Cell[], { journal: { deadLetters } }: Supervi
     ),
     gauge('dead_letters', 'Dead letters in the list.', single(deadLetters.length)),
     counter('dead_letters_forgotten', 'Dead letters that have left the full list.', single(deadLetters.forgotten)),
+    gauge('stored_parts', 'Large images, sounds and files that are stored, each once.', single(parts.size)),
+    gauge('stored_part_bytes', 'Bytes of these (maxStoredBytes).', single(parts.bytes)),
     histogram(
       'turn_duration',
       'From the start of a turn to its end, its waits among it; failed turns too.',
