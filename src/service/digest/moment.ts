@@ -45,25 +45,24 @@ export function momentOf(fold: DigestFold, time: number): Moment {
 function turnsAt({ turns: { columns, dropped } }: DigestFold, { turnRows }: FoldedAgent, time: number): number[] {
   const { start, end } = columns
   const first = firstAfter(turnRows, dropped, end, time)
-  return turnRows
-    .slice(first, first + MOST_OPEN)
-    .map((row) => row - dropped)
-    .filter((row) => start.at(row) <= time && end.at(row) > time)
+  const found: number[] = []
+  for (let place = first; place < Math.min(turnRows.length, first + MOST_OPEN); place++) {
+    const row = turnRows[place]! - dropped
+    if (start.at(row) <= time && end.at(row) > time) found.push(row)
+  }
+  return found
 }
 
 function waitsAt({ messages, names }: DigestFold, { name, requestRows }: FoldedAgent, time: number): WaitAt[] {
   const { columns, dropped } = messages
   const sent = firstAfter(requestRows, dropped, columns.at, time)
-  return requestRows
-    .slice(Math.max(0, sent - MOST_OPEN), sent)
-    .map((row) => row - dropped)
-    .filter((row) => !(columns.end.at(row) <= time) && (columns.type.at(row) & TO_SEVERAL) === 0)
-    .map((row) => ({
-      agent: name,
-      for: names[columns.to.at(row)] ?? '',
-      since: columns.at.at(row),
-      message: row,
-    }))
+  const found: WaitAt[] = []
+  for (let place = Math.max(0, sent - MOST_OPEN); place < sent; place++) {
+    const row = requestRows[place]! - dropped
+    if (columns.end.at(row) <= time || (columns.type.at(row) & TO_SEVERAL) !== 0) continue
+    found.push({ agent: name, for: names[columns.to.at(row)] ?? '', since: columns.at.at(row), message: row })
+  }
+  return found
 }
 
 /** Returns the place of the first of the rows whose value is above that one. Their values ascend. */

@@ -22,7 +22,7 @@ const MOST_BOXES = 40
 /** Time for which a deadlock that is over is still shown. */
 const RECENT_MS = 600_000
 /** Time for which its ring is in the picture by itself. */
-const FRESH_MS = 60_000
+const FRESH_MS = 180_000
 
 export function TeamView(): JSX.Element {
   const [isTable, setTable] = useState(false)
