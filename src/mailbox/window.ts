@@ -39,6 +39,12 @@ export const AT_WORK = 120
 export const PARKED = 128
 /** Maximum number of open turns of a thread whose turns need permits. */
 export const MAX_CONCURRENCY = 256
+/**
+ * Returns the number of turns that may be open in a thread with that many places. A turn that gave up its place and is
+ * asked back goes on beside the others: these may wait for its run.
+ */
+export const mostOpenTurns = (concurrency: number): number =>
+  concurrency === 1 ? 1 : Math.min(2 * concurrency, MAX_CONCURRENCY)
 const CONTROL_BYTES = (PARKED + MAX_CONCURRENCY) * 4
 const FRAGMENT_HEADER = 16
 

@@ -31,5 +31,6 @@ t.test(`${seeds.length} programs end as if their process had never died`, async 
   for (const what of ['fulls', 'losses'] as const) t.ok(seen[what] > seeds.length / 20, `${what}: ${seen[what]}`)
   for (const what of ['step', 'model', 'tool', 'question', 'shared', 'observed', 'posted', 'resumed'] as const)
     t.ok(seen[what] > seeds.length / 2, `${what}: ${seen[what]}`)
+  t.ok(seen.excused <= 1 + seeds.length / 500, `${seen.excused} with a deadlock that goes on by hand made`)
   t.ok(seen.moved > seeds.length / 10, `moved: ${seen.moved}`)
 })

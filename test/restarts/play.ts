@@ -81,6 +81,8 @@ export interface Outcome {
   /** How often the disk was full for a while, and how often it failed for good. */
   fulls: number
   losses: number
+  /** 1 if a deadlock was broken in it that a run made which goes on by hand: others had its agents meanwhile. */
+  excused: number
   counts: Outside['counts']
 }
 
@@ -144,6 +146,9 @@ class World {
   readonly awaited = new Set<string>()
   /** When the disk fails, and how. */
   readonly weather: Dice
+  /** A process has had runs that go on by hand. */
+  isByHand = false
+  isExcused = false
   readonly #deaths: number
 
   constructor(seed: number, mode: Mode, deaths: number, spawns: boolean) {
@@ -235,6 +240,7 @@ class World {
       dropped: this.disk.dropped,
       fulls: this.disk.fulls,
       losses: this.disk.losses,
+      excused: this.isExcused ? 1 : 0,
       counts: { ...this.outside.counts, posted: this.posted.filter(({ accepted }) => accepted).length },
     }
   }
@@ -278,6 +284,9 @@ const nothing = (): Heard => ({ heard: [] })
 
 /** What the agent has handled is known as long as it lives. */
 const hasState = (instances: readonly Cell[]): boolean => instances.length === 1 && !instances[0]!.interleaves
+
+/** Of some 8 ms each: a thread that dies again and again waits longer and longer. */
+const MOST_ROUNDS = 20_000
 
 /** Who hears of what is written. */
 const OBSERVER = 'fay'
@@ -337,6 +346,7 @@ class Process {
     }
     const resumesByHand = world.more.chance(0.25)
     if (resumesByHand) outside.counts.resumed += 1
+    world.isByHand ||= resumesByHand
     this.#team = new MortalTeam(
       {
         ...options,
@@ -366,6 +376,9 @@ class Process {
       resumesByHand,
     )
     this.#team.host.journal.records$.subscribe((batch) => this.#check(batch))
+    this.#team.events.subscribe(({ type }) => {
+      if (type === 'deadlock') world.isExcused ||= world.isByHand
+    })
   }
 
   /** What was handled is in the agent's state, where it may have one, or in that of the run. */
@@ -428,7 +441,7 @@ class Process {
     for (const { runId, accepted, result } of this.#world.runs)
       if (accepted && !this.#mayBeForgotten(runId, result) && !this.#team.getRun(runId))
         this.#problem(`${runId} is lost`)
-    for (let round = 0; round < 5_000 && !this.dead && this.#world.problems.length === 0; round++) {
+    for (let round = 0; round < MOST_ROUNDS && !this.dead && this.#world.problems.length === 0; round++) {
       if (this.#isLost ? this.#livesOnLongEnough() : this.#isDone() && round > 20) break
       this.#disturb()
       this.#serve()
@@ -440,14 +453,20 @@ class Process {
     await this.clock.runToIdle()
     await this.#judge()
     for (const what of await this.#team.unfolded(this.#world.disk.blocks)) this.#problem(what)
-    const counted = this.#team.launch('sum')
-    await this.clock.runToIdle()
-    const { error, finalOutput } = await counted.result
-    if (error) this.#problem(`afterwards: ${error.message}`)
-    this.#world.ending.sum = String(finalOutput)
+    this.#world.ending.sum = await this.#sum()
     const closed = this.#team.close()
     await this.clock.runToIdle()
     await closed
+  }
+
+  /** Asks an agent that may start again at this moment, or whose disk may be full, so it may be asked in vain. */
+  async #sum(tries = 5): Promise<string> {
+    const counted = this.#team.launch('sum')
+    await this.clock.runToIdle()
+    const { error, finalOutput } = await counted.result
+    if (error?.code === 'MESSAGE_EXPIRED' && this.#world.mode !== 'calm' && tries > 1) return this.#sum(tries - 1)
+    if (error) this.#problem(`afterwards: ${error.message}`)
+    return String(finalOutput)
   }
 
   /** Somebody sees that the log is lost, and starts the service again. */
@@ -682,9 +701,15 @@ class Process {
   }
 
   async #judge(): Promise<void> {
-    const { mode, runs } = this.#world
+    const { isExcused, mode, runs } = this.#world
     const ends =
-      mode === 'calm' ? [] : mode === 'entangled' ? [...ENDS, 'DEADLOCK', 'DEPENDENCY_FAILED'] : [...ENDS, ...LIMITS]
+      mode === 'calm'
+        ? isExcused
+          ? ['AGENT_FAILED', 'DEADLOCK']
+          : []
+        : mode === 'entangled'
+          ? [...ENDS, 'DEADLOCK', 'DEPENDENCY_FAILED']
+          : [...ENDS, ...LIMITS]
     const { host } = this.#team
     const { awaited, ending, handedOff, posted, raced, segmentBytes } = this.#world
     const forgets = segmentBytes !== undefined

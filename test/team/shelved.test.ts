@@ -221,6 +221,34 @@ t.test('an agent that its callee may ask back keeps its place while that one ask
   t.same(order, ['ann ask', 'ann back', 'ann other'])
 })
 
+t.test('a turn that is asked back goes on although others have all places, and wait for its run', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      ann: async ({ content }, context) =>
+        content === 'back' ? content : (await context.request('bob', content)).content,
+      async bob({ content }, context) {
+        if (content !== 'ask') return content
+        const answer = await context.ask('Really?')
+        await context.sleep(100)
+        return `${answer}, ${(await context.request('ann', 'back')).content}`
+      },
+    },
+    { roles: { ann: { reentrancy: 'chain', concurrency: 2 } }, maxConcurrentAgents: 1 },
+  )
+  const alarms = alarmsOf(team)
+  const asking = team.launch('ask')
+  await team.clock.advance(10)
+  await answerAll(team)
+  await team.clock.advance(10)
+  const others = [team.launch('one'), team.launch('two')] // both are at ann, and wait for bob
+  await team.clock.runToIdle()
+  t.match(await asking.result, { finalOutput: 'yes, back' })
+  for (const { result } of others) t.match(await result, { success: true })
+  t.same(alarms, [])
+  t.same(leftovers(team.host), [])
+})
+
 t.test('a message of the same run waits until the question is answered', async (t) => {
   const order: string[] = []
   const team = openTeam(

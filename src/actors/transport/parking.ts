@@ -6,7 +6,7 @@
  * A turn whose permit was taken continues once the host has given it one again. Replies to it arrive no earlier. An
  * event of its own, such as its signal, asks for the permit and waits.
  */
-import { isSurely, MAX_CONCURRENCY, PARKED, PERHAPS, parkedWord, SURELY } from '../../mailbox/window.ts'
+import { isSurely, MAX_CONCURRENCY, mostOpenTurns, PARKED, PERHAPS, parkedWord, SURELY } from '../../mailbox/window.ts'
 import type { Link } from './link.ts'
 
 /** Fields that identify a turn's slot and run. */
@@ -33,11 +33,11 @@ export class Parking {
   /** Slots of turns that continued without a permit and have none yet. */
   readonly #without = new Set<number>()
 
-  /** Creates one word per open turn; `concurrency` is the maximum number of open turns. */
+  /** Creates one word per open turn; `concurrency` is the number of places. */
   constructor(words: Int32Array, concurrency: number, link: Link) {
     this.#words = words
     this.#link = link
-    this.#told = concurrency > MAX_CONCURRENCY ? [] : new Array<number>(concurrency).fill(UNUSED)
+    this.#told = concurrency > MAX_CONCURRENCY ? [] : new Array<number>(mostOpenTurns(concurrency)).fill(UNUSED)
   }
 
   /** True if the turns of this thread need permits. */

@@ -11,6 +11,7 @@ import { MOST_GROUPS } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, Mailbox } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { mostOpenTurns } from '../../mailbox/window.ts'
 import type { CellSettings } from './cell-settings.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
@@ -290,12 +291,17 @@ export class Cell {
     return undefined
   }
 
-  /** Checks whether a shelved turn of that run may go on here: it has what it waited for, and there is a place. */
+  /**
+   * Checks whether a shelved turn of that run may go on here: there is a place. One that is asked back needs none among
+   * several: those that have them may wait for its run.
+   */
   mayReturn(run: RunState): boolean {
     const { life } = this
     if (!life?.ready || life.draining || life.retired) return false
     if (!this.interleaves) return this.mailbox.handed.size === 0 && !life.sending
-    return this.openRuns + this.promised.size - (this.promised.has(run) ? 1 : 0) < this.settings.concurrency
+    const { concurrency } = this.settings
+    const most = this.isAskedWithin(run) ? mostOpenTurns(concurrency) : concurrency
+    return this.openRuns + this.promised.size - (this.promised.has(run) ? 1 : 0) < most
   }
 
   /** Checks whether it has an open turn of that run that is not shelved. */

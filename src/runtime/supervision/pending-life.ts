@@ -7,7 +7,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, describe, errorFrom, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
-import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
+import { mostOpenTurns } from '../../mailbox/window.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
@@ -60,7 +60,7 @@ export class PendingLife {
     this.#code = code
     this.#tools = tools
     const { clock, exits, logger, loop, parts, places, provisioning } = needs
-    const turns = Math.min(cell.settings.concurrency, MAX_CONCURRENCY)
+    const turns = mostOpenTurns(cell.settings.concurrency)
     const thread = provisioning.threadFor(cell)
     const life = new Life(cell.nextEpoch(), thread, turns, (of) => {
       exits.fence(cell, of)
