@@ -8,6 +8,7 @@ import './protocols/moves/manager.ts'
 import './protocols/moves/schemas.ts'
 import './runtime/providers/json-sample.ts'
 import { resolve } from 'node:path'
+import type { Content } from './actors/definition/content.ts'
 import type { AgentDefinition } from './actors/definition/definition.ts'
 import type { Logger } from './actors/definition/logger.ts'
 import { ConfigurationError, type DramatisError, describe, shown } from './errors.ts'
@@ -66,7 +67,7 @@ class RehearsedTeam extends MultiAgentPattern {
     return openTurns(this.supervisor)
   }
 
-  launchFor(agent: string, query: string, options: RunOptions<unknown>): Run<unknown> {
+  launchFor(agent: string, query: Content, options: RunOptions<unknown>): Run<unknown> {
     if (agent === ORCHESTRATOR) return this.launch(query, options)
     const cell = this.supervisor.directory.require(agent, undefined)
     const run = this.runBook.launch(query, options, cell)

@@ -88,11 +88,11 @@ t.test('a letter that was sent again and waits for room when the process ends is
   const [letter] = before.deadLetters.list()
   const asks = before.launch('ask now?', { runId: 'one' })
   for await (const { type } of asks.events()) if (type === 'question') break
-  const waits = before.deadLetters.replay(letter!.id)
+  const refused = t.rejects(before.deadLetters.replay(letter!.id))
   await before.flush()
   t.same(before.texts, ['fail 1'], 'it stays until it is accepted')
   await before.close()
-  await t.rejects(waits)
+  await refused
 
   const after = await teamOf(t, path, { agents })
   t.same(after.texts, [])

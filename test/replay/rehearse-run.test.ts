@@ -10,6 +10,8 @@ import type { Changed } from '../fixtures/old-runs/clerk.ts'
 import { clerks, effects, priced, sells, served, shop } from './clerk-team.ts'
 import { deskTeam, first, type Script } from './desk-team.ts'
 
+const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
+
 /** Plays a run of the shop, and gives the folder of its log. */
 async function sold(t: Test, answer = 'yes', options = clerks()): Promise<string> {
   const log = join(folderOf(t), 'log')
@@ -37,6 +39,28 @@ t.test('a run is played again without asking anybody, and comes to the same', as
   t.same(rehearsal.before, { status: 'finished', error: null, finalOutput: result.finalOutput })
   t.same(rehearsal.result.totalTokenUsage, result.totalTokenUsage)
   t.same([effects(), priced.times], before)
+})
+
+t.test('a run that was asked with pictures is asked with them again, also with large ones', async (t) => {
+  const log = join(folderOf(t), 'log')
+  const options: MultiAgentPatternOptions = {
+    agents: [{ name: 'ann', module: new URL('../fixtures/old-runs/looker.js', import.meta.url) }],
+    logger: silent,
+    orchestration: { strategy: 'sequential' },
+  }
+  const team = createTeam({ ...options, stateManagement: { path: log } })
+  const picture = (bytes: number) => ({
+    type: 'image' as const,
+    mediaType: 'image/png',
+    data: `data:image/png;base64,${Buffer.alloc(bytes, 7).toString('base64')}`,
+  })
+  const query = [{ type: 'text' as const, text: 'Look' }, picture(30), picture(120_000)]
+  const result = await team.execute(query, { runId: 'one' })
+  t.equal(result.finalOutput, 'Look,62,160022')
+  await team.close()
+  const rehearsal = await rehearseRun(options, { log, runId: 'one' })
+  t.same(rehearsal.mismatches, [])
+  t.equal(rehearsal.result.finalOutput, result.finalOutput)
 })
 
 t.test('it gives the same each time', async (t) => {

@@ -1,5 +1,6 @@
 /** Runs as a durable log has them, for those who look into it afterwards. */
 import type { Directory } from '../../mailbox/codec.ts'
+import { partBytes, partsIn } from '../log/entry-codec.ts'
 import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
 import { concernsRuns, type HostRecord, type KeptRecord, type LogEntry, type Unrecorded } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
@@ -23,12 +24,18 @@ export class RecordedRun {
   finished: OfKind<'run.finished'> | undefined
   readonly #team: Names
   readonly #own: Names = new Map()
+  readonly #parts: Parts
 
   constructor(
     launched: OfKind<'run.launched'>,
     team: Names,
-    { before, facts = [] }: { before: readonly LogEntry[]; facts?: readonly Unrecorded[] | undefined },
+    {
+      before,
+      facts = [],
+      parts,
+    }: { before: readonly LogEntry[]; facts?: readonly Unrecorded[] | undefined; parts: Parts },
   ) {
+    this.#parts = parts
     this.launched = launched
     this.#team = team
     this.before = before
@@ -45,9 +52,10 @@ export class RecordedRun {
     return this.entries.some(({ kind }) => kind === 'run.aborted') ? 'aborted' : 'failed'
   }
 
-  /** Names of the agents of the run, and of the team. */
+  /** Names of the agents of the run, and of the team, and the bytes of large parts. */
   get directory(): Directory {
     return {
+      bytesOf: (_run, hash) => (this.#parts.has(hash) ? () => this.#parts.get(hash) : undefined),
       name: (index) => this.#own.get(index) ?? this.#team.get(index) ?? `#${index}`,
       runId: (index) => (index === this.launched.run ? this.id : ''),
     }
@@ -74,6 +82,8 @@ export class RecordedRun {
 }
 
 type Names = Map<number, string>
+/** Bytes by hash. */
+type Parts = Map<string, Uint8Array>
 
 /** State of a run in a log. 'unfinished': it goes on, or waits for a process that does. */
 export type RecordedStatus = 'finished' | 'failed' | 'aborted' | 'unfinished'
@@ -98,6 +108,7 @@ export async function recordedRuns(
   return whileMoved(async () => {
     const reader = new RecordReader(wanted, withFacts ? new TeamBefore() : undefined)
     for await (const entry of entriesOf(read)) reader.see(entry)
+    await reader.readParts(read)
     return reader.end()
   })
 }
@@ -106,6 +117,9 @@ class RecordReader {
   readonly #wanted: Wanted
   readonly #team: TeamBefore | undefined
   readonly #names: Names = new Map()
+  readonly #parts: Parts = new Map()
+  /** Runs whose messages have a part, by its hash. */
+  readonly #users = new Map<string, Set<number>>()
   readonly #runs = new Map<number, RecordedRun>()
   readonly #ids = new Map<number, string>()
   readonly #statuses = new Map<string, RecordedStatus>()
@@ -121,12 +135,19 @@ class RecordReader {
   }
 
   see(entry: LogEntry): void {
+    if (entry.kind === 'part.used') this.#uses(entry)
     if (entry.kind === 'run.launched') this.#launched(entry)
     else if (entry.run === 0) this.#ofTeam(entry)
     else this.#runs.get(entry.run)?.see(entry)
     if (entry.kind === 'run.aborted') this.#aborted.add(entry.run)
     else if (entry.kind === 'run.finished') this.#finished(entry)
     this.#team?.see(entry)
+  }
+
+  /** Notes a part of a run. Those of its query come before its launch. */
+  #uses({ run, hash }: OfKind<'part.used'>): void {
+    const users = this.#users.get(hash) ?? new Set()
+    this.#users.set(hash, users.add(run))
   }
 
   #finished({ run, error }: OfKind<'run.finished'>): void {
@@ -140,7 +161,10 @@ class RecordReader {
     if (!launched.own) this.#statuses.set(launched.id, 'unfinished')
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
     const before = [...this.#lives.values(), ...this.#board.values()]
-    this.#runs.set(launched.run, new RecordedRun(launched, this.#names, { before, facts: this.#team?.facts() }))
+    this.#runs.set(
+      launched.run,
+      new RecordedRun(launched, this.#names, { before, facts: this.#team?.facts(), parts: this.#parts }),
+    )
   }
 
   /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */
@@ -154,6 +178,16 @@ class RecordReader {
       this.#lives.set(`${entry.index} ${entry.instance ?? 0}`, entry)
     else if (entry.kind !== 'turns' && entry.kind !== 'log.opened' && !entry.kind.startsWith('agent.')) return
     for (const run of this.#runs.values()) if (!run.finished) run.see(entry)
+  }
+
+  /** Reads the bytes of the parts that the wanted runs have. */
+  async readParts(read: ReadBlocks): Promise<void> {
+    const missing = new Set<string>()
+    for (const [hash, users] of this.#users) if ([...users].some((run) => this.#runs.has(run))) missing.add(hash)
+    if (missing.size === 0) return
+    for await (const { entries } of read())
+      for (const { hash } of partsIn(entries))
+        if (missing.delete(hash)) this.#parts.set(hash, partBytes(entries, hash)!)
   }
 
   end(): Recorded {

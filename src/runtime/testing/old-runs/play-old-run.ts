@@ -1,7 +1,9 @@
 /** Plays an old run again, with the team of today and the answers that the world outside gave then. */
+import type { Content } from '../../../actors/definition/content.ts'
 import type { AgentDefinition } from '../../../actors/definition/definition.ts'
 import { type DramatisError, describe, errorData, RunAbortedError } from '../../../errors.ts'
 import { type TypedMessage, USER } from '../../../mailbox/message.ts'
+import type { MessagePart } from '../../../mailbox/parts.ts'
 import type { RecordedRun } from '../../replay/recorded-runs.ts'
 import type { MultiAgentResult } from '../../runs/result.ts'
 import type { Run, RunOptions } from '../../runs/run.ts'
@@ -27,7 +29,7 @@ export interface OldRunPart {
 /** A team that can be asked what a play has to know. */
 export interface OldRunTeam extends PlayedTeam {
   /** Launches a run of the agent of that name; the script has the name `$orchestrator`. */
-  launchFor(agent: string, query: string, options: RunOptions<unknown>): Run<unknown>
+  launchFor(agent: string, query: Content, options: RunOptions<unknown>): Run<unknown>
   /** Finds a message that an agent handles now. */
   messageOf(agent: string, id: string): TypedMessage | undefined
   /** Names of the agents of the team. */
@@ -73,10 +75,10 @@ export async function playOldRun(
   })
   const before = outcomeOfOld(run)
   try {
-    const { id: runId, query, threadId, metadata, models, budget, timeoutMs } = launched
+    const { id: runId, threadId, metadata, models, budget, timeoutMs } = launched
     const options = { runId, metadata, models, timeoutMs, ...(budget && { budget }), ...(output && { output }) }
     const target = run.directory.name(launched.target)
-    handle = team.launchFor(target, query, { ...options, ...(threadId !== undefined && { threadId }) })
+    handle = team.launchFor(target, queryOf(run), { ...options, ...(threadId !== undefined && { threadId }) })
     for (const { atMs, message } of old.outside)
       clock.timer(atMs, () => void team.sendMessage({ ...inputOf(message), runId }).catch(() => {})) // it is compared
     if (before.status === 'unfinished') clock.timer(old.lengthMs + 1, () => void handle!.cancel(REACHED_END))
@@ -101,6 +103,16 @@ export async function playOldRun(
     stage.close()
   }
 }
+
+/** Returns what the run was asked: a text, or the parts of its first message. */
+function queryOf({ directory, launched, log }: RecordedRun): Content {
+  const target = directory.name(launched.target)
+  const first = historyOf(log, directory).find(({ sender, recipient }) => sender === USER && recipient === target)
+  return first?.parts ? withBytes(first.parts) : launched.query
+}
+
+/** Returns parts with their bytes, of which those of stored ones are read. */
+const withBytes = (parts: readonly MessagePart[]): MessagePart[] => parts.map((part) => ({ ...part }))
 
 const BROKEN = 'something was thrown outside of any turn, and nobody caught it: '
 const ENDLESS = 'the agents are busy without end while no time passes'
@@ -133,7 +145,7 @@ const responsesIn = (history: readonly TypedMessage[]): TypedMessage[] =>
 
 /** Returns what has to be sent again of a message from outside. */
 function inputOf(message: TypedMessage) {
-  const { type, recipient, content, structuredData, priority, requiresResponse, metadata, threadId } = message
+  const { type, recipient, content, structuredData, parts, priority, requiresResponse, metadata, threadId } = message
   return {
     type,
     requiresResponse,
@@ -143,5 +155,6 @@ function inputOf(message: TypedMessage) {
     metadata,
     ...(structuredData !== null && { structuredData }),
     ...(threadId !== null && { threadId }),
+    ...(parts && { parts: withBytes(parts) }),
   }
 }
