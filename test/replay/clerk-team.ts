@@ -62,11 +62,15 @@ const answers: ModelScript[] = [
   { agent: 'bob', reply: 'black coffee', delayMs: 5 },
 ]
 
-/** Answers all questions of a run, and waits for its result. */
-export async function served(run: Run<unknown>, answer = 'yes') {
+/** Answers all questions of a run, when so many are open, and waits for its result. */
+export async function served(run: Run<unknown>, answer = 'yes', together = 1) {
   const answering = (async () => {
-    for await (const event of run.events({ types: ['question', 'run.finished'] }))
-      if (event.type === 'question') await run.answer(event.questionId, answer).catch(() => {}) // it may be withdrawn
+    const open: string[] = []
+    for await (const event of run.events({ types: ['question', 'run.finished'] })) {
+      if (event.type === 'question') open.push(event.questionId)
+      if (open.length < together) continue
+      for (const questionId of open.splice(0)) await run.answer(questionId, answer).catch(() => {}) // it may be withdrawn
+    }
   })()
   const result = await run.result
   await answering

@@ -16,7 +16,7 @@ const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 async function sold(t: Test, answer = 'yes', options = clerks()): Promise<string> {
   const log = join(folderOf(t), 'log')
   const team = shop(t, log, options)
-  await served(team.launch('tea', { runId: 'one' }), answer)
+  await served(team.launch('tea', { runId: 'one' }), answer, 2) // else one "no" ends the run before the other asks
   await team.close()
   return log
 }
