@@ -186,7 +186,7 @@ export class WorkerThread implements SeatedThread {
 
   /** Answers a thread that waits. The bytes are a copy of its own: what code does with them concerns nobody else. */
   #give(port: MessagePort, { hash, word }: AskedBytes): void {
-    port.postMessage({ hash, bytes: this.#bytesOf(hash) } satisfies AnsweredBytes)
+    port.postMessage({ hash, bytes: this.#bytesOf(hash) } satisfies AnsweredBytes) // the control plane: no message
     Atomics.store(word, 0, 1)
     Atomics.notify(word, 0)
   }
