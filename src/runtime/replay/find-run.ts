@@ -34,7 +34,7 @@ export async function recordedRun(path: string, runId: string, withFacts = false
   const { runs, ids } = await recordedRuns(
     () => readLog(path),
     ({ id }) => id === runId,
-    withFacts,
+    { facts: withFacts, parts: true },
   )
   const run = runs.at(-1)
   if (run) return run

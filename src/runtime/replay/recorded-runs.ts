@@ -97,18 +97,22 @@ export interface Recorded {
   readonly statuses: ReadonlyMap<string, RecordedStatus>
 }
 
-/**
- * Reads a log. `withFacts`: also what the team brought to each run. Throws `LogCorruptError` where it is damaged.
- */
+/** Details that are read of each run on demand: what the team brought to it, and the bytes of its large parts. */
+export interface Details {
+  readonly facts?: boolean
+  readonly parts?: boolean
+}
+
+/** Reads a log. Throws `LogCorruptError` where it is damaged. */
 export async function recordedRuns(
   read: ReadBlocks,
   wanted: Wanted = () => true,
-  withFacts = false,
+  { facts = false, parts = false }: Details = {},
 ): Promise<Recorded> {
   return whileMoved(async () => {
-    const reader = new RecordReader(wanted, withFacts ? new TeamBefore() : undefined)
+    const reader = new RecordReader(wanted, facts ? new TeamBefore() : undefined)
     for await (const entry of entriesOf(read)) reader.see(entry)
-    await reader.readParts(read)
+    if (parts) await reader.readParts(read)
     return reader.end()
   })
 }

@@ -16,9 +16,9 @@ export interface Damage {
   /** Sentence without its end. */
   readonly found: string
   /**
-   * `bytes`: they are no block. `missing`: the segment is too short, or those before it are
-   * missing. `order`: blocks are whole, and entries between
-   * them are missing. `stale`: a whole block of a process that had lost the log. `header`: only that of the segment.
+   * `bytes`: they are no block. `missing`: the segment is too short, or those before it are missing.
+   * `order`: blocks are whole, and entries between them are missing. `stale`: a whole block of a process that had lost
+   * the log. `header`: only that of the segment.
    */
   readonly kind: 'bytes' | 'missing' | 'order' | 'stale' | 'header'
   /** The bytes that are no block. */

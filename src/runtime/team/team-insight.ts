@@ -70,6 +70,7 @@ export abstract class TeamInsight {
       const { runs } = await recordedRuns(
         () => readLog(path),
         ({ id }) => id === runId,
+        { parts: true },
       )
       const run = runs.at(-1)
       if (run) return new LoggedReplay(run, redactor)

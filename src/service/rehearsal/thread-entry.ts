@@ -100,7 +100,7 @@ async function runsOf(batch: readonly string[]): Promise<ReadonlyMap<string, Rec
   const { runs } = await recordedRuns(
     () => withBeats(readLog(log!)),
     ({ id, own }) => !own && wanted.has(id),
-    true,
+    { facts: true, parts: true },
   )
   known = { batch, runs: new Map(runs.map((run) => [run.id, run])) }
   return known.runs
