@@ -69,7 +69,8 @@ export async function served(run: Run<unknown>, answer = 'yes', together = 1) {
     for await (const event of run.events({ types: ['question', 'run.finished'] })) {
       if (event.type === 'question') open.push(event.questionId)
       if (open.length < together) continue
-      for (const questionId of open.splice(0)) await run.answer(questionId, answer).catch(() => {}) // it may be withdrawn
+      const answered = open.splice(0, answer === 'no' ? 1 : open.length) // a second "no" would race with the first
+      for (const questionId of answered) await run.answer(questionId, answer).catch(() => {}) // it may be withdrawn
     }
   })()
   const result = await run.result
