@@ -16,6 +16,7 @@ import {
   HAS_THREAD,
   HEADER,
   kindOf,
+  LIMIT_WAIT,
   lengthOf,
   MANY,
   NOBODY,
@@ -80,7 +81,7 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
 }
 
 const isOfThread = (kind: number) =>
-  (kind >= SEND && kind <= WANTS_PERMIT) || kind === SLEEP || kind === SLEPT || kind === PART
+  (kind >= SEND && kind <= WANTS_PERMIT) || kind === SLEEP || kind === SLEPT || kind === PART || kind === LIMIT_WAIT
 
 /**
  * Checks for the kinds that answer a request. Their correlation is the caller's number, and the caller can be the host.

@@ -96,6 +96,11 @@ export const SHELVE = 35
 export const UNSHELVE = 36
 /** Bytes of a part, as latin1. They stand before the first frame of the run that refers to them; no log keeps it. */
 export const PART = 37
+/**
+ * `limit` things of the turn wait for a limit that its thread keeps; `correlation` numbers the waits of the turn. The first
+ * frame of a wait names the limit in `content` and has data (`KeptLimitData`).
+ */
+export const LIMIT_WAIT = 38
 /** The turn sleeps for `limit` ms, from the time of the frame on. */
 export const SLEEP = 33
 /** The sleep that is step `step` of the turn is over. */

@@ -4,6 +4,7 @@
  */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
+import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
@@ -65,6 +66,8 @@ export type ParallelConfig<N extends string = string> = {
     }
 )
 
+const LIMIT = 'orchestration.maxConcurrent'
+
 /** Asks all agents, waits until enough have answered, and combines the answers. The run fails if no agent answered. */
 export const parallel: Strategy<ParallelConfig> = {
   strategy: 'parallel',
@@ -81,16 +84,14 @@ export const parallel: Strategy<ParallelConfig> = {
         const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer is wanted
         const isOneOfTheirs = how.by === 'vote' || how.by === 'best' || (how.by === 'merge' && alone)
         const concurrency = Math.max(1, Math.min(maxConcurrent ?? agents.length, agents.length))
-        if (concurrency < agents.length)
-          orchestrator.log.info(
-            { option: 'orchestration.maxConcurrent', limit: concurrency, agents: agents.length },
-            `orchestration.maxConcurrent (${concurrency}) is reached: of ${agents.length} agents the others wait until one has answered`,
-          )
         const options = { concurrency, timeoutMs: timeoutPerAgentMs, ...(isOneOfTheirs && { metadata: LAST_SPEAKER }) }
         const outcomes =
           waitFor === 'all'
-            ? await orchestrator.requestAll(agents, query, options)
-            : await askEnough(orchestrator, agents, enough, query, options)
+            ? await requestAllWithin(orchestrator, LIMIT, agents, query, options)
+            : await askEnough(orchestrator, agents, enough, query, {
+                ...options,
+                note: turnBehind(orchestrator)?.limits.begin(LIMIT, { limit: concurrency, agents }),
+              })
         orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agents
         const failure = outcomes.find((outcome) => outcome.ok === false)
         if (requireAll && failure) throw failure.error

@@ -66,7 +66,7 @@ for (const [option, options, role] of [
     await Promise.all(Array.from({ length: 4 }, () => team.execute('go')))
     const about = said.filter((text) => text.startsWith(`${option} (`))
     t.match(about[0], /^.* \(\d+\) is reached: /)
-    if (option !== 'orchestration.maxConcurrent') t.equal(about.length, 1)
+    t.equal(about.length, 1)
   })
 
 t.test('the log and an event name maxParallelToolCalls when calls of an answer wait for it', async (t) => {

@@ -122,6 +122,32 @@ const limited: Record<string, { options: Extras; limit: number | null; agent?: s
     limit: 1_000,
     agent: 'ben',
   },
+  'orchestration.maxConcurrent': {
+    options: { orchestration: { strategy: 'parallel', maxConcurrent: 1 } },
+    limit: 1,
+    agent: 'ben',
+  },
+  'concurrency of requestAll': { options: { orchestration: oneByOne() }, limit: 1, agent: 'ben' },
+  maxParallelToolCalls: {
+    options: {
+      models: { default: new FakeModel(() => calls(['act', {}], ['act', {}], ['act', {}])) },
+      roles: { ben: { maxParallelToolCalls: 1, tools: [doing(never, { timeoutMs: 1_000 })] } },
+    },
+    limit: 1,
+    agent: 'ben',
+  },
+}
+
+function never(): Promise<string> {
+  return new Promise(() => {})
+}
+
+/** Asks the agents one after the other. */
+function oneByOne(): Extras['orchestration'] {
+  return {
+    strategy: 'custom',
+    run: async (script, query) => `${(await script.requestAll(['ann', 'ben'], query, { concurrency: 1 })).length}`,
+  }
 }
 
 /** A model that thinks for a second. */
@@ -148,6 +174,7 @@ for (const [option, { options, limit, agent = null }] of Object.entries(limited)
   t.test(`what waits for ${option} says so: as data, as an event of its run, and in a metric`, async (t) => {
     const work: Receive = async (_message, context) => {
       if (!options.models) await context.sleep(1_000)
+      else if (context.role.maxParallelToolCalls) await context.think('Think.')
       else await context.complete({ prompt: 'Think.', maxOutputTokens: 600 })
       return 'done'
     }
@@ -170,3 +197,23 @@ for (const [option, { options, limit, agent = null }] of Object.entries(limited)
     await Promise.all(runs.map(({ result }) => result))
     t.same(team.waits(), [])
   })
+
+for (const waitFor of ['all', 5] as const)
+  t.test(
+    `agents that parallel has not asked yet are there by name, fewer with each answer (waitFor: ${waitFor})`,
+    async (t) => {
+      const work: Receive = (_message, context) => context.sleep(1_000).then(() => 'done')
+      const agents = { ann: work, ben: work, cid: work, dan: work, eve: work }
+      const team = localTeam(t, agents, { orchestration: { strategy: 'parallel', maxConcurrent: 2, waitFor } })
+      const run = team.launch('go')
+      const waiting = async (ms: number) => {
+        await team.clock.advance(ms)
+        return team.waits().flatMap(({ kind, agent }) => (kind === 'limit' ? agent : []))
+      }
+      t.same(await waiting(500), ['cid', 'dan', 'eve'])
+      t.same(await waiting(1_000), ['eve'])
+      t.same(await waiting(1_000), [])
+      await team.clock.advance(1_000)
+      t.ok((await run.result).success)
+    },
+  )

@@ -8,9 +8,6 @@ import type { RoleInfo } from './role.ts'
 /** Verb that reports that a model repeats itself in a loop. */
 export const LOOP_FOUND = 'model.loop'
 
-/** Verb that reports that something of a turn waits for a limit that its thread keeps. */
-export const LIMIT_REACHED = 'limit.reached'
-
 /** Verb by which the target of a handoff confirms that it has not refused the task. */
 export const ACKNOWLEDGE = 'handoff.acknowledge'
 
@@ -29,7 +26,6 @@ const LEAST = {
   'run.output': 'untrusted',
   [GUARD]: 'untrusted',
   [LOOP_FOUND]: 'untrusted',
-  [LIMIT_REACHED]: 'untrusted',
   [ACKNOWLEDGE]: 'untrusted', // for a task that it was given
   send: 'internal',
   request: 'internal',

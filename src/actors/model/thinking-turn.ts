@@ -5,6 +5,7 @@ import type { AgentContext } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { RoundBounds } from '../definition/cycles.ts'
 import type { Awaitable } from '../definition/definition.ts'
+import type { KeptLimit, KeptLimitData, NoteWaiting } from '../definition/kept-limits.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, Watched } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
@@ -35,8 +36,8 @@ export interface ThinkingTurn {
   others(): Promise<unknown>
   /** Notifies the host of a sign that the model repeats itself in a loop. */
   loopFound(step: 'notice' | 'replan' | 'abort', signs: readonly string[]): Promise<unknown>
-  /** Notifies the host that of so many tool calls of an answer only `limit` run at a time. */
-  toolsWait(limit: number, calls: number): Promise<unknown>
+  /** Waits for limits that are kept in this thread. */
+  readonly limits: { begin(option: KeptLimit, data: KeptLimitData): NoteWaiting }
   /** Makes one model call through the gateway in the host: a step. */
   ask(call: ModelCall, signal: AbortSignal | undefined): Promise<ModelAnswer>
 }

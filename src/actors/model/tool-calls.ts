@@ -69,8 +69,8 @@ export class OfferedTools {
       let end = at + 1
       if (!this.#runsAlone(calls[at]!)) while (end < calls.length && !this.#runsAlone(calls[end]!)) end += 1
       const stretch = calls.slice(at, end)
-      if (stretch.length > limit) await this.#turn.toolsWait(limit, stretch.length)
-      const outcomes = await inLanes(stretch, limit, (call) => this.#call(call, signal))
+      const note = this.#turn.limits.begin('maxParallelToolCalls', { limit })
+      const outcomes = await inLanes(stretch, limit, (call) => this.#call(call, signal), note)
       for (const [i, outcome] of outcomes.entries()) {
         const call = stretch[i]!
         if ('ends' in outcome) done.ends = outcome.ends

@@ -20,6 +20,7 @@ import type {
   SpawnRole,
   SyncResult,
 } from '../definition/context/context.ts'
+import type { KeptLimit } from '../definition/kept-limits.ts'
 import type { Logger } from '../definition/logger.ts'
 import type { Completion, CompletionRequest } from '../definition/model.ts'
 import { handled, rejected } from '../definition/promises.ts'
@@ -47,6 +48,22 @@ let behind: (context: AgentContext) => Turn | undefined
  * Returns the turn behind a context, for the runtime's own handlers; undefined if the object is no context of a turn.
  */
 export const turnBehind = (context: AgentContext): Turn | undefined => behind(context)
+
+/**
+ * Sends requests like `requestAll`, `concurrency` at a time. What waits names the option `limitedBy` as its limit. An
+ * object that is no context of a turn has its own `requestAll` called.
+ */
+export function requestAllWithin(
+  context: AgentContext,
+  limitedBy: KeptLimit,
+  to: string[],
+  content: string,
+  options: RequestOptions & { concurrency: number },
+): Promise<Outcome[]> {
+  const turn = turnBehind(context)
+  if (!turn || turn.ended) return context.requestAll(to, content, options)
+  return handled(allOf(turn.groups, turn.told, to, content, options, limitedBy))
+}
 
 export class TurnContext implements AgentContext {
   readonly #turn: Turn

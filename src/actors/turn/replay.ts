@@ -44,6 +44,9 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { ACKNOWLEDGE } from '../definition/trust.ts'
 
+/** Calls that only notify the host; in older logs a limit that is reached is one. */
+const NOTICES: ReadonlySet<string> = new Set([ACKNOWLEDGE, 'limit.reached'])
+
 /** Content of the reading that says which agents a script sees. */
 export const SEES = 'agents'
 
@@ -159,7 +162,7 @@ export class Replay {
     const { kind, memory, at } = step
     if (kind === STEP_BEGAN) return !done.has(numberOf(step)) && lastBegun.get(stepKey(step)) === step
     if (kind === SEND && typeOf(memory, at) === 'report') return false
-    return hasEffect(kind) && !isAcknowledgement(step)
+    return hasEffect(kind) && !isNotice(step)
   }
 
   #withdraw(correlation: number): void {
@@ -351,7 +354,7 @@ export class Replay {
   /** Returns descriptions of logged steps with an effect that the new attempt did not repeat. */
   unmatched(name: (index: number) => string): string[] {
     return this.#steps
-      .filter((step) => !step.matched && hasEffect(step.kind) && !isAcknowledgement(step))
+      .filter((step) => !step.matched && hasEffect(step.kind) && !isNotice(step))
       .map((step) => describeStep(step, name))
   }
 }
@@ -406,8 +409,8 @@ function stepKey({ memory, at }: Logged): string {
 }
 
 /** Checks for an acknowledgement of a task that takes a while. The next attempt may end at once without one. */
-const isAcknowledgement = ({ kind, memory, at }: Logged) =>
-  kind === CALL && readBody(memory, at).content === ACKNOWLEDGE
+/** Checks for a call that code which is the same need not make again. */
+const isNotice = ({ kind, memory, at }: Logged) => kind === CALL && NOTICES.has(readBody(memory, at).content)
 
 export function describeStep(step: Omit<Logged, 'matched' | 'awaited'>, name: (index: number) => string): string {
   const { content, data, threadId } = readBody(step.memory, step.at)

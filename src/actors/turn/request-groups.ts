@@ -5,7 +5,9 @@
 import { GROUP, MOST_GROUPS } from '../../mailbox/frame.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
+import type { KeptLimit, NoteWaiting } from '../definition/kept-limits.ts'
 import type { CallingTurn } from './calls.ts'
+import type { LimitWaits } from './limit-waits.ts'
 import type { Messenger } from './messenger.ts'
 import type { Requester } from './request-many.ts'
 import type { TurnStart } from './turn-start.ts'
@@ -15,7 +17,10 @@ export interface GroupNeeds {
 }
 
 /** The parts of the turn that are needed here. */
-type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & { readonly signal: AbortSignal }
+type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & {
+  readonly signal: AbortSignal
+  readonly limits: LimitWaits
+}
 
 export class RequestGroups implements Requester {
   readonly #needs: GroupNeeds
@@ -51,6 +56,10 @@ export class RequestGroups implements Requester {
 
   close(group: number): void {
     this.#open &= ~(1 << group)
+  }
+
+  limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting {
+    return this.#turn.limits.begin(option, { limit, agents })
   }
 
   waitingFor(signal: AbortSignal | undefined): number {

@@ -5,6 +5,7 @@ import { onAbort } from '../../on-abort.ts'
 import { checkObject, checkRequests, withdrawn, wrongArgument } from '../definition/checks.ts'
 import type { Outcome, RequestOptions } from '../definition/context/context.ts'
 import { inLanes } from '../definition/in-lanes.ts'
+import type { KeptLimit, NoteWaiting } from '../definition/kept-limits.ts'
 
 /** The parts of a turn that these functions need. */
 export interface Requester {
@@ -14,6 +15,8 @@ export interface Requester {
   /** Opens a group and returns its number. `need` is the number of responses to wait for; 0 means all. */
   open(need: number): number
   close(group: number): void
+  /** Returns the function that notes how many of the agents wait to be asked. */
+  limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting
   /** Returns the part of `waiting` that stands for the signal. */
   waitingFor(signal: AbortSignal | undefined): number
 }
@@ -23,7 +26,7 @@ type Refuse = (error: unknown, to: readonly string[], content: string, options: 
 
 /**
  * Sends all requests and returns their outcomes in the order of `to`. An agent's failure is an outcome, not a
- * rejection.
+ * rejection. `limitedBy`: the option that `concurrency` comes from.
  */
 export async function allOf(
   context: Requester,
@@ -31,6 +34,7 @@ export async function allOf(
   to: readonly string[],
   content: string,
   options: RequestOptions & { concurrency?: number } = {},
+  limitedBy: KeptLimit = 'concurrency of requestAll',
 ): Promise<Outcome[]> {
   const { concurrency = Math.max(1, to?.length), ...rest } = Object(options) as typeof options
   try {
@@ -44,7 +48,8 @@ export async function allOf(
   const group = to.length > 1 ? context.open(0) : 0
   const waiting = group | context.waitingFor(rest.signal)
   try {
-    return await inLanes(to, concurrency, (agent) => outcomeOf(context, agent, content, rest, waiting))
+    const ask = (agent: string) => outcomeOf(context, agent, content, rest, waiting)
+    return await inLanes(to, concurrency, ask, context.limited(limitedBy, concurrency, to))
   } finally {
     context.close(group)
   }

@@ -17,7 +17,7 @@ import { GUARD, type GuardArguments, type GuardedBy } from '../definition/guardr
 import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
-import { ACKNOWLEDGE, LIMIT_REACHED, LOOP_FOUND } from '../definition/trust.ts'
+import { ACKNOWLEDGE, LOOP_FOUND } from '../definition/trust.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
 import { uploadsFor } from '../transport/part-uploads.ts'
@@ -27,6 +27,7 @@ import { delegate, type TaskTurn } from './delegate.ts'
 import { type Draft, Drafts } from './drafts.ts'
 import { Emitter, type EmitterNeeds } from './emitter.ts'
 import { Hold } from './hold.ts'
+import { LimitWaits } from './limit-waits.ts'
 import { NO_OPTIONS } from './message-frame.ts'
 import { Messenger, type MessengerNeeds } from './messenger.ts'
 import type { OpenSteps } from './open-steps.ts'
@@ -81,6 +82,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
   #calls: TurnCalls | undefined
+  #limits: LimitWaits | undefined
   #messenger: Messenger | undefined
   #emitter: Emitter | undefined
   #groups: RequestGroups | undefined
@@ -190,6 +192,11 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   get told(): Messenger['told'] {
     return (error, to, content, options) => this.messages.told(error, to, content, options)
   }
+  /** Waits for limits that are kept in this thread. */
+  get limits(): LimitWaits {
+    this.#limits ??= new LimitWaits(this.#needs.outbox, this)
+    return this.#limits
+  }
   /** Requests that are waited for together. */
   get groups(): RequestGroups {
     this.#groups ??= new RequestGroups(this.#needs, this, this.messages)
@@ -282,7 +289,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),
-      toolsWait: (limit, calls) => this.call(LIMIT_REACHED, { limit, calls }),
+      limits: this.limits,
       ask: (call, signal) => this.#atWork(() => this.#ask(call, signal), 1),
     }
   }

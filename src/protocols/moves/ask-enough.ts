@@ -1,7 +1,15 @@
 /** Asks several agents and continues as soon as enough have answered. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
+import type { NoteWaiting } from '../../actors/definition/kept-limits.ts'
 import { AgentFailedError, CancelledError, DramatisError, describe } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+
+interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'metadata'> {
+  /** Number of agents that are asked at a time. */
+  concurrency: number
+  /** Told how many agents wait to be asked, whenever that changes. */
+  note: NoteWaiting | undefined
+}
 
 /**
  * Returns the outcomes so far when `count` agents have answered, in the order of `agents`; the other requests are
@@ -12,21 +20,24 @@ export async function askEnough(
   agents: readonly string[],
   count: number,
   content: string,
-  { concurrency, ...options }: Pick<RequestOptions, 'timeoutMs' | 'metadata'> & { concurrency: number },
+  { concurrency, note, ...options }: EnoughOptions,
 ): Promise<Outcome[]> {
   if (agents.length < count) return []
   const outcomes = new Map<string, Outcome>()
   const waiting = [...agents]
+  const lanes = Math.min(concurrency, agents.length)
   const rest = new AbortController()
 
   await new Promise<void>((resolve) => {
     const done = (reason: string) => {
+      note?.(0)
       rest.abort(new CancelledError(reason))
       resolve() // at once: the run does not wait for the cancelled requests
     }
     const askNext = async (): Promise<void> => {
       const agent = waiting.shift()
       if (agent === undefined || rest.signal.aborted) return
+      if (agents.length - waiting.length >= lanes) note?.(waiting.length)
       const outcome = await outcomeOf(agent, () =>
         orchestrator.request(agent, content, { ...options, signal: rest.signal }),
       )
@@ -37,7 +48,7 @@ export async function askEnough(
       if (outcomes.size - answered > agents.length - count) return done('Too many agents have failed.')
       await askNext()
     }
-    for (let lane = 0; lane < Math.min(concurrency, agents.length); lane++) void askNext()
+    for (let lane = 0; lane < lanes; lane++) void askNext()
   })
 
   return agents.flatMap((agent) => outcomes.get(agent) ?? [])

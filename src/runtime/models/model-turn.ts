@@ -3,7 +3,7 @@
  * turn.
  */
 import type { Verb } from '../../actors/definition/trust.ts'
-import { LIMIT_REACHED, LOOP_FOUND } from '../../actors/definition/trust.ts'
+import { LOOP_FOUND } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { Heirs, Inheritance } from '../../actors/model/context/inheritance.ts'
 import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
@@ -13,7 +13,6 @@ import { MODEL_TURN, type ModelTurnView } from '../../actors/turn/model-agent.ts
 import { MessageRejectedError, shown } from '../../errors.ts'
 import { mayDelegate } from '../admission/delegation.ts'
 import { LADDER, livelockAlarm } from '../log/livelock-alarm.ts'
-import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
@@ -23,7 +22,6 @@ import type { HostVerb } from '../verbs/host-verb.ts'
 interface Needs {
   readonly directory: AgentDirectory
   readonly journal: Journal
-  readonly limits: LimitNotices
 }
 
 export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][] {
@@ -50,18 +48,6 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
       async (args, { cell, run }) => {
         const { step, evidence } = loopFrom(Object(args))
         needs.journal.record(run, { kind: 'alarm', ...livelockAlarm(step, [cell.name], evidence) })
-      },
-    ],
-    [
-      LIMIT_REACHED,
-      async (args, { cell, run }) => {
-        const { limit, calls } = Object(args) as { limit: unknown; calls: unknown }
-        if (!Number.isSafeInteger(limit) || !Number.isSafeInteger(calls))
-          throw new MessageRejectedError(`${LIMIT_REACHED}: limit is ${shown(limit)}, calls is ${shown(calls)}.`, {
-            path: 'limit',
-          })
-        const reached = { option: 'maxParallelToolCalls', limit: limit as number, runId: run.id, agent: cell.name }
-        needs.limits.reached(reached, `of ${calls} calls of one answer the others wait`)
       },
     ],
     [

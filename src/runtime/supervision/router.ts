@@ -17,6 +17,7 @@ import {
   GROUP,
   HAS_THREAD,
   kindOf,
+  LIMIT_WAIT,
   LOG,
   lengthOf,
   limitOf,
@@ -53,6 +54,7 @@ import { OUT_BLOCKED } from '../../mailbox/window.ts'
 import type { Admission } from '../admission/admission.ts'
 import type { Broadcasts } from '../admission/broadcast.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
+import type { KeptLimits } from '../dispatch/kept-limits.ts'
 import type { ReplyLane } from '../dispatch/reply-lane.ts'
 import type { Shelf } from '../dispatch/shelf.ts'
 import type { HostFrames } from '../log/host-frames.ts'
@@ -85,6 +87,7 @@ interface Needs {
   readonly foreign: ForeignFrames
   readonly frames: HostFrames
   readonly journal: Journal
+  readonly keptLimits: KeptLimits
   readonly logger: Logger
   readonly parts: PartStore
   readonly ready: Ready
@@ -312,6 +315,8 @@ export class Router {
         if (flagsOf(memory, at) & AWAITS_LOG)
           void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))
         return
+      case LIMIT_WAIT:
+        return this.#needs.keptLimits.take(cell, life, run, memory, at)
       case LOG:
         return this.#log(cell, run, memory, at)
     }

@@ -18,6 +18,7 @@ import { HostMessages } from '../admission/host-messages.ts'
 import { CautiousStart } from '../dispatch/cautious-start.ts'
 import { Dispatcher } from '../dispatch/dispatcher.ts'
 import { waitsForTurns } from '../dispatch/full-agents.ts'
+import { KeptLimits } from '../dispatch/kept-limits.ts'
 import { type Gate, OPEN_GATE, Permits } from '../dispatch/permits.ts'
 import { ReplyLane } from '../dispatch/reply-lane.ts'
 import { RunNotices } from '../dispatch/run-notices.ts'
@@ -375,6 +376,7 @@ export class Supervisor {
       foreign,
       frames,
       journal,
+      keptLimits: new KeptLimits(directory, limits),
       logger,
       parts,
       ready,
