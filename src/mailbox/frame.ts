@@ -97,8 +97,8 @@ export const UNSHELVE = 36
 /** Bytes of a part, as latin1. They stand before the first frame of the run that refers to them; no log keeps it. */
 export const PART = 37
 /**
- * `limit` things of the turn wait for a limit that its thread keeps; `correlation` numbers the waits of the turn. The first
- * frame of a wait names the limit in `content` and has data (`KeptLimitData`).
+ * Things of the turn that wait for a limit that its thread keeps: `limit` of them; `correlation` numbers the waits of
+ * the turn. The first frame of a wait names the limit in `content` and has data (`KeptLimitData`).
  */
 export const LIMIT_WAIT = 38
 /** The turn sleeps for `limit` ms, from the time of the frame on. */
