@@ -55,6 +55,18 @@ t.test('after resumes behind the event with that number', async (t) => {
     t.same(await all(run.events({ after: seq })), events.slice(at + 1))
 })
 
+t.test('types that there are not are refused, with those that there are', async (t) => {
+  const run = stage(t, { a: echo }).launch('q')
+  const reading = (types: unknown) => all(run.events({ types: types as RuntimeEvent['type'][] }))
+  const refused = { code: 'CONFIGURATION', details: { path: 'types' } }
+  await t.rejects(reading(['message', 'mesage']), {
+    ...refused,
+    message: /^types: got "mesage"; accepted: run\.started, .*\. Did you mean "message"\?$/,
+  })
+  await t.rejects(reading('message'), { ...refused, message: /^types: got "message"; accepted: a list of types of/ })
+  await t.rejects(reading(null), refused)
+})
+
 t.test('types keeps those types alone, and the reader still ends', async (t) => {
   const team = stage(t, { a: echo, b: echo })
   const run = team.launch('q')

@@ -14,6 +14,7 @@ import { directoryOf, type RunState } from '../state/run-state.ts'
 import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
 import { type EventPosition, readPosition } from './event-position.ts'
 import { EventReader } from './event-reader.ts'
+import { readTypes } from './event-types.ts'
 import type { EventSource, RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { RunStatus, RunSummary } from './run-list.ts'
@@ -114,7 +115,7 @@ export interface Run<T = undefined> {
    * Yields past and future events, until the run has finished. It changes nothing in the run, however slowly they are
    * read. `after` is the `seq` of the last event that was seen, or its id: the team's `logName`, a dot and that `seq`.
    * An id of another log yields `reset` and then all events. Events that the log has given up are told as `gap`.
-   * Throws `ConfigurationError` for another `after`.
+   * Throws `ConfigurationError` for another `after`, and for `types` that there are not.
    */
   events(options?: EventOptions): AsyncIterable<RuntimeEvent<T>>
   /**
@@ -291,7 +292,8 @@ export class RunHandle<T> implements Run<T> {
   }
 
   async *events(options: EventOptions = {}): AsyncGenerator<RuntimeEvent<T>> {
-    const { after = -1, types, follow = true, signal } = options
+    const { after = -1, follow = true, signal } = options
+    const types = readTypes(options.types)
     const reader = this.#reader(readPosition(after))
     let wake: (() => void) | undefined
     let changed = false
@@ -308,7 +310,7 @@ export class RunHandle<T> implements Run<T> {
         const until = await this.#writtenTo()
         for (const event of reader.next(until)) {
           if (signal?.aborted) return
-          if (!types || types.includes(event.type)) yield event as RuntimeEvent<T>
+          if (!types || types.has(event.type)) yield event as RuntimeEvent<T>
           if (event.type === 'run.finished') return
         }
         if (signal?.aborted || !follow || (this.#settled && !changed)) return

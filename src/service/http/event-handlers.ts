@@ -1,11 +1,9 @@
 /** The events of a task, as a stream that can be gone on with. */
 import type { Run, RuntimeEvent } from '../../index.ts'
-import { nearest } from '../../nearest.ts'
 import { readPosition } from '../../runtime/runs/event-position.ts'
-import { EVENT_TYPES } from '../../runtime/runs/events.ts'
+import { readTypes } from '../../runtime/runs/event-types.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
-import { HttpError } from './problem.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
 import { hasEnded, taskOf } from './task-view.ts'
 import { type FoundTask, isOf, type Tasks } from './tasks.ts'
@@ -47,18 +45,9 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
 /**
  * Reads a list of types of events.
  *
- * @throws HttpError for one that there is not: a stream without it would look as if nothing had happened.
+ * @throws ConfigurationError for one that there is not, before the stream begins.
  */
-function typesIn(list: string): Type[] {
-  return list.split(',').map((each) => {
-    const type = EVENT_TYPES.find((known) => known === each.trim())
-    if (type) return type
-    const meant = nearest(each, EVENT_TYPES)
-    const advice = meant ? ` Did you mean "${meant}"?` : ''
-    const detail = `types: there is no event "${each.slice(0, 100)}".${advice} Accepted: ${EVENT_TYPES.join(', ')}.`
-    throw new HttpError('CONFIGURATION', detail, { details: { path: 'types', accepted: [...EVENT_TYPES] } })
-  })
-}
+const typesIn = (list: string): Type[] => [...readTypes(list.split(',').map((each) => each.trim()))!]
 
 /**
  * Returns the id of the event that a client has seen last.

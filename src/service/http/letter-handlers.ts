@@ -27,8 +27,8 @@ export function letterHandlers(teams: ServedTeams): Pick<Handlers, Own> {
     async replayDeadLetter({ params, query: { team } }) {
       const served = teams.named(team)
       assertIsThere(served, params.id!)
-      const { runId: taskId } = await served.team.deadLetters.replay(params.id!)
-      return json({ taskId }, 202)
+      const { runId } = await served.team.deadLetters.replay(params.id!)
+      return json({ taskId: served.team.getRun(runId) ? runId : null }, 202)
     },
 
     discardDeadLetter({ params, query: { team } }) {

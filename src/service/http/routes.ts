@@ -333,9 +333,7 @@ export const routes = {
       202: {
         description: 'its agent has accepted the message',
         json: z.object({
-          taskId: z
-            .string()
-            .describe('task of the message; one that was sent outside of any task has an id of its own'),
+          taskId: z.string().nullable().describe('task that the message is sent in; null: it is outside of any'),
         }),
       },
     },

@@ -6,6 +6,7 @@ import { openApi } from '../../../src/service/http/openapi.ts'
 import { readOptions } from '../../../src/service/http/options.ts'
 import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
 import { problem } from '../../../src/service/http/schemas.ts'
+import { testTeam } from '../../../src/testing.ts'
 import { read } from '../../docs/page.ts'
 import { type Sent, type Stage, stage } from './stage.ts'
 
@@ -196,6 +197,31 @@ t.test('every error is a problem', async (t) => {
   }
   t.equal((await send('POST', `${asks}/answers`, answered)).status, 204)
   t.equal((await send('POST', `${asks}/answers`, answered)).status, 409)
+})
+
+t.test('a letter that is sent again names its task while that is under way, and none later', async (t) => {
+  const lead = defineAgent({
+    async receive(_message, context) {
+      await context.send('worker', 'fail')
+      await context.sleep(30_000)
+    },
+  })
+  const team = testTeam(
+    { agents: [{ name: 'lead' }, { name: 'worker' }], orchestration: { strategy: 'sequential', agentOrder: ['lead'] } },
+    { modules: { lead, worker: handy } },
+  )
+  t.teardown(() => team.close())
+  const { send } = stage(t, handy, { teams: { desk: team } })
+  const path = await begin({ send }, 'go')
+  const again = async () => {
+    while (team.deadLetters.list().length === 0) await team.clock.advance(10)
+    return (await send('POST', `/api/dead-letters/${team.deadLetters.list()[0]!.id}/replay`)).body
+  }
+  t.same(await again(), { taskId: path.split('/').at(-1) })
+  while (team.deadLetters.list().length === 0) await team.clock.advance(10)
+  await send('DELETE', path)
+  await send('GET', `${path}?wait=30`)
+  t.same(await again(), { taskId: null })
 })
 
 t.test('the OpenAPI document has each route, with schemas that are JSON Schema', async (t) => {
