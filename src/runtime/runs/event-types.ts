@@ -1,9 +1,13 @@
-/** Types of events that a reader wants: a reader of an unknown type would wait for nothing, and look as if all was quiet. */
+/** Types of events that a reader wants. One that asked for an unknown type would wait for nothing. */
 import { nearest } from '../../nearest.ts'
 import { refused } from '../checks/refused.ts'
 import { EVENT_TYPES, type RuntimeEvent } from './events.ts'
 
-/** Returns the types; undefined for all. @throws ConfigurationError for what is no list of types of events. */
+/**
+ * Returns the types that are wanted; undefined for all.
+ *
+ * @throws ConfigurationError for what is no list of types of events.
+ */
 export function readTypes(types: unknown): ReadonlySet<RuntimeEvent['type']> | undefined {
   if (types === undefined) return undefined
   if (!Array.isArray(types)) throw refused('types', types, `a list of types of events: ${EVENT_TYPES.join(', ')}`)
