@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import { bearerToken } from '../../src/service/http/index.ts'
 import { inBrowser, open } from './browser.ts'
+import { HOSTILE } from './hostile-texts.ts'
 import { served } from './served.ts'
 
 const TOKEN = 'a-token-of-more-than-sixteen-characters'
@@ -119,46 +120,44 @@ t.test('the page works below a path, with and without a slash at its end', inBro
   }
 })
 
-const HOSTILE = [
-  '<img src=x onerror=alert(1)>',
-  '<script>alert(1)</script>',
-  '<svg/onload=alert(1)>',
-  '[click](javascript:alert(1))',
-  '![x](javascript:alert(1))',
-  '[x](data:text/html,<script>alert(1)</script>)',
-  '<a href="javascript:alert(1)">x</a>',
-  '"><iframe srcdoc="<script>alert(1)</script>">',
-  '`<b>` **<i onclick=alert(1)>x</i>**',
-  '| a |\n|---|\n| <img src=x onerror=alert(1)> |',
-  '> > > > > > > > > > > > > > > > > > > deep',
-  '[a]: javascript:alert(1)\n[a]',
-  'safe \u202Eevil\u202C text\u0000\u0007\u001b[31m',
-  '{{constructor.constructor("alert(1)")()}}',
-  `${'['.repeat(5_000)}`,
-  '<style>*{display:none}</style>',
-  '<base href="https://example.com/">',
-  '<meta http-equiv=refresh content="0;url=https://example.com">',
-  '[site](https://example.com/a?b=c)',
-]
+/** Puts the texts wherever an agent can put one, and asks a person with them. */
+const hostile = defineAgent({
+  async receive({ content }, context) {
+    if (content === 'fail') throw new Error(HOSTILE.join(' '))
+    for (const [n, text] of HOSTILE.entries()) await context.blackboard!.write(`entry.n${n}`, { [text]: text }, 'text')
+    await context.ask(HOSTILE.join(' '), { choices: HOSTILE.slice(0, 20) })
+    return HOSTILE.join('\n\n')
+  },
+})
 
 t.test('hostile words are text: no dialog, no complaint of the policy, links with their host', inBrowser, async (t) => {
-  const words = defineAgent({ receive: () => HOSTILE.join('\n\n') })
-  const { url } = await served(t, { agents: { worker: words } })
+  t.ok(new Set(HOSTILE).size >= 60)
+  const { url, team } = await served(t, { agents: { worker: hostile } })
+  await team.sendMessage({ recipient: 'worker', content: 'fail' })
+  while (team.deadLetters.list().length === 0) await team.clock.advance(1_000)
   const { page, complaints } = await open(t, url)
   await page.getByLabel('Give the team a task').fill(HOSTILE.join(' '))
   await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Question of worker' }).waitFor()
+  const lookAround = async () => {
+    for (const view of ['chat', 'board', 'trouble', 'cost', 'run', 'team', 'tasks']) {
+      await page.evaluate(`location.hash = location.hash.replace(/^#.\\w+/, '#/${view}')`)
+      await page.locator(`main.view-${view}`).waitFor()
+      const made = 'main :is(img, script, iframe, style, base, meta, link, object, embed, video, math, template)'
+      t.equal(await page.locator(made).count(), 0, `${view} makes nothing of them`)
+    }
+  }
+  await lookAround()
+  await team.answer(team.questions()[0]!.questionId, HOSTILE[0]!)
   const answer = page.getByRole('region', { name: 'Answer' })
   await answer.waitFor()
-  t.equal(await answer.locator('img, script, iframe, svg, style, base, meta').count(), 0)
   const links = await answer.locator('a').evaluateAll((all) => all.map((each) => each.getAttribute('href')))
-  t.same(links, ['https://example.com/a?b=c'])
-  await answer.getByText('(example.com)').waitFor()
+  t.same(new Set(links.map((href) => new URL(href!).protocol)), new Set(['https:']))
+  t.ok(links.includes('https://example.com/a?b=c'))
+  await answer.getByText('(example.com)').first().waitFor()
   t.match(await answer.textContent(), '\\u{202e}', 'what changes the order of letters is shown')
   await page.keyboard.press('Escape')
-  for (const view of ['chat', 'board', 'trouble', 'cost', 'run', 'team', 'tasks']) {
-    await page.evaluate(`location.hash = location.hash.replace(/^#.\\w+/, '#/${view}')`)
-    await page.locator(`main.view-${view}`).waitFor()
-  }
+  await lookAround()
   t.same(complaints, [])
 })
 
