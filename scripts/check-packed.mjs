@@ -140,8 +140,11 @@ check('webpack makes a bundle by the settings of the documentation, with its age
 })
 check('esbuild makes one file of a service, which runs where nothing is installed', () => {
   const folder = join(home, 'single')
-  node('with-esbuild.js', folder)
-  expect(run(process.execPath, ['service.mjs'], { cwd: folder }), 'Hello, bundle\ntrue\n')
+  for (const [format, file] of Object.entries({ cjs: 'service.cjs', esm: 'service.mjs' })) {
+    rmSync(folder, { recursive: true, force: true })
+    node('with-esbuild.js', folder, format)
+    expect(run(process.execPath, [file], { cwd: folder }), 'Hello, bundle\ntrue\n')
+  }
   return `${(bytesBelow(folder) / 1e6).toFixed(1)} MB`
 })
 

@@ -33,4 +33,5 @@ export default defineTeam({
   orchestration: { strategy: 'sequential' },
   enableBlackboard: true,
   globalTimeoutMs: 3_600_000, // people take their time
+  rehearsal: { realTools: true }, // `buy` spends no money, so it runs without a key too
 })

@@ -48,8 +48,10 @@ export class Bundling {
       globalThis[Symbol.for('dramatis.host')] ??= host
       export * from ${index}`)
     this.#modules()
+    this.#build.initialOptions.metafile = true // names the files that may need a `require`
     this.#build.onEnd(async (result) => {
       if (result.errors.length > 0) return
+      if (!this.#isCommonJs) await this.#makeRunnable(result)
       const folder = outputFolder(this.#build.initialOptions)
       if (!this.#isExternal)
         for (const [path, bytes] of await threadFiles(this.#build.esbuild))
@@ -89,10 +91,15 @@ export class Bundling {
   }
 
   /** A bundle that is CommonJS has no `import.meta`; what this package asks of it is where it is. */
-  #ownSource(code: string): OnLoadResult | undefined {
+  async #ownSource(code: string): Promise<OnLoadResult | undefined> {
     if (!this.#isCommonJs || !code.includes('import.meta')) return undefined
-    const place = '({ url: require("node:url").pathToFileURL(__filename).href })'
-    return { contents: code.replaceAll(/\bimport\.meta\b(?!\.resolve)/g, place), loader: 'js' }
+    const place = '__dramatis_place'
+    // texts that only speak of it stay as they are
+    const define = { 'import.meta': place }
+    const { code: contents } = await this.#build.esbuild.transform(code, { define, target: 'node20.19' })
+    if (!contents.includes(place)) return undefined
+    const meta = '({ url: require("node:url").pathToFileURL(__filename).href })'
+    return { contents: `const ${place} = ${meta}; ${contents}`, loader: 'js' }
   }
 
   #source(path: string, code: string): OnLoadResult | undefined {
@@ -173,6 +180,22 @@ export class Bundling {
     }
   }
 
+  /** Gives what the host's build has written a `require`, where CommonJS in it asks for one. */
+  async #makeRunnable({ metafile, outputFiles }: BuildResult): Promise<void> {
+    const { absWorkingDir = process.cwd(), banner } = this.#build.initialOptions
+    if (/\brequire\b/.test(banner?.js ?? '')) return // whoever builds has done so
+    const isCode = (path: string) => /\.[cm]?js$/.test(path)
+    for (const name of Object.keys(metafile!.outputs).filter(isCode)) {
+      const path = resolve(absWorkingDir, name)
+      const at = outputFiles?.findIndex((file) => file.path === path) ?? -1
+      const code = outputFiles ? outputFiles[at]!.text : await readFile(path, 'utf8')
+      const made = runnable(code)
+      if (made === code) continue
+      if (outputFiles) outputFiles[at] = outputFile(path, Buffer.from(made))
+      else await writeFile(path, made)
+    }
+  }
+
   async #write({ outputFiles }: BuildResult): Promise<void> {
     for (const [path, contents] of this.files) {
       if (this.#build.initialOptions.write === false) outputFiles?.push(outputFile(path, contents))
@@ -186,8 +209,12 @@ export class Bundling {
 
 /** Gives an ES module a `require` if CommonJS in it asks for one. On the first line, so that no line moves. */
 function runnable(code: string): string {
-  if (!code.includes('__require = ')) return code
-  return `import { createRequire as __dramatis_require } from 'node:module'; const require = __dramatis_require(import.meta.url); ${code}`
+  // esbuild's stand-in for `require`, which it leaves out where nothing calls it
+  if (!code.includes('typeof require') || !code.includes('Dynamic require of "')) return code
+  const [shebang = ''] = /^#!.*\n/.exec(code) ?? []
+  const require =
+    "import { createRequire as __dramatis_require } from 'node:module'; const require = __dramatis_require(import.meta.url); "
+  return shebang + require + code.slice(shebang.length)
 }
 
 /** Options of the host's build that hold for its modules too. */

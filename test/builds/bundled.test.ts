@@ -16,7 +16,8 @@ const sources = {
     export default defineTool({
       name: 'shout', description: 'loud', input: z.object({ text: z.string() }), run: ({ text }) => text.toUpperCase(),
     })`,
-  'main.js': `import { createTeam } from 'dramatis'
+  'main.js': `import { createTeam, defineAgent } from 'dramatis'
+    import { testTeam } from 'dramatis/testing'
     import { calculator } from 'dramatis/tools'
     const at = (name) => globalThis.folder + '/' + name
     const greeter = { name: 'greeter', module: at('greeter.ts'), tools: [{ module: at('shout.js'), isolate: true }, calculator] }
@@ -25,6 +26,10 @@ const sources = {
       const result = await team.execute('world')
       console.log(result.success ? result.finalOutput : result.error.message)
       await team.close()
+      const modules = { greeter: defineAgent({ receive: () => 'Hello, test' }) }
+      const tested = testTeam({ agents: [{ name: 'greeter' }], orchestration: { strategy: 'sequential' } }, { modules })
+      console.log((await tested.execute('any')).finalOutput)
+      await tested.close()
     }
     main().catch((error) => { console.log(error.code, error.message); process.exitCode = 3 })`,
 }
@@ -43,7 +48,7 @@ for (const format of ['esm', 'cjs'] as const) {
       logLevel: 'error',
       banner: { js: `globalThis.folder = ${JSON.stringify(folder)};` },
     })
-    t.equal(run(join(folder, name)), 'Hello, WORLD\n')
+    t.equal(run(join(folder, name)), 'Hello, WORLD\nHello, test\n')
 
     const elsewhere = mkdtempSync(join(tmpdir(), 'bundled-')) // not below this package
     t.teardown(() => rmSync(elsewhere, { recursive: true, force: true }))

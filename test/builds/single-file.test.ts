@@ -10,6 +10,7 @@ import { stranger } from './stranger.ts'
 
 const sources = {
   'main.ts': `import { AgentFailedError, createTeam } from 'dramatis'
+    import { httpApi } from 'dramatis/http'
     const team = createTeam({
       agents: [
         {
@@ -22,7 +23,11 @@ const sources = {
       orchestration: { strategy: 'custom', module: new URL('./script.ts', import.meta.url) },
     })
     async function main() {
-      console.log((await team.execute('world')).finalOutput)
+      const api = httpApi({ teams: { team }, authorize: () => ({ id: 'me', may: ['run'] }) })
+      const headers = { 'content-type': 'application/json' }
+      const asked = new Request('http://localhost/api/tasks', { method: 'POST', headers, body: '{"query":"world"}' })
+      console.log((await (await api.fetch(asked)).json()).answer)
+      await api.close()
       const { error } = await team.execute('fail')
       console.log(error instanceof AgentFailedError, error?.message.includes('no ink'))
       await team.close()
@@ -90,6 +95,11 @@ const runs = [
       outExtension: { '.js': '.mjs' },
     },
     file: 'bin/main.mjs',
+  },
+  {
+    title: 'an ES module, minified, which is a command',
+    options: { format: 'esm', outfile: 'server.mjs', minify: true, banner: { js: '#!/usr/bin/env node' } },
+    file: 'server.mjs',
   },
 ] as const
 

@@ -1,12 +1,13 @@
-/** Makes one file of a service, in the folder that the first argument names. */
+/** Makes one file of a service, of the format and in the folder that the arguments name. */
 import { dramatis } from 'dramatis/esbuild'
 import { build } from 'esbuild'
 
+const [, , folder, format] = process.argv
 await build({
   entryPoints: ['service.js'],
   bundle: true,
   platform: 'node',
-  format: 'esm',
-  outfile: `${process.argv[2]}/service.mjs`,
+  format,
+  outfile: `${folder}/service.${format === 'esm' ? 'mjs' : 'cjs'}`,
   plugins: [dramatis()],
 })

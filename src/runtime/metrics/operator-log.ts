@@ -57,7 +57,8 @@ function logRecord(needs: Needs, record: HostRecord): void {
     case 'run.finished':
       return logRunEnd(needs, record.run, record.error)
     case 'agent.ready': {
-      const { agent, epoch, warm, tookMs, woken } = record
+      const { agent, epoch, warm, woken } = record
+      const tookMs = Math.round(record.tookMs)
       if (woken) return logger.debug({ event: 'agent.status', agent, epoch, warm, tookMs }, 'has a thread again')
       const instances = needs.directory.cell(agent, needs.runs.get(record.run))?.instances.length ?? 1
       if (epoch <= instances) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')

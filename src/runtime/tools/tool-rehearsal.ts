@@ -63,8 +63,7 @@ export function toolRehearsal({ isRehearsed, isVirtual, onSimulated }: Rehearsal
 
 /** The same for the same input. */
 async function answerOf({ name, outputSchema }: ToolDefinition, input: unknown): Promise<unknown> {
-  if (!outputSchema)
-    return `${LABEL} "${name}" was not run. With a model it would have been called with these arguments.`
+  if (!outputSchema) return `${LABEL} "${name}" was not run, because this is a rehearsal.`
   const { sampleOf } = await import('../providers/json-sample.ts')
   return sampleOf(outputSchema, new Dice(SEED, JSON.stringify([name, input])), LABEL)
 }

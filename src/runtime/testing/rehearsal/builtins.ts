@@ -2,11 +2,9 @@
  * Node's own modules, as `require` and `import` return them in a sandbox: the pure ones, virtual ones, or ones whose
  * functions refuse.
  */
-import { createRequire, isBuiltin } from 'node:module'
+import { isBuiltin } from 'node:module'
 import os from 'node:os'
 import { type Refuse, refusingIn } from './refusal.ts'
-
-const real = createRequire(import.meta.url)
 
 /** Modules that only compute and touch nothing outside. */
 const PURE = [
@@ -52,10 +50,10 @@ export function requireIn(virtual: ReadonlyMap<string, unknown>, refuse: Refuse)
         `the module "${specifier}", which was not bundled,`,
         'Import it by a plain name, so that it can be bundled.',
       )
-    if (PURE.includes(name)) return real(`node:${name}`)
+    if (PURE.includes(name)) return process.getBuiltinModule(`node:${name}`)
     const known = refusing.get(name)
     if (known) return known
-    const made = Object.assign(refusingIn(real(specifier), `node:${name}`, refuse), KEPT.get(name))
+    const made = Object.assign(refusingIn(process.getBuiltinModule(specifier)!, `node:${name}`, refuse), KEPT.get(name))
     refusing.set(name, made)
     return made
   }

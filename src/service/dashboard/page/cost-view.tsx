@@ -84,7 +84,10 @@ export function CostView(): JSX.Element {
         </section>
       </div>
       {session.value && !session.value.hasPrices && (
-        <p class="dim">Tokens alone: the service was given no prices (--price). There is no built-in list of them.</p>
+        <p class="dim">
+          Tokens alone: the service was given no prices (dramatis serve --price prices.json). There is no built-in list
+          of them.
+        </p>
       )}
     </div>
   )

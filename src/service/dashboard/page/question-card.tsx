@@ -117,7 +117,7 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
           Deny{isFirst && <kbd>d</kbd>}
         </button>
         <input
-          class="grow"
+          class="grow reason"
           placeholder="Reason to deny"
           aria-label="Reason to deny"
           value={reason}

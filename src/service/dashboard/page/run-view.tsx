@@ -51,7 +51,11 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
   }
   const seek = (by: 1 | -1) => {
     setPlaying(false)
-    const next = by > 0 ? troubles.find((each) => each > time + 0.01) : troubles.findLast((each) => each < time - 0.01)
+    // behind the last one comes the first
+    const next =
+      by > 0
+        ? (troubles.find((each) => each > time + 0.01) ?? troubles[0])
+        : (troubles.findLast((each) => each < time - 0.01) ?? troubles.at(-1))
     if (next !== undefined) look(next)
   }
   const play = () => {

@@ -49,8 +49,8 @@ export function wordsOfFact(fact: DigestFact): RowWords {
   switch (type) {
     case 'agent.crashed': {
       const ms = fact.restartInMs
-      const next = typeof ms === 'number' ? `; it is restarted after ${Math.round(ms)} ms` : '; it is not restarted'
-      return told(text(agent), `${field(fact.error, 'message')}${next}`, true)
+      const next = typeof ms === 'number' ? `it is restarted after ${Math.round(ms)} ms` : 'it is not restarted'
+      return told(text(agent), `${field(fact.error, 'message').replace(/\.$/, '')}; ${next}`, true)
     }
     case 'agent.exited':
       return told(text(agent), `its thread has ended: ${text(fact.how)}`)

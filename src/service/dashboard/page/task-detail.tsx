@@ -132,7 +132,7 @@ function Usage({ task: { usageByAgent, usage, cost } }: { task: Task }): JSX.Ele
       <h3>
         Tokens{' '}
         <span class="dim">
-          {grouped(usage.totalTokens)} in {usage.calls} calls
+          {grouped(usage.totalTokens)} in {usage.calls === 1 ? '1 call' : `${grouped(usage.calls)} calls`}
           {cost && `, about ${cost.estimate.toFixed(4)} by the prices given`}
         </span>
       </h3>
