@@ -21,7 +21,7 @@ export function callOptionsOf(request: ModelRequest, model: AiSdkModel, takesUrl
   const { tools, jsonSchema, mustCall } = offeredIn(request)
   const { specificationVersion: version } = model
   const { providerOptions, reasoning, warnings } = ofProvider(request, version, family, tools.length > 0)
-  const prompt = promptOf(request.messages, version, takesUrl)
+  const prompt = promptOf(request.messages, version, { url: takesUrl, resultMedia: family.resultMedia ?? false })
   const options: CallOptions = {
     prompt: request.promptCaching && family.cacheMark ? marked(prompt, family.cacheMark) : prompt,
     ...(tools.length > 0 && {

@@ -6,6 +6,8 @@ import type { AiSdkModel, ProviderOptions } from './language-model.ts'
 
 /** Options of a call that a family of providers has under names of its own. */
 export interface Family {
+  /** The provider's package passes on images and files in results of tools. Others write them into the text, as JSON. */
+  readonly resultMedia?: boolean
   /** Marks a message up to which the provider caches the prompt. Undefined: it caches by itself, or never. */
   readonly cacheMark?: ProviderOptions
   /** Effort of reasoning; undefined for a word that the provider does not have. */
@@ -21,6 +23,7 @@ const LEVELS = ['minimal', 'low', 'medium', 'high']
 
 /** Source: Anthropic's API reference, `output_config`, `thinking`, `cache_control`, `tool_choice`. */
 const anthropic: Family = {
+  resultMedia: true,
   cacheMark: { anthropic: { cacheControl: { type: 'ephemeral' } } },
   effort(effort) {
     if (effort === 'none') return { anthropic: { thinking: { type: 'disabled' } } }
@@ -31,6 +34,7 @@ const anthropic: Family = {
 
 /** Source: the Gemini API's reference, `thinkingConfig`. */
 const google: Family = {
+  resultMedia: true,
   effort(effort) {
     if (effort === 'none') return { google: { thinkingConfig: { thinkingBudget: 0 } } }
     return LEVELS.includes(effort) ? { google: { thinkingConfig: { thinkingLevel: effort } } } : undefined
@@ -38,10 +42,11 @@ const google: Family = {
 }
 
 /** Source: Amazon Bedrock's user guide, prompt caching: `cachePoint`. */
-const bedrock: Family = { cacheMark: { bedrock: { cachePoint: { type: 'default' } } } }
+const bedrock: Family = { resultMedia: true, cacheMark: { bedrock: { cachePoint: { type: 'default' } } } }
 
 /** Providers of OpenAI's APIs, whose packages call the options as OpenAI's does. */
-const openai = (name: string): Family => ({
+const openai = (name: string, api: string | undefined): Family => ({
+  resultMedia: api === 'responses',
   effort: (effort) => ({ [name]: { reasoningEffort: effort } }),
   parallelToolCalls: (parallel) => ({ [name]: { parallelToolCalls: parallel } }),
   strictAnswer: (strict) => ({ [name]: { strictJsonSchema: strict } }),
@@ -61,8 +66,8 @@ export function familyOf(model: AiSdkModel): Family {
   if (/bedrock/.test(provider) && !/anthropic/.test(provider)) return bedrock
   if (/anthropic/.test(provider)) return anthropic
   if (/^google\b/.test(provider)) return google
-  const name = provider.split('.')[0]!.trim()
-  if (['openai', 'azure', 'groq', 'xai'].includes(name)) return openai(name)
+  const [name = '', api] = provider.split('.').map((part) => part.trim())
+  if (['openai', 'azure', 'groq', 'xai'].includes(name)) return openai(name, api)
   // Only these models say so, under whatever name the user gives the provider.
   if ('supportsStructuredOutputs' in model)
     return compatible(name.replace(/[_-]([a-z])/g, (_, letter: string) => letter.toUpperCase()))

@@ -1,5 +1,12 @@
 /** Encodes the messages of a request as a prompt of the AI SDK's provider specification. */
-import { type ContentPart, type MediaPart, mediaOf, type ProviderData, textOf } from '../actors/definition/content.ts'
+import {
+  type ContentPart,
+  type MediaPart,
+  mediaOf,
+  type ProviderData,
+  textOf,
+  transcriptOf,
+} from '../actors/definition/content.ts'
 import type { ModelMessage, ToolCall } from '../actors/definition/model.ts'
 import type {
   AiSdkModel,
@@ -29,26 +36,47 @@ export class UnfitContentError extends Error {
   }
 }
 
+/** What a model takes, beside its version of the specification. */
+export interface Takes {
+  url: TakesUrl
+  /** Images and files in results of tools. Otherwise they follow the results, as a message of the user. */
+  resultMedia: boolean
+}
+
 /** Returns the prompt. Throws `UnfitContentError` for content that the model does not take. */
-export function promptOf(messages: readonly ModelMessage[], version: Version, takesUrl: TakesUrl): PromptMessage[] {
+export function promptOf(messages: readonly ModelMessage[], version: Version, takes: Takes): PromptMessage[] {
   const names = new Map(messages.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id, name }) => [id, name] as const)))
   const prompt: PromptMessage[] = []
+  let shown: (TextPart | FilePart)[] = []
+  const show = () => {
+    if (shown.length > 0) prompt.push({ role: 'user', content: shown })
+    shown = []
+  }
   for (const { role, content, toolCalls = [], toolCallId = '' } of messages) {
+    if (role !== 'tool') show() // the results of one answer's calls must stand together
     if (role === 'system') prompt.push({ role, content: textOf(content) })
     else if (role === 'user') {
-      const parts = partsOf(content).flatMap((part) => userPart(part, version, takesUrl))
+      const parts = partsOf(content).flatMap((part) => userPart(part, version, takes.url))
       if (parts.length > 0) prompt.push({ role, content: parts })
     } else if (role === 'assistant') {
-      const parts = partsOf(content).flatMap((part) => assistantPart(part, version, takesUrl))
+      const parts = partsOf(content).flatMap((part) => assistantPart(part, version, takes.url))
       const all = [...parts, ...toolCalls.map(callPart)]
       if (all.length > 0) prompt.push({ role, content: all })
     } else {
       const name = names.get(toolCallId) ?? 'unknown'
+      const media = takes.resultMedia ? [] : partsOf(content).filter(isMedia)
+      if (media.length > 0) {
+        const parts = media.map((part) => filePart(part, version, takes.url))
+        shown.push({ type: 'text', text: `Result of the call ${toolCallId}:` }, ...parts)
+      }
       const result: ToolResultPart = {
         type: 'tool-result',
         toolCallId,
         toolName: name,
-        output: outputOf(content, version),
+        output:
+          media.length > 0
+            ? { type: 'text', value: textOf(content) || transcriptOf(content) }
+            : outputOf(content, version),
       }
       const last = prompt.at(-1)
       // The results of one answer's calls are one message: Gemini refuses them otherwise.
@@ -56,8 +84,11 @@ export function promptOf(messages: readonly ModelMessage[], version: Version, ta
       else prompt.push({ role, content: [result] })
     }
   }
+  show()
   return prompt
 }
+
+const isMedia = (part: ContentPart): part is MediaPart => part.type !== 'text' && part.type !== 'reasoning'
 
 const partsOf = (content: ModelMessage['content']): readonly ContentPart[] =>
   typeof content === 'string' ? (content === '' ? [] : [{ type: 'text', text: content }]) : content
@@ -75,7 +106,7 @@ function assistantPart(
   version: Version,
   takesUrl: TakesUrl,
 ): (TextPart | FilePart | ReasoningPart)[] {
-  if (part.type !== 'text' && part.type !== 'reasoning') return [filePart(part, version, takesUrl)]
+  if (isMedia(part)) return [filePart(part, version, takesUrl)]
   // Providers refuse a text without words. Reasoning can have none: its provider's data is what counts.
   if (part.text === '' && !part.providerData) return []
   return [{ type: part.type, text: part.text, ...optionsOf(part.providerData) }]
@@ -128,8 +159,7 @@ function inputOf(input: string): object {
 }
 
 function outputOf(content: ModelMessage['content'], version: Version): ToolResultPart['output'] {
-  if (typeof content === 'string' || content.every(({ type }) => type === 'text' || type === 'reasoning'))
-    return { type: 'text', value: textOf(content) }
+  if (typeof content === 'string' || !content.some(isMedia)) return { type: 'text', value: textOf(content) }
   return { type: 'content', value: content.flatMap((part) => resultPart(part, version)) }
 }
 

@@ -10,11 +10,16 @@ const STOP = { type: 'finish', finishReason: { unified: 'stop', raw: 'end' }, us
 type Asked = Record<string, unknown> & { prompt: { content: object[] }[] }
 
 /** A model that answers with these parts, and keeps what it was asked. */
-function modelOf(version: 'v3' | 'v4', parts: readonly unknown[], asked: Asked[] = []): AiSdkModel {
+function modelOf(
+  version: 'v3' | 'v4',
+  parts: readonly unknown[],
+  asked: Asked[] = [],
+  provider = 'test.chat',
+): AiSdkModel {
   const { finishReason, usage } = Object(parts.at(-1))
   return {
     specificationVersion: version,
-    provider: 'test.chat',
+    provider,
     modelId: 'tiny',
     supportedUrls: { 'image/*': [/^https:/] },
     doGenerate: async (options: Asked) => {
@@ -66,13 +71,43 @@ t.test('media in the result of a tool go to each version as it has them', async 
   const results: unknown[] = []
   for (const version of ['v3', 'v4'] as const) {
     const asked: Asked[] = []
-    await piecesOf(fromAiSdk(modelOf(version, [STOP], asked)), { stream: true, messages })
+    const model = modelOf(version, [STOP], asked, 'anthropic.messages')
+    await piecesOf(fromAiSdk(model), { stream: true, messages })
     results.push(...asked[0]!.prompt[0]!.content.map((part) => Object(part).output.value))
   }
   t.same(results, [
     [{ type: 'image-data', mediaType: 'image/png', data: 'AQID' }],
     [{ type: 'file', mediaType: 'image/png', data: { type: 'data', data: 'AQID' } }],
   ])
+})
+
+t.test('media in results follow as a message of the user, where a package would write them as text', async (t) => {
+  const image = { type: 'image', data: 'AQID', mediaType: 'image/png' } as const
+  const messages: ModelRequest['messages'] = [
+    { role: 'tool', toolCallId: 'c1', content: [{ type: 'text', text: 'Here.' }, image] },
+    { role: 'tool', toolCallId: 'c2', content: [image] },
+    { role: 'assistant', content: 'I see.' },
+  ]
+  for (const provider of ['test.chat', 'openai.chat']) {
+    const asked: Asked[] = []
+    await piecesOf(fromAiSdk(modelOf('v3', [STOP], asked, provider)), { stream: true, messages })
+    t.match(asked[0]!.prompt, [
+      {
+        role: 'tool',
+        content: [{ output: { type: 'text', value: 'Here.' } }, { output: { type: 'text', value: /./ } }],
+      },
+      {
+        role: 'user',
+        content: [
+          { text: 'Result of the call c1:' },
+          { type: 'file', mediaType: 'image/png', data: 'AQID' },
+          { text: 'Result of the call c2:' },
+          { type: 'file', mediaType: 'image/png', data: 'AQID' },
+        ],
+      },
+      { role: 'assistant' },
+    ])
+  }
 })
 
 t.test('version 4 gets the effort of reasoning as its own option', async (t) => {

@@ -233,6 +233,19 @@ export function providerContract(t: Test, subject: Subject): void {
     t.same(asked(server.calls[0]).media, [PIXEL])
   })
 
+  t.test(`${name}: an image in the result of a tool reaches the provider as an image`, async (t) => {
+    const { server, client } = await opened(t)
+    server.always('A dot.')
+    const image = { type: 'image', data: PIXEL, mediaType: 'image/png' } as const
+    const messages: ModelMessage[] = [
+      { role: 'user', content: 'Look.' },
+      { role: 'assistant', content: '', toolCalls: [{ id: 'c1', name: 'look', input: '{"at":"one"}' }] },
+      { role: 'tool', toolCallId: 'c1', content: [{ type: 'text', text: 'seen' }, image] },
+    ]
+    t.equal((await collected(client, { tools: TOOLS, messages })).text, 'A dot.')
+    t.match(asked(server.calls[0]), { results: ['seen'], media: [PIXEL] })
+  })
+
   t.test(`${name}: tokens of the cache and of reasoning are counted apart`, async (t) => {
     const { server, client } = await opened(t)
     server.always({ text: 'Four.', usage: { inputTokens: 30, outputTokens: 9, cachedTokens: 20, reasoningTokens: 5 } })
