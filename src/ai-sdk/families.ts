@@ -6,7 +6,7 @@ import type { AiSdkModel, ProviderOptions } from './language-model.ts'
 
 /** Options of a call that a family of providers has under names of its own. */
 export interface Family {
-  /** The provider's package passes on images and files in results of tools. Others write them into the text, as JSON. */
+  /** Media in results of tools are passed on by the provider's package; others write them into the text, as JSON. */
   readonly resultMedia?: boolean
   /** Marks a message up to which the provider caches the prompt. Undefined: it caches by itself, or never. */
   readonly cacheMark?: ProviderOptions
@@ -19,8 +19,6 @@ export interface Family {
   body?(fields: Record<string, unknown>): ProviderOptions
 }
 
-const LEVELS = ['minimal', 'low', 'medium', 'high']
-
 /** Source: Anthropic's API reference, `output_config`, `thinking`, `cache_control`, `tool_choice`. */
 const anthropic: Family = {
   resultMedia: true,
@@ -32,14 +30,19 @@ const anthropic: Family = {
   parallelToolCalls: (parallel) => ({ anthropic: { disableParallelToolUse: !parallel } }),
 }
 
-/** Source: the Gemini API's reference, `thinkingConfig`. */
-const google: Family = {
+/** Tokens of reasoning for each effort. Source: the Gemini API's page on OpenAI compatibility. */
+const BUDGETS: Readonly<Record<string, number>> = { none: 0, minimal: 1_024, low: 1_024, medium: 8_192, high: 24_576 }
+
+/** Source: the Gemini API's reference, `thinkingConfig`. Models before Gemini 3 know a budget in place of levels. */
+const google = (modelId: string): Family => ({
   resultMedia: true,
   effort(effort) {
-    if (effort === 'none') return { google: { thinkingConfig: { thinkingBudget: 0 } } }
-    return LEVELS.includes(effort) ? { google: { thinkingConfig: { thinkingLevel: effort } } } : undefined
+    const thinkingBudget = BUDGETS[effort]
+    if (thinkingBudget === undefined) return undefined
+    const takesBudget = effort === 'none' || /gemini-2\b/.test(modelId)
+    return { google: { thinkingConfig: takesBudget ? { thinkingBudget } : { thinkingLevel: effort } } }
   },
-}
+})
 
 /** Source: Amazon Bedrock's user guide, prompt caching: `cachePoint`. */
 const bedrock: Family = { resultMedia: true, cacheMark: { bedrock: { cachePoint: { type: 'default' } } } }
@@ -65,7 +68,7 @@ export function familyOf(model: AiSdkModel): Family {
   const { provider } = model
   if (/bedrock/.test(provider) && !/anthropic/.test(provider)) return bedrock
   if (/anthropic/.test(provider)) return anthropic
-  if (/^google\b/.test(provider)) return google
+  if (/^google\b/.test(provider)) return google(model.modelId)
   const [name = '', api] = provider.split('.').map((part) => part.trim())
   if (['openai', 'azure', 'groq', 'xai'].includes(name)) return openai(name, api)
   // Only these models say so, under whatever name the user gives the provider.

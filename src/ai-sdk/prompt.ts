@@ -36,7 +36,7 @@ export class UnfitContentError extends Error {
   }
 }
 
-/** What a model takes, beside its version of the specification. */
+/** Forms of media that a model takes. */
 export interface Takes {
   url: TakesUrl
   /** Images and files in results of tools. Otherwise they follow the results, as a message of the user. */

@@ -23,8 +23,8 @@ async function open(t: Test, wire: Wire, make: (server: ModelServer) => ModelCli
 
 const claude = (t: Test, model = 'claude-sonnet-4-5') =>
   open(t, anthropicWire, ({ baseURL }) => fromAiSdk(createAnthropic({ baseURL, apiKey })(model)))
-const gemini = (t: Test) =>
-  open(t, geminiWire, ({ baseURL }) => fromAiSdk(createGoogleGenerativeAI({ baseURL, apiKey })('gemini-3-pro-preview')))
+const gemini = (t: Test, model = 'gemini-3-pro-preview') =>
+  open(t, geminiWire, ({ baseURL }) => fromAiSdk(createGoogleGenerativeAI({ baseURL, apiKey })(model)))
 const local = (t: Test) =>
   open(t, chatWire, ({ baseURL }) => {
     const provider = createOpenAICompatible({ name: 'my-server', baseURL, apiKey, supportsStructuredOutputs: true })
@@ -123,6 +123,18 @@ t.test('what a provider does not have is a warning, by the option', async (t) =>
   ])
   const other = await gemini(t)
   t.match(warningsIn(await piecesOf(other.client, { parallelToolCalls: false, tools: TOOLS })), [/^parallelToolCalls/])
+})
+
+t.test('models before Gemini 3 get a budget of reasoning, which they know in place of levels', async (t) => {
+  for (const [model, reasoningEffort, thinkingConfig] of [
+    ['gemini-2.5-flash', 'medium', { thinkingBudget: 8_192 }],
+    ['gemini-2.5-flash', 'none', { thinkingBudget: 0 }],
+    ['gemini-3-pro-preview', 'medium', { thinkingLevel: 'medium' }],
+  ] as const) {
+    const { server, client } = await gemini(t, model)
+    t.same(warningsIn(await piecesOf(client, { reasoningEffort })), [])
+    t.match(server.calls[0]!.body, { generationConfig: { thinkingConfig } })
+  }
 })
 
 const conversation: ModelMessage[] = [
