@@ -5,6 +5,7 @@ import { createTeam, defineTool, type Guardrail, type RuntimeEvent } from '../..
 import type { TestTeam } from '../../src/testing.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
 import { gate, localTeam, silent } from '../supervision/teams.ts'
+import { doing } from '../toolbox/tools.ts'
 import { type Answers, calls, type FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -270,6 +271,15 @@ t.test('a check that fails, is late, or decides nonsense refuses', async (t) => 
     guardrails: { input: [{ name: 'odd', check: () => ({ change: 'y' }) }] },
   })
   t.match((await team.execute('go')).error?.message, /set when: 'before'/)
+  const act = doing(() => 'done')
+  const odd = { name: 'odd', check: () => ({ change: { at: 'home' } }) as never }
+  const answers = [calls(['act', {}]), 'done']
+  const { team: other, model } = modelTeam(t, answers, [{ name: 'bot', tools: [act], guardrails: { tool: [odd] } }])
+  await other.execute('go')
+  t.match(
+    model.requests[1]?.messages.at(-1)?.content,
+    'it changed the call into an object; { change: { tool, input } }',
+  )
 })
 
 t.test('wrong guardrails are refused, with the option and what is accepted', async (t) => {

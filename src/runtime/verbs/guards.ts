@@ -156,6 +156,8 @@ export class Guards {
       throw refused(`it gave ${shown(verdict)}; undefined, { change } or { refuse: 'why' } is needed.`)
     if (!mayChange) throw refused("it wants to change the input beside the work; set when: 'before'.")
     if (typeof change !== typeof value) throw refused(`it changed the ${on} into ${shown(change)}.`)
+    if (on === 'tool' && !('input' in Object(change)))
+      throw refused(`it changed the call into ${shown(change)}; { change: { tool, input } } is needed.`)
     const changed = on === 'tool' ? { ...value, input: Object(change).input } : (change as Value)
     const issue = jsonIssue(changed, 'change')
     if (issue) throw refused(`its ${issue.path} is ${issue.got}; a JSON value is needed.`)
