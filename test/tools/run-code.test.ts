@@ -2,7 +2,7 @@
 import t from 'tap'
 import { runCode } from '../../src/tools/run-code.ts'
 import { runJavaScript } from '../../src/tools/sandbox/run-javascript.ts'
-import { inSandbox } from '../../src/tools/sandbox/sandbox.ts'
+import { inSandbox, sandboxThreads } from '../../src/tools/sandbox/sandbox.ts'
 import type { Outcome } from '../../src/tools/sandbox/task.ts'
 import { call } from './calls.ts'
 import { hostileCode } from './hostile-code.ts'
@@ -175,3 +175,14 @@ t.test('the host goes on meanwhile, and an abort ends it', async (t) => {
 function run(code: string, limitMs = LONG_MS): Promise<Outcome> {
   return runJavaScript({ code, input: 'null', limitMs })
 }
+
+t.test('the number of threads is set by a variable, and a wrong one is refused', async (t) => {
+  t.equal(sandboxThreads('12'), 12)
+  const usual = sandboxThreads(undefined)
+  t.ok(usual >= 1 && usual <= 4)
+  for (const set of ['', '0', '1.5', '65', 'many'])
+    t.throws(() => sandboxThreads(set), {
+      code: 'CONFIGURATION',
+      message: /DRAMATIS_SANDBOX_THREADS is ".*"; accepted/,
+    })
+})

@@ -9,17 +9,33 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { systemClock } from '../../clock.ts'
-import { describe, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
+import { ConfigurationError, describe, shown, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import { ownFile } from '../../own-files.ts'
 import { Slots } from '../../slots.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import type { Outcome, Task } from './task.ts'
 
-const THREADS = Math.max(1, Math.min(4, availableParallelism() - 1))
+const USUAL_THREADS = Math.max(1, Math.min(4, availableParallelism() - 1))
+const MOST_THREADS = 64
 const LIMITS = { maxOldGenerationSizeMb: 128, maxYoungGenerationSizeMb: 16, stackSizeMb: 4 }
 
-const slots = new Slots(THREADS)
+let slots: Slots | undefined
+
+/**
+ * Returns the number of tasks that run at a time in this process.
+ *
+ * @throws ConfigurationError if the variable is set to something else than such a number.
+ */
+export function sandboxThreads(set: string | undefined): number {
+  if (set === undefined) return USUAL_THREADS
+  const threads = Number(set)
+  if (Number.isInteger(threads) && threads >= 1 && threads <= MOST_THREADS) return threads
+  throw new ConfigurationError(
+    `DRAMATIS_SANDBOX_THREADS is ${shown(set)}; accepted: an integer from 1 to ${MOST_THREADS}. Correct the variable, or leave it out.`,
+    { path: 'DRAMATIS_SANDBOX_THREADS' },
+  )
+}
 
 /**
  * Does a task; `killAfterMs` counts from the start of its thread.
@@ -27,6 +43,7 @@ const slots = new Slots(THREADS)
  * @throws ToolInputError, ToolFailedError, ToolTimeoutError; the signal's reason when it is aborted.
  */
 export async function inSandbox(task: Task, signal: AbortSignal, killAfterMs: number): Promise<string> {
+  slots ??= new Slots(sandboxThreads(process.env.DRAMATIS_SANDBOX_THREADS))
   const free = await slots.take(signal)
   try {
     return textOf(await outcomeOf(task, signal, killAfterMs))
