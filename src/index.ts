@@ -155,6 +155,7 @@ export type { ContextInfo } from './runtime/team/context-summary.ts'
 export type { Reloaded } from './runtime/team/registry-agents.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/metrics/health.ts'
+export type { BudgetUse } from './runtime/budgets/budgets.ts'
 export type { Wait, WaitCycle } from './runtime/team/waits.ts'
 export type { Metric } from './runtime/metrics/prometheus.ts'
 

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Test } from 'tap'
 import { z } from 'zod'
+import type { ModelClient } from '../../src/actors/definition/model.ts'
 import { type AgentDefinition, defineAgent, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { type HttpApi, type HttpApiOptions, httpApi } from '../../src/service/http/index.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
@@ -22,6 +23,7 @@ export interface Served {
 interface Given {
   agents?: Record<string, AgentDefinition>
   options?: Partial<MultiAgentPatternOptions>
+  model?: ModelClient
   api?: Partial<HttpApiOptions>
   port?: number
 }
@@ -54,7 +56,7 @@ const silent = { debug() {}, info() {}, warn() {}, error() {} }
 
 export async function served(
   t: Test,
-  { agents = { worker: handy }, options = {}, api = {}, port = 0 }: Given = {},
+  { agents = { worker: handy }, options = {}, model, api = {}, port = 0 }: Given = {},
 ): Promise<Served> {
   const paid: unknown[] = []
   const team = testTeam(
@@ -65,7 +67,7 @@ export async function served(
       tools: [pay(paid)],
       ...options,
     } as MultiAgentPatternOptions,
-    { modules: agents },
+    { modules: agents, ...(model && { model }) },
   )
   const http = httpApi({
     teams: { desk: team },

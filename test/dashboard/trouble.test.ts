@@ -1,6 +1,9 @@
 /** The dashboard shows what went wrong: a deadlock with its victim, a crash with its story, a dead letter that is sent again. */
+import { readFileSync } from 'node:fs'
+import axe from 'axe-core'
 import t from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { FakeModel } from '../models/fake-model.ts'
 import { all } from '../team/stage.ts'
 import { inBrowser, open } from './browser.ts'
 import { served } from './served.ts'
@@ -101,3 +104,72 @@ t.test('a dead letter is sent again and arrives; another is discarded', inBrowse
   await page.getByText('Every message has found its agent.').waitFor()
   t.same(team.deadLetters.list(), [])
 })
+
+t.test('Cost has budgets as they are used, and how much of an answer was repeated', inBrowser, async (t) => {
+  const calls = defineAgent({
+    async receive(_message, context) {
+      await context.complete({ prompt: 'How is it?', maxOutputTokens: 300 })
+      return 'It rains. Take a coat.'
+    },
+  })
+  const { url, team } = await served(t, {
+    agents: { first: calls, second: calls },
+    options: {
+      budget: { perTeam: { tokens: 1_000, windowMs: 600_000 } },
+      orchestration: { strategy: 'sequential', agentOrder: ['first', 'second'] },
+    },
+    model: new FakeModel(() => [
+      { text: 'wet' },
+      { usage: { inputTokens: 290, outputTokens: 95, totalTokens: 385, calls: 1 } },
+    ]),
+  })
+  const run = team.launch('go')
+  await run.result
+  const { page, complaints } = await open(t, `${url}#/cost?task=${run.id}`)
+  const budget = page.getByRole('region', { name: 'Budgets' }).getByRole('row', { name: /budget\.perTeam\.tokens/ })
+  await budget.waitFor()
+  t.match(await budget.textContent(), /within 10 min.*the team.*800.*1,000.*80 %/)
+  const sentences = page.getByRole('region', { name: 'Sentences of the answer' })
+  await sentences.getByText('2, of which 100 % were said by more than one').waitFor()
+  t.same((await sentences.getByRole('row').allTextContents()).slice(1), ['first200 %400', 'second02100 %400'])
+  await page.keyboard.press('5')
+  await page.getByRole('list', { name: 'What went wrong' }).getByText('80 % of a budget').waitFor()
+  t.same(complaints, [])
+})
+
+t.test(
+  'Trouble has event loops without time; a run is copied as a rehearsal and saved as a page',
+  inBrowser,
+  async (t) => {
+    const { url, team } = await served(t, { api: { teamFiles: { desk: './desk.ts' } } })
+    await team.execute('go')
+    const { page, context, complaints } = await open(t, `${url}#/trouble`)
+    let seconds = 0
+    await page.route('**/metrics', (route) => {
+      seconds += 3
+      const loop = (kind: string, value: number) =>
+        `dramatis_agent_event_loop_${kind}_seconds_total{team="desk",agent="worker"} ${value}\n`
+      return route.fulfill({ contentType: 'text/plain', body: loop('active', seconds) + loop('idle', 7) })
+    })
+    const slow = page.getByRole('article', { name: 'slow event loop' })
+    await slow.waitFor()
+    t.match(await slow.textContent(), /worker100 % busy, now/)
+    await context.grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.keyboard.press('3')
+    await page.getByRole('button', { name: 'Copy as rehearsal' }).click()
+    await page.getByText('Copied. It plays the query').waitFor()
+    t.equal(await page.evaluate('navigator.clipboard.readText()'), 'npx dramatis rehearse ./desk.ts "go"')
+    const [saved] = await Promise.all([
+      page.waitForEvent('download'),
+      page.getByRole('button', { name: 'Page' }).click(),
+    ])
+    const file = await saved.path()
+    t.match(readFileSync(file, 'utf8'), /^<!doctype html>[\s\S]*<pre>heard: go<\/pre>/)
+    await page.route('**/saved', (route) => route.fulfill({ path: file, contentType: 'text/html' }))
+    await page.goto(`${url}saved`)
+    await page.getByRole('heading', { name: 'Answer' }).waitFor()
+    await page.evaluate(axe.source)
+    t.same(await page.evaluate('axe.run().then(({ violations }) => violations.map(({ id }) => id))'), [])
+    t.same(complaints, [])
+  },
+)

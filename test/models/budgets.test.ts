@@ -4,6 +4,7 @@ import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model
 import { countPrompt } from '../../src/actors/model/context/tokens.ts'
 import {
   type AgentContext,
+  type BudgetUse,
   type DramatisError,
   defineAgent,
   type MultiAgentResult,
@@ -11,7 +12,7 @@ import {
 } from '../../src/index.ts'
 import { scriptedModel, type TestTeam, testTeam } from '../../src/testing.ts'
 import { localTeam, silent } from '../supervision/teams.ts'
-import { FakeModel } from './fake-model.ts'
+import { type Answers, FakeModel } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
 
 const PROMPT = countPrompt({ messages: [{ role: 'user', content: 'go' }] })
@@ -54,6 +55,28 @@ t.test('a call that does not fit into what the run has left is refused, and not 
     events.filter(({ type }) => type === 'budget'),
     [{ agent: null, used: 150, limit: 200 }],
   )
+})
+
+t.test('team.budgets() has what is used of each limit, and of runs only while they are under way', async (t) => {
+  const kept = { windowMs: null, held: 0, runId: null, agent: null }
+  const seen: BudgetUse[][] = []
+  const answer: Answers = () => {
+    seen.push(team.budgets())
+    return [{ text: 'ok' }, { usage: { inputTokens: 0, outputTokens: 25, totalTokens: 25, calls: 1 } }]
+  }
+  const { team } = modelTeam(t, answer, [{ name: 'ann', description: 'Answers.' }], {
+    budget: { perTeam: { tokens: 10_000, windowMs: 60_000 }, perRun: { tokens: 8_000, perAgentTokens: 5_000 } },
+  })
+  const ofTeam = { ...kept, option: 'budget.perTeam.tokens', limit: 10_000, windowMs: 60_000 }
+  t.same(team.budgets(), [{ ...ofTeam, used: 0 }])
+  const { runId } = await team.execute('go')
+  const [, ofRun, ofAgent] = seen[0]!
+  t.match(ofRun, { option: 'budget.perRun.tokens', runId, agent: null, used: 0, limit: 8_000 })
+  t.match(ofAgent, { option: 'budget.perRun.perAgentTokens', runId, agent: 'ann', used: 0, limit: 5_000 })
+  t.ok(ofAgent!.held > 0)
+  t.same(team.budgets(), [{ ...ofTeam, used: 40 }])
+  await team.clock.advance(60_000)
+  t.same(team.budgets(), [{ ...ofTeam, used: 0 }])
 })
 
 t.test('a call without a limit of its own has one of what is left', async (t) => {

@@ -21,6 +21,23 @@ import { TokenLedger } from './token-ledger.ts'
 const USUAL_OUTPUT = 4_096
 const LEAST_OUTPUT = 256
 
+/** Use of a limit on tokens. */
+export interface BudgetUse {
+  /** Option that sets the limit, such as `budget.perTeam.tokens`; `budget.tokens` is the one of the run itself. */
+  option: string
+  /** Run whose limit it is; null for one of the team. */
+  runId: string | null
+  /** Agent whose limit it is; null for one of all agents together. */
+  agent: string | null
+  /** Tokens of calls that have ended; of the team: within the last `windowMs`. */
+  used: number
+  /** Tokens that calls under way may need. */
+  held: number
+  limit: number
+  /** Time after which the team's usage is forgotten, in ms; null if it is never. */
+  windowMs: number | null
+}
+
 export interface Budgets {
   /** Layer of the model gateway that enforces the budgets. */
   readonly layer: GatewayLayer
@@ -28,6 +45,8 @@ export interface Budgets {
    * Returns the tokens that an agent may still use in a run if no other agent takes them; Infinity without a budget.
    */
   left(run: RunState, cell: Cell): number
+  /** Returns what is used of the limits of the team, and of these runs. */
+  uses(runs: Iterable<RunState>): BudgetUse[]
   /** Reader that follows what calls cost. */
   readonly part: Reader
   /** Time that the window of the team counts, in ms; 0 without one. */
@@ -52,6 +71,7 @@ export function budgets(config: BudgetConfig, needs: Needs): Budgets {
   return {
     layer: layerOver(accounts, needs),
     left: (run, cell) => accounts.left(run, cell),
+    uses: (runs) => accounts.uses(runs),
     windowMs,
     part: {
       kinds: ['model.called'],
@@ -166,6 +186,16 @@ class Accounts {
     return Math.min(...all.map((account) => account?.left(name) ?? Number.POSITIVE_INFINITY))
   }
 
+  uses(runs: Iterable<RunState>): BudgetUse[] {
+    const windowMs = this.#config.perTeam?.windowMs ?? null
+    const all = this.#team ? usesOf(this.#team, null, windowMs) : []
+    for (const run of runs) {
+      const account = this.#ofRun(run)
+      if (account) all.push(...usesOf(account, run.id, null))
+    }
+    return all
+  }
+
   #ofRun(run: RunState): TokenAccount | undefined {
     const known = this.#ofRuns.get(run)
     if (known) return known
@@ -223,6 +253,15 @@ class Accounts {
     }
   }
 }
+
+const usesOf = (account: TokenAccount, runId: string | null, windowMs: number | null): BudgetUse[] =>
+  Array.from(account.uses(), ({ limit, ...use }) => ({
+    option: limit.path,
+    runId,
+    ...use,
+    limit: limit.tokens,
+    windowMs,
+  }))
 
 function hasNamed(cells: ReadonlySet<Cell>, { name }: Cell): boolean {
   for (const cell of cells) if (cell.name === name) return true

@@ -102,6 +102,15 @@ export class TokenAccount {
     return this.#options.total ?? this.#options.perAgent
   }
 
+  /** Yields what is used of each limit: of all agents together, then of each agent that has called a model. */
+  *uses(): IterableIterator<{ agent: string | null; limit: Limit; used: number; held: number }> {
+    this.#forget()
+    const { total, perAgent } = this.#options
+    if (total) yield { agent: null, limit: total, used: this.#used, held: this.#held }
+    if (!perAgent) return
+    for (const { agent, used, held } of this.#members.values()) yield { agent, limit: perAgent, used, held }
+  }
+
   /** Registers that the agent is about to ask for that many tokens. */
   begin(agent: string, tokens: number): void {
     this.#forget()

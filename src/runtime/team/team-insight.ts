@@ -4,6 +4,7 @@ import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { shown, UnknownRunError } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
+import type { Budgets, BudgetUse } from '../budgets/budgets.ts'
 import { oneOf } from '../checks/checks.ts'
 import { type Health, healthOf } from '../metrics/health.ts'
 import { metricsOf } from '../metrics/metrics.ts'
@@ -26,8 +27,9 @@ export abstract class TeamInsight {
   protected abstract readonly supervisor: Supervisor
   protected abstract readonly runBook: RunBook
   protected readonly tallies = new Tallies()
-  /** Folder of the durable log. */
-  protected abstract readonly logPath: string | undefined
+  protected abstract readonly parts: { readonly budgets: Budgets }
+  /** Folder of the team's durable log; undefined without one. */
+  abstract readonly logPath: string | undefined
 
   /**
    * Returns the blackboard of a run. Without a `runId`, this method and the next two use the run that was launched
@@ -112,6 +114,16 @@ export abstract class TeamInsight {
    */
   waitCycles(): WaitCycle[] {
     return waitCyclesOf(this.supervisor)
+  }
+
+  /**
+   * Returns what is used of the limits on tokens now: of the team's, and of those of its runs under way.
+   *
+   * @example
+   * for (const { option, used, limit } of team.budgets()) console.log(option, used, 'of', limit)
+   */
+  budgets(): BudgetUse[] {
+    return this.parts.budgets.uses([...this.supervisor.runs.values()].filter(({ over }) => !over))
   }
 
   /** Returns the present state of the team. */

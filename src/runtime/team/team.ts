@@ -50,7 +50,7 @@ const SPARE_NAMES = 1024
 export class TeamRuntime extends TeamRuns {
   protected readonly supervisor: Supervisor
   protected readonly runBook: RunBook
-  protected readonly logPath: string | undefined
+  readonly logPath: string | undefined
   protected readonly parts: TeamParts
   readonly #posting: Posting
   readonly #letters: Letters

@@ -54,10 +54,12 @@ export async function serve(
   const doors = doorsOf(flags)
   const prices = flags.price === undefined ? {} : { prices: readPrices(flags.price, folder) }
   const teams = new Map<string, Team>()
+  const teamFiles: Record<string, string> = {}
   try {
     for (const given of files) {
       const [, name = basename(given, extname(given)), file = given] = NAMED.exec(given) ?? []
       if (teams.has(name)) throw named(given, name)
+      teamFiles[name] = file
       const definition = inFlowMode(await loadTeamFile(file, folder), process.env.FLOW_MODE)
       teams.set(name, createTeam({ ...definition, logger: definition.logger ?? lineLogger(say) }))
     }
@@ -65,6 +67,7 @@ export async function serve(
     const api = httpApi({
       teams: Object.fromEntries(teams),
       ...doors,
+      teamFiles,
       dashboard: true,
       limits: LIMITS,
       ...prices,

@@ -92,6 +92,11 @@ export interface HttpApiOptions {
    */
   prices?: Readonly<Record<string, ModelPrice>>
   /**
+   * Files of the teams by their names, as a command of this machine would name them. The dashboard has them in the
+   * command that rehearses a run, for callers with the right 'operate'. Default: none.
+   */
+  teamFiles?: Readonly<Record<string, string>>
+  /**
    * Serves the dashboard at `/`: a page that shows what the teams do, for callers with the right 'watch'. It has no
    * login of its own: `authorize` decides, and who has a token gives it to the page. Default: false.
    */
@@ -154,6 +159,7 @@ const options = shape<HttpApiOptions>(
     allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
     prices: checkPrices,
+    teamFiles: checkFiles,
     dashboard: oneOf(true, false),
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
@@ -177,6 +183,7 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     allowedOrigins: given.allowedOrigins ?? [],
     onDisconnect: given.onDisconnect ?? 'auto',
     prices: given.prices && { ...given.prices },
+    teamFiles: { ...given.teamFiles },
     dashboard: given.dashboard ?? false,
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
@@ -191,6 +198,12 @@ function checkTeams(value: unknown, path: string): void {
     if (!NAME.test(name)) throw refused(`${path}: the name`, name, "1 to 64 letters, digits, '_', '.' and '-'")
     team(each, `${path}.${name}`)
   }
+}
+
+function checkFiles(value: unknown, path: string): void {
+  if (!isObject(value)) throw refused(path, value, 'an object with files by team')
+  for (const [name, file] of Object.entries(value))
+    if (typeof file !== 'string') throw refused(`${path}.${name}`, file, 'the name of a file')
 }
 
 function checkPrices(value: unknown, path: string): void {

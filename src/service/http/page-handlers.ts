@@ -20,8 +20,13 @@ export function pageHandlers({ settings, teams, sessions }: Needs): Pick<Handler
     pageScript: ({ request }) => pageFileResponse('page.js', request),
     pageStyle: ({ request }) => pageFileResponse('page.css', request),
 
-    getSession: ({ caller: { id, may } }) =>
-      json({ caller: { id, may }, teams: teams.all.map(shapeOf), hasPrices: settings.prices !== undefined }),
+    getSession({ caller: { id, may } }) {
+      const shapes = teams.all.map((served) => ({
+        ...shapeOf(served),
+        ...(may.includes('operate') ? placesOf(served, settings.teamFiles) : { file: null, log: null }),
+      }))
+      return json({ caller: { id, may }, teams: shapes, hasPrices: settings.prices !== undefined })
+    },
 
     beginSession({ request }) {
       const cookie = sessions.begin(request)
@@ -31,6 +36,12 @@ export function pageHandlers({ settings, teams, sessions }: Needs): Pick<Handler
     endSession: ({ request }) => new Response(null, { status: 204, headers: { 'set-cookie': sessions.end(request) } }),
   }
 }
+
+/** Returns where a team and its log are on the machine of the service, for those who work there. */
+const placesOf = ({ name, team }: ServedTeam, files: HttpSettings['teamFiles']) => ({
+  file: files[name] ?? null,
+  log: team.logPath ?? null,
+})
 
 /** Returns a team's strategy, and which agents stand in its options: `{ manager: ['lead'] }`. */
 function shapeOf({ name, team }: ServedTeam) {

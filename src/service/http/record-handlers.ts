@@ -2,15 +2,18 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { z } from 'zod'
 import { type AgentMessage, sequenceDiagram } from '../../index.ts'
+import { DigestFold } from '../digest/digest-fold.ts'
+import { entryOf, runPage } from '../run-page/run-page.ts'
 import { type Handlers, json } from './call.ts'
 import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
 import type { taskMessage } from './schemas.ts'
+import { endOf, hasEnded, taskOf } from './task-view.ts'
 import type { FoundTask } from './tasks.ts'
 import { digestFrames } from './watch-handlers.ts'
 
 type ShownMessage = z.infer<typeof taskMessage>
-type Own = 'taskMessages' | 'taskMessage' | 'taskTrace' | 'taskBoard' | 'boardHistory'
+type Own = 'taskMessages' | 'taskMessage' | 'taskTrace' | 'taskContributions' | 'taskBoard' | 'boardHistory'
 
 /** Characters of a page of messages, about. */
 const MOST_CHARACTERS = 2 ** 20
@@ -44,8 +47,10 @@ export const recordHandlers: Pick<Handlers, Own> = {
     throw new HttpError('NOT_FOUND', detail)
   },
 
-  async taskTrace({ task: { team, run }, query: { as } }) {
+  async taskTrace({ task, query: { as } }) {
+    const { team, run } = task
     if (as === 'json') return json(run.trace)
+    if (as === 'html') return pageOf(task)
     if (as === 'digest') {
       const lines: string[] = []
       for await (const line of digestFrames(team.digestOf(run.id), 'ndjson')) lines.push(line)
@@ -53,6 +58,12 @@ export const recordHandlers: Pick<Handlers, Own> = {
     }
     const headers = { 'content-type': 'text/vnd.mermaid; charset=utf-8' }
     return new Response(sequenceDiagram(run.trace), { headers })
+  },
+
+  async taskContributions({ task: { run } }) {
+    const end = hasEnded(run) ? await endOf(run) : undefined
+    if (!end) throw new HttpError('CONFLICT', `Task "${run.id}" is not over: its answer is not there yet.`)
+    return json('contributions' in end ? end.contributions : { agents: {}, sentences: [] })
   },
 
   taskBoard({ task, query: { type, author, key } }) {
@@ -67,6 +78,28 @@ export const recordHandlers: Pick<Handlers, Own> = {
   },
 }
 
+/** The page runs no code, wherever it is opened: a browser that shows it from here gives it no origin. */
+const PAGE_HEADERS = {
+  'content-type': 'text/html; charset=utf-8',
+  'content-security-policy': "default-src 'none'; style-src 'unsafe-inline'; sandbox",
+}
+/** Characters of messages on a page, about. */
+const MOST_ON_PAGE = 8 * 2 ** 20
+
+/** Answers with a run as one page. */
+async function pageOf(task: FoundTask): Promise<Response> {
+  const fold = new DigestFold()
+  for await (const line of task.team.digestOf(task.run.id)) fold.read(line)
+  const contents = new Map<number, string>()
+  let characters = 0
+  for await (const { message, seq } of messagesOf(task)) {
+    if (characters > MOST_ON_PAGE) break
+    contents.set(entryOf(seq), message.content)
+    characters += message.content.length
+  }
+  return new Response(runPage({ task: await taskOf(task, task.run), fold, contents }), { headers: PAGE_HEADERS })
+}
+
 /** @throws HttpError if the team has no blackboard. */
 function boardOf({ name, run }: FoundTask) {
   const board = run.board()
@@ -78,11 +111,11 @@ function boardOf({ name, run }: FoundTask) {
 async function* messagesOf(
   { team, run }: FoundTask,
   after?: string,
-): AsyncGenerator<{ message: AgentMessage; eventId: string }> {
+): AsyncGenerator<{ message: AgentMessage; eventId: string; seq: number }> {
   let read = 0
   for await (const event of run.events({ types: ['message'], follow: false, ...(after !== undefined && { after }) })) {
     if (event.type !== 'message') continue
-    yield { message: event.message, eventId: `${team.logName}.${event.seq}` }
+    yield { message: event.message, eventId: `${team.logName}.${event.seq}`, seq: event.seq }
     read += 1
     if (read % AT_A_TIME === 0) await turn()
   }

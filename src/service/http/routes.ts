@@ -186,14 +186,28 @@ export const routes = {
     method: 'GET',
     path: '/api/tasks/:id/trace',
     summary:
-      'Returns what happened in a task until now: as=json, as=mermaid for a diagram, as=digest for its lines of /api/watch',
+      'Returns what happened in a task until now: as=json, as=mermaid for a diagram, as=digest for its lines of /api/watch, as=html for a page to send to somebody',
     rights: ['run', 'watch'],
     others: 'watch',
-    query: z.strictObject({ as: z.enum(['json', 'mermaid', 'digest']).default('json') }),
+    query: z.strictObject({ as: z.enum(['json', 'mermaid', 'digest', 'html']).default('json') }),
     answers: {
-      200: { description: 'the trace', json: shapes.trace, types: ['text/vnd.mermaid', 'application/x-ndjson'] },
+      200: {
+        description: 'the trace',
+        json: shapes.trace,
+        types: ['text/vnd.mermaid', 'application/x-ndjson', 'text/html'],
+      },
     },
     errors: [404, 422],
+  }),
+  taskContributions: route({
+    method: 'GET',
+    path: '/api/tasks/:id/contributions',
+    summary: 'Returns what each agent has contributed to the answer of a task that is over',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: none,
+    answers: { 200: { description: 'contributions by agent, and who said each sentence', json: shapes.contributions } },
+    errors: [404, 409],
   }),
   taskBoard: route({
     method: 'GET',
@@ -251,6 +265,15 @@ export const routes = {
         json: z.object({ waits: z.array(shapes.wait), cycles: z.array(shapes.waitCycle) }),
       },
     },
+    errors: [404],
+  }),
+  listBudgets: route({
+    method: 'GET',
+    path: '/api/budgets',
+    summary: 'Lists what is used of the limits on tokens now: of a team, and of its tasks under way',
+    rights: ['watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: { 200: { description: 'budgets', json: z.object({ budgets: z.array(shapes.budgetUse) }) } },
     errors: [404],
   }),
   watchTeam: route({

@@ -204,9 +204,41 @@ export const session = z.object({
       strategy: z.string(),
       agents: z.array(z.string()),
       roles: z.record(z.string(), z.array(z.string())).describe('agents that options of the strategy name'),
+      file: z.string().nullable().describe('file of the team, where the service knows it'),
+      log: z.string().nullable().describe('folder of its durable log'),
     }),
   ),
   hasPrices: z.boolean().describe('true: tasks have a cost'),
+})
+
+export const budgetUse = z
+  .object({
+    option: z.string().describe('option that sets the limit'),
+    taskId: z.string().nullable().describe('null: a limit of the team'),
+    agent: z.string().nullable().describe('null: a limit of all agents together'),
+    used: z.number().describe('tokens of calls that have ended; of the team: within windowMs'),
+    held: z.number().describe('tokens that calls under way may need'),
+    limit: z.number(),
+    windowMs: z.number().nullable(),
+  })
+  .describe('what is used of a limit on tokens')
+
+export const contributions = z.object({
+  agents: z.record(
+    z.string(),
+    z.object({
+      tokens: tokenUsage,
+      timeMs: z.number(),
+      messagesSent: z.number(),
+      tasksDone: z.number(),
+      entries: z.object({ written: z.array(z.string()), used: z.array(z.string()) }),
+      sentences: z.array(z.string()).describe('sentences of the answer that it was the first to say'),
+      repeated: z.array(z.string()).describe('sentences of the answer that it said after another one'),
+    }),
+  ),
+  sentences: z
+    .array(z.object({ text: z.string(), saidBy: z.array(z.string()) }))
+    .describe('sentences of the answer, with all that have said them'),
 })
 
 export const wait = z
@@ -302,4 +334,6 @@ export type Task = z.infer<typeof task>
 export type TaskSummary = z.infer<typeof taskSummary>
 export type TaskRequest = z.input<typeof taskRequest>
 export type TaskQuestion = z.infer<typeof question>
+export type BudgetUse = z.infer<typeof budgetUse>
+export type Contributions = z.infer<typeof contributions>
 export type Session = z.infer<typeof session>

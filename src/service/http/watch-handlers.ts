@@ -1,14 +1,22 @@
-/** Routes for what happens in a team now: its waits, and the digest of all that it does. */
+/** Routes for what happens in a team now: its waits, its budgets, and the digest of all that it does. */
 import type { Digest } from '../../index.ts'
 import { type Handlers, json } from './call.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
 
-export function watchHandlers(teams: ServedTeams, streams: Streams): Pick<Handlers, 'listWaits' | 'watchTeam'> {
+export function watchHandlers(
+  teams: ServedTeams,
+  streams: Streams,
+): Pick<Handlers, 'listWaits' | 'listBudgets' | 'watchTeam'> {
   return {
     listWaits({ query: { team } }) {
       const served = teams.named(team)
       return json({ waits: served.team.waits(), cycles: served.team.waitCycles() })
+    },
+
+    listBudgets({ query: { team } }) {
+      const all = teams.named(team).team.budgets()
+      return json({ budgets: all.map(({ runId: taskId, ...use }) => ({ taskId, ...use })) })
     },
 
     watchTeam({ request, caller, query: { team } }) {

@@ -66,7 +66,7 @@ const visits: Record<Operation, Visit> = {
   },
   async taskTrace({ send }) {
     const path = `${await over({ send }, 'fail')}/trace`
-    return Promise.all(['json', 'mermaid', 'digest'].map((as) => send('GET', `${path}?as=${as}`)))
+    return Promise.all(['json', 'mermaid', 'digest', 'html'].map((as) => send('GET', `${path}?as=${as}`)))
   },
   taskBoard: async ({ send }) => [await send('GET', `${await over({ send }, 'write')}/blackboard?type=finding`)],
   boardHistory: async ({ send }) => [
@@ -95,6 +95,8 @@ const visits: Record<Operation, Visit> = {
     await team.close()
     return Promise.all(watching)
   },
+  listBudgets: async ({ send }) => [await send('GET', '/api/budgets')],
+  taskContributions: async ({ send }) => [await send('GET', `${await over({ send }, 'go')}/contributions`)],
   listAgents: async ({ send }) => [await send('GET', '/api/agents')],
   getAgent: async ({ send }) => [await send('GET', '/api/agents/worker')],
   async restartAgent({ send, team }) {
@@ -177,6 +179,7 @@ t.test('every error is a problem', async (t) => {
     [404, send('DELETE', '/api/dead-letters/none')],
     [404, send('POST', `${asks}/answers`, { body: { questionId: 'none', answer: 'red' } })],
     [405, send('POST', path, { body: {} })],
+    [409, send('GET', `${asks}/contributions`)],
     [422, send('POST', `${asks}/answers`, { body: { questionId, answer: 'green' } })],
     [422, send('POST', '/api/agents/worker/restart')],
     [422, send('POST', '/api/agents/worker/messages', { body: { content: 'x', type: 'response' } })],

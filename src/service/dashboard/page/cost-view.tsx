@@ -3,9 +3,11 @@ import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { grouped } from '../../figures.ts'
 import { type Spending, type Spent, spendingOf } from '../pictures/spending.ts'
+import { Budgets } from './budgets.tsx'
 import { now, version } from './live.ts'
 import { goTo, linkTo, place } from './place.ts'
 import { keep, knownFold } from './run-folds.ts'
+import { SaidAgain } from './said-again.tsx'
 import { Refused } from './service.ts'
 import { session } from './session.ts'
 import { TaskChoice } from './task-choice.tsx'
@@ -54,6 +56,8 @@ export function CostView(): JSX.Element {
         {task !== undefined && <Money task={task} />}
       </ul>
       {total.calls === 0 ? <p class="empty">No model was called.</p> : <Chart spending={spending} />}
+      <Budgets />
+      {task !== undefined && <SaidAgain key={task} task={task} />}
       <div class="cost-tables">
         <Spendings title="By agent" of={spending.byAgent} total={total} />
         <Spendings title="By model" of={spending.byModel} total={total} />

@@ -3,15 +3,16 @@ import type { JSX } from 'preact'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { grouped, span } from '../../figures.ts'
 import { type RunStory, rowAt, storyOf } from '../pictures/run-story.ts'
+import { nameOf, wordsOfRow } from '../pictures/run-words.ts'
 import { useKeys } from './keys.ts'
 import { serviceTime } from './live.ts'
 import { Mark } from './marks.tsx'
 import { MessageDetail } from './message-detail.tsx'
 import { MomentTable } from './moment-table.tsx'
 import { goTo, linkTo, place } from './place.ts'
+import { Rehearse } from './rehearse.tsx'
 import { useRunFold } from './run-folds.ts'
 import { RunLanes } from './run-lanes.tsx'
-import { nameOf, wordsOfRow } from './run-words.ts'
 import { askText } from './service.ts'
 import { TaskChoice } from './task-choice.tsx'
 import { Stop } from './task-detail.tsx'
@@ -189,7 +190,9 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
         </span>
         <TaskChoice id={id} />
         <Saved title="Mermaid" file={`${name}.mmd`} id={id} as="mermaid" />
+        <Saved title="Page" file={`${name}.html`} id={id} as="html" />
         <Saved title="Digest" file={`${name}.digest.ndjson`} id={id} as="digest" />
+        {hasEnded(status) && <Rehearse id={id} query={summary?.query ?? run?.query ?? ''} />}
         <a class="button" href={linkTo({ view: 'tasks', task: id })}>
           Answer
         </a>

@@ -1,9 +1,11 @@
 /** View of what died, why, and what was done about it. */
 import type { JSX } from 'preact'
+import { wordsOfFact } from '../pictures/run-words.ts'
+import { partOf, useBudgets } from './budgets.tsx'
+import { BusyLoops, useBusyLoops } from './busy.tsx'
 import { Letters, useLetters } from './letters.tsx'
 import { now } from './live.ts'
 import { linkTo } from './place.ts'
-import { wordsOfFact } from './run-words.ts'
 import { tasks } from './tasks.ts'
 import { clock, shortSpan } from './times.ts'
 import { type CrashStory, storyOfCrash, type Trouble, useTroubles } from './troubles.ts'
@@ -23,6 +25,8 @@ const TITLES: Readonly<Record<string, readonly [string, string]>> = {
 export function TroubleView(): JSX.Element {
   const troubles = useTroubles()
   const letters = useLetters()
+  const busy = useBusyLoops()
+  const [tightest] = useBudgets()
   const count = (type: string) => troubles.filter(({ fact }) => fact.type === type).length
   const failed = tasks.value.filter(({ status }) => status === 'failed').length
   const counts: [string, number][] = [
@@ -31,6 +35,7 @@ export function TroubleView(): JSX.Element {
     ['deadlocks', count('deadlock')],
     ['livelocks', count('livelock')],
     ['stalls', count('stall')],
+    ['slow event loops', busy.length],
     ['failed tasks', failed],
   ]
   const told = troubles.filter(({ fact }) => fact.type !== 'message.dead')
@@ -43,10 +48,17 @@ export function TroubleView(): JSX.Element {
               <strong>{number}</strong> {title}
             </li>
           ))}
+          {tightest && (
+            <li>
+              <strong>{Math.round(partOf(tightest) * 100)} %</strong>{' '}
+              <a href={linkTo({ view: 'cost', task: undefined })}>of a budget</a>
+            </li>
+          )}
         </ul>
         <section aria-label="What happened">
           <h2>What happened</h2>
-          {told.length === 0 && <p class="empty">Nothing has gone wrong in the newest tasks.</p>}
+          <BusyLoops loops={busy} />
+          {told.length === 0 && busy.length === 0 && <p class="empty">Nothing has gone wrong in the newest tasks.</p>}
           {told.slice(0, MOST_SHOWN).map((trouble) => (
             <TroubleCard key={`${trouble.fact.seq} ${trouble.fact.type}`} trouble={trouble} />
           ))}

@@ -1,7 +1,7 @@
 /** Rows of a run in words. */
 import { type DigestFact, MESSAGE_TYPES, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
-import { texts } from '../pictures/deadlocks.ts'
-import type { RunStory } from '../pictures/run-story.ts'
+import { texts } from './deadlocks.ts'
+import type { RunStory } from './run-story.ts'
 
 export interface RowWords {
   readonly at: number

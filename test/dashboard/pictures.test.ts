@@ -1,0 +1,46 @@
+/** What the dashboard makes of figures and names, without a browser. */
+import t from 'tap'
+import { busyLoops, loopSeconds } from '../../src/service/dashboard/pictures/busy-loops.ts'
+import { rehearsalCommand } from '../../src/service/dashboard/pictures/rehearsal-command.ts'
+
+/** `seconds`: active and idle, by agent; '' is the host. */
+const page = (team: string, seconds: Record<string, [number, number]>) =>
+  Object.entries(seconds)
+    .flatMap(([agent, [active, idle]]) =>
+      Object.entries({ active, idle }).map(([kind, value]) =>
+        agent === ''
+          ? `dramatis_host_event_loop_${kind}_seconds_total{team="${team}"} ${value}`
+          : `dramatis_agent_event_loop_${kind}_seconds_total{team="${team}",agent="${agent}"} ${value}`,
+      ),
+    )
+    .join('\n')
+
+t.test('a loop that worked for 9 tenths of the time between two pages is busy', async (t) => {
+  const before = loopSeconds(page('desk', { '': [10, 90], calm: [1, 9], stuck: [5, 5], anew: [9, 1] }), 'desk')
+  const after = loopSeconds(
+    page('desk', { '': [19, 91], calm: [3, 10], stuck: [8, 5], anew: [1, 0], new: [3, 0] }),
+    'desk',
+  )
+  t.same(
+    busyLoops(before, after).map(({ agent, busy }) => [agent, Math.round(busy * 100)]),
+    [
+      ['stuck', 100],
+      [null, 90],
+    ],
+  )
+  t.same(busyLoops(after, after), [], 'no time has passed')
+})
+
+t.test('loops of another team are not of this one', async (t) => {
+  const both = `${page('desk', { a: [1, 1] })}\n${page('other', { b: [1, 1] })}`
+  t.same([...loopSeconds(both, 'other').keys()], ['b'])
+})
+
+t.test('a task of a durable log is rehearsed from it, any other by its query', async (t) => {
+  const task = { id: 'order-7', query: 'Say "hi" for $5', file: 'teams/my shop.ts', log: './log' }
+  t.equal(rehearsalCommand(task), 'npx dramatis rehearse "teams/my shop.ts" --from order-7 --log ./log')
+  t.equal(
+    rehearsalCommand({ ...task, log: null, file: null }),
+    'npx dramatis rehearse <team file> "Say \\"hi\\" for \\$5"',
+  )
+})
