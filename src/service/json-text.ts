@@ -1,10 +1,11 @@
 /** Results as JSON text. */
 import type { MultiAgentResult } from '../index.ts'
+import { byReference } from './told-parts.ts'
 
-/** Indented, with an end of line. Errors become `{ code, message, details }`, errors of others `{ name, message }`. */
+/** Indented, with an end of line. Errors become `{ code, message, details }`, errors of others `{ name, message }`; parts are told. */
 export function jsonText(value: unknown): string {
   const plain = (_key: string, field: unknown) =>
-    field instanceof Error ? { name: field.name, message: field.message } : field // toJSON came first
+    field instanceof Error ? { name: field.name, message: field.message } : byReference(field) // toJSON came first
   return `${JSON.stringify(value, plain, 2)}\n`
 }
 

@@ -2,6 +2,7 @@
 import type { Run, RuntimeEvent } from '../../index.ts'
 import { readPosition } from '../../runtime/runs/event-position.ts'
 import { readTypes } from '../../runtime/runs/event-types.ts'
+import { toldEvent } from '../told-parts.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
@@ -79,8 +80,9 @@ export async function* framesOf(
   if (task) yield sseFrame('task', await taskOf(task, task.run))
   for await (const event of events) {
     const id = log === undefined ? undefined : `${log}.${event.seq}`
-    if (form === 'sse') yield sseFrame(event.type, event, id)
-    else yield `${JSON.stringify({ ...(id !== undefined && { id }), ...event })}\n`
+    const told = toldEvent(event)
+    if (form === 'sse') yield sseFrame(event.type, told, id)
+    else yield `${JSON.stringify({ ...(id !== undefined && { id }), ...told })}\n`
   }
 }
 

@@ -1,6 +1,7 @@
 /** A message as the HTTP API shows it: long contents are cut, and say so. */
 import type { z } from 'zod'
 import type { AgentMessage } from '../../index.ts'
+import { toldMessage } from '../told-parts.ts'
 import type { message } from './schemas.ts'
 
 export type ShownMessage = z.infer<typeof message>
@@ -9,7 +10,8 @@ export type ShownMessage = z.infer<typeof message>
 const MOST_SHOWN = 65_536
 
 /** `most`: characters of the content that are shown. */
-export function shownMessage({ parts: _parts, ...message }: AgentMessage, most = MOST_SHOWN): ShownMessage {
-  const { content } = message
-  return content.length <= most ? message : { ...message, content: content.slice(0, most), cut: content.length }
+export function shownMessage(message: AgentMessage, most = MOST_SHOWN): ShownMessage {
+  const told = toldMessage(message) as ShownMessage
+  const { content } = told
+  return content.length <= most ? told : { ...told, content: content.slice(0, most), cut: content.length }
 }

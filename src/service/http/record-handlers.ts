@@ -1,7 +1,9 @@
 /** Records of a task: its messages, its trace, its blackboard. */
 import { setImmediate as turn } from 'node:timers/promises'
 import type { z } from 'zod'
-import { type AgentMessage, sequenceDiagram } from '../../index.ts'
+import { mediaOf } from '../../actors/definition/content.ts'
+import { type AgentMessage, type MediaPart, sequenceDiagram } from '../../index.ts'
+import { referenceIn } from '../../mailbox/stored-parts.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { entryOf, runPage } from '../run-page/run-page.ts'
 import { type Handlers, json } from './call.ts'
@@ -13,7 +15,14 @@ import type { FoundTask } from './tasks.ts'
 import { digestFrames } from './watch-handlers.ts'
 
 type ShownMessage = z.infer<typeof taskMessage>
-type Own = 'taskMessages' | 'taskMessage' | 'taskTrace' | 'taskContributions' | 'taskBoard' | 'boardHistory'
+type Own =
+  | 'taskMessages'
+  | 'taskMessage'
+  | 'taskPart'
+  | 'taskTrace'
+  | 'taskContributions'
+  | 'taskBoard'
+  | 'boardHistory'
 
 /** Characters of a page of messages, about. */
 const MOST_CHARACTERS = 2 ** 20
@@ -44,6 +53,15 @@ export const recordHandlers: Pick<Handlers, Own> = {
     for await (const { message, eventId } of messagesOf(task))
       if (message.id === params.messageId) return json({ ...shownMessage(message, Number.POSITIVE_INFINITY), eventId })
     const detail = `The task has no message "${params.messageId!.slice(0, 255)}", or its log has given it up.`
+    throw new HttpError('NOT_FOUND', detail)
+  },
+
+  async taskPart({ task, params }) {
+    for await (const { message } of messagesOf(task)) {
+      const part = message.parts?.find((each) => referenceIn(each)?.hash === params.hash)
+      if (part && part.type !== 'text') return bytesResponse(part)
+    }
+    const detail = `No message of the task has a part "${params.hash!.slice(0, 255)}", or its log has given it up.`
     throw new HttpError('NOT_FOUND', detail)
   },
 
@@ -98,6 +116,24 @@ async function pageOf(task: FoundTask): Promise<Response> {
     characters += message.content.length
   }
   return new Response(runPage({ task: await taskOf(task, task.run), fold, contents }), { headers: PAGE_HEADERS })
+}
+
+/**
+ * Answers with the bytes of a part. The message says what they are. Agents write that, so no browser may take the bytes
+ * for a page of this service.
+ *
+ * @throws PartLostError if the bytes are gone.
+ */
+function bytesResponse(part: MediaPart): Response {
+  const media = mediaOf(part)
+  if ('url' in media) throw new HttpError('NOT_FOUND', 'The part is a URL.')
+  return new Response(Buffer.from(media.base64, 'base64'), {
+    headers: {
+      'content-type': 'application/octet-stream',
+      'content-disposition': 'attachment',
+      'x-content-type-options': 'nosniff',
+    },
+  })
 }
 
 /** @throws HttpError if the team has no blackboard. */

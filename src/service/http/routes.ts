@@ -182,6 +182,16 @@ export const routes = {
     answers: { 200: { description: 'the message', json: shapes.taskMessage } },
     errors: [404],
   }),
+  taskPart: route({
+    method: 'GET',
+    path: '/api/tasks/:id/parts/:hash',
+    summary: 'Returns the bytes of a part that messages of a task have by reference',
+    rights: ['run', 'watch'],
+    others: 'watch',
+    query: none,
+    answers: { 200: { description: 'the bytes', types: ['application/octet-stream'] } },
+    errors: [404],
+  }),
   taskTrace: route({
     method: 'GET',
     path: '/api/tasks/:id/trace',

@@ -109,6 +109,17 @@ export const taskList = z.object({
   next: z.string().nullable().describe('`before` of the next page; null at the end'),
 })
 
+/** A part of a message. One of 64 KiB and more has `hash` and `bytes` in place of `data`. */
+const messagePart = z.object({
+  type: z.enum(['text', 'image', 'audio', 'file']),
+  text: z.string().optional(),
+  data: z.string().optional().describe('a data URL, base64, or an https: URL'),
+  mediaType: z.string().optional(),
+  name: z.string().optional(),
+  hash: z.string().optional().describe('SHA-256 of the bytes, in hex: GET /api/tasks/:id/parts/:hash has them'),
+  bytes: z.int().optional(),
+})
+
 export const message = z
   .object({
     id: z.string(),
@@ -125,6 +136,7 @@ export const message = z
     runId: z.string(),
     correlationId: z.string().nullable(),
     sentAt: epochMs,
+    parts: z.array(messagePart).optional().describe('images, sounds and files; large ones by reference'),
     cut: z.int().optional().describe('number of characters of the content, where only the first ones are here'),
   })
   .describe('a message between agents')

@@ -2,14 +2,16 @@
 import t from 'tap'
 import { z } from 'zod'
 import { defineAgent } from '../../../src/index.ts'
+import { hashOf } from '../../../src/mailbox/stored-parts.ts'
 import { openApi } from '../../../src/service/http/openapi.ts'
 import { readOptions } from '../../../src/service/http/options.ts'
 import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
 import { problem } from '../../../src/service/http/schemas.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { read } from '../../docs/page.ts'
-import { type Sent, type Stage, stage } from './stage.ts'
+import { EVERYTHING, type Sent, type Stage, stage } from './stage.ts'
 
+const PICTURE = { type: 'image', data: new Uint8Array(100_000).fill(7), mediaType: 'image/png' } as const
 const ASYNC = { prefer: 'respond-async' }
 
 /** Does what it is told: asks a person, writes an entry, fails, waits. */
@@ -18,6 +20,7 @@ const handy = defineAgent({
     if (content === 'ask') return `you said ${await context.ask('Red or blue?', { choices: ['red', 'blue'] })}`
     if (content === 'fail') throw new Error('no ink')
     if (content === 'wait') await context.sleep(60_000)
+    if (content === 'show') await context.send('worker', 'go', { parts: [PICTURE] })
     if (content === 'write') {
       await context.blackboard!.write('finding.rain', { mm: 1 }, 'finding')
       await context.blackboard!.write('finding.rain', { mm: 2 }, 'finding')
@@ -63,6 +66,12 @@ const visits: Record<Operation, Visit> = {
     const path = `${await over({ send }, 'go')}/messages`
     const { messages } = (await send('GET', path)).body
     return [await send('GET', `${path}/${messages[0].id}`)]
+  },
+  async taskPart({ send }) {
+    const path = await over({ send }, 'show')
+    const { messages } = (await send('GET', `${path}/messages`)).body
+    const [part] = messages.flatMap(({ parts = [] }) => parts)
+    return [await send('GET', `${path}/parts/${part.hash}`)]
   },
   async taskTrace({ send }) {
     const path = `${await over({ send }, 'fail')}/trace`
@@ -164,6 +173,25 @@ for (const [operation, visit] of Object.entries(visits) as [Operation, Visit][])
   })
 }
 
+t.test('a large part is told by reference in each message and event that has it, and its bytes once', async (t) => {
+  const { send, api } = stage(t, handy)
+  const path = await over({ send }, 'show')
+  const told = { type: 'image', mediaType: 'image/png', hash: hashOf(PICTURE.data), bytes: 100_000 }
+  const { messages } = (await send('GET', `${path}/messages`)).body
+  const [message] = messages.filter(({ parts }: { parts?: object }) => parts)
+  t.same(message.parts, [told])
+  t.same((await send('GET', `${path}/messages/${message.id}`)).body.parts, [told])
+  for (const accept of ['text/event-stream', 'application/x-ndjson']) {
+    const { body } = await send('GET', `${path}/events`, { headers: { accept } })
+    t.match(body, JSON.stringify(told))
+    t.ok(body.length < 50_000)
+  }
+  const request = new Request(`http://localhost${path}/parts/${told.hash}`, { headers: { 'x-caller': EVERYTHING } })
+  const response = await api.fetch(request)
+  t.same(new Uint8Array(await response.arrayBuffer()), PICTURE.data)
+  t.equal(response.headers.get('x-content-type-options'), 'nosniff')
+})
+
 t.test('every error is a problem', async (t) => {
   const { send } = stage(t, handy, {}, { concurrency: 10 })
   const path = await over({ send }, 'write')
@@ -174,6 +202,7 @@ t.test('every error is a problem', async (t) => {
     [404, send('GET', '/api/agents/nobody')],
     [404, send('GET', '/api/agents?team=none')],
     [404, send('GET', `${path}/messages/none`)],
+    [404, send('GET', `${path}/parts/none`)],
     [404, send('GET', `${path}/blackboard/none/history`)],
     [404, send('POST', '/api/dead-letters/none/replay')],
     [404, send('DELETE', '/api/dead-letters/none')],
