@@ -11,7 +11,7 @@ export type ToldPart = MessagePart | (Omit<Exclude<MessagePart, { type: 'text' }
 const MEDIA: ReadonlySet<unknown> = new Set(['image', 'audio', 'file'])
 
 /** Returns the part by reference if its bytes are stored, else the part itself. The bytes are not read. */
-export function toldPart(part: MessagePart): ToldPart {
+function toldPart(part: MessagePart): ToldPart {
   const form = MEDIA.has(part.type) ? storedForm(part) : undefined
   const stored = form && referenceIn(form)
   if (!stored || form.type === 'text') return part
