@@ -2,7 +2,10 @@
 import type { MultiAgentResult } from '../index.ts'
 import { byReference } from './told-parts.ts'
 
-/** Indented, with an end of line. Errors become `{ code, message, details }`, errors of others `{ name, message }`; parts are told. */
+/**
+ * Indented, with an end of line. Errors become `{ code, message, details }`, errors of others `{ name, message }`; large
+ * parts are told by reference.
+ */
 export function jsonText(value: unknown): string {
   const plain = (_key: string, field: unknown) =>
     field instanceof Error ? { name: field.name, message: field.message } : byReference(field) // toJSON came first

@@ -1,6 +1,6 @@
 /**
- * Parts of messages as a service tells of them: a part whose bytes are stored once has its hash, its bytes and its media
- * type, as the log has it. So a large image is not written again for each message that has it.
+ * Parts of messages as a service tells of them: a part whose bytes are stored once has its hash, its bytes and its
+ * media type, as the log has it. So a large image is not written again for each message that has it.
  */
 import type { AgentMessage, MessagePart, RuntimeEvent } from '../index.ts'
 import { referenceIn, type StoredPart, storedForm } from '../mailbox/stored-parts.ts'
