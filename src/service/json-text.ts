@@ -3,8 +3,8 @@ import type { MultiAgentResult } from '../index.ts'
 import { byReference } from './told-parts.ts'
 
 /**
- * Indented, with an end of line. Errors become `{ code, message, details }`, errors of others `{ name, message }`; large
- * parts are told by reference.
+ * Indented, with an end of line. Errors become `{ code, message, details }`, errors of others `{ name, message }`.
+ * Large parts are told by reference.
  */
 export function jsonText(value: unknown): string {
   const plain = (_key: string, field: unknown) =>
