@@ -23,12 +23,13 @@ import {
   turnOf,
   typeIndexOf,
 } from '../../mailbox/frame.ts'
-import { idFrom } from '../../mailbox/frame-id.ts'
+import { type FrameId, idFrom } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
 import { AGAIN, COPY, type Digest, type DigestFact, NONE, TO_SEVERAL } from './digest-line.ts'
+import { LineTable } from './line-table.ts'
 import { RecentNumbers } from './recent-numbers.ts'
 
 interface Needs {
@@ -55,9 +56,9 @@ export class DigestMaker {
   #run = { index: -1, at: NONE }
   /** Numbers of messages by their ids, of those that a turn may still end for. */
   readonly #numbers = new RecentNumbers()
-  #message = newMessages()
-  #turn = newTurns()
-  #call = newCalls()
+  readonly #message = new LineTable('n', 'run', 'from', 'to', 'type', 'at', 'bytes', 'turn')
+  readonly #turn = new LineTable('message', 'run', 'agent', 'turn', 'start', 'end', 'attempt', 'failed')
+  readonly #call = new LineTable('message', 'run', 'agent', 'kind', 'name', 'start', 'end', 'in', 'out', 'failed')
   #facts: DigestFact[] = []
   #seq = -1
   #at: number | undefined
@@ -69,7 +70,7 @@ export class DigestMaker {
 
   /** Number of rows that the next line has. */
   get rows(): number {
-    return this.#message.n.length + this.#turn.message.length + this.#call.message.length + this.#facts.length
+    return this.#message.rows + this.#turn.rows + this.#call.rows + this.#facts.length
   }
 
   see(entry: LogEntry): void {
@@ -91,21 +92,19 @@ export class DigestMaker {
    */
   take(looked: Pick<Digest, 'agent' | 'waits'> = {}, now = 0): Digest | undefined {
     if (this.rows === 0 && !looked.agent && !looked.waits) return undefined
+    const [message, turn, call] = [this.#message.take(), this.#turn.take(), this.#call.take()]
     const line: Digest = {
       seq: this.#seq,
       at: this.#at ?? Math.round(now),
       n: this.#n,
       ...(this.#shown.length > this.#told && { names: this.#shown.slice(this.#told) }),
-      ...(this.#message.n.length > 0 && { message: this.#message }),
-      ...(this.#turn.message.length > 0 && { turn: this.#turn }),
-      ...(this.#call.message.length > 0 && { call: this.#call }),
+      ...(message && { message }),
+      ...(turn && { turn }),
+      ...(call && { call }),
       ...looked,
       ...(this.#facts.length > 0 && { facts: this.#facts }),
     }
     this.#told = this.#shown.length
-    if (line.message) this.#message = newMessages()
-    if (line.turn) this.#turn = newTurns()
-    if (line.call) this.#call = newCalls()
     this.#facts = []
     this.#at = undefined
     return line
@@ -146,41 +145,48 @@ export class DigestMaker {
 
   #frames({ memory, from, to, seq, run, at: loggedAt }: FrameBlock): void {
     this.#block += 1
+    const place = this.#runAt(run)
+    const sentAt = Math.round(loggedAt) - this.#at!
     let n = seq / SEQ_STEP
     for (let at = from; at < to; at += lengthOf(memory, at), n += 1) {
-      if (isMessage(memory, at)) this.#sent(memory, at, n, run, loggedAt)
+      if (isMessage(memory, at)) this.#sent(memory, at, n, place, sentAt)
       const kind = kindOf(memory, at)
-      if (kind === END) this.#ended(memory, at, run)
+      if (kind === END) this.#ended(memory, at, place)
       else if (kind === STEP_DONE && flagsOf(memory, at) & HAS_THREAD) this.#threadTool(memory, at, run)
     }
   }
 
-  #sent(memory: Memory, at: number, n: number, run: number, loggedAt: number): void {
-    const message = this.#message
+  /** `run`: its place in the table of names. */
+  #sent(memory: Memory, at: number, n: number, run: number, sentAt: number): void {
+    const { columns, rows: row } = this.#message
     const copy = isCopy(memory, at)
     const head = !copy && isHead(memory, at)
     const recipient = recipientOf(memory, at)
-    message.n.push(n - this.#n)
-    message.run.push(this.#runAt(run))
-    message.from.push(this.#agent(senderOf(memory, at)))
-    message.to.push(head || recipient === NOBODY ? NONE : this.#agent(recipient))
-    message.type.push(typeIndexOf(memory, at) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0))
-    message.at.push(Math.round(loggedAt) - this.#at!)
-    message.bytes.push(bodyBytesOf(memory, at))
-    message.turn.push(turnOf(memory, at))
-    if (kindOf(memory, at) !== END && !copy) this.#numbers.set(keyAt(memory, at), n)
+    columns.n[row] = n - this.#n
+    columns.run[row] = run
+    columns.from[row] = this.#agent(senderOf(memory, at))
+    columns.to[row] = head || recipient === NOBODY ? NONE : this.#agent(recipient)
+    columns.type[row] = typeIndexOf(memory, at) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0)
+    columns.at[row] = sentAt
+    columns.bytes[row] = bodyBytesOf(memory, at)
+    columns.turn[row] = turnOf(memory, at)
+    this.#message.rows += 1
+    if (copy || kindOf(memory, at) === END) return
+    const [third, fourth] = [thirdOf(memory, at), fourthOf(memory, at)]
+    this.#numbers.set(serialIn(third), third, fourth, n)
   }
 
   #ended(memory: Memory, at: number, run: number): void {
-    const turn = this.#turn
-    turn.message.push(this.#numberOf(keyAt(memory, at)))
-    turn.run.push(this.#runAt(run))
-    turn.agent.push(this.#agent(senderOf(memory, at)))
-    turn.turn.push(turnOf(memory, at))
-    turn.start.push(Math.round(startedOf(memory, at)) - this.#at!)
-    turn.end.push(Math.round(timeOf(memory, at)) - this.#at!)
-    turn.attempt.push(attemptOf(memory, at))
-    turn.failed.push(outcomeOf(memory, at))
+    const { columns, rows: row } = this.#turn
+    columns.message[row] = this.#numberOf(thirdOf(memory, at), fourthOf(memory, at))
+    columns.run[row] = run
+    columns.agent[row] = this.#agent(senderOf(memory, at))
+    columns.turn[row] = turnOf(memory, at)
+    columns.start[row] = Math.round(startedOf(memory, at)) - this.#at!
+    columns.end[row] = Math.round(timeOf(memory, at)) - this.#at!
+    columns.attempt[row] = attemptOf(memory, at)
+    columns.failed[row] = outcomeOf(memory, at)
+    this.#turn.rows += 1
   }
 
   #modelCall(record: Extract<HostRecord, { kind: 'model.called' }>): void {
@@ -207,23 +213,25 @@ export class DigestMaker {
     messageId: string | undefined,
     { kind, name, end, durationMs, error, usage }: Called,
   ): void {
-    const call = this.#call
-    const ended = Math.round(end) - this.#at!
-    call.message.push(this.#numberOf(messageId ? keyOfText(messageId) : Number.NaN))
-    call.run.push(this.#runAt(run))
-    call.agent.push(this.placeOf(agent))
-    call.kind.push(kind)
-    call.name.push(this.placeOf(name))
-    call.start.push(ended - Math.round(durationMs))
-    call.end.push(ended)
-    call.in.push(usage?.inputTokens ?? 0)
-    call.out.push(usage?.outputTokens ?? 0)
-    call.failed.push(error ? 1 : 0)
+    const { columns, rows: row } = this.#call
+    const ended = Math.round(end)
+    const [, , third, fourth] = messageId ? idFrom(messageId) : NO_ID
+    columns.message[row] = this.#numberOf(third, fourth)
+    columns.run[row] = this.#runAt(run)
+    columns.agent[row] = this.placeOf(agent)
+    columns.kind[row] = kind
+    columns.name[row] = this.placeOf(name)
+    columns.start[row] = ended - Math.round(durationMs) - this.#at!
+    columns.end[row] = ended - this.#at!
+    columns.in[row] = usage?.inputTokens ?? 0
+    columns.out[row] = usage?.outputTokens ?? 0
+    columns.failed[row] = error ? 1 : 0
+    this.#call.rows += 1
   }
 
   /** Returns the number of a message, as the line has it. */
-  #numberOf(key: number): number {
-    return this.#numbers.get(key) - this.#n
+  #numberOf(third: number, fourth: number): number {
+    return this.#numbers.get(serialIn(third), third, fourth) - this.#n
   }
 }
 
@@ -240,53 +248,16 @@ interface Called {
 const MODEL = 0
 const TOOL = 1
 
-type Table<Name extends 'message' | 'turn' | 'call'> = NonNullable<Digest[Name]>
-
-const newMessages = (): Table<'message'> => ({
-  n: [],
-  run: [],
-  from: [],
-  to: [],
-  type: [],
-  at: [],
-  bytes: [],
-  turn: [],
-})
-const newTurns = (): Table<'turn'> => ({
-  message: [],
-  run: [],
-  agent: [],
-  turn: [],
-  start: [],
-  end: [],
-  attempt: [],
-  failed: [],
-})
-const newCalls = (): Table<'call'> => ({
-  message: [],
-  run: [],
-  agent: [],
-  kind: [],
-  name: [],
-  start: [],
-  end: [],
-  in: [],
-  out: [],
-  failed: [],
-})
-
 const outcomeOf = (memory: Memory, at: number): number => {
   if (flagsOf(memory, at) & BEGINS_AGAIN) return AGAIN
   return isFailure(memory, at) ? 1 : 0
 }
 
-/** Makes a number of the id of a message. Two messages that are under way have different ones. */
-const keyAt = ({ i32 }: Memory, at: number): number => keyOf(i32[(at >> 2) + ID + 2]!, i32[(at >> 2) + ID + 3]!)
-
-function keyOfText(id: string): number {
-  const [, , third, fourth] = idFrom(id)
-  return keyOf(third, fourth)
-}
-
 /** The words of an id that differ most: the counter of its source, and what identifies the source. */
-const keyOf = (third: number, fourth: number): number => (third >>> 0) * 2 ** 21 + (fourth >>> 11)
+const thirdOf = ({ i32 }: Memory, at: number): number => i32[(at >> 2) + ID + 2]!
+const fourthOf = ({ i32 }: Memory, at: number): number => i32[(at >> 2) + ID + 3]!
+
+/** The counter of a source, in the third word of an id. */
+const serialIn = (third: number): number => (third >>> 12) & 0x3ffff
+
+const NO_ID: FrameId = [0, 0, 0, 0]

@@ -1,34 +1,49 @@
 /**
- * Numbers by keys, of which older ones are forgotten. Two arrays of fixed size in place of a map: an entry costs some
- * nanoseconds, and nothing to collect.
+ * Numbers by keys of two words, of which older ones are forgotten. One block of memory of fixed size in place of a map:
+ * an entry costs some nanoseconds, and nothing to collect.
  */
 const PLACES = 2 ** 15
-/** Places that a key may be at: the one with the lowest number is taken. */
+/** Places that a key may be at: the one with the lowest number is taken. Together they are a line of the cache. */
 const WAYS = 4
+const SETS = PLACES / WAYS
+/** Words of a place: two of the key, then the number. */
+const WORDS = 4
 
 export class RecentNumbers {
-  readonly #keys = new Float64Array(PLACES)
-  readonly #numbers = new Float64Array(PLACES).fill(-1)
+  readonly #keys: Int32Array
+  readonly #numbers: Float64Array
 
-  /** Adds a number, which is above all earlier ones. */
-  set(key: number, number: number): void {
-    const first = placeOf(key)
+  constructor() {
+    const memory = new ArrayBuffer(PLACES * WORDS * Int32Array.BYTES_PER_ELEMENT)
+    this.#keys = new Int32Array(memory)
+    this.#numbers = new Float64Array(memory)
+    for (let place = 0; place < PLACES; place++) this.#numbers[place * 2 + 1] = -1
+  }
+
+  /**
+   * Adds a number, which is above all earlier ones. `serial`: what differs by 1 from one key of a source to the next.
+   * Such keys lie side by side.
+   */
+  set(serial: number, high: number, low: number, number: number): void {
+    const [keys, numbers] = [this.#keys, this.#numbers]
+    const first = firstPlace(serial, low)
     let oldest = first
-    for (let at = first; at < first + WAYS; at++) if (this.#numbers[at]! < this.#numbers[oldest]!) oldest = at
-    this.#keys[oldest] = key
-    this.#numbers[oldest] = number
+    for (let place = first + 1; place < first + WAYS; place++)
+      if (numbers[place * 2 + 1]! < numbers[oldest * 2 + 1]!) oldest = place
+    keys[oldest * WORDS] = high
+    keys[oldest * WORDS + 1] = low
+    numbers[oldest * 2 + 1] = number
   }
 
   /** Returns the number of a key; -1 if there is none, or it is forgotten. */
-  get(key: number): number {
-    const first = placeOf(key)
-    for (let at = first; at < first + WAYS; at++) if (this.#keys[at] === key) return this.#numbers[at]!
+  get(serial: number, high: number, low: number): number {
+    const keys = this.#keys
+    const first = firstPlace(serial, low)
+    for (let place = first; place < first + WAYS; place++)
+      if (keys[place * WORDS] === high && keys[place * WORDS + 1] === low) return this.#numbers[place * 2 + 1]!
     return -1
   }
 }
 
-/** Returns the first place for a key: keys that follow each other are spread. */
-function placeOf(key: number): number {
-  const hash = Math.imul((key % 2 ** 32) ^ (key / 2 ** 32), 0x9e37_79b1) >>> 17
-  return hash & (PLACES - WAYS)
-}
+const firstPlace = (serial: number, source: number): number =>
+  ((serial + (Math.imul(source, 0x9e37_79b1) >>> 19)) & (SETS - 1)) * WAYS
