@@ -1,6 +1,7 @@
 /** What the dashboard makes of figures and names, without a browser. */
 import t from 'tap'
 import { busyLoops, loopSeconds } from '../../src/service/dashboard/pictures/busy-loops.ts'
+import { matrixLayout, pairAt } from '../../src/service/dashboard/pictures/matrix-layout.ts'
 import { rehearsalCommand } from '../../src/service/dashboard/pictures/rehearsal-command.ts'
 
 /** `seconds`: active and idle, by agent; '' is the host. */
@@ -43,4 +44,16 @@ t.test('a task of a durable log is rehearsed from it, any other by its query', a
     rehearsalCommand({ ...task, log: null, file: null }),
     'npx dramatis rehearse <team file> "Say \\"hi\\" for \\$5"',
   )
+})
+
+t.test('the matrix of a team fits its place, and a point of it names its pair', async (t) => {
+  for (const count of [41, 200, 1_000]) {
+    const names = Array.from({ length: count }, (_, n) => `agent-${n}`)
+    const layout = matrixLayout(names, 1_000, 480)
+    const { width, height, left, top, cell, step } = layout
+    if (count < 400) t.ok(width <= 1_000 && height <= 480, `${count} agents take ${width} x ${height}`)
+    t.ok(step * cell >= 10, 'names do not overlap')
+    t.same(pairAt(names, layout, left + 7.5 * cell, top + 3.5 * cell), ['agent-3', 'agent-7'])
+    t.equal(pairAt(names, layout, left - 1, top + 1), undefined)
+  }
 })

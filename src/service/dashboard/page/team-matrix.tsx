@@ -1,66 +1,89 @@
 /** Picture of a large team: a field for each pair of agents, by how much one has sent the other and who waits. */
 import type { JSX } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { grouped, span } from '../../figures.ts'
+import type { Deadlock } from '../pictures/deadlocks.ts'
+import { type MatrixLayout, matrixLayout, pairAt } from '../pictures/matrix-layout.ts'
 import { recentFlow } from '../pictures/team-flow.ts'
-import { coloursOf, drawingOf, onColours } from './canvas.ts'
+import { coloursOf, onColours } from './canvas.ts'
 import { live, now, version } from './live.ts'
+import { paintMatrix } from './matrix-painter.ts'
 import { goTo } from './place.ts'
-import { shown } from './words.tsx'
+import { Words } from './words.tsx'
+
+interface Props {
+  agents: readonly string[]
+  deadlock: Deadlock | undefined
+  selected: string | undefined
+}
 
 /** Senders are rows, recipients are columns. The table below has the agents in words. */
-export function TeamMatrix({ agents }: { agents: readonly string[] }): JSX.Element {
+export function TeamMatrix({ agents, deadlock, selected }: Props): JSX.Element {
   const canvas = useRef<HTMLCanvasElement>(null)
-  const [pointed, setPointed] = useState('')
+  const frame = useRef<HTMLDivElement>(null)
+  const layout = useRef<MatrixLayout | undefined>(undefined)
+  const [pointed, setPointed] = useState<[string, string] | undefined>(undefined)
   const [repaints, setRepaints] = useState(0)
   const shownVersion = version.value
-  useEffect(() => onColours(() => setRepaints((count) => count + 1)), [])
   useEffect(() => {
-    paint(canvas.current!, agents)
-  }, [shownVersion, agents.length, repaints])
-  const fieldAt = (event: MouseEvent): [string, string] | undefined => {
-    const { width, height } = canvas.current!.getBoundingClientRect()
-    const from = agents[Math.floor((event.offsetY / height) * agents.length)]
-    const to = agents[Math.floor((event.offsetX / width) * agents.length)]
-    return from !== undefined && to !== undefined ? [from, to] : undefined
-  }
+    const again = () => setRepaints((count) => count + 1)
+    const sizes = new ResizeObserver(again)
+    sizes.observe(frame.current!)
+    const forget = onColours(again)
+    return () => {
+      sizes.disconnect()
+      forget()
+    }
+  }, [])
+  useEffect(() => {
+    const { clientWidth, clientHeight } = frame.current!
+    layout.current = matrixLayout(agents, clientWidth, clientHeight)
+    const { width, height } = layout.current
+    canvas.current!.style.width = `${width}px`
+    canvas.current!.style.height = `${height}px`
+    const fold = live()
+    const picture = { agents, fold, flow: recentFlow(fold, now.peek()), deadlock, selected, pointed }
+    paintMatrix(canvas.current!, picture, layout.current, coloursOf(frame.current!))
+  }, [shownVersion, agents.length, repaints, deadlock?.key, selected, pointed?.join()])
+  const look = ({ offsetX, offsetY }: MouseEvent) => layout.current && pairAt(agents, layout.current, offsetX, offsetY)
   return (
     <div class="matrix">
-      <canvas
-        ref={canvas}
-        aria-hidden="true"
-        onMouseMove={(event) => setPointed(fieldAt(event)?.map(shown).join(' → ') ?? '')}
-        onClick={(event) => {
-          const agent = fieldAt(event)?.[0]
-          if (agent !== undefined) goTo({ agent })
-        }}
-      />
-      <p class="dim">{pointed || 'Rows send, columns receive. Amber waits; the darker, the more messages.'}</p>
+      <div class="matrix-frame" ref={frame}>
+        <canvas
+          ref={canvas}
+          aria-hidden="true"
+          onMouseMove={(event) => setPointed(look(event))}
+          onMouseLeave={() => setPointed(undefined)}
+          onClick={(event) => {
+            const agent = look(event)?.[0]
+            if (agent !== undefined) goTo({ agent })
+          }}
+        />
+      </div>
+      <p class="matrix-words">
+        {pointed ? (
+          <Pair from={pointed[0]} to={pointed[1]} />
+        ) : (
+          <>
+            Rows send, columns receive. <span class="key sent" aria-hidden="true" /> messages of the last 30 s{' '}
+            <span class="key waits" aria-hidden="true" /> waits <span class="key ring" aria-hidden="true" /> deadlock.
+            The strip is the status of an agent.
+          </>
+        )}
+      </p>
     </div>
   )
 }
 
-function paint(canvas: HTMLCanvasElement, agents: readonly string[]): void {
-  const size = Math.min(canvas.parentElement!.clientWidth, canvas.parentElement!.clientHeight - 30)
-  canvas.style.width = `${size}px`
-  canvas.style.height = `${size}px`
-  const drawing = drawingOf(canvas, size, size)
-  const colours = coloursOf(canvas.parentElement!)
-  const cell = size / agents.length
-  const places = new Map(agents.map((name, at) => [name, at]))
+/** Says what is between two agents. */
+function Pair({ from, to }: { from: string; to: string }): JSX.Element {
   const fold = live()
-  drawing.fillStyle = colours.raised
-  drawing.fillRect(0, 0, size, size)
-  drawing.fillStyle = colours.accent
-  const fill = (from: string, to: string) => {
-    const [row, column] = [places.get(from), places.get(to)]
-    if (row !== undefined && column !== undefined)
-      drawing.fillRect(column * cell, row * cell, Math.max(1, cell - 0.5), Math.max(1, cell - 0.5))
-  }
-  for (const { from, to, count } of recentFlow(fold, now.peek())) {
-    drawing.globalAlpha = Math.min(1, 0.35 + Math.log2(count) * 0.12)
-    fill(from, to)
-  }
-  drawing.globalAlpha = 1
-  drawing.fillStyle = colours.wait
-  for (const { agent, for: subjects } of fold.waits) for (const to of subjects) if (agent !== null) fill(agent, to)
+  const { count = 0 } = recentFlow(fold, now.value).find((flow) => flow.from === from && flow.to === to) ?? {}
+  const wait = fold.waits.find(({ agent, for: subjects }) => agent === from && subjects.includes(to))
+  return (
+    <>
+      <Words text={from} most={60} /> → <Words text={to} most={60} />: {grouped(count)}{' '}
+      {count === 1 ? 'message' : 'messages'} in the last 30 s{wait && `, waits for ${span(now.value - wait.since)}`}
+    </>
+  )
 }

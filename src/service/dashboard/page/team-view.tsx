@@ -52,7 +52,7 @@ export function TeamView(): JSX.Element {
         <div class="team-top">
           <section class="picture" aria-label="Picture of the team">
             {isLarge ? (
-              <TeamMatrix agents={agents} />
+              <TeamMatrix agents={agents} deadlock={shownDeadlock} selected={agent} />
             ) : (
               <TeamGraph
                 shape={{ strategy: known?.strategy ?? '', roles: known?.roles ?? {}, agents }}
