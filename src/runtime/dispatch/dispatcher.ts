@@ -229,6 +229,7 @@ export class Dispatcher {
     if (!life.announced.has(run.index)) {
       life.announced.add(run.index)
       run.members.add(cell.index)
+      this.#needs.replies.tellOver(life)
       life.backlog.push(this.#needs.runNotices.of(cell, run))
     }
     if (!isReplayed) {

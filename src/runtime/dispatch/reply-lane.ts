@@ -74,13 +74,28 @@ export class ReplyLane {
     return this.#lastQuestion
   }
 
-  /** Notifies the threads that the run is over, so that they can forget it. */
+  /**
+   * The run is over, so the threads can forget it. A thread is told with the next run that it learns of: to wake it for
+   * that alone would cost as much as a message.
+   */
   runOver(run: RunState): void {
     for (const index of run.members)
       for (const cell of this.#needs.directory.cells[index]?.instances ?? []) {
-        if (!cell.life?.announced.delete(run.index)) continue
-        this.reply(cell, this.#needs.frames.control(RUN_OVER, run.index, 0))
+        const { life } = cell
+        if (!life?.announced.delete(run.index)) continue
+        if (life.holds(run.index))
+          this.reply(cell, this.#overNotice(run.index)) // behind what is held back for it
+        else life.forgets.push(run.index)
       }
+  }
+
+  /** Queues the notices of runs that are over. They stand before the notice of the next run, which may have the index of one. */
+  tellOver(life: Life): void {
+    for (const run of life.forgets.splice(0)) life.backlog.push(this.#overNotice(run))
+  }
+
+  #overNotice(run: number): OwnFrame {
+    return this.#needs.frames.control(RUN_OVER, run, 0)
   }
 }
 

@@ -36,6 +36,8 @@ export class Life {
   held: OwnFrame[] = []
   /** Runs that the thread has been notified of. */
   readonly announced = new Set<number>()
+  /** Runs that are over, of which the thread has not been notified yet. */
+  readonly forgets: number[] = []
   /** Patches of turns that have not committed yet. */
   readonly patches = new Map<number, PatchNotice[]>()
   /** Large message that is half written to the ring. */
