@@ -74,13 +74,45 @@ export const systemClock: Scheduler = {
   },
 }
 
-/** The same scheduler, with a way to cancel all of its timers that are set: none may outlive who set it. */
-export function withTimersOf(scheduler: Scheduler): Scheduler & { cancelTimers(): void } {
+/** Scheduler of one owner. */
+export interface OwnScheduler extends Scheduler {
+  /** Cancels all timers that are set: none may outlive who set it. */
+  cancelTimers(): void
+  /**
+   * Time stands still until `runOn`, from when each clock is read next. For work in one go that notes the time often: to
+   * read it is dearer than most of what is noted. Called again, it lets time catch up.
+   */
+  holdStill(): void
+  runOn(): void
+}
+
+const UNREAD = Number.NaN
+
+export function ownScheduler(scheduler: Scheduler): OwnScheduler {
   const open = new Set<Timer>()
+  let isStill = false
+  let now = UNREAD
+  let monotonic = UNREAD
   return {
     virtual: scheduler.virtual ?? false,
-    now: () => scheduler.now(),
-    monotonic: () => scheduler.monotonic(),
+    now() {
+      if (!isStill) return scheduler.now()
+      if (Number.isNaN(now)) now = scheduler.now()
+      return now
+    },
+    monotonic() {
+      if (!isStill) return scheduler.monotonic()
+      if (Number.isNaN(monotonic)) monotonic = scheduler.monotonic()
+      return monotonic
+    },
+    holdStill() {
+      isStill = true
+      now = UNREAD
+      monotonic = UNREAD
+    },
+    runOn() {
+      isStill = false
+    },
     random: () => scheduler.random(),
     sleep: (ms, signal) => scheduler.sleep(ms, signal),
     defer: (task) => scheduler.defer(task),

@@ -29,8 +29,9 @@ export class EndedRuns {
   readonly #tell: Told
   /** Runs that still have messages under way that nobody waits for. */
   readonly #quieting = new Map<RunState, Timer | undefined>()
-  /** Runs that are over and quiet, oldest first. */
-  readonly #kept: RunState[] = []
+  /** Runs that are over and quiet, oldest first, with the bytes that each has in memory. */
+  readonly #kept = new Map<RunState, number>()
+  #keptBytes = 0
 
   /** `quietWithinMs` limits the time for all work that a message from outside has caused, in ms. */
   constructor(supervisor: Supervisor, holds: Holds, quietWithinMs: number, tell: Told) {
@@ -108,16 +109,18 @@ export class EndedRuns {
     run.watches.clear()
     endAgentsOf(run, this.#supervisor)
     this.#supervisor.replies.runOver(run)
-    this.#kept.push(run)
+    const bytes = bytesOf(run)
+    this.#kept.set(run, bytes)
+    this.#keptBytes += bytes
     this.#tell.quiet(run)
     this.#forgetOldest()
   }
 
   #forgetOldest(): void {
-    let bytes = this.#kept.reduce((sum, run) => sum + bytesOf(run), 0)
-    while (this.#kept.length > 1 && (this.#kept.length > KEPT_RUNS || bytes > KEPT_BYTES)) {
-      const oldest = this.#kept.shift()!
-      bytes -= bytesOf(oldest)
+    for (const [oldest, bytes] of this.#kept) {
+      if (this.#kept.size === 1 || (this.#kept.size <= KEPT_RUNS && this.#keptBytes <= KEPT_BYTES)) return
+      this.#kept.delete(oldest)
+      this.#keptBytes -= bytes
       this.#tell.forgotten(oldest)
       this.#supervisor.parts.release(oldest)
       this.#supervisor.runs.forget(oldest)

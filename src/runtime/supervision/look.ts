@@ -2,6 +2,7 @@
  * Reads what the threads have written, once: takes the frames in, dispatches what follows from them, and calls the
  * readers of the journal.
  */
+import type { OwnScheduler } from '../../clock.ts'
 import { HOST_ASLEEP, HOST_CALLED, type TeamMemory } from '../../mailbox/room.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
 import type { Gate } from '../dispatch/permits.ts'
@@ -18,6 +19,7 @@ import type { Router } from './router.ts'
 const ROUNDS = 8
 
 interface Needs {
+  readonly clock: OwnScheduler
   readonly directory: AgentDirectory
   readonly dispatcher: Dispatcher
   readonly gate: Gate
@@ -37,13 +39,22 @@ export class Look {
 
   /** Looks at all agents. True: there is more. */
   all(): boolean {
-    const { dispatcher, gate, journal, loop, ready, team } = this.#needs
+    try {
+      return this.#all()
+    } finally {
+      this.#needs.clock.runOn()
+    }
+  }
+
+  #all(): boolean {
+    const { clock, dispatcher, gate, journal, loop, ready, team } = this.#needs
     const { words } = team
     Atomics.store(words, HOST_ASLEEP, 0)
     let more = true
     for (let rounds = 0; more && rounds < ROUNDS && !loop.closed; ) {
       Atomics.store(words, HOST_CALLED, 0)
       while (more && rounds++ < ROUNDS) {
+        clock.holdStill()
         more = this.#drain()
         if (more) dispatcher.hurry()
       }

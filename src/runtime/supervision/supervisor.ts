@@ -6,7 +6,7 @@
  *                        \-> records$ of the journal -> the readers: restarts, timeouts, watchdog, tasks, events
  */
 import type { Logger } from '../../actors/definition/logger.ts'
-import { type Scheduler, withTimersOf } from '../../clock.ts'
+import { type OwnScheduler, ownScheduler, type Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -115,7 +115,7 @@ const NO_BYTES = new Map<string, Uint8Array>()
 export type Part = (owners: Supervisor) => Reader
 
 export class Supervisor {
-  readonly clock: ReturnType<typeof withTimersOf>
+  readonly clock: OwnScheduler
   readonly logger: Logger
   readonly redactor: Redactor
   readonly limits: LimitNotices
@@ -165,7 +165,7 @@ export class Supervisor {
   readonly #readers: Readers
 
   constructor(options: SupervisorOptions) {
-    const clock = withTimersOf(options.clock)
+    const clock = ownScheduler(options.clock)
     const logger = guardedLogger(options.logger, options.redactor)
     const { provisioning, redactor, spawner } = options
     this.clock = clock
@@ -421,7 +421,7 @@ export class Supervisor {
     })
     this.lifecycle = lifecycle
     this.passivation = new Passivation({ clock, directory, lifecycle, limits, loop, places, ready }, threads)
-    const look = new Look({ directory, dispatcher, gate, journal, loop, ready, router, team })
+    const look = new Look({ clock, directory, dispatcher, gate, journal, loop, ready, router, team })
     this.#readers = new Readers({ journal, logger })
     for (const part of options.parts) this.attach(part)
     this.#readers.add(caution)
