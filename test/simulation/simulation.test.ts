@@ -7,7 +7,9 @@ import { playSeeds, seedsUpTo } from './seeds.ts'
 const ONCE_ORPHANED = [551, 1474, 2328]
 /** One that had handed its duty off worked on beside a turn that was told to stop, within which it ran; or was thought to come to a meeting after its death. */
 const ONCE_LEFT_AT_WORK = [3837, 3882]
-const seeds = seedsUpTo(howMany(300, 10_000), [...ONCE_ORPHANED, ...ONCE_LEFT_AT_WORK])
+/** One that was offered a task handed it on before the log said that it had it: who had offered it seemed to wait for ever. */
+const ONCE_HANDED_ON = [994]
+const seeds = seedsUpTo(howMany(300, 10_000), [...ONCE_ORPHANED, ...ONCE_LEFT_AT_WORK, ...ONCE_HANDED_ON])
 
 t.test(`${seeds.length} random programs keep what must hold, and come to their end`, async (t) => {
   const seen = await playSeeds(t, 'orderly', seeds, 'simulation')

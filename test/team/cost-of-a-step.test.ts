@@ -1,7 +1,10 @@
 /**
- * Counts what a step of a pipeline and a hop of a ring make the runtime do. Time shows the same, but only on a quiet
- * machine (bench/). A count that grows here is a cost that every message of every team pays.
+ * Counts what a step of a pipeline and a hop of a ring make the runtime do, host and threads together. Time shows the
+ * same, but only on a quiet machine (bench/). A count that grows here is a cost that every message of every team pays:
+ * see what it buys before you raise a limit.
  */
+import { createHook } from 'node:async_hooks'
+import { type Profiler, Session } from 'node:inspector'
 import t from 'tap'
 import type { Scheduler } from '../../src/clock.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
@@ -10,6 +13,9 @@ import type { VirtualClock } from '../../src/testing.ts'
 import { type Cast, type OpenTeam, openTeam, type Receive } from '../supervision/teams.ts'
 
 const STEPS = 10
+
+/** Runs whose calls are counted: in the first some functions still make what they keep. */
+const RUNS = 3
 
 interface Counts {
   /** Wake-ups of agent threads. */
@@ -39,6 +45,9 @@ t.test('a step of a pipeline', async (t) => {
   t.ok(batches <= 4 * STEPS + 3, `${batches} batches`)
   t.ok(timers <= 2, `${timers} timers`)
   t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': STEPS + 1, task: 3 * STEPS })
+  const { calls, promises } = await worked(() => playAll(team))
+  t.ok(calls / RUNS / STEPS <= 1_290, `${calls / RUNS / STEPS} calls of functions a step`)
+  t.ok(promises / RUNS / STEPS <= 17, `${promises / RUNS / STEPS} promises a step`)
 })
 
 t.test('a hop in a ring', async (t) => {
@@ -70,6 +79,9 @@ t.test('a hop in a ring', async (t) => {
   t.ok(batches <= HOPS + 4, `${batches} batches`)
   t.ok(timers <= 3, `${timers} timers`)
   t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': HOPS + 1 })
+  const { calls, promises } = await worked(() => playAll(team))
+  t.ok(calls / RUNS / HOPS <= 720, `${calls / RUNS / HOPS} calls of functions a hop`)
+  t.ok(promises / RUNS / HOPS <= 9, `${promises / RUNS / HOPS} promises a hop`)
 })
 
 function names(count: number, name: string): string[] {
@@ -85,6 +97,10 @@ async function play(team: OpenTeam, query: string): Promise<void> {
   await team.clock.runToIdle()
   const { error } = await ended
   if (error) throw error
+}
+
+async function playAll(team: OpenTeam): Promise<void> {
+  for (let run = 0; run < RUNS; run++) await play(team, `run ${run}`)
 }
 
 async function counted(team: OpenTeam, work: () => Promise<void>): Promise<Counts> {
@@ -117,4 +133,38 @@ async function counted(team: OpenTeam, work: () => Promise<void>): Promise<Count
   }
   counts.looks = host.loop.ticks - before
   return counts
+}
+
+/** Functions of the runtime that are called meanwhile, and promises that are made, by it and by what it uses. */
+async function worked(work: () => Promise<void>): Promise<{ calls: number; promises: number }> {
+  const session = new Session()
+  session.connect()
+  let promises = 0
+  const hook = createHook({
+    init(_id, type) {
+      if (type === 'PROMISE') promises += 1
+    },
+  })
+  try {
+    session.post('Profiler.enable')
+    session.post('Profiler.startPreciseCoverage', { callCount: true })
+    hook.enable()
+    await work()
+    hook.disable()
+    let calls = 0
+    session.post('Profiler.takePreciseCoverage', (error, coverage) => {
+      if (error) throw error
+      calls = sumOf(coverage.result)
+    })
+    return { calls, promises }
+  } finally {
+    hook.disable()
+    session.disconnect()
+  }
+}
+
+/** Returns the number of calls of functions in src. */
+function sumOf(scripts: readonly Profiler.ScriptCoverage[]): number {
+  const own = scripts.filter(({ url }) => url.includes('/dist/src/'))
+  return own.flatMap(({ functions }) => functions).reduce((sum, { ranges }) => sum + (ranges[0]?.count ?? 0), 0)
 }

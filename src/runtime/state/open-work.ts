@@ -245,12 +245,11 @@ export class OpenWork {
     const [own] = this.#byId.get(messageId) ?? []
     if (own) own.handedOff = true
     if (!offer) return
-    for (const wait of this.#waits.values()) {
-      if (wait.message.id !== messageId) continue
-      this.#waits.delete(keyOf(senderOf(offer.memory, offer.at), correlationOf(offer.memory, offer.at)))
-      wait.message = offer
-      return
-    }
+    const duty = [...this.#waits.values()].find(({ message }) => message.id === messageId)
+    if (!duty) return
+    // Several have offered it, if who was offered it handed it on before it was known to have it.
+    for (const [key, { message }] of this.#waits) if (message === offer) this.#waits.delete(key)
+    duty.message = offer
   }
 }
 
