@@ -79,8 +79,8 @@ export interface OwnScheduler extends Scheduler {
   /** Cancels all timers that are set: none may outlive who set it. */
   cancelTimers(): void
   /**
-   * Time stands still until `runOn`, from when each clock is read next. For work in one go that notes the time often: to
-   * read it is dearer than most of what is noted. Called again, it lets time catch up.
+   * Time stands still until `runOn`, from when each clock is read next. For work in one go that notes the time often:
+   * to read it is dearer than most of what is noted. Called again, it lets time catch up.
    */
   holdStill(): void
   runOn(): void

@@ -408,8 +408,10 @@ function stepKey({ memory, at }: Logged): string {
   return `${threadId ?? ''} ${content}`
 }
 
-/** Checks for an acknowledgement of a task that takes a while. The next attempt may end at once without one. */
-/** Checks for a call that code which is the same need not make again. */
+/**
+ * Checks for a call that the next attempt need not make, though its code is the same: an acknowledgement of a task that
+ * takes a while, where it ends at once; a limit that is not reached this time.
+ */
 const isNotice = ({ kind, memory, at }: Logged) => kind === CALL && NOTICES.has(readBody(memory, at).content)
 
 export function describeStep(step: Omit<Logged, 'matched' | 'awaited'>, name: (index: number) => string): string {

@@ -89,7 +89,7 @@ export class ReplyLane {
       }
   }
 
-  /** Queues the notices of runs that are over. They stand before the notice of the next run, which may have the index of one. */
+  /** Queues the notices of runs that are over: before that of the next run, which may have the index of one. */
   tellOver(life: Life): void {
     for (const run of life.forgets.splice(0)) life.backlog.push(this.#overNotice(run))
   }
