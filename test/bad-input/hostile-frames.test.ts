@@ -17,7 +17,8 @@ const SEEDS = howMany(40, 500)
 const only = process.env.HOSTILE_SEED
 
 const KINDS = [
-  0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 255,
+  0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 33,
+  34, 37, 38, 38, 255,
 ]
 const TYPES: MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
 const NUMBERS = [
@@ -52,6 +53,7 @@ const TEXTS = [
   '5',
   '[]',
   '{"a":1}',
+  '{"limit":1,"agents":["ann","bob","eve"]}',
   '"\ud800"',
   '{"__proto__":{"x":1}}',
   '\u0000',
@@ -69,6 +71,7 @@ const WORDS = [
   'é',
   '漢字',
   '**',
+  'maxParallelToolCalls',
 ]
 
 const wordOf = (dice: Dice) => (dice.chance(0.5) ? dice.pick(NUMBERS) : dice.int32())
@@ -134,6 +137,9 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     if (isMessage && whole && !spoilt && epoch === stage.mallory.epoch && !life?.broken)
       sent.push({ content: fields.content!, to: recipient })
     if (stage.life?.broken || stage.thread !== thread || dice.chance(0.05)) at = (await next(stage)) ?? at
+    const options = team.waits().flatMap(({ kind, for: what }) => (kind === 'limit' ? what : []))
+    if (options.some((option) => !/^(maxParallelToolCalls$|concurrency of ")/.test(option)))
+      found.push(`a limit ${options.join()}`)
     if (n % 30 === 29) found.push(...(await stage.ailments()))
   }
   found.push(...(await stage.ailments()))

@@ -217,3 +217,38 @@ for (const waitFor of ['all', 5] as const)
       t.ok((await run.result).success)
     },
   )
+
+t.test('what waits for a limit of a thread ends with the thread, and is there again with the next one', async (t) => {
+  const work: Receive = (_message, context) => context.sleep(10_000).then(() => 'done')
+  const team = localTeam(
+    t,
+    {
+      lead: async (_message, context) => {
+        const outcomes = await context.requestAll(['ann', 'ben', 'cid'], 'go', { concurrency: 1 })
+        return `${outcomes.length} done`
+      },
+      ann: work,
+      ben: work,
+      cid: work,
+    },
+    {
+      orchestration: { strategy: 'sequential', agentOrder: ['lead'] },
+      supervision: { backoff: { baseMs: 1_000, capMs: 1_000 } },
+    },
+  )
+  const waiting = () => team.waits().flatMap(({ kind, agent }) => (kind === 'limit' ? agent : []))
+  const run = team.launch('go')
+  await team.clock.advance(500)
+  t.same(waiting(), ['ben', 'cid'])
+  team.crash('lead') // the first restart is at once
+  await team.clock.advance(0)
+  t.same(waiting(), ['ben', 'cid'])
+  team.crash('lead')
+  await team.clock.advance(0)
+  t.equal(team.getAgentStatus('lead'), 'restarting')
+  t.same(waiting(), [])
+  await team.clock.advance(2_000)
+  t.same(waiting(), ['ben', 'cid'])
+  await team.clock.advance(40_000)
+  t.match(await run.result, { success: true, finalOutput: '3 done' })
+})
