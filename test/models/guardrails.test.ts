@@ -299,3 +299,62 @@ t.test('wrong guardrails are refused, with the option and what is accepted', asy
     message: /agents\[0\]\.guardrails\.input.*Check it in the code/,
   })
 })
+
+t.test('the first refusal beside the work ends the other checks', async (t) => {
+  let ended: AbortSignal | undefined
+  const waiting: Guardrail = {
+    name: 'waits',
+    check: (_text, { signal }) => {
+      ended = signal
+      return new Promise(() => {})
+    },
+  }
+  const { team } = modelTeam(t, () => 'x', [{ name: 'bot' }], { guardrails: { input: [waiting, refusing('go')] } })
+  t.match((await team.execute('go')).error, { code: 'GUARDRAIL' })
+  t.equal(ended?.aborted, true)
+})
+
+t.test(
+  'a check has its time in its event; its signal fires when it is late, and not once it has decided',
+  async (t) => {
+    const signals: AbortSignal[] = []
+    const { team } = modelTeam(t, () => 'x', [{ name: 'bot' }], {
+      guardrails: {
+        output: [30, 100].map((ms) => ({
+          name: `takes ${ms}`,
+          timeoutMs: 50,
+          check: async (_text, { signal }) => {
+            signals.push(signal)
+            await team.clock.sleep(ms)
+            return undefined
+          },
+        })),
+      },
+    })
+    const run = team.launch('go')
+    await team.clock.advance(1_000)
+    t.match((await run.result).error, { code: 'GUARDRAIL', details: { guardrail: 'takes 100' } })
+    t.same(
+      signals.map(({ aborted }) => aborted),
+      [false, true],
+    )
+    const times: number[] = []
+    for await (const event of run.events({ types: ['guardrail'] }))
+      if (event.type === 'guardrail') times.push(event.durationMs)
+    t.same(times, [30, 50])
+  },
+)
+
+t.test('a run that is cancelled while a check decides was not refused', async (t) => {
+  const { open, opened } = gate()
+  const check: Guardrail['check'] = () => {
+    open()
+    return new Promise(() => {})
+  }
+  const { team } = modelTeam(t, () => 'x', [{ name: 'bot' }], { guardrails: { output: [{ name: 'slow', check }] } })
+  const run = team.launch('go', { runId: 'one' })
+  await opened
+  await run.cancel('enough')
+  t.match((await run.result).error, { code: 'RUN_ABORTED' })
+  t.same(await decided(team, 'one'), [])
+})

@@ -103,3 +103,19 @@ t.test('what is no conversation is refused, with the field and what is accepted'
     message: /one of the two/,
   })
 })
+
+t.test('what the runtime tells a model within a turn is no part of it', async (t) => {
+  const answers: Answers = ({ messages }) =>
+    String(messages.at(-1)?.content).startsWith('No progress') ? 'three' : calls(['add', { a: 1, b: 2 }])
+  const { team, model } = modelTeam(t, answers, [{ name: 'bot', tools: ['add'] }], { tools: [add] })
+  t.same((await team.execute('1 + 2?')).messages, [user('1 + 2?'), assistant('three')])
+  t.ok(model.requests.length > 2)
+})
+
+t.test('large media do not count for its length', async (t) => {
+  const { team } = modelTeam(t, () => 'a dot', [{ name: 'bot' }])
+  const image = { type: 'image', data: new Uint8Array(5_000_000), mediaType: 'image/png' } as const
+  const { messages } = await team.execute([{ type: 'text', text: 'What is it?' }, image])
+  const kept = JSON.parse(JSON.stringify(messages)) as ModelMessage[]
+  t.match(await team.execute('Sure?', { messages: kept }), { success: true, finalOutput: 'a dot' })
+})

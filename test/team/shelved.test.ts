@@ -147,6 +147,62 @@ t.test('an answered turn goes on when its agent has a place, one turn at a time'
   t.same(open, ['+ask', '+busy', '>busy', '-busy', '>ask', '-ask', '+later', '>later', '-later'])
 })
 
+t.test('an answered turn waits while other runs have all places of its agent', async (t) => {
+  const open: string[] = []
+  const work: Receive = async ({ content }, context) => {
+    if (content === 'ask') await context.ask('Really?')
+    open.push(`>${content}`)
+    await context.sleep(1_000)
+    open.push(`-${content}`)
+  }
+  const team = openTeam(t, { ann: work }, { roles: { ann: { concurrency: 2 } } })
+  const runs = [team.launch('ask')]
+  await team.clock.advance(10)
+  runs.push(team.launch('one'), team.launch('two'))
+  await team.clock.advance(10)
+  await answerAll(team)
+  await team.clock.runToIdle()
+  await Promise.all(runs.map(({ result }) => result))
+  t.same(open.slice(0, 3), ['>one', '>two', '-one'])
+  t.same(open.slice(-1), ['-ask'])
+})
+
+t.test('an answered turn waits for a permit of its run, whose number counts again', async (t) => {
+  const open: string[] = []
+  const work: Receive = async ({ content }, context) => {
+    if (content === 'ask') await context.ask('Really?')
+    open.push(`>${content}`)
+    await context.sleep(1_000)
+    open.push(`-${content}`)
+  }
+  const team = openTeam(
+    t,
+    { ann: work, bob: work },
+    {
+      maxConcurrentAgents: 1,
+      maxConcurrentRuns: 1,
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          if (query === 'later') open.push(query)
+          const ann = script.request('ann', query === 'go' ? 'ask' : 'later')
+          await script.sleep(100)
+          await Promise.all([ann, ...(query === 'go' ? [script.request('bob', 'bob')] : [])])
+          return 'done'
+        },
+      },
+    },
+  )
+  const run = team.launch('go')
+  await team.clock.advance(500)
+  t.same(open, ['>bob'])
+  await answerAll(team)
+  const later = team.launch('later') // the run that asked counts again
+  await team.clock.runToIdle()
+  await Promise.all([run.result, later.result])
+  t.same(open, ['>bob', '-bob', '>ask', '-ask', 'later', '>later', '-later'])
+})
+
 t.test(
   'an answered turn whose place is taken by a run that waits for its own run is found as a deadlock',
   async (t) => {
