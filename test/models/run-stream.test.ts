@@ -2,7 +2,8 @@
 import t from 'tap'
 import { z } from 'zod'
 import { ModelError } from '../../src/errors.ts'
-import { defineTool, type OrchestratorContext, type Run, type StreamPart } from '../../src/index.ts'
+import { defineTool, type OrchestratorContext, type Run, type RuntimeEvent, type StreamPart } from '../../src/index.ts'
+import { StreamParts } from '../../src/runtime/runs/stream-parts.ts'
 import { testTeam } from '../../src/testing.ts'
 import { localTeam, type Receive, silent } from '../supervision/teams.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
@@ -321,4 +322,25 @@ t.test('a client that gives nonsense for a piece of an input gets a ModelError',
     const { team } = modelTeam(t, () => [{ toolInput } as never, { text: 'x' }], [{ name: 'ann' }])
     t.match((await team.execute('go')).error?.message, /a part of the input of a tool without an id, a name or a text/)
   }
+})
+
+t.test('a call that begins anew has an object of its own, and what nobody has seen is not superseded', (t) => {
+  const stream = new StreamParts(true)
+  const of = { runId: 'one', agent: 'bot', messageId: 'm', callId: 'c', round: 1, model: 'small' } as const
+  let seq = 0
+  const parts = (event: object) => {
+    seq += 8
+    return stream.of({ ...of, seq, at: 0, ...event } as unknown as RuntimeEvent)
+  }
+  const delta = (text: string) => parts({ type: 'model.delta', answerOf: 'run', part: 'text', text })
+  const superseded = () => parts({ type: 'model.superseded', reason: 'retried' })
+  t.same(superseded(), [])
+  t.match(delta('{"a":1,'), [{ type: 'text' }, { type: 'object', object: { a: 1 } }])
+  t.match(superseded(), [{ type: 'superseded' }])
+  t.same(superseded(), [])
+  const again = delta('{"b":2,')
+  t.match(again, [{ type: 'text' }, { type: 'object' }])
+  t.strictSame(Object(again[1]).object, { b: 2 })
+  t.ok(again[1]!.seq > again[0]!.seq)
+  t.end()
 })
