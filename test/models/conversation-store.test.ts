@@ -58,6 +58,29 @@ t.test('each run of a thread goes on with what any process has said in it', asyn
   t.equal(table.rows.size, 2, 'a run without a thread stores nothing')
 })
 
+t.test('what a run has not changed is not saved again', async (t) => {
+  const table = new Table()
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }, { name: 'bob' }],
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          if (query === 'both') await script.request('bob', query)
+          return (await script.request('ann', query)).content
+        },
+      },
+      logger: silent,
+      conversations: table,
+    },
+    { model: new FakeModel(re), seed: ++seed },
+  )
+  t.teardown(() => team.close())
+  for (const query of ['both', 'ann alone']) await team.execute(query, { threadId: 'talk' })
+  const stored = await table.load('talk')
+  t.same(stored.map(({ agent, version }) => `${agent} ${version}`).sort(), ['ann 2', 'bob 1'])
+})
+
 t.test('runs of two processes at once are merged, whoever is first', async (t) => {
   const table = new Table()
   const both = gate()

@@ -74,6 +74,49 @@ t.test('maxParallelToolCalls bounds how many of them run at a time', async (t) =
   t.same(told(model), ['result 1', 'result 2', 'result 3', 'result 4'])
 })
 
+t.test('32 of them run at a time unless the role says otherwise', async (t) => {
+  const { tool, log, end } = stepwise()
+  const nths = Array.from({ length: 33 }, (_, i) => i)
+  const { team } = modelTeam(t, [calls(...work(...nths)), 'done'], [{ name: 'ann', tools: [tool] }])
+  const run = team.launch('go')
+  await settled(team)
+  t.equal(log.length, 32)
+  for (const nth of nths) await end(team, nth)
+  t.equal((await run.result).finalOutput, 'done')
+})
+
+t.test('thinking that its code withdraws rejects; no further call begins, and nothing waits', async (t) => {
+  const { tool, log } = stepwise()
+  const left = new AbortController()
+  const { open, opened } = gate()
+  const team = localTeam(
+    t,
+    {
+      async ann(_message, context) {
+        const thought = await context.think({ prompt: 'Work.', signal: left.signal }).catch((error) => error)
+        await opened
+        return `${thought.code}: ${thought.message}`
+      },
+    },
+    {
+      models: { default: new FakeModel([calls(...work(1, 2, 3)), 'done']) },
+      roles: { ann: { tools: [tool], maxParallelToolCalls: 1 } },
+    },
+  )
+  const run = team.launch('go')
+  await settled(team)
+  t.same(log, ['begin 1'])
+  left.abort(new Error('nobody wants it'))
+  await settled(team)
+  t.same(log, ['begin 1', 'abort 1'])
+  t.same(
+    team.waits().filter(({ kind }) => kind === 'limit'),
+    [],
+  )
+  open()
+  t.match((await run.result).finalOutput, /^CANCELLED: .*its signal was aborted/)
+})
+
 t.test('a tool that says sequential runs alone, behind the calls before it and before those behind it', async (t) => {
   const { tool, log, end } = stepwise()
   const alone = doing(() => void log.push('alone'), { name: 'alone', sequential: true })
