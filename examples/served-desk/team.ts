@@ -21,6 +21,7 @@ export default defineTeam({
       name: 'clerk',
       description: 'writes offers on the blackboard; its thread crashes once in each task',
       module: new URL('./clerk.ts', import.meta.url),
+      supervision: { maxRestarts: 1_000 }, // by default it would be stopped at the fourth task within a minute
     },
     {
       name: 'buyer',

@@ -3,7 +3,7 @@ import { Subject } from 'rxjs'
 import t from 'tap'
 import { systemClock } from '../../src/clock.ts'
 import { DigestFeed } from '../../src/runtime/digest/digest-feed.ts'
-import type { Digest } from '../../src/runtime/digest/digest-line.ts'
+import type { Digest, DigestWait } from '../../src/runtime/digest/digest-line.ts'
 import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
 import type { Batch, HostRecord } from '../../src/runtime/log/records.ts'
 
@@ -14,6 +14,7 @@ t.teardown(() => alive.cancel())
 function feed() {
   const records = new Subject<Batch>()
   const calls = { made: 0, seen: 0, looked: 0 }
+  const waits: DigestWait[] = []
   let seq = 0
   const digest = new DigestFeed({
     records$: records,
@@ -29,12 +30,19 @@ function feed() {
         },
       })
     },
-    snapshot: () => ({ log: 'log', agents: [], runs: [], questions: [], waits: [], deadLetters: calls.seen }),
+    snapshot: () => ({
+      log: 'log',
+      agents: [],
+      runs: [],
+      questions: [],
+      waits: [...waits],
+      deadLetters: calls.seen,
+    }),
     *agents() {
       calls.looked += 1
       yield { name: 'a', status: calls.seen % 2 ? 'running' : 'idle', queued: 0, inFlight: 0, restarts: 0 } as const
     },
-    waits: () => [],
+    waits: () => [...waits],
     now: () => 1_000,
     seq: () => seq,
   })
@@ -45,7 +53,7 @@ function feed() {
     })
     records.next(batch)
   }
-  return { digest, records, calls, tell }
+  return { digest, records, calls, waits, tell }
 }
 
 const factsOf = ({ facts = [] }: Digest) => facts.length
@@ -108,4 +116,25 @@ t.test('the end of the team ends the digest, after its last line', async (t) => 
   records.complete()
   t.equal(factsOf((await reader.next()).value), 3)
   t.match(await reader.next(), { done: true })
+})
+
+t.test('a wait that a watcher has met in its first line is told to be over', async (t) => {
+  const { digest, waits, tell } = feed()
+  const stop = new AbortController()
+  const wait = { runId: 'run', agent: 'a', turn: null, for: ['b'], kind: 'request', since: 1 }
+  const untilWaits = async (reader: AsyncIterator<Digest>) => {
+    for (;;) {
+      const { value } = await reader.next()
+      if (value.waits) return value.waits
+    }
+  }
+  for (const _watcher of ['the first', 'one that comes later']) {
+    waits.push(wait)
+    const reader = digest.watch(stop.signal)[Symbol.asyncIterator]()
+    t.match((await reader.next()).value, { snapshot: { waits: [wait] } })
+    waits.pop()
+    tell()
+    t.same(await untilWaits(reader), [])
+  }
+  stop.abort()
 })

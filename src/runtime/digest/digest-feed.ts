@@ -168,7 +168,13 @@ export class DigestFeed {
     return waits
   }
 
+  /**
+   * Returns a line with the state of the team. It may be newer than what was told last, so the next look tells all:
+   * else what is then as it was before would never be told to this watcher.
+   */
   #snapshot(): Digest {
+    for (const name of this.#told.keys()) this.#told.set(name, '')
+    this.#toldWaits = ''
     const snapshot = this.#needs.snapshot()
     const { names } = this.#maker!
     return { seq: this.#needs.seq() - 1, at: Math.round(this.#needs.now()), n: 0, names: [...names], snapshot }

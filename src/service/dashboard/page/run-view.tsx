@@ -192,11 +192,11 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
         <Saved title="Mermaid" file={`${name}.mmd`} id={id} as="mermaid" />
         <Saved title="Page" file={`${name}.html`} id={id} as="html" />
         <Saved title="Digest" file={`${name}.digest.ndjson`} id={id} as="digest" />
-        {hasEnded(status) && <Rehearse id={id} query={summary?.query ?? run?.query ?? ''} />}
         <a class="button" href={linkTo({ view: 'tasks', task: id })}>
           Answer
         </a>
         {!hasEnded(status) && <Stop id={id} />}
+        {hasEnded(status) && <Rehearse id={id} query={summary?.query ?? run?.query ?? ''} />}
       </div>
     </header>
   )
