@@ -1,8 +1,13 @@
 /** What the dashboard makes of figures and names, without a browser. */
 import t from 'tap'
+import { defineAgent } from '../../src/index.ts'
 import { busyLoops, loopSeconds } from '../../src/service/dashboard/pictures/busy-loops.ts'
 import { matrixLayout, pairAt } from '../../src/service/dashboard/pictures/matrix-layout.ts'
 import { rehearsalCommand } from '../../src/service/dashboard/pictures/rehearsal-command.ts'
+import { storyOf } from '../../src/service/dashboard/pictures/run-story.ts'
+import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import { testTeam } from '../../src/testing.ts'
+import { all } from '../team/stage.ts'
 
 /** `seconds`: active and idle, by agent; '' is the host. */
 const page = (team: string, seconds: Record<string, [number, number]>) =>
@@ -56,4 +61,40 @@ t.test('the matrix of a team fits its place, and a point of it names its pair', 
     t.same(pairAt(names, layout, left + 7.5 * cell, top + 3.5 * cell), ['agent-3', 'agent-7'])
     t.equal(pairAt(names, layout, left - 1, top + 1), undefined)
   }
+})
+
+t.test('a turn that a crash cuts off lasts from its message, or the turn before, to the crash', async (t) => {
+  const worker = defineAgent({
+    async receive({ content }, context) {
+      await context.sleep(100)
+      return content
+    },
+  })
+  const team = testTeam(
+    {
+      agents: [{ name: 'worker' }],
+      logger: { debug() {}, info() {}, warn() {}, error() {} },
+      orchestration: {
+        strategy: 'custom',
+        async run(orchestrator) {
+          await Promise.all(['first', 'second'].map((text) => orchestrator.request('worker', text)))
+          return 'done'
+        },
+      },
+    },
+    { modules: { worker } },
+  )
+  t.teardown(() => team.close())
+  const run = team.launch('go')
+  await team.clock.advance(150)
+  const crashedAt = team.clock.now()
+  team.crash('worker')
+  await team.clock.advance(60_000)
+  await run.result
+  const fold = new DigestFold()
+  for (const line of await all(team.digestOf(run.id))) fold.read(line)
+  const [turn, ...others] = storyOf(fold, 0).crashed
+  t.same(others, [])
+  t.match(turn, { agent: 'worker', to: crashedAt })
+  t.equal(Math.round(turn!.to - turn!.from), 50)
 })

@@ -29,6 +29,7 @@ export function lanesOf(story: RunStory): Html {
   const { columns: turn } = fold.turns
   for (let row = 0; row < turn.start.length; row++)
     fill(turns, turn.agent.at(row), turn.start.at(row), turn.end.at(row), turn.failed.at(row) > 0 ? FAILED : TURN)
+  for (const { agent, from, to } of story.crashed) fill(turns, fold.names.indexOf(agent), from, to, FAILED)
   const { columns: call } = fold.calls
   for (let row = 0; row < call.start.length; row++)
     fill(calls, call.agent.at(row), call.start.at(row), call.end.at(row), call.kind.at(row) === 0 ? MODEL : TOOL)

@@ -69,6 +69,8 @@ export function paintLanes(
       if (Number.isNaN(end.at(row)) && MESSAGE_TYPES[type.at(row) & 7] !== 'response')
         fill(turns, across, places[to.at(row)] ?? -1, x(at.at(row)), x(story.scale.to), left, OPEN)
   }
+  for (const { agent, from, to } of story.crashed)
+    fill(turns, across, lanes.indexOf(agent), x(from), x(to), left, FAILED)
   const { columns } = fold.turns
   for (let row = 0; row < columns.start.length; row++)
     fill(

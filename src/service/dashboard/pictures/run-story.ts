@@ -1,6 +1,7 @@
 /** A run in the order of time: its messages and its rare events as rows, its agents as lanes, its time as a line. */
 import { COPY, type DigestFact } from '../../../runtime/digest/digest-line.ts'
 import type { DigestFold } from '../../digest/digest-fold.ts'
+import { type CrashedTurn, crashedTurns } from './crashed-turns.ts'
 import { TimeScale } from './time-scale.ts'
 
 export interface RunStory {
@@ -11,6 +12,8 @@ export interface RunStory {
   /** Rows of the story by time: of a message its row, of a fact -1 - its place. */
   readonly rows: Int32Array
   readonly times: Float64Array
+  /** Turns that crashes have cut off. */
+  readonly crashed: readonly CrashedTurn[]
   /** Times of what went wrong, ascending. */
   readonly troubles: readonly number[]
   readonly isOver: boolean
@@ -36,6 +39,7 @@ export function storyOf(fold: DigestFold, until: number): RunStory {
     scale: new TimeScale(busyOf(fold, from, to), from, to),
     rows,
     times,
+    crashed: crashedTurns(fold),
     troubles: fold.facts.filter(isTrouble).map(({ at }) => at),
     isOver,
   }
