@@ -77,6 +77,16 @@ t.test('a crash has its story: the cause, the restart, the message that came aga
   t.equal(await page.getByRole('list', { name: 'What went wrong' }).getByText('1').count(), 1)
   await crash.getByRole('link', { name: 'See it in its run' }).click()
   await page.getByRole('row', { name: /✕ agent\.crashed worker/ }).waitFor()
+  await page.getByLabel('To the begin').click()
+  await page.keyboard.press('/')
+  await page.keyboard.type('CRASHED')
+  const found = page.getByLabel('Found')
+  await found.getByText('0 of 2').waitFor()
+  await page.evaluate('document.activeElement.blur()')
+  await page.keyboard.press('n')
+  await page.keyboard.press('n')
+  await found.getByText('2 of 2').waitFor()
+  await page.locator('.vrow.selected', { hasText: 'agent.crashed' }).waitFor()
 })
 
 t.test('a dead letter is sent again and arrives; another is discarded', inBrowser, async (t) => {

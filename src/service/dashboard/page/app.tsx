@@ -228,7 +228,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['a d', 'allow or deny the first approval'],
   ['t', 'the picture as a table, and back'],
   ['[ ]', 'a message back or on, in a run'],
-  ['n N', 'next and previous trouble, in a run'],
+  ['n N', 'next and previous trouble in a run, or what was found'],
   ['Space', 'play a run'],
   ['?', 'this list'],
 ]

@@ -36,11 +36,16 @@ function readPlace(hash: string): Place {
 
 /**
  * Returns the link to a place. Fields that are not given stay as they are; undefined leaves one out. Another task has
- * other times and keys.
+ * other times and keys, another view finds other things.
  */
 export function linkTo(change: Partial<Place>): string {
   const isOther = 'task' in change && change.task !== current.value.task
-  const here = { ...current.value, ...(isOther && { at: undefined, key: undefined }) }
+  const isElsewhere = 'view' in change && change.view !== current.value.view
+  const here = {
+    ...current.value,
+    ...(isOther && { at: undefined, key: undefined }),
+    ...(isElsewhere && { filter: undefined }),
+  }
   const { view, ...rest } = { ...here, ...change }
   const fields = new URLSearchParams()
   for (const [name, value] of Object.entries(rest))

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { grouped, span } from '../../figures.ts'
 import { type RunStory, rowAt, storyOf } from '../pictures/run-story.ts'
-import { nameOf, wordsOfRow } from '../pictures/run-words.ts'
+import { nameOf, timesOf, wordsOfRow } from '../pictures/run-words.ts'
 import { useKeys } from './keys.ts'
 import { serviceTime } from './live.ts'
 import { Mark } from './marks.tsx'
@@ -40,7 +40,10 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
   const [isPlaying, setPlaying] = useState(false)
   const [speed, setSpeed] = useState(1)
   const [isTable, setTable] = useState(false)
-  const { scale, times, troubles } = story
+  const { scale, times } = story
+  const { filter = '' } = place.value
+  const found = useMemo(() => timesOf(story, filter), [story, filter])
+  const marks = filter === '' ? story.troubles : found
   const time = at ?? scale.to
   useUrlTime(at)
   const look = useCallback((next: number | undefined) => setAt(next), [])
@@ -55,8 +58,8 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
     // behind the last one comes the first
     const next =
       by > 0
-        ? (troubles.find((each) => each > time + 0.01) ?? troubles[0])
-        : (troubles.findLast((each) => each < time - 0.01) ?? troubles.at(-1))
+        ? (marks.find((each) => each > time + 0.01) ?? marks[0])
+        : (marks.findLast((each) => each < time - 0.01) ?? marks.at(-1))
     if (next !== undefined) look(next)
   }
   const play = () => {
@@ -115,9 +118,23 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
         <output class="number">
           {exactClock(time)} · {grouped(row + 1)} of {grouped(times.length)}
         </output>
-        {troubles.length > 0 && (
-          <button type="button" class="bad" onClick={() => seek(1)}>
-            Next trouble<kbd>n</kbd>
+        <input
+          type="search"
+          id="filter"
+          placeholder="Find in the run"
+          aria-label="Find in the run"
+          value={filter}
+          onInput={(event) => goTo({ filter: event.currentTarget.value || undefined }, true)}
+        />
+        {filter !== '' && (
+          <output class="dim nowrap" aria-label="Found">
+            {grouped(found.filter((each) => each <= time).length)} of {grouped(found.length)}
+          </output>
+        )}
+        {marks.length > 0 && (
+          <button type="button" class={filter === '' ? 'bad' : ''} onClick={() => seek(1)}>
+            {filter === '' ? 'Next trouble' : 'Next'}
+            <kbd>n</kbd>
           </button>
         )}
         <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>

@@ -36,6 +36,16 @@ export function wordsOfRow({ fold, rows }: RunStory, at: number): RowWords {
   }
 }
 
+/** Returns the times of the rows whose words have a text, in any letter case; none for an empty text. */
+export function timesOf(story: RunStory, text: string): number[] {
+  if (text === '') return []
+  const wanted = text.toLowerCase()
+  return Array.from(story.times).filter((_time, at) => {
+    const { kind, who, what } = wordsOfRow(story, at)
+    return `${kind} ${who} ${what}`.toLowerCase().includes(wanted)
+  })
+}
+
 export const sizeOf = (bytes: number): string =>
   bytes < 1_000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : `${(bytes / 1e6).toFixed(1)} MB`
 
