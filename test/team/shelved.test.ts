@@ -277,6 +277,35 @@ t.test('an agent that its callee may ask back keeps its place while that one ask
   t.same(order, ['ann ask', 'ann back', 'ann other'])
 })
 
+t.test('a nested turn that asks a person keeps the place of its agent', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      async ann({ content }, context) {
+        if (content === 'plain') return 'plain'
+        if (content === 'back') return context.ask('Really?')
+        return (await context.request('bob', 'go')).content
+      },
+      bob: async (_message, context) => (await context.request('ann', 'back')).content,
+    },
+    {
+      roles: { ann: { reentrancy: 'chain' } },
+      orchestration: { strategy: 'custom', run: async (script, query) => (await script.request('ann', query)).content },
+    },
+  )
+  const asking = team.launch('go')
+  await team.clock.advance(100)
+  t.equal(asking.status, 'waiting')
+  const plain = outcomeOf(team.execute('plain'))
+  await team.clock.advance(100)
+  t.equal(plain.value, undefined)
+  await answerAll(team)
+  await team.clock.runToIdle()
+  t.equal((await asking.result).finalOutput, 'yes')
+  t.equal(plain.value?.finalOutput, 'plain')
+  t.same(leftovers(team.host), [])
+})
+
 t.test('a turn that is asked back goes on although others have all places, and wait for its run', async (t) => {
   const team = openTeam(
     t,
