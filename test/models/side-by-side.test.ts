@@ -6,7 +6,7 @@ import type { VirtualClock } from '../../src/testing.ts'
 import { gate, localTeam, outcomeOf } from '../supervision/teams.ts'
 import { ledger, recordModule, underWay } from '../toolbox/desk.ts'
 import { doing } from '../toolbox/tools.ts'
-import { calls, FakeModel } from './fake-model.ts'
+import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
 /** All that can happen by now has happened. */
@@ -203,6 +203,22 @@ t.test(
     t.same(events.filter(({ type }) => type === 'question').length, 1)
   },
 )
+
+t.test('no call behind a handoff is made: the turn is over', async (t) => {
+  const { tool, log, end } = stepwise()
+  const answers: Answers = ({ agent }) =>
+    agent === 'ann'
+      ? calls(['work', { nth: 1 }], ['handoff', { to: 'bob', task: 'dig', summary: '' }], ...work(2))
+      : 'dug'
+  const agents = [{ name: 'ann', tools: [tool], canDelegateTo: ['bob'] }, { name: 'bob' }]
+  const orchestration = { strategy: 'sequential' as const, agentOrder: ['ann'] }
+  const { team } = modelTeam(t, answers, agents, { orchestration })
+  const run = team.launch('go')
+  await settled(team)
+  await end(team, 1)
+  t.match(await run.result, { success: true, finalOutput: 'dug' })
+  t.same(log, ['begin 1', 'end 1'])
+})
 
 t.test('several calls wait for approval at once, and each has its own answer', async (t) => {
   const paid: number[] = []
