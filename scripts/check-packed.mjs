@@ -3,16 +3,7 @@
  * line and from strict TypeScript. The last line is `N passed, N failed`.
  */
 import { spawnSync } from 'node:child_process'
-import {
-  copyFileSync,
-  lstatSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
+import { cpSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { filesBelow, root } from './files.mjs'
@@ -33,8 +24,7 @@ let failed = 0
 
 mkdirSync(user)
 writeFileSync(join(user, 'package.json'), '{ "private": true, "type": "module" }\n')
-for (const name of readdirSync(join(root, 'test/packed')))
-  copyFileSync(join(root, 'test/packed', name), join(user, name))
+cpSync(join(root, 'test/packed'), user, { recursive: true })
 
 const install = ['install', '--no-audit', '--no-fund', '--loglevel=error']
 check('packs', () => {
@@ -135,8 +125,23 @@ check('tests of users pass under vitest and under Jest with ES modules', () => {
 })
 check('webpack makes a bundle by the settings of the documentation, with its agent beside it', () => {
   run('npm', [...install, 'webpack@5', 'esbuild-loader@4'], { timeout: installLimitMs })
-  node('with-webpack.js', join(user, 'webpacked'))
+  writeFileSync(join(user, 'webpack.config.js'), shown('docs/how-to/build-for-production.md', '// webpack.config.js'))
+  node('with-webpack.js', join(user, 'webpacked'), './webpack.config.js')
   expect(node('webpacked/service.mjs'), 'Hello, bundle\ntrue\n')
+})
+check('Next builds a site with a team by the settings of the documentation, and its standalone server answers', () => {
+  const site = join(home, 'site') // Next looks for the folder of its project among those above
+  cpSync(join(user, 'next'), site, { recursive: true })
+  writeFileSync(join(site, 'package.json'), '{ "private": true, "type": "module" }\n')
+  writeFileSync(join(site, 'next.config.js'), shown('docs/how-to/build-for-production.md', '// next.config.js'))
+  const routes = join(site, 'app/agents/[[...path]]')
+  mkdirSync(routes, { recursive: true })
+  writeFileSync(join(routes, 'route.js'), shown('docs/how-to/embed-the-http-api.md', 'export const GET = api.fetch'))
+  const options = { cwd: site, env: { ...env, NEXT_TELEMETRY_DISABLED: '1' }, timeout: installLimitMs }
+  const [tarball] = readdirSync(home).filter((name) => name.endsWith('.tgz'))
+  run('npm', [...install, join(home, tarball), 'next@16', 'react@19', 'react-dom@19'], options)
+  run(process.execPath, ['node_modules/next/dist/bin/next', 'build'], options)
+  expect(run(process.execPath, ['ask.js', join(site, '.next/standalone')], options), '200 Hello, Next\n')
 })
 check('esbuild makes one file of a service, which runs where nothing is installed', () => {
   const folder = join(home, 'single')
@@ -205,6 +210,14 @@ function walk(page, folder) {
       if (said !== next[2]) throw new Error(`${line}: expected\n${next[2]}\ngot\n${said}`)
     }
   }
+}
+
+/** Returns the block of a page that has this text. */
+function shown(page, part) {
+  const blocks = [...readFileSync(join(root, page), 'utf8').matchAll(/^```\w+\n([\s\S]*?)^```$/gm)]
+  const found = blocks.find(([, content]) => content.includes(part))
+  if (!found) throw new Error(`${page} has no block with: ${part}`)
+  return found[1]
 }
 
 function node(...args) {

@@ -1,18 +1,13 @@
-/** Makes a bundle of a service and one of its agent, with the settings of the documentation. */
+/** Makes a bundle of a service and one of its agent, in the folder and with the settings that the arguments name. */
 import webpack from 'webpack'
 
+const [, , folder, settings] = process.argv
+const { default: documented } = await import(settings)
 const options = {
+  ...documented,
   mode: 'production',
-  target: 'node20',
   entry: { service: './service.js', faulty: './faulty.ts' },
-  output: { path: process.argv[2], filename: '[name].mjs', module: true, library: { type: 'module' } },
-  experiments: { outputModule: true },
-  externals: [/^dramatis(\/|$)/],
-  externalsType: 'module',
-  module: {
-    rules: [{ test: /\.ts$/, loader: 'esbuild-loader' }],
-    parser: { javascript: { url: false, importMeta: false } },
-  },
+  output: { ...documented.output, path: folder },
 }
 webpack(options, (error, stats) => {
   if (!error && !stats.hasErrors()) return

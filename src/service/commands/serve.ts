@@ -76,7 +76,7 @@ export async function serve(
     const server = await listen(api, flags)
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
-    say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
+    if (flags.tokenEnv === undefined) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
     await closing.begun
     say(`Closing: open tasks have ${flags.drain} ms. A second signal leaves at once.\n`)
     await server.close(flags.drain)
