@@ -135,7 +135,6 @@ export type {
   DigestQuestion,
   DigestRun,
   DigestSnapshot,
-  DigestWait,
 } from './runtime/digest/digest-line.ts'
 export type {
   GuardedCall,
@@ -156,7 +155,8 @@ export type { Reloaded } from './runtime/team/registry-agents.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/metrics/health.ts'
 export type { BudgetUse } from './runtime/budgets/budgets.ts'
-export type { Wait, WaitCycle } from './runtime/team/waits.ts'
+export type { WaitCycle } from './runtime/team/waits.ts'
+export type { Wait } from './runtime/digest/wait.ts'
 export type { Metric } from './runtime/metrics/prometheus.ts'
 
 // The errors: a class for each failure.

@@ -16,7 +16,7 @@
  * and metadata are JSON; they are parsed on first access.
  */
 import { allocate, type Memory } from './memory.ts'
-import type { MessageType } from './message.ts'
+import { MESSAGE_TYPES, type MessageType } from './message.ts'
 
 export const HEADER = 64
 
@@ -163,16 +163,7 @@ const PRIORITY = 15
 /** The sender intends to repeat the message. Stored behind the type, because the flags' own byte is full. */
 const POLLING = 1 << 27
 
-const TYPES: readonly MessageType[] = ['request', 'response', 'broadcast', 'publish', 'subscribe', 'delegate', 'report']
-const TYPE_INDEX: Readonly<Record<MessageType, number>> = {
-  request: 0,
-  response: 1,
-  broadcast: 2,
-  publish: 3,
-  subscribe: 4,
-  delegate: 5,
-  report: 6,
-}
+const TYPE_INDEX = Object.fromEntries(MESSAGE_TYPES.map((type, index) => [type, index])) as Record<MessageType, number>
 
 /** The strings of a frame's body. `data` and `metadata` are JSON; what is undefined is absent. */
 export interface Body {
@@ -290,7 +281,7 @@ export const kindOf = (memory: Memory, at: number): number => memory.i32[(at >> 
 export const flagsOf = (memory: Memory, at: number): number => (memory.i32[(at >> 2) + KIND]! >>> 8) & 0xff
 export const attemptOf = (memory: Memory, at: number): number => ((memory.i32[(at >> 2) + KIND]! >>> 16) & 0xff) + 1
 export const typeOf = (memory: Memory, at: number): MessageType =>
-  TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
+  MESSAGE_TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
 /** Returns the place of the type in the list of types. */
 export const typeIndexOf = (memory: Memory, at: number): number => (memory.i32[(at >> 2) + KIND]! >>> 24) & 7
 export const waitingOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + KIND]! >>> WAITING_SHIFT

@@ -14,6 +14,7 @@ import type { MessagePart } from './parts.ts'
  */
 export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
 
+/** All of them. Frames, logs and digests have the place of a type in this list: a new one comes at its end. */
 export const MESSAGE_TYPES = [
   'request',
   'response',

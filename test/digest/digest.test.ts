@@ -2,7 +2,7 @@
 import t from 'tap'
 import { systemClock } from '../../src/clock.ts'
 import { type Digest, defineAgent, type RuntimeEvent } from '../../src/index.ts'
-import { MESSAGE_TYPES } from '../../src/runtime/digest/digest-line.ts'
+import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import { momentOf } from '../../src/service/digest/moment.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'

@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { LogCorruptError, LogHeldError } from '../../src/errors.ts'
 import { examineLog, wholeBlocks } from '../../src/runtime/durability/examine-log.ts'
 import { repairLog } from '../../src/runtime/durability/repair-log.ts'
-import { entrySpans } from '../../src/runtime/log/entry-codec.ts'
+import { entrySpans } from '../../src/runtime/log/entry-layout.ts'
 import {
   BLOCK_HEADER_BYTES,
   encodeBlock,

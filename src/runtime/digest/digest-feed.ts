@@ -5,8 +5,9 @@
 import type { Observable, Subscription } from 'rxjs'
 import { systemClock, type Timer } from '../../clock.ts'
 import type { Batch } from '../log/records.ts'
-import { type Digest, type DigestSnapshot, type DigestWait, NONE, STATUSES } from './digest-line.ts'
+import { type Digest, type DigestSnapshot, NONE, STATUSES } from './digest-line.ts'
 import type { DigestMaker } from './digest-maker.ts'
+import type { Wait } from './wait.ts'
 import { Watcher } from './watcher.ts'
 
 interface Needs {
@@ -16,7 +17,7 @@ interface Needs {
   /** Figures of all agents now. */
   agents(): Iterable<AgentFigures>
   /** Waits in the team now. */
-  waits(): DigestWait[]
+  waits(): Wait[]
   /** Epoch ms. */
   now(): number
   /** Number of the next record. */
@@ -160,7 +161,7 @@ export class DigestFeed {
     return changed.agent.length > 0 ? changed : undefined
   }
 
-  #changedWaits(): DigestWait[] | undefined {
+  #changedWaits(): Wait[] | undefined {
     const waits = this.#needs.waits().slice(0, MOST_WAITS)
     const told = JSON.stringify(waits)
     if (told === this.#toldWaits) return undefined

@@ -4,18 +4,8 @@
  */
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
-import type { MessageType } from '../../mailbox/message.ts'
+import type { Wait } from './wait.ts'
 
-/** Types of messages, by the number that stands for one in `message.type`. */
-export const MESSAGE_TYPES: readonly MessageType[] = [
-  'request',
-  'response',
-  'broadcast',
-  'publish',
-  'subscribe',
-  'delegate',
-  'report',
-]
 /** Bit of `message.type`: the message to several agents itself. Its copies, which come behind it, are what they get. */
 export const TO_SEVERAL = 8
 /** Bit of `message.type`: one agent's copy of a message to several. */
@@ -65,7 +55,7 @@ export interface Digest {
   /** Agents whose figures have changed: several times a second at most. -1 for one that has left. */
   agent?: Columns<'agent' | 'status' | 'queued' | 'inFlight' | 'restarts'>
   /** All waits in the team, if they have changed: several times a second at most. */
-  waits?: DigestWait[]
+  waits?: Wait[]
   /** Rare events in short: texts and lists in them are cut. */
   facts?: DigestFact[]
   /** State of the team: the first line has it, and the line behind a reader's gap. All earlier names are void. */
@@ -98,22 +88,8 @@ export interface DigestSnapshot {
   /** Runs that have no end yet. */
   runs: DigestRun[]
   questions: DigestQuestion[]
-  waits: DigestWait[]
+  waits: Wait[]
   deadLetters: number
-}
-
-/** Wait in a team: see `Wait`, of which it has the fields. */
-export interface DigestWait {
-  runId: string
-  agent: string | null
-  /** Id of the message whose turn waits. */
-  turn: string | null
-  for: string[]
-  kind: string
-  /** Epoch ms. */
-  since: number
-  limit?: number | null
-  until?: number
 }
 
 export interface DigestRun {

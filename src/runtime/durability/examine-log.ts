@@ -1,6 +1,7 @@
 /** Examines a log: what is damaged, and which runs may have lost something there. Changes nothing. */
 import { lengthOf, NOBODY, recipientOf, senderOf } from '../../mailbox/frame.ts'
-import { entrySpans, runsIn } from '../log/entry-codec.ts'
+import { runsIn } from '../log/entry-codec.ts'
+import { entrySpans } from '../log/entry-layout.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { statedBlock } from '../store/block-format.ts'
 import { type Damage, type Gap, inspectSegments } from '../store/inspect-segments.ts'

@@ -3,7 +3,8 @@
  * The repaired log takes the place of the damaged one in one moment; before it nothing is changed.
  */
 import { type Scheduler, systemClock } from '../../clock.ts'
-import { entrySpans, isOfLife, isOfLog } from '../log/entry-codec.ts'
+import { isOfLife, isOfLog } from '../log/entry-codec.ts'
+import { entrySpans } from '../log/entry-layout.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import { type LogFiles, realFiles } from '../store/log-files.ts'
 import { LogRewriter } from '../store/log-rewriter.ts'

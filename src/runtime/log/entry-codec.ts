@@ -1,38 +1,29 @@
 /**
- * Entries of the log as bytes, for a durable log. Frames are written as they are in memory: their layout (frame.ts) is
- * part of the format. A record is JSON in UTF-8, its errors as `errorData`. A prompt that shares much with the one
- * before it in its turn is written as the difference (prompts.ts); its frame is an entry of its own then.
- *
- *     entry   kind u32 (1 frames, 2 record, 3 difference, 4 part) | body u32 (bytes) | run u32 | frames u32 |
- *             seq f64 | at f64 | body; zeros up to a multiple of 8
- *     difference, the body   seq of the frame before f64 | prefix u32 | suffix u32 (bytes that both prompts have) |
- *             the frame up to its prompt | what stands between prefix and suffix
- *     part, the body         SHA-256 of the bytes, 32 bytes | the bytes
+ * Entries of the log as bytes, for a durable log: their encoder and their decoder. The layout is in entry-layout.ts.
+ * A record is JSON in UTF-8, its errors as `errorData`. A prompt that shares much with the one before it in its turn is
+ * written as the difference (prompts.ts); its frame is an entry of its own then.
  */
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import { lengthOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { storedForm } from '../../mailbox/stored-parts.ts'
+import {
+  aligned,
+  DIFFERENCE,
+  entrySpans,
+  FRAMES,
+  HEADER_BYTES,
+  type Numbers,
+  PART,
+  RECORD,
+  type Written,
+} from './entry-layout.ts'
+import { partEntry, partFrom } from './part-entries.ts'
 import { BEFORE_PROMPT, Prompts, type Shared } from './prompts.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
 
-const HEADER_BYTES = 32
-const FRAMES = 1
-const RECORD = 2
-const DIFFERENCE = 3
-const PART = 4
-const HASH_BYTES = 32
 const SHARED_BYTES = 16
-const ALIGNMENT = 8
-
-/** Entry as it is written: `bytes` are those of its body. */
-interface Written extends Numbers {
-  readonly kind: number
-  readonly frames: number
-  readonly body: readonly Uint8Array[]
-  readonly bytes: number
-}
 
 /** Writes the entries of one process: it knows the prompts that were written before. */
 export class EntryEncoder {
@@ -100,11 +91,6 @@ export class EntryEncoder {
     }
     if (frames > 0) all.push(wholeFrames(memory, begin, to, { run, seq: seq - frames * SEQ_STEP, at: time }, frames))
   }
-}
-
-function partEntry({ hash, bytes = new Uint8Array(), run, seq, at }: PartRecord): Written {
-  const body = [Buffer.from(hash, 'hex'), bytes]
-  return { kind: PART, run, seq, at, frames: 0, body, bytes: HASH_BYTES + bytes.byteLength }
 }
 
 function wholeFrames(memory: Memory, from: number, to: number, numbers: Numbers, frames: number): Written {
@@ -191,32 +177,6 @@ export class EntryDecoder {
   }
 }
 
-/** Place of an encoded entry among the bytes of a block, and the numbers that its header has. */
-export interface EntrySpan {
-  readonly run: number
-  readonly seq: number
-  /** Epoch ms. */
-  readonly at: number
-  readonly from: number
-  readonly to: number
-}
-
-/** Finds the entries in what an encoder has written, without decoding them. */
-export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  for (let from = 0; from < view.length; ) {
-    const to = from + HEADER_BYTES + aligned(view.readUInt32LE(from + 4))
-    yield {
-      run: view.readUInt32LE(from + 8),
-      seq: view.readDoubleLE(from + 16),
-      at: view.readDoubleLE(from + 24),
-      from,
-      to,
-    }
-    from = to
-  }
-}
-
 /**
  * Returns the runs of encoded entries that may be damaged; undefined if they are not entries, one after the other, with
  * these numbers. Carried ones may lack some, and stand in any order.
@@ -265,48 +225,6 @@ export function bytesByRun(bytes: Uint8Array): Map<number, number> {
   for (const { run, from, to } of entrySpans(bytes)) sizes.set(run, (sizes.get(run) ?? 0) + to - from)
   return sizes
 }
-
-/** Part among encoded entries. */
-export interface PartEntry {
-  readonly hash: string
-  readonly seq: number
-  readonly size: number
-}
-
-/** Finds the parts among encoded entries. */
-export function* partsIn(bytes: Uint8Array): Generator<PartEntry> {
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  for (const { seq, from } of entrySpans(bytes)) if (view.readUInt32LE(from) === PART) yield partAt(view, from, seq)
-}
-
-/** Returns the bytes of a part among encoded entries, in memory of their own; undefined if it is not there. */
-export function partBytes(bytes: Uint8Array, hash: string): Uint8Array | undefined {
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  for (const { seq, from } of entrySpans(bytes)) {
-    if (view.readUInt32LE(from) !== PART) continue
-    const part = partAt(view, from, seq)
-    const begin = from + HEADER_BYTES + HASH_BYTES
-    if (part.hash === hash) return Uint8Array.prototype.slice.call(view, begin, begin + part.size)
-  }
-  return undefined
-}
-
-function partAt(view: Buffer, from: number, seq: number): PartEntry {
-  const body = from + HEADER_BYTES
-  const size = view.readUInt32LE(from + 4) - HASH_BYTES
-  return { hash: view.toString('hex', body, body + HASH_BYTES), seq, size }
-}
-
-type PartRecord = Extract<HostRecord, { kind: 'part' }>
-
-const partFrom = (content: Buffer, numbers: Numbers): PartRecord => ({
-  kind: 'part',
-  hash: content.toString('hex', 0, HASH_BYTES),
-  size: content.byteLength - HASH_BYTES,
-  ...numbers,
-})
-
-type Numbers = Pick<LogEntry, 'run' | 'seq' | 'at'>
 
 function framesFrom(content: Uint8Array, count: number, numbers: Numbers): LogEntry {
   const memory = allocate(content.byteLength)
@@ -368,8 +286,4 @@ function withErrors(fields: WrittenFields): object {
     ...(error && { error: errorFrom(error) }),
     ...(letter && { letter: { ...letter, errors: letter.errors.map(errorFrom) } }),
   }
-}
-
-function aligned(bytes: number): number {
-  return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT
 }

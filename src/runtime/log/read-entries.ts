@@ -6,14 +6,8 @@
 import { LogCorruptError } from '../../errors.ts'
 import { hasCode } from '../store/log-files.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
-import {
-  bytesByRun,
-  decodeEntries,
-  EntryDecoder,
-  type FrameDifference,
-  type PartEntry,
-  partsIn,
-} from './entry-codec.ts'
+import { bytesByRun, decodeEntries, EntryDecoder, type FrameDifference } from './entry-codec.ts'
+import { type PartEntry, partsIn } from './part-entries.ts'
 import type { LogEntry } from './records.ts'
 
 /** Gives the blocks of a log in the order in which they stand there; each call begins anew. */

@@ -1,6 +1,6 @@
 /** Runs as a durable log has them, for those who look into it afterwards. */
 import type { Directory } from '../../mailbox/codec.ts'
-import { partBytes, partsIn } from '../log/entry-codec.ts'
+import { partBytes, partsIn } from '../log/part-entries.ts'
 import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
 import { concernsRuns, type HostRecord, type KeptRecord, type LogEntry, type Unrecorded } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'

@@ -2,8 +2,7 @@
  * All runs of a team, from launch to end. The limit on concurrent runs is in run-queue.ts, the handling of ended runs
  * in ended-runs.ts, of interrupted ones in interrupted-runs.ts, of those of earlier processes in recalled-runs.ts.
  */
-import { asJson, type Content, messageParts, withText } from '../../actors/definition/content.ts'
-import type { ModelMessage } from '../../actors/definition/model.ts'
+import type { Content } from '../../actors/definition/content.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { type BlackboardView, readOnly } from '../../blackboard/read-only.ts'
 import {
@@ -21,11 +20,7 @@ import {
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { ORCHESTRATOR } from '../../mailbox/message.ts'
-import { type MessagePart, withParts } from '../../mailbox/parts.ts'
 import { onAbort } from '../../on-abort.ts'
-import { refusedAs } from '../checks/refused.ts'
-import type { Question } from '../log/host-frames.ts'
 import type { Launched } from '../log/records.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
 import type { Redactor } from '../logging/redactor.ts'
@@ -40,17 +35,19 @@ import type { Tracing } from '../telemetry/tracing.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import { EndedRuns, KEPT_BYTES, trimLog, windDown } from './ended-runs.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
+import { launchedOf } from './launch-record.ts'
 import { Holds } from './process-holds.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import { type ResumeOptions, RunHandle, type RunHost, type RunOptions } from './run.ts'
+import { RunConversations } from './run-conversations.ts'
 import { RunEntries, type RunEntry } from './run-entries.ts'
 import { RunGuards } from './run-guards.ts'
+import { questionOf, RunIntake } from './run-intake.ts'
 import type { RunStatus } from './run-list.ts'
 import { readQuery, readResumeOptions, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
 import { RunTime } from './run-time.ts'
-import { ThreadStore } from './thread-store.ts'
 
 export class RunBook implements RunHost {
   readonly #supervisor: Supervisor
@@ -58,6 +55,7 @@ export class RunBook implements RunHost {
   readonly #start: () => Promise<void>
   readonly #entries: RunEntries
   readonly #line: RunLine<RunEntry>
+  readonly #intake: RunIntake
   readonly #ended: EndedRuns
   readonly #guards: RunGuards
   readonly #listeners = new Set<() => void>()
@@ -75,8 +73,8 @@ export class RunBook implements RunHost {
   lost: DramatisError | undefined
   /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
   readonly holds: Holds
-  /** Store of conversations that several processes share, if the team has one. */
-  readonly threads: ThreadStore | undefined
+  /** Conversations that several processes share, if the team has a store of them. */
+  readonly conversations: RunConversations | undefined
   readonly interrupted: InterruptedRuns
   /** Runs of earlier processes. */
   readonly recalled: RecalledRuns
@@ -90,19 +88,13 @@ export class RunBook implements RunHost {
     supervisor.limits.watch(() => this.#queued())
     this.holds = new Holds(supervisor.clock)
     const { conversations: store } = settings
-    this.threads =
-      store &&
-      new ThreadStore({
-        clock: supervisor.clock,
-        directory: supervisor.directory,
-        agentStates: supervisor.agentStates,
-        parts: supervisor.parts,
-        store,
-      })
+    this.conversations = store && new RunConversations(supervisor, store)
+    this.#intake = new RunIntake(supervisor, settings)
     this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, {
       quiet: (run) => {
         this.onQuiet?.(run)
-        this.#saveLate(run)
+        // what turns have changed after its end, and what a message from outside has caused
+        if (this.conversations && !this.interrupted.has(run)) void this.entering(this.conversations.saveLate(run))
       },
       forgotten: (run) => {
         this.#entries.deleteId(run.id)
@@ -150,10 +142,10 @@ export class RunBook implements RunHost {
     this.#settings.secrets.look()
     const { text: query, parts } = readQuery(given)
     const options = readRunOptions(asked)
-    this.#checkParts(parts)
+    this.#intake.checkParts(parts)
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options)
     if (joined) return joined as RunHandle<T>
-    this.#checkModels(options.models ?? {})
+    this.#intake.checkModels(options.models ?? {})
     const waits = this.#line.admit()
     const state = this.#supervisor.runs.open(
       options.runId ?? this.#supervisor.frames.id(),
@@ -166,7 +158,7 @@ export class RunBook implements RunHost {
     // A check of the answer comes before anybody sees a word of it.
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
     if (options.output) state.output = new RunOutput(options.output, state.id)
-    this.#takeParts(state, parts, options.messages ?? [])
+    this.#intake.take(state, parts, options.messages ?? [])
     const handle = new RunHandle<T>(state, this)
     const entry = this.#enter(handle, options, target)
     this.#tracing?.launched(state)
@@ -177,23 +169,6 @@ export class RunBook implements RunHost {
     else if (waits) this.#wait(entry)
     else void this.#begin(entry)
     return handle
-  }
-
-  /** Stores the large parts of the query and of the messages that the caller gives. */
-  #takeParts(run: RunState, parts: readonly MessagePart[] | undefined, messages: readonly ModelMessage[]): void {
-    const keeper = this.#supervisor.parts.keeperFor(run)
-    try {
-      run.parts = parts && messageParts(asJson(parts, keeper))
-      run.messages = messages.map((message) => ({ ...message, content: asJson(message.content, keeper) }))
-    } catch (error) {
-      this.#forget(run)
-      throw error
-    }
-  }
-
-  #forget(run: RunState): void {
-    this.#supervisor.parts.release(run)
-    this.#supervisor.runs.forget(run)
   }
 
   *#queued(): IterableIterator<LimitWait> {
@@ -218,23 +193,6 @@ export class RunBook implements RunHost {
     return this.#entries.resultOf(run, { error }, 0)
   }
 
-  /** Checks that some agent accepts each kind of part. */
-  #checkParts(parts: readonly MessagePart[] | undefined): void {
-    const agents = this.#supervisor.directory.agents()
-    for (const [i, { type }] of (parts ?? []).entries()) {
-      if (type === 'text' || agents.some(({ settings }) => settings.info.accepts?.includes(type) ?? true)) continue
-      const accepted = [...new Set(agents.flatMap(({ settings }) => settings.info.accepts ?? []))].join(', ')
-      const advice = 'Say in the role of an agent that it accepts them, or send something else.'
-      throw refusedAs(`query[${i}].type`, `"${type}", which no agent accepts`, accepted || 'text alone', advice)
-    }
-  }
-
-  /** Checks model overrides: each key must be a name that is in use, and each value a model that exists. */
-  #checkModels(models: Readonly<Record<string, string>>): void {
-    const roles = this.#supervisor.directory.agents().map(({ settings }) => settings.info.model)
-    for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
-  }
-
   #join(runId: string, query: string, options: RunOptions<unknown>): RunHandle<unknown> | undefined {
     const entry = this.#entries.find(runId)
     if (!entry) return this.recalled.join(runId, query)
@@ -251,7 +209,7 @@ export class RunBook implements RunHost {
   #leave(entry: RunEntry): void {
     const { state } = entry.handle
     this.#entries.deleteState(state)
-    this.#forget(state)
+    this.#intake.forget(state)
     entry.time?.cancel()
     entry.clear()
     this.#line.leave(entry, (next) => void this.#begin(next))
@@ -307,7 +265,11 @@ export class RunBook implements RunHost {
       if (error instanceof DramatisError && isOfLog(error)) return this.#end(entry, { error }, 'failed')
     }
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
-    if (this.threads && !(await this.#loadThread(this.threads, entry))) return
+    if (this.conversations) {
+      const error = await this.conversations.load(handle.state)
+      if (error) this.#end(entry, { error }, 'failed')
+      if (handle.state.over || this.#entries.of(handle.state) !== entry) return
+    }
     if (isDurable) this.#recordStart(handle.state) // the log was not there before
     const query = this.#guards.asks ? await this.#guards.query(entry) : handle.state.query
     if (query === undefined || handle.state.over || this.#entries.of(handle.state) !== entry) return
@@ -319,42 +281,6 @@ export class RunBook implements RunHost {
       if (!(error instanceof DramatisError)) throw error
       this.#end(entry, { error }, 'failed')
     }
-  }
-
-  /** Resolves to false if the run has ended meanwhile. */
-  async #loadThread(threads: ThreadStore, entry: RunEntry): Promise<boolean> {
-    const { state } = entry.handle
-    try {
-      await threads.load(state)
-    } catch (error) {
-      if (!(error instanceof DramatisError)) throw error
-      this.#end(entry, { error }, 'failed')
-    }
-    return !state.over && this.#entries.of(state) === entry
-  }
-
-  /** Saves the conversations that a run has changed before its caller has the result. */
-  async #saveThread(threads: ThreadStore, run: RunState): Promise<void> {
-    try {
-      await threads.save(run)
-    } catch (error) {
-      if (!(error instanceof DramatisError)) throw error
-      this.#notSaved(run, error)
-      run.failures.push({ agent: ORCHESTRATOR, error })
-    }
-  }
-
-  /** Saves what turns have changed after the end of their run, and what a message from outside has caused. */
-  #saveLate(run: RunState): void {
-    if (!this.threads || run.threadId === undefined || this.interrupted.has(run)) return
-    const saved = this.threads.save(run)
-    saved.catch((error: unknown) => this.#notSaved(run, error))
-    void this.entering(saved.catch(() => {}))
-  }
-
-  #notSaved(run: RunState, error: unknown): void {
-    const fields = { runId: run.id, threadId: run.threadId, error: describe(error) }
-    this.#supervisor.logger.error(fields, 'the conversations of a thread could not be saved')
   }
 
   #recordStart(run: RunState): void {
@@ -504,7 +430,7 @@ export class RunBook implements RunHost {
       const content = this.#guards.holds(entry) ? await this.#guards.answer(entry, said) : said
       const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
       const checked = await handle.state.output?.dataOf(structured, content)
-      if (this.threads) await this.#saveThread(this.threads, handle.state)
+      if (this.conversations) await this.conversations.save(handle.state)
       this.#end(entry, { finalOutput: content, data: checked }, 'finished')
     } catch (error) {
       this.#end(
@@ -717,29 +643,6 @@ export class RunBook implements RunHost {
 }
 
 type Settle = (memory: Memory, at: number) => void
-
-/** Returns the question to the script. Parts of a query whose text was changed have that text. */
-function questionOf(content: string, { query, parts }: RunState): Question {
-  if (!parts) return { content }
-  const changed = content === query ? parts : messageParts(withText(parts, content))
-  return { content, metadata: JSON.stringify(withParts(undefined, changed)) }
-}
-
-/** Returns the record that a later process needs to go on with a run. */
-function launchedOf(
-  { id, query, startedAt, metadata, threadId, models, budget, streams, messages, traceHeaders, parts }: RunState,
-  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
-): Launched & { kind: 'run.launched' } {
-  const options = {
-    ...(threadId !== undefined && { threadId }),
-    ...(budget && { budget }),
-    ...(streams && { streams }),
-    ...(messages.length > 0 && { messages }),
-    ...(traceHeaders && { traceHeaders }),
-    ...(parts && { parts }),
-  }
-  return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
-}
 
 const LOG_ERRORS: readonly ErrorCode[] = ['LOG_HELD', 'LOG_LOST', 'LOG_CORRUPT', 'LOG_VERSION']
 

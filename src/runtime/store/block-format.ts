@@ -13,7 +13,7 @@
  * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
  * segment and the rule of its checksum, so that every version can tell that a log is newer.
  *
- * Format 3 has entries of kind 4 (log/entry-codec.ts), format 2 has none of these. Format 1 has no entries of kind 3
+ * Format 3 has entries of kind 4 (log/entry-layout.ts), format 2 has none of these. Format 1 has no entries of kind 3
  * either, and does not count carried blocks.
  */
 import { crc32 } from 'node:zlib'

@@ -18,8 +18,8 @@ import { type AgentMessage, type MessageInput, USER } from '../../mailbox/messag
 import { remainsOf } from '../../mailbox/remains.ts'
 import { refusalInItsName } from '../admission/trust.ts'
 import type { OwnFrame } from '../log/host-frames.ts'
+import type { RunConversations } from '../runs/run-conversations.ts'
 import type { RunBook } from '../runs/runs.ts'
-import type { ThreadStore } from '../runs/thread-store.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -101,7 +101,7 @@ export class Posting {
     if (type === 'response' || type === 'subscribe') await this.#send({ ...message, requiresResponse: false })
     else {
       const run = this.#runOf(message)
-      if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
+      if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
       await this.#one(message, run, cell.name, { flags: type === 'broadcast' ? TO_ALL : 0 })
     }
   }
@@ -138,10 +138,11 @@ export class Posting {
   }
 
   /** Loads the conversations of the thread of a message, if several processes share them. */
-  async #loadThread(threads: ThreadStore, run: RunState): Promise<void> {
+  async #loadConversations(conversations: RunConversations, run: RunState): Promise<void> {
     run.open += 1 // until the message is sent nothing else keeps the run
     try {
-      await threads.load(run)
+      const error = await conversations.load(run)
+      if (error) throw error
     } finally {
       run.open -= 1
     }
@@ -153,7 +154,7 @@ export class Posting {
    */
   async #toEach(given: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
     const run = this.#runOf(given)
-    if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
+    if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
     const message = this.#stored(given, run)
     if (typeof recipients === 'string') return this.#one(message, run, recipients)
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
@@ -187,7 +188,7 @@ export class Posting {
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
-    if (this.#runs.threads) await this.#loadThread(this.#runs.threads, run)
+    if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
     const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.directory.cells[USER_INDEX]!
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {

@@ -6,6 +6,7 @@ import { shown, UnknownRunError } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import type { Budgets, BudgetUse } from '../budgets/budgets.ts'
 import { oneOf } from '../checks/checks.ts'
+import type { Wait } from '../digest/wait.ts'
 import { type Health, healthOf } from '../metrics/health.ts'
 import { metricsOf } from '../metrics/metrics.ts'
 import { type Metric, prometheusText } from '../metrics/prometheus.ts'
@@ -19,7 +20,7 @@ import { historyOf } from '../runs/trace.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import { type Wait, type WaitCycle, waitCyclesOf, waitsOf } from './waits.ts'
+import { type WaitCycle, waitCyclesOf, waitsOf } from './waits.ts'
 
 const metricsFormat = oneOf('prometheus')
 

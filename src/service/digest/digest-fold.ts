@@ -2,6 +2,7 @@
  * The state that lines of a digest add up to. It is the same for all faces: terminal, page and file. It uses nothing of
  * Node or of a browser, so that it runs in both.
  */
+import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import {
   AGAIN,
   COPY,
@@ -9,12 +10,11 @@ import {
   type DigestFact,
   type DigestQuestion,
   type DigestRun,
-  type DigestWait,
-  MESSAGE_TYPES,
   NONE,
   STATUSES,
   TO_SEVERAL,
 } from '../../runtime/digest/digest-line.ts'
+import type { Wait } from '../../runtime/digest/wait.ts'
 import { Column, Table } from './columns.ts'
 
 /** An agent as it is now, and what of it can be counted. */
@@ -85,7 +85,7 @@ export class DigestFold {
   readonly questions = new Map<string, DigestQuestion>()
   readonly tasks = new Map<string, FoldedTask>()
   readonly facts: DigestFact[] = []
-  waits: readonly DigestWait[] = []
+  waits: readonly Wait[] = []
   deadLetters = 0
   /** Name of the team's log; null as long as no line has said it. */
   log: string | null = null

@@ -1,6 +1,6 @@
 /** The screen of `dramatis top`: a pure function of what is known of the team. */
 
-import type { DigestWait } from '../../runtime/digest/digest-line.ts'
+import type { Wait } from '../../runtime/digest/wait.ts'
 import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
 import { grouped, span } from '../figures.ts'
 import { columns, cut, fit } from './text.ts'
@@ -215,7 +215,7 @@ function waitLines({ waits }: DigestFold, now: number): string[] {
   return [...waits].sort((one, other) => one.since - other.since).map((wait) => waitLine(wait, now))
 }
 
-const waitLine = ({ agent, for: subjects, kind, since, limit }: DigestWait, now: number): string =>
+const waitLine = ({ agent, for: subjects, kind, since, limit }: Wait, now: number): string =>
   `${agent ?? 'a run'} waits for ${[kind, subjects.join(', ')].filter(Boolean).join(' ')}${
     typeof limit === 'number' ? ` (${limit})` : ''
   }, ${span(now - since)}`

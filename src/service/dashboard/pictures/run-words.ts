@@ -1,5 +1,6 @@
 /** Rows of a run in words. */
-import { type DigestFact, MESSAGE_TYPES, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
+import { MESSAGE_TYPES } from '../../../mailbox/message.ts'
+import { type DigestFact, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
 import { texts } from './deadlocks.ts'
 import type { RunStory } from './run-story.ts'
 
