@@ -8,7 +8,7 @@ import { LAST_EVENTS_MS } from '../../src/service/http/api.ts'
 import { httpApi } from '../../src/service/http/index.ts'
 import { httpMetrics } from '../../src/service/http/probe-handlers.ts'
 import { routes } from '../../src/service/http/routes.ts'
-import { LAST_READ_MS } from '../../src/service/http/server.ts'
+import { KEEP_ALIVE_MS, LAST_READ_MS } from '../../src/service/http/server.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { read } from './page.ts'
 
@@ -94,6 +94,14 @@ t.test('proxies wait for a task as long as it may take, and buffer no stream', a
   t.match(nginx, /proxy_buffering off;/)
   t.match(file('Caddyfile'), /flush_interval -1/)
   t.equal(traefik.http.serversTransports.desk.forwardingTimeouts.responseHeaderTimeout, '0s')
+})
+
+t.test('proxies give idle connections up before the service does, so that no request meets a closed one', async (t) => {
+  const idle = [/keepalive_timeout (\d+)s;/.exec(nginx), /keepalive (\d+)s/.exec(file('Caddyfile'))].map(
+    (found) => found![1],
+  )
+  idle.push(/^(\d+)s$/.exec(traefik.http.serversTransports.desk.forwardingTimeouts.idleConnTimeout)![1])
+  for (const seconds of idle) t.ok(Number(seconds) * 1_000 < KEEP_ALIVE_MS)
 })
 
 t.test('dashboard and alerts ask for metrics that there are, by labels that these have', async (t) => {

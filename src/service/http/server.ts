@@ -15,10 +15,23 @@ export interface ServerBounds {
   readonly headerBytes: number
   readonly headersMs: number
   readonly requestMs: number
+  /** Idle time after which a connection is closed. */
+  readonly keepAliveMs: number
   readonly connections: number
 }
 
-const BOUNDS: ServerBounds = { headerBytes: 16_384, headersMs: 10_000, requestMs: 40_000, connections: 1_024 }
+/**
+ * Proxies keep idle connections for 60 s, and a request must not meet one that this side closes: the proxy would answer
+ * 502, since it does not send a POST again. Node's own 5 s are shorter.
+ */
+export const KEEP_ALIVE_MS = 75_000
+const BOUNDS: ServerBounds = {
+  headerBytes: 16_384,
+  headersMs: 10_000,
+  requestMs: 40_000,
+  keepAliveMs: KEEP_ALIVE_MS,
+  connections: 1_024,
+}
 /** Time for which clients may read their last response, in ms. */
 export const LAST_READ_MS = 5_000
 
@@ -38,8 +51,13 @@ export async function listen(
   { port, host }: ServerPlace,
   bounds: Partial<ServerBounds> = {},
 ): Promise<RunningServer> {
-  const { headerBytes, headersMs, requestMs, connections } = { ...BOUNDS, ...bounds }
-  const limits = { maxHeaderSize: headerBytes, headersTimeout: headersMs, requestTimeout: requestMs }
+  const { headerBytes, headersMs, requestMs, keepAliveMs, connections } = { ...BOUNDS, ...bounds }
+  const limits = {
+    maxHeaderSize: headerBytes,
+    headersTimeout: headersMs,
+    requestTimeout: requestMs,
+    keepAliveTimeout: keepAliveMs,
+  }
   const server = createServer({ ...limits, connectionsCheckingInterval: 1_000 }, (request, response) => {
     response.once('close', () => {
       if (!server.listening) setImmediate(() => server.closeIdleConnections())

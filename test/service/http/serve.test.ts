@@ -50,7 +50,9 @@ t.test('with --token-env each request needs the token; several teams have names'
   const { url } = await serving(t, ['one=patient-team', 'two=patient-team', '--token-env', 'SERVE_TOKEN'], {
     SERVE_TOKEN: TOKEN,
   })
-  t.equal((await fetch(`${url}/api/tasks`)).status, 401)
+  const unknown = await fetch(`${url}/api/tasks`)
+  t.equal(unknown.status, 401)
+  t.equal(unknown.headers.get('keep-alive'), 'timeout=75', 'longer than proxies keep idle connections')
   const asked = (token: string) => fetch(`${url}/api/tasks?team=two`, { headers: { authorization: `Bearer ${token}` } })
   t.equal((await asked(`${TOKEN}x`)).status, 401)
   t.equal((await asked(TOKEN)).status, 200)
