@@ -6,24 +6,10 @@
  * which needs zod and is therefore never loaded in a thread).
  */
 
+import { MESSAGE_TYPES, type MessageType } from './message-type.ts'
 import type { MessagePart } from './parts.ts'
 
-/**
- * The kind of a message. request, delegate: to one agent's `receive`. response: back to the sender of the request.
- * broadcast, publish, report: to `observe`. subscribe: to the runtime. Source: document 002, 2.3.1.
- */
-export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
-
-/** All of them. Frames, logs and digests have the place of a type in this list: a new one comes at its end. */
-export const MESSAGE_TYPES = [
-  'request',
-  'response',
-  'broadcast',
-  'publish',
-  'subscribe',
-  'delegate',
-  'report',
-] as const satisfies readonly MessageType[]
+export { MESSAGE_TYPES, type MessageType }
 
 /**
  * A message whose type need not be known: programs build it and pass it in. Messages that the runtime returns are

@@ -1,4 +1,4 @@
-/** What a run is given at its launch: parts and models. It is checked, and stored where it is large. */
+/** Checks the parts and models that a run is given at its launch, and stores parts that are large. */
 import { asJson, messageParts, withText } from '../../actors/definition/content.ts'
 import type { ModelMessage } from '../../actors/definition/model.ts'
 import { type MessagePart, withParts } from '../../mailbox/parts.ts'

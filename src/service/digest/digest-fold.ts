@@ -2,7 +2,7 @@
  * The state that lines of a digest add up to. It is the same for all faces: terminal, page and file. It uses nothing of
  * Node or of a browser, so that it runs in both.
  */
-import { MESSAGE_TYPES } from '../../mailbox/message.ts'
+import { MESSAGE_TYPES } from '../../mailbox/message-type.ts'
 import {
   AGAIN,
   COPY,

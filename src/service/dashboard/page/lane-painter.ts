@@ -1,5 +1,5 @@
 /** Lanes of a run on a canvas: one pass over what is in sight, into a field for each lane and pixel. */
-import { MESSAGE_TYPES } from '../../../mailbox/message.ts'
+import { MESSAGE_TYPES } from '../../../mailbox/message-type.ts'
 import { isTrouble, type RunStory } from '../pictures/run-story.ts'
 import { type Colours, drawingOf } from './canvas.ts'
 import { shortSpan } from './times.ts'

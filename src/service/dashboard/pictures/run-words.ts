@@ -1,5 +1,5 @@
 /** Rows of a run in words. */
-import { MESSAGE_TYPES } from '../../../mailbox/message.ts'
+import { MESSAGE_TYPES } from '../../../mailbox/message-type.ts'
 import { type DigestFact, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
 import { texts } from './deadlocks.ts'
 import type { RunStory } from './run-story.ts'
