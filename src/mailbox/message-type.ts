@@ -2,7 +2,7 @@
 
 /**
  * The kind of a message. request, delegate: to one agent's `receive`. response: back to the sender of the request.
- * broadcast, publish, report: to `observe`. subscribe: to the runtime. Source: document 002, 2.3.1.
+ * broadcast, publish, report: to `observe`. subscribe: to the runtime.
  */
 export type MessageType = 'request' | 'response' | 'broadcast' | 'publish' | 'subscribe' | 'delegate' | 'report'
 
