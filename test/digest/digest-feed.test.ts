@@ -3,8 +3,9 @@ import { Subject } from 'rxjs'
 import t from 'tap'
 import { systemClock } from '../../src/clock.ts'
 import { DigestFeed } from '../../src/runtime/digest/digest-feed.ts'
-import type { Digest, DigestWait } from '../../src/runtime/digest/digest-line.ts'
+import type { Digest } from '../../src/runtime/digest/digest-line.ts'
 import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
+import type { Wait } from '../../src/runtime/digest/wait.ts'
 import type { Batch, HostRecord } from '../../src/runtime/log/records.ts'
 
 /** Keeps the process alive while a test waits for a line: a digest alone does not. */
@@ -14,7 +15,7 @@ t.teardown(() => alive.cancel())
 function feed() {
   const records = new Subject<Batch>()
   const calls = { made: 0, seen: 0, looked: 0 }
-  const waits: DigestWait[] = []
+  const waits: Wait[] = []
   let seq = 0
   const digest = new DigestFeed({
     records$: records,

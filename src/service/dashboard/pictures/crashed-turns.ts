@@ -1,5 +1,6 @@
 /** Turns that a crash has cut off: they have no end of their own, so the digest has no row for them. */
-import { COPY, type DigestFact, MESSAGE_TYPES, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
+import { MESSAGE_TYPES } from '../../../mailbox/message-type.ts'
+import { COPY, type DigestFact, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
 import type { DigestFold } from '../../digest/digest-fold.ts'
 
 export interface CrashedTurn {
