@@ -1,0 +1,178 @@
+/** A question to a person, with all that it takes to answer it. */
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import { span } from '../../../figures.ts'
+import type { TaskQuestion } from '../../../http/schemas.ts'
+import { now } from '../state/live.ts'
+import { linkTo } from '../state/place.ts'
+import { ask } from '../state/service.ts'
+import { questions, refresh } from '../state/tasks.ts'
+import { shown, Words } from './words.tsx'
+
+/** `isFirst`: the keys `a` and `d` are for it. */
+function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: boolean }): JSX.Element {
+  const { questionId, taskId, agent, kind, text, askedAt } = question
+  const [failure, setFailure] = useState('')
+  const [isSent, setSent] = useState(false)
+  const answer = async (given: unknown) => {
+    setSent(true)
+    setFailure('')
+    try {
+      await ask(`api/tasks/${encodeURIComponent(taskId)}/answers`, {
+        method: 'POST',
+        body: { questionId, answer: given },
+      })
+      questions.value = questions.value.filter((each) => each.questionId !== questionId)
+      refresh()
+    } catch (error) {
+      setSent(false)
+      setFailure(error instanceof Error ? error.message : String(error))
+    }
+  }
+  return (
+    <section class="question" aria-label={`${kind === 'approval' ? 'Approval' : 'Question'} of ${shown(agent)}`}>
+      <header>
+        <strong>{kind === 'approval' ? 'Approval' : 'Question'}</strong> <Words text={agent} />{' '}
+        <span class="dim">
+          asks, {span(now.value - askedAt)} ago · <a href={linkTo({ view: 'tasks', task: taskId })}>its task</a>
+        </span>
+      </header>
+      {kind === 'approval' ? (
+        <Approval question={question} isFirst={isFirst} isSent={isSent} answer={answer} />
+      ) : (
+        <>
+          <p class="asked">
+            <Words text={text} />
+          </p>
+          <Reply question={question} isSent={isSent} answer={answer} />
+        </>
+      )}
+      {failure !== '' && (
+        <p class="failure" role="alert">
+          <Words text={failure} />
+        </p>
+      )}
+    </section>
+  )
+}
+
+interface Answering {
+  question: TaskQuestion
+  isSent: boolean
+  answer(given: unknown): void
+}
+
+function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: boolean }): JSX.Element {
+  const { tool, text, input } = question
+  const asked = input === undefined ? '' : JSON.stringify(input, null, 2)
+  const [edited, setEdited] = useState<string | undefined>(undefined)
+  const [reason, setReason] = useState('')
+  const [fault, setFault] = useState('')
+  const allow = () => {
+    if (edited === undefined || edited === asked) return answer({ approved: true })
+    try {
+      answer({ approved: true, input: JSON.parse(edited) })
+    } catch {
+      setFault('The input is no JSON.')
+    }
+  }
+  return (
+    <>
+      {tool === undefined ? (
+        <p class="asked">
+          <Words text={text} />
+        </p>
+      ) : (
+        <p class="asked">
+          wants to call <code>{shown(tool)}</code>
+        </p>
+      )}
+      {asked !== '' && edited === undefined && (
+        <pre tabIndex={0}>
+          <Words text={asked} />
+        </pre>
+      )}
+      {edited !== undefined && (
+        <label>
+          Input of the call
+          <textarea
+            rows={Math.min(12, edited.split('\n').length + 1)}
+            value={edited}
+            onInput={(event) => setEdited(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {fault !== '' && <p class="failure">{fault}</p>}
+      <div class="row">
+        <button type="button" class="good" disabled={isSent} data-press={isFirst ? 'allow' : undefined} onClick={allow}>
+          Allow{isFirst && <kbd>a</kbd>}
+        </button>
+        <button
+          type="button"
+          class="bad"
+          disabled={isSent}
+          data-press={isFirst ? 'deny' : undefined}
+          onClick={() => answer({ approved: false, ...(reason !== '' && { reason }) })}
+        >
+          Deny{isFirst && <kbd>d</kbd>}
+        </button>
+        <input
+          class="grow reason"
+          placeholder="Reason to deny"
+          aria-label="Reason to deny"
+          value={reason}
+          onInput={(event) => setReason(event.currentTarget.value)}
+        />
+        {asked !== '' && edited === undefined && (
+          <button type="button" onClick={() => setEdited(asked)}>
+            Change the input
+          </button>
+        )}
+      </div>
+    </>
+  )
+}
+
+function Reply({ question: { choices }, isSent, answer }: Answering): JSX.Element {
+  const [text, setText] = useState('')
+  if (choices)
+    return (
+      <div class="row">
+        {choices.map((choice) => (
+          <button type="button" key={choice} disabled={isSent} onClick={() => answer(choice)}>
+            <Words text={choice} />
+          </button>
+        ))}
+      </div>
+    )
+  return (
+    <form
+      class="row"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (text !== '') answer(text)
+      }}
+    >
+      <input
+        class="grow"
+        aria-label="Your answer"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      <button type="submit" class="good" disabled={isSent || text === ''}>
+        Answer
+      </button>
+    </form>
+  )
+}
+
+/** Shows all of these questions. */
+export const Questions = ({ of }: { of: readonly TaskQuestion[] }): JSX.Element => (
+  <>
+    {of.map((question, at) => (
+      <QuestionCard key={question.questionId} question={question} isFirst={at === firstApproval(of)} />
+    ))}
+  </>
+)
+
+const firstApproval = (of: readonly TaskQuestion[]): number => of.findIndex(({ kind }) => kind === 'approval')

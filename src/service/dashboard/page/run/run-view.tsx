@@ -1,0 +1,271 @@
+/** View of what happened in a task: lanes of its agents, its messages in order, and its state at any time. */
+import type { JSX } from 'preact'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
+import { grouped, span } from '../../../figures.ts'
+import { type RunStory, rowAt, storyOf } from '../../pictures/run-story.ts'
+import { nameOf, timesOf, wordsOfRow } from '../../pictures/run-words.ts'
+import { useKeys } from '../parts/keys.ts'
+import { Mark } from '../parts/marks.tsx'
+import { Rehearse } from '../parts/rehearse.tsx'
+import { TaskChoice } from '../parts/task-choice.tsx'
+import { exactClock } from '../parts/times.ts'
+import { type TableColumn, VirtualTable } from '../parts/virtual-table.tsx'
+import { Words } from '../parts/words.tsx'
+import { serviceTime } from '../state/live.ts'
+import { goTo, linkTo, place } from '../state/place.ts'
+import { useRunFold } from '../state/run-folds.ts'
+import { askText } from '../state/service.ts'
+import { hasEnded, tasks } from '../state/tasks.ts'
+import { Stop } from '../tasks/task-detail.tsx'
+import { MessageDetail } from './message-detail.tsx'
+import { MomentTable } from './moment-table.tsx'
+import { RunLanes } from './run-lanes.tsx'
+
+export function RunView(): JSX.Element {
+  const id = place.value.task ?? tasks.value[0]?.id
+  const found = useRunFold(id)
+  const story = useMemo(() => found && storyOf(found.fold, serviceTime()), [found])
+  if (id === undefined) return <p class="empty">There is no task to look at yet.</p>
+  if (!found || !story) return <p class="empty">Asking what happened …</p>
+  if (found.failure !== '') return <p class="failure">{found.failure}</p>
+  return <Run key={id} id={id} story={story} />
+}
+
+/** Time to play a run of any length at speed 1, in ms. */
+const PLAY_MS = 20_000
+const SPEEDS = [0.25, 1, 4]
+
+function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
+  const [at, setAt] = useState<number | undefined>(place.value.at)
+  const [isPlaying, setPlaying] = useState(false)
+  const [speed, setSpeed] = useState(1)
+  const [isTable, setTable] = useState(false)
+  const { scale, times } = story
+  const { filter = '' } = place.value
+  const found = useMemo(() => timesOf(story, filter), [story, filter])
+  const marks = filter === '' ? story.troubles : found
+  const time = at ?? scale.to
+  useUrlTime(at)
+  const look = useCallback((next: number | undefined) => setAt(next), [])
+  const row = rowAt(story, time)
+  const step = (by: number) => {
+    setPlaying(false)
+    const next = times[Math.min(times.length - 1, Math.max(0, row + by))]
+    if (next !== undefined) look(next)
+  }
+  const seek = (by: 1 | -1) => {
+    setPlaying(false)
+    // behind the last one comes the first
+    const next =
+      by > 0
+        ? (marks.find((each) => each > time + 0.01) ?? marks[0])
+        : (marks.findLast((each) => each < time - 0.01) ?? marks.at(-1))
+    if (next !== undefined) look(next)
+  }
+  const play = () => {
+    if (!isPlaying && time >= scale.to) look(scale.from)
+    setPlaying(!isPlaying)
+  }
+  usePlay(isPlaying, speed, story, time, look, () => setPlaying(false))
+  useKeys({
+    '[': () => step(-1),
+    ']': () => step(1),
+    n: () => seek(1),
+    N: () => seek(-1),
+    ' ': play,
+    t: () => setTable(!isTable),
+  })
+  return (
+    <div class="run-view">
+      <RunHead id={id} story={story} />
+      {!isTable && <RunLanes story={story} time={time} look={look} />}
+      <div class="row scrubber">
+        <button type="button" aria-label="To the begin" onClick={() => look(scale.from)}>
+          «
+        </button>
+        <button type="button" aria-label="One message back" onClick={() => step(-1)}>
+          ‹
+        </button>
+        <button type="button" aria-label={isPlaying ? 'Pause' : 'Play'} onClick={play}>
+          {isPlaying ? '❚❚' : '▶'}
+        </button>
+        <button type="button" aria-label="One message on" onClick={() => step(1)}>
+          ›
+        </button>
+        <button type="button" aria-label="To the end" onClick={() => look(undefined)}>
+          »
+        </button>
+        <select aria-label="Speed" value={speed} onChange={(event) => setSpeed(Number(event.currentTarget.value))}>
+          {SPEEDS.map((each) => (
+            <option key={each} value={each}>
+              {each}×
+            </option>
+          ))}
+        </select>
+        <input
+          type="range"
+          class="grow"
+          aria-label="Time"
+          aria-valuetext={exactClock(time)}
+          min={0}
+          max={100_000}
+          value={Math.round(scale.placeOf(time) * 100_000)}
+          onInput={(event) => {
+            setPlaying(false)
+            look(scale.timeAt(Number(event.currentTarget.value) / 100_000))
+          }}
+        />
+        <output class="number">
+          {exactClock(time)} · {grouped(row + 1)} of {grouped(times.length)}
+        </output>
+        <input
+          type="search"
+          id="filter"
+          placeholder="Find in the run"
+          aria-label="Find in the run"
+          value={filter}
+          onInput={(event) => goTo({ filter: event.currentTarget.value || undefined }, true)}
+        />
+        {filter !== '' && (
+          <output class="dim nowrap" aria-label="Found">
+            {grouped(found.filter((each) => each <= time).length)} of {grouped(found.length)}
+          </output>
+        )}
+        {marks.length > 0 && (
+          <button type="button" class={filter === '' ? 'bad' : ''} onClick={() => seek(1)}>
+            {filter === '' ? 'Next trouble' : 'Next'}
+            <kbd>n</kbd>
+          </button>
+        )}
+        <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
+          Table alone<kbd>t</kbd>
+        </button>
+      </div>
+      <div class="run-panes">
+        <Rows story={story} row={row} look={look} />
+        <aside class="run-side" aria-label="That moment">
+          <MomentTable story={story} time={time} />
+          <MessageDetail id={id} story={story} row={row} look={look} />
+        </aside>
+      </div>
+    </div>
+  )
+}
+
+/** Keeps the URL at the time that is looked at; not at each of the many that a hand passes. */
+function useUrlTime(at: number | undefined): void {
+  useEffect(() => {
+    const timer = setTimeout(() => goTo({ at: at === undefined ? undefined : Math.round(at * 10) / 10 }, true), 300)
+    return () => clearTimeout(timer)
+  }, [at])
+}
+
+function usePlay(
+  isPlaying: boolean,
+  speed: number,
+  { scale }: RunStory,
+  time: number,
+  look: (time: number | undefined) => void,
+  stop: () => void,
+): void {
+  const now = useRef(time)
+  now.current = time
+  useEffect(() => {
+    if (!isPlaying) return
+    let last = performance.now()
+    let frame = requestAnimationFrame(function play(at) {
+      const place = scale.placeOf(now.current) + ((at - last) * speed) / PLAY_MS
+      last = at
+      if (place >= 1) {
+        look(undefined)
+        stop()
+        return
+      }
+      look(scale.timeAt(place))
+      frame = requestAnimationFrame(play)
+    })
+    return () => cancelAnimationFrame(frame)
+  }, [isPlaying, speed, scale])
+}
+
+function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
+  const { fold, scale } = story
+  const summary = tasks.value.find((task) => task.id === id)
+  const run = fold.runs.get(id)
+  const status = summary?.status ?? run?.status ?? 'running'
+  const tokens = [...fold.agents.values()].reduce((sum, agent) => sum + agent.inputTokens + agent.outputTokens, 0)
+  const name = `run-${id.slice(0, 8)}`
+  return (
+    <header class="run-head">
+      <div class="row">
+        <Mark status={status} />
+        <h2 class="grow">
+          <Words text={summary?.query ?? run?.query ?? ''} most={200} />
+        </h2>
+        <span class="dim nowrap">
+          {span(scale.to - scale.from)} · {grouped(fold.messages.length)} messages · {grouped(tokens)} tokens
+        </span>
+        <TaskChoice id={id} />
+        <Saved title="Mermaid" file={`${name}.mmd`} id={id} as="mermaid" />
+        <Saved title="Page" file={`${name}.html`} id={id} as="html" />
+        <Saved title="Digest" file={`${name}.digest.ndjson`} id={id} as="digest" />
+        <a class="button" href={linkTo({ view: 'tasks', task: id })}>
+          Answer
+        </a>
+        {!hasEnded(status) && <Stop id={id} />}
+        {hasEnded(status) && <Rehearse id={id} query={summary?.query ?? run?.query ?? ''} />}
+      </div>
+    </header>
+  )
+}
+
+/** Gives a part of the trace as a file. */
+function Saved({ title, file, id, as }: { title: string; file: string; id: string; as: string }): JSX.Element {
+  const save = async () => {
+    const text = await askText(`api/tasks/${encodeURIComponent(id)}/trace`, { query: { as } })
+    const link = document.createElement('a')
+    link.href = URL.createObjectURL(new Blob([text]))
+    link.download = file
+    link.click()
+    URL.revokeObjectURL(link.href)
+  }
+  return (
+    <button type="button" title={`Save ${file}`} onClick={() => void save().catch(() => {})}>
+      {title}
+    </button>
+  )
+}
+
+const COLUMNS: readonly TableColumn[] = [
+  { title: 'time', width: '104px', isNumber: true },
+  { title: 'kind', width: '128px' },
+  { title: 'who', width: 'minmax(140px, 1.2fr)' },
+  { title: 'what', width: 'minmax(120px, 2fr)' },
+]
+
+function Rows({ story, row, look }: { story: RunStory; row: number; look(time: number): void }): JSX.Element {
+  return (
+    <VirtualTable
+      label="Messages and events"
+      columns={COLUMNS}
+      rows={story.rows.length}
+      selected={row}
+      choose={(at) => look(story.times[at]!)}
+      empty="Nothing has happened yet."
+      cells={(at) => {
+        const { at: time, kind, who, what, isTrouble } = wordsOfRow(story, at)
+        return [
+          <button key="t" type="button" data-row class="bare" onClick={() => look(time)}>
+            {exactClock(time)}
+          </button>,
+          <span key="k" class={isTrouble ? 'mark failed' : 'dim'}>
+            {isTrouble && '✕ '}
+            {kind}
+          </span>,
+          <Words key="w" text={nameOf(who)} most={80} />,
+          <Words key="x" text={what} most={160} />,
+        ]
+      }}
+    />
+  )
+}

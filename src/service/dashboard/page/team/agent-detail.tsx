@@ -1,0 +1,137 @@
+/** Details of an agent: its role, how full its context is, and its newest turns. */
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import type { z } from 'zod'
+import { grouped, span } from '../../../figures.ts'
+import type { agentDetail } from '../../../http/schemas.ts'
+import { Mark } from '../parts/marks.tsx'
+import { shortSpan } from '../parts/times.ts'
+import { shown, Words } from '../parts/words.tsx'
+import { live, now, version } from '../state/live.ts'
+import { goTo, linkTo } from '../state/place.ts'
+import { ask } from '../state/service.ts'
+import { mayOperate, team } from '../state/session.ts'
+
+type Detail = z.infer<typeof agentDetail>
+
+const MOST_TURNS = 8
+
+export function AgentDetail({ name }: { name: string }): JSX.Element {
+  version.value
+  const agent = live().agents.get(name)
+  const [detail, setDetail] = useState<Detail | undefined>(undefined)
+  const [failure, setFailure] = useState('')
+  const path = `api/agents/${encodeURIComponent(name)}`
+  useEffect(() => {
+    let isLeft = false
+    ask<Detail>(path, { query: { team: team.value } }).then(
+      (found) => !isLeft && setDetail(found),
+      () => !isLeft && setDetail(undefined),
+    )
+    return () => {
+      isLeft = true
+    }
+  }, [name, team.value, agent?.turns, agent?.status])
+  const restart = async () => {
+    setFailure('')
+    await ask(`${path}/restart`, { method: 'POST', query: { team: team.value } }).catch((error: unknown) =>
+      setFailure(error instanceof Error ? error.message : String(error)),
+    )
+  }
+  const context = detail?.context
+  return (
+    <section aria-label="Agent" class="agent">
+      <header class="row">
+        <h2>
+          <Words text={name} />
+        </h2>
+        {agent && <Mark status={agent.status} />}
+        <span class="grow" />
+        {mayOperate.value && (agent?.status === 'failed' || agent?.status === 'stopped') && (
+          <button type="button" class="good" onClick={() => void restart()}>
+            Restart
+          </button>
+        )}
+        <button type="button" onClick={() => goTo({ agent: undefined })}>
+          Close
+        </button>
+      </header>
+      {failure !== '' && (
+        <p class="failure" role="alert">
+          <Words text={failure} />
+        </p>
+      )}
+      {detail?.description && (
+        <p>
+          <Words text={detail.description} />
+        </p>
+      )}
+      {detail && (
+        <p class="dim small">
+          {detail.model ? `model ${shownName(detail.model)}` : 'an agent of code'}
+          {detail.tools.length > 0 && ` · tools ${detail.tools.map(shownName).join(', ')}`}
+          {detail.capabilities.length > 0 && ` · can ${detail.capabilities.map(shownName).join(', ')}`}
+        </p>
+      )}
+      {context && (
+        <div class="bars">
+          <span>context</span>
+          <meter
+            min={0}
+            max={context.maxTokens}
+            high={context.maxTokens * 0.85}
+            value={context.tokens}
+            aria-label={`context of ${name}`}
+          />
+          <span class="number">
+            {grouped(context.tokens)} of {grouped(context.maxTokens)}
+          </span>
+        </div>
+      )}
+      <Turns name={name} />
+    </section>
+  )
+}
+
+const shownName = (text: string): string => shown(text.slice(0, 80))
+
+function Turns({ name }: { name: string }): JSX.Element | null {
+  const fold = live()
+  const agent = fold.agents.get(name)
+  if (!agent || agent.turnRows.length === 0) return null
+  const { columns, dropped } = fold.turns
+  return (
+    <>
+      <h3>Newest turns</h3>
+      <ul class="plain turns">
+        {agent.turnRows
+          .slice(-MOST_TURNS)
+          .reverse()
+          .map((absolute) => {
+            const row = absolute - dropped
+            const [start, end] = [columns.start.at(row), columns.end.at(row)]
+            const failed = columns.failed.at(row) > 0
+            const run = fold.names[columns.run.at(row)]
+            return (
+              <li key={absolute}>
+                <span class={failed ? 'mark failed' : 'mark finished'} aria-hidden="true">
+                  {failed ? '✕' : '✓'}
+                </span>{' '}
+                {run ? (
+                  <a href={linkTo({ view: 'run', task: run, at: end })}>turn {columns.turn.at(row)}</a>
+                ) : (
+                  `turn ${columns.turn.at(row)}`
+                )}
+                <span class="dim">
+                  {' '}
+                  {shortSpan(end - start)}, {span(now.value - end)} ago
+                  {columns.attempt.at(row) > 1 && `, attempt ${columns.attempt.at(row)}`}
+                  {failed && ', failed'}
+                </span>
+              </li>
+            )
+          })}
+      </ul>
+    </>
+  )
+}

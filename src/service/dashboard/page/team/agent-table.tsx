@@ -1,0 +1,73 @@
+/** All agents, those with trouble first: the picture of the team in words. */
+import type { JSX } from 'preact'
+import type { FoldedAgent } from '../../../digest/digest-fold.ts'
+import { grouped, span } from '../../../figures.ts'
+import { wordsOf } from '../parts/at-work.tsx'
+import { Mark } from '../parts/marks.tsx'
+import { type TableColumn, VirtualTable } from '../parts/virtual-table.tsx'
+import { Words } from '../parts/words.tsx'
+import { live, now, version } from '../state/live.ts'
+import { linkTo, place } from '../state/place.ts'
+
+const COLUMNS: readonly TableColumn[] = [
+  { title: 'agent', width: 'minmax(120px, 1.2fr)' },
+  { title: 'status', width: '110px' },
+  { title: 'waits for', width: 'minmax(140px, 1.6fr)' },
+  { title: 'for', width: '70px', isNumber: true },
+  { title: 'mailbox', width: '76px', isNumber: true },
+  { title: 'turns', width: '76px', isNumber: true },
+  { title: 'failed', width: '66px', isNumber: true },
+  { title: 'restarts', width: '72px', isNumber: true },
+  { title: 'tokens', width: '90px', isNumber: true },
+  { title: 'last error', width: 'minmax(120px, 2fr)' },
+]
+
+export function AgentTable(): JSX.Element {
+  version.value
+  const fold = live()
+  const { filter = '', agent: selected } = place.value
+  const waits = new Map(fold.waits.map((wait) => [wait.agent, wait]))
+  const agents = [...fold.agents.values()]
+    .filter(
+      ({ name, status }) => !name.startsWith('$') && `${name} ${status}`.toLowerCase().includes(filter.toLowerCase()),
+    )
+    .sort((one, other) => troubleOf(other, waits.has(other.name)) - troubleOf(one, waits.has(one.name)))
+  return (
+    <VirtualTable
+      label="Agents"
+      columns={COLUMNS}
+      rows={agents.length}
+      keyOf={(row) => agents[row]!.name}
+      selected={agents.findIndex(({ name }) => name === selected)}
+      empty="There is no agent of that name."
+      cells={(row) => {
+        const agent = agents[row]!
+        const wait = waits.get(agent.name)
+        return [
+          <a data-row key="a" href={linkTo({ view: 'team', agent: agent.name })}>
+            <Words text={agent.name} />
+          </a>,
+          <Mark key="s" status={wait && agent.status === 'running' ? 'waiting' : agent.status} />,
+          wait && (
+            <Words text={`${wordsOf(wait.kind).replace(/^waits (for )?/, '')} ${wait.for.join(', ')}`} most={80} />
+          ),
+          wait && span(now.value - wait.since),
+          grouped(agent.queued + agent.inFlight),
+          grouped(agent.turns),
+          agent.failedTurns > 0 ? grouped(agent.failedTurns) : '',
+          agent.restarts > 0 ? grouped(agent.restarts) : '',
+          grouped(agent.inputTokens + agent.outputTokens),
+          agent.lastError && <Words text={agent.lastError} most={120} />,
+        ]
+      }}
+    />
+  )
+}
+
+/** The order stays as long as nothing is wrong: agents that only work do not jump about. */
+const troubleOf = ({ status, crashes, failedTurns }: FoldedAgent, waits: boolean): number =>
+  (status === 'failed' || status === 'stopped' ? 1_000 : 0) +
+  (status === 'restarting' ? 500 : 0) +
+  (crashes > 0 ? 100 : 0) +
+  (failedTurns > 0 ? 10 : 0) +
+  (waits ? 1 : 0)
