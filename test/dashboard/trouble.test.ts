@@ -51,6 +51,8 @@ t.test('a deadlock is drawn as a ring with its victim, and told in words', inBro
   t.equal(await page.locator('.edge.ring').count(), 3)
   t.equal(await page.locator('.node.in-ring').count(), 3)
   t.match(await page.locator('.node.victim').textContent(), victim!)
+  await card.getByRole('button', { name: 'Copy as rehearsal' }).click()
+  await card.getByText('npx dramatis rehearse <team file> "orders"').waitFor()
   await card.getByRole('link', { name: 'See it in its run' }).click()
   const moment = page.getByRole('table', { name: 'Agents at that time' })
   await moment.getByRole('row', { name: /buyer ◐ waits/ }).waitFor()

@@ -5,12 +5,14 @@ import { grouped, span } from '../../../figures.ts'
 import type { Deadlock } from '../../pictures/deadlocks.ts'
 import { foundDeadlocks, openDeadlocks } from '../../pictures/deadlocks.ts'
 import { useKeys } from '../parts/keys.ts'
+import { Rehearse } from '../parts/rehearse.tsx'
 import { clock } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
 import { live, now, since, version } from '../state/live.ts'
 import { goTo, linkTo, place } from '../state/place.ts'
 import { keep, knownFold } from '../state/run-folds.ts'
 import { shape } from '../state/session.ts'
+import { tasks } from '../state/tasks.ts'
 import { useTroubles } from '../state/troubles.ts'
 import { AgentDetail } from './agent-detail.tsx'
 import { AgentTable } from './agent-table.tsx'
@@ -110,6 +112,7 @@ function DeadlockCard({
   choose(): void
 }): JSX.Element {
   const { at, cycle, tail, victim, isOpen, runId } = deadlock
+  const query = tasks.value.find(({ id }) => id === runId)?.query
   return (
     <section class={`deadlock${isShown ? ' shown' : ''}`} aria-label="Deadlock">
       <header class="row">
@@ -150,7 +153,10 @@ function DeadlockCard({
         )}
       </p>
       {runId !== '' && (
-        <a href={linkTo({ view: 'run', task: runId, at: isOpen ? undefined : at })}>See it in its run</a>
+        <div class="row">
+          <a href={linkTo({ view: 'run', task: runId, at: isOpen ? undefined : at })}>See it in its run</a>
+          {query !== undefined && <Rehearse id={runId} query={query} />}
+        </div>
       )}
     </section>
   )
