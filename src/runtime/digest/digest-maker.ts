@@ -146,7 +146,7 @@ export class DigestMaker {
   #frames({ memory, from, to, seq, run, at: loggedAt }: FrameBlock): void {
     this.#block += 1
     const place = this.#runAt(run)
-    const sentAt = Math.round(loggedAt) - this.#at!
+    const sentAt = short(Math.round(loggedAt) - this.#at!)
     let n = seq / SEQ_STEP
     for (let at = from; at < to; at += lengthOf(memory, at), n += 1) {
       if (isMessage(memory, at)) this.#sent(memory, at, n, place, sentAt)
@@ -182,8 +182,8 @@ export class DigestMaker {
     columns.run[row] = run
     columns.agent[row] = this.#agent(senderOf(memory, at))
     columns.turn[row] = turnOf(memory, at)
-    columns.start[row] = Math.round(startedOf(memory, at)) - this.#at!
-    columns.end[row] = Math.round(timeOf(memory, at)) - this.#at!
+    columns.start[row] = short(Math.round(startedOf(memory, at)) - this.#at!)
+    columns.end[row] = short(Math.round(timeOf(memory, at)) - this.#at!)
     columns.attempt[row] = attemptOf(memory, at)
     columns.failed[row] = outcomeOf(memory, at)
     this.#turn.rows += 1
@@ -231,7 +231,7 @@ export class DigestMaker {
 
   /** Returns the number of a message, as the line has it. */
   #numberOf(third: number, fourth: number): number {
-    return this.#numbers.get(serialIn(third), third, fourth) - this.#n
+    return short(this.#numbers.get(serialIn(third), third, fourth) - this.#n)
   }
 }
 
@@ -247,6 +247,12 @@ interface Called {
 
 const MODEL = 0
 const TOOL = 1
+
+/** Returns a whole number in the form in which lists of small ones are kept: lists of others cost more to make and write. */
+function short(value: number): number {
+  const whole = value | 0
+  return whole === value ? whole : value
+}
 
 const outcomeOf = (memory: Memory, at: number): number => {
   if (flagsOf(memory, at) & BEGINS_AGAIN) return AGAIN

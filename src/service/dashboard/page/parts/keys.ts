@@ -1,5 +1,5 @@
 /** Keys of the page. They do nothing while somebody writes. */
-import { useEffect } from 'preact/hooks'
+import { useLayoutEffect } from 'preact/hooks'
 
 type Press = (event: KeyboardEvent) => void
 
@@ -24,9 +24,12 @@ addEventListener('keydown', (event) => {
 const isWritten = (element: HTMLElement): boolean =>
   element.matches('textarea, select, input:not([type=range]):not([type=checkbox])')
 
-/** Takes keys as long as the component is shown. The component that came last has a key that several take. */
+/**
+ * Takes keys as long as the component is shown. The component that came last has a key that several take. A key that is
+ * pressed right after a change already acts on what is shown.
+ */
 export function useKeys(keys: Readonly<Record<string, Press>>): void {
-  useEffect(() => {
+  useLayoutEffect(() => {
     for (const [key, press] of Object.entries(keys)) pressed.set(key, [...(pressed.get(key) ?? []), press])
     return () => {
       for (const [key, press] of Object.entries(keys))
