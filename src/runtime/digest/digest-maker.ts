@@ -248,7 +248,7 @@ interface Called {
 const MODEL = 0
 const TOOL = 1
 
-/** Returns a whole number in the form in which lists of small ones are kept: lists of others cost more to make and write. */
+/** Returns a whole number in the form of small ones: a list with another one costs more to make and to write. */
 function short(value: number): number {
   const whole = value | 0
   return whole === value ? whole : value
