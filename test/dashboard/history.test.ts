@@ -92,7 +92,9 @@ t.test('a connection that is cut in mid-run: nothing is missed, nothing comes tw
   await page.locator('.run-head .mark.finished').waitFor()
   await page.locator(`[role=table][aria-label="Messages and events"][aria-rowcount="${times.length + 1}"]`).waitFor()
   await page.keyboard.press('1')
-  t.equal(await page.getByRole('row', { name: /done go/ }).count(), 1)
+  const done = page.getByRole('row', { name: /done go/ })
+  await done.first().waitFor()
+  t.equal(await done.count(), 1)
 })
 
 t.test(

@@ -64,6 +64,8 @@ t.test('a question with choices is answered by keys alone', inBrowser, async (t)
   await page.keyboard.press('7')
   await page.getByRole('heading', { name: 'Chat' }).waitFor()
   await page.keyboard.press('1')
+  // until then there is nothing that could take the focus
+  await page.getByRole('row', { name: /done ask/ }).waitFor()
   await page.keyboard.press('j')
   t.equal(await page.evaluate('document.activeElement.textContent'), 'ask', 'a row has the focus')
   await page.keyboard.press('?')
