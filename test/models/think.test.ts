@@ -176,6 +176,20 @@ t.test('a role names verbs as tools that its rights do not speak of', async (t) 
   t.same(JSON.parse(textOf(lastOf(model.requests[1])!.content)), [{ name: 'bob', status: 'idle' }])
 })
 
+t.test('agent_status says how the tasks of the others stand', async (t) => {
+  const task = 'x'.repeat(300)
+  const answers = byAgent({
+    ann: [calls(['delegate', { to: 'bob', task }]), calls(['agent_status', {}]), 'seen'],
+    bob: ['done'],
+  })
+  const agents = [{ name: 'ann', canDelegateTo: ['bob'], tools: ['agent_status'] }, { name: 'bob' }]
+  const { team, model } = modelTeam(t, answers, agents, { orchestration: asksAnn })
+  await team.execute('go')
+  t.same(JSON.parse(textOf(lastOf(model.requests.at(-1))!.content)), [
+    { name: 'bob', status: 'idle', tasks: [{ description: `${'x'.repeat(200)} ...`, status: 'completed' }] },
+  ])
+})
+
 t.test('a model asks the user, who may have choices; what is no question is told to it', async (t) => {
   const asks = [
     calls(['ask_user', { question: 'Which?', choices: [] }]),

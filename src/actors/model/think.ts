@@ -24,6 +24,7 @@ import { type CallMade, RoundsWatch } from './rounds-watch.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
 import { type ThinkingTurn, watchedIn } from './thinking-turn.ts'
 import { OfferedTools } from './tool-calls.ts'
+import type { VerbTool } from './verb-tools.ts'
 
 /**
  * Request to a model that may use tools. `tools`: names of the only tools it may use. `maxRounds`: number of rounds of
@@ -37,19 +38,22 @@ export interface ThoughtAloud<T> {
   transcript: ModelMessage[]
   /** The part of all messages, from those of the request on, that the model no longer sees. */
   left: LeftOut
+  /** Structured data of an answer that a verb has given. */
+  data?: object
 }
 
 /**
  * Additions by the role: what it remembers besides the messages, and which agents inherit from it. `wordsStand`: an
  * answer that misses its schema twice counts as an answer without data; the caller can use its text. `answerFunction`:
  * the answer is wanted as a call of it. Tools of the role are offered besides, and may be called before. `answerOf`:
- * whose answer it may be, for those who watch.
+ * whose answer it may be, for those who watch. `decisions`: verbs of this turn alone.
  */
 export type Background = Remembered & {
   heirs?: Heirs
   wordsStand?: boolean
   answerFunction?: AnswerFunction
   answerOf?: Watched['answerOf']
+  decisions?: readonly VerbTool[]
 }
 
 const MAX_ROUNDS = 12
@@ -105,7 +109,7 @@ class Loop<T> {
     this.#request = request
     const said = () => [...this.#call.messages, ...this.#said.slice(0, this.#said.at(-1)?.toolCalls ? -1 : undefined)]
     this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
-    this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction)
+    this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction, background.decisions)
     const { answerFunction } = this.#tools
     this.#call = {
       ...callOf(turn.role, { ...request, stream: false }, turn.partKeeper),
@@ -128,7 +132,7 @@ class Loop<T> {
       this.#said.push({ role: 'assistant', content: answer.parts ?? answer.text, toolCalls: answer.toolCalls })
       const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
       this.#said.push(...messages)
-      if (ends !== undefined) return this.#ended(answer, ends)
+      if (ends) return this.#ended(answer, ends.ends, ends.data)
       this.#lost = known > 0 ? 0 : this.#lost + 1
       this.#hasCalled ||= known > 0
       if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
@@ -181,8 +185,9 @@ class Loop<T> {
    * Ends with the answer of another agent. After a handoff that answer is still to come, so the text is empty and the
    * schema does not apply.
    */
-  async #ended(last: ModelAnswer, text: string): Promise<ThoughtAloud<T>> {
+  async #ended(last: ModelAnswer, text: string, data?: object): Promise<ThoughtAloud<T>> {
     const answer: ModelAnswer = { ...last, text, toolCalls: [], finishReason: 'stop' }
+    if (data) return { ...this.#end(answer, undefined as T), data }
     return text === '' ? this.#end(answer, undefined as T) : this.#answered(answer)
   }
 

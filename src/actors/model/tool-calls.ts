@@ -15,7 +15,7 @@ export interface Performed {
   messages: ModelMessage[]
   /** The calls that were made, in the order of the answer. */
   made: CallMade[]
-  ends: string | undefined
+  ends: Extract<ToolOutcome, { ends: string }> | undefined
   /** Number of calls whose tool exists. */
   known: number
 }
@@ -40,8 +40,17 @@ export class OfferedTools {
    */
   #markable: ReadonlySet<string> = new Set()
 
-  /** `names`: offers only these tools. `passing`: the parts of the conversation that other agents get with a verb. */
-  constructor(turn: ThinkingTurn, names: readonly string[] | undefined, passing: PassingOn, wanted?: AnswerFunction) {
+  /**
+   * `names`: offers only these tools. `passing`: the parts of the conversation that other agents get with a verb.
+   * `decisions`: verbs of this turn alone, which take the place of others of their names.
+   */
+  constructor(
+    turn: ThinkingTurn,
+    names: readonly string[] | undefined,
+    passing: PassingOn,
+    wanted?: AnswerFunction,
+    decisions: readonly VerbTool[] = [],
+  ) {
     this.#turn = turn
     this.#passing = passing
     const own = turn.tools.specs
@@ -51,9 +60,9 @@ export class OfferedTools {
         throw wrongArgument(`tools[${i}]`, name, `a tool of "${turn.role.name}" or a verb is needed`)
     const specs = own.filter(({ name }) => names?.includes(name) ?? true)
     this.#own = new Set(specs.map(({ name }) => name))
-    const verbs = (names ?? turn.verbs).filter((name) => !owned.has(name)).flatMap((name) => verbTool(name) ?? [])
-    this.#verbs = new Map(verbs.map((verb) => [verb.spec.name, verb]))
-    this.specs = [...specs, ...verbs.map(({ spec }) => spec)]
+    const verbs = [...(names ?? turn.verbs).flatMap((name) => verbTool(name) ?? []), ...decisions]
+    this.#verbs = new Map(verbs.flatMap((verb) => (owned.has(verb.spec.name) ? [] : [[verb.spec.name, verb]])))
+    this.specs = [...specs, ...[...this.#verbs.values()].map(({ spec }) => spec)]
     this.answerFunction = this.specs.some(({ name }) => name === wanted?.name) ? undefined : wanted
   }
 
@@ -73,7 +82,7 @@ export class OfferedTools {
       const outcomes = await inLanes(stretch, limit, (call) => this.#call(call, signal), note)
       for (const [i, outcome] of outcomes.entries()) {
         const call = stretch[i]!
-        if ('ends' in outcome) done.ends = outcome.ends
+        if ('ends' in outcome) done.ends = outcome
         const content = 'ends' in outcome ? outcome.ends : outcome.text
         done.messages.push({ role: 'tool', toolCallId: call.id, content })
         done.made.push(

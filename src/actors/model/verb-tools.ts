@@ -14,9 +14,9 @@ import type { ThinkingTurn } from './thinking-turn.ts'
 
 /**
  * Result of a tool: content for the model, or the end of the turn with this answer. `means`: the text without what
- * differs each time, if it has any of that.
+ * differs each time, if it has any of that. `data`: structured data of the answer.
  */
-export type ToolOutcome = { text: Content; means?: string; failed?: true } | { ends: string }
+export type ToolOutcome = { text: Content; means?: string; failed?: true } | { ends: string; data?: object }
 
 export interface VerbTool {
   readonly spec: ToolSpec
@@ -36,7 +36,7 @@ type Input = Readonly<Record<string, unknown>>
 
 const TEXT = { type: 'string' } as const
 
-function tool(
+export function tool(
   name: string,
   description: string,
   properties: Readonly<Record<string, object>>,
@@ -48,9 +48,9 @@ function tool(
   return { spec: { name, description, inputSchema }, alone, run }
 }
 
-const ALONE = { alone: true }
+export const ALONE = { alone: true }
 
-const AGENT = { ...TEXT, description: 'The name of an agent of the team.' }
+export const AGENT = { ...TEXT, description: 'The name of an agent of the team.' }
 
 const TOOLS: readonly VerbTool[] = [
   tool(
@@ -179,9 +179,13 @@ const TOOLS: readonly VerbTool[] = [
   ),
   question('ask_user', 'Asks the user, and waits for the answer.'),
   question('clarify_with_user', 'Asks the user about what is not clear in the task, and waits for the answer.'),
-  tool('agent_status', 'Says what the other agents of the team do now.', POLL_MARK, [], async ({ others }) => ({
-    text: shownValue(await others()),
-  })),
+  tool(
+    'agent_status',
+    'Says what the other agents of the team do now, and how their tasks stand.',
+    POLL_MARK,
+    [],
+    async ({ others }) => ({ text: shownValue(await others()) }),
+  ),
 ]
 
 const BY_NAME: ReadonlyMap<string, VerbTool> = new Map(TOOLS.map((each) => [each.spec.name, each]))
@@ -266,7 +270,15 @@ function outcomeOfEscalation(outcome: EscalationOutcome): ToolOutcome {
       return { text: outcome.guidance }
     case 'unresolved':
       return { text: `Nobody helps: ${outcome.reason}` }
+    case 'taken_over':
+      return { ends: answerText(withoutDecision(outcome.result)) }
     default:
       return { ends: answerText(outcome.result) }
   }
+}
+
+/** Returns the answer of a manager without its decision, which is no part of the task's result. */
+function withoutDecision(message: AgentMessage): AgentMessage {
+  const { decision: _decision, ...data } = Object(message.structuredData) as Record<string, unknown>
+  return { ...message, structuredData: Object.keys(data).length > 0 ? data : null }
 }

@@ -24,6 +24,7 @@ import {
   withTurn,
 } from '../model/context/conversation.ts'
 import { type Heirs, inheritedWith } from '../model/context/inheritance.ts'
+import { decisionsOn } from '../model/decisions.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { jsonIn } from '../model/structured-output.ts'
@@ -45,7 +46,7 @@ export interface ModelTurnView {
 export const MODEL_TURN = 'model.turn'
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */
-const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff'])
+const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff', 'reassign'])
 
 /**
  * Creates the handlers of a model agent. `remembers` is false if several threads play the role: they share no state, so
@@ -55,7 +56,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
     const { colleagues, heirs, known, nested } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
-    const isSocial = turn.verbs.some((verb) => SOCIAL.has(verb))
+    const decisions = decisionsOn(message, turn.role, colleagues)
+    const isSocial = [...turn.verbs, ...decisions.map(({ spec }) => spec.name)].some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const before = remembers ? begun(turn, known) : givenTo(turn)
     const { guardedBy } = turn
@@ -75,9 +77,17 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const thought = thinkAloud(
       guardedBy?.output ? { ...thinking, watchedMessage: undefined } : thinking,
       { messages, stream, ...(output && { output }), ...(checks && { signal: checks.signal }) },
-      { summary: before.summary, goal, heirs, wordsStand: !ofRun, answerFunction, answerOf: last ? 'run' : 'turn' },
+      {
+        summary: before.summary,
+        goal,
+        heirs,
+        wordsStand: !ofRun,
+        answerFunction,
+        answerOf: last ? 'run' : 'turn',
+        decisions,
+      },
     )
-    const { completion, transcript, left } = await (checks ? checks.pass(thought) : thought)
+    const { completion, transcript, left, data } = await (checks ? checks.pass(thought) : thought)
     checkSaid(completion, turn)
     const { text } = completion
     const checked = guardedBy?.output ? String(await turn.guard({ on: 'output', value: text })) : text
@@ -89,6 +99,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
       // with.
       remember(turn, before, nested ? after : withoutFirst(after, left.dropped, left.summary))
     }
+    if (data) return { content: checked, structuredData: data }
     if (!output) return checked
     return { content: checked, structuredData: checked === text ? completion.output : jsonIn(checked)?.value }
   }

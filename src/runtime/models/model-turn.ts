@@ -2,6 +2,7 @@
  * Verbs that give a model's turn information on its team, which only the host has. Each call is a logged step of the
  * turn.
  */
+import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { LOOP_FOUND } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
@@ -17,6 +18,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
+import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 
 interface Needs {
@@ -56,10 +58,25 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
         needs.directory
           .agents(run)
           .filter((other) => other !== cell)
-          .map((other) => ({ name: other.name, status: statusOf(other) })),
+          .map((other) => ({ name: other.name, status: statusOf(other), ...tasksOf(run, other.name) })),
     ],
   ]
 }
+
+const LAST_TASKS = 10
+const LONGEST_DESCRIPTION = 200
+
+/** Returns the latest tasks of an agent in a run; nothing if it has none. */
+function tasksOf(run: RunState, agent: string): { tasks?: Pick<AgentTask, 'description' | 'status'>[] } {
+  const own = [...run.tasks.values()].filter(({ assignedTo }) => assignedTo === agent).slice(-LAST_TASKS)
+  if (own.length === 0) return {}
+  return {
+    tasks: own.map(({ description, status }) => ({ description: shortened(description), status })),
+  }
+}
+
+const shortened = (text: string): string =>
+  text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)} ...` : text
 
 /** Reads the loop report of a thread: its model does the same again and again. */
 function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {

@@ -90,6 +90,8 @@ export interface TaskContext {
    * - `{ decision: 'take_over' }`: the manager's own answer is the result.
    * - `{ decision: 'escalate' }`: the manager's own manager is asked, and so on, each once.
    *
+   * A model agent decides by the tools `reassign`, `take_over` and `escalate`, which its model has in that turn alone.
+   *
    * A reassignment is a delegation by the manager: its place in the delegation graph decides (see `delegate`), not this
    * agent's. `to` gets a message of type delegate with `metadata.reassigned` `{ from, by, reason, guidance }`, which is
    * a task of the board. The task of this turn is 'handed_off' when the answer has come. A plain question with data
