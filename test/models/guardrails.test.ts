@@ -1,10 +1,11 @@
 /** Checks of what goes into a team, a role and a tool, and of what comes out: they pass, change or refuse. */
 import t from 'tap'
 import { z } from 'zod'
+import { turnBehind } from '../../src/actors/turn/context.ts'
 import { createTeam, defineTool, type Guardrail, type RuntimeEvent } from '../../src/index.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
-import { gate, localTeam, silent } from '../supervision/teams.ts'
+import { gate, localTeam, openTeam, type Receive, silent } from '../supervision/teams.ts'
 import { doing } from '../toolbox/tools.ts'
 import { type Answers, calls, type FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
@@ -186,6 +187,99 @@ t.test('a call of a tool passes, is changed or refused: a model is told why, cod
     String(await context.tool('add', { a: 101, b: 1 }).catch((error: Error) => error.message))
   const coded = localTeam(t, { ann }, { tools: [add], roles: { ann: { guardrails: { tool } } } })
   t.match((await coded.execute('go')).finalOutput, /too much/)
+})
+
+const limits = {
+  name: 'at most 100',
+  check({ tool, input }: { tool: string; input: unknown }) {
+    const { a, b } = input as { a: number; b: number }
+    if (a < 0) return { refuse: 'Nothing negative.' }
+    return a > 100 ? { change: { tool, input: { a: 100, b } } } : undefined
+  },
+}
+
+for (const way of ['a model', 'code', 'code that calls without asking'] as const)
+  t.test(`an input that a person has edited is checked again: ${way}`, async (t) => {
+    const added: unknown[] = []
+    const tool = defineTool({
+      name: 'sum',
+      description: 'Adds.',
+      input: z.object({ a: z.number(), b: z.number() }),
+      approval: true,
+      run: (input) => {
+        added.push(input)
+        return String(input.a + input.b)
+      },
+    })
+    const options = { tools: [tool], guardrails: { tool: [limits] } }
+    const given = { a: 1, b: 1 }
+    const ann: Receive = async (_message, context) => {
+      const call = { name: 'sum', input: given, callId: 'one' }
+      const made = way === 'code' ? context.tool('sum', given) : turnBehind(context)!.call('tool', call)
+      return made.then(String, ({ code }) => code)
+    }
+    const roles = { ann: { tools: ['sum'] } }
+    const agents = [{ name: 'ann', tools: ['sum'] }]
+    const answers: Answers = ({ messages }) => {
+      const last = messages.at(-1)
+      return last?.role === 'tool' ? String(last.content) : calls(['sum', given])
+    }
+    const team =
+      way === 'a model' ? modelTeam(t, answers, agents, options).team : localTeam(t, { ann }, { ...options, roles })
+    const play = async (...edits: unknown[]) => {
+      const questions: unknown[] = []
+      const run = team.launch('go')
+      for (const input of edits) {
+        await team.clock.advance(1)
+        const [open] = run.questions
+        questions.push(open?.input)
+        await run.answer(open!.questionId, input === 'yes' ? 'yes' : { approved: true, input })
+      }
+      await team.clock.advance(1_000)
+      return { said: (await run.result).finalOutput, questions }
+    }
+    const refused = await play({ a: -1, b: 1 })
+    t.match(refused.said, way === 'a model' ? /"at most 100" refuses .*Nothing negative/ : 'GUARDRAIL')
+    t.same(added, [])
+    t.match(await play({ a: 2, b: 3 }), { said: /5$/, questions: [given] })
+    t.match(await play({ a: 500, b: 3 }, 'yes'), { said: /103$/, questions: [given, { a: 100, b: 3 }] })
+    t.same(added, [
+      { a: 2, b: 3 },
+      { a: 100, b: 3 },
+    ])
+  })
+
+t.test('an input that was edited and changed by a check is asked about once, also after a crash', async (t) => {
+  const tool = defineTool({
+    name: 'sum',
+    description: 'Adds.',
+    input: z.object({ a: z.number(), b: z.number() }),
+    approval: true,
+    run: ({ a, b }) => a + b,
+  })
+  const ann: Receive = async (_message, context) => {
+    const sum = String(await context.tool('sum', { a: 1, b: 1 }))
+    await context.sleep(100)
+    return sum
+  }
+  const team = openTeam(
+    t,
+    { ann },
+    { tools: [tool], roles: { ann: { tools: ['sum'] } }, guardrails: { tool: [limits] } },
+  )
+  const run = team.launch('go')
+  await team.clock.advance(1)
+  await run.answer(run.questions[0]!.questionId, { approved: true, input: { a: 500, b: 3 } })
+  await team.clock.advance(1)
+  team.crash('ann')
+  await team.clock.advance(50)
+  t.match(run.questions, [{ input: { a: 100, b: 3 } }])
+  await run.answer(run.questions[0]!.questionId, 'yes')
+  await team.clock.advance(1)
+  team.crash('ann')
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, '103')
+  t.same(run.questions, [])
 })
 
 t.test('what was decided is not asked again when a turn is redelivered', async (t) => {

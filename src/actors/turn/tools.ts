@@ -110,11 +110,10 @@ export class TurnTools implements RoleTools {
     const text = encodeData(input, 'input')
     const callId = this.#callId(name, text)
     const call = { name, input, callId }
-    const mayAsk = this.#needs.toolbox.asksApproval(name)
-    const approved = mayAsk ? await this.#approved(call, definition, signal) : undefined
-    if (!approved?.isEdited) return { output: await this.#perform(call, definition, signal) }
-    const edited = { ...call, input: approved.input }
-    return { output: await this.#perform(edited, definition, signal), edited: approved.input }
+    if (!this.#needs.toolbox.asksApproval(name)) return { output: await this.#perform(call, definition, signal) }
+    const { input: approved, isEdited } = await this.#approved(call, definition, signal)
+    const output = await this.#perform({ ...call, input: approved }, definition, signal)
+    return isEdited ? { output, edited: approved } : { output }
   }
 
   /** Makes a call that a person has approved, or that needs no approval. */
@@ -131,10 +130,30 @@ export class TurnTools implements RoleTools {
   }
 
   /**
+   * Returns the input that a person has approved, or that needs no approval. An edited input is checked as the agent's
+   * own is; what a check has changed in it is asked about again, since the call has no input that nobody has seen.
+   */
+  async #approved(
+    call: ToolCall,
+    definition: ToolDefinition | null,
+    signal: AbortSignal | undefined,
+  ): Promise<{ input: unknown; isEdited: boolean }> {
+    const { name } = call
+    const { guard } = this.#turn
+    let { input } = call
+    for (let isEdited = false; ; isEdited = true) {
+      const approved = await this.#askPerson({ ...call, input }, definition, signal)
+      if (!approved?.isEdited) return { input, isEdited }
+      input = guard ? await guard(name, approved.input, signal) : approved.input
+      if (encodeData(input, 'input') === encodeData(approved.input, 'input')) return { input, isEdited: true }
+    }
+  }
+
+  /**
    * Asks a person, if the call needs that, and returns the input of the person. The turn only waits meanwhile. The host
    * asks for a tool of its own; in a log of an earlier version it did so within the call.
    */
-  async #approved(
+  async #askPerson(
     call: ToolCall,
     definition: ToolDefinition | null,
     signal: AbortSignal | undefined,

@@ -346,13 +346,14 @@ export class Supervisor {
     )
     const sharedStates = new SharedStates({ directory, journal })
     const ask = asksPerson({ clock, frames, journal, loop, pauses, shelf }, options.hasHandle ?? (() => true))
-    const tools = new HostTools({ clock, journal, limits, logger, parts, toolThreads: threads.tools }, ask)
+    const guards = new Guards({ clock, journal })
+    const tools = new HostTools({ clock, guards, journal, limits, logger, parts, toolThreads: threads.tools }, ask)
     const moving = { cancellation, delegations, directory, hostMessages, journal, requests }
     for (const { verbs } of [boards, sharedStates, syncPoints, tools, new Handoffs(moving), new Reassignments(moving)])
       calls.register(verbs)
     calls.register(personVerbs(ask))
-    this.guards = new Guards({ clock, journal })
-    calls.register(this.guards.verbs)
+    this.guards = guards
+    calls.register(guards.verbs)
     calls.register(watchVerbs({ directory, hostMessages, runs }))
     calls.register(decisionVerbs({ journal }))
     calls.register(escalationVerbs({ directory }))

@@ -1,4 +1,5 @@
 /** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
+import { isDeepStrictEqual } from 'node:util'
 import { approvalOf, approvedInput, type GivenAnswer } from '../../actors/definition/approval.ts'
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Logger, LogLevel } from '../../actors/definition/logger.ts'
@@ -21,6 +22,7 @@ import type { Journal } from '../state/journal.ts'
 import type { PartStore } from '../state/part-store.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isApprovedIn, noteApproval } from '../verbs/approvals.ts'
+import type { Guards } from '../verbs/guards.ts'
 import type { HostVerb, VerbWaiter } from '../verbs/host-verb.ts'
 import { invalidInput } from '../verbs/open-question.ts'
 import type { AskPerson } from '../verbs/questions.ts'
@@ -28,6 +30,7 @@ import { type IsolatedNeeds, IsolatedTools } from './isolated-tools.ts'
 import { NO_REHEARSAL, type ThreadTool, type ToolRehearsal, threadTool } from './tool-rehearsal.ts'
 
 interface Needs extends IsolatedNeeds {
+  readonly guards: Pick<Guards, 'inputOf'>
   readonly journal: Journal
   readonly parts: PartStore
 }
@@ -155,7 +158,10 @@ export class HostTools {
     return answer
   }
 
-  /** Returns the input with which a person lets a call begin that was made without asking before. */
+  /**
+   * Returns the input with which a person lets a call begin that was made without asking before. An edited input is
+   * checked; what a check has changed in it is asked about again.
+   */
   async #approvedInput(
     waiter: VerbWaiter,
     tool: ToolDefinition,
@@ -167,7 +173,11 @@ export class HostTools {
     const approval = await approvalOf(tool, { agent, callId, input })
     if (!approval) return input
     const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
-    return approvedInput(answer, tool.name, { agent, input }).input
+    const approved = approvedInput(answer, tool.name, { agent, input })
+    if (!approved.isEdited) return approved.input
+    const checked = await this.#needs.guards.inputOf(waiter, tool.name, approved.input, signal)
+    if (isDeepStrictEqual(checked, approved.input)) return checked
+    return this.#approvedInput(waiter, tool, checked, callId, signal)
   }
 
   #find({ name: agent, settings }: Cell, name: string): ToolDefinition {

@@ -1,5 +1,5 @@
 /** Runs guardrails in the host. Each outcome is an event of the run; the value itself is not in it. */
-import { GUARD, type GuardedCall, type Guardrail } from '../../actors/definition/guardrail.ts'
+import { GUARD, type Guardrail } from '../../actors/definition/guardrail.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, GuardrailError, MessageRejectedError, shown } from '../../errors.ts'
@@ -8,7 +8,7 @@ import { onAbort } from '../../on-abort.ts'
 import { isObject } from '../checks/checks.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
-import type { HostVerb } from './host-verb.ts'
+import type { HostVerb, VerbWaiter } from './host-verb.ts'
 
 interface Needs {
   readonly clock: Scheduler
@@ -34,23 +34,28 @@ export class Guards {
 
   /** Verb by which turns have their agent's checks run. */
   get verbs(): [Verb, HostVerb][] {
-    return [
-      [GUARD, (args, { cell, run }, signal) => this.#serve(Object(args), cell.name, cell.settings.guards, run, signal)],
-    ]
+    return [[GUARD, (args, caller, signal) => this.#serve(Object(args), caller, signal)]]
+  }
+
+  /**
+   * Has the call of a tool checked, and returns its input, changed or not.
+   *
+   * Rejects with `GuardrailError` for a refusal.
+   */
+  async inputOf({ cell, run }: VerbWaiter, tool: string, input: unknown, signal: AbortSignal): Promise<unknown> {
+    const place: GuardedPlace = { run, agent: cell.name, on: 'tool', tool }
+    return (await this.inOrder(cell.settings.guards.tool, { tool, input }, place, signal)).input
   }
 
   async #serve(
     { on, value, tool, input }: Partial<Record<'on' | 'value' | 'tool' | 'input', unknown>>,
-    agent: string,
-    guards: { input: readonly Guardrail[]; output: readonly Guardrail[]; tool: readonly Guardrail<GuardedCall>[] },
-    run: RunState,
+    caller: VerbWaiter,
     signal: AbortSignal,
   ): Promise<unknown> {
-    if (on === 'tool') {
-      const call = { tool: String(tool), input }
-      const place: GuardedPlace = { run, agent, on, tool: call.tool }
-      return (await this.inOrder(guards.tool, call, place, signal)).input
-    }
+    if (on === 'tool') return this.inputOf(caller, String(tool), input, signal)
+    const { cell, run } = caller
+    const { name: agent } = cell
+    const { guards } = cell.settings
     if (typeof value !== 'string')
       throw new MessageRejectedError(`${GUARD}: value is ${shown(value)}.`, { path: 'value' })
     const inputs = guards.input
