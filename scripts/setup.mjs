@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync, realpathSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { constants } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -33,6 +33,7 @@ export async function setup() {
     const build = whyBuild()
     if (!build) return true
     const hash = sourceHash()
+    rmSync(stamp, { force: true }) // a build that fails leaves files of its own, also when its sources are taken back
     if (!(await step('Building', build, process.execPath, [join(root, 'scripts', 'build.mjs')]))) return false
     writeFileSync(stamp, hash)
     return true
