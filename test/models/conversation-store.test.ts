@@ -1,8 +1,11 @@
 /** Conversations of threads in a store that several teams share, as several processes do. */
 import t, { type Test } from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
+import { NO_CONVERSATION, withTurn } from '../../src/actors/model/context/conversation.ts'
 import type { ConversationStore, StoredConversation } from '../../src/index.ts'
-import { testTeam } from '../../src/testing.ts'
+import { ThreadStore } from '../../src/runtime/runs/thread-store.ts'
+import type { RunState } from '../../src/runtime/state/run-state.ts'
+import { testTeam, virtualClock } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { gate, silent } from '../supervision/teams.ts'
 import { type Answers, FakeModel } from './fake-model.ts'
@@ -176,4 +179,42 @@ t.test('a store that fails, is late or gives nonsense fails the run, or is named
     code: 'CONFIGURATION',
     message: /conversations.*without save/,
   })
+})
+
+t.test('saves of a run come one after the other, also after one that failed', async (t) => {
+  const written: string[] = []
+  const wait = gate()
+  const store: ConversationStore = {
+    load: async () => [],
+    async save(_threadId, { version, conversation }) {
+      const text = `${version}: ${JSON.stringify(conversation).match(/q\d/g)}`
+      written.push(`${text} begins`)
+      if (written.length === 1) await wait.opened
+      written.push(`${text} ends`)
+      if (written.length === 4) throw new Error('no database')
+      return true
+    },
+  }
+  const bot = { index: 0, name: 'bot', settings: { playedByModel: true } }
+  const needs = { store, clock: virtualClock(), directory: { agents: () => [bot] }, agentStates: {}, parts: {} }
+  const threads = new ThreadStore(needs as unknown as ConstructorParameters<typeof ThreadStore>[0])
+  const run = { threadId: 'talk', states: new Map(), stored: new Map() } as unknown as RunState
+  const saved: Promise<unknown>[] = []
+  for (const [nth, said] of [['q1'], ['q1', 'q2'], ['q1', 'q2', 'q3']].entries()) {
+    run.states.set(
+      0,
+      withTurn(
+        NO_CONVERSATION,
+        `${nth}`,
+        said.map((content) => ({ role: 'user', content })),
+      ),
+    )
+    saved.push(threads.save(run).catch(({ code }) => code))
+    await new Promise(setImmediate)
+  }
+  wait.open()
+  t.same(await Promise.all(saved), [undefined, 'CONVERSATION_STORE', undefined])
+  const order = written.map((text) => text.split(' ').at(-1))
+  t.same(order, ['begins', 'ends', 'begins', 'ends', 'begins', 'ends'])
+  t.match(written.at(-1), /q3/)
 })

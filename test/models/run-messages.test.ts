@@ -119,3 +119,39 @@ t.test('large media do not count for its length', async (t) => {
   const kept = JSON.parse(JSON.stringify(messages)) as ModelMessage[]
   t.match(await team.execute('Sure?', { messages: kept }), { success: true, finalOutput: 'a dot' })
 })
+
+t.test('agents of code, and those that a run makes, do not begin with it', async (t) => {
+  const messages = [user('before'), assistant('then')]
+  const coded = localTeam(t, { ann: (_message, context) => JSON.stringify(context.runState ?? null) })
+  const plain = (await coded.execute('go')).finalOutput
+  t.equal((await coded.execute('go', { messages })).finalOutput, plain)
+  const answers: Answers = ({ agent, messages }) => {
+    if (agent === 'dan') return messages.some(({ content }) => content === 'then') ? 'I know' : 'I am new'
+    const made = messages.filter(({ role }) => role === 'tool').length
+    if (made === 0) return calls(['spawn', { name: 'dan', systemPrompt: 'You are new.' }])
+    return made === 1 ? calls(['request', { to: 'dan', content: 'who?' }]) : String(messages.at(-1)?.content)
+  }
+  const ann = { name: 'ann', trust: 'privileged' as const, tools: ['request'] }
+  const { team } = modelTeam(t, answers, [ann])
+  t.equal((await team.execute('go', { messages })).finalOutput, 'I am new')
+})
+
+t.test('an exchange of the caller is not taken for that of the run', async (t) => {
+  const { team: asked } = modelTeam(t, [calls(['add', { a: 1, b: 2 }]), '3'], [{ name: 'bot', tools: ['add'] }], {
+    tools: [add],
+  })
+  const { messages } = await asked.execute('1 + 2?')
+  t.equal(messages.length, 4)
+  const { team } = modelTeam(t, () => [new Error('no')], [{ name: 'bot', tools: ['add'] }], {
+    tools: [add],
+    orchestration: {
+      strategy: 'custom',
+      run: (script, query) =>
+        script.request('bot', query).then(
+          ({ content }) => content,
+          () => '3',
+        ),
+    },
+  })
+  t.same((await team.execute('1 + 2?', { messages })).messages, [...messages, user('1 + 2?'), assistant('3')])
+})

@@ -268,18 +268,33 @@ t.test('calls of code side by side are told apart, and are no answer', async (t)
   const model = new FakeModel(({ messages }) => pieces(`${messages.at(-1)?.content} `, 'done'))
   const ann: Receive = async (_message, context) => {
     const both = await Promise.all([context.complete({ prompt: 'one' }), context.think({ prompt: 'two' })])
-    return both.map(({ text }) => text).join(', ')
+    return [...both, await context.think({ prompt: 'three' })].map(({ text }) => text).join(', ')
   }
   const team = localTeam(t, { ann }, { models: { default: model } })
   const parts = await partsOf(team.launch('go'))
   t.same(shown(parts).sort(), [
-    '$orchestrator 1: one done, two done',
+    '$orchestrator 1: one done, two done, three done',
+    'ann 1 draft: done',
     'ann 1 draft: done',
     'ann 1 draft: done',
     'ann 1 draft: one ',
+    'ann 1 draft: three ',
     'ann 1 draft: two ',
     'run.finished',
   ])
+})
+
+t.test('only what the last speaker writes is an object of the answer', async (t) => {
+  const answers: Answers = ({ agent }) => pieces('{"n":', agent === 'ann' ? '1}' : '2}')
+  const { team } = modelTeam(t, answers, [{ name: 'ann' }, { name: 'bob' }])
+  const run = team.launch('go', { output: z.object({ n: z.number() }) })
+  const objects: unknown[] = []
+  for await (const part of run.stream()) if (part.type === 'object') objects.push([part.agent, part.object.n ?? null])
+  t.same(objects.at(-1), ['bob', 2])
+  t.ok(
+    objects.every((each) => (each as string[])[0] === 'bob'),
+    JSON.stringify(objects),
+  )
 })
 
 t.test('a key of the team is in no piece, wherever it is cut', async (t) => {

@@ -239,3 +239,32 @@ t.test('the time of a run goes on when its last question is closed', async (t) =
     },
   })
 })
+
+t.test('a question that is answered is closed once, whatever time it had', async (t) => {
+  const { team } = shop(t, undefined, { answerWithinMs: 100 })
+  const closings = closingsOf(team)
+  const run = team.launch('go')
+  await team.clock.advance(50)
+  await run.answer(run.questions[0]!.questionId, 'yes')
+  await team.clock.advance(1_000)
+  t.same(
+    closings.map(({ how }) => how),
+    ['answered'],
+  )
+})
+
+t.test('the time of a turn counts again when its question is withdrawn', async (t) => {
+  const receive: Receive = async (_message, context) => {
+    const ending = new AbortController()
+    const asked = context.ask('Which color?', { signal: ending.signal }).catch(({ code }) => code)
+    await context.sleep(100)
+    ending.abort()
+    await asked
+    await context.sleep(10_000)
+    return 'in time'
+  }
+  const team = openTeam(t, { ann: receive }, { roles: { ann: { limits: { turnTimeoutMs: 1_000 } } } })
+  const run = team.launch('go')
+  await team.clock.advance(5_000)
+  t.match((await run.result).error, { code: 'TURN_TIMEOUT' })
+})

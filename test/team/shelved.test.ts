@@ -534,3 +534,23 @@ t.test('a run that waits for a person takes no place among the runs of the team'
   await team.clock.runToIdle()
   t.equal((await second.result).success, true)
 })
+
+t.test('a turn that waits for the blackboard alone keeps its place', async (t) => {
+  const began: string[] = []
+  const team = openTeam(
+    t,
+    {
+      ann: async ({ content }, context) => {
+        began.push(content)
+        if (content === 'one') await context.blackboard.waitFor('never').catch(() => {})
+      },
+    },
+    { supervision: { deadlock: 'report' } },
+  )
+  const runs = ['one', 'two'].map((query) => team.launch(query))
+  await team.clock.advance(10_000)
+  t.same(began, ['one'])
+  for (const run of runs) void run.cancel('enough')
+  await team.clock.runToIdle()
+  await Promise.all(runs.map(({ result }) => result))
+})

@@ -1,5 +1,6 @@
 /** What waits in a team: turns for others, for models, tools and people, and what waits for each limit. */
 import t from 'tap'
+import { turnBehind } from '../../src/actors/turn/context.ts'
 import { ModelError, type RuntimeEvent, type Wait } from '../../src/index.ts'
 import { calls, FakeModel } from '../models/fake-model.ts'
 import { askAll, type Extras, gate, localTeam, type Receive } from '../supervision/teams.ts'
@@ -186,6 +187,9 @@ for (const [option, { options, limit, agent = null }] of Object.entries(limited)
     const waits = team.waits().filter(({ kind, for: what }) => kind === 'limit' && what[0] === option)
     const waiting = waits.find((wait) => agent === null || wait.agent === agent)
     t.match(waiting, { agent, for: [option], limit, since: Number }, JSON.stringify(team.waits()))
+    const age = team.clock.now() - waiting!.since
+    t.ok(age >= 0 && age <= 500, `it has waited for ${age} ms`)
+    if (option === 'maxParallelToolCalls') t.type(waiting!.turn, 'string')
     t.ok(runs.some(({ id }) => id === waiting!.runId))
     const told = events.filter((event) => event.type === 'limit.reached' && event.option === option)
     t.match(told[0], { limit, agent: waiting!.agent })
@@ -251,4 +255,27 @@ t.test('what waits for a limit of a thread ends with the thread, and is there ag
   t.same(waiting(), ['ben', 'cid'])
   await team.clock.advance(40_000)
   t.match(await run.result, { success: true, finalOutput: '3 done' })
+})
+
+t.test('what a thread says of a limit that is none is left out', async (t) => {
+  const team = localTeam(t, {
+    ann: async (_message, context) => {
+      const { limits } = turnBehind(context)!
+      limits.begin('no such limit' as never, { limit: 1 })(1)
+      limits.begin('concurrency of requestAll', { limit: 1, agents: [1, 2, 3] as never })(1)
+      limits.begin('concurrency of requestAll', { limit: 1, agents: ['bob'] })(1)
+      const raised = limits.begin('maxParallelToolCalls', { limit: 1 })
+      raised(2)
+      raised(50)
+      for (let i = 0; i < 200; i += 1) limits.begin('orchestration.maxConcurrent', { limit: 7 })(1)
+      await context.sleep(1_000)
+    },
+  })
+  const run = team.launch('go')
+  await team.clock.advance(500)
+  const waits = team.waits().filter(({ kind }) => kind === 'limit')
+  t.equal(waits.filter(({ limit }) => limit === 1).length, 2)
+  t.equal(waits.length, 2 + 99, 'at most 100 waits of a turn')
+  await team.clock.advance(1_000)
+  t.match(await run.result, { success: true })
 })

@@ -290,3 +290,13 @@ t.test('only 429 and 503 make the others wait', async (t) => {
     t.equal(await text, 'Yes.')
   }
 })
+
+t.test('without maxConcurrent 32 calls are under way at a time', async (t) => {
+  const queue = new ProviderQueue({ clock: new PatientClock(), provider: 'a.host' })
+  const leaving = Array.from({ length: 40 }, () => queue.enter(request()))
+  const leave = await Promise.all(leaving.slice(0, 32))
+  t.equal(queue.length, 8)
+  leave[0]!()
+  await leaving[32]
+  t.equal(queue.length, 7)
+})
