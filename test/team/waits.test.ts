@@ -182,6 +182,7 @@ for (const [option, { options, limit, agent = null }] of Object.entries(limited)
     const team = localTeam(t, { ann: work, ben: work }, { orchestration: askAll, ...options })
     const events: RuntimeEvent[] = []
     team.events.subscribe((event) => void events.push(event))
+    await team.clock.advance(1_000)
     const runs = ['one', 'two', 'three'].map((runId) => team.launch('go', { runId }))
     await team.clock.advance(500)
     const waits = team.waits().filter(({ kind, for: what }) => kind === 'limit' && what[0] === option)
