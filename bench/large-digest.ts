@@ -1,6 +1,8 @@
 /** The digest of a run that nobody has made: many agents, many messages. It is the same each time. */
 import { seededRandom } from '../src/actors/definition/seeded-random.ts'
 import type { Digest } from '../src/index.ts'
+import { CALL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS } from '../src/runtime/digest/digest-line.ts'
+import { LineTable } from '../src/runtime/digest/line-table.ts'
 
 export interface LargeRun {
   readonly id: string
@@ -22,64 +24,26 @@ export function largeRun(agents: number, messages: number, forMs: number): Large
   const startedAt = endedAt - forMs
   const upTo = (below: number) => Math.floor(random() * below)
   const lines: Digest[] = []
+  const [message, turn, call] = [
+    new LineTable(MESSAGE_COLUMNS),
+    new LineTable(TURN_COLUMNS),
+    new LineTable(CALL_COLUMNS),
+  ]
   for (let sent = 0; sent < messages; sent += ROWS / 2) {
     const count = Math.min(ROWS / 2, messages - sent)
     const at = Math.round(startedAt + (sent / messages) * forMs)
-    const message = { n: [], run: [], from: [], to: [], type: [], at: [], bytes: [], turn: [] } as Message
-    const turn = { message: [], run: [], agent: [], turn: [], start: [], end: [], attempt: [], failed: [] } as Turn
-    const call = {
-      message: [],
-      run: [],
-      agent: [],
-      kind: [],
-      name: [],
-      start: [],
-      end: [],
-      in: [],
-      out: [],
-      failed: [],
-    } as Call
     for (let row = 0; row < count; row++) {
       const time = Math.round((row / messages) * forMs)
       const [from, to] = [upTo(agents), upTo(agents)]
       const tookMs = 1 + upTo(80)
-      for (const [name, value] of Object.entries({
-        n: row,
-        run: agents,
-        from,
-        to,
-        type: 0,
-        at: time,
-        bytes: BYTES,
-        turn: 1,
-      }))
-        message[name as keyof Message].push(value)
+      write(message, { n: row, run: agents, from, to, type: 0, at: time, bytes: BYTES, turn: 1 })
       const start = time + 1
-      const turned = {
-        message: row,
-        run: agents,
-        agent: to,
-        turn: 1,
-        start,
-        end: start + tookMs,
-        attempt: 1,
-        failed: upTo(50) === 0 ? 1 : 0,
-      }
-      for (const [name, value] of Object.entries(turned)) turn[name as keyof Turn].push(value)
+      const end = start + tookMs
+      const failed = upTo(50) === 0 ? 1 : 0
+      write(turn, { message: row, run: agents, agent: to, turn: 1, start, end, attempt: 1, failed })
       if (upTo(5) > 0) continue
-      const called = {
-        message: row,
-        run: agents,
-        agent: to,
-        kind: 0,
-        name: agents + 1,
-        start,
-        end: start + tookMs,
-        in: 400,
-        out: 60,
-        failed: 0,
-      }
-      for (const [name, value] of Object.entries(called)) call[name as keyof Call].push(value)
+      const [kind, name] = [0, agents + 1]
+      write(call, { message: row, run: agents, agent: to, kind, name, start, end, in: 400, out: 60, failed: 0 })
     }
     const first = sent === 0
     lines.push({
@@ -87,9 +51,9 @@ export function largeRun(agents: number, messages: number, forMs: number): Large
       at,
       n: sent,
       ...(first && { names: [...names, id, 'a-model'] }),
-      message,
-      turn,
-      call,
+      message: message.take()!,
+      turn: turn.take()!,
+      call: call.take()!,
       ...(first && { facts: [{ type: 'run.started', seq: 0, at: startedAt, runId: id, query: 'A large task' }] }),
     })
   }
@@ -103,6 +67,8 @@ export function largeRun(agents: number, messages: number, forMs: number): Large
   return { id, startedAt, endedAt, agents: names, lines }
 }
 
-type Message = NonNullable<Digest['message']>
-type Turn = NonNullable<Digest['turn']>
-type Call = NonNullable<Digest['call']>
+function write<Name extends string>(table: LineTable<Name>, row: Record<Name, number>): void {
+  const columns = table.roomFor(1)
+  for (const name of Object.keys(row) as Name[]) columns[name][table.rows] = row[name]
+  table.rows += 1
+}

@@ -2,6 +2,7 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { pageFileResponse, pageResponse } from '../src/service/dashboard/page-files.ts'
+import { listsOf } from '../src/service/digest/columns.ts'
 import { type LargeRun, largeRun } from './large-digest.ts'
 
 export interface LargeService {
@@ -75,9 +76,10 @@ export async function largeService(agents: number, messages: number): Promise<La
     let n = messages
     const timer = setInterval(() => {
       const { message, ...line } = run.lines[0]!
-      const rows = Object.entries(message!).map(([name, column]) => [name, column.slice(0, LIVE_ROWS)])
+      const lists = Object.entries(listsOf(message!)).map(([name, list]) => [name, list.slice(0, LIVE_ROWS)])
+      const live = { rows: LIVE_ROWS, ...Object.fromEntries(lists) }
       const at = Date.now() - LINE_MS
-      response.write(`${JSON.stringify({ seq: line.seq + n * 8, at, n, message: Object.fromEntries(rows) })}\n`)
+      response.write(`${JSON.stringify({ seq: line.seq + n * 8, at, n, message: live })}\n`)
       n += LIVE_ROWS
     }, LINE_MS)
     timers.add(timer)

@@ -1,27 +1,64 @@
 /** What a line of the digest is made with: tables of the rows that came, and the numbers of messages by their ids. */
 import t from 'tap'
+import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
 import { LineTable } from '../../src/runtime/digest/line-table.ts'
 import { RecentNumbers } from '../../src/runtime/digest/recent-numbers.ts'
+import { listsOf } from '../../src/service/digest/columns.ts'
+
+/** Returns the columns of a table with that many rows, as they stand in a line. */
+function written<Name extends string>(table: LineTable<Name>, rows: number, row: (at: number) => Record<Name, number>) {
+  for (let at = 0; at < rows; at++) {
+    const columns = table.roomFor(1)
+    for (const [name, value] of Object.entries<number>(row(at))) columns[name as Name][table.rows] = value
+    table.rows += 1
+  }
+  return table.take()
+}
 
 t.test('a table has the rows that were written, whether they are more or fewer than before', async (t) => {
-  const table = new LineTable('n', 'at')
-  for (const rows of [3, 5, 2, 2_500, 1, 4]) {
-    for (let row = 0; row < rows; row++) {
-      table.columns.n[row] = row
-      table.columns.at[row] = row * 2
-      table.rows += 1
-    }
-    const taken = table.take()!
-    t.same(
-      taken.n,
-      Array.from({ length: rows }, (_, row) => row),
-    )
-    t.same(
-      taken.at,
-      Array.from({ length: rows }, (_, row) => row * 2),
-    )
+  const table = new LineTable(['odd', 'same', 'mixed'])
+  const random = seededRandom([1, 2, 3, 4])
+  for (const rows of [3, 5, 2, 2_500, 9_000, 1, 4, 700]) {
+    const mixed = Array.from({ length: rows }, () => Math.floor(random() * 3 - 1) * 2 ** 31)
+    const line = written(table, rows, (at) => ({ odd: at * 2 + 1, same: 7, mixed: mixed[at]! | 0 }))!
+    t.equal(line.rows, rows)
+    const lists = listsOf(JSON.parse(JSON.stringify(line)) as typeof line)
+    const odd = Array.from({ length: rows }, (_, at) => at * 2 + 1)
+    t.same(lists, { odd, same: odd.map(() => 7), mixed: mixed.map((value) => value | 0) })
   }
   t.equal(table.take(), undefined, 'a table without rows is none')
+})
+
+t.test('what goes on by equal steps is told in short', async (t) => {
+  const table = new LineTable(['n', 'at', 'turn', 'bytes'])
+  const line = written(table, 1_000, (row) => ({
+    n: row < 600 ? row : 2_000 - 2 * row,
+    at: Math.floor(row / 250),
+    turn: 9,
+    bytes: (row * row) % 97,
+  }))!
+  t.match(line, {
+    rows: 1_000,
+    n: { runs: [0, 1, 600, 800, -2, 400] },
+    at: { runs: [0, 0, 250, 1, 0, 250, 2, 0, 250, 3, 0, 250] },
+    turn: 9,
+  })
+  t.equal((line.bytes as number[]).length, 1_000, 'what would be longer so is a list')
+})
+
+t.test('a number that needs more than 32 bits is in the line as it is', async (t) => {
+  const table = new LineTable(['start'])
+  const [thirtyDays, rows] = [-30 * 24 * 3_600_000, 3_000]
+  for (let row = 0; row < rows; row++) {
+    const { start } = table.roomFor(1)
+    table.put(start, row, row === 1 || row === 2_900 ? thirtyDays : 5)
+    table.rows += 1
+  }
+  const { start } = table.take()! as { start: number[] }
+  t.same([start[0], start[1], start[2_899], start[2_900]], [5, thirtyDays, 5, thirtyDays])
+  table.put(table.roomFor(1).start, 0, thirtyDays)
+  table.rows = 1
+  t.same(listsOf(table.take()!), { start: [thirtyDays] })
 })
 
 t.test('numbers of many sources are found by their ids, and the oldest are forgotten first', async (t) => {

@@ -29,8 +29,13 @@ export const AGAIN = 2
 /** Place in a column that has nothing: no agent, or a message that the digest does not have. */
 export const NONE = -1
 
+/** Columns of the tables of a line, with what they mean in `Digest`. */
+export const MESSAGE_COLUMNS = ['n', 'run', 'from', 'to', 'type', 'at', 'bytes', 'turn'] as const
+export const TURN_COLUMNS = ['message', 'run', 'agent', 'turn', 'start', 'end', 'attempt', 'failed'] as const
+export const CALL_COLUMNS = ['message', 'run', 'agent', 'kind', 'name', 'start', 'end', 'in', 'out', 'failed'] as const
+
 /**
- * Line of the digest. Columns of a table have the same length, and whole numbers alone. `run`, `from`, `to`, `agent`,
+ * Line of the digest. A table has `rows` rows, and whole numbers alone. `run`, `from`, `to`, `agent`,
  * `name` are places in the table of names, of which each line has the new ones. Times are ms after `at`, and negative
  * for what began earlier. `n` is the number of a message: 1/8 of the `seq` of its entry, counted from `n` of the line.
  */
@@ -44,16 +49,16 @@ export interface Digest {
   /** Names that are new: they come behind those of earlier lines. */
   names?: string[]
   /** `turn`: number of the sender's turn that has sent it, 0 if none has. */
-  message?: Columns<'n' | 'run' | 'from' | 'to' | 'type' | 'at' | 'bytes' | 'turn'>
+  message?: Columns<(typeof MESSAGE_COLUMNS)[number]>
   /**
    * Turns that have ended. `message`: the message that it had, below 0 with `n` added if it is not known. `failed`: 1
    * if it ended with an error, 2 if its message is tried again.
    */
-  turn?: Columns<'message' | 'run' | 'agent' | 'turn' | 'start' | 'end' | 'attempt' | 'failed'>
+  turn?: Columns<(typeof TURN_COLUMNS)[number]>
   /** Calls of models (`kind` 0) and tools (1) that have ended. `in`, `out`: tokens. */
-  call?: Columns<'message' | 'run' | 'agent' | 'kind' | 'name' | 'start' | 'end' | 'in' | 'out' | 'failed'>
+  call?: Columns<(typeof CALL_COLUMNS)[number]>
   /** Agents whose figures have changed: several times a second at most. -1 for one that has left. */
-  agent?: Columns<'agent' | 'status' | 'queued' | 'inFlight' | 'restarts'>
+  agent?: Record<'agent' | 'status' | 'queued' | 'inFlight' | 'restarts', number[]>
   /** All waits in the team, if they have changed: several times a second at most. */
   waits?: Wait[]
   /** Rare events in short: texts and lists in them are cut. */
@@ -62,7 +67,13 @@ export interface Digest {
   snapshot?: DigestSnapshot
 }
 
-export type Columns<Names extends string> = Record<Names, number[]>
+export type Columns<Names extends string> = { rows: number } & Record<Names, Column>
+
+/**
+ * Whole numbers, one for each row: the one that all rows have, or a list, or runs of numbers with equal steps. A run is
+ * three numbers in `runs`: its first number, the step to each next one, and its length.
+ */
+export type Column = number | number[] | { runs: number[] }
 
 /** Event as JSON, cut short. The fields are those of the event of that type. */
 export interface DigestFact {

@@ -3,7 +3,7 @@
  * nobody. So a watched message costs the host a fraction of what its events cost.
  */
 import type { TokenUsage } from '../../actors/definition/model.ts'
-import { isCopy, isFailure, isHead, isMessage } from '../../mailbox/codec.ts'
+import { isFailure, isHead, isMessage, isToMany } from '../../mailbox/codec.ts'
 import {
   attemptOf,
   BEGINS_AGAIN,
@@ -28,8 +28,19 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
-import { AGAIN, COPY, type Digest, type DigestFact, NONE, TO_SEVERAL } from './digest-line.ts'
-import { LineTable } from './line-table.ts'
+import { AgentPlaces } from './agent-places.ts'
+import {
+  AGAIN,
+  CALL_COLUMNS,
+  COPY,
+  type Digest,
+  type DigestFact,
+  MESSAGE_COLUMNS,
+  NONE,
+  TO_SEVERAL,
+  TURN_COLUMNS,
+} from './digest-line.ts'
+import { LineTable, type Written } from './line-table.ts'
 import { RecentNumbers } from './recent-numbers.ts'
 
 interface Needs {
@@ -49,16 +60,13 @@ export class DigestMaker {
   readonly #shown: string[] = []
   /** Number of names that lines have told. */
   #told = 0
-  /** Place of each agent's name, by index, the name that it has there, and the block in which it was looked up. */
-  readonly #agents: { name: string; at: number; block: number }[] = []
-  /** Number of blocks that were seen: within one, no index gets another name. */
-  #block = 0
+  readonly #agents: AgentPlaces
   #run = { index: -1, at: NONE }
   /** Numbers of messages by their ids, of those that a turn may still end for. */
   readonly #numbers = new RecentNumbers()
-  readonly #message = new LineTable('n', 'run', 'from', 'to', 'type', 'at', 'bytes', 'turn')
-  readonly #turn = new LineTable('message', 'run', 'agent', 'turn', 'start', 'end', 'attempt', 'failed')
-  readonly #call = new LineTable('message', 'run', 'agent', 'kind', 'name', 'start', 'end', 'in', 'out', 'failed')
+  readonly #message = new LineTable(MESSAGE_COLUMNS)
+  readonly #turn = new LineTable(TURN_COLUMNS)
+  readonly #call = new LineTable(CALL_COLUMNS)
   #facts: DigestFact[] = []
   #seq = -1
   #at: number | undefined
@@ -66,6 +74,7 @@ export class DigestMaker {
 
   constructor(needs: Needs) {
     this.#needs = needs
+    this.#agents = new AgentPlaces(needs.name, (name) => this.placeOf(name))
   }
 
   /** Number of rows that the next line has. */
@@ -125,16 +134,6 @@ export class DigestMaker {
     return at
   }
 
-  #agent(index: number): number {
-    const known = this.#agents[index]
-    if (known?.block === this.#block) return known.at
-    const name = this.#needs.name(index)
-    const at = known?.name === name ? known.at : this.placeOf(name)
-    if (known?.name === name) known.block = this.#block
-    else this.#agents[index] = { name, at, block: this.#block }
-    return at
-  }
-
   #runAt(index: number): number {
     if (index !== this.#run.index) {
       const id = this.#needs.runId(index)
@@ -143,50 +142,57 @@ export class DigestMaker {
     return this.#run.at
   }
 
-  #frames({ memory, from, to, seq, run, at: loggedAt }: FrameBlock): void {
-    this.#block += 1
+  #frames({ memory, from, to, seq, run, count, at: loggedAt }: FrameBlock): void {
+    this.#agents.beginBlock()
     const place = this.#runAt(run)
-    const sentAt = short(Math.round(loggedAt) - this.#at!)
+    const sentAt = Math.round(loggedAt) - this.#at!
+    const [sent, ended] = [this.#message.roomFor(count), this.#turn.roomFor(count)]
     let n = seq / SEQ_STEP
     for (let at = from; at < to; at += lengthOf(memory, at), n += 1) {
-      if (isMessage(memory, at)) this.#sent(memory, at, n, place, sentAt)
+      if (isMessage(memory, at)) this.#sent(sent, memory, at, n, place, sentAt)
       const kind = kindOf(memory, at)
-      if (kind === END) this.#ended(memory, at, place)
+      if (kind === END) this.#ended(ended, memory, at, place)
       else if (kind === STEP_DONE && flagsOf(memory, at) & HAS_THREAD) this.#threadTool(memory, at, run)
     }
   }
 
   /** `run`: its place in the table of names. */
-  #sent(memory: Memory, at: number, n: number, run: number, sentAt: number): void {
-    const { columns, rows: row } = this.#message
-    const copy = isCopy(memory, at)
-    const head = !copy && isHead(memory, at)
+  #sent(
+    columns: Written<(typeof MESSAGE_COLUMNS)[number]>,
+    memory: Memory,
+    at: number,
+    n: number,
+    run: number,
+    sentAt: number,
+  ): void {
+    const row = this.#message.rows++
+    const several = isToMany(memory, at)
+    const head = several && isHead(memory, at)
+    const copy = several && !head
     const recipient = recipientOf(memory, at)
-    columns.n[row] = n - this.#n
+    this.#message.put(columns.n, row, n - this.#n)
     columns.run[row] = run
-    columns.from[row] = this.#agent(senderOf(memory, at))
-    columns.to[row] = head || recipient === NOBODY ? NONE : this.#agent(recipient)
+    columns.from[row] = this.#agents.of(senderOf(memory, at))
+    columns.to[row] = head || recipient === NOBODY ? NONE : this.#agents.of(recipient)
     columns.type[row] = typeIndexOf(memory, at) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0)
-    columns.at[row] = sentAt
+    this.#message.put(columns.at, row, sentAt)
     columns.bytes[row] = bodyBytesOf(memory, at)
     columns.turn[row] = turnOf(memory, at)
-    this.#message.rows += 1
     if (copy || kindOf(memory, at) === END) return
     const [third, fourth] = [thirdOf(memory, at), fourthOf(memory, at)]
     this.#numbers.set(serialIn(third), third, fourth, n)
   }
 
-  #ended(memory: Memory, at: number, run: number): void {
-    const { columns, rows: row } = this.#turn
-    columns.message[row] = this.#numberOf(thirdOf(memory, at), fourthOf(memory, at))
+  #ended(columns: Written<(typeof TURN_COLUMNS)[number]>, memory: Memory, at: number, run: number): void {
+    const row = this.#turn.rows++
+    this.#turn.put(columns.message, row, this.#numberOf(thirdOf(memory, at), fourthOf(memory, at)))
     columns.run[row] = run
-    columns.agent[row] = this.#agent(senderOf(memory, at))
+    columns.agent[row] = this.#agents.of(senderOf(memory, at))
     columns.turn[row] = turnOf(memory, at)
-    columns.start[row] = short(Math.round(startedOf(memory, at)) - this.#at!)
-    columns.end[row] = short(Math.round(timeOf(memory, at)) - this.#at!)
+    this.#turn.put(columns.start, row, Math.round(startedOf(memory, at)) - this.#at!)
+    this.#turn.put(columns.end, row, Math.round(timeOf(memory, at)) - this.#at!)
     columns.attempt[row] = attemptOf(memory, at)
     columns.failed[row] = outcomeOf(memory, at)
-    this.#turn.rows += 1
   }
 
   #modelCall(record: Extract<HostRecord, { kind: 'model.called' }>): void {
@@ -213,25 +219,25 @@ export class DigestMaker {
     messageId: string | undefined,
     { kind, name, end, durationMs, error, usage }: Called,
   ): void {
-    const { columns, rows: row } = this.#call
+    const columns = this.#call.roomFor(1)
+    const row = this.#call.rows++
     const ended = Math.round(end)
     const [, , third, fourth] = messageId ? idFrom(messageId) : NO_ID
-    columns.message[row] = this.#numberOf(third, fourth)
+    this.#call.put(columns.message, row, this.#numberOf(third, fourth))
     columns.run[row] = this.#runAt(run)
     columns.agent[row] = this.placeOf(agent)
     columns.kind[row] = kind
     columns.name[row] = this.placeOf(name)
-    columns.start[row] = ended - Math.round(durationMs) - this.#at!
-    columns.end[row] = ended - this.#at!
-    columns.in[row] = usage?.inputTokens ?? 0
-    columns.out[row] = usage?.outputTokens ?? 0
+    this.#call.put(columns.start, row, ended - Math.round(durationMs) - this.#at!)
+    this.#call.put(columns.end, row, ended - this.#at!)
+    this.#call.put(columns.in, row, usage?.inputTokens ?? 0)
+    this.#call.put(columns.out, row, usage?.outputTokens ?? 0)
     columns.failed[row] = error ? 1 : 0
-    this.#call.rows += 1
   }
 
   /** Returns the number of a message, as the line has it. */
   #numberOf(third: number, fourth: number): number {
-    return short(this.#numbers.get(serialIn(third), third, fourth) - this.#n)
+    return this.#numbers.get(serialIn(third), third, fourth) - this.#n
   }
 }
 
@@ -247,12 +253,6 @@ interface Called {
 
 const MODEL = 0
 const TOOL = 1
-
-/** Returns a whole number in the form of small ones: a list with another one costs more to make and to write. */
-function short(value: number): number {
-  const whole = value | 0
-  return whole === value ? whole : value
-}
 
 const outcomeOf = (memory: Memory, at: number): number => {
   if (flagsOf(memory, at) & BEGINS_AGAIN) return AGAIN

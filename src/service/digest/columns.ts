@@ -1,4 +1,5 @@
 /** Tables of numbers that grow: a column each, as readers of many rows want them. */
+import type { Columns, Column as Numbers } from '../../runtime/digest/digest-line.ts'
 
 const FIRST_ROWS = 64
 
@@ -74,4 +75,21 @@ export class Table<Name extends string> {
     for (const column of Object.values<Column>(this.columns)) column.drop(rows)
     this.dropped += rows
   }
+}
+
+/** Returns a number for each row of all columns of a line's table. */
+export function listsOf<Name extends string>({ rows, ...columns }: Columns<Name>): Record<Name, readonly number[]> {
+  const lists = Object.entries<Numbers>(columns).map(([name, column]) => [name, listOf(column, rows)])
+  return Object.fromEntries(lists)
+}
+
+function listOf(column: Numbers, rows: number): readonly number[] {
+  if (Array.isArray(column)) return column
+  const { runs } = typeof column === 'number' ? { runs: [column, 0, rows] } : column
+  const list: number[] = []
+  for (let at = 0; at < runs.length; at += 3) {
+    const [first, step, length] = [runs[at]!, runs[at + 1]!, runs[at + 2]!]
+    for (let i = 0; i < length; i++) list.push(first + i * step)
+  }
+  return list
 }

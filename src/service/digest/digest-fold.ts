@@ -15,7 +15,7 @@ import {
   TO_SEVERAL,
 } from '../../runtime/digest/digest-line.ts'
 import type { Wait } from '../../runtime/digest/wait.ts'
-import { Column, Table } from './columns.ts'
+import { Column, listsOf, Table } from './columns.ts'
 
 /** An agent as it is now, and what of it can be counted. */
 export interface FoldedAgent {
@@ -183,9 +183,10 @@ export class DigestFold {
     for (const question of questions) this.questions.set(question.questionId, question)
   }
 
-  #sent(line: Digest, { n, run, from, to, type, at, bytes, turn }: NonNullable<Digest['message']>): void {
+  #sent(line: Digest, table: NonNullable<Digest['message']>): void {
     const { columns } = this.messages
-    for (let row = 0; row < n.length; row++) {
+    const { n, run, from, to, type, at, bytes, turn } = listsOf(table)
+    for (let row = 0; row < table.rows; row++) {
       const time = line.at + at[row]!
       this.#see(time)
       columns.n.push(line.n + n[row]!)
@@ -211,9 +212,10 @@ export class DigestFold {
     if (folded) folded.messages += 1
   }
 
-  #ended(line: Digest, { message, run, agent, turn, start, end, attempt, failed }: NonNullable<Digest['turn']>): void {
+  #ended(line: Digest, table: NonNullable<Digest['turn']>): void {
     const { columns } = this.turns
-    for (let row = 0; row < message.length; row++) {
+    const { message, run, agent, turn, start, end, attempt, failed } = listsOf(table)
+    for (let row = 0; row < table.rows; row++) {
       const number = line.n + message[row]!
       const [began, ended] = [line.at + start[row]!, line.at + end[row]!]
       this.#see(ended)
@@ -249,9 +251,10 @@ export class DigestFold {
       [rows[at - 1], rows[at]] = [rows[at]!, rows[at - 1]!]
   }
 
-  #called(line: Digest, call: NonNullable<Digest['call']>): void {
+  #called(line: Digest, table: NonNullable<Digest['call']>): void {
     const { columns } = this.calls
-    for (let row = 0; row < call.message.length; row++) {
+    const call = listsOf(table)
+    for (let row = 0; row < table.rows; row++) {
       const ended = line.at + call.end[row]!
       this.#see(ended)
       columns.message.push(line.n + call.message[row]!)

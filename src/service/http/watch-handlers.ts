@@ -31,5 +31,16 @@ export function watchHandlers(
 /** Yields lines of a digest as they are sent. They have no ids: who comes back gets the state of the team first. */
 export async function* digestFrames(lines: AsyncIterable<Digest>, form: StreamForm): AsyncGenerator<string> {
   for await (const line of lines)
-    yield form === 'sse' ? `event: digest\ndata: ${JSON.stringify(line)}\n\n` : `${JSON.stringify(line)}\n`
+    yield form === 'sse' ? `event: digest\ndata: ${textOf(line)}\n\n` : `${textOf(line)}\n`
+}
+
+/** Lines as JSON, which is made once for all who watch. */
+const texts = new WeakMap<Digest, string>()
+
+function textOf(line: Digest): string {
+  const known = texts.get(line)
+  if (known !== undefined) return known
+  const text = JSON.stringify(line)
+  texts.set(line, text)
+  return text
 }
