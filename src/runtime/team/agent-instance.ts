@@ -1,4 +1,5 @@
 /** An agent of a running team, as users see it (document 002, 3.4). */
+import type { Content } from '../../actors/definition/content.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
@@ -19,8 +20,8 @@ export interface AgentInstance {
   /** Role as the user gave it. */
   readonly role: AgentRole
   readonly status: AgentStatus
-  /** Gives the agent a task as a run of its own; rejects with the error of a failed run. */
-  run(task: string, options?: RunOptions): Promise<string>
+  /** Gives the agent a task, text or parts, as a run of its own; rejects with the error of a failed run. */
+  run(task: string | Content, options?: RunOptions): Promise<string>
   /** Puts a message into the agent's mailbox; a `response` settles the request that it answers. */
   receiveMessage(message: AgentMessage): Promise<void>
   /**
@@ -39,7 +40,7 @@ export interface AgentInstance {
 }
 
 export interface AgentInstanceHost {
-  run(cell: Cell, task: string, options: RunOptions): Promise<string>
+  run(cell: Cell, task: string | Content, options: RunOptions): Promise<string>
   deliver(cell: Cell, message: AgentMessage): Promise<void>
   /** Returns a summary of the agent's context. */
   contextSummary(cell: Cell): string

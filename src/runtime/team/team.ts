@@ -4,6 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import type { Observable } from 'rxjs'
+import type { Content } from '../../actors/definition/content.ts'
 import { hashOf } from '../../actors/definition/hash-of.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
@@ -180,7 +181,7 @@ export class TeamRuntime extends TeamRuns {
 
   // ---- messages and agents
 
-  async #runAlone(cell: Cell, task: string, options: RunOptions): Promise<string> {
+  async #runAlone(cell: Cell, task: string | Content, options: RunOptions): Promise<string> {
     const result = await this.resultOf(task, options, cell)
     if (result.success) return result.finalOutput
     throw result.error

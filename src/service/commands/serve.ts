@@ -36,7 +36,13 @@ export interface ServeFlags {
 
 const EVERYTHING: Caller['may'] = ['run', 'watch', 'operate']
 /** Bounds for the one caller that there is: the teams have bounds of their own. */
-const LIMITS: Partial<HttpLimits> = { postsPerSecond: 100, burst: 200, tasksPerCaller: 1_000, streamsPerCaller: 256 }
+const LIMITS: Partial<HttpLimits> = {
+  bodyBytes: 2 ** 26,
+  postsPerSecond: 100,
+  burst: 200,
+  tasksPerCaller: 1_000,
+  streamsPerCaller: 256,
+}
 const NAMED = /^([\w.-]{1,64})=(.+)$/
 
 /**

@@ -245,16 +245,27 @@ function queryOf(request: Request): Record<string, string> {
 function checked(schema: z.ZodType, value: unknown, where: 'query' | 'body'): unknown {
   const { success, data, error } = schema.safeParse(value)
   if (success) return data
-  const [issue] = error.issues
-  const path = issue!.path.join('.')
-  if (issue!.code === 'unrecognized_keys') {
-    const known = Object.keys((schema as z.ZodObject).shape)
-    const [key] = issue!.keys as [string]
+  const issue = deepest(error.issues[0]!)
+  const path = issue.path.join('.')
+  if (issue.code === 'unrecognized_keys') {
+    const known = path === '' ? Object.keys((schema as z.ZodObject).shape) : []
+    const [key] = issue.keys as [string]
     const meant = nearest(key, known)
     const detail = `${path === '' ? '' : `${path}.`}${key.slice(0, 100)}: there is no such field in the ${where}; ${
       meant ? `did you mean "${meant}"?` : 'remove it.'
     }${path === '' ? ` Accepted: ${known.join(', ') || 'none'}.` : ''}`
     throw new HttpError('CONFIGURATION', detail, { details: { path: key } })
   }
-  throw new HttpError('CONFIGURATION', `${path || where}: ${issue!.message}.`, { details: { path } })
+  throw new HttpError('CONFIGURATION', `${path || where}: ${issue.message}.`, { details: { path } })
+}
+
+/** Returns the issue of the form that a value has nearly met, where it may have one of several. */
+function deepest(issue: z.core.$ZodIssue): z.core.$ZodIssue {
+  if (issue.code !== 'invalid_union') return issue
+  const issues = issue.errors.flatMap(([first]) => (first ? [deepest(first)] : []))
+  const found = issues.reduce<z.core.$ZodIssue>((best, each) => (each.path.length > best.path.length ? each : best), {
+    ...issue,
+    path: [],
+  })
+  return { ...found, path: [...issue.path, ...found.path] }
 }

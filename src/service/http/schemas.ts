@@ -1,6 +1,7 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
 import { z } from 'zod'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
+import { storedIn } from '../../mailbox/stored-parts.ts'
 
 const epochMs = z.number().describe('epoch ms')
 
@@ -320,10 +321,35 @@ export const trace = z.object({
 
 const LONGEST_QUERY = 1_000_000
 const text = z.string().min(1).max(LONGEST_QUERY)
+const MOST_PARTS = 256
+
+const mediaFields = {
+  data: z
+    .string()
+    .min(1)
+    .refine(
+      (data) => storedIn(data) === undefined,
+      'a reference to stored bytes is not taken: give the bytes, or a URL',
+    )
+    .describe('a data URL, a URL that the provider of the model fetches, or base64'),
+  mediaType: z.string().optional().describe("needed for base64: such as 'image/png'"),
+  name: z.string().max(255).optional().describe('name of the file, for the model'),
+}
+
+/** A part of a query. What its data have to be is checked by the team, as for every query. */
+const queryPart = z.discriminatedUnion('type', [
+  z.strictObject({ type: z.literal('text'), text }),
+  z.strictObject({ type: z.literal('image'), ...mediaFields }),
+  z.strictObject({ type: z.literal('audio'), ...mediaFields }),
+  z.strictObject({ type: z.literal('file'), ...mediaFields }),
+])
 
 export const taskRequest = z
   .strictObject({
-    query: text.optional(),
+    query: z
+      .union([text, z.array(queryPart).min(1).max(MOST_PARTS)], { error: 'a text, or a list of parts, is needed' })
+      .optional()
+      .describe('a text, or parts: texts, images, sounds and files'),
     task: text.optional().describe('another name of `query`'),
     message: text.optional().describe('another name of `query`'),
     team: z.string().optional().describe('default: the first team'),

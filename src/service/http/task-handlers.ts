@@ -1,5 +1,6 @@
 /** Tasks: begin, list, look, wait, cancel. */
 import { z } from 'zod'
+import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
@@ -145,7 +146,7 @@ const OWN_FIELDS = { [CALLER]: 'the id of the caller', [BODY_HASH]: 'the hash of
 /** Reads what a task is to be begun with. */
 function startOf(body: Call<Routes['createTask']>['body']): {
   team: string | undefined
-  query: string
+  query: string | Content
   options: RunOptions<unknown>
 } {
   const { team, query, task, message, output, metadata, ...options } = body

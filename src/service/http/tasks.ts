@@ -3,6 +3,7 @@
  * has left. A task belongs to the caller that its metadata name, so it does after a restart, too.
  */
 import { v4 } from 'uuid'
+import type { Content } from '../../actors/definition/content.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
 import { assertSameBody, BODY_HASH } from './idempotency.ts'
@@ -18,7 +19,7 @@ export interface FoundTask extends ServedTeam {
 
 export interface TaskStart {
   readonly served: ServedTeam
-  readonly query: string
+  readonly query: string | Content
   readonly options: RunOptions<unknown>
   /** Agent that gets the task alone. Default: the team. */
   readonly agent?: string | undefined
@@ -158,7 +159,7 @@ function traceOf({ headers }: Request): Record<string, string> {
   return { ...(traceparent && { traceparent }), ...(traceparent && tracestate && { tracestate }) }
 }
 
-const agentRun = (team: Team, agent: string, query: string, options: RunOptions<unknown>): Promise<string> =>
+const agentRun = (team: Team, agent: string, query: string | Content, options: RunOptions<unknown>): Promise<string> =>
   team.getAgent(agent)!.run(query, options as RunOptions)
 
 /** Resolves to the error of a run, if it has one: a run that was refused is known nowhere else. */

@@ -1,11 +1,12 @@
 /** Requests in OpenAI's formats as a query for a team. A team is a model, and so is `team/agent`: one agent alone. */
 import { z } from 'zod'
+import type { Content } from '../../actors/definition/content.ts'
 import type { ModelMessage, RunOptions } from '../../index.ts'
-import { HttpError } from '../http/problem.ts'
+import { contentIn, givenPart, refused, textIn } from './content.ts'
 
 /** Query with the conversation before it. */
 export interface Asked {
-  readonly query: string
+  readonly query: string | Content
   readonly messages: ModelMessage[]
 }
 
@@ -13,8 +14,7 @@ const toolCall = z.looseObject({
   id: z.string(),
   function: z.looseObject({ name: z.string(), arguments: z.string() }),
 })
-const textPart = z.looseObject({ type: z.string(), text: z.string().optional() })
-const content = z.union([z.string(), z.array(textPart)]).nullish()
+const content = z.union([z.string(), z.array(givenPart)]).nullish()
 
 const chatMessage = z.looseObject({
   role: z.enum(['system', 'developer', 'user', 'assistant', 'tool']),
@@ -43,7 +43,7 @@ export const responsesRequest = z.looseObject({
       z.looseObject({
         type: z.string().optional(),
         role: z.enum(['system', 'developer', 'user', 'assistant']).optional(),
-        content: z.union([z.string(), z.array(textPart)]).optional(),
+        content: z.union([z.string(), z.array(givenPart)]).optional(),
         call_id: z.string().optional(),
         name: z.string().optional(),
         arguments: z.string().optional(),
@@ -102,13 +102,15 @@ function assertToolsAreFree(choice: unknown): void {
 function askedOf(messages: ModelMessage[]): Asked {
   const last = messages.at(-1)
   if (last?.role !== 'user') throw refused('messages', 'The last message has to be one of the user: it is the query.')
-  return { query: String(last.content), messages: messages.slice(0, -1) }
+  return { query: last.content, messages: messages.slice(0, -1) }
 }
 
 /** Instructions of a client come as words of the user: the prompts of the agents are their own. */
 function modelMessage({ role, content: given, tool_calls, tool_call_id }: ChatMessage, path: string): ModelMessage {
-  const text = textIn(given, `${path}.content`)
-  if (role === 'tool') return { role, content: text, toolCallId: tool_call_id ?? '' }
+  const at = `${path}.content`
+  if (role === 'tool') return { role, content: contentIn(given, at), toolCallId: tool_call_id ?? '' }
+  if (role === 'user') return { role, content: contentIn(given, at) }
+  const text = textIn(given, at)
   if (role !== 'assistant') return { role: 'user', content: text }
   const toolCalls = tool_calls?.map(({ id, function: { name, arguments: input } }) => ({ id, name, input }))
   return { role, content: text, ...(toolCalls && { toolCalls }) }
@@ -119,8 +121,9 @@ type Item = Exclude<ResponsesRequest['input'], string>[number]
 function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: string): ModelMessage {
   switch (type) {
     case 'message': {
-      const content = textIn(item.content, `${path}.content`)
-      return { role: role === 'assistant' ? role : 'user', content }
+      const at = `${path}.content`
+      if (role === 'user') return { role, content: contentIn(item.content, at) }
+      return { role: role === 'assistant' ? role : 'user', content: textIn(item.content, at) }
     }
     case 'function_call': {
       const { call_id: id = '', name = '', arguments: input = '' } = item
@@ -128,27 +131,18 @@ function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: s
     }
     case 'function_call_output': {
       const { call_id = '', output = '' } = item
-      return {
-        role: 'tool',
-        content: typeof output === 'string' ? output : JSON.stringify(output),
-        toolCallId: call_id,
-      }
+      return { role: 'tool', content: outputIn(output, `${path}.output`), toolCallId: call_id }
     }
     default:
       throw refused(`${path}.type`, `"${type}" is nothing that a team takes; accepted: message, function_call_output.`)
   }
 }
 
-const TEXTS = ['text', 'input_text', 'output_text', 'refusal']
-
-function textIn(given: ChatMessage['content'], path: string): string {
-  if (typeof given === 'string') return given
-  return (given ?? [])
-    .map(({ type, text = '' }, at) => {
-      if (TEXTS.includes(type)) return text
-      throw refused(`${path}[${at}].type`, `"${type}": only texts are taken here.`)
-    })
-    .join('')
+/** Returns the result of a function: a text, parts, or any other JSON. */
+function outputIn(output: unknown, path: string): Content {
+  if (typeof output === 'string') return output
+  const parts = z.array(givenPart).safeParse(output)
+  return parts.success ? contentIn(parts.data, path) : JSON.stringify(output)
 }
 
 /**
@@ -164,6 +158,3 @@ export function outputOf(path: string, schema: object | undefined): Pick<RunOpti
     throw refused(path, `It is no JSON Schema that can be used: ${error instanceof Error ? error.message : error}`)
   }
 }
-
-const refused = (path: string, detail: string): HttpError =>
-  new HttpError('CONFIGURATION', `${path}: ${detail}`, { status: 400, details: { path } })

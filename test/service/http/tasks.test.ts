@@ -24,6 +24,65 @@ t.test('the query may be named task or message, and the route has two names', as
   t.match(both, { status: 422, body: { code: 'CONFIGURATION', detail: /exactly one of query, task and message/ } })
 })
 
+const PIXEL = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+
+/** Says which parts its message has. */
+const looker = defineAgent({
+  receive: ({ content, parts = [] }) =>
+    [
+      content,
+      ...parts.map((part) => `${part.type} ${'data' in part ? String(part.data).slice(0, 40) : part.text}`),
+    ].join('; '),
+})
+
+t.test('a query may have parts: texts, images, sounds and files', async (t) => {
+  const { send, team } = stage(t, looker)
+  const large = `data:application/pdf;base64,${Buffer.alloc(100_000, 7).toString('base64')}`
+  const query = [
+    { type: 'text', text: 'look' },
+    { type: 'image', data: `data:image/png;base64,${PIXEL}` },
+    { type: 'audio', data: 'aGVsbG8=', mediaType: 'audio/wav' },
+    { type: 'image', data: 'https://pictures.example/a.png', name: 'a.png' },
+    { type: 'file', data: large, name: 'a.pdf' },
+  ]
+  const { status, body } = await send('POST', '/api/tasks', { body: { query } })
+  t.match({ status, body }, { status: 200, body: { query: 'look' } })
+  t.same(body.answer.split('; '), [
+    'look',
+    'text look',
+    'image data:image/png;base64,iVBORw0KGgoAAAANSU',
+    'audio data:audio/wav;base64,aGVsbG8=',
+    'image https://pictures.example/a.png',
+    'file data:application/pdf;base64,BwcHBwcHBwcH',
+  ])
+  const { body: messages } = await send('GET', `/api/tasks/${body.id}/messages`)
+  const stored = messages.messages.find(({ parts }: { parts?: object[] }) => parts)?.parts.at(-1)
+  t.match(stored, { type: 'file', name: 'a.pdf', bytes: 100_000, hash: /^[0-9a-f]{64}$/ })
+  t.ok(team.getRun(body.id))
+  const reference = `stored:sha256-${stored.hash}:100000`
+  const wrong: [query: unknown, said: RegExp][] = [
+    [5, /query: a text, or a list of parts, is needed/],
+    [[], /query/],
+    [[{ type: 'image', data: reference }], /reference to stored bytes/],
+    [[{ type: 'image', data: 'no base64!' }], /query\[0\]\.data/],
+    [[{ type: 'image', data: PIXEL }], /query\[0\]\.mediaType/],
+    [[{ type: 'image' }], /data/],
+    [[{ type: 'text', text: 'a', data: 'b' }], /data/],
+    [[{ type: 'reasoning', text: 'a' }], /type/],
+  ]
+  for (const [given, said] of wrong)
+    t.match(await send('POST', '/api/tasks', { body: { query: given } }), { status: 422, body: { detail: said } })
+})
+
+t.test('a part that no agent accepts is refused, and a body beyond the limit', async (t) => {
+  const { send } = stage(t, looker, { limits: { bodyBytes: 1_000 } }, { accepts: ['image'] })
+  const audio = [{ type: 'audio', data: 'aGVsbG8=', mediaType: 'audio/wav' }]
+  const refused = await send('POST', '/api/tasks', { body: { query: audio } })
+  t.match(refused, { status: 422, body: { detail: /query\[0\]\.type.*"audio".*image/ } })
+  const large = [{ type: 'image', data: `data:image/png;base64,${'A'.repeat(1_000)}` }]
+  t.match(await send('POST', '/api/tasks', { body: { query: large } }), { status: 413 })
+})
+
 t.test('Prefer: respond-async returns at once, and wait= sees the end', async (t) => {
   const { send, release } = held(t)
   const begun = await send('POST', '/api/tasks', { body: { query: 'hello' }, headers: { prefer: 'respond-async' } })

@@ -115,6 +115,79 @@ t.test('openai: earlier messages are the conversation of the models', async (t) 
   t.same(heard().slice(1), ['Be brief.', 'my name is Ann', 'Hello, Ann.', 'who am I?'])
 })
 
+t.test('openai: images, sounds and files reach the models, in both APIs', async (t) => {
+  const { client, heard } = await served(t)
+  const image = `data:image/png;base64,${Buffer.from('image').toString('base64')}`
+  const pdf = `data:application/pdf;base64,${Buffer.from('pdf').toString('base64')}`
+  const sound = Buffer.from('sound').toString('base64')
+  await client.chat.completions.create({
+    model: 'talk',
+    messages: [
+      { role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://pictures.example/a.png' } }] },
+      { role: 'assistant', content: 'A cat.' },
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'And here?' },
+          { type: 'image_url', image_url: { url: image, detail: 'low' } },
+          { type: 'input_audio', input_audio: { data: sound, format: 'mp3' } },
+          { type: 'file', file: { file_data: pdf, filename: 'a.pdf' } },
+        ],
+      },
+    ],
+  })
+  const file = { type: 'file', data: pdf, name: 'a.pdf' }
+  t.same(heard().slice(1), [
+    [{ type: 'image', data: 'https://pictures.example/a.png' }],
+    'A cat.',
+    [
+      { type: 'text', text: 'And here?' },
+      { type: 'image', data: image },
+      { type: 'audio', data: `data:audio/mpeg;base64,${sound}`, mediaType: 'audio/mpeg' },
+      file,
+    ],
+  ])
+  await client.responses.create({
+    model: 'talk/speaker',
+    input: [
+      {
+        role: 'user',
+        content: [
+          { type: 'input_text', text: 'What?' },
+          { type: 'input_image', image_url: image, detail: 'auto' },
+          { type: 'input_file', file_data: pdf, filename: 'a.pdf' },
+        ],
+      },
+    ],
+  })
+  t.same(heard().slice(1), [[{ type: 'text', text: 'What?' }, { type: 'image', data: image }, file]])
+})
+
+t.test('openai: a part that is not taken is refused by its place', async (t) => {
+  const { client } = await served(t)
+  const refused: [content: object[], said: RegExp][] = [
+    [
+      [{ type: 'file', file: { file_id: 'file-1' } }],
+      /messages\[0\]\.content\[0\]\.file\.file_data: The id of a file is not taken/,
+    ],
+    [[{ type: 'image_url', image_url: {} }], /content\[0\]\.image_url: A data URL, or a URL, is needed/],
+    [[{ type: 'image_url', image_url: { url: 'file:///etc/passwd' } }], /content\[0\]: Its data are/],
+    [[{ type: 'image_url', image_url: { url: `stored:sha256-${'0'.repeat(64)}:9` } }], /reference to stored bytes/],
+    [[{ type: 'video', video: 'x' }], /content\[0\]\.type: "video" is no part that a team takes; accepted: text/],
+  ]
+  for (const [content, said] of refused) {
+    const asked = client.chat.completions.create({
+      model: 'talk',
+      messages: [{ role: 'user', content: content as never }],
+    })
+    t.match(await failureOf(asked), { status: 400, message: said })
+  }
+  const bySystem = [{ type: 'image_url', image_url: { url: 'https://pictures.example/a.png' } }]
+  const system = { role: 'system' as const, content: bySystem as never }
+  const asked = client.chat.completions.create({ model: 'talk', messages: [system, { role: 'user', content: 'x' }] })
+  t.match(await failureOf(asked), { status: 400, message: /messages\[0\].*only texts are taken from this role/ })
+})
+
 t.test('openai: with x-dramatis-thread the team keeps the conversation', async (t) => {
   const { client, heard } = await served(t)
   const headers = { 'x-dramatis-thread': 'ann' }
