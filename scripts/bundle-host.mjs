@@ -3,12 +3,13 @@
  * as long as to run them. Of the modules those stay that threads load one by one; what users import leads to the bundle. A
  * clone works without it, and is built anew by the next command.
  *
- * `openai` goes into the bundle too: an install of it takes 12 MB, of which the clients need 0.4. Packages stay outside
- * whose values or types users share with dramatis (zod, rxjs). The licences of all that is bundled are written beside it.
+ * What the host imports goes into the bundle too, unless it is a dependency or a peer: an install of openai takes 12 MB,
+ * of which the clients need 0.4, one of hono 2.2. Packages stay outside whose values or types users share with dramatis
+ * (zod, rxjs, immer), whose files are found by their place (piscina, esbuild), and CommonJS that requires modules of Node.
+ * The licences of all that is bundled are written beside it.
  */
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 import { dist, filesBelow, root } from './files.mjs'
 import { bundlePage } from './page.mjs'
@@ -34,17 +35,10 @@ const host = join(dist, 'host')
 
 for (const note of ['.stamp', '.tsbuildinfo']) rmSync(join(dist, note), { force: true }) // the next command builds all anew
 rmSync(host, { recursive: true, force: true })
-const fromModules = { absWorkingDir: root, bundle: true, packages: 'external', platform: 'node', format: 'esm' }
-/** Takes openai into the bundle, although packages stay outside. */
-const openaiInside = {
-  name: 'openai-inside',
-  setup({ onResolve }) {
-    onResolve({ filter: /^openai(\/|$)/ }, ({ path }) => ({ path: fileURLToPath(import.meta.resolve(path)) }))
-  },
-}
+const external = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies })
+const fromModules = { absWorkingDir: root, bundle: true, external, platform: 'node', format: 'esm' }
 const bundled = await build({
   ...fromModules,
-  plugins: [openaiInside],
   metafile: true,
   entryPoints: Object.fromEntries(Object.entries(entries).map(([name, module]) => [name, `dist/src/${module}.js`])),
   outdir: host,
@@ -56,6 +50,16 @@ const bundled = await build({
   logLevel: 'warning',
   chunkNames: '[name]-[hash]',
 })
+for (const [name, { bytes, inputs }] of Object.entries(bundled.metafile.outputs)) {
+  const ofPackages = Object.entries(inputs).reduce(
+    (sum, [input, { bytesInOutput }]) => sum + (input.startsWith('node_modules/') ? bytesInOutput : 0),
+    0,
+  )
+  if (!name.endsWith('.js') || ofPackages < 0.9 * bytes) continue // only then its sources are not in the package
+  const file = join(root, name)
+  rmSync(`${file}.map`)
+  writeFileSync(file, readFileSync(file, 'utf8').replace(/\n\/\/# sourceMappingURL=\S+\s*$/, '\n'))
+}
 for (const [name, module] of Object.entries(entries)) {
   const file = join(dist, 'src', `${module}.js`)
   const bundle = relative(dirname(file), join(host, `${name}.js`)).replaceAll('\\', '/')
@@ -78,6 +82,19 @@ for (const name of filesBelow('dist/src')) {
   const module = name.replace(/\.map$/, '')
   if (/\.js$/.test(module) && !module.endsWith('.bundle.js') && !kept.has(module)) rmSync(join(root, name))
 }
+
+/** Declarations that an import leads to: nothing else of them can be reached. */
+const declared = new Set()
+const reach = (module) => {
+  const name = `dist/src/${module}.d.ts`
+  if (declared.has(name)) return
+  declared.add(name)
+  const code = readFileSync(join(root, name), 'utf8').replaceAll(/\/\*[^]*?\*\//g, '') // samples in comments import too
+  for (const [, path] of code.matchAll(/(?:from|import|import\()\s*['"](\.[^'"]+)\.ts['"]/g))
+    reach(join(dirname(module), path).replaceAll('\\', '/'))
+}
+for (const [, entry] of exported) reach(/^\.\/dist\/src\/(.+)\.d\.ts$/.exec(entry.types)[1])
+for (const name of filesBelow('dist/src')) if (name.endsWith('.d.ts') && !declared.has(name)) rmSync(join(root, name))
 
 /** Packages whose code stands in files of the package: in the bundles of the host, of threads and of the page, and in vocabularies. */
 const ofThreads = ['actors/loop/thread-entry.bundle.cjs', 'actors/tools/tool-entry.bundle.js'].flatMap(
