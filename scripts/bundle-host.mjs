@@ -89,7 +89,7 @@ const reach = (module) => {
   const name = `dist/src/${module}.d.ts`
   if (declared.has(name)) return
   declared.add(name)
-  const code = readFileSync(join(root, name), 'utf8').replaceAll(/\/\*[^]*?\*\//g, '') // samples in comments import too
+  const code = readFileSync(join(root, name), 'utf8').replaceAll(/\/\*[\s\S]*?\*\//g, '') // samples in comments import too
   for (const [, path] of code.matchAll(/(?:from|import|import\()\s*['"](\.[^'"]+)\.ts['"]/g))
     reach(join(dirname(module), path).replaceAll('\\', '/'))
 }
