@@ -8,7 +8,7 @@ import { virtualClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { testTeam } from '../../src/testing.ts'
 import { howMany } from '../how-many.ts'
 
-const SEEDS = howMany(300, 5_000)
+const SEEDS = howMany(150, 5_000)
 const PIECES = 12
 const PATIENCE = 20 // turns of the event loop: about as many as a death and a birth take
 

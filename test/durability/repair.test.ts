@@ -20,7 +20,7 @@ import { howMany } from '../how-many.ts'
 import { copyOf, deskLog, deskOn, questionOf, runsIn } from './damaged-logs.ts'
 import { failureOf, segmentsOf } from './log-folders.ts'
 
-const SEEDS = howMany(30, 1_000)
+const SEEDS = howMany(16, 1_000)
 const original = await deskLog(t)
 const whole = await runsIn(original)
 const indexOf = (id: string): number => Number(Reflect.get(whole.get(id)![0]!, 'run'))

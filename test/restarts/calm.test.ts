@@ -3,8 +3,7 @@
  * nobody disturbs. A failure names its seed: SEED=7 node dist/test/restarts/calm.test.js
  */
 import t from 'tap'
-import { howMany } from '../how-many.ts'
-import { playAll, seedsUpTo } from './seeds.ts'
+import { playAll, seedsOf } from './seeds.ts'
 
 /** The test for an open task read any frame with its number: a task was taken for one that was handed off. */
 const ONCE_HANDED_OFF = [291]
@@ -16,7 +15,7 @@ const ONCE_ASKED_BACK = [230, 295, 385]
 const ONCE_IN_A_CIRCLE = [395]
 /** What had ended before a restart was read twice. */
 const ONCE_READ_TWICE = [530]
-const seeds = seedsUpTo(howMany(100, 5_000), [
+const seeds = seedsOf(50, 5_000, [
   ...ONCE_HANDED_OFF,
   ...ONCE_GIVEN_UP,
   ...ONCE_ASKED_BACK,

@@ -260,7 +260,7 @@ t.test('the watchdog looks at no mailbox of an agent that the program has no mor
   })
 })
 
-const RESTARTS = howMany(300, 1_000)
+const RESTARTS = howMany(150, 1_000)
 
 t.test(`a run that waits for a person waits through ${RESTARTS} restarts, and keeps what it has done`, async (t) => {
   let steps = 0

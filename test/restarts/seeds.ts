@@ -2,7 +2,7 @@
 import { NOTHING_SEEN } from './acts.ts'
 import { deathsOf, type Ending, type Mode, type Outcome, play } from './play.ts'
 
-export { seedsUpTo } from '../simulation/seeds.ts'
+export { seedsOf } from '../simulation/seeds.ts'
 
 const SEEN = ['deaths', 'fulls', 'losses', 'excused'] as const
 

@@ -3,8 +3,7 @@
  * found, since no time ends these waits. A failure names its seed: SEED=7 node dist/test/simulation/entangled.test.js
  */
 import t from 'tap'
-import { howMany } from '../how-many.ts'
-import { playSeeds, seedsUpTo } from './seeds.ts'
+import { playSeeds, seedsOf } from './seeds.ts'
 
 /** What stood behind a withdrawn message was not looked at: with several turns at once, and behind one that wanted a permit. */
 const ONCE_LEFT_STANDING = [984, 3_034]
@@ -16,7 +15,7 @@ const ONCE_TAKEN_FOR_ANSWERED = [1_701]
 const ONCE_UNANSWERED = [116, 346, 2_287, 3_499]
 /** The test itself did not know of a handoff whose giver had died. */
 const ONCE_HANDED_OFF = [4_803]
-const seeds = seedsUpTo(howMany(100, 5_000), [
+const seeds = seedsOf(60, 5_000, [
   ...ONCE_LEFT_STANDING,
   ...ONCE_OVER_THE_LIMIT,
   ...ONCE_TAKEN_FOR_ANSWERED,

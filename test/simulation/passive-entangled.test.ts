@@ -4,5 +4,5 @@
  */
 import { playPassive } from './passive-teams.ts'
 
-playPassive('talkative', { plain: 20, deep: 1_500 }, 'passive-entangled')
-playPassive('entangled', { plain: 20, deep: 1_500 }, 'passive-entangled')
+playPassive('talkative', { plain: 12, deep: 1_500 }, 'passive-entangled')
+playPassive('entangled', { plain: 12, deep: 1_500 }, 'passive-entangled')

@@ -1,8 +1,7 @@
 /** Plays random programs whose agents lose their threads when they are idle for a moment, or because others need one. */
 import t from 'tap'
 import { Dice } from '../dice.ts'
-import { howMany } from '../how-many.ts'
-import { playSeeds, seedsUpTo } from './seeds.ts'
+import { playSeeds, seedsOf } from './seeds.ts'
 import type { Mode } from './seen.ts'
 
 /** Most teams have more agents than threads: then these start with their first message. */
@@ -13,7 +12,7 @@ function threadsOf(seed: number) {
 
 /** `file` is the test that plays them. */
 export function playPassive(mode: Mode, count: { plain: number; deep: number }, file: string): void {
-  const seeds = seedsUpTo(howMany(count.plain, count.deep), [])
+  const seeds = seedsOf(count.plain, count.deep)
   t.test(`${seeds.length} ${mode} programs of agents that are passivated keep what must hold`, async (t) => {
     const seen = await playSeeds(t, mode, seeds, file, (seed) => ({ threads: threadsOf(seed) }))
     if (seeds.length === 1) return t.pass(`seed ${seeds[0]}`)

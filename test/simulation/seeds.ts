@@ -1,11 +1,17 @@
 /** Plays random programs by their seeds. One that fails is named with the command that plays it again. */
+import { howMany } from '../how-many.ts'
 import { type Mode, Seen } from './seen.ts'
 import { type Extras, simulate } from './simulation.ts'
 
-/** From 1 to `count`, and those that once found a fault. SEED=7 plays that one alone. */
-export function seedsUpTo(count: number, once: readonly number[]): number[] {
+/**
+ * As many as `howMany` says, and those that once found a fault. A brief run plays those that follow the plain ones: CI,
+ * which makes both, plays none of them twice. SEED=7 plays that one alone.
+ */
+export function seedsOf(plain: number, deep: number, once: readonly number[] = []): number[] {
   if (process.env.SEED) return [Number(process.env.SEED)]
-  return [...Array.from({ length: count }, (_, i) => i + 1), ...once.filter((seed) => seed > count)]
+  const first = process.env.DRAMATIS_BRIEF ? plain + 1 : 1
+  const seeds = Array.from({ length: howMany(plain, deep) }, (_, i) => first + i)
+  return [...seeds, ...once.filter((seed) => !seeds.includes(seed))]
 }
 
 /** What was seen in all; `file` is the test that plays them. `extrasOf`: what else a play has, by seed. */

@@ -1,7 +1,6 @@
 /** Random programs under random faults. A failure names its seed: SEED=7 node dist/test/simulation/simulation.test.js */
 import t from 'tap'
-import { howMany } from '../how-many.ts'
-import { playSeeds, seedsUpTo } from './seeds.ts'
+import { playSeeds, seedsOf } from './seeds.ts'
 
 /** A nested turn that had handed its duty off came again within a turn that was gone: cut off after that, and before. */
 const ONCE_ORPHANED = [551, 1474, 2328]
@@ -9,7 +8,7 @@ const ONCE_ORPHANED = [551, 1474, 2328]
 const ONCE_LEFT_AT_WORK = [3837, 3882]
 /** One that was offered a task handed it on before the log said that it had it: who had offered it seemed to wait for ever. */
 const ONCE_HANDED_ON = [994]
-const seeds = seedsUpTo(howMany(300, 10_000), [...ONCE_ORPHANED, ...ONCE_LEFT_AT_WORK, ...ONCE_HANDED_ON])
+const seeds = seedsOf(150, 10_000, [...ONCE_ORPHANED, ...ONCE_LEFT_AT_WORK, ...ONCE_HANDED_ON])
 
 t.test(`${seeds.length} random programs keep what must hold, and come to their end`, async (t) => {
   const seen = await playSeeds(t, 'orderly', seeds, 'simulation')

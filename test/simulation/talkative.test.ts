@@ -3,12 +3,11 @@
  * failure names its seed: SEED=7 node dist/test/simulation/talkative.test.js
  */
 import t from 'tap'
-import { howMany } from '../how-many.ts'
-import { playSeeds, seedsUpTo } from './seeds.ts'
+import { playSeeds, seedsOf } from './seeds.ts'
 
 /** Turns that were cancelled went on over the limit, and after them whoever was parked. */
 const ONCE_OVER_THE_LIMIT = [1_578]
-const seeds = seedsUpTo(howMany(100, 3_000), ONCE_OVER_THE_LIMIT)
+const seeds = seedsOf(60, 3_000, ONCE_OVER_THE_LIMIT)
 
 t.test(`${seeds.length} random programs with all verbs keep what must hold, and come to their end`, async (t) => {
   const seen = await playSeeds(t, 'talkative', seeds, 'talkative')
