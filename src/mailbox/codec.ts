@@ -61,9 +61,7 @@ export function isHead(memory: Memory, at: number): boolean {
   return correlationOf(memory, at) === 0 || (flagsOf(memory, at) & TO_ALL) !== 0
 }
 
-/** Checks whether the frame is a message to several recipients, or one of its copies. */
-export const isToMany = (memory: Memory, at: number): boolean =>
-  kindOf(memory, at) === SEND && (flagsOf(memory, at) & MANY) !== 0
+const isToMany = (memory: Memory, at: number) => kindOf(memory, at) === SEND && (flagsOf(memory, at) & MANY) !== 0
 
 export function isFailure(memory: Memory, at: number): boolean {
   return (flagsOf(memory, at) & FAILED) !== 0

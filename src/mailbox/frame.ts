@@ -145,18 +145,18 @@ export const LOG_ONLY = -1
 /** Recipient of a frame for no agent, or for an agent that is missing in the sender's table of names. */
 export const NOBODY = 0xffff
 
-// Word offsets in the header.
-const KIND = 1
-const WHO = 2
+// Word offsets in the header, for loops over many frames, too. Others use the functions below.
+export const KIND = 1
+export const WHO = 2
 const RUN_INDEX = 3
-const TURN = 4
-const CORRELATION = 5
+export const TURN = 4
+export const CORRELATION = 5
 const STEP = 6
-const BODY = 7
+export const BODY = 7
 /** Index of the first of the id's four words. */
 export const ID = 8
-const TIME = 6 // in f64
-const STARTED = 7 // in f64, END only
+export const TIME = 6 // in f64
+export const STARTED = 7 // in f64, END only
 const LIMIT = 14
 const PRIORITY = 15
 

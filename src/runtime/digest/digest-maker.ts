@@ -3,26 +3,8 @@
  * nobody. So a watched message costs the host a fraction of what its events cost.
  */
 import type { TokenUsage } from '../../actors/definition/model.ts'
-import { isFailure, isHead, isMessage, isToMany } from '../../mailbox/codec.ts'
-import {
-  attemptOf,
-  BEGINS_AGAIN,
-  bodyBytesOf,
-  END,
-  flagsOf,
-  HAS_THREAD,
-  ID,
-  kindOf,
-  lengthOf,
-  NOBODY,
-  recipientOf,
-  STEP_DONE,
-  senderOf,
-  startedOf,
-  timeOf,
-  turnOf,
-  typeIndexOf,
-} from '../../mailbox/frame.ts'
+import { isHead } from '../../mailbox/codec.ts'
+import * as frame from '../../mailbox/frame.ts'
 import { type FrameId, idFrom } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
@@ -40,8 +22,13 @@ import {
   TO_SEVERAL,
   TURN_COLUMNS,
 } from './digest-line.ts'
-import { LineTable, type Written } from './line-table.ts'
+import { LineTable } from './line-table.ts'
 import { RecentNumbers } from './recent-numbers.ts'
+
+/** Constants of this file: those of another one are looked up each time that a loop comes to them. */
+const { BEGINS_AGAIN, BODY, CORRELATION, END, FAILED, HAS_THREAD, ID, KIND, MANY } = frame
+const { NOBODY, REQUEST, RESPONSE, SEND, STARTED, STEP_DONE, TIME, TURN, WHO } = frame
+const NO_AGENT: number = NONE
 
 interface Needs {
   /** Returns the name of the agent with that index. */
@@ -142,57 +129,67 @@ export class DigestMaker {
     return this.#run.at
   }
 
+  /** One loop with all that it needs at hand: it runs for each message of a team that is watched, beside its supervisor. */
   #frames({ memory, from, to, seq, run, count, at: loggedAt }: FrameBlock): void {
-    this.#agents.beginBlock()
+    const agents = this.#agents
+    const numbers = this.#numbers
+    const messages = this.#message
+    const turns = this.#turn
+    const base = this.#n
+    const baseAt = this.#at!
+    const sent = messages.roomFor(count)
+    const { n: sentN, run: sentRun, from: sentFrom, to: sentTo, type: sentType } = sent
+    const { at: sentTime, bytes: sentBytes, turn: sentTurn } = sent
+    const ended = turns.roomFor(count)
+    const { message: endMessage, run: endRun, agent: endAgent, turn: endTurn } = ended
+    const { start: endStart, end: endTime, attempt: endAttempt, failed: endFailed } = ended
     const place = this.#runAt(run)
-    const sentAt = Math.round(loggedAt) - this.#at!
-    const [sent, ended] = [this.#message.roomFor(count), this.#turn.roomFor(count)]
+    const sentAt = Math.round(loggedAt) - baseAt
     let n = seq / SEQ_STEP
-    for (let at = from; at < to; at += lengthOf(memory, at), n += 1) {
-      if (isMessage(memory, at)) this.#sent(sent, memory, at, n, place, sentAt)
-      const kind = kindOf(memory, at)
-      if (kind === END) this.#ended(ended, memory, at, place)
-      else if (kind === STEP_DONE && flagsOf(memory, at) & HAS_THREAD) this.#threadTool(memory, at, run)
+    let row = messages.rows
+    let turnRow = turns.rows
+    agents.beginBlock()
+    const { i32, f64 } = memory
+    for (let at = from; at < to; n += 1) {
+      const i = at >> 2
+      const word = i32[i + KIND]!
+      const kind = word & 0xff
+      const isEnd = kind === END
+      const who = i32[i + WHO]!
+      const [third, fourth] = [i32[i + ID + 2]!, i32[i + ID + 3]!]
+      const answers = (isEnd || kind === RESPONSE) && i32[i + CORRELATION] !== 0
+      if (kind === SEND || kind === REQUEST || answers) {
+        const several = kind === SEND && ((word >>> 8) & MANY) !== 0
+        const head = several && isHead(memory, at)
+        const copy = several && !head
+        const recipient = who >>> 16
+        messages.put(sentN, row, n - base)
+        sentRun[row] = place
+        sentFrom[row] = agents.of(who & 0xffff)
+        sentTo[row] = head || recipient === NOBODY ? NO_AGENT : agents.of(recipient)
+        sentType[row] = ((word >>> 24) & 7) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0)
+        messages.put(sentTime, row, sentAt)
+        sentBytes[row] = i32[i + BODY]!
+        sentTurn[row] = i32[i + TURN]!
+        row += 1
+        if (!copy && !isEnd) numbers.set(serialIn(third), third, fourth, n)
+      }
+      if (isEnd) {
+        const f = at >> 3
+        turns.put(endMessage, turnRow, numbers.get(serialIn(third), third, fourth) - base)
+        endRun[turnRow] = place
+        endAgent[turnRow] = agents.of(who & 0xffff)
+        endTurn[turnRow] = i32[i + TURN]!
+        turns.put(endStart, turnRow, Math.round(f64[f + STARTED]!) - baseAt)
+        turns.put(endTime, turnRow, Math.round(f64[f + TIME]!) - baseAt)
+        endAttempt[turnRow] = ((word >>> 16) & 0xff) + 1
+        endFailed[turnRow] = outcomeOf(word >>> 8)
+        turnRow += 1
+      } else if (kind === STEP_DONE && frame.flagsOf(memory, at) & HAS_THREAD) this.#threadTool(memory, at, run)
+      at += i32[i]!
     }
-  }
-
-  /** `run`: its place in the table of names. */
-  #sent(
-    columns: Written<(typeof MESSAGE_COLUMNS)[number]>,
-    memory: Memory,
-    at: number,
-    n: number,
-    run: number,
-    sentAt: number,
-  ): void {
-    const row = this.#message.rows++
-    const several = isToMany(memory, at)
-    const head = several && isHead(memory, at)
-    const copy = several && !head
-    const recipient = recipientOf(memory, at)
-    this.#message.put(columns.n, row, n - this.#n)
-    columns.run[row] = run
-    columns.from[row] = this.#agents.of(senderOf(memory, at))
-    columns.to[row] = head || recipient === NOBODY ? NONE : this.#agents.of(recipient)
-    columns.type[row] = typeIndexOf(memory, at) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0)
-    this.#message.put(columns.at, row, sentAt)
-    columns.bytes[row] = bodyBytesOf(memory, at)
-    columns.turn[row] = turnOf(memory, at)
-    if (copy || kindOf(memory, at) === END) return
-    const [third, fourth] = [thirdOf(memory, at), fourthOf(memory, at)]
-    this.#numbers.set(serialIn(third), third, fourth, n)
-  }
-
-  #ended(columns: Written<(typeof TURN_COLUMNS)[number]>, memory: Memory, at: number, run: number): void {
-    const row = this.#turn.rows++
-    this.#turn.put(columns.message, row, this.#numberOf(thirdOf(memory, at), fourthOf(memory, at)))
-    columns.run[row] = run
-    columns.agent[row] = this.#agents.of(senderOf(memory, at))
-    columns.turn[row] = turnOf(memory, at)
-    this.#turn.put(columns.start, row, Math.round(startedOf(memory, at)) - this.#at!)
-    this.#turn.put(columns.end, row, Math.round(timeOf(memory, at)) - this.#at!)
-    columns.attempt[row] = attemptOf(memory, at)
-    columns.failed[row] = outcomeOf(memory, at)
+    messages.rows = row
+    turns.rows = turnRow
   }
 
   #modelCall(record: Extract<HostRecord, { kind: 'model.called' }>): void {
@@ -207,10 +204,10 @@ export class DigestMaker {
 
   /** Adds a call of a tool that ran in the thread of its agent. */
   #threadTool(memory: Memory, at: number, run: number): void {
-    const event = toolEventOf(memory, at, this.#needs.name(senderOf(memory, at)))
+    const event = toolEventOf(memory, at, this.#needs.name(frame.senderOf(memory, at)))
     if (event?.type !== 'tool.finished') return
     const { agent, durationMs, error, messageId, tool } = event
-    this.#called(run, agent, messageId, { kind: TOOL, name: tool, end: timeOf(memory, at), durationMs, error })
+    this.#called(run, agent, messageId, { kind: TOOL, name: tool, end: frame.timeOf(memory, at), durationMs, error })
   }
 
   #called(
@@ -254,14 +251,10 @@ interface Called {
 const MODEL = 0
 const TOOL = 1
 
-const outcomeOf = (memory: Memory, at: number): number => {
-  if (flagsOf(memory, at) & BEGINS_AGAIN) return AGAIN
-  return isFailure(memory, at) ? 1 : 0
+const outcomeOf = (flags: number): number => {
+  if (flags & BEGINS_AGAIN) return AGAIN
+  return flags & FAILED ? 1 : 0
 }
-
-/** The words of an id that differ most: the counter of its source, and what identifies the source. */
-const thirdOf = ({ i32 }: Memory, at: number): number => i32[(at >> 2) + ID + 2]!
-const fourthOf = ({ i32 }: Memory, at: number): number => i32[(at >> 2) + ID + 3]!
 
 /** The counter of a source, in the third word of an id. */
 const serialIn = (third: number): number => (third >>> 12) & 0x3ffff
