@@ -282,8 +282,6 @@ export const flagsOf = (memory: Memory, at: number): number => (memory.i32[(at >
 export const attemptOf = (memory: Memory, at: number): number => ((memory.i32[(at >> 2) + KIND]! >>> 16) & 0xff) + 1
 export const typeOf = (memory: Memory, at: number): MessageType =>
   MESSAGE_TYPES[(memory.i32[(at >> 2) + KIND]! >>> 24) & 7] ?? 'request'
-/** Returns the place of the type in the list of types. */
-export const typeIndexOf = (memory: Memory, at: number): number => (memory.i32[(at >> 2) + KIND]! >>> 24) & 7
 export const waitingOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + KIND]! >>> WAITING_SHIFT
 export const isPolling = (memory: Memory, at: number): boolean => (memory.i32[(at >> 2) + KIND]! & POLLING) !== 0
 export const senderOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + WHO]! & 0xffff
