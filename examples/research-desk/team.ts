@@ -2,10 +2,10 @@
  * A desk that researches: an orchestrator, two researchers who share a queue, and an agent that calculates. After document 001,
  * the "Conceptual Design Document: Multi-Agent System".
  */
-import type { MultiAgentPatternOptions } from 'dramatis'
+import { defineTeam, type MultiAgentPatternOptions } from 'dramatis'
 import { calculator, convert, readWebpage, runCode } from 'dramatis/tools'
 import { searchTool } from '../lib/search-tool.ts'
-import { SEARCH_KEY } from './keys.ts'
+import { modelsFrom, SEARCH_KEY } from './keys.ts'
 
 export interface DeskOptions {
   /** A SearXNG instance with JSON among its formats; without it the key of RESEARCH_AGENT_SEARCH_API_KEY. */
@@ -53,3 +53,8 @@ export function researchDesk({ searchUrl, readable = [], models }: DeskOptions) 
     models,
   } satisfies MultiAgentPatternOptions
 }
+
+/** The desk as a team file: with the models that the environment names, or with the rehearsal model and tools. */
+export default defineTeam(
+  researchDesk({ searchUrl: process.env.SEARXNG_URL, models: modelsFrom(process.env) ?? 'rehearsal' }),
+)

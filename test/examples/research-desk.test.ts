@@ -4,7 +4,9 @@ import t from 'tap'
 import { recordedSearch } from '../../examples/lib/recorded-search.ts'
 import { modelsFrom } from '../../examples/research-desk/keys.ts'
 import { PAGES, playedModel, QUESTION } from '../../examples/research-desk/session.ts'
-import { researchDesk } from '../../examples/research-desk/team.ts'
+import desk, { researchDesk } from '../../examples/research-desk/team.ts'
+import { httpApi } from '../../src/service/http/index.ts'
+import { send } from '../service/http/stage.ts'
 import { gate } from '../supervision/teams.ts'
 import { start } from './start.ts'
 
@@ -69,4 +71,22 @@ t.test('each role has the key that is named for it, and no key is in what the te
     orchestrator: { model: 'small', apiKeyEnv: 'OPENAI_API_KEY' },
   })
   t.equal(modelsFrom({}), undefined)
+})
+
+t.test('the desk answers over HTTP as it does in a program', async (t) => {
+  const web = await recordedSearch(PAGES)
+  t.teardown(() => web.close())
+  const played = playedModel(web.origin)
+  const models = { orchestrator: played, research: played }
+  const options = researchDesk({ searchUrl: web.origin, readable: [new URL(web.origin).host], models })
+  t.same(Object.keys(desk), Object.keys(options), 'the team file has the same desk')
+  const silent = { debug() {}, info() {}, warn() {}, error() {} }
+  const team = createTeam({ ...options, logger: silent })
+  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'me', may: ['run'] }), logger: silent })
+  t.teardown(() => api.close({ teams: true }))
+  const { body } = await send(api, 'POST', '/api/tasks', { body: { query: QUESTION } })
+  t.match(body, { status: 'finished', answer: /gains 365 days/ })
+  const { body: history } = await send(api, 'GET', `/api/tasks/${body.id}/messages?agent=UtilityAgent`)
+  t.match(history.messages, [{}, {}])
+  played.assertDone()
 })

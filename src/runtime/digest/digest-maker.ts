@@ -129,7 +129,7 @@ export class DigestMaker {
     return this.#run.at
   }
 
-  /** One loop with all that it needs at hand: it runs for each message of a team that is watched, beside its supervisor. */
+  /** Reads frames in a single loop, with all that it needs in variables: each message of a watched team costs it. */
   #frames({ memory, from, to, seq, run, count, at: loggedAt }: FrameBlock): void {
     const agents = this.#agents
     const numbers = this.#numbers
