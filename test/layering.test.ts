@@ -1,6 +1,6 @@
 /** Imports go one way through the rooms of src/. */
 import t from 'tap'
-import { importsOf, type SourceFile, sourceFiles } from './source-files.ts'
+import { filesIn, importsOf, type SourceFile, sourceFiles } from './source-files.ts'
 
 // Each may import what stands before it and what stands in its own line's room, never what comes after.
 const levels: string[][] = [
@@ -124,6 +124,12 @@ t.test('the protocols know what options are, and nothing of the runtime that run
 t.test('nobody imports the entries of threads, which are started by their URL', async (t) => {
   const entries = ['src/actors/loop/thread-entry.ts', 'src/actors/tools/tool-entry.ts']
   t.same(imports.filter(({ to }) => entries.includes(to)).map(arrow), [])
+})
+
+t.test('agents of tests import dramatis by name: its path loads the whole library in each thread', async (t) => {
+  const agents = filesIn('test/fixtures').filter(({ text }) => /^export default define(Agent|Protocol)\b/m.test(text))
+  t.ok(agents.length > 50)
+  t.same(names(agents.filter((file) => importsOf(file).includes('src/index.ts'))), [])
 })
 
 t.test('only src/testing.ts and src/rehearsal.ts import the test kit', async (t) => {

@@ -11,13 +11,17 @@ export interface SourceFile {
 
 const root = fileURLToPath(new URL('../../', import.meta.url)) // this runs as dist/test/source-files.js
 
-export const sourceFiles: SourceFile[] = readdirSync(join(root, 'src'), { recursive: true, encoding: 'utf8' })
-  .filter((name) => /\.tsx?$/.test(name))
-  .map((name) => {
-    const path = join(root, 'src', name)
-    return { path: relative(root, path).split(sep).join('/'), text: readFileSync(path, 'utf8') }
-  })
-  .sort((one, other) => one.path.localeCompare(other.path))
+export const sourceFiles: SourceFile[] = filesIn('src')
+
+export function filesIn(folder: string): SourceFile[] {
+  return readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((name) => /\.tsx?$/.test(name))
+    .map((name) => {
+      const path = join(root, folder, name)
+      return { path: relative(root, path).split(sep).join('/'), text: readFileSync(path, 'utf8') }
+    })
+    .sort((one, other) => one.path.localeCompare(other.path))
+}
 
 // Biome keeps every import and re-export at the start of a line, which no comment is.
 const fromClause = /^(?:import|export)\s[^;'"`]*?\bfrom\s*['"]([^'"]+)['"]/gm
