@@ -1,6 +1,7 @@
 /** Routing: an agent awaits each `context.send` to another, against workers that post objects through their host. */
 import { atLeast, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
+import { floorDetails } from './floors.ts'
 import { median } from './statistics.ts'
 import { SIZE } from './workload.ts'
 
@@ -18,11 +19,13 @@ export const b1: Benchmark<typeof FIGURE> = {
     const awaited: number[] = []
     const pipelined: number[] = []
     const reading: number[] = []
+    const floors: number[] = []
     for (let round = 0; round < ROUNDS; round++) {
       relay.push(await runProgram<number>('relay', ['one-way', MESSAGES, SIZE]))
       awaited.push(await runProgram<number>('one-way', [MESSAGES, SIZE, 1]))
       pipelined.push(await runProgram<number>('one-way', [MESSAGES, SIZE, 64]))
       reading.push(await runProgram<number>('one-way', [MESSAGES, SIZE, 1, 'reads']))
+      floors.push(await runProgram<number>('copies', ['one-way', MESSAGES, SIZE]))
     }
     return {
       ratios: { [FIGURE]: awaited.map((rate, round) => rate / relay[round]!) },
@@ -31,6 +34,7 @@ export const b1: Benchmark<typeof FIGURE> = {
         { label: 'dramatis, each send awaited', value: median(awaited), unit: 'messages/s' },
         { label: 'dramatis, up to 64 sends under way', value: median(pipelined), unit: 'messages/s' },
         { label: 'dramatis, awaited, structuredData read', value: median(reading), unit: 'messages/s' },
+        ...floorDetails('wake-ups and copies alone', 'messages/s', awaited, floors),
       ],
     }
   },

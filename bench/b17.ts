@@ -1,6 +1,7 @@
 /** The first messages of a process, before its code is compiled, against workers that post objects through their host. */
 import { atLeast, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
+import { floorDetails } from './floors.ts'
 import { median } from './statistics.ts'
 
 const ROUNDS = 5
@@ -24,20 +25,23 @@ export const b17: Benchmark<Figure> = {
     for (const { figure, characters, messages } of SIZES) {
       const relay: number[] = []
       const dramatis: number[] = []
+      const floors: number[] = []
       for (let round = 0; round < ROUNDS; round++) {
         relay.push(await runProgram<number>('relay', ['cold', messages, characters]))
         dramatis.push(await runProgram<number>('one-way', [messages, characters, 1, 'cold']))
+        floors.push(await runProgram<number>('copies', ['cold', messages, characters]))
       }
-      measured.push({ figure, relay, dramatis })
+      measured.push({ figure, relay, dramatis, floors })
     }
     const ratios = measured.map(({ figure, relay, dramatis }) => [figure, dramatis.map((rate, i) => rate / relay[i]!)])
     return {
       ratios: Object.fromEntries(ratios) as Record<Figure, number[]>,
-      details: measured.flatMap(({ figure, relay, dramatis }) => {
+      details: measured.flatMap(({ figure, relay, dramatis, floors }) => {
         const size = figure.split(', ')[1]
         return [
           { label: `relay of posted objects, ${size}`, value: median(relay), unit: 'messages/s' as const },
           { label: `dramatis, each send awaited, ${size}`, value: median(dramatis), unit: 'messages/s' as const },
+          ...floorDetails(`wake-ups and copies alone, ${size}`, 'messages/s', dramatis, floors),
         ]
       }),
     }

@@ -1,6 +1,7 @@
 /** How much of the host's event loop 100,000 messages/s take, from one agent to another. */
 import { atMost, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
+import { floorDetails } from './floors.ts'
 import type { Paced } from './pacing.ts'
 import { median } from './statistics.ts'
 
@@ -19,9 +20,11 @@ export const b3: Benchmark<typeof FIGURE> = {
   async run() {
     const relay: Paced[] = []
     const dramatis: Paced[] = []
+    const floors: Paced[] = []
     for (let round = 0; round < ROUNDS; round++) {
       relay.push(await runProgram<Paced>('relay', ['paced', PER_SECOND, FOR_MS]))
       dramatis.push(await runProgram<Paced>('paced', [PER_SECOND, FOR_MS]))
+      floors.push(await runProgram<Paced>('copies', ['paced', PER_SECOND, FOR_MS]))
     }
     const kept = dramatis.filter(({ rate }) => rate >= PER_SECOND * PACE_KEPT)
     const missed = ROUNDS - kept.length
@@ -32,8 +35,11 @@ export const b3: Benchmark<typeof FIGURE> = {
         { label: 'relay of posted objects, host busy', value: median(relay.map(({ busy }) => busy)), unit: 'x' },
         { label: 'dramatis, reached', value: median(dramatis.map(({ rate }) => rate)), unit: 'messages/s' },
         { label: 'dramatis, host busy', value: median(dramatis.map(({ busy }) => busy)), unit: 'x' },
+        ...floorDetails('wake-ups and copies alone, host busy', 'x', busy(dramatis), busy(floors)),
       ],
       notes: missed === 0 ? [] : [`${missed} of ${ROUNDS} rounds fell behind the pace and do not count`],
     }
   },
 }
+
+const busy = (rounds: readonly Paced[]) => rounds.map(({ busy }) => busy)

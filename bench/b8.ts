@@ -2,6 +2,8 @@
 import { atMost, type Benchmark, type Detail } from './benchmark.ts'
 import { runChild, runProgram } from './child.ts'
 import { comparison } from './comparisons.ts'
+import { floorDetails } from './floors.ts'
+import type { ManyCosts } from './many.ts'
 import type { Pipeline } from './programs/pipeline.ts'
 import { median } from './statistics.ts'
 
@@ -13,7 +15,7 @@ type Figure = (typeof PEERS)[number]['figure']
 
 const ROUNDS = 5
 /** Steps of a run, runs that count, runs before them. */
-const PLAN = [10, 200, 50]
+const PLAN = [10, 200, 50] as const
 
 export const b8: Benchmark<Figure> = {
   id: 'B8',
@@ -23,11 +25,13 @@ export const b8: Benchmark<Figure> = {
   async run() {
     const ours: Pipeline[] = []
     const played: Pipeline[] = []
+    const floors: ManyCosts[] = []
     const theirs = PEERS.map((): number[] => [])
     const notes: string[] = []
     for (let round = 0; round < ROUNDS; round++) {
       ours.push(await runProgram<Pipeline>('pipeline', PLAN))
       played.push(await runProgram<Pipeline>('pipeline', [...PLAN, 'model']))
+      floors.push(await runProgram<ManyCosts>('wake-ups', [PLAN[0], PLAN[0] * PLAN[1]]))
       for (const [at, { label, program }] of PEERS.entries()) {
         try {
           theirs[at]?.push(await usPerStep(program))
@@ -45,6 +49,12 @@ export const b8: Benchmark<Figure> = {
       ratios: Object.fromEntries(ratios) as Record<Figure, number[]>,
       details: [
         ...details('dramatis', ours),
+        ...floorDetails(
+          'two wake-ups alone',
+          'us',
+          ours.map(({ usPerStep }) => usPerStep),
+          floors.map(({ cold }) => cold.us),
+        ),
         ...details('dramatis, played by a model', played),
         ...PEERS.flatMap(({ label }, at) => {
           const values = theirs[at] ?? []

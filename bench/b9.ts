@@ -2,6 +2,7 @@
 import { atMost, type Benchmark } from './benchmark.ts'
 import { type ChildResult, runChild } from './child.ts'
 import { comparison } from './comparisons.ts'
+import { floorDetails } from './floors.ts'
 import { installed } from './installed.ts'
 import { median } from './statistics.ts'
 
@@ -26,12 +27,15 @@ export const b9: Benchmark<typeof FIGURE> = {
     const own = new URL(program, installed([program, 'agents/greeter.js']))
     const langGraph: ChildResult[] = []
     const dramatis: ChildResult[] = []
+    const floors: ChildResult[] = []
     for (let round = -1; round < ROUNDS; round++) {
       const theirs = await answered(peer)
       const ours = await answered(own)
+      const bare = await answered(new URL('./programs/bare-start.js', import.meta.url))
       if (round < 0) continue // it filled the file cache for both
       langGraph.push(theirs)
       dramatis.push(ours)
+      floors.push(bare)
     }
     return {
       ratios: { [FIGURE]: dramatis.map((ours, round) => ours.firstOutputMs / langGraph[round]!.firstOutputMs) },
@@ -40,6 +44,12 @@ export const b9: Benchmark<typeof FIGURE> = {
         { label: 'dramatis, to the answer', value: median(dramatis.map((run) => run.firstOutputMs)), unit: 'ms' },
         { label: 'LangGraph.js, to the exit', value: median(langGraph.map((run) => run.totalMs)), unit: 'ms' },
         { label: 'dramatis, to the exit', value: median(dramatis.map((run) => run.totalMs)), unit: 'ms' },
+        ...floorDetails(
+          'one bare worker, to its post',
+          'ms',
+          dramatis.map((run) => run.firstOutputMs),
+          floors.map((run) => run.firstOutputMs),
+        ),
       ],
     }
   },

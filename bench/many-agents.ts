@@ -1,6 +1,7 @@
 /** B15 and B16: what many agents cost, against as many workers whose host posts on what they post. */
 import { atMost, type Benchmark, type Detail } from './benchmark.ts'
 import { runProgram } from './child.ts'
+import { overFloor } from './floors.ts'
 import type { Cost, ManyCosts } from './many.ts'
 import { median } from './statistics.ts'
 
@@ -52,14 +53,14 @@ function manyAgents({ id, question, unit, args, must, floor }: Question): Benchm
         dramatis.push(await runProgram<ManyCosts>('many', args))
         if (floor) floors.push(await runProgram<ManyCosts>(floor, args.slice(1)))
       }
-      const overFloor = median(floors.map(({ cold }, round) => dramatis[round]!.cold.cpuUs / cold.cpuUs))
+      const cpuUs = (rounds: readonly ManyCosts[]) => rounds.map(({ cold }) => cold.cpuUs)
       return {
         ratios: { [figure]: dramatis.map(({ cold }, round) => cold.cpuUs / relay[round]!.cold.cpuUs) },
         details: [
           ...details('relay of posted objects', unit, relay),
           ...details('dramatis', unit, dramatis),
           ...(floor ? details('wake-ups alone', unit, floors) : []),
-          ...(floor ? [{ label: 'processor time over wake-ups alone', value: overFloor, unit: 'x' as const }] : []),
+          ...(floor ? [overFloor('wake-ups alone, processor time', cpuUs(dramatis), cpuUs(floors))] : []),
         ],
       }
     },
