@@ -1,6 +1,6 @@
 /**
- * Memory shared by all threads of a team: whether the host sleeps, and the free room of each mailbox. A sender claims
- * room with two subtractions, and asks the host only if there is none. The host returns room as turns commit, to parked
+ * Memory shared by all threads of a team: whether the host sleeps, which agents have written something, and the free
+ * room of each mailbox. A sender claims room with two subtractions, and asks the host only if there is none. The host returns room as turns commit, to parked
  * senders first: it takes the room for the first of them beforehand. So a successful claim is an acceptance.
  *
  * Code in any thread can write anything here. The host therefore compares the words it depends on with its own records
@@ -21,6 +21,8 @@ const NO_NOTE = new Int32Array(1)
 /** Maximum number of names in a team: an index has 16 bits in a frame. */
 export const MAX_AGENTS = 65_535
 
+const wordsFor = (names: number) => FIRST + 3 * names + Math.ceil(names / 32)
+
 /** Free room of a mailbox. */
 export interface Room {
   messages: number
@@ -33,22 +35,41 @@ export class TeamMemory {
   readonly #messages: Int32Array
   readonly #bytes: Int32Array
   readonly #largest: Int32Array
+  /** A bit for each agent that has written something since the host read it. */
+  readonly #writers: Int32Array
   /** Room of each empty mailbox. Kept by the host in its own memory. */
   readonly #most: (Room & { largest: number })[] = []
 
   /** Creates the memory for that many names, or uses the buffer that another thread created. */
   constructor(names: number | SharedArrayBuffer) {
-    this.buffer = typeof names === 'number' ? new SharedArrayBuffer((FIRST + 3 * names) * 4) : names
+    this.buffer = typeof names === 'number' ? new SharedArrayBuffer(wordsFor(names) * 4) : names
     this.words = new Int32Array(this.buffer)
-    const count = (this.words.length - FIRST) / 3
+    const count = Math.floor(((this.words.length - FIRST) * 32) / 97) // 3 words and a bit each
     this.#messages = this.words.subarray(FIRST, FIRST + count)
     this.#bytes = this.words.subarray(FIRST + count, FIRST + 2 * count)
-    this.#largest = this.words.subarray(FIRST + 2 * count)
+    this.#largest = this.words.subarray(FIRST + 2 * count, FIRST + 3 * count)
+    this.#writers = this.words.subarray(FIRST + 3 * count)
   }
 
   /** Maximum number of names. */
   get size(): number {
     return this.#messages.length
+  }
+
+  /** Marks that the agent has written something. The frame must be published before that. */
+  wrote(index: number): void {
+    const bit = 1 << (index & 31)
+    if ((Atomics.load(this.#writers, index >> 5) & bit) === 0) Atomics.or(this.#writers, index >> 5, bit)
+  }
+
+  /** Marks all agents, in case a thread has taken away the mark of another. */
+  allWrote(): void {
+    for (let word = 0; word < this.#writers.length; word++) Atomics.store(this.#writers, word, -1)
+  }
+
+  /** Takes the marks of the agents from 32 times `word` on, as bits. What is written from now on is marked again. */
+  takeWriters(word: number): number {
+    return Atomics.load(this.#writers, word) === 0 ? 0 : Atomics.exchange(this.#writers, word, 0)
   }
 
   /**

@@ -120,17 +120,18 @@ for (const [what, spoil] of breaks)
     t.same(await stage.leftovers(), [])
   })
 
-function jump({ outbox }: RawThread, by: number) {
-  outbox.advance(by)
-  outbox.publish()
+function jump(thread: RawThread, by: number) {
+  thread.outbox.advance(by)
+  thread.publish()
 }
 
-function part({ outbox }: RawThread, total: number, offset: number, bytes: number) {
+function part(thread: RawThread, total: number, offset: number, bytes: number) {
+  const { outbox } = thread
   const at = outbox.reserve(16 + bytes)
   outbox.memory.i32.set([16 + bytes, FRAGMENT, total, offset], at >> 2)
   outbox.memory.u8.fill(0, at + 16, at + 16 + bytes)
   outbox.advance(16 + bytes)
-  outbox.publish()
+  thread.publish()
 }
 
 /** Mallory in a turn, and the wish of its test. */

@@ -130,8 +130,7 @@ async function wrongs(test: Parameters<typeof hostileTeam>[0], seed: number): Pr
     const whole = thread.write(frame)
     if (dice.chance(0.03)) {
       thread.outbox.advance(dice.chance(0.5) ? 8 * dice.upTo(100_000) : wordOf(dice))
-      thread.outbox.publish()
-      thread.bell()
+      thread.publish()
     }
     await team.clock.advance(0)
     if (isMessage && whole && !spoilt && epoch === stage.mallory.epoch && !life?.broken)

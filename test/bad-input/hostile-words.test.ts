@@ -53,10 +53,15 @@ t.test('a team whose shared words promise more room than there is goes on', asyn
   t.match((await team.execute('go')).finalOutput, /^go.* and go/)
 })
 
-t.test('a thread that silences all bells of its team, all the time, delays it at most', async (t) => {
-  const { team, ask } = threads(t, { watchdogMs: 2_000 })
-  await ask('mallory', 'how are you?')
-  for (const word of [HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED]) t.equal(await ask('mallory', `keep ${word}=0`), 'kept')
-  for (let n = 0; n < 3; n++) t.match(await ask('bob', 'hi'), /^hi/)
-  t.match((await team.execute('go')).finalOutput, /^go.* and go/)
-})
+t.test(
+  'a thread that silences all bells of its team and takes away its marks, all the time, delays it at most',
+  async (t) => {
+    const { team, ask } = threads(t, { watchdogMs: 2_000 })
+    await ask('mallory', 'how are you?')
+    for (const word of [HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED])
+      t.equal(await ask('mallory', `keep ${word}=0`), 'kept')
+    t.equal(await ask('mallory', 'unmark'), 'unmarked')
+    for (let n = 0; n < 3; n++) t.match(await ask('bob', 'hi'), /^hi/)
+    t.match((await team.execute('go')).finalOutput, /^go.* and go/)
+  },
+)

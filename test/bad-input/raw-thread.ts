@@ -11,6 +11,7 @@ import { BLANK, END, type FrameFields, lengthOf, runOf, senderOf, setTimes, turn
 import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
 import { allocate, type Memory } from '../../src/mailbox/memory.ts'
 import type { Ring } from '../../src/mailbox/ring.ts'
+import { TeamMemory } from '../../src/mailbox/room.ts'
 import { FrameWriter, Window } from '../../src/mailbox/window.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
 import type { Life } from '../../src/runtime/state/life.ts'
@@ -32,6 +33,7 @@ export class RawThread implements Thread {
   readonly #clock: Scheduler
   window: Window | undefined
   index = 0
+  #team: TeamMemory | undefined
   #ring: (() => void) | undefined
   #exit: ((exit: ThreadExit) => void) | undefined
   #gone = false
@@ -59,8 +61,9 @@ export class RawThread implements Thread {
   async load(): Promise<Started> {
     return { ok: true, state: undefined }
   }
-  async start({ window, index }: Assignment): Promise<Started> {
+  async start({ window, team, index }: Assignment): Promise<Started> {
     this.window = new Window(window)
+    this.#team = new TeamMemory(team)
     this.index = index
     return { ok: true, state: undefined }
   }
@@ -74,8 +77,10 @@ export class RawThread implements Thread {
     this.#clock.defer(() => this.#exit?.({ code: 1, error: undefined }))
   }
 
-  /** The host looks at what was written. */
-  bell(): void {
+  /** The host looks at what was written and copied into the outbox. */
+  publish(): void {
+    this.outbox.publish()
+    this.#team!.wrote(this.index)
     this.#ring?.()
   }
 
@@ -117,8 +122,7 @@ export class RawThread implements Thread {
   /** Writes it, and rings. False: there is no room for all of it. */
   write({ memory, bytes }: { memory: Memory; bytes: number }): boolean {
     const whole = new FrameWriter(this.outbox).write(memory.u8, 0, bytes)
-    this.outbox.publish()
-    this.bell()
+    this.publish()
     return whole
   }
 

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import t from 'tap'
-import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, TeamMemory } from '../../src/mailbox/room.ts'
+import { HOST_ASLEEP, HOST_CALLED, MAX_AGENTS, PERMITS_WANTED, TeamMemory } from '../../src/mailbox/room.ts'
 import type { Claimer } from '../fixtures/claimer.ts'
 
 const ANY = 2 ** 31 - 1
@@ -152,3 +152,24 @@ async function claim(workerData: Claimer): Promise<unknown> {
   const [[posted]] = await Promise.all([once(worker, 'message'), once(worker, 'exit')]) // either may come first
   return posted
 }
+
+t.test('both sides see who has written', async (t) => {
+  for (const names of [1, 31, 32, 33, 64, 65, 5_000, MAX_AGENTS]) {
+    const host = new TeamMemory(names)
+    const thread = new TeamMemory(host.buffer)
+    t.equal(thread.size, names)
+    const last = names - 1
+    thread.wrote(0)
+    thread.wrote(last)
+    thread.wrote(last)
+    const bits = (word: number) => host.takeWriters(word) >>> 0
+    const expected = last < 32 ? (1 | (1 << last)) >>> 0 : 1
+    t.equal(bits(0), expected)
+    if (last >= 32) t.equal(bits(last >> 5), (1 << (last & 31)) >>> 0)
+    t.equal(bits(0) + bits(last >> 5), 0, 'taken once')
+    host.open(last, 3, 100, ANY)
+    host.allWrote()
+    t.same(thread.room(last), { messages: 3, bytes: 100 }, 'the marks are no part of the room')
+    t.equal(bits(last >> 5), 2 ** 32 - 1)
+  }
+})

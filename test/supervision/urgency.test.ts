@@ -29,7 +29,7 @@ async function host(t: Test) {
   const index = (name: string) => bare.host.directory.cell(name)!.index
   const outboxOf = (name: string) => {
     const window = new Window(bare.host.directory.cell(name)!.life!.window.buffer)
-    const link = new Link(window, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock })
+    const link = new Link(window, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock }, index(name))
     return new Outbox(link, index(name), 10_000, () => 0, Math.random)
   }
   const outboxes = { flooder: outboxOf('flooder'), writer: outboxOf('writer'), other: outboxOf('other') }

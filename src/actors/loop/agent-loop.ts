@@ -145,7 +145,7 @@ export class AgentLoop {
     this.waits = new Waits(assignment.correlation, assignment.instances)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
     const window = new Window(assignment.window)
-    this.link = new Link(window, new TeamMemory(assignment.team), port)
+    this.link = new Link(window, new TeamMemory(assignment.team), port, assignment.index)
     this.parking = new Parking(window.words, assignment.concurrency, this.link)
     this.#nesting = new Nesting(this.#turns, window.words)
     this.goingOn = new GoingOn({

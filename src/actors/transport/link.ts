@@ -59,6 +59,7 @@ export class Link {
   readonly #window: Window
   readonly #claim: Int32Array
   readonly #port: ThreadPort
+  readonly #me: number
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
   #blocked: { memory: Memory; bytes: number }[] = []
@@ -72,11 +73,13 @@ export class Link {
   readonly #better = (at: number, than: number) =>
     priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
 
-  constructor(window: Window, team: TeamMemory, port: ThreadPort) {
+  /** `me`: index of the agent. */
+  constructor(window: Window, team: TeamMemory, port: ThreadPort, me: number) {
     this.#window = window
     this.#claim = window.words.subarray(CLAIM, CLAIM + 4)
     this.team = team
     this.#port = port
+    this.#me = me
     this.#writer = new FrameWriter(window.outbox)
   }
 
@@ -116,7 +119,7 @@ export class Link {
   /** Publishes the frame that was written at the reserved offset. */
   commit(bytes: number, urgency: Urgency): void {
     this.#window.outbox.advance(bytes)
-    this.#window.outbox.publish()
+    this.#publish()
     this.#bell(bytes, urgency)
   }
 
@@ -139,7 +142,7 @@ export class Link {
     while (this.#blocked.length > 0) {
       const { memory, bytes } = this.#blocked[0]!
       const whole = this.#writer.write(memory.u8, 0, bytes)
-      this.#window.outbox.publish()
+      this.#publish()
       if (!whole) {
         // Set the flag first, then look again: the host may have freed room in between.
         Atomics.store(this.#window.words, OUT_BLOCKED, 1)
@@ -150,6 +153,11 @@ export class Link {
       this.#blocked.shift()
       this.#bell(bytes, 'now')
     }
+  }
+
+  #publish(): void {
+    this.#window.outbox.publish()
+    this.team.wrote(this.#me)
   }
 
   #bell(bytes: number, urgency: Urgency): void {

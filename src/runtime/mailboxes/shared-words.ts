@@ -1,7 +1,8 @@
 /**
  * Checks the few words that all threads of a team share: the room of each mailbox, whether the host sleeps, whether an
  * agent waits for a permit (room.ts). Threads write there directly, and code in any thread can write anything. So the
- * host does not trust these words where a wait depends on them: it has its own records of mailboxes, sleep and waits.
+ * host does not trust these words where a wait depends on them: it has its own records of mailboxes, sleep and waits,
+ * and looks at the frames of all agents now and then, whoever is marked.
  * It compares when a message waits for room that a mailbox should have, and with the slow check of the watchdog. It
  * repairs words that differ, and reports that.
  */
@@ -85,6 +86,7 @@ export class SharedWords {
       this.#bellIsSilenced = true
       repairs.report({ word: 'host asleep' })
     }
+    team.allWrote()
     loop.kick()
     this.#ticks = loop.ticks
     const { cells } = directory

@@ -21,8 +21,9 @@ export class AgentDirectory {
   readonly cells: Cell[] = []
   /** All instances of all agents. */
   readonly actors: Cell[] = []
-  /** Instances that have a thread. The list is replaced when one begins or ends, so that a reader keeps its place. */
+  /** Instances that have a thread, by index. The list is replaced when one begins or ends, so that a reader keeps its place. */
   living: readonly Cell[] = []
+  #livingAt = new Map<number, readonly Cell[]>()
   /** Indices that run agents have had and that are free again. */
   readonly #free: number[] = []
   readonly #byName = new Map<string, Cell>()
@@ -85,8 +86,23 @@ export class AgentDirectory {
 
   /** Gives an instance a life, or takes note that it has none any more. */
   setLife(cell: Cell, life: Life | undefined): void {
-    if (!cell.life !== !life) this.living = life ? [...this.living, cell] : this.living.filter((each) => each !== cell)
+    if (!cell.life !== !life) {
+      const others = this.living.filter((each) => each !== cell)
+      this.#setLiving(life ? [...others, cell] : others)
+    }
     cell.life = life
+    if (life) this.#team.wrote(cell.index) // what it has written before that was not read
+  }
+
+  #setLiving(cells: Cell[]): void {
+    this.living = cells.sort((a, b) => a.index - b.index) // whichever thread was ready first
+    this.#livingAt = new Map()
+    for (const cell of cells) this.#livingAt.set(cell.index, [...this.livingAt(cell.index), cell])
+  }
+
+  /** Returns the instances with that index that have a life. */
+  livingAt(index: number): readonly Cell[] {
+    return this.#livingAt.get(index) ?? []
   }
 
   /**
@@ -117,6 +133,7 @@ export class AgentDirectory {
       this.#team.open(cell.index, capacity, bytes, maxMessageBytes)
     }
     for (const index of taken) while (this.cells.length <= index) this.#leaveOut(nameAt.get(this.cells.length))
+    this.#setLiving([...this.living])
     this.#free.push(...free)
     this.actors.splice(0, this.actors.length, ...this.cells.flatMap((cell) => (cell.removed ? [] : cell.instances)))
   }

@@ -37,7 +37,7 @@ export class Look {
     this.#needs = needs
   }
 
-  /** Looks at all agents. True: there is more. */
+  /** Looks at all agents that have written something. True: there is more. */
   all(): boolean {
     try {
       return this.#all()
@@ -68,14 +68,25 @@ export class Look {
     return more
   }
 
-  /**
-   * Takes a share of what each agent has written. True: some agent has more. Most agents have written nothing: one load
-   * of a shared word shows that.
-   */
+  /** Takes a share of what each agent has written. True: some agent has more. */
   #drain(): boolean {
+    const { directory, team } = this.#needs
+    const words = (directory.cells.length + 31) >> 5
+    let more = false
+    for (let word = 0; word < words; word++)
+      for (let bits = team.takeWriters(word); bits !== 0; bits &= bits - 1) {
+        const index = word * 32 + 31 - Math.clz32(bits & -bits)
+        if (!this.#drainAt(index)) continue
+        team.wrote(index)
+        more = true
+      }
+    return more
+  }
+
+  #drainAt(index: number): boolean {
     const { directory, router } = this.#needs
     let more = false
-    for (const cell of directory.living) {
+    for (const cell of directory.livingAt(index)) {
       const { life } = cell
       if (life?.window.outbox.more() && router.drain(cell, life)) more = true
     }

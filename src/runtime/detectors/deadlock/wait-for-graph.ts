@@ -110,7 +110,7 @@ export class WaitEdges {
       message: (callee, envelope) => this.#message(callee, envelope),
       task: (id) => this.#task(id),
     })
-    const living = needs.directory.living.toSorted((a, b) => a.index - b.index) // whichever thread was ready first
+    const { living } = needs.directory
     for (const cell of living) for (const envelope of cell.underWay) this.#turn(cell, envelope)
     for (const cell of living)
       if (cell.life && cell.life.awaitReader.size > 0)
