@@ -1,7 +1,8 @@
 /**
  * Memory shared by all threads of a team: whether the host sleeps, which agents have written something, and the free
- * room of each mailbox. A sender claims room with two subtractions, and asks the host only if there is none. The host returns room as turns commit, to parked
- * senders first: it takes the room for the first of them beforehand. So a successful claim is an acceptance.
+ * room of each mailbox. A sender claims room with two subtractions, and asks the host only if there is none. The host
+ * returns room as turns commit, to parked senders first: it takes the room for the first of them beforehand. So a
+ * successful claim is an acceptance.
  *
  * Code in any thread can write anything here. The host therefore compares the words it depends on with its own records
  * (runtime/mailboxes/shared-words.ts).

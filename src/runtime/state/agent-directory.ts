@@ -21,7 +21,10 @@ export class AgentDirectory {
   readonly cells: Cell[] = []
   /** All instances of all agents. */
   readonly actors: Cell[] = []
-  /** Instances that have a thread, by index. The list is replaced when one begins or ends, so that a reader keeps its place. */
+  /**
+   * Instances that have a thread, by index. The list is replaced when one begins or ends, so that a reader keeps its
+   * place.
+   */
   living: readonly Cell[] = []
   #livingAt = new Map<number, readonly Cell[]>()
   /** Indices that run agents have had and that are free again. */
