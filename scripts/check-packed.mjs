@@ -26,6 +26,10 @@ mkdirSync(user)
 writeFileSync(join(user, 'package.json'), '{ "private": true, "type": "module" }\n')
 cpSync(join(root, 'test/packed'), user, { recursive: true })
 
+// Next gives a page a minute to be made, and takes a process for each core: too little and too many on a busy machine
+const unhurriedNext = `import shown from './shown.config.js'
+export default { ...shown, staticPageGenerationTimeout: 600, experimental: { cpus: 1 } }
+`
 const install = ['install', '--no-audit', '--no-fund', '--loglevel=error']
 check('packs', () => {
   run('npm', ['pack', '--pack-destination', home], { cwd: root, timeout: installLimitMs })
@@ -133,7 +137,8 @@ check('Next builds a site with a team by the settings of the documentation, and 
   const site = join(home, 'site') // Next looks for the folder of its project among those above
   cpSync(join(user, 'next'), site, { recursive: true })
   writeFileSync(join(site, 'package.json'), '{ "private": true, "type": "module" }\n')
-  writeFileSync(join(site, 'next.config.js'), shown('docs/how-to/build-for-production.md', '// next.config.js'))
+  writeFileSync(join(site, 'shown.config.js'), shown('docs/how-to/build-for-production.md', '// next.config.js'))
+  writeFileSync(join(site, 'next.config.js'), unhurriedNext)
   const routes = join(site, 'app/agents/[[...path]]')
   mkdirSync(routes, { recursive: true })
   writeFileSync(join(routes, 'route.js'), shown('docs/how-to/embed-the-http-api.md', 'export const GET = api.fetch'))
