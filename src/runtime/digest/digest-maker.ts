@@ -150,23 +150,32 @@ export class DigestMaker {
     let turnRow = turns.rows
     agents.beginBlock()
     const { i32, f64 } = memory
+    // Frames that follow one another are mostly of the same agents.
+    let pair = ~i32[(from >> 2) + WHO]!
+    let [sender, recipient] = [NO_AGENT, NO_AGENT]
     for (let at = from; at < to; n += 1) {
       const i = at >> 2
       const word = i32[i + KIND]!
       const kind = word & 0xff
       const isEnd = kind === END
       const who = i32[i + WHO]!
-      const [third, fourth] = [i32[i + ID + 2]!, i32[i + ID + 3]!]
+      const third = i32[i + ID + 2]!
+      const fourth = i32[i + ID + 3]!
       const answers = (isEnd || kind === RESPONSE) && i32[i + CORRELATION] !== 0
-      if (kind === SEND || kind === REQUEST || answers) {
+      const isMessage = kind === SEND || kind === REQUEST || answers
+      if (who !== pair && (isMessage || isEnd)) {
+        pair = who
+        sender = agents.of(who & 0xffff)
+        recipient = who >>> 16 === NOBODY ? NO_AGENT : agents.of(who >>> 16)
+      }
+      if (isMessage) {
         const several = kind === SEND && ((word >>> 8) & MANY) !== 0
         const head = several && isHead(memory, at)
         const copy = several && !head
-        const recipient = who >>> 16
         messages.put(sentN, row, n - base)
         sentRun[row] = place
-        sentFrom[row] = agents.of(who & 0xffff)
-        sentTo[row] = head || recipient === NOBODY ? NO_AGENT : agents.of(recipient)
+        sentFrom[row] = sender
+        sentTo[row] = head ? NO_AGENT : recipient
         sentType[row] = ((word >>> 24) & 7) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0)
         messages.put(sentTime, row, sentAt)
         sentBytes[row] = i32[i + BODY]!
@@ -178,7 +187,7 @@ export class DigestMaker {
         const f = at >> 3
         turns.put(endMessage, turnRow, numbers.get(serialIn(third), third, fourth) - base)
         endRun[turnRow] = place
-        endAgent[turnRow] = agents.of(who & 0xffff)
+        endAgent[turnRow] = sender
         endTurn[turnRow] = i32[i + TURN]!
         turns.put(endStart, turnRow, Math.round(f64[f + STARTED]!) - baseAt)
         turns.put(endTime, turnRow, Math.round(f64[f + TIME]!) - baseAt)

@@ -25,7 +25,8 @@ export class RecentNumbers {
    * Such keys lie side by side.
    */
   set(serial: number, high: number, low: number, number: number): void {
-    const [keys, numbers] = [this.#keys, this.#numbers]
+    const keys = this.#keys
+    const numbers = this.#numbers
     const first = firstPlace(serial, low)
     let oldest = first
     for (let place = first + 1; place < first + WAYS; place++)

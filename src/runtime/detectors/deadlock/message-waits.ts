@@ -155,8 +155,8 @@ export class MessageWaits {
     const targets: number[] = []
     const roomless: Roomless = { any: { need: 1, targets: [this.#graph.add({ need: 1, targets })] }, targets }
     this.#roomless.set(mailbox, roomless)
-    for (const { mailbox } of instances)
-      for (const envelope of mailbox.handed.all()) targets.push(this.#graph.message(callee, envelope))
+    for (const cell of instances)
+      for (const envelope of handedTo(cell)) targets.push(this.#graph.message(callee, envelope))
     for (const envelope of mailbox.nested) targets.push(this.#graph.message(callee, envelope))
     if (!isUniform(callee)) for (const envelope of inLine(mailbox)) targets.push(this.#graph.message(callee, envelope))
     else if (mailbox.peek()) targets.push(this.#line(callee))
@@ -209,6 +209,20 @@ export class MessageWaits {
     }
     this.#queues.set(callee.mailbox, waits)
     return waits
+  }
+}
+
+/**
+ * Yields the messages that a thread was handed. Of those that wait for the end of the same turn it yields only one, since
+ * there can be thousands.
+ */
+function* handedTo(cell: Cell): IterableIterator<Envelope<RunState>> {
+  const { current, interleaves, mailbox } = cell
+  const { handed } = mailbox
+  const waitsAlike = !interleaves && handed.nested === 0 && handed.shelved.size === 0
+  for (const envelope of handed.all()) {
+    yield envelope
+    if (waitsAlike && envelope !== current) break
   }
 }
 
