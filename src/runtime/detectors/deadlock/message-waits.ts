@@ -213,8 +213,8 @@ export class MessageWaits {
 }
 
 /**
- * Yields the messages that a thread was handed. Of those that wait for the end of the same turn it yields only one, since
- * there can be thousands.
+ * Yields the messages that a thread was handed. Of those that wait for the end of the same turn it yields only one,
+ * since there can be thousands.
  */
 function* handedTo(cell: Cell): IterableIterator<Envelope<RunState>> {
   const { current, interleaves, mailbox } = cell
