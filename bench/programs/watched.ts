@@ -54,7 +54,7 @@ const team = createTeam({
       }
       for (let lap = -WARM_UP; lap < Number(laps); lap++) {
         const alone = await send(Number(count))
-        const stop = watch()
+        const stop = await watch()
         const seen = await send(Number(count))
         stop()
         if (lap < 0) continue
@@ -68,18 +68,22 @@ const team = createTeam({
 const write = (value: unknown) => {
   written += JSON.stringify(value).length
 }
-/** Returns what ends the watching. */
-function watch(): () => void {
+/** Resolves to what ends the watching, when it has begun: that costs the same however long it goes on. */
+async function watch(): Promise<() => void> {
   if (how === 'events') {
     const subscription = team.events.subscribe(write)
     return () => subscription.unsubscribe()
   }
   const stop = new AbortController()
-  const reading = async () => {
-    for await (const line of team.watch({ signal: stop.signal })) write(line)
-  }
-  void reading()
-  return () => stop.abort()
+  return new Promise((begun) => {
+    const reading = async () => {
+      for await (const line of team.watch({ signal: stop.signal })) {
+        write(line)
+        begun(() => stop.abort())
+      }
+    }
+    void reading()
+  })
 }
 const result = await team.execute('go')
 await team.close()

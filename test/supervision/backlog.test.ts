@@ -32,15 +32,19 @@ function lookedAt({ host }: OpenTeam): number {
   return taken(lists, () => stuckNow(host))
 }
 
-/** A worker that is busy, and somebody who waits for an entry. A sender has that many messages for the worker. */
-async function teamWith(t: Test, messages: number, mailboxCapacity: number): Promise<OpenTeam> {
+/**
+ * A worker that is busy, and somebody who waits for an entry. A sender has that many messages for the worker, and `quick`
+ * ones before them, of which it is done.
+ */
+async function teamWith(t: Test, messages: number, mailboxCapacity: number, quick = 0): Promise<OpenTeam> {
   const { opened } = gate()
   const team = openTeam(
     t,
     {
-      worker: () => opened,
+      worker: ({ content }) => (content === 'quick' ? undefined : opened),
       reader: async (_message, context) => void (await context.blackboard.waitFor('an entry')),
       sender: async (_message, context) => {
+        for (let i = 0; i < quick; i++) await context.send('worker', 'quick')
         await Promise.all(Array.from({ length: messages }, (_, i) => context.send('worker', `${i}`)))
       },
     },
@@ -79,4 +83,16 @@ t.test('messages that wait for room, and requests from outside, are not looked a
     t.ok(team.host.directory.cell('worker')!.mailbox.parked.length > messages)
     t.equal(lookedAt(team), 2)
   }
+})
+
+t.test('messages that a thread was handed are not looked at one by one where others wait for room', async (t) => {
+  const counts: number[] = []
+  for (const messages of [10, 500]) {
+    const team = await teamWith(t, 2 * messages, messages, 100)
+    const { mailbox } = team.host.directory.cell('worker')!
+    t.ok(mailbox.parked.length > 0)
+    t.ok(mailbox.handed.size >= messages / 2, `${mailbox.handed.size} of ${messages}`)
+    counts.push(taken([{ of: mailbox.handed, name: 'values' }], () => stuckNow(team.host)))
+  }
+  t.equal(counts[1], counts[0])
 })

@@ -50,7 +50,7 @@ export class LineTable<Name extends string> {
   }
 
   #columnOf(values: Int32Array, rows: number): Column {
-    const large = this.#large.filter(({ column }) => column === values)
+    const large = this.#large.length === 0 ? this.#large : this.#large.filter(({ column }) => column === values)
     if (large.length === 0) return columnOf(values, rows)
     const list = listOf(values, rows)
     for (const { row, value } of large) list[row] = value
