@@ -6,6 +6,7 @@
  *   copies.js one-way|cold <count> <size>    messages/s; `cold`: of the first ones, else as many go before
  *   copies.js paced <messages/s> <ms>        messages/s that were reached, and how busy the host was
  */
+import { once } from 'node:events'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { measureBusy, pace } from '../pacing.ts'
 import { Slots, slotMemory } from '../slots.ts'
@@ -14,7 +15,9 @@ import { payload, SIZE } from '../workload.ts'
 const LOG = 1 << 26
 const HEADER = 64
 const BESIDE = 128 // bytes of a message beside its content
+
 type Order = { count: number } | { perSecond: number; forMs: number }
+
 if (isMainThread) {
   const [kind = '', first, second] = [process.argv[2], Number(process.argv[3]), Number(process.argv[4])]
   console.log(JSON.stringify(await measure(kind, first, second)))
@@ -22,7 +25,7 @@ if (isMainThread) {
 } else work(...(workerData as [name: string, memory: SharedArrayBuffer, size: number]))
 
 async function measure(kind: string, first: number, second: number): Promise<unknown> {
-  const order = host((kind === 'paced' ? SIZE : second) + BESIDE)
+  const order = await host((kind === 'paced' ? SIZE : second) + BESIDE)
   if (kind === 'paced') return measureBusy((forMs) => order({ perSecond: first, forMs }), second)
   if (kind !== 'cold') await order({ count: first })
   const startedAt = performance.now()
@@ -30,14 +33,15 @@ async function measure(kind: string, first: number, second: number): Promise<unk
   return (first / (performance.now() - startedAt)) * 1_000
 }
 
-/** Returns what lets the producer send; it resolves to the rate that a paced one reached. */
-function host(size: number): (order: Order) => Promise<number> {
+/** Resolves, when both workers are up, to what lets the producer send; it resolves to the rate that a paced one reached. */
+async function host(size: number): Promise<(order: Order) => Promise<number>> {
   const start = (name: string) => {
     const memory = slotMemory()
     const worker = new Worker(new URL(import.meta.url), { workerData: [name, memory, size] })
     return { slots: new Slots(memory, size), worker, wake: () => worker.postMessage(0) }
   }
   const [producer, counter] = [start('producer'), start('counter')]
+  await Promise.all([producer, counter].map(({ worker }) => once(worker, 'message')))
   const log = Buffer.allocUnsafeSlow(LOG)
   let logged = 0
   let resolve = (_rate: number) => {}
@@ -100,4 +104,5 @@ function work(name: string, memory: SharedArrayBuffer, size: number): void {
     count()
   })
   if (name === 'counter') count() // and so it sleeps until there is something
+  wake()
 }
