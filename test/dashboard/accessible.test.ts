@@ -5,6 +5,13 @@ import t from 'tap'
 import { inBrowser, open } from './browser.ts'
 import { served } from './served.ts'
 
+/** Returns what is wider than its place and cannot be moved sideways by itself: it is cut, or moves all of the page. */
+const cutParts = (page: Page): Promise<string[]> =>
+  page.evaluate(`[...document.querySelectorAll('html, body, header, main, .pane, .row, .list, [role=row]')]
+    .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
+    .map(({ tagName, className, scrollWidth, clientWidth }) =>
+      tagName + '.' + className + ': ' + scrollWidth + ' in ' + clientWidth + ' px')`)
+
 /** Returns the rules that a page breaks, each with the first element that does. */
 async function brokenRules(page: Page): Promise<string[]> {
   return page.evaluate(async () => {
@@ -37,4 +44,26 @@ t.test('axe-core finds nothing in any view: light, dark, and with forced colours
       t.same(await brokenRules(page), [], `view ${view}, ${JSON.stringify(look)}`)
     }
   }
+})
+
+t.test('at the width of a telephone nothing is cut, and conversations can be chosen', inBrowser, async (t) => {
+  const { url, team } = await served(t)
+  await team.execute('one', { threadId: 'talk' })
+  await team.execute('Say something that is longer than a line of a telephone, please')
+  const { page } = await open(t, url, { width: 390, height: 800 })
+  await page.evaluate(axe.source)
+  for (const [key, view] of Object.entries(VIEWS)) {
+    await page.keyboard.press(key)
+    await page.locator(`main.view-${view}`).waitFor()
+    t.same(await cutParts(page), [], `view ${view}`)
+    if (view === 'team') t.same(await brokenRules(page), [], 'what scrolls there can have the focus')
+  }
+  await page.getByRole('button', { name: 'New conversation' }).waitFor()
+  await page.getByRole('navigation', { name: 'Conversations' }).getByText('one').click()
+  await page.getByText('heard: one').waitFor()
+  await page.keyboard.press('2')
+  const last = page.getByRole('columnheader', { name: 'last error' })
+  await last.scrollIntoViewIfNeeded()
+  const { x, width } = (await last.boundingBox())!
+  t.ok(x > 0 && x + width <= 390, 'the last column can be moved into sight')
 })

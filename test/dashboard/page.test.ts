@@ -6,6 +6,7 @@ import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import { bearerToken } from '../../src/service/http/index.ts'
+import { FakeModel } from '../models/fake-model.ts'
 import { inBrowser, open } from './browser.ts'
 import { HOSTILE } from './hostile-texts.ts'
 import { served } from './served.ts'
@@ -130,6 +131,27 @@ const hostile = defineAgent({
     await context.ask(HOSTILE.join(' '), { choices: HOSTILE.slice(0, 20) })
     return HOSTILE.join('\n\n')
   },
+})
+
+t.test('the table of agents says how full a context is, for those that a model plays', inBrowser, async (t) => {
+  const { url, team } = await served(t, {
+    options: {
+      agents: [{ name: 'worker' }, { name: 'poet', systemPrompt: 'You write poems about rain.', maxTokens: 1_000 }],
+    },
+    model: new FakeModel(() => [
+      { text: 'drip '.repeat(300) },
+      { usage: { inputTokens: 20, outputTokens: 300, totalTokens: 320, calls: 1 } },
+    ]),
+  })
+  const { page } = await open(t, `${url}#/team`)
+  const row = (name: string) => page.getByRole('row', { name: new RegExp(`^${name}`) })
+  await row('poet').waitFor()
+  t.equal(await page.getByRole('meter').count(), 0, 'nothing is counted before a model has answered')
+  await team.execute('rain')
+  await row('poet')
+    .getByText(/^[3-9]\d %$/)
+    .waitFor()
+  t.equal(await row('worker').getByRole('meter').count(), 0)
 })
 
 t.test('hostile words are text: no dialog, no complaint of the policy, links with their host', inBrowser, async (t) => {

@@ -1,11 +1,16 @@
 /** What the dashboard makes of figures and names, without a browser. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
+import { roomyLabels } from '../../src/service/dashboard/pictures/axis-labels.ts'
 import { busyLoops, loopSeconds } from '../../src/service/dashboard/pictures/busy-loops.ts'
+import { deadlocksOf } from '../../src/service/dashboard/pictures/deadlocks.ts'
 import { matrixLayout, pairAt } from '../../src/service/dashboard/pictures/matrix-layout.ts'
 import { rehearsalCommand } from '../../src/service/dashboard/pictures/rehearsal-command.ts'
 import { storyOf } from '../../src/service/dashboard/pictures/run-story.ts'
+import { BULGE, edgeBetween, ringSides } from '../../src/service/dashboard/pictures/team-edges.ts'
+import { BOX, layoutOf, SCRIPT_BOX } from '../../src/service/dashboard/pictures/team-layout.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import { toldWaits } from '../../src/service/digest/told-waits.ts'
 import { testTeam } from '../../src/testing.ts'
 import { all } from '../team/stage.ts'
 
@@ -97,4 +102,104 @@ t.test('a turn that a crash cuts off lasts from its message, or the turn before,
   t.same(others, [])
   t.match(turn, { agent: 'worker', to: crashedAt })
   t.equal(Math.round(turn!.to - turn!.from), 50)
+})
+
+t.test('a label for which there is no room is left out, and the earlier one stays', async (t) => {
+  const labels = [
+    { text: '7.8 s idle', at: 500, align: 'center' },
+    { text: '+0 ms', at: 0, align: 'left' },
+    { text: '+8.5 s', at: 520, align: 'center' },
+    { text: '+8.8 s', at: 600, align: 'right' },
+  ] as const
+  const shown = roomyLabels(labels, (text) => text.length * 6)
+  t.same(
+    shown.map(({ text }) => text),
+    ['7.8 s idle', '+0 ms', '+8.8 s'],
+  )
+})
+
+t.test('of the waits of an agent, what its turn waits for is told before limits, and the oldest first', async (t) => {
+  const wait = (agent: string | null, kind: string, since: number, subject = '') =>
+    ({ runId: 'r', agent, turn: null, kind, for: [subject], since }) as const
+  const told = toldWaits(
+    [
+      wait('buyer', 'limit', 1, 'instances of "buyer"'),
+      wait('buyer', 'request', 5, 'seller'),
+      wait('buyer', 'request', 3, 'bank'),
+      wait('queued', 'limit', 2, 'maxConcurrentAgents'),
+      wait(null, 'limit', 1),
+    ].map((each) => ({ ...each, for: [...each.for] })),
+  )
+  t.same(
+    [...told].map(
+      ([
+        name,
+        {
+          kind,
+          for: [subject],
+        },
+      ]) => `${name}: ${kind} ${subject}`,
+    ),
+    ['buyer: request bank', 'queued: limit maxConcurrentAgents'],
+  )
+})
+
+t.test('a deadlock that stands is there once, and none says too early that no wait could be given up', async (t) => {
+  const fold = new DigestFold()
+  const wait = (agent: string, subject: string) => ({
+    runId: 'r',
+    agent,
+    turn: null,
+    kind: 'request',
+    for: [subject],
+    since: 5,
+  })
+  fold.read({ seq: 0, at: 0, waits: [wait('buyer', 'bank'), wait('bank', 'buyer')], facts: [] } as never)
+  const fact = { type: 'deadlock', seq: 3, at: 10, runId: 'r', cycle: ['bank', 'buyer'], tail: [], victim: null }
+  const facts = [fact] as never
+  t.same(
+    deadlocksOf(fold, facts).map(({ isOpen }) => isOpen),
+    [true],
+  )
+  fold.read({ seq: 1, at: 20, waits: [], facts: [] } as never)
+  t.same(
+    deadlocksOf(fold, facts).map(({ isOpen, victim }) => [isOpen, victim]),
+    [[false, null]],
+  )
+  const broken = [fact, { ...fact, seq: 4, at: 11, victim: 'bank' }] as never
+  t.same(
+    deadlocksOf(fold, broken).map(({ victim }) => victim),
+    ['bank'],
+  )
+})
+
+t.test('lines end at the boxes that they join, and the lines of a ring bend outwards', async (t) => {
+  const { spots, script } = layoutOf({ strategy: 'sequential', agents: ['a', 'b', 'c'], roles: {} })
+  const line = edgeBetween(spots.get('b'), script, 0, BOX, SCRIPT_BOX)!
+  const end = Number(line.path.split(' ').at(-1))
+  t.equal(Math.round(end - script.y), SCRIPT_BOX.height / 2 + 5, 'right below the box of the script')
+
+  const corners = [
+    { x: 0, y: 0 },
+    { x: 600, y: 0 },
+    { x: 300, y: 500 },
+  ]
+  for (const around of [corners, corners.toReversed()]) {
+    const lines = around.map((from, at) => [from, around[(at + 1) % around.length]!] as const)
+    const sides = ringSides(lines)
+    for (const [at, [from, to]] of lines.entries()) {
+      const { x, y } = edgeBetween(from, to, sides[at]! * BULGE, BOX, BOX)!
+      const straight = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 }
+      const far = (spot: { x: number; y: number }) => Math.hypot(spot.x - 300, spot.y - 167)
+      t.ok(far({ x, y }) > far(straight), `the age of line ${at} is outside`)
+    }
+  }
+  t.same(
+    ringSides([
+      [corners[0], corners[1]],
+      [corners[1], corners[0]],
+    ]),
+    [1, 1],
+    'two lines between two are apart',
+  )
 })

@@ -113,6 +113,8 @@ t.test('a dead letter is sent again and arrives; another is discarded', inBrowse
   t.same(heard, ['first'])
   await letters.filter({ hasText: 'second' }).getByRole('button', { name: 'Discard' }).click()
   await page.getByText('Every message has found its agent.').waitFor()
+  const alarms = page.getByRole('navigation', { name: 'Views' }).locator('.alarms')
+  await alarms.waitFor({ state: 'detached' })
   t.same(team.deadLetters.list(), [])
 })
 

@@ -14,10 +14,14 @@ type Own = 'listAgents' | 'getAgent' | 'restartAgent' | 'sendMessage'
 
 export function agentHandlers(teams: ServedTeams): Pick<Handlers, Own> {
   return {
-    listAgents({ query: { team } }) {
+    listAgents({ query: { team, context } }) {
       const served = teams.named(team)
       const health = served.team.health()
-      return json({ agents: served.team.listAgents().map((instance) => agentIn(served, instance, health)) })
+      const agents = served.team.listAgents().map((instance) => ({
+        ...agentIn(served, instance, health),
+        ...(context === '1' && { context: contextOf(instance) }),
+      }))
+      return json({ agents })
     },
 
     getAgent({ params, query: { team } }) {
@@ -65,15 +69,19 @@ function agentIn({ name: team }: ServedTeam, instance: AgentInstance, { agents }
 
 function detailOf(served: ServedTeam, instance: AgentInstance): z.infer<typeof agentDetail> {
   const { model = null, tools = [], capabilities = [] } = instance.role
-  const context = instance.getContext()
   return {
     ...shownAgent(served, instance),
     summary: instance.getContextSummary(),
-    context: context ? { ...context } : null,
+    context: contextOf(instance),
     model,
     tools: tools.map(toolName),
     capabilities: capabilities.map((each) => (typeof each === 'string' ? each : each.name)),
   }
+}
+
+function contextOf(instance: AgentInstance): z.infer<typeof agentDetail>['context'] {
+  const context = instance.getContext()
+  return context ? { ...context } : null
 }
 
 /** The name under which a role has a tool; of one in a module, the name of its file. */

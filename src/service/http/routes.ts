@@ -302,8 +302,16 @@ export const routes = {
     path: '/api/agents',
     summary: 'Lists the agents of a team',
     rights: ['watch'],
-    query: z.strictObject({ team: teamName }),
-    answers: { 200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.agent) }) } },
+    query: z.strictObject({
+      team: teamName,
+      context: z
+        .enum(['1'])
+        .optional()
+        .describe('1: with the context of each model agent, whose tokens are counted for it'),
+    }),
+    answers: {
+      200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.listedAgent) }) },
+    },
     errors: [404],
   }),
   getAgent: route({

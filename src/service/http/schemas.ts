@@ -175,13 +175,17 @@ export const agent = z.object({
   usage: tokenUsage,
 })
 
+const context = z
+  .looseObject({ messages: z.number(), tokens: z.number(), maxTokens: z.number() })
+  .nullable()
+  .describe('figures of the context of a model agent; null for an agent with code')
+
+export const listedAgent = agent.extend({ context: context.optional() })
+
 /** Role of an agent, without what it is told: its prompt is none of a reader's business. */
 export const agentDetail = agent.extend({
   summary: z.string().describe('the state of the agent in one line'),
-  context: z
-    .looseObject({ messages: z.number(), tokens: z.number(), maxTokens: z.number() })
-    .nullable()
-    .describe('figures of the context of a model agent; null for an agent with code'),
+  context,
   model: z.string().nullable(),
   tools: z.array(z.string()),
   capabilities: z.array(z.string()),

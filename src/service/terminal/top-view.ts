@@ -2,6 +2,7 @@
 
 import type { Wait } from '../../runtime/digest/wait.ts'
 import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
+import { toldWaits } from '../digest/told-waits.ts'
 import { grouped, span } from '../figures.ts'
 import { columns, cut, fit } from './text.ts'
 
@@ -67,7 +68,7 @@ function troubleOf(agent: FoldedAgent, fold: DigestFold): number {
   return (BY_STATUS[agent.status] ?? 0) + agent.crashes * 1e5 + waitedMs + agent.queued
 }
 
-const waitOf = ({ waits }: DigestFold, name: string) => waits.find(({ agent }) => agent === name)
+const waitOf = ({ waits }: DigestFold, name: string) => toldWaits(waits).get(name)
 
 function headLine(fold: DigestFold, width: number, now: number): string {
   const { messages, calls, runs, questions, deadLetters, gaps } = fold

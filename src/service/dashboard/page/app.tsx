@@ -3,6 +3,7 @@ import { effect, untracked } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { grouped } from '../../figures.ts'
+import { isToldLater } from '../pictures/deadlocks.ts'
 import { isTrouble } from '../pictures/run-story.ts'
 import { BoardView } from './board/board-view.tsx'
 import { ChatView } from './chat/chat-view.tsx'
@@ -17,6 +18,7 @@ import { enter, lookUp, mayWatch, session, team, tokenInUrl } from './state/sess
 import { keepTasks, questions } from './state/tasks.ts'
 import { TasksView } from './tasks/tasks-view.tsx'
 import { TeamView } from './team/team-view.tsx'
+import { openLetters } from './trouble/letters.tsx'
 import { TroubleView } from './trouble/trouble-view.tsx'
 
 interface ShownView {
@@ -136,8 +138,11 @@ function Header({ view }: { view: View }): JSX.Element {
 /** Number of troubles that were seen since the page was opened, and of dead letters. */
 function Alarms(): JSX.Element | null {
   version.value
-  const { facts, deadLetters } = live()
-  const count = deadLetters + facts.filter((fact) => isTrouble(fact) && fact.type !== 'message.dead').length
+  const { facts } = live()
+  const others = facts.filter(
+    (fact) => isTrouble(fact) && fact.type !== 'message.dead' && !isToldLater(fact, facts),
+  ).length
+  const count = openLetters() + others
   return count === 0 ? null : <span class="alarms">{grouped(count)}</span>
 }
 

@@ -22,10 +22,19 @@ export const texts = (value: unknown): string[] =>
 /** Time within which a deadlock that was found is broken. */
 const BROKEN_MS = 60_000
 
+/** Time within which the detector gives a wait up, if it can. */
+const DECIDED_MS = 5_000
+
+const ringOf = (cycle: readonly string[]): string => [...cycle].sort().join()
+
+/** Says what was done about a deadlock without a victim. */
+export const undecided = (at: number, now: number): string =>
+  now - at < DECIDED_MS ? 'The detector looks at it.' : 'No wait could be given up.'
+
 /** Checks for a deadlock of which a later fact says who gave way. */
 export function isToldLater(fact: DigestFact, facts: readonly DigestFact[]): boolean {
   if (fact.type !== 'deadlock' || typeof fact.victim === 'string') return false
-  const ring = [...texts(fact.cycle)].sort().join()
+  const ring = ringOf(texts(fact.cycle))
   return facts.some(
     ({ type, seq, at, runId, victim, cycle }) =>
       type === 'deadlock' &&
@@ -33,12 +42,12 @@ export function isToldLater(fact: DigestFact, facts: readonly DigestFact[]): boo
       runId === fact.runId &&
       at - fact.at < BROKEN_MS &&
       typeof victim === 'string' &&
-      [...texts(cycle)].sort().join() === ring,
+      ringOf(texts(cycle)) === ring,
   )
 }
 
 /** Returns what the detector has found, in the order of `facts`. */
-export function foundDeadlocks(facts: readonly DigestFact[]): Deadlock[] {
+function foundDeadlocks(facts: readonly DigestFact[]): Deadlock[] {
   return facts
     .filter((fact) => fact.type === 'deadlock' && !isToldLater(fact, facts))
     .map(({ seq, at, runId, cycle, tail, victim, sentence }) => ({
@@ -53,8 +62,18 @@ export function foundDeadlocks(facts: readonly DigestFact[]): Deadlock[] {
     }))
 }
 
+/** Returns the rings that stand now, then what the detector has found: a ring that stands is there once. */
+export function deadlocksOf(fold: DigestFold, facts: readonly DigestFact[]): Deadlock[] {
+  const open = openDeadlocks(fold)
+  const standing = new Set(open.map(({ runId, cycle }) => `${runId} ${ringOf(cycle)}`))
+  const found = foundDeadlocks(facts).filter(
+    ({ runId, cycle, victim }) => victim !== null || !standing.has(`${runId} ${ringOf(cycle)}`),
+  )
+  return [...open, ...found]
+}
+
 /** Returns the rings of waits that stand now. */
-export function openDeadlocks({ waits }: DigestFold): Deadlock[] {
+function openDeadlocks({ waits }: DigestFold): Deadlock[] {
   return cyclesOf(waits).map((cycle) => {
     const own = waits.filter(({ agent }) => agent !== null && cycle.includes(agent))
     const at = Math.max(...own.map(({ since }) => since))

@@ -21,8 +21,15 @@ export interface TeamLayout {
   readonly script: Spot
 }
 
-/** Size of the box of an agent, and the space around it. */
-export const BOX = { width: 150, height: 54 }
+export interface Size {
+  readonly width: number
+  readonly height: number
+}
+
+/** Size of the box of an agent, and of that of the strategy's script. */
+export const BOX: Size = { width: 150, height: 54 }
+export const SCRIPT_BOX: Size = { width: 124, height: 34 }
+/** Space around the box of an agent. */
 const STEP_X = 210
 const STEP_Y = 128
 const LEADS = ['manager', 'supervisor', 'judge', 'auctioneer', 'aggregator', 'moderator', 'synthesizer']
@@ -77,7 +84,7 @@ function tree(lead: string, agents: readonly string[]): TeamLayout {
 function ring(agents: readonly string[]): TeamLayout {
   const around = Math.max(agents.length * (BOX.width + 34), 2.2 * Math.PI * STEP_Y)
   const radius = around / (2 * Math.PI)
-  const [rx, ry] = [radius * 1.25, radius * 0.8]
+  const [rx, ry] = [radius * 1.75, radius * 0.8] // panes are wide, and lines between boxes need room
   const middle = { x: rx + BOX.width * 0.7, y: ry + STEP_Y * 0.8 }
   const spots = new Map<string, Spot>()
   for (const [at, name] of agents.entries()) {

@@ -36,10 +36,10 @@ export function BoardView(): JSX.Element {
               <tr>
                 <th>key</th>
                 <th>value</th>
-                <th>type</th>
+                <th class="spare">type</th>
                 <th>author</th>
                 <th class="number">version</th>
-                <th>written</th>
+                <th class="spare">written</th>
               </tr>
             </thead>
             <tbody>
@@ -55,14 +55,14 @@ export function BoardView(): JSX.Element {
                       <Words text={JSON.stringify(entry.value)} most={160} />
                     </code>
                   </td>
-                  <td>
+                  <td class="spare">
                     <Words text={entry.entryType} most={40} />
                   </td>
                   <td>
                     <Words text={entry.author} />
                   </td>
                   <td class="number">{entry.version}</td>
-                  <td class="dim nowrap">{clock(entry.timestamp, now.value)}</td>
+                  <td class="dim nowrap spare">{clock(entry.timestamp, now.value)}</td>
                 </tr>
               ))}
             </tbody>
@@ -121,8 +121,8 @@ function Versions({ id, entry, entries, written }: VersionsProps): JSX.Element {
           found.map((each: Entry) => (
             <article key={each.version} class="version">
               <header class="dim">
-                version {each.version} · <Words text={each.author} /> · {clock(each.timestamp, now.value)} · confidence{' '}
-                {each.confidence}
+                version {each.version} · <Words text={each.entryType} most={40} /> · <Words text={each.author} /> ·{' '}
+                {clock(each.timestamp, now.value)} · confidence {each.confidence}
               </header>
               <pre tabIndex={0}>
                 <Words

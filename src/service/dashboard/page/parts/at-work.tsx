@@ -1,5 +1,6 @@
 /** Agents that work in a task now, and what each of them waits for. */
 import type { JSX } from 'preact'
+import type { Wait } from '../../../../runtime/digest/wait.ts'
 import { span } from '../../../figures.ts'
 import { live, now, version } from '../state/live.ts'
 import { linkTo } from '../state/place.ts'
@@ -57,9 +58,14 @@ const KINDS: Readonly<Record<string, string>> = {
   limit: 'waits for the limit',
   blackboard: 'waits for the entry',
   sync: 'waits at a sync point for',
+  place: 'waits for another turn of',
   mailbox: 'waits for room in the mailbox of',
   dependency: 'waits for tasks of',
   reader: 'waits for its reader',
 }
 
 export const wordsOf = (kind: string): string => KINDS[kind] ?? `waits for ${kind}`
+
+/** Says what is waited for, without the word for waiting: `seller`, `a person to allow buy`. */
+export const subjectOf = ({ kind, for: subjects }: Pick<Wait, 'kind' | 'for'>): string =>
+  `${wordsOf(kind).replace(/^waits( for\b)?/, '')} ${subjects.join(', ')}`.trim()

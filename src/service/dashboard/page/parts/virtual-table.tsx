@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks'
 
 export interface TableColumn {
   title: string
-  /** Track of the grid, such as '2fr' or '90px'. */
+  /** Track of the grid, such as '90px' or 'minmax(90px, 2fr)'. */
   width: string
   isNumber?: boolean
 }
@@ -25,6 +25,14 @@ interface Props {
 
 const ROW_PX = 28
 const MORE = 6
+
+const [GAP_PX, EDGE_PX] = [10, 10]
+
+/** Width below which columns would be cut, by the first length of each track. */
+const leastWidth = (columns: readonly TableColumn[]): number =>
+  columns.reduce((sum, { width }) => sum + Number(/\d+(?=px)/.exec(width)?.[0] ?? 0), 0) +
+  GAP_PX * (columns.length - 1) +
+  2 * EDGE_PX
 
 export function VirtualTable(props: Props): JSX.Element {
   const { label, columns, rows, cells, keyOf, selected, choose, mostShown, empty } = props
@@ -49,9 +57,10 @@ export function VirtualTable(props: Props): JSX.Element {
   const pool = 2 ** Math.ceil(Math.log2(last - first + 1)) // after a far jump the elements are used again
   const grid = columns.map(({ width }) => width).join(' ')
   const style = { gridTemplateColumns: grid }
+  const least = { minWidth: `${leastWidth(columns)}px` }
   return (
     <div class="virtual" role="table" aria-label={label} aria-rowcount={rows + 1}>
-      <div role="rowgroup">
+      <div role="rowgroup" style={least}>
         <div role="row" class="vrow vhead" style={style} aria-rowindex={1}>
           {columns.map(({ title, isNumber }) => (
             <div key={title} role="columnheader" class={isNumber ? 'number' : ''}>
@@ -65,7 +74,7 @@ export function VirtualTable(props: Props): JSX.Element {
         role="rowgroup"
         tabIndex={0}
         ref={scroller}
-        style={mostShown === undefined ? {} : { maxHeight: `${mostShown * ROW_PX}px` }}
+        style={mostShown === undefined ? least : { ...least, maxHeight: `${mostShown * ROW_PX}px` }}
         onScroll={(event) => setTop(event.currentTarget.scrollTop)}
       >
         {rows === 0 && (

@@ -1,5 +1,6 @@
 /** Lanes of a run on a canvas: one pass over what is in sight, into a field for each lane and pixel. */
 import { MESSAGE_TYPES } from '../../../../mailbox/message-type.ts'
+import { type AxisLabel, roomyLabels } from '../../pictures/axis-labels.ts'
 import { isTrouble, type RunStory } from '../../pictures/run-story.ts'
 import { type Colours, drawingOf } from '../parts/canvas.ts'
 import { shortSpan } from '../parts/times.ts'
@@ -182,26 +183,32 @@ function paintGround(
   }
   drawing.font = '11px system-ui, sans-serif'
   drawing.textBaseline = 'middle'
+  const labels: AxisLabel[] = []
+  const [first, last] = [left, width - 8]
   for (const { from, to } of scale.folded) {
     const [begin, end] = [xOf(story, plan, window, from), xOf(story, plan, window, to)]
     if (end < left || begin > width) continue
     drawing.fillStyle = colours.raised
     drawing.fillRect(begin, TOP, end - begin, height - TOP)
-    drawing.fillStyle = colours.dim
-    drawing.textAlign = 'center'
-    drawing.fillText(`${shortSpan(to - from)} idle`, Math.min(width - 34, Math.max(left + 34, (begin + end) / 2)), 9)
+    const text = `${shortSpan(to - from)} idle`
+    const half = drawing.measureText(text).width / 2
+    const middle = Math.min(last - half, Math.max(first + half, (begin + end) / 2))
+    labels.push({ text, at: middle, align: 'center' })
   }
-  drawing.textAlign = 'left'
   drawing.fillStyle = colours.dim
   const steps = Math.max(2, Math.floor((width - left) / 140))
   for (let step = 0; step <= steps; step++) {
     const place = window.from + (step / steps) * (window.to - window.from)
     const time = scale.timeAt(place)
     if (scale.folded.some(({ from, to }) => time > from - 1 && time < to + 1)) continue
-    const at = left + (step / steps) * (width - left - 8)
+    const at = first + (step / steps) * (last - first)
     drawing.fillRect(at, TOP - 4, 1, 4)
-    drawing.textAlign = step === 0 ? 'left' : step === steps ? 'right' : 'center'
-    drawing.fillText(`+${shortSpan(time - scale.from)}`, at, 8)
+    const align = step === 0 ? 'left' : step === steps ? 'right' : 'center'
+    labels.push({ text: `+${shortSpan(time - scale.from)}`, at, align })
+  }
+  for (const { text, at, align } of roomyLabels(labels, (each) => drawing.measureText(each).width)) {
+    drawing.textAlign = align
+    drawing.fillText(text, at, 8)
   }
 }
 

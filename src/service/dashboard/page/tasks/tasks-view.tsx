@@ -66,9 +66,9 @@ function TaskTable({
         <tr>
           <th>status</th>
           <th>task</th>
-          <th>begun</th>
+          <th class="spare">begun</th>
           <th class="number">time</th>
-          <th class="number">messages</th>
+          <th class="number spare">messages</th>
           <th class="number">tokens</th>
         </tr>
       </thead>
@@ -104,9 +104,9 @@ function TaskRow({ task, isSelected }: { task: TaskSummary; isSelected: boolean 
           </a>
         )}
       </td>
-      <td class="dim nowrap">{clock(createdAt, now.value)}</td>
+      <td class="dim nowrap spare">{clock(createdAt, now.value)}</td>
       <td class="number">{span(end - createdAt)}</td>
-      <td class="number">{messages === undefined ? '' : grouped(messages)}</td>
+      <td class="number spare">{messages === undefined ? '' : grouped(messages)}</td>
       <td class="number">{grouped(Math.max(usage.totalTokens, run?.tokens ?? 0))}</td>
     </tr>
   )

@@ -1,11 +1,13 @@
 /** All agents, those with trouble first: the picture of the team in words. */
 import type { JSX } from 'preact'
 import type { FoldedAgent } from '../../../digest/digest-fold.ts'
+import { toldWaits } from '../../../digest/told-waits.ts'
 import { grouped, span } from '../../../figures.ts'
-import { wordsOf } from '../parts/at-work.tsx'
+import { subjectOf } from '../parts/at-work.tsx'
 import { Mark } from '../parts/marks.tsx'
 import { type TableColumn, VirtualTable } from '../parts/virtual-table.tsx'
 import { Words } from '../parts/words.tsx'
+import { type Fill, useContexts } from '../state/contexts.ts'
 import { live, now, version } from '../state/live.ts'
 import { linkTo, place } from '../state/place.ts'
 
@@ -19,6 +21,7 @@ const COLUMNS: readonly TableColumn[] = [
   { title: 'failed', width: '66px', isNumber: true },
   { title: 'restarts', width: '72px', isNumber: true },
   { title: 'tokens', width: '90px', isNumber: true },
+  { title: 'context', width: '110px' },
   { title: 'last error', width: 'minmax(120px, 2fr)' },
 ]
 
@@ -26,7 +29,8 @@ export function AgentTable(): JSX.Element {
   version.value
   const fold = live()
   const { filter = '', agent: selected } = place.value
-  const waits = new Map(fold.waits.map((wait) => [wait.agent, wait]))
+  const waits = toldWaits(fold.waits)
+  const contexts = useContexts()
   const agents = [...fold.agents.values()]
     .filter(
       ({ name, status }) => !name.startsWith('$') && `${name} ${status}`.toLowerCase().includes(filter.toLowerCase()),
@@ -48,19 +52,31 @@ export function AgentTable(): JSX.Element {
             <Words text={agent.name} />
           </a>,
           <Mark key="s" status={wait && agent.status === 'running' ? 'waiting' : agent.status} />,
-          wait && (
-            <Words text={`${wordsOf(wait.kind).replace(/^waits (for )?/, '')} ${wait.for.join(', ')}`} most={80} />
-          ),
+          wait && <Words text={subjectOf(wait)} most={80} />,
           wait && span(now.value - wait.since),
           grouped(agent.queued + agent.inFlight),
           grouped(agent.turns),
           agent.failedTurns > 0 ? grouped(agent.failedTurns) : '',
           agent.restarts > 0 ? grouped(agent.restarts) : '',
           grouped(agent.inputTokens + agent.outputTokens),
+          <Fullness key="c" of={agent.name} fill={contexts.get(agent.name)} />,
           agent.lastError && <Words text={agent.lastError} most={120} />,
         ]
       }}
     />
+  )
+}
+
+/** How much of its context an agent has used; nothing for an agent with code. */
+function Fullness({ of, fill }: { of: string; fill: Fill | undefined }): JSX.Element | null {
+  if (!fill) return null
+  const { tokens, maxTokens } = fill
+  const share = Math.round((tokens / Math.max(1, maxTokens)) * 100)
+  return (
+    <span class="fullness" title={`${grouped(tokens)} of ${grouped(maxTokens)} tokens`}>
+      <meter min={0} max={maxTokens} high={maxTokens * 0.85} value={tokens} aria-label={`context of ${of}`} />
+      <span class="number">{share} %</span>
+    </span>
   )
 }
 

@@ -1,10 +1,13 @@
 /** Picture of a team: a box for each agent, a line for each wait with its age, a ring for a deadlock. */
 import type { JSX } from 'preact'
+import type { Wait } from '../../../../runtime/digest/wait.ts'
+import { toldWaits } from '../../../digest/told-waits.ts'
 import { span } from '../../../figures.ts'
 import type { Deadlock } from '../../pictures/deadlocks.ts'
+import { BULGE, edgeBetween, ringSides } from '../../pictures/team-edges.ts'
 import { recentFlow } from '../../pictures/team-flow.ts'
-import { BOX, layoutOf, type Spot, type TeamShape } from '../../pictures/team-layout.ts'
-import { wordsOf } from '../parts/at-work.tsx'
+import { BOX, layoutOf, SCRIPT_BOX, type Spot, type TeamShape } from '../../pictures/team-layout.ts'
+import { subjectOf } from '../parts/at-work.tsx'
 import { shapeOf, wordOf } from '../parts/marks.tsx'
 import { shown } from '../parts/words.tsx'
 import { live, now, version } from '../state/live.ts'
@@ -25,6 +28,8 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   if (spots.size === 0) return <p class="empty">The team has no agents yet.</p>
   const fold = live()
   const spotOf = (name: string): Spot | undefined => (name === SCRIPT ? script : spots.get(name))
+  const lineOf = (from: string, to: string, bend: number) =>
+    edgeBetween(spotOf(from), spotOf(to), bend, from === SCRIPT ? SCRIPT_BOX : BOX, to === SCRIPT ? SCRIPT_BOX : BOX)
   const ring = new Set(deadlock?.cycle ?? [])
   const isInRing = (from: string, to: string) => {
     const at = deadlock?.cycle.indexOf(from) ?? -1
@@ -40,6 +45,8 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
     from,
     to: deadlock!.cycle[(at + 1) % deadlock!.cycle.length]!,
   }))
+  const sides = ringSides(rings.map(({ from, to }) => [spots.get(from), spots.get(to)]))
+  const told = toldWaits(fold.waits)
   return (
     <svg class="graph" viewBox={`0 0 ${width} ${height}`} aria-hidden="true" preserveAspectRatio="xMidYMid meet">
       <defs>
@@ -60,8 +67,20 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
           </marker>
         ))}
       </defs>
+      <g class="script" transform={`translate(${script.x} ${script.y})`}>
+        <rect
+          x={-SCRIPT_BOX.width / 2}
+          y={-SCRIPT_BOX.height / 2}
+          width={SCRIPT_BOX.width}
+          height={SCRIPT_BOX.height}
+          rx={SCRIPT_BOX.height / 2}
+        />
+        <text class="name" y={4}>
+          {shown(shape.strategy || 'script')}
+        </text>
+      </g>
       {flow.map(({ from, to, count, ageMs }) => {
-        const line = lineOf(spotOf(from), spotOf(to), 0)
+        const line = lineOf(from, to, 0)
         if (!line) return null
         const thickness = Math.min(5, 1 + Math.log2(count))
         return (
@@ -78,7 +97,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
       {waits
         .filter(({ from, to }) => !isInRing(from, to))
         .map(({ from, to, since, kind }) => {
-          const line = lineOf(spotOf(from), spotOf(to), 0.18)
+          const line = lineOf(from, to, 0.18)
           if (!line) return null
           return (
             <g key={`${from} ${to} ${kind}`}>
@@ -89,8 +108,8 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
             </g>
           )
         })}
-      {rings.map(({ from, to }) => {
-        const line = lineOf(spotOf(from), spotOf(to), 0.24)
+      {rings.map(({ from, to }, at) => {
+        const line = lineOf(from, to, sides[at]! * BULGE)
         if (!line) return null
         const wait = waits.find((each) => each.from === from && each.to === to)
         return (
@@ -102,15 +121,9 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
           </g>
         )
       })}
-      <g class="script" transform={`translate(${script.x} ${script.y})`}>
-        <rect x={-62} y={-17} width={124} height={34} rx={17} />
-        <text class="name" y={4}>
-          {shown(shape.strategy || 'script')}
-        </text>
-      </g>
       {[...spots].map(([name, { x, y }]) => {
         const agent = fold.agents.get(name)
-        const wait = fold.waits.find((each) => each.agent === name)
+        const wait = told.get(name)
         const status = wait ? 'waiting' : (agent?.status ?? 'idle')
         const inMailbox = (agent?.queued ?? 0) + (agent?.inFlight ?? 0)
         const classes = [
@@ -132,8 +145,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
               {short(name, 18)}
             </text>
             <text class="state" y={14}>
-              {shapeOf(status)}{' '}
-              {short(wait ? waitWords(wait.kind, wait.for, now.value - wait.since) : wordOf(status), 24)}
+              {shapeOf(status)} {short(wait ? waitWords(wait, now.value) : wordOf(status), 24)}
             </text>
             {inMailbox > 0 && (
               <g transform={`translate(${BOX.width / 2 - 4} ${-BOX.height / 2})`}>
@@ -160,40 +172,13 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   )
 }
 
-const waitWords = (kind: string, subjects: readonly string[], ms: number): string => {
-  const whom =
-    kind === 'ask' || kind === 'approve' ? 'a person' : subjects.join(', ') || wordsOf(kind).replace('waits for ', '')
-  return `${span(ms)} ${whom}`
+/** Says for whom an agent waits and how long it has: `3.2 s for seller`. */
+function waitWords(wait: Wait, now: number): string {
+  const whom = wait.kind === 'ask' || wait.kind === 'approve' ? 'a person' : subjectOf(wait)
+  return `${span(now - wait.since)} ${whom.startsWith('at ') ? '' : 'for '}${whom}`
 }
 
 const short = (text: string, most: number): string => {
   const clean = shown(text)
   return clean.length > most ? `${clean.slice(0, most - 1)}…` : clean
-}
-
-interface Line {
-  path: string
-  /** Place of the label. */
-  x: number
-  y: number
-}
-
-/** Returns a line from the edge of one box to that of another. `bend`: how far it leaves the straight way. */
-function lineOf(from: Spot | undefined, to: Spot | undefined, bend: number): Line | undefined {
-  if (!from || !to || from === to) return undefined
-  const [dx, dy] = [to.x - from.x, to.y - from.y]
-  const middle = { x: (from.x + to.x) / 2 - dy * bend, y: (from.y + to.y) / 2 + dx * bend }
-  const start = edgeOf(from, middle)
-  const end = edgeOf(to, middle)
-  const x = (start.x + 2 * middle.x + end.x) / 4
-  const y = (start.y + 2 * middle.y + end.y) / 4
-  return { path: `M${start.x} ${start.y} Q${middle.x} ${middle.y} ${end.x} ${end.y}`, x, y }
-}
-
-/** Returns the point at which the way from the middle of a box to a point leaves the box. */
-function edgeOf(box: Spot, toward: Spot): Spot {
-  const [dx, dy] = [toward.x - box.x, toward.y - box.y]
-  const [halfX, halfY] = [BOX.width / 2 + 5, BOX.height / 2 + 5]
-  const share = Math.min(halfX / Math.max(1, Math.abs(dx)), halfY / Math.max(1, Math.abs(dy)), 1)
-  return { x: box.x + dx * share, y: box.y + dy * share }
 }

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { grouped, span } from '../../../figures.ts'
 import type { Deadlock } from '../../pictures/deadlocks.ts'
-import { foundDeadlocks, openDeadlocks } from '../../pictures/deadlocks.ts'
+import { deadlocksOf, undecided } from '../../pictures/deadlocks.ts'
 import { useKeys } from '../parts/keys.ts'
 import { Rehearse } from '../parts/rehearse.tsx'
 import { clock } from '../parts/times.ts'
@@ -39,7 +39,7 @@ export function TeamView(): JSX.Element {
   const troubles = useTroubles().map(({ fact }) => fact)
   const ofTask = (task !== undefined && knownFold(task)?.facts) || []
   const found = new Map([...troubles, ...ofTask].map((fact) => [fact.seq, fact]))
-  const deadlocks = [...openDeadlocks(fold), ...foundDeadlocks([...found.values()])].filter(
+  const deadlocks = deadlocksOf(fold, [...found.values()]).filter(
     ({ isOpen, at, runId }) => isOpen || runId === task || now.value - at < RECENT_MS,
   )
   const shownDeadlock =
@@ -52,7 +52,7 @@ export function TeamView(): JSX.Element {
     <div class="team-view">
       {!isTable && (
         <div class="team-top">
-          <section class="picture" aria-label="Picture of the team">
+          <section class="picture" aria-label="Picture of the team" tabIndex={0}>
             {isLarge ? (
               <TeamMatrix agents={agents} deadlock={shownDeadlock} selected={agent} />
             ) : (
@@ -144,7 +144,7 @@ function DeadlockCard({
           isOpen ? (
             'It stands.'
           ) : (
-            'It was left as it was: no wait could be given up.'
+            undecided(at, now.value)
           )
         ) : (
           <>

@@ -15,13 +15,27 @@ import { mayOperate, team } from '../state/session.ts'
 type Letter = z.infer<typeof deadLetter>
 
 const letters = signal<readonly Letter[]>([])
+/** Dead letters that the digest had counted when the list was asked for; it counts up alone. */
+const listed = signal({ team: '', died: 0, isWhole: false })
 const PAGE = '1000'
 const MOST_SHOWN = 100
 
 async function refreshLetters(): Promise<void> {
   const of = team.peek()
-  const page = await ask<{ letters: Letter[] }>('api/dead-letters', { query: { team: of, limit: PAGE } })
-  if (of === team.peek()) letters.value = page.letters.reverse()
+  const died = live().deadLetters
+  const page = await ask<{ letters: Letter[]; next: string | null }>('api/dead-letters', {
+    query: { team: of, limit: PAGE },
+  })
+  if (of !== team.peek()) return
+  letters.value = page.letters.reverse()
+  listed.value = { team: of, died, isWhole: page.next === null }
+}
+
+/** Returns how many dead letters there are: those that were sent again or discarded here are none. */
+export function openLetters(): number {
+  const { team: of, died, isWhole } = listed.value
+  const all = live().deadLetters
+  return of === team.value && isWhole && all >= died ? letters.value.length + all - died : all
 }
 
 /** Asks for the letters as long as they are shown, whenever there is another one. */

@@ -1,5 +1,6 @@
 /** View of what died, why, and what was done about it. */
 import type { JSX } from 'preact'
+import { undecided } from '../../pictures/deadlocks.ts'
 import { wordsOfFact } from '../../pictures/run-words.ts'
 import { partOf, useBudgets } from '../cost/budgets.tsx'
 import { clock, shortSpan } from '../parts/times.ts'
@@ -111,7 +112,7 @@ function TroubleCard({ trouble }: { trouble: Trouble }): JSX.Element {
               Victim: <Words text={fact.victim} />. Its wait was given up, so that the others go on.
             </>
           ) : (
-            'No wait could be given up.'
+            undecided(fact.at, now.value)
           )}
         </p>
       )}
