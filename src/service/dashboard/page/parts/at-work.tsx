@@ -64,7 +64,7 @@ const KINDS: Readonly<Record<string, string>> = {
   reader: 'waits for its reader',
 }
 
-export const wordsOf = (kind: string): string => KINDS[kind] ?? `waits for ${kind}`
+const wordsOf = (kind: string): string => KINDS[kind] ?? `waits for ${kind}`
 
 /** Says what is waited for, without the word for waiting: `seller`, `a person to allow buy`. */
 export const subjectOf = ({ kind, for: subjects }: Pick<Wait, 'kind' | 'for'>): string =>
