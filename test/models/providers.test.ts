@@ -91,7 +91,7 @@ t.test('a run takes other models, and only those that there are', async (t) => {
   t.equal(await said(), 'small', 'the next run has those of the team')
   await t.rejects(said({ defautl: 'slow' }), {
     code: 'CONFIGURATION',
-    message: 'models.defautl: nobody means a model of that name. Did you mean "default"?',
+    message: 'models.defautl: no model of this team is named "defautl". Did you mean "default"?',
   })
   await t.rejects(said(Object({ default: 5 })), { message: /^models\.default: got 5; accepted: / })
   await t.rejects(said({ default: '' }), { code: 'CONFIGURATION', details: { path: 'models.default' } })

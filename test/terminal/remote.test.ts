@@ -1,11 +1,15 @@
 /** A team that is served is watched and talked with by its URL. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { Readable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import type { Screen } from '../../src/service/screen.ts'
+import { Chat } from '../../src/service/terminal/chat.ts'
 import { remoteSource } from '../../src/service/terminal/remote-source.ts'
 import type { Said } from '../../src/service/terminal/source.ts'
 import { all, echo, stage } from '../team/stage.ts'
+import { FakeTerminal } from './fake-terminal.ts'
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => unknown
 
@@ -25,7 +29,7 @@ async function served(t: Test, answers: Record<string, Answer>) {
     server.closeAllConnections()
     server.close()
   })
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/agents`, asked }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/agents`, asked, server }
 }
 
 const frame = (event: string, data: unknown) => `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
@@ -90,4 +94,25 @@ t.test('what the service refuses is said with its words', async (t) => {
   const source = remoteSource(url, undefined)
   await t.rejects(all(source.watch(new AbortController().signal)), /GET .*\/agents\/api\/watch: 404 nothing there/)
   await t.rejects(source.restart('a'), /404 nothing there/)
+})
+
+t.test('a service that does not answer is named, once, with what to do', async (t) => {
+  const { url, server } = await served(t, {})
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+  const terminal = new FakeTerminal()
+  const chat = new Chat({
+    source: remoteSource(url, undefined),
+    screen: terminal.screen as Screen,
+    input: Readable.from([]),
+    tell: async () => {},
+    isTerminal: false,
+    signal: new AbortController().signal,
+  })
+  t.equal(await chat.talk('hi'), false)
+  t.match(
+    terminal.text,
+    /^error: .*http:\/\/127\.0\.0\.1:\d+\/agents\/ does not answer: .*ECONNREFUSED.*dramatis serve/,
+  )
+  t.equal(terminal.text.trim().split('\n').length, 1)
 })

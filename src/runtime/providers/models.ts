@@ -142,7 +142,7 @@ export class Models {
     if (meant.includes(name)) return void this.resolve(name === DEFAULT ? undefined : name, path, overrides)
     const near = nearest(name, meant)
     const advice = near === undefined ? `There are ${meant.join(', ')}.` : `Did you mean "${near}"?`
-    throw new ConfigurationError(`${path}: nobody means a model of that name. ${advice}`, {
+    throw new ConfigurationError(`${path}: no model of this team is named "${name}". ${advice}`, {
       path,
       got: name,
       accepted: meant,

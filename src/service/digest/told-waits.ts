@@ -2,8 +2,8 @@
 import type { Wait } from '../../runtime/digest/wait.ts'
 
 /**
- * An agent may have several: its turn waits for an answer, and its next message for a place in its mailbox's limit. What
- * a turn waits for comes before limits, and of equals the one that has stood longest.
+ * An agent may have several: its turn waits for an answer, and its next message for the turn to end. What a turn waits
+ * for comes before limits, and of equals the one that has stood longest.
  */
 export function toldWaits(waits: readonly Wait[]): Map<string, Wait> {
   const told = new Map<string, Wait>()

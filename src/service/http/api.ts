@@ -145,7 +145,8 @@ function failed(error: unknown, path: string, { logger }: HttpSettings, route?: 
   const known = httpErrorOf(error)
   if (!known) logger.error({ path, error: describe(error) }, 'a request to the HTTP API has failed')
   const shown = known ?? INTERNAL
-  return route?.isOpenAi ? json(openAiError(shown), shown.status, shown.headers) : problemResponse(shown, path)
+  const isOpenAi = route?.isOpenAi ?? path.startsWith('/v1/')
+  return isOpenAi ? json(openAiError(shown), shown.status, shown.headers) : problemResponse(shown, path)
 }
 
 /** Probes come from where no name is known: a kubelet asks by the address of the pod. They tell nothing. */
@@ -188,8 +189,9 @@ function routerOf(settings: HttpSettings, { tasks, times, handlers, sessions }: 
   }
   for (const [path, methods] of allowed) {
     app.all(path, ({ req: { method } }) => {
-      const allow = methods.join(', ')
-      const detail = `${method.slice(0, 20)} is not possible here; accepted: ${allow}.`
+      const allow = [...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'].join(', ')
+      if (method === 'OPTIONS') return new Response(null, { status: 204, headers: { allow } })
+      const detail = `${method.slice(0, 20)} is not possible here; accepted: ${methods.join(', ')}.`
       throw new HttpError('METHOD_NOT_ALLOWED', detail, { headers: { allow } })
     })
   }
@@ -256,7 +258,18 @@ function checked(schema: z.ZodType, value: unknown, where: 'query' | 'body'): un
     }${path === '' ? ` Accepted: ${known.join(', ') || 'none'}.` : ''}`
     throw new HttpError('CONFIGURATION', detail, { details: { path: key } })
   }
-  throw new HttpError('CONFIGURATION', `${path || where}: ${issue.message}.`, { details: { path } })
+  throw new HttpError('CONFIGURATION', `${path || where}: ${issue.message}${cameAs(value, issue.path)}.`, {
+    details: { path },
+  })
+}
+
+const MOST_SHOWN = 60
+
+/** Says what came in place of what is accepted, if it is short. */
+function cameAs(value: unknown, path: readonly PropertyKey[]): string {
+  const came = path.reduce<unknown>((inside, key) => Object(inside)[key], value)
+  const text = came === undefined || typeof came === 'object' ? '' : JSON.stringify(came)
+  return text === '' || text.length > MOST_SHOWN ? '' : `; got ${text}`
 }
 
 /** Returns the issue of the form that a value has nearly met, where it may have one of several. */

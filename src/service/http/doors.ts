@@ -53,7 +53,8 @@ export function corsHeaders(request: Request, { allowedOrigins }: Doors): Record
   if (origin === null || !allowedOrigins.includes(origin)) return allowedOrigins.length > 0 ? { vary: 'Origin' } : {}
   return {
     'access-control-allow-origin': origin,
-    'access-control-expose-headers': 'location, retry-after, idempotency-replayed, preference-applied',
+    'access-control-expose-headers':
+      'location, retry-after, idempotency-replayed, preference-applied, x-dramatis-ignored',
     vary: 'Origin',
   }
 }
@@ -67,10 +68,20 @@ export function preflight(request: Request, doors: Doors): Response {
     headers: {
       ...headers,
       'access-control-allow-methods': 'GET, POST, DELETE',
-      'access-control-allow-headers': 'authorization, content-type, idempotency-key, last-event-id, prefer',
+      'access-control-allow-headers': wantedHeaders(request),
       'access-control-max-age': '600',
     },
   })
+}
+
+const HEADER_NAMES = /^[\w-]+(?:\s*,\s*[\w-]+){0,63}$/
+const OWN_HEADERS =
+  'authorization, content-type, idempotency-key, last-event-id, prefer, traceparent, x-dramatis-thread'
+
+/** Headers that a page may send: those that it asks for. Clients have their own, as `x-stainless-lang` of OpenAI's. */
+function wantedHeaders({ headers }: Request): string {
+  const wanted = headers.get('access-control-request-headers') ?? ''
+  return wanted.length <= 2_000 && HEADER_NAMES.test(wanted) ? wanted : OWN_HEADERS
 }
 
 function isAllowed(origin: string, request: Request, { allowedOrigins }: Doors): boolean {

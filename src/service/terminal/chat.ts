@@ -52,6 +52,8 @@ export class Chat {
   #thread: string = randomUUID()
   #talk: Talk | undefined
   #isWell = true
+  /** Text of the last failure, told once: a service that is gone fails what is watched and what is asked. */
+  #failure = ''
   #isInputOver = false
   /** Time of the last Ctrl-C that stopped nothing. */
   #lastInterrupt = Number.NEGATIVE_INFINITY
@@ -102,8 +104,7 @@ export class Chat {
           if (!before.has(id)) this.print(`? ${agent} asks: ${visible(text)}`)
       }
     } catch (error) {
-      this.print(describe(error))
-      this.#isWell = false
+      await this.#failed(describe(error))
       this.#leave()
     }
   }
@@ -221,6 +222,7 @@ export class Chat {
 
   async #say(query: string): Promise<void> {
     this.#state.isBusy = true
+    this.#failure = ''
     if (this.#given.isTerminal) this.print(`You: ${visible(query, '\n')}`)
     try {
       this.#talk = this.#given.source.say(query, this.#thread)
@@ -234,7 +236,7 @@ export class Chat {
         else await this.#write(`${said === '' ? part.text : ''}\n`)
       }
     } catch (error) {
-      await this.#failed(describe(error))
+      if (!this.#over.signal.aborted) await this.#failed(describe(error))
     }
     this.#talk = undefined
     this.#state.isBusy = false
@@ -257,7 +259,8 @@ export class Chat {
   async #failed(text: string): Promise<void> {
     if (this.#state.writing !== '') await this.#write('\n')
     this.#isWell = false
-    this.print(`error: ${visible(text)}`)
+    if (text !== this.#failure) this.print(`error: ${visible(text)}`)
+    this.#failure = text
   }
 
   #draw(): void {

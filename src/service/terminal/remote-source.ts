@@ -93,10 +93,19 @@ async function ask(
     },
     ...(body && { body: JSON.stringify(body) }),
     ...(signal && { signal }),
+  }).catch((error: unknown) => {
+    throw signal?.aborted ? error : new Error(noAnswer(url, error), { cause: error })
   })
   if (response.ok) return response
   const text = await response.text()
   throw new Error(`${method} ${new URL(path, url).href}: ${response.status} ${detailOf(text)}`)
+}
+
+function noAnswer({ href }: URL, error: unknown): string {
+  const { cause } = Object(error) as { cause?: unknown }
+  const { message, code } = Object(cause) as { message?: unknown; code?: unknown }
+  const why = message || code || (error instanceof Error ? error.message : error)
+  return `${href} does not answer: ${String(why)}. Is a team served there? "dramatis serve" says its address.`
 }
 
 function detailOf(text: string): string {

@@ -275,10 +275,10 @@ t.test('what a run names has to be meant by somebody, and has to be there', asyn
     return undefined
   }
   t.equal(refused({ mine: 'other', default: 'other', other: 'anything' }), undefined)
-  t.match(refused({ othr: 'mine' }), 'models.othr: nobody means a model of that name. Did you mean "other"?')
+  t.match(refused({ othr: 'mine' }), 'models.othr: no model of this team is named "othr". Did you mean "other"?')
   t.match(
     refused({ large: 'mine' }),
-    'models.large: nobody means a model of that name. There are default, mine, other.',
+    'models.large: no model of this team is named "large". There are default, mine, other.',
   )
   t.match(refused({ mine: 'large' }), 'models.mine: no model of this team is named "large"; there are mine, other.')
   const { models: remote } = modelsOf({ other: { model: 'a', baseURL: 'http://localhost:1/v1' } })

@@ -51,6 +51,12 @@ t.test('allowedOrigins lets a page of that origin in', async (t) => {
   const before = await send('OPTIONS', '/api/tasks', { headers: asks })
   t.equal(before.status, 204)
   t.equal(before.headers.get('access-control-allow-origin'), origin)
+  t.match(before.headers.get('access-control-allow-headers'), 'x-dramatis-thread')
+  const wanted = 'authorization,x-stainless-lang'
+  const client = await send('OPTIONS', '/v1/models', {
+    headers: { ...asks, 'access-control-request-headers': wanted },
+  })
+  t.equal(client.headers.get('access-control-allow-headers'), wanted, 'clients have headers of their own')
   const answer = await send('POST', '/api/tasks', { ...HELLO, headers: { origin, 'sec-fetch-site': 'cross-site' } })
   t.equal(answer.status, 200)
   t.equal(answer.headers.get('access-control-allow-origin'), origin)
@@ -103,7 +109,10 @@ t.test('a method that a path has not is 405, and says which it has', async (t) =
   const { send } = stage(t)
   const { status, headers } = await send('DELETE', '/api/tasks')
   t.equal(status, 405)
-  t.equal(headers.get('allow'), 'POST, GET')
+  t.equal(headers.get('allow'), 'POST, GET, HEAD, OPTIONS')
+  const asked = await send('OPTIONS', '/api/tasks')
+  t.equal(asked.status, 204)
+  t.equal(asked.headers.get('allow'), 'POST, GET, HEAD, OPTIONS')
 })
 
 t.test('no path leads to a file', async (t) => {

@@ -71,6 +71,10 @@ t.test('openai: errors are those of its classes, in streams too', async (t) => {
   t.match(await failureOf(ask('hello', { model: 'none' })), { status: 404, code: 'NOT_FOUND', param: 'model' })
   t.match(await failureOf(ask('hello', { n: 2 })), { status: 400, param: 'n' })
   t.match(await failureOf(ask('hello', { tool_choice: 'required' })), { status: 400, param: 'tool_choice' })
+  t.match(await failureOf(client.embeddings.create({ model: 'desk', input: 'x' })), {
+    status: 404,
+    message: /There is no such path/,
+  })
   const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${url}/v1`, maxRetries: 0 })
   t.ok((await failureOf(stranger.models.list())) instanceof OpenAI.AuthenticationError)
   await t.rejects(
