@@ -15,7 +15,7 @@
  * team's table of names. A string is a word (length, wide bit) and a plain copy, latin1 or UTF-16. Only structured data
  * and metadata are JSON; they are parsed on first access.
  */
-import { allocate, type Memory } from './memory.ts'
+import { allocate, copyBytes, type Memory } from './memory.ts'
 import { MESSAGE_TYPES, type MessageType } from './message.ts'
 
 export const HEADER = 64
@@ -360,7 +360,7 @@ export function setTimes(memory: Memory, at: number, started: number, ended: num
 /** Copies a frame. Most frames are small, and for them a loop over their words is faster than a view and a call. */
 export function copyFrame(from: Memory, at: number, to: Memory, target: number, bytes: number): void {
   if (bytes > 1024) {
-    to.u8.set(from.u8.subarray(at, at + bytes), target)
+    copyBytes(from.u8.subarray(at, at + bytes), to, target)
     return
   }
   const source = from.i32

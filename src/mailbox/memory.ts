@@ -8,6 +8,7 @@ export interface TextBytes extends Uint8Array {
   latin1Slice(from: number, to: number): string
   ucs2Slice(from: number, to: number): string
   compare(other: Uint8Array, from: number, to: number, ownFrom: number, ownTo: number): number
+  fill(value: number | Uint8Array, from?: number, to?: number): this
 }
 
 /** A block of memory with the views that the codec needs. `at` offsets are in bytes from its start. */
@@ -47,6 +48,18 @@ export function allocate(bytes: number): Memory {
   // Node keeps each place in its shared buffers a multiple of 8.
   const { buffer, byteOffset } = size <= SMALL ? Buffer.allocUnsafe(size) : Buffer.allocUnsafeSlow(size)
   return memoryOn(buffer, byteOffset, size)
+}
+
+/** From so many bytes on `fill` copies faster than `set`, though its call costs more. */
+const LARGE = 8_192
+
+/**
+ * Copies bytes into other memory. V8's `set` copies word by word if either side is shared, which takes twice the time
+ * of the `memcpy` that is under `fill`.
+ */
+export function copyBytes(from: Uint8Array, to: Memory, at: number): void {
+  if (from.length < LARGE) to.u8.set(from, at)
+  else to.text.fill(from, at, at + from.length)
 }
 
 const NOTHING = memoryOn(new ArrayBuffer(0))

@@ -6,7 +6,7 @@
  * length skips the rest of the lap, and the skipped bytes count as used. Each side knows its own end exactly and the
  * other's as of its last look. `free` is for the writer, `used` for the reader; mixing them loses wake-ups.
  */
-import { type Memory, memoryOn } from './memory.ts'
+import { copyBytes, type Memory, memoryOn } from './memory.ts'
 
 const HEAD = 0 // next read position; only the reader stores it
 const TAIL = 16 // next write position; only the writer stores it. On a cache line of its own
@@ -72,7 +72,7 @@ export class Ring {
   copy(from: Uint8Array, start: number, end: number): boolean {
     const at = this.reserve(end - start)
     if (at < 0) return false
-    this.memory.u8.set(from.subarray(start, end), at)
+    copyBytes(from.subarray(start, end), this.memory, at)
     this.advance(end - start)
     return true
   }

@@ -11,7 +11,7 @@
  * checks whether the other side sleeps. The wake-up itself is an empty post. No timer is involved.
  */
 import { FRAGMENT, HEADER, lengthOf } from './frame.ts'
-import { allocate, type Memory } from './memory.ts'
+import { allocate, copyBytes, type Memory } from './memory.ts'
 import { Ring, ringBytes } from './ring.ts'
 
 // Words that host and thread share, each on a cache line of its own.
@@ -145,12 +145,12 @@ export class FrameWriter {
       const padded = (FRAGMENT_HEADER + bytes + 7) & ~7
       const at = this.ring.reserve(padded)
       if (at < 0) return false
-      const { i32, u8 } = this.ring.memory
+      const { i32 } = this.ring.memory
       i32[at >> 2] = padded
       i32[(at >> 2) + 1] = FRAGMENT
       i32[(at >> 2) + 2] = total
       i32[(at >> 2) + 3] = this.#sent
-      u8.set(from.subarray(start + this.#sent, start + this.#sent + bytes), at + FRAGMENT_HEADER)
+      copyBytes(from.subarray(start + this.#sent, start + this.#sent + bytes), this.ring.memory, at + FRAGMENT_HEADER)
       this.ring.advance(padded)
       this.#sent += bytes
     }
@@ -190,7 +190,7 @@ export class FrameJoiner {
     if (!this.#memory || total !== this.#total || offset !== this.#joined) return undefined
     const bytes = Math.min(length - FRAGMENT_HEADER, total - offset)
     if (bytes <= 0) throw new RangeError(`a part of ${length} bytes, for ${total - offset}`)
-    this.#memory.u8.set(memory.u8.subarray(at + FRAGMENT_HEADER, at + FRAGMENT_HEADER + bytes), offset)
+    copyBytes(memory.u8.subarray(at + FRAGMENT_HEADER, at + FRAGMENT_HEADER + bytes), this.#memory, offset)
     this.#joined += bytes
     if (this.#joined < total) return undefined
     const whole = this.#memory

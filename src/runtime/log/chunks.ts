@@ -3,7 +3,7 @@
  * memory for the first time costs more than the copy, and so does its collection. So a chunk whose frames the log has
  * discarded is filled again if nothing else refers to it.
  */
-import { allocate, type Memory, renewed } from '../../mailbox/memory.ts'
+import { allocate, copyBytes, type Memory, renewed } from '../../mailbox/memory.ts'
 
 const SMALLEST = 1 << 14
 const LARGEST = 1 << 20
@@ -30,7 +30,7 @@ export class LogChunks {
     let chunk = this.#filled[this.#filled.length - 1]
     if (!chunk || this.#end + bytes > chunk.memory.u8.length) chunk = this.#next(bytes)
     chunk.entries += 1
-    chunk.memory.u8.set(from.u8.subarray(start, end), this.#end)
+    copyBytes(from.u8.subarray(start, end), chunk.memory, this.#end)
     this.#end += bytes
     return chunk.memory
   }
