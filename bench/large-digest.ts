@@ -68,7 +68,6 @@ export function largeRun(agents: number, messages: number, forMs: number): Large
 }
 
 function write<Name extends string>(table: LineTable<Name>, row: Record<Name, number>): void {
-  const columns = table.roomFor(1)
-  for (const name of Object.keys(row) as Name[]) columns[name][table.rows] = row[name]
-  table.rows += 1
+  const at = table.add()
+  for (const name of Object.keys(row) as Name[]) table.first[name][at] = row[name]
 }

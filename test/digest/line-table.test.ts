@@ -8,9 +8,8 @@ import { listsOf } from '../../src/service/digest/columns.ts'
 /** Returns the columns of a table with that many rows, as they stand in a line. */
 function written<Name extends string>(table: LineTable<Name>, rows: number, row: (at: number) => Record<Name, number>) {
   for (let at = 0; at < rows; at++) {
-    const columns = table.roomFor(1)
-    for (const [name, value] of Object.entries<number>(row(at))) columns[name as Name][table.rows] = value
-    table.rows += 1
+    const place = table.add()
+    for (const [name, value] of Object.entries<number>(row(at))) table.first[name as Name][place] = value
   }
   return table.take()
 }
@@ -46,19 +45,37 @@ t.test('what goes on by equal steps is told in short', async (t) => {
   t.equal((line.bytes as number[]).length, 1_000, 'what would be longer so is a list')
 })
 
-t.test('a number that needs more than 32 bits is in the line as it is', async (t) => {
-  const table = new LineTable(['start'])
-  const [thirtyDays, rows] = [-30 * 24 * 3_600_000, 3_000]
-  for (let row = 0; row < rows; row++) {
-    const { start } = table.roomFor(1)
-    table.put(start, row, row === 1 || row === 2_900 ? thirtyDays : 5)
-    table.rows += 1
+t.test('stretches of rows are as their rows', async (t) => {
+  const table = new LineTable(['n', 'at'])
+  const random = seededRandom([4, 3, 2, 1])
+  for (let lines = 0; lines < 200; lines++) {
+    const [n, at]: [number[], number[]] = [[], []]
+    const stretches = 1 + Math.floor(random() * 40)
+    for (let stretch = 0; stretch < stretches; stretch++) {
+      const rows = 1 + Math.floor(random() * (lines % 2 ? 3 : 30))
+      const step = rows === 1 ? 0 : Math.floor(random() * 3) - 1
+      const first = Math.floor(random() * 4)
+      const place = table.add()
+      table.first.n[place] = first
+      if (rows > 1) table.steps.n[table.lengthen(rows)] = step
+      table.first.at[place] = -(first & 1)
+      for (let row = 0; row < rows; row++) {
+        n.push(first + row * step)
+        at.push(-(first & 1))
+      }
+    }
+    t.equal(table.rows, n.length)
+    const line = table.take()!
+    t.same(listsOf(JSON.parse(JSON.stringify(line)) as typeof line), { n, at })
+    t.ok(JSON.stringify(line).length <= JSON.stringify({ rows: n.length, n, at }).length, 'and shorter, if anything')
   }
-  const { start } = table.take()! as { start: number[] }
-  t.same([start[0], start[1], start[2_899], start[2_900]], [5, thirtyDays, 5, thirtyDays])
-  table.put(table.roomFor(1).start, 0, thirtyDays)
-  table.rows = 1
-  t.same(listsOf(table.take()!), { start: [thirtyDays] })
+})
+
+t.test('a number that needs more than 32 bits is in the line as it is', async (t) => {
+  const thirtyDays = -30 * 24 * 3_600_000
+  const line = written(new LineTable(['start']), 3_000, (row) => ({ start: row % 1_450 === 1 ? thirtyDays : 5 * row }))!
+  const start = Array.from({ length: 3_000 }, (_, row) => (row % 1_450 === 1 ? thirtyDays : 5 * row))
+  t.same(listsOf(line), { start })
 })
 
 t.test('numbers of many sources are found by their ids, and the oldest are forgotten first', async (t) => {

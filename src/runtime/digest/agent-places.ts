@@ -3,17 +3,17 @@
  * within one block: so a name is looked up once for each block that has it.
  */
 export class AgentPlaces {
-  readonly #nameOf: (index: number) => string
-  readonly #placeOf: (name: string) => number
+  readonly #agents: { name(index: number): string }
+  readonly #table: { placeOf(name: string): number }
   readonly #names: string[] = []
   #places = new Int32Array(64)
   /** Number of the block in which each was looked up. */
   #blocks = new Float64Array(64)
   #block = 0
 
-  constructor(nameOf: (index: number) => string, placeOf: (name: string) => number) {
-    this.#nameOf = nameOf
-    this.#placeOf = placeOf
+  constructor(agents: { name(index: number): string }, table: { placeOf(name: string): number }) {
+    this.#agents = agents
+    this.#table = table
   }
 
   beginBlock(): void {
@@ -25,11 +25,11 @@ export class AgentPlaces {
   }
 
   #lookedUp(index: number): number {
-    const name = this.#nameOf(index)
+    const name = this.#agents.name(index)
     if (index >= this.#places.length) this.#grow(index + 1)
     if (this.#names[index] !== name) {
       this.#names[index] = name
-      this.#places[index] = this.#placeOf(name)
+      this.#places[index] = this.#table.placeOf(name)
     }
     this.#blocks[index] = this.#block
     return this.#places[index]!

@@ -30,7 +30,8 @@ const { BEGINS_AGAIN, BODY, CORRELATION, END, FAILED, HAS_THREAD, ID, KIND, MANY
 const { NOBODY, REQUEST, RESPONSE, SEND, STARTED, STEP_DONE, TIME, TURN, WHO } = frame
 const NO_AGENT: number = NONE
 
-interface Needs {
+/** Names and facts for the entries of a log. */
+export interface Digested {
   /** Returns the name of the agent with that index. */
   name(index: number): string
   /** Returns the id of the run with that index; '' for none. */
@@ -42,13 +43,15 @@ interface Needs {
 }
 
 export class DigestMaker {
-  readonly #needs: Needs
+  readonly #needs: Digested
   readonly #names = new Map<string, number>()
   readonly #shown: string[] = []
   /** Number of names that lines have told. */
   #told = 0
   readonly #agents: AgentPlaces
   #run = { index: -1, at: NONE }
+  /** Run and time of the block of frames that is read. */
+  readonly #block = { run: NONE, at: 0 }
   /** Numbers of messages by their ids, of those that a turn may still end for. */
   readonly #numbers = new RecentNumbers()
   readonly #message = new LineTable(MESSAGE_COLUMNS)
@@ -59,9 +62,9 @@ export class DigestMaker {
   #at: number | undefined
   #n = 0
 
-  constructor(needs: Needs) {
+  constructor(needs: Digested) {
     this.#needs = needs
-    this.#agents = new AgentPlaces(needs.name, (name) => this.placeOf(name))
+    this.#agents = new AgentPlaces(needs, this)
   }
 
   /** Number of rows that the next line has. */
@@ -129,76 +132,119 @@ export class DigestMaker {
     return this.#run.at
   }
 
-  /** Reads frames in a single loop, with all that it needs in variables: each message of a watched team costs it. */
-  #frames({ memory, from, to, seq, run, count, at: loggedAt }: FrameBlock): void {
-    const agents = this.#agents
+  /**
+   * Reads frames in a single loop, with all that it needs in variables: each message of a watched team costs it. Rows
+   * that say the same but for the number of a message are written as one stretch when another begins.
+   */
+  #frames({ memory, from, to, seq, run, at: loggedAt }: FrameBlock): void {
     const numbers = this.#numbers
-    const messages = this.#message
-    const turns = this.#turn
-    const base = this.#n
-    const baseAt = this.#at!
-    const sent = messages.roomFor(count)
-    const { n: sentN, run: sentRun, from: sentFrom, to: sentTo, type: sentType } = sent
-    const { at: sentTime, bytes: sentBytes, turn: sentTurn } = sent
-    const ended = turns.roomFor(count)
-    const { message: endMessage, run: endRun, agent: endAgent, turn: endTurn } = ended
-    const { start: endStart, end: endTime, attempt: endAttempt, failed: endFailed } = ended
-    const place = this.#runAt(run)
-    const sentAt = Math.round(loggedAt) - baseAt
-    let n = seq / SEQ_STEP
-    let row = messages.rows
-    let turnRow = turns.rows
-    agents.beginBlock()
     const { i32, f64 } = memory
-    // Frames that follow one another are mostly of the same agents.
-    let pair = ~i32[(from >> 2) + WHO]!
-    let [sender, recipient] = [NO_AGENT, NO_AGENT]
+    this.#agents.beginBlock()
+    this.#block.run = this.#runAt(run)
+    this.#block.at = Math.round(loggedAt) - this.#at!
+    let n = seq / SEQ_STEP
+    // The stretch of messages, with the word of its frames that has their kind and type.
+    let [sent, sentN, sentStep, sentWho, sentWord, sentType, sentBytes, sentTurn] = [0, 0, 0, 0, 0, 0, 0, 0]
+    // The stretch of ends of turns.
+    let [ended, endMessage, messageStep, endTurn, turnStep, endWho, endWord, endStart, endTime] = [
+      0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ]
     for (let at = from; at < to; n += 1) {
       const i = at >> 2
       const word = i32[i + KIND]!
       const kind = word & 0xff
-      const isEnd = kind === END
-      const who = i32[i + WHO]!
-      const third = i32[i + ID + 2]!
-      const fourth = i32[i + ID + 3]!
-      const answers = (isEnd || kind === RESPONSE) && i32[i + CORRELATION] !== 0
-      const isMessage = kind === SEND || kind === REQUEST || answers
-      if (who !== pair && (isMessage || isEnd)) {
-        pair = who
-        sender = agents.of(who & 0xffff)
-        recipient = who >>> 16 === NOBODY ? NO_AGENT : agents.of(who >>> 16)
+      if (kind === SEND || kind === REQUEST || ((kind === END || kind === RESPONSE) && i32[i + CORRELATION] !== 0)) {
+        const who = i32[i + WHO]!
+        const bytes = i32[i + BODY]!
+        const turn = i32[i + TURN]!
+        const isSame = who === sentWho && word === sentWord && bytes === sentBytes && turn === sentTurn
+        if (isSame && (n - sentN === sentStep || sent === 1)) {
+          sentStep = n - sentN
+          sent += 1
+        } else {
+          if (sent > 1) this.#lengthenSent(sent, sentStep)
+          const isToSeveral = kind === SEND && ((word >>> 8) & MANY) !== 0
+          sentType = ((word >>> 24) & 7) | (isToSeveral ? (isHead(memory, at) ? TO_SEVERAL : COPY) : 0)
+          sentWord = isToSeveral ? NO_WORD : word
+          sentWho = who
+          sentBytes = bytes
+          sentTurn = turn
+          sent = 1
+          this.#addSent(n, who, sentType, bytes, turn)
+        }
+        sentN = n
+        if (kind !== END && (sentType & COPY) === 0) {
+          const third = i32[i + ID + 2]!
+          numbers.set(serialIn(third), third, i32[i + ID + 3]!, n)
+        }
       }
-      if (isMessage) {
-        const several = kind === SEND && ((word >>> 8) & MANY) !== 0
-        const head = several && isHead(memory, at)
-        const copy = several && !head
-        messages.put(sentN, row, n - base)
-        sentRun[row] = place
-        sentFrom[row] = sender
-        sentTo[row] = head ? NO_AGENT : recipient
-        sentType[row] = ((word >>> 24) & 7) | (head ? TO_SEVERAL : 0) | (copy ? COPY : 0)
-        messages.put(sentTime, row, sentAt)
-        sentBytes[row] = i32[i + BODY]!
-        sentTurn[row] = i32[i + TURN]!
-        row += 1
-        if (!copy && !isEnd) numbers.set(serialIn(third), third, fourth, n)
-      }
-      if (isEnd) {
+      if (kind === END) {
         const f = at >> 3
-        turns.put(endMessage, turnRow, numbers.get(serialIn(third), third, fourth) - base)
-        endRun[turnRow] = place
-        endAgent[turnRow] = sender
-        endTurn[turnRow] = i32[i + TURN]!
-        turns.put(endStart, turnRow, Math.round(f64[f + STARTED]!) - baseAt)
-        turns.put(endTime, turnRow, Math.round(f64[f + TIME]!) - baseAt)
-        endAttempt[turnRow] = ((word >>> 16) & 0xff) + 1
-        endFailed[turnRow] = outcomeOf(word >>> 8)
-        turnRow += 1
+        const who = i32[i + WHO]!
+        const turn = i32[i + TURN]!
+        const start = Math.round(f64[f + STARTED]!)
+        const time = Math.round(f64[f + TIME]!)
+        const third = i32[i + ID + 2]!
+        const message = numbers.get(serialIn(third), third, i32[i + ID + 3]!)
+        const isSame = who === endWho && word === endWord && start === endStart && time === endTime
+        const isNext = message - endMessage === messageStep && turn - endTurn === turnStep
+        if (isSame && (isNext || ended === 1)) {
+          messageStep = message - endMessage
+          turnStep = turn - endTurn
+          ended += 1
+        } else {
+          if (ended > 1) this.#lengthenEnded(ended, messageStep, turnStep)
+          endWho = who
+          endWord = word
+          endStart = start
+          endTime = time
+          ended = 1
+          this.#addEnded(message, who, word, turn, start, time)
+        }
+        endMessage = message
+        endTurn = turn
       } else if (kind === STEP_DONE && frame.flagsOf(memory, at) & HAS_THREAD) this.#threadTool(memory, at, run)
       at += i32[i]!
     }
-    messages.rows = row
-    turns.rows = turnRow
+    if (sent > 1) this.#lengthenSent(sent, sentStep)
+    if (ended > 1) this.#lengthenEnded(ended, messageStep, turnStep)
+  }
+
+  #addSent(n: number, who: number, type: number, bytes: number, turn: number): void {
+    const at = this.#message.add()
+    const { first } = this.#message
+    first.n[at] = n - this.#n
+    first.run[at] = this.#block.run
+    first.from[at] = this.#agents.of(who & 0xffff)
+    first.to[at] = who >>> 16 === NOBODY || type & TO_SEVERAL ? NO_AGENT : this.#agents.of(who >>> 16)
+    first.type[at] = type
+    first.at[at] = this.#block.at
+    first.bytes[at] = bytes
+    first.turn[at] = turn
+  }
+
+  #lengthenSent(rows: number, step: number): void {
+    const at = this.#message.lengthen(rows)
+    this.#message.steps.n[at] = step
+  }
+
+  #addEnded(message: number, who: number, word: number, turn: number, start: number, end: number): void {
+    const at = this.#turn.add()
+    const { first } = this.#turn
+    first.message[at] = message - this.#n
+    first.run[at] = this.#block.run
+    first.agent[at] = this.#agents.of(who & 0xffff)
+    first.turn[at] = turn
+    first.start[at] = start - this.#at!
+    first.end[at] = end - this.#at!
+    first.attempt[at] = ((word >>> 16) & 0xff) + 1
+    first.failed[at] = outcomeOf(word >>> 8)
+  }
+
+  #lengthenEnded(rows: number, messageStep: number, turnStep: number): void {
+    const at = this.#turn.lengthen(rows)
+    this.#turn.steps.message[at] = messageStep
+    this.#turn.steps.turn[at] = turnStep
   }
 
   #modelCall(record: Extract<HostRecord, { kind: 'model.called' }>): void {
@@ -225,19 +271,19 @@ export class DigestMaker {
     messageId: string | undefined,
     { kind, name, end, durationMs, error, usage }: Called,
   ): void {
-    const columns = this.#call.roomFor(1)
-    const row = this.#call.rows++
+    const row = this.#call.add()
+    const columns = this.#call.first
     const ended = Math.round(end)
     const [, , third, fourth] = messageId ? idFrom(messageId) : NO_ID
-    this.#call.put(columns.message, row, this.#numberOf(third, fourth))
+    columns.message[row] = this.#numberOf(third, fourth)
     columns.run[row] = this.#runAt(run)
     columns.agent[row] = this.placeOf(agent)
     columns.kind[row] = kind
     columns.name[row] = this.placeOf(name)
-    this.#call.put(columns.start, row, ended - Math.round(durationMs) - this.#at!)
-    this.#call.put(columns.end, row, ended - this.#at!)
-    this.#call.put(columns.in, row, usage?.inputTokens ?? 0)
-    this.#call.put(columns.out, row, usage?.outputTokens ?? 0)
+    columns.start[row] = ended - Math.round(durationMs) - this.#at!
+    columns.end[row] = ended - this.#at!
+    columns.in[row] = usage?.inputTokens ?? 0
+    columns.out[row] = usage?.outputTokens ?? 0
     columns.failed[row] = error ? 1 : 0
   }
 
@@ -256,6 +302,9 @@ interface Called {
   readonly error: unknown
   readonly usage?: TokenUsage
 }
+
+/** Stands for the kind and type of frames that form no stretch. */
+const NO_WORD = 0
 
 const MODEL = 0
 const TOOL = 1

@@ -1,113 +1,137 @@
 /**
- * Table of a line while it is made. All lines are written into the same memory: when a line is taken, lists are made of
- * it, and only for columns that are no few runs. Most are at full speed, as messages come in blocks.
+ * Table of a line while it is made. It is written stretch by stretch: rows whose columns differ by equal steps, mostly
+ * by none. At full speed messages come so, dozens in a stretch, and each costs a comparison.
  */
 import type { Column, Columns } from './digest-line.ts'
 
-/** Rows that there is room for at first: a line has about so many. */
-const ROWS = 2_048
+/** Stretches that there is room for at first: a line has about so many at full speed. */
+const STRETCHES = 256
+
+/** Numbers of a run: its first number, the step to each next one, and its length. */
+const RUN = 3
 
 /** Lists begin as a part of this one: a list that grows number by number costs more than what is written into it. */
-let zeros: readonly number[] = Array.from({ length: ROWS }, () => 0)
+let zeros = zerosOf(2_048)
 
-/** Columns to write into. */
-export type Written<Name extends string> = Readonly<Record<Name, Int32Array>>
+/** A number of each stretch, in columns. */
+export type Written<Name extends string> = Readonly<Record<Name, Float64Array>>
 
 export class LineTable<Name extends string> {
   readonly #names: readonly Name[]
-  #columns: Written<Name>
-  #size = ROWS
-  /** Numbers that are no 32-bit numbers, with their places. */
-  #large: { readonly column: Int32Array; readonly row: number; readonly value: number }[] = []
-  rows = 0
+  #first: Written<Name>
+  #steps: Written<Name>
+  #lengths = new Int32Array(STRETCHES)
+  #stretches = 0
+  #rows = 0
 
   constructor(names: readonly Name[]) {
     this.#names = names
-    this.#columns = columnsOf(names, ROWS)
+    this.#first = columnsOf(names, STRETCHES)
+    this.#steps = columnsOf(names, STRETCHES)
   }
 
-  /** Columns with room for that many rows more. Each is written at the row `rows`, which grows by 1 then. */
-  roomFor(rows: number): Written<Name> {
-    if (this.rows + rows > this.#size) this.#grow(this.rows + rows)
-    return this.#columns
+  get rows(): number {
+    return this.#rows
   }
 
-  /** Writes a whole number that may be too large for its column. */
-  put(column: Int32Array, row: number, value: number): void {
-    column[row] = value
-    if ((value | 0) !== value) this.#large.push({ column, row, value })
+  /** Adds a stretch of one row. Returns its place: all columns of `first` are to be written there. */
+  add(): number {
+    const at = this.#stretches
+    if (at === this.#lengths.length) this.#grow()
+    this.#lengths[at] = 1
+    this.#stretches = at + 1
+    this.#rows += 1
+    return at
+  }
+
+  /** Makes the last stretch longer, to more than one row. Returns its place, to write what it has in `steps`. */
+  lengthen(rows: number): number {
+    const at = this.#stretches - 1
+    this.#rows += rows - this.#lengths[at]!
+    this.#lengths[at] = rows
+    return at
+  }
+
+  /** First rows of the stretches. */
+  get first(): Written<Name> {
+    return this.#first
+  }
+
+  /** Differences from row to row of a stretch. A column is written for each longer stretch, or never: it is 0 then. */
+  get steps(): Written<Name> {
+    return this.#steps
   }
 
   /** Returns the rows and begins anew; undefined if there is none. */
   take(): Columns<Name> | undefined {
-    const { rows } = this
-    if (rows === 0) return undefined
-    const taken = { rows } as Columns<Name>
-    for (const name of this.#names) (taken as Record<Name, Column>)[name] = this.#columnOf(this.#columns[name], rows)
-    if (this.#large.length > 0) this.#large = []
-    this.rows = 0
+    if (this.#rows === 0) return undefined
+    const taken = { rows: this.#rows } as Columns<Name>
+    for (const name of this.#names)
+      (taken as Record<Name, Column>)[name] = this.#columnOf(this.#first[name], this.#steps[name])
+    this.#stretches = 0
+    this.#rows = 0
     return taken
   }
 
-  #columnOf(values: Int32Array, rows: number): Column {
-    const large = this.#large.length === 0 ? this.#large : this.#large.filter(({ column }) => column === values)
-    if (large.length === 0) return columnOf(values, rows)
-    const list = listOf(values, rows)
-    for (const { row, value } of large) list[row] = value
+  #columnOf(values: Float64Array, steps: Float64Array): Column {
+    const runs = this.#runsOf(values, steps)
+    if (runs.length === RUN && runs[1] === 0) return runs[0]!
+    return runs.length * 2 <= this.#rows ? { runs } : this.#listOf(values, steps)
+  }
+
+  /** Joins stretches to runs, as long as these are few. */
+  #runsOf(values: Float64Array, steps: Float64Array): number[] {
+    const lengths = this.#lengths
+    const stretches = this.#stretches
+    const most = this.#rows >> 1
+    const runs: number[] = []
+    let first = values[0]!
+    let step = steps[0]!
+    let length = lengths[0]!
+    for (let at = 1; at < stretches && runs.length <= most; at++) {
+      const rows = lengths[at]!
+      if (length === 1) step = values[at]! - first
+      if (values[at] === first + step * length && (rows === 1 || steps[at] === step)) {
+        length += rows
+        continue
+      }
+      runs.push(first, length === 1 ? 0 : step, length)
+      first = values[at]!
+      step = steps[at]!
+      length = rows
+    }
+    runs.push(first, length === 1 ? 0 : step, length)
+    return runs
+  }
+
+  #listOf(values: Float64Array, steps: Float64Array): number[] {
+    if (zeros.length < this.#rows) zeros = zerosOf(this.#rows)
+    const list = zeros.slice(0, this.#rows)
+    let row = 0
+    for (let at = 0; at < this.#stretches; at++) {
+      const end = row + this.#lengths[at]!
+      for (let value = values[at]!; row < end; value += steps[at]!) list[row++] = value
+    }
     return list
   }
 
-  #grow(rows: number): void {
-    const before = this.#columns
-    this.#size = Math.max(this.#size * 2, rows)
-    this.#columns = columnsOf(this.#names, this.#size)
+  #grow(): void {
+    const [first, steps, lengths] = [this.#first, this.#steps, this.#lengths]
+    const size = lengths.length * 2
+    this.#first = columnsOf(this.#names, size)
+    this.#steps = columnsOf(this.#names, size)
+    this.#lengths = new Int32Array(size)
+    this.#lengths.set(lengths)
     for (const name of this.#names) {
-      this.#columns[name].set(before[name])
-      this.#large = this.#large.map((large) =>
-        large.column === before[name] ? { ...large, column: this.#columns[name] } : large,
-      )
+      this.#first[name].set(first[name])
+      this.#steps[name].set(steps[name])
     }
   }
 }
 
-const columnsOf = <Name extends string>(names: readonly Name[], rows: number): Written<Name> =>
-  Object.fromEntries(names.map((name) => [name, new Int32Array(rows)])) as Record<Name, Int32Array>
+const columnsOf = <Name extends string>(names: readonly Name[], size: number): Written<Name> =>
+  Object.fromEntries(names.map((name) => [name, new Float64Array(size)])) as Record<Name, Float64Array>
 
-function columnOf(values: Int32Array, rows: number): Column {
-  const count = runsOf(values, rows)
-  if (count === RUN && runs[1] === 0) return values[0]!
-  return count * 2 <= rows ? { runs: listOf(runs, count) } : listOf(values, rows)
-}
-
-/** Numbers of a run: its first number, the step to each next one, and its length. */
-const RUN = 3
-let runs = new Int32Array(ROWS)
-
-/** Writes the values as runs. Returns the length of these, as far as they are to be used. */
-function runsOf(values: Int32Array, rows: number): number {
-  if (runs.length < rows) runs = new Int32Array(rows)
-  const most = Math.max(RUN, rows >> 1)
-  let count = 0
-  for (let row = 0; row < rows; count += RUN) {
-    if (count >= most) return rows
-    const first = values[row]!
-    const step = row + 1 < rows ? (values[row + 1]! - first) | 0 : 0
-    let next = first
-    const from = row
-    do {
-      row += 1
-      next += step
-    } while (row < rows && values[row] === next)
-    runs[count] = first
-    runs[count + 1] = step
-    runs[count + 2] = row - from
-  }
-  return count
-}
-
-function listOf(values: Int32Array, rows: number): number[] {
-  if (zeros.length < rows) zeros = Array.from({ length: rows }, () => 0)
-  const list = zeros.slice(0, rows)
-  for (let row = 0; row < rows; row++) list[row] = values[row]!
-  return list
+function zerosOf(length: number): number[] {
+  return Array.from({ length }, () => 0)
 }

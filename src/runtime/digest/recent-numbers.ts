@@ -40,7 +40,8 @@ export class RecentNumbers {
   get(serial: number, high: number, low: number): number {
     const keys = this.#keys
     const first = firstPlace(serial, low)
-    for (let place = first; place < first + WAYS; place++)
+    let place = first + WAYS
+    while (--place >= first)
       if (keys[place * WORDS] === high && keys[place * WORDS + 1] === low) return this.#numbers[place * 2 + 1]!
     return -1
   }

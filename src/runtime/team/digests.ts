@@ -3,7 +3,7 @@ import { NO_TOKENS } from '../../actors/definition/model.ts'
 import { systemClock } from '../../clock.ts'
 import { DigestFeed } from '../digest/digest-feed.ts'
 import type { Digest, DigestFact, DigestQuestion, DigestSnapshot } from '../digest/digest-line.ts'
-import { DigestMaker } from '../digest/digest-maker.ts'
+import { type Digested, DigestMaker } from '../digest/digest-maker.ts'
 import { factOf } from '../digest/fact.ts'
 import type { HostRecord } from '../log/records.ts'
 import { type EventSource, recordEvent } from '../runs/events.ts'
@@ -26,9 +26,11 @@ const SLICE_MS = 5
 /** Returns the digest of a team as it happens. */
 export function teamDigest({ supervisor, runs, questions }: Needs): DigestFeed {
   const { clock, directory, journal } = supervisor
+  // Once for all makers: V8 compiles what calls a function for that function alone.
+  const digested = digestedFrom(supervisor, runs)
   return new DigestFeed({
     records$: journal.records$,
-    maker: () => makerFor(supervisor, runs),
+    maker: () => new DigestMaker(digested),
     snapshot: () => snapshotOf(supervisor, runs, questions()),
     *agents() {
       for (const cell of directory.agents()) yield figuresOf(cell)
@@ -46,7 +48,7 @@ export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: Run
     epochOf: (index: number) => runs.epochOf(index),
     resultOf: () => runs.resultOf(run.id),
   }
-  const maker = makerFor(supervisor, source)
+  const maker = new DigestMaker(digestedFrom(supervisor, source))
   let since = systemClock.monotonic()
   for (const entry of run.log.entries(-1, run.log.length)) {
     maker.see(entry)
@@ -61,7 +63,7 @@ export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: Run
   if (line) yield line
 }
 
-function makerFor({ redactor }: Supervisor, source: EventSource): DigestMaker {
+function digestedFrom({ redactor }: Supervisor, source: EventSource): Digested {
   const shown = (text: string) => redactor.text(text)
   const fact = (record: HostRecord): DigestFact | undefined => {
     if (record.kind === 'agent.ready' && record.woken) return undefined // comes and goes with messages
@@ -69,12 +71,12 @@ function makerFor({ redactor }: Supervisor, source: EventSource): DigestMaker {
     const event = recordEvent(record, source)
     return event && factOf(event, shown)
   }
-  return new DigestMaker({
+  return {
     name: (index) => source.name(index),
     runId: (index) => source.runId(index),
     factOf: fact,
     shown,
-  })
+  }
 }
 
 const figuresOf = (cell: Parameters<typeof statusOf>[0]) => ({
