@@ -19,8 +19,8 @@ export interface Watched {
 
 const SIZE = 200
 const IN_FLIGHT = 64
-/** Laps before those that count: until then code is compiled. */
-const WARM_UP = 2
+/** Laps before those that count: until then code is compiled, of who watches too. */
+const WARM_UP = 4
 let written = 0
 const unwatched: number[] = []
 const watched: number[] = []
