@@ -1,16 +1,16 @@
 /** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
 
 import fc from 'fast-check'
-import { enablePatches, produceWithPatches } from 'immer'
+import { applyPatches, enablePatches } from 'immer'
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import {
   bounded,
   type Conversation,
-  change,
   historyOf,
   merged,
   NO_CONVERSATION,
+  patchesOf,
   withoutFirst,
   withTurn,
 } from '../../src/actors/model/context/conversation.ts'
@@ -120,10 +120,10 @@ t.test('a commit is as long as what was said', async (t) => {
   enablePatches()
   const now = spoken('a', 'b')
   const next = withTurn(now, 'c', said('c'))
-  const [made, patches] = produceWithPatches(now, (draft) => change(draft as Conversation, now, next))
-  t.same(made, next)
+  const patches = patchesOf(now, next)
+  t.same(applyPatches(now, patches), next)
   t.same(patches, [{ op: 'add', path: ['turns', 2], value: { id: 'c', messages: said('c') } }])
   const short = withoutFirst(now, 3, summary('s', 3))
-  const [shorter] = produceWithPatches(now, (draft) => change(draft as Conversation, now, { ...short, goal: 'g' }))
-  t.same(shorter, { ...short, goal: 'g' })
+  const shorter = { ...short, goal: 'g' }
+  t.same(applyPatches(now, patchesOf(now, shorter)), shorter)
 })

@@ -1,5 +1,5 @@
 /**
- * A turn of twelve steps on a real thread, played by a model behind a socket, with tools in the host, in the thread and in a
+ * A turn of eleven steps on a real thread, played by a model behind a socket, with tools in the host, in the thread and in a
  * thread of their own. Its thread is ended after each step, and in the middle of each call of the model: what has happened
  * outside of the thread has happened once. So it is where an answer without tools is read along as it comes.
  */
@@ -16,11 +16,10 @@ import { ThreadTeam } from './teams.ts'
 type Test = Pick<typeof t, 'teardown'>
 
 /**
- * What the turn does, behind what the host says when it begins: what stands together is under way at once. Each begins at one
- * place and has ended at another, and all of one line before the next.
+ * What the turn does: what stands together is under way at once. Each begins at one place and has ended at another, and all of
+ * one line before the next.
  */
 const STEPS = [
-  ['begin'],
   ['model'],
   ['host', 'thread', 'isolated'],
   ['model'],
@@ -148,7 +147,7 @@ const WELL = {
   mismatches: 0,
 }
 
-t.test('twelve steps, of which three are under way at once, and their thread ends at one place', async (t) => {
+t.test('eleven steps, of which three are under way at once, and their thread ends at one place', async (t) => {
   const play = await stage(t, await modelServer(t))
   t.strictSame(await play({}), { ...WELL, places: PLACES }, 'nowhere')
   for (const place of ALL) {
@@ -160,7 +159,7 @@ t.test('twelve steps, of which three are under way at once, and their thread end
   }
 })
 
-t.test('twelve steps, and their thread ends in the middle of an answer', async (t) => {
+t.test('eleven steps, and their thread ends in the middle of an answer', async (t) => {
   const play = await stage(t, await modelServer(t))
   for (let within = 0; within < CALLS; within++)
     t.strictSame(await play({ within }), { ...WELL, places: PLACES }, `in answer ${within}`)

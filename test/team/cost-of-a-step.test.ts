@@ -7,10 +7,11 @@ import { createHook } from 'node:async_hooks'
 import { type Profiler, Session } from 'node:inspector'
 import t from 'tap'
 import type { Scheduler } from '../../src/clock.ts'
+import type { ModelClient } from '../../src/models.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { VirtualClock } from '../../src/testing.ts'
-import { type Cast, type OpenTeam, openTeam, type Receive } from '../supervision/teams.ts'
+import { type Cast, OpenTeam, openTeam, type Receive, silent } from '../supervision/teams.ts'
 
 const STEPS = 10
 
@@ -50,6 +51,37 @@ t.test('a step of a pipeline', async (t) => {
   t.ok(promises / RUNS / STEPS <= 17, `${promises / RUNS / STEPS} promises a step`)
 })
 
+t.test('a step that a model plays', async (t) => {
+  const team = new OpenTeam(
+    {
+      agents: names(STEPS, 'stage').map((name) => ({ name })),
+      models: { default: echo },
+      orchestration: { strategy: 'sequential' },
+      logger: silent,
+    },
+    new Map(),
+    1,
+  )
+  t.teardown(() => Promise.all([team.close(), team.clock.runToIdle()]))
+  await play(team, 'first')
+  const { rings, looks, batches, timers, frames, records } = await counted(team, () => play(team, 'next'))
+  t.equal(rings, 2 * STEPS + 1 + STEPS, 'each stage for its message and for its answer, the script as ever')
+  t.equal(frames, 6 * STEPS + 2, 'also what the turn begins with, the call, its answer, and the conversation')
+  t.ok(looks <= 4 * STEPS + 4, `${looks} looks`)
+  t.ok(batches <= 8 * STEPS + 3, `${batches} batches`)
+  t.ok(timers <= STEPS + 2, `${timers} timers`)
+  t.same(records, {
+    'run.started': 1,
+    'run.finished': 1,
+    'turn.started': STEPS + 1,
+    task: 3 * STEPS,
+    'model.called': STEPS,
+  })
+  const { calls, promises } = await worked(() => playAll(team))
+  t.ok(calls / RUNS / STEPS <= 2_540, `${calls / RUNS / STEPS} calls of functions a step`)
+  t.ok(promises / RUNS / STEPS <= 102, `${promises / RUNS / STEPS} promises a step`)
+})
+
 t.test('a hop in a ring', async (t) => {
   const HOPS = 50
   const nodes = names(STEPS, 'node')
@@ -83,6 +115,14 @@ t.test('a hop in a ring', async (t) => {
   t.ok(calls / RUNS / HOPS <= 720, `${calls / RUNS / HOPS} calls of functions a hop`)
   t.ok(promises / RUNS / HOPS <= 9, `${promises / RUNS / HOPS} promises a hop`)
 })
+
+const echo: ModelClient = {
+  offline: true,
+  async *complete() {
+    yield { text: 'said' }
+    yield { finishReason: 'stop' }
+  },
+}
 
 function names(count: number, name: string): string[] {
   return Array.from({ length: count }, (_, i) => `${name}-${i + 1}`)

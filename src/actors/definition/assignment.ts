@@ -145,7 +145,10 @@ export interface Newcomer {
  */
 export type TeamNotice = { newcomer: Newcomer } | { roster: RosterEntry[] }
 
-/** Data of a PATCH frame. `base` is the first value of a run's state. */
+/**
+ * Data of a PATCH frame. `base`: value of a run's state to which the patches apply, if the log has none yet. It is the
+ * changed value already, without patches, unless the state is a conversation that goes on across runs.
+ */
 export interface PatchNotice {
   scope: 'agent' | 'run'
   base?: unknown

@@ -8,6 +8,9 @@ import type { RoleInfo } from './role.ts'
 /** Verb that reports that a model repeats itself in a loop. */
 export const LOOP_FOUND = 'model.loop'
 
+/** Verb that tells a model's turn about the agents that it may turn to. */
+export const MODEL_TURN = 'model.turn'
+
 /** Verb by which the target of a handoff confirms that it has not refused the task. */
 export const ACKNOWLEDGE = 'handoff.acknowledge'
 
@@ -22,7 +25,7 @@ const RANKS: Readonly<Record<Trust, number>> = { untrusted: 0, internal: 1, priv
 const LEAST = {
   report: 'untrusted',
   model: 'untrusted', // a model agent cannot answer without this verb and the next two
-  'model.turn': 'untrusted',
+  [MODEL_TURN]: 'untrusted',
   'run.output': 'untrusted',
   [GUARD]: 'untrusted',
   [LOOP_FOUND]: 'untrusted',

@@ -361,7 +361,7 @@ export class AgentLoop {
     this.#stir()
     const id = readId(memory, at)
     const message = new ReceivedMessage(memory, at, id, this.#directory)
-    const start = this.#startOf(memory, at, id, message, this.parking.open())
+    const start = this.#startOf(memory, at, id, message, this.parking.open(), false)
     this.link.done('plain', this.#taken) // the turn counts as begun from here on
     const turn = new Turn(this, start)
     const context = this.#scriptContext?.(turn) ?? new TurnContext(turn)
@@ -377,7 +377,7 @@ export class AgentLoop {
     const [outer] = this.#nesting.of(runOf(request, 0))
     const id = readId(request, 0)
     const message = new ReceivedMessage(request, 0, id, this.#directory)
-    const start = this.#startOf(request, 0, id, message, outer?.start.slot ?? NO_SLOT)
+    const start = this.#startOf(request, 0, id, message, outer?.start.slot ?? NO_SLOT, true)
     const turn = new Turn(this, start)
     this.#turns.push(turn)
     if (!aborted) {
@@ -387,7 +387,14 @@ export class AgentLoop {
     this.#perform(turn, new TurnContext(turn), message, aborted)
   }
 
-  #startOf(memory: Memory, at: number, id: FrameId, message: ReceivedMessage, slot: number): TurnStart {
+  #startOf(
+    memory: Memory,
+    at: number,
+    id: FrameId,
+    message: ReceivedMessage,
+    slot: number,
+    nested: boolean,
+  ): TurnStart {
     const kind = kindOf(memory, at)
     const run = runOf(memory, at)
     const turn = turnOf(memory, at)
@@ -406,6 +413,7 @@ export class AgentLoop {
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(),
       replay: this.#replies.takeReplay(turn),
       slot,
+      nested,
     }
   }
 

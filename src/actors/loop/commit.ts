@@ -19,6 +19,7 @@ import type { PatchNotice } from '../definition/assignment.ts'
 import type { AgentHandlers, Reply } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { Outbox } from '../transport/outbox.ts'
+import type { RunView } from '../transport/run-views.ts'
 import type { Draft } from '../turn/drafts.ts'
 import type { Turn } from '../turn/turn.ts'
 import type { TurnStart } from '../turn/turn-start.ts'
@@ -111,8 +112,7 @@ export class Commit {
     }
     if (runState) {
       const { view } = start
-      const base = view.based ? {} : { base: view.runState }
-      this.#writePatch(start, { scope: 'run', patches: runState.patches, ...base })
+      this.#writePatch(start, { scope: 'run', ...noticeOf(view, runState) })
       view.based = true
       view.runState = runState.value
     }
@@ -146,6 +146,12 @@ export class Commit {
       : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
     return new AgentFailedError(text, { agent, cause }, thrown instanceof Error ? thrown : new Error(describe(thrown)))
   }
+}
+
+/** Returns the change of a run's state. Without the value before it, the whole value is shorter than the steps to it. */
+function noticeOf({ based, runState, threadId }: RunView, { value, patches }: Draft): Omit<PatchNotice, 'scope'> {
+  if (based) return { patches }
+  return threadId === undefined ? { base: value, patches: [] } : { base: runState, patches }
 }
 
 const OWN = [TaskRefusedError, ReplyInvalidError, BudgetExceededError, LivelockError, StepMismatchError, GuardrailError]

@@ -69,6 +69,7 @@ async function runStart(loop: Starting, start: NonNullable<AgentHandlers['start'
     startedAt: loop.now(),
     replay: undefined,
     slot: NO_SLOT,
+    nested: false,
   })
   const { role, data, log, signal } = turn // the start hook has no run, so it gets no verbs that need one
   const context = {

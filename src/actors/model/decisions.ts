@@ -11,15 +11,18 @@ import { AGENT, ALONE, tool, type VerbTool } from './verb-tools.ts'
 const NOTE = { type: 'string' } as const
 const DONE = 'You are done then. To give advice, answer in words and call none of these.'
 
+/** Checks for an escalation: a message on which a manager decides. */
+export const isEscalation = ({ metadata: { escalation } }: AgentMessage): boolean =>
+  typeof escalation === 'object' && escalation !== null
+
 /** Returns the decisions that the model has in a turn for that message: none unless it is an escalation. */
 export function decisionsOn(
-  { metadata }: AgentMessage,
+  message: AgentMessage,
   { escalateTo }: RoleInfo,
   colleagues: readonly Colleague[],
 ): VerbTool[] {
-  const { escalation } = metadata
-  if (typeof escalation !== 'object' || escalation === null) return []
-  const { from } = escalation as { from?: unknown }
+  if (!isEscalation(message)) return []
+  const { from } = message.metadata.escalation as { from?: unknown }
   const others = colleagues.map(({ name }) => name).filter((name) => name !== from)
   return [
     ...(others.length > 0 ? [reassign(others)] : []),

@@ -45,6 +45,8 @@ export const NO_RUN: RunView = {
 export class RunViews {
   readonly #views = new Map<number, RunView>()
   readonly #initial: AgentHandlers['initialRunState']
+  /** The initial state of all runs, unless a function makes each. */
+  #first: object | undefined
   readonly #agent: string
 
   constructor(initial: AgentHandlers['initialRunState'], agent: string) {
@@ -97,12 +99,16 @@ export class RunViews {
 
   /** Returns the agent's state in that run. The first call creates the initial state. */
   stateOf(view: RunView): object {
-    if (view.runState === undefined) {
-      const initial = this.#initial
-      const made = typeof initial === 'function' ? (initial as () => object)() : initial
-      view.runState = firstState(made, 'initialRunState', this.#agent)
-    }
+    view.runState ??= this.#firstState()
     return view.runState
+  }
+
+  #firstState(): object {
+    const initial = this.#initial
+    const firstOf = (made: unknown) => firstState(made, 'initialRunState', this.#agent)
+    if (typeof initial === 'function') return firstOf((initial as () => object)())
+    this.#first ??= firstOf(initial)
+    return this.#first
   }
 }
 

@@ -2,9 +2,9 @@
  * Holds the uncommitted state changes of a turn: they are applied at its commit, or discarded if it fails.
  *
  * If another turn of the agent (nested in it, around it, or while it waited for a person) has committed meanwhile, the
- * recipes run again on the new state. So no change is lost, and no change is based on an outdated state.
+ * changes are made again on the new state. So no change is lost, and none is based on an outdated state.
  */
-import { enablePatches, type Patch, produceWithPatches } from 'immer'
+import { enablePatches, freeze, type Patch, produceWithPatches } from 'immer'
 import { MessageRejectedError } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { checkFunction, notJson, wrongArgument } from '../definition/checks.ts'
@@ -13,18 +13,19 @@ import type { StateScope } from './state-rules.ts'
 
 enablePatches()
 
-type Recipe = (draft: object) => void
-
 /** The next value of one state, and the patches by which the host repeats the change. */
 export interface Draft {
   readonly value: object
   readonly patches: readonly Patch[]
 }
 
-/** An uncommitted draft: the state it is based on, and the recipes that led to its value. */
+/** Makes the next value of a state out of the current one. */
+export type Change = (current: object) => Draft
+
+/** An uncommitted draft: the state it is based on, and the changes that led to its value. */
 interface OpenDraft extends Draft {
   readonly base: object
-  readonly recipes: readonly Recipe[]
+  readonly changes: readonly Change[]
 }
 
 export class Drafts {
@@ -33,7 +34,7 @@ export class Drafts {
   /**
    * Returns the turn's changes based on the current state; undefined if it changes nothing.
    *
-   * @throws the error of a recipe that runs again.
+   * @throws the error of a change that is made again.
    */
   of(scope: StateScope, current: object): Draft | undefined {
     const draft = this.#onto(scope, current)
@@ -41,35 +42,46 @@ export class Drafts {
   }
 
   /**
-   * Applies a recipe to the current state.
+   * Changes the current state.
    *
    * @throws MessageRejectedError for a value that is no JSON, with its path; the state is unchanged then.
    */
-  change(scope: StateScope, current: object, recipe: Recipe): void {
-    this.#open[scope] = after(this.#onto(scope, current) ?? unchanged(current), scope, recipe)
+  change(scope: StateScope, current: object, change: Change): void {
+    this.#open[scope] = after(this.#onto(scope, current) ?? unchanged(current), scope, change)
   }
 
   #onto(scope: StateScope, current: object): OpenDraft | undefined {
     const draft = this.#open[scope]
     if (!draft || draft.base === current) return draft
-    const again = draft.recipes.reduce((made, recipe) => after(made, scope, recipe), unchanged(current))
+    const again = draft.changes.reduce((made, change) => after(made, scope, change), unchanged(current))
     this.#open[scope] = again
     return again
   }
 }
 
-const unchanged = (base: object): OpenDraft => ({ base, value: base, patches: [], recipes: [] })
+const unchanged = (base: object): OpenDraft => ({ base, value: base, patches: [], changes: [] })
 
 function after(
-  { base, value: before, patches: earlier, recipes }: OpenDraft,
+  { base, value: before, patches: earlier, changes }: OpenDraft,
   scope: string,
-  recipe: Recipe,
+  change: Change,
 ): OpenDraft {
-  const { value, patches } = changed(scope, before, recipe)
-  return { base, value, patches: [...earlier, ...patches], recipes: [...recipes, recipe] }
+  const { value, patches } = change(before)
+  for (const patch of patches) {
+    if (patch.op === 'remove') continue
+    const issue = jsonIssue(patch.value, [scope, ...patch.path].join('.'))
+    if (issue) throw notJson(issue)
+  }
+  return { base, value: freeze(value, true), patches: [...earlier, ...patches], changes: [...changes, change] }
 }
 
-function changed(scope: string, current: object, recipe: Recipe): Draft {
+/** Returns the change that a recipe of immer makes. */
+export const byRecipe =
+  (scope: StateScope, recipe: (draft: object) => void): Change =>
+  (current) =>
+    changed(scope, current, recipe)
+
+function changed(scope: StateScope, current: object, recipe: (draft: object) => void): Draft {
   checkFunction(recipe, `the recipe of ${scope}`)
   const [value, patches] = produceWithPatches(current, (draft) => {
     const made: unknown = recipe(draft)
@@ -79,11 +91,6 @@ function changed(scope: string, current: object, recipe: Recipe): Draft {
     throw new MessageRejectedError(text, { path: scope })
   })
   if (typeof value !== 'object' || value === null) throw wrongArgument(scope, value, 'an object is needed')
-  for (const patch of patches) {
-    if (patch.op === 'remove') continue
-    const issue = jsonIssue(patch.value, [scope, ...patch.path].join('.'))
-    if (issue) throw notJson(issue)
-  }
   return { value, patches: patches.map((patch) => repeatable(patch, value)) }
 }
 

@@ -3,7 +3,6 @@
  * earlier conversation of the same run. The conversation is run state: a turn extends it and commits it with its
  * answer.
  */
-import { original } from 'immer'
 import { MessageRejectedError, ModelError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { asJson, type Content, textOf, withText } from '../definition/content.ts'
@@ -12,19 +11,20 @@ import type { AgentHandlers } from '../definition/definition.ts'
 import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
 import { handled } from '../definition/promises.ts'
 import type { ModelSchema } from '../definition/tool.ts'
+import { MODEL_TURN } from '../definition/trust.ts'
 import { answerFunctionOf, answerSchemaOf } from '../model/answer-schema.ts'
 import {
   bounded,
   type Conversation,
-  change,
   historyOf,
   merged,
   NO_CONVERSATION,
+  patchesOf,
   withoutFirst,
   withTurn,
 } from '../model/context/conversation.ts'
 import { type Heirs, inheritedWith } from '../model/context/inheritance.ts'
-import { decisionsOn } from '../model/decisions.ts'
+import { decisionsOn, isEscalation } from '../model/decisions.ts'
 import { CHECK_OUTPUT, isLast, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { jsonIn } from '../model/structured-output.ts'
@@ -32,7 +32,7 @@ import { thinkAloud } from '../model/think.ts'
 import { turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
 
-/** The host's data for a model's turn. Fetching it is a step, so a redelivered turn begins with the same data. */
+/** The data that a model's turn begins with: the same for each attempt. */
 export interface ModelTurnView {
   /** Agents to which the model may give tasks. */
   colleagues: Colleague[]
@@ -42,8 +42,6 @@ export interface ModelTurnView {
   /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
 }
-
-export const MODEL_TURN = 'model.turn'
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */
 const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff', 'reassign'])
@@ -55,7 +53,9 @@ const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff', '
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
-    const { colleagues, heirs, known, nested } = (await turn.call(MODEL_TURN, {})) as ModelTurnView
+    const { colleagues, heirs, known, nested } = turnsToOthers(message, turn)
+      ? ((await turn.call(MODEL_TURN, {})) as ModelTurnView)
+      : viewAlone(turn, remembers)
     const decisions = decisionsOn(message, turn.role, colleagues)
     const isSocial = [...turn.verbs, ...decisions.map(({ spec }) => spec.name)].some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
@@ -193,10 +193,21 @@ function checkedBeside(turn: Turn, value: string) {
   }
 }
 
+/** Checks whether the model may address other agents in this turn. Only the host knows these. */
+const turnsToOthers = (message: AgentMessage, { verbs }: Turn): boolean =>
+  isEscalation(message) || verbs.some((verb) => SOCIAL.has(verb))
+
+/** Returns what a turn begins with whose model addresses nobody: the thread knows it, so the host is not asked. */
+function viewAlone(turn: Turn, remembers: boolean): ModelTurnView {
+  const { nested } = turn.start
+  const known = remembers ? turn.beginsWith((turn.runState as Conversation).turns.length) : 0
+  return { colleagues: [], heirs: {}, known, nested }
+}
+
 /** Returns the conversation as it was when the turn began. */
 function begun({ runState }: Turn, known: number): Conversation {
   const now = runState as Conversation
-  return { ...now, turns: now.turns.slice(0, known) }
+  return known < now.turns.length ? { ...now, turns: now.turns.slice(0, known) } : now
 }
 
 /** Returns the messages that the caller of the run has given: all that an agent knows which remembers nothing. */
@@ -204,9 +215,10 @@ const givenTo = ({ runState }: Turn): Conversation =>
   'turns' in runState ? (runState as Conversation) : NO_CONVERSATION
 
 function remember(turn: Turn, before: Conversation, after: Conversation): void {
-  turn.setRunState((draft) => {
-    const now = original(draft) as Conversation
-    change(draft as Conversation, now, bounded(merged(now, before, after)))
+  turn.changeRunState((current) => {
+    const now = current as Conversation
+    const value = bounded(merged(now, before, after))
+    return { value, patches: patchesOf(now, value) }
   })
 }
 

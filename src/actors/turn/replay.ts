@@ -42,7 +42,7 @@ import {
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { ACKNOWLEDGE } from '../definition/trust.ts'
+import { ACKNOWLEDGE, MODEL_TURN } from '../definition/trust.ts'
 
 /** Calls that only notify the host; in older logs a limit that is reached is one. */
 const NOTICES: ReadonlySet<string> = new Set([ACKNOWLEDGE, 'limit.reached'])
@@ -313,6 +313,19 @@ export class Replay {
     if (!found) return undefined
     const { data } = readBody(found.memory, found.at)
     return { names: data === undefined ? undefined : JSON.parse(data) }
+  }
+
+  /**
+   * Returns how many turns of its conversation a model's turn began with. The log has a reading, or the answer of the
+   * host, which older versions always asked.
+   */
+  matchKnown(): number | undefined {
+    const found = this.#take(
+      ({ kind, memory, at }) => (kind === NOW || kind === CALL) && readBody(memory, at).content === MODEL_TURN,
+    )
+    const frame = found?.kind === CALL ? this.#known(found).answer?.frame : found
+    const data = frame && readBody(frame.memory, frame.at).data
+    return data === undefined ? undefined : (JSON.parse(data) as { known: number }).known
   }
 
   /**

@@ -23,4 +23,6 @@ export interface TurnStart {
   replay: Replay | undefined
   /** Slot among the open turns, for `Parking`. */
   slot: number
+  /** True if the turn runs inside another turn of the agent. */
+  nested: boolean
 }

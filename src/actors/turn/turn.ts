@@ -17,14 +17,14 @@ import { GUARD, type GuardArguments, type GuardedBy } from '../definition/guardr
 import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
-import { ACKNOWLEDGE, LOOP_FOUND } from '../definition/trust.ts'
+import { ACKNOWLEDGE, LOOP_FOUND, MODEL_TURN } from '../definition/trust.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
 import { uploadsFor } from '../transport/part-uploads.ts'
 import type { RunView } from '../transport/run-views.ts'
 import { type CallingTurn, TurnCalls } from './calls.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
-import { type Draft, Drafts } from './drafts.ts'
+import { byRecipe, type Change, type Draft, Drafts } from './drafts.ts'
 import { Emitter, type EmitterNeeds } from './emitter.ts'
 import { Hold } from './hold.ts'
 import { LimitWaits } from './limit-waits.ts'
@@ -131,16 +131,19 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.check()
     this.#needs.stateRules.assertMay('state', 'setState')
     this.#drafts ??= new Drafts()
-    this.#drafts.change('state', this.#needs.state, recipe)
+    this.#drafts.change('state', this.#needs.state, byRecipe('state', recipe))
   }
   get runState(): Immutable<object> {
     return this.draftOf('runState')?.value ?? this.#needs.runState(this.start.view)
   }
   setRunState(recipe: (draft: object) => void): void {
+    this.changeRunState(byRecipe('runState', recipe))
+  }
+  changeRunState(change: Change): void {
     this.check()
     this.#needs.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
-    this.#drafts.change('runState', this.#needs.runState(this.start.view), recipe)
+    this.#drafts.change('runState', this.#needs.runState(this.start.view), change)
   }
 
   /** Returns the changes of that state that the commit must write. Not called for a failed turn. */
@@ -311,6 +314,19 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     const { outbox, now } = this.#needs
     outbox.begin(NOW, this.start.run, this.start.turn, this.nextStep(), '', undefined)
     return outbox.writeTimed(now())
+  }
+  /**
+   * Logs how many turns of its conversation the turn begins with, and returns that. A later attempt gets the same
+   * number, though others may have added to the conversation meanwhile.
+   */
+  beginsWith(known: number): number {
+    const { run, turn, replay } = this.start
+    const logged = replay?.matchKnown()
+    if (logged !== undefined) return logged
+    const { outbox } = this.#needs
+    outbox.begin(NOW, run, turn, this.nextStep(), MODEL_TURN, JSON.stringify({ known }))
+    outbox.write(outbox.size(), 'later')
+    return known
   }
   /** Returns those of the agents that a protocol script sees. */
   sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {

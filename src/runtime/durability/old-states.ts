@@ -54,7 +54,7 @@ export class OldStates {
       return
     }
     const states = this.#ofRuns.get(run) ?? new Map<number, object>()
-    const before = states.get(agent) ?? Object(notice.base)
+    const before = Object(notice.base ?? states.get(agent))
     const after = patched(before, patches)
     if (!after) return
     this.#ofRuns.set(run, states.set(agent, after))

@@ -153,7 +153,9 @@ export class ModelGateway {
         ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
         agent: caller.cell.name,
         runId: caller.run.id,
-        idempotencyKey: keyOf(caller),
+        get idempotencyKey() {
+          return keyOf(caller) // a hash, for providers that send it
+        },
         clock,
         timeoutMs: caller.cell.settings.modelTimeoutMs,
         signal,

@@ -49,25 +49,29 @@ class RetryingClient implements ModelClient {
     limits?.watch(() => this.#refused)
   }
 
-  async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    request.signal.throwIfAborted()
+  complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
+    const { timeoutMs } = request
+    // A caller that has set a time limit for the call aborts the call itself.
+    if (timeoutMs === undefined) return this.#within(this.#policy.deadlineMs, request)
+    return this.#attempts(request, { ...this.#policy, deadlineMs: timeoutMs })
+  }
+
+  /** Makes the attempts, and aborts the call when its time is up. */
+  async *#within(deadlineMs: number, request: ModelRequest): AsyncGenerator<ModelPiece> {
     const ended = new AbortController()
     const detach = onAbort(request.signal, () => ended.abort(request.signal.reason))
-    // A caller that has set a time limit for the call aborts the call itself.
-    const policy = { ...this.#policy, deadlineMs: request.timeoutMs ?? this.#policy.deadlineMs }
-    const late = () => ended.abort(this.#late(request))
-    const isTimed = request.timeoutMs !== undefined
-    const deadline = isTimed ? undefined : this.#clock.timer(policy.deadlineMs, late, true)
+    const deadline = this.#clock.timer(deadlineMs, () => ended.abort(this.#late(request)), true)
     try {
-      yield* this.#attempts({ ...request, signal: ended.signal }, policy)
+      yield* this.#attempts({ ...request, signal: ended.signal }, this.#policy)
     } finally {
       detach()
-      deadline?.cancel()
+      deadline.cancel()
     }
   }
 
   /** Makes the attempts. All have the same request object, so the provider's queue keeps their place. */
   async *#attempts(request: ModelRequest, policy: RetryPolicy): AsyncGenerator<ModelPiece> {
+    request.signal.throwIfAborted()
     const began = this.#clock.monotonic()
     for (let attempt = 1; ; attempt += 1) {
       let read = false

@@ -23,8 +23,8 @@ export class AgentStates {
     const patches = notice.patches as Patch[]
     if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
     else {
-      const before = run.states.get(cell.index) ?? (notice.base as object)
-      const after = applyPatches(before, patches)
+      const before = (notice.base as object | undefined) ?? run.states.get(cell.index) ?? {}
+      const after = patches.length > 0 ? applyPatches(before, patches) : before
       run.states.set(cell.index, after)
       if (notice.base !== undefined) run.unlogged.delete(cell.index)
       this.conversations.committed(cell, run, before as Conversation, after as Conversation)

@@ -2,6 +2,7 @@
  * The conversation between an agent and its model. It belongs to the agent and to one run (or, with a `threadId`, to
  * one thread). A turn works on a copy, which is kept when the turn commits: a failed turn adds nothing.
  */
+import type { Patch } from 'immer'
 import { lengthOf, withoutReasoning } from '../../definition/content.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import { piecesOf, withResults } from './exchanges.ts'
@@ -103,6 +104,7 @@ export function bounded(conversation: Conversation): Conversation {
  * that either side has summarized are dropped, and its summary stays.
  */
 export function merged(current: Conversation, before: Conversation, after: Conversation): Conversation {
+  if (current === before) return after // nobody else has changed it
   const begun = byId(before)
   const ended = byId(after)
   const there = byId(current)
@@ -118,15 +120,19 @@ export function merged(current: Conversation, before: Conversation, after: Conve
 }
 
 /**
- * Changes a draft of `now` into `next`, and leaves equal parts untouched: so a commit is only as long as the new parts.
+ * Returns the patches that make `next` of `now`. Equal parts have none: so a commit is only as long as the new parts.
  */
-export function change(draft: Conversation, now: Conversation, next: Conversation): void {
-  const open = draft as { -readonly [Field in keyof Conversation]: Conversation[Field] }
-  const turns = draft.turns as SpokenTurn[]
-  for (const [i, turn] of next.turns.entries()) if (now.turns[i] !== turn) turns[i] = turn
-  turns.length = next.turns.length
-  if (next.summary && !isSame(now.summary, next.summary)) open.summary = next.summary
-  if (next.goal !== undefined && now.goal !== next.goal) open.goal = next.goal
+export function patchesOf(now: Conversation, next: Conversation): Patch[] {
+  const patches: Patch[] = []
+  for (const [i, value] of next.turns.entries())
+    if (now.turns[i] !== value)
+      patches.push({ op: i < now.turns.length ? 'replace' : 'add', path: ['turns', i], value })
+  const { length } = next.turns
+  if (length < now.turns.length) patches.push({ op: 'replace', path: ['turns', 'length'], value: length })
+  const { summary, goal } = next
+  if (summary && !isSame(now.summary, summary)) patches.push({ op: 'replace', path: ['summary'], value: summary })
+  if (goal !== undefined && now.goal !== goal) patches.push({ op: 'replace', path: ['goal'], value: goal })
+  return patches
 }
 
 const byId = ({ turns }: Conversation) => new Map(turns.map((turn) => [turn.id, turn]))
