@@ -148,7 +148,7 @@ export class Commit {
   }
 }
 
-/** Returns the change of a run's state. Without the value before it, the whole value is shorter than the steps to it. */
+/** Returns the change of a run's state. A value that the log does not have yet is written as it is, changed. */
 function noticeOf({ based, runState, threadId }: RunView, { value, patches }: Draft): Omit<PatchNotice, 'scope'> {
   if (based) return { patches }
   return threadId === undefined ? { base: value, patches: [] } : { base: runState, patches }
