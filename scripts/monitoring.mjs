@@ -135,6 +135,8 @@ function targetsOf(name, kind) {
   return [{ expr: grouped(by, value), legendFormat: legend || short(name) }]
 }
 
+const DEAD = 'dramatis_messages_dead_lettered_total{reason!="cancelled"}'
+
 /** Alerts: what is asked, for how long it must hold, how urgent it is, and what a person reads. */
 const ALERTS = [
   {
@@ -165,7 +167,8 @@ const ALERTS = [
   },
   {
     alert: 'DramatisDeadLetters',
-    expr: 'sum by (instance, team, agent, reason) (increase(dramatis_messages_dead_lettered_total{reason!="cancelled"}[15m])) > 0',
+    // the first one of its agent and reason comes with a new series, in which nothing has increased
+    expr: `sum by (instance, team, agent, reason) (increase(${DEAD}[15m])) > 0 or sum by (instance, team, agent, reason) (${DEAD} unless ${DEAD} offset 15m) > 0`,
     severity: 'warning',
     summary: 'Messages to {{ $labels.agent }} of {{ $labels.team }} are not handled ({{ $labels.reason }})',
     description: 'GET /api/dead-letters has them with their errors; POST /api/dead-letters/:id/replay sends one again.',
