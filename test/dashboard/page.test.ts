@@ -152,6 +152,10 @@ t.test('the table of agents says how full a context is, for those that a model p
     .getByText(/^[3-9]\d %$/)
     .waitFor()
   t.equal(await row('worker').getByRole('meter').count(), 0)
+  await row('poet').getByRole('link').click()
+  await page.getByText('played by the default model of the team').waitFor()
+  await page.goto(`${url}#/team?agent=nobody`)
+  await page.getByRole('alert').getByText('has no agent "nobody"').waitFor()
 })
 
 t.test('hostile words are text: no dialog, no complaint of the policy, links with their host', inBrowser, async (t) => {

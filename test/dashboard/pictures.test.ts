@@ -4,6 +4,7 @@ import { defineAgent } from '../../src/index.ts'
 import { roomyLabels } from '../../src/service/dashboard/pictures/axis-labels.ts'
 import { busyLoops, loopSeconds } from '../../src/service/dashboard/pictures/busy-loops.ts'
 import { deadlocksOf } from '../../src/service/dashboard/pictures/deadlocks.ts'
+import { doingAt } from '../../src/service/dashboard/pictures/doing.ts'
 import { matrixLayout, pairAt } from '../../src/service/dashboard/pictures/matrix-layout.ts'
 import { rehearsalCommand } from '../../src/service/dashboard/pictures/rehearsal-command.ts'
 import { storyOf } from '../../src/service/dashboard/pictures/run-story.ts'
@@ -102,6 +103,18 @@ t.test('a turn that a crash cuts off lasts from its message, or the turn before,
   t.same(others, [])
   t.match(turn, { agent: 'worker', to: crashedAt })
   t.equal(Math.round(turn!.to - turn!.from), 50)
+})
+
+t.test('between a crash and the new thread an agent restarts; the turn that was cut off was work', async (t) => {
+  const facts = [
+    { type: 'agent.crashed', at: 10, agent: 'a', restartInMs: 5 },
+    { type: 'agent.ready', at: 20, agent: 'a' },
+    { type: 'agent.crashed', at: 30, agent: 'a', restartInMs: null },
+  ]
+  const story = { fold: { facts }, crashed: [{ agent: 'a', from: 5, to: 10 }], isOver: true } as never
+  const doing = (time: number) => doingAt(story, { name: 'a', inMailbox: 1, turns: [] }, time, false)
+  t.same([3, 7, 10, 19, 20, 30].map(doing), ['idle', 'works', 'restarts', 'restarts', 'idle', 'crashed'])
+  t.equal(doingAt(story, { name: 'a', inMailbox: 1, turns: [4] }, 21, true), 'waits')
 })
 
 t.test('a label for which there is no room is left out, and the earlier one stays', async (t) => {

@@ -80,7 +80,7 @@ function rowsOf(story: RunStory, contents: ReadonlyMap<number, string>): Html {
   const count = Math.min(MOST_ROWS, story.rows.length)
   const rows = Array.from({ length: count }, (_, at) => rowOf(story, at, contents))
   const left = story.rows.length - count
-  return html`<table><thead><tr><th scope="col">after</th><th scope="col">kind</th><th scope="col">who</th><th scope="col">what</th></tr></thead><tbody>${rows}</tbody></table>
+  return html`<table class="rows"><thead><tr><th scope="col">after</th><th scope="col">kind</th><th scope="col">who</th><th scope="col">what</th></tr></thead><tbody>${rows}</tbody></table>
 ${left > 0 ? html`<p>${grouped(left)} more rows are not on this page: as=digest has them all.</p>` : undefined}`
 }
 

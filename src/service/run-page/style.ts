@@ -14,7 +14,7 @@ dt { color: var(--dim); margin-right: 6px; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; margin: 4px 0; font: inherit; }
 table { border-collapse: collapse; width: 100%; }
 th, td { text-align: left; vertical-align: top; padding: 3px 8px; border-bottom: 1px solid var(--line); overflow-wrap: anywhere; }
-td:first-child, .figures td { white-space: nowrap; font-variant-numeric: tabular-nums; }
+td:first-child, .rows td:nth-child(2), .figures td { white-space: nowrap; font-variant-numeric: tabular-nums; }
 small, .dim, thead th { color: var(--dim); font-weight: normal; }
 summary { cursor: pointer; }
 .bad td, .bad p, .failed, .aborted { color: var(--bad); }

@@ -3,6 +3,7 @@ import type { JSX } from 'preact'
 import { useMemo } from 'preact/hooks'
 import type { DigestFact } from '../../../../runtime/digest/digest-line.ts'
 import { momentOf } from '../../../digest/moment.ts'
+import { DOING, doingAt } from '../../pictures/doing.ts'
 import type { RunStory } from '../../pictures/run-story.ts'
 import { nameOf } from '../../pictures/run-words.ts'
 import { exactClock, shortSpan } from '../parts/times.ts'
@@ -11,7 +12,7 @@ import { Words } from '../parts/words.tsx'
 
 const COLUMNS: readonly TableColumn[] = [
   { title: 'agent', width: 'minmax(90px, 1.2fr)' },
-  { title: 'then', width: '74px' },
+  { title: 'then', width: '88px' },
   { title: 'mailbox', width: '66px', isNumber: true },
   { title: 'waits for', width: 'minmax(90px, 1.3fr)' },
 ]
@@ -36,15 +37,11 @@ export function MomentTable({ story, time }: { story: RunStory; time: number }):
         mostShown={8}
         empty="No agent had anything to do."
         cells={(row) => {
-          const { name, inMailbox, turns } = agents[row]!
+          const { name, inMailbox } = agents[row]!
           const wait = waits.get(name)
           return [
             <Words key="a" text={name} />,
-            asks.has(name) || wait
-              ? '◐ waits'
-              : turns.length > 0 || (inMailbox > 0 && !story.isOver)
-                ? '● works'
-                : '○ idle',
+            DOING[doingAt(story, agents[row]!, time, asks.has(name) || wait !== undefined)],
             inMailbox,
             asks.has(name)
               ? 'a person'

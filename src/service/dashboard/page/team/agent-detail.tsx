@@ -9,7 +9,7 @@ import { shortSpan } from '../parts/times.ts'
 import { shown, Words } from '../parts/words.tsx'
 import { live, now, version } from '../state/live.ts'
 import { goTo, linkTo } from '../state/place.ts'
-import { ask } from '../state/service.ts'
+import { ask, Refused } from '../state/service.ts'
 import { mayOperate, team } from '../state/session.ts'
 
 type Detail = z.infer<typeof agentDetail>
@@ -24,9 +24,14 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
   const path = `api/agents/${encodeURIComponent(name)}`
   useEffect(() => {
     let isLeft = false
+    setFailure('')
     ask<Detail>(path, { query: { team: team.value } }).then(
       (found) => !isLeft && setDetail(found),
-      () => !isLeft && setDetail(undefined),
+      (error: unknown) => {
+        if (isLeft) return
+        setDetail(undefined)
+        if (error instanceof Refused) setFailure(error.message)
+      },
     )
     return () => {
       isLeft = true
@@ -68,7 +73,11 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
       )}
       {detail && (
         <p class="dim small">
-          {detail.model ? `model ${shownName(detail.model)}` : 'an agent of code'}
+          {detail.context === null
+            ? 'an agent of code'
+            : detail.model
+              ? `model ${shownName(detail.model)}`
+              : 'played by the default model of the team'}
           {detail.tools.length > 0 && ` · tools ${detail.tools.map(shownName).join(', ')}`}
           {detail.capabilities.length > 0 && ` · can ${detail.capabilities.map(shownName).join(', ')}`}
         </p>
