@@ -1,4 +1,4 @@
-/** What the agents of a run did at a time that is looked at. */
+/** Activity of the agents of a run at a time that is looked at. */
 import type { AgentAt } from '../../digest/moment.ts'
 import type { RunStory } from './run-story.ts'
 
