@@ -13,7 +13,7 @@ import { shown, Words } from './parts/words.tsx'
 import { RunView } from './run/run-view.tsx'
 import { begun, connection, live, messageRate, notice, now, refusal, version, watch } from './state/live.ts'
 import { goTo, linkTo, place, VIEWS, type View } from './state/place.ts'
-import { isUnknown } from './state/service.ts'
+import { isUnknown, Refused } from './state/service.ts'
 import { enter, lookUp, mayWatch, session, team, tokenInUrl } from './state/session.ts'
 import { keepTasks, questions } from './state/tasks.ts'
 import { TasksView } from './tasks/tasks-view.tsx'
@@ -160,7 +160,8 @@ function Pulse(): JSX.Element {
       )}
       {connection.value === 'live' && <span class="dim">{grouped(messageRate())} msg/s</span>}
       <span class={`connection ${connection.value}`} role="status">
-        <span aria-hidden="true">{connection.value === 'live' ? '●' : '○'}</span> {STATES[connection.value]}
+        <span aria-hidden="true">{connection.value === 'live' ? '●' : '○'}</span>{' '}
+        {isUnknown.value ? 'needs a token' : STATES[connection.value]}
       </span>
     </div>
   )
@@ -205,7 +206,7 @@ function TokenForm(): JSX.Element {
       onSubmit={(event) => {
         event.preventDefault()
         const token = String(new FormData(event.currentTarget).get('token'))
-        enter(token).catch((error: unknown) => setFailure(error instanceof Error ? error.message : String(error)))
+        enter(token).catch((error: unknown) => setFailure(refusalWords(error)))
       }}
     >
       <h2>Who are you?</h2>
@@ -224,6 +225,11 @@ function TokenForm(): JSX.Element {
       )}
     </form>
   )
+}
+
+function refusalWords(error: unknown): string {
+  if (error instanceof Refused && error.status === 401) return 'The service does not know that token.'
+  return error instanceof Error ? error.message : String(error)
 }
 
 const KEYS: readonly (readonly [string, string])[] = [
