@@ -66,9 +66,9 @@ t.test('a step that a model plays', async (t) => {
   await play(team, 'first')
   const { rings, looks, batches, timers, frames, records } = await counted(team, () => play(team, 'next'))
   t.equal(rings, 2 * STEPS + 1 + STEPS, 'each stage for its message and for its answer, the script as ever')
-  t.equal(frames, 6 * STEPS + 2, 'also what the turn begins with, the call, its answer, and the conversation')
-  t.ok(looks <= 4 * STEPS + 4, `${looks} looks`)
-  t.ok(batches <= 8 * STEPS + 3, `${batches} batches`)
+  t.equal(frames, 5 * STEPS + 2, 'also the call, its answer, and the conversation')
+  t.ok(looks <= 4 * STEPS + 5, `${looks} looks`)
+  t.ok(batches <= 6 * STEPS + 5, `${batches} batches`)
   t.ok(timers <= STEPS + 2, `${timers} timers`)
   t.same(records, {
     'run.started': 1,
@@ -78,8 +78,8 @@ t.test('a step that a model plays', async (t) => {
     'model.called': STEPS,
   })
   const { calls, promises } = await worked(() => playAll(team))
-  t.ok(calls / RUNS / STEPS <= 2_540, `${calls / RUNS / STEPS} calls of functions a step`)
-  t.ok(promises / RUNS / STEPS <= 102, `${promises / RUNS / STEPS} promises a step`)
+  t.ok(calls / RUNS / STEPS <= 2_430, `${calls / RUNS / STEPS} calls of functions a step`)
+  t.ok(promises / RUNS / STEPS <= 92, `${promises / RUNS / STEPS} promises a step`)
 })
 
 t.test('a hop in a ring', async (t) => {

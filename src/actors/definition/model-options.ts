@@ -127,9 +127,7 @@ export const MODEL_OPTION_NAMES = Object.keys(MODEL_OPTIONS) as readonly (keyof 
 /** Returns the options of the first source that has each one; later sources give way. */
 export function modelOptionsOf(...sources: readonly ModelOptions[]): ModelOptions {
   const options: Record<string, unknown> = {}
-  for (const name of MODEL_OPTION_NAMES) {
-    const found = sources.find((source) => source[name] !== undefined)
-    if (found) options[name] = found[name]
-  }
+  for (const source of sources)
+    for (const name of MODEL_OPTION_NAMES) if (source[name] !== undefined) options[name] ??= source[name]
   return options as ModelOptions
 }

@@ -122,7 +122,7 @@ export class Commit {
     const { outbox } = this.#host
     const fields = outbox.begin(PATCH, start.run, start.turn, 0, '', JSON.stringify(notice))
     fields.attempt = start.attempt
-    outbox.write(outbox.size(), 'soon')
+    outbox.write(outbox.size(), 'later') // the end of the turn follows
   }
 
   #describe(start: TurnStart): string {

@@ -4,11 +4,12 @@
  * If another turn of the agent (nested in it, around it, or while it waited for a person) has committed meanwhile, the
  * changes are made again on the new state. So no change is lost, and none is based on an outdated state.
  */
-import { enablePatches, freeze, type Patch, produceWithPatches } from 'immer'
+import { enablePatches, type Patch, produceWithPatches } from 'immer'
 import { MessageRejectedError } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { checkFunction, notJson, wrongArgument } from '../definition/checks.ts'
 import { handled } from '../definition/promises.ts'
+import { deepFreeze } from '../transport/run-views.ts'
 import type { StateScope } from './state-rules.ts'
 
 enablePatches()
@@ -72,7 +73,7 @@ function after(
     const issue = jsonIssue(patch.value, [scope, ...patch.path].join('.'))
     if (issue) throw notJson(issue)
   }
-  return { base, value: freeze(value, true), patches: [...earlier, ...patches], changes: [...changes, change] }
+  return { base, value: deepFreeze(value), patches: [...earlier, ...patches], changes: [...changes, change] }
 }
 
 /** Returns the change that a recipe of immer makes. */

@@ -316,14 +316,16 @@ export class Replay {
   }
 
   /**
-   * Returns how many turns of its conversation a model's turn began with. The log has a reading, or the answer of the
-   * host, which older versions always asked.
+   * Returns how many turns of its conversation a model's turn began with; undefined if the log does not say. It has a
+   * reading unless there were none, or the answer of the host, which older versions always asked.
    */
   matchKnown(): number | undefined {
+    if (this.nextStep === 0) return undefined
     const found = this.#take(
       ({ kind, memory, at }) => (kind === NOW || kind === CALL) && readBody(memory, at).content === MODEL_TURN,
     )
-    const frame = found?.kind === CALL ? this.#known(found).answer?.frame : found
+    if (!found) return 0
+    const frame = found.kind === CALL ? this.#known(found).answer?.frame : found
     const data = frame && readBody(frame.memory, frame.at).data
     return data === undefined ? undefined : (JSON.parse(data) as { known: number }).known
   }

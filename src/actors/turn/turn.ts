@@ -323,6 +323,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     const { run, turn, replay } = this.start
     const logged = replay?.matchKnown()
     if (logged !== undefined) return logged
+    if (known === 0) return known // then a log with steps has no reading
     const { outbox } = this.#needs
     outbox.begin(NOW, run, turn, this.nextStep(), MODEL_TURN, JSON.stringify({ known }))
     outbox.write(outbox.size(), 'later')

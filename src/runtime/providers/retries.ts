@@ -79,7 +79,11 @@ class RetryingClient implements ModelClient {
       const kept: ModelPiece[] = []
       try {
         const pieces = piecesOf(this.#client, request)
-        for await (const piece of request.stream ? pieces : await whole(pieces, kept)) {
+        if (!request.stream) {
+          for (const piece of await whole(pieces, kept)) yield piece
+          return
+        }
+        for await (const piece of pieces) {
           hasBegun = true
           if (textOf(piece) !== '' && !request.restarts) read = true
           yield piece
@@ -91,7 +95,7 @@ class RetryingClient implements ModelClient {
         const elapsedMs = this.#clock.monotonic() - began
         const failed = { attempt, elapsedMs, failing: failingOf(error), read }
         await this.#pause(error, failed, policy, request)
-        if (hasBegun && request.stream) yield { restart: true }
+        if (hasBegun) yield { restart: true }
       }
     }
   }

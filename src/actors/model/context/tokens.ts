@@ -136,8 +136,23 @@ export function countMessage(message: ModelMessage, model?: string): number {
 
 /** Counts the messages of a chat, and the three tokens that begin the answer. */
 export function countMessages(messages: readonly ModelMessage[], model?: string): number {
-  return OF_THE_ANSWER + sum(messages.map((message) => countMessage(message, model)))
+  return OF_THE_ANSWER + sum(messages.map((message) => countOnce(message, model)))
 }
+
+/** Counts of messages that cannot change: a conversation is counted again with each new one. */
+const ofMessages = { o200k_base: new WeakMap<ModelMessage, number>(), cl100k_base: new WeakMap<ModelMessage, number>() }
+
+function countOnce(message: ModelMessage, model?: string): number {
+  if (!isFixed(message)) return countMessage(message, model)
+  const counts = ofMessages[encodingOf(model)]
+  const count = counts.get(message) ?? countMessage(message, model)
+  counts.set(message, count)
+  return count
+}
+
+/** Checks for a message without parts of its own that could change. */
+const isFixed = (message: ModelMessage): boolean =>
+  Object.isFrozen(message) && typeof message.content === 'string' && !message.toolCalls
 
 /**
  * Counts the tokens that tools add to a prompt. The count is an upper estimate: providers write schemas shorter than
