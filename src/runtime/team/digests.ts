@@ -27,7 +27,7 @@ const SLICE_MS = 5
 export function teamDigest({ supervisor, runs, questions }: Needs): DigestFeed {
   const { clock, directory, journal } = supervisor
   // Once for all makers: V8 compiles what calls a function for that function alone.
-  const digested = digestedFrom(supervisor, runs)
+  const digested = digestedFrom(supervisor, runs.host)
   return new DigestFeed({
     records$: journal.records$,
     maker: () => new DigestMaker(digested),
@@ -44,9 +44,9 @@ export function teamDigest({ supervisor, runs, questions }: Needs): DigestFeed {
 /** Yields the digest of a run until now, from its beginning or from the oldest entry that its log has. */
 export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: RunState): AsyncGenerator<Digest> {
   const source = {
-    ...directoryOf(run, runs),
-    epochOf: (index: number) => runs.epochOf(index),
-    resultOf: () => runs.resultOf(run.id),
+    ...directoryOf(run, runs.host),
+    epochOf: (index: number) => runs.host.epochOf(index),
+    resultOf: () => runs.host.resultOf(run.id),
   }
   const maker = new DigestMaker(digestedFrom(supervisor, source))
   let since = systemClock.monotonic()

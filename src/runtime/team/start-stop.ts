@@ -120,12 +120,12 @@ export class TeamLife {
     this.#runs.closing = true
     if (drainMs > 0) {
       const drained = new AbortController()
-      await Promise.race([this.#runs.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
+      await Promise.race([this.#runs.drain.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
       drained.abort()
     }
     await this.#log?.close() // what is aborted now goes on in a later process
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
-    await this.#runs.quiet()
+    await this.#runs.drain.quiet()
     for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
     await Promise.all([spawner.close(), tools.close()])
     this.#supervisor.close()

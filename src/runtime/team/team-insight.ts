@@ -38,7 +38,7 @@ export abstract class TeamInsight {
    */
   getBlackboard(runId?: string): Blackboard | undefined {
     const run = this.#run(runId)
-    return run && this.runBook.blackboard(run)
+    return run && this.runBook.host.blackboard(run)
   }
 
   /** Returns every message that the log still has, in order. Throws `UnknownRunError`. */

@@ -93,7 +93,7 @@ export abstract class TeamRuns extends TeamInsight {
    * if (left) console.log(await team.resume(left.id))
    */
   resume<T = undefined>(runId: string, options: ResumeOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.runBook.holds.until(this.runBook.resume(runId, options))
+    return this.runBook.holds.until(this.runBook.resumption.resume(runId, options))
   }
 
   /**
@@ -101,7 +101,7 @@ export abstract class TeamRuns extends TeamInsight {
    * cannot go on stays interrupted; its result has the reason.
    */
   async resumePending(): Promise<Run<unknown>[]> {
-    return this.runBook.holds.until(this.runBook.resumePending())
+    return this.runBook.holds.until(this.runBook.resumption.resumePending())
   }
 
   /**
@@ -168,7 +168,7 @@ export abstract class TeamRuns extends TeamInsight {
    * until `start`; without, each team has a new one.
    */
   get logName(): string | undefined {
-    return this.runBook.logName
+    return this.runBook.host.logName
   }
 
   /**

@@ -136,7 +136,7 @@ export class TeamRuntime extends TeamRuns {
       : undefined
     this.logPath = teamLog && durableLog?.path
     this.#life = new TeamLife(this.supervisor, this.runBook, teamLog)
-    this.#events = eventStream(this.supervisor, this.runBook)
+    this.#events = eventStream(this.supervisor, this.runBook.host)
     const { calls, journal } = this.supervisor
     if (kit?.serve) calls.wrap((verb, real) => kit.serve!(verb, real, (run, record) => journal.record(run, record)))
   }
@@ -149,7 +149,7 @@ export class TeamRuntime extends TeamRuns {
       },
       leave: (cell) => this.#roster.dismiss(cell),
       left: (name) => this.#roster.left(name),
-      written: async () => this.runBook.written(),
+      written: async () => this.runBook.host.written(),
     })
   }
 
@@ -207,13 +207,13 @@ export class TeamRuntime extends TeamRuns {
   }
 
   #post<T>(send: () => Promise<T>): Promise<T> {
-    return this.runBook.entering(this.#life.whenStarted().then(() => this.#written(send)))
+    return this.runBook.drain.entering(this.#life.whenStarted().then(() => this.#written(send)))
   }
 
   /** Resolves with what was done, once it is in the durable log. */
   async #written<T>(act: () => Promise<T>): Promise<T> {
     const done = await act()
-    await this.runBook.written()
+    await this.runBook.host.written()
     return done
   }
 
@@ -224,7 +224,7 @@ export class TeamRuntime extends TeamRuns {
    */
   async flush(): Promise<void> {
     await this.#life.whenStarted()
-    await this.runBook.written()
+    await this.runBook.host.written()
   }
 
   /** Returns the agent of that name, or undefined. */
@@ -274,7 +274,7 @@ export class TeamRuntime extends TeamRuns {
   async removeAgent(name: string): Promise<void> {
     this.#life.assertOpen()
     await this.runBook.holds.until(this.#roster.remove(name))
-    await this.runBook.written()
+    await this.runBook.host.written()
     this.#life.reconsiderStart()
   }
 

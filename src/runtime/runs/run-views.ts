@@ -1,0 +1,67 @@
+/** State of the team that handles of runs and readers of events look up: names, boards, and the place in the log. */
+import type { Blackboard } from '../../blackboard/entry.ts'
+import { type BlackboardView, readOnly } from '../../blackboard/read-only.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import { USER_INDEX } from '../state/agent-directory.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { Supervisor } from '../supervision/supervisor.ts'
+import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
+import type { EventSource } from './events.ts'
+import type { RunHost } from './run.ts'
+
+type Acts = Pick<RunHost, 'cancel' | 'onRecords'> & Pick<EventSource, 'resultOf'>
+
+export class RunViews implements RunHost, EventSource {
+  readonly #supervisor: Supervisor
+  readonly cancel: Acts['cancel']
+  readonly onRecords: Acts['onRecords']
+  readonly resultOf: Acts['resultOf']
+
+  constructor(supervisor: Supervisor, { cancel, onRecords, resultOf }: Acts) {
+    this.#supervisor = supervisor
+    this.cancel = cancel
+    this.onRecords = onRecords
+    this.resultOf = resultOf
+  }
+
+  name(index: number): string {
+    return this.#supervisor.directory.name(index)
+  }
+
+  runId(index: number): string {
+    return this.#supervisor.runs.idOf(index)
+  }
+
+  get seq(): number {
+    return this.#supervisor.journal.seq
+  }
+
+  get logName(): string | undefined {
+    return this.#supervisor.journal.name
+  }
+
+  get redactor(): Redactor {
+    return this.#supervisor.redactor
+  }
+
+  epochOf(index: number): number {
+    return this.#supervisor.directory.cells[index]?.epoch ?? 0
+  }
+
+  blackboard(run: RunState): Blackboard | undefined {
+    run.boardLent = true
+    const { boards, redactor } = this.#supervisor
+    if (!boards.board(run)) return undefined
+    return redactedBlackboard(boards.view(run, this.#supervisor.directory.name(USER_INDEX)), redactor)
+  }
+
+  board(run: RunState): BlackboardView | undefined {
+    const { boards, redactor } = this.#supervisor
+    const board = boards.board(run)
+    return board && readOnly(board, run.revisionOf(board), (entries) => redactor.data(entries))
+  }
+
+  written(): Promise<void> | undefined {
+    return this.#supervisor.journal.written()
+  }
+}
