@@ -1,4 +1,4 @@
-/** Waits until nothing is under way in a team any more: no run, no message from outside, nothing that these have caused. */
+/** Waits until nothing is under way in a team any more: no run, and no message from outside with what it caused. */
 import type { EndedRuns } from './ended-runs.ts'
 import type { Holds } from './process-holds.ts'
 import type { RunEntry } from './run-entries.ts'
