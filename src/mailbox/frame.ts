@@ -308,6 +308,9 @@ export function blank(memory: Memory, at: number, end: number): void {
 export function setFlag(memory: Memory, at: number, flag: number): void {
   memory.i32[(at >> 2) + KIND]! |= flag << 8
 }
+export function clearFlag(memory: Memory, at: number, flag: number): void {
+  memory.i32[(at >> 2) + KIND]! &= ~(flag << 8)
+}
 /** Sets the attempt. The header has room for 255 attempts. */
 export function setAttempt(memory: Memory, at: number, attempt: number): void {
   const i = (at >> 2) + KIND

@@ -45,6 +45,21 @@ const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozen
  */
 export type Urgency = 'now' | 'soon' | 'later'
 
+/** For a message that can claim its room in a mailbox when the outbox has room for it, in place of asking the host. */
+export interface LateClaim {
+  /** Claims the room and marks the frame accordingly. Returns false if there is none: then the frame asks. */
+  claim(): boolean
+  /** Called when the frame is written with its claim. */
+  claimed(): void
+}
+
+/** A frame that waits for room in the outbox. */
+interface Blocked {
+  readonly memory: Memory
+  readonly bytes: number
+  readonly late: LateClaim | undefined
+}
+
 /** A taken frame. Its memory is its own, or the ring's until `done` is called. */
 export interface Taken {
   memory: Memory
@@ -62,7 +77,7 @@ export class Link {
   readonly #me: number
   readonly #writer: FrameWriter
   readonly #joiners = { plain: new FrameJoiner(), replies: new FrameJoiner() }
-  #blocked: { memory: Memory; bytes: number }[] = []
+  #blocked: Blocked[] = []
   /** True if the host was woken in this slice. */
   #rung = false
   /** Frames written since the last wake-up. */
@@ -132,15 +147,16 @@ export class Link {
   }
 
   /** Queues a separately encoded frame behind the frames that already wait for room. */
-  post(memory: Memory, bytes: number): void {
+  post(memory: Memory, bytes: number, late?: LateClaim): void {
     if (this.#closed) return
-    this.#blocked.push({ memory, bytes })
+    this.#blocked.push({ memory, bytes, late })
     this.#unblock()
   }
 
   #unblock(): void {
     while (this.#blocked.length > 0) {
-      const { memory, bytes } = this.#blocked[0]!
+      const { memory, bytes, late } = this.#blocked[0]!
+      const hasClaim = late !== undefined && this.#hasPlace(bytes) && late.claim()
       const whole = this.#writer.write(memory.u8, 0, bytes)
       this.#publish()
       if (!whole) {
@@ -151,8 +167,17 @@ export class Link {
         continue
       }
       this.#blocked.shift()
-      this.#bell(bytes, 'now')
+      this.#bell(bytes, hasClaim ? 'soon' : 'now')
+      if (!hasClaim) continue
+      this.claimed()
+      late.claimed() // may write frames itself
     }
+  }
+
+  /** Checks whether a frame can be written whole now. */
+  #hasPlace(bytes: number): boolean {
+    const { outbox } = this.#window
+    return bytes <= inlineLimit(outbox) && outbox.reserve(bytes) >= 0
   }
 
   #publish(): void {

@@ -2,11 +2,12 @@
  * Queues messages that found no room in a mailbox, one queue per recipient, so that no message overtakes another. The
  * first message asks the host and waits. Once the host has accepted it, the messages behind it claim free room by
  * themselves. The first one without room asks the host again. So a full mailbox costs its senders one question for each
- * time that it runs empty, not one for each message.
+ * time that it runs empty, not one for each message. A message that waits for the outbox alone does not ask: it claims
+ * its room when the host has read what is there.
  *
  * A broadcast goes to the host after all queued messages; later messages wait for its receipt.
  */
-import { ASKS, NOBODY, setCorrelation, setFlag } from '../../mailbox/frame.ts'
+import { ASKS, clearFlag, NOBODY, setCorrelation, setFlag } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Link } from './link.ts'
 import type { Outbox } from './outbox.ts'
@@ -20,8 +21,11 @@ export interface Queued {
   readonly kind: 'send' | 'request'
   /** Claims room and writes the message. Returns false if there is no room. */
   claim(): boolean
-  /** Writes the message to the host, which admits it when there is room. */
-  ask(): void
+  /**
+   * Writes the message to the host, which admits it when there is room. `isFirst`: no message before it waits at the
+   * host, so it may still claim room itself if it has to wait for the outbox.
+   */
+  ask(isFirst: boolean): void
   /**
    * Settles with the receipt of a send or the response to a request. A message whose promise settles earlier is never
    * written.
@@ -99,6 +103,12 @@ export class SendQueue {
     const { recipient, turn, step, correlation } = outbox.fields
     const frame = outbox.encode(bytes)
     const isWithdrawn = () => !waits.get(correlation) // withdrawn a moment ago: the queue does not know it yet
+    const claimLate = () => {
+      if (isWithdrawn() || !link.claim(recipient, bytes, turn, step)) return false
+      clearFlag(frame, 0, ASKS)
+      setCorrelation(frame, 0, 0) // a send that has room awaits no receipt
+      return true
+    }
     return {
       kind,
       settled,
@@ -112,10 +122,14 @@ export class SendQueue {
         onSent?.(idOf(frame, 0))
         return true
       },
-      ask: () => {
+      ask: (isFirst) => {
         if (isWithdrawn()) return
         setFlag(frame, 0, ASKS)
-        link.post(frame, bytes)
+        link.post(
+          frame,
+          bytes,
+          isFirst && kind === 'send' && recipient !== NOBODY ? { claim: claimLate, claimed } : undefined,
+        )
         onSent?.(idOf(frame, 0))
       },
     }
@@ -129,7 +143,7 @@ export class SendQueue {
   /** Passes all queued messages to the host before a broadcast, so that the broadcast overtakes none. */
   askAll(): void {
     for (const [recipient, line] of this.#lines)
-      for (let next = line.queued.shift(); next; next = line.queued.shift()) this.#ask(recipient, line, next)
+      for (let next = line.queued.shift(); next; next = line.queued.shift()) this.#ask(recipient, line, next, false)
   }
 
   /** Notes a broadcast at the host. Until its receipt arrives no message may claim room by itself. */
@@ -157,8 +171,8 @@ export class SendQueue {
     settled.then(done, done)
   }
 
-  #ask(recipient: number, line: Line, next: Queued): void {
-    next.ask()
+  #ask(recipient: number, line: Line, next: Queued, isFirst: boolean): void {
+    next.ask(isFirst)
     this.#awaitHost(recipient, line, next.kind, next.settled)
   }
 
@@ -172,7 +186,7 @@ export class SendQueue {
       }
       if (next.kind === 'send' && sends >= (line.requests > 0 ? SENDS_BEHIND_A_REQUEST : 1)) return
       line.queued.shift()
-      this.#ask(recipient, line, next)
+      this.#ask(recipient, line, next, first)
     }
     if (line.sends === 0 && line.requests === 0 && this.#lines.get(recipient) === line) this.#lines.delete(recipient)
   }
