@@ -72,6 +72,8 @@ export function withMessages(
 /** Limits of one conversation: messages that a model is never shown again need not be kept. */
 const MOST_MESSAGES = 2_000
 const MOST_CHARACTERS = 2 ** 22
+/** Share of the limits that stays when one is passed: what stays moves up, and a commit has all of it. */
+const SHARE_KEPT = 0.75
 
 export const charactersOf = (messages: readonly ModelMessage[]): number =>
   messages.reduce(
@@ -80,8 +82,8 @@ export const charactersOf = (messages: readonly ModelMessage[]): number =>
   )
 
 /**
- * Returns the conversation within these limits: the oldest messages are dropped. This is for an agent that only
- * observes: no model call cuts its conversation to a window.
+ * Returns the conversation within these limits: beyond them the oldest messages are dropped. This is for an agent that
+ * only observes: no model call cuts its conversation to a window.
  */
 export function bounded(conversation: Conversation): Conversation {
   const history = historyOf(conversation)
@@ -89,7 +91,7 @@ export function bounded(conversation: Conversation): Conversation {
   let characters = charactersOf(history)
   if (messages <= MOST_MESSAGES && characters <= MOST_CHARACTERS) return conversation
   for (const piece of piecesOf(history)) {
-    if (messages <= MOST_MESSAGES && characters <= MOST_CHARACTERS) break
+    if (messages <= SHARE_KEPT * MOST_MESSAGES && characters <= SHARE_KEPT * MOST_CHARACTERS) break
     messages -= piece.length
     characters -= charactersOf(piece)
   }
