@@ -23,8 +23,10 @@ export class AgentStates {
     const patches = notice.patches as Patch[]
     if (notice.scope === 'agent') cell.state = applyPatches(cell.state ?? {}, patches)
     else {
-      const before = (notice.base as object | undefined) ?? run.states.get(cell.index) ?? {}
-      const after = patches.length > 0 ? applyPatches(before, patches) : before
+      const { base } = notice as { base?: object }
+      // The host's own value first: what others have of it is the same object, so nothing is compared or merged.
+      const before = run.states.get(cell.index) ?? base ?? {}
+      const after = patches.length > 0 ? applyPatches(before, patches) : (base ?? before)
       run.states.set(cell.index, after)
       if (notice.base !== undefined) run.unlogged.delete(cell.index)
       this.conversations.committed(cell, run, before as Conversation, after as Conversation)
