@@ -29,6 +29,7 @@ t.test('an open turn ends in the old code, and what comes meanwhile waits for th
   open()
   t.equal(await slow, 'one 1')
   t.equal(await later, 'two 2')
+  await settle(team) // the caller of the reload may hear of it after that answer
   t.ok(reload.settled)
 })
 
