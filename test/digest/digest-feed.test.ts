@@ -66,13 +66,13 @@ t.test('nothing is read while nobody watches, and once for all who do', async (t
   const stop = new AbortController()
   const readers = [1, 2, 3].map(() => digest.watch(stop.signal)[Symbol.asyncIterator]())
   for (const reader of readers) t.match((await reader.next()).value, { snapshot: { log: 'log' } })
-  tell(2_000)
-  for (const reader of readers) t.equal(factsOf((await reader.next()).value), 2_000, 'a full line comes at once')
-  t.match(calls, { made: 1, seen: 2_000 })
+  tell(4_000)
+  for (const reader of readers) t.equal(factsOf((await reader.next()).value), 4_000, 'a full line comes at once')
+  t.match(calls, { made: 1, seen: 4_000 })
   stop.abort()
   for (const reader of readers) t.same(await reader.next(), { done: true, value: undefined })
   tell(5)
-  t.match(calls, { made: 1, seen: 2_000 })
+  t.match(calls, { made: 1, seen: 4_000 })
 })
 
 t.test('what comes within a tenth of a second is one line, with what the agents do by then', async (t) => {
@@ -97,13 +97,13 @@ t.test(
     t.ok((await quick.next()).value.snapshot)
     let got = 0
     for (let n = 0; n < 60; n++) {
-      tell(2_000)
+      tell(4_000)
       got += factsOf((await quick.next()).value)
     }
-    t.equal(got, 120_000)
-    t.match((await slow.next()).value.snapshot, { deadLetters: 120_000 })
-    tell(2_000)
-    t.equal(factsOf((await slow.next()).value), 2_000)
+    t.equal(got, 240_000)
+    t.match((await slow.next()).value.snapshot, { deadLetters: 240_000 })
+    tell(4_000)
+    t.equal(factsOf((await slow.next()).value), 4_000)
     await slow.return?.(undefined)
     await quick.return?.(undefined)
   },

@@ -1,6 +1,6 @@
 /**
  * The digest of a team as it happens. A line is made once for all who watch, at most ten times a second or when it has
- * 2,000 rows, and none is made while nobody watches.
+ * 4,000 rows, and none is made while nobody watches.
  */
 import type { Observable, Subscription } from 'rxjs'
 import { systemClock, type Timer } from '../../clock.ts'
@@ -30,7 +30,7 @@ export type AgentFigures = Pick<
 >
 
 const LINE_MS = 100
-const MOST_ROWS = 2_000
+const MOST_ROWS = 4_000
 /** Time between two looks at the agents and their waits. A look that takes long comes less often. */
 const LOOK_MS = 250
 const LOOK_SHARE = 50

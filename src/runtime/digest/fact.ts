@@ -1,5 +1,6 @@
 /** Rare events in short, as JSON: for those who watch a whole team, and ask for the rest when they want it. */
 import { DramatisError } from '../../errors.ts'
+import type { HostRecord } from '../log/records.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { DigestFact } from './digest-line.ts'
@@ -18,6 +19,9 @@ const NO_FACTS: ReadonlySet<RuntimeEvent['type']> = new Set([
   'tool.finished',
   'tool.progress',
 ])
+
+/** Checks whether an event that is made of a record of that kind can be a fact. */
+export const mayBeFact = (kind: HostRecord['kind']): boolean => !(NO_FACTS as ReadonlySet<string>).has(kind)
 
 const LONGEST_TEXT = 200
 const MOST_ITEMS = 20

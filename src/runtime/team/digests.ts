@@ -4,7 +4,7 @@ import { systemClock } from '../../clock.ts'
 import { DigestFeed } from '../digest/digest-feed.ts'
 import type { Digest, DigestFact, DigestQuestion, DigestSnapshot } from '../digest/digest-line.ts'
 import { type Digested, DigestMaker } from '../digest/digest-maker.ts'
-import { factOf } from '../digest/fact.ts'
+import { factOf, mayBeFact } from '../digest/fact.ts'
 import type { HostRecord } from '../log/records.ts'
 import { type EventSource, recordEvent } from '../runs/events.ts'
 import type { RunBook } from '../runs/runs.ts'
@@ -66,6 +66,7 @@ export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: Run
 function digestedFrom({ redactor }: Supervisor, source: EventSource): Digested {
   const shown = (text: string) => redactor.text(text)
   const fact = (record: HostRecord): DigestFact | undefined => {
+    if (!mayBeFact(record.kind)) return undefined
     if (record.kind === 'agent.ready' && record.woken) return undefined // comes and goes with messages
     if (record.kind === 'agent.exited' && record.how === 'passivated') return undefined
     const event = recordEvent(record, source)

@@ -13,16 +13,16 @@ import { linkTo, place } from '../state/place.ts'
 
 const COLUMNS: readonly TableColumn[] = [
   { title: 'agent', width: 'minmax(120px, 1.2fr)' },
-  { title: 'status', width: '110px' },
+  { title: 'status', width: '104px' },
   { title: 'waits for', width: 'minmax(140px, 1.6fr)' },
-  { title: 'for', width: '70px', isNumber: true },
-  { title: 'mailbox', width: '76px', isNumber: true },
-  { title: 'turns', width: '76px', isNumber: true },
-  { title: 'failed', width: '66px', isNumber: true },
-  { title: 'restarts', width: '72px', isNumber: true },
-  { title: 'tokens', width: '90px', isNumber: true },
-  { title: 'context', width: '110px' },
-  { title: 'last error', width: 'minmax(120px, 2fr)' },
+  { title: 'for', width: '56px', isNumber: true },
+  { title: 'mailbox', width: '66px', isNumber: true },
+  { title: 'turns', width: '66px', isNumber: true },
+  { title: 'failed', width: '54px', isNumber: true },
+  { title: 'restarts', width: '64px', isNumber: true },
+  { title: 'tokens', width: '80px', isNumber: true },
+  { title: 'context', width: '100px' },
+  { title: 'last error', width: 'minmax(100px, 2fr)' },
 ]
 
 export function AgentTable(): JSX.Element {
