@@ -95,7 +95,7 @@ t.test('a command that is too late is killed, and its output is told', async (t)
 
 t.test('what a command leaves in its group ends with it', async (t) => {
   const { run, visitors } = await meeting(t)
-  const child = 'require("child_process").spawn(process.execPath, ["visit.js"], { stdio: "ignore" })'
+  const child = 'require("child_process").spawn(process.execPath, ["visit.cjs"], { stdio: "ignore" })'
   const done = run(`${child}; ${visit} .on("data", () => process.exit(0))`)
   const [first, second] = await visitors(2)
   first!.write('go')
@@ -118,7 +118,7 @@ t.test('an aborted command is killed with its children, though they refuse to en
 
 t.test('a program that has left its group does not keep the call waiting', async (t) => {
   const { run, visitors } = await meeting(t)
-  const away = 'spawn(process.execPath, ["visit.js"], { detached: true, stdio: "inherit" }).unref()'
+  const away = 'spawn(process.execPath, ["visit.cjs"], { detached: true, stdio: "inherit" }).unref()'
   const done = run(`require("child_process").${away}; ${visit} .on("data", () => process.exit(0))`)
   for (const socket of await visitors(2)) socket.write('go')
   t.match(await done, /^exit code 0/)
@@ -129,7 +129,7 @@ t.test('a host that exits leaves no command behind', async (t) => {
   const tools = new URL('../../src/tools/index.js', import.meta.url).href
   const host = `import { workspace } from ${JSON.stringify(tools)}
     const tool = workspace({ root: ${JSON.stringify(root)}, allow: ['node'] })[3]
-    tool.run({ command: 'node', args: ['visit.js'], cwd: '.' }, { signal: new AbortController().signal })
+    tool.run({ command: 'node', args: ['visit.cjs'], cwd: '.' }, { signal: new AbortController().signal })
     process.stdin.once('data', () => process.exit(0))`
   const child = spawn(process.execPath, ['--input-type=module', '-e', host], { stdio: ['pipe', 'inherit', 'inherit'] })
   const [visitor] = await visitors(1)
@@ -151,7 +151,7 @@ function place(t: Test) {
 /** Programs that run come and meet the test at a socket of the workspace: so it knows that they live, and when they do not. */
 async function meeting(t: Test) {
   const { root, run } = place(t)
-  writeFileSync(join(root, 'visit.js'), visit)
+  writeFileSync(join(root, 'visit.cjs'), visit)
   const here: Socket[] = []
   const server = createServer((socket) => {
     socket.on('error', () => {}) // it was killed
