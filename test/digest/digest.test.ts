@@ -88,7 +88,8 @@ t.test('calls of models and tools are rows with their message, their tokens and 
   const run = team.launch('q')
   const result = await run.result
   t.equal(result.error, null)
-  const fold = foldOf(await all(team.digestOf(run.id)))
+  const lines = await all(team.digestOf(run.id))
+  const fold = foldOf(lines)
   const agent = fold.agents.get('a')!
   const { inputTokens, outputTokens, calls } = result.totalTokenUsage
   t.same([agent.inputTokens, agent.outputTokens, agent.modelCalls], [inputTokens, outputTokens, calls])
@@ -104,9 +105,12 @@ t.test('calls of models and tools are rows with their message, their tokens and 
   )
   for (let row = 0; row < fold.calls.length; row++)
     t.equal(fold.names[fold.messages.columns.to.at(fold.rowOf(columns.message.at(row)))], 'a')
-  t.match(
-    fold.facts.map(({ type }) => type).filter((type) => type === 'blackboard'),
-    ['blackboard'],
+  t.same(
+    lines
+      .flatMap(({ facts = [] }) => facts.map(({ type }) => type))
+      .filter((type) => !['task', 'agent.ready'].includes(type)),
+    ['run.started', 'blackboard', 'run.finished'],
+    'begins of turns, calls and their pieces are no facts',
   )
 })
 

@@ -127,3 +127,48 @@ for (const [where, make, step] of [
     t.match(await play(make(t, model), model, () => true), WELL)
   })
 }
+
+t.test('a turn that goes on has the conversation that it began with', async (t) => {
+  const played = async (places: (place: number) => boolean) => {
+    const model = new FakeModel(({ messages }) => {
+      const { role, content } = messages.at(-1)!
+      if (role === 'tool') return 'second'
+      return content === 'one' ? 'first' : calls(['publish', { key: 'fact', value: 1, entryType: 'fact' }])
+    })
+    const team = new LocalTeam(
+      {
+        ...options(model),
+        agents: [{ name: 'ann', tools: ['publish'] }],
+        orchestration: {
+          strategy: 'custom',
+          run: async (script) => {
+            for (const query of ['one', 'two']) await script.request('ann', query)
+            return 'done'
+          },
+        },
+      },
+      new Map(),
+      1,
+    )
+    t.teardown(() => Promise.all([team.close(), team.clock.runToIdle()]))
+    const starting = team.start()
+    await team.clock.runToIdle()
+    await starting
+    const count = killAt(team, 'ann', places)
+    const run = team.launch('go')
+    await team.clock.runToIdle()
+    t.equal((await run.result).finalOutput, 'done')
+    const prompts = model.requests.map(({ messages }) =>
+      messages
+        .slice(1)
+        .map(({ content }) => content)
+        .join(),
+    )
+    return { prompts: prompts.map((prompt) => prompt.split(',').slice(0, 3).join()), places: count() }
+  }
+  const { prompts, places } = await played(() => false)
+  t.same(prompts, ['one', 'one,first,two', 'one,first,two'])
+  t.ok(places >= 8)
+  for (let at = 1; at <= places; at++)
+    t.same((await played((place) => place === at)).prompts, prompts, `ended at place ${at}`)
+})

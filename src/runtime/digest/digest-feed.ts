@@ -30,7 +30,8 @@ export type AgentFigures = Pick<
 >
 
 const LINE_MS = 100
-const MOST_ROWS = 4_000
+/** Rows of a line. */
+export const MOST_ROWS = 4_000
 /** Time between two looks at the agents and their waits. A look that takes long comes less often. */
 const LOOK_MS = 250
 const LOOK_SHARE = 50

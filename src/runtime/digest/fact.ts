@@ -5,14 +5,10 @@ import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { DigestFact } from './digest-line.ts'
 
-/** Types of events that are rows of the digest's tables, or too many for it. */
-const NO_FACTS: ReadonlySet<RuntimeEvent['type']> = new Set([
-  'agent.status',
+/** Records that are rows of the digest's tables, or too many for it. */
+const NO_FACTS: ReadonlySet<HostRecord['kind']> = new Set([
   'turn.started',
-  'turn.finished',
-  'message',
-  'output.delta',
-  'model.delta',
+  'model.piece',
   'model.superseded',
   'model.called',
   'tool.started',
@@ -20,16 +16,15 @@ const NO_FACTS: ReadonlySet<RuntimeEvent['type']> = new Set([
   'tool.progress',
 ])
 
-/** Checks whether an event that is made of a record of that kind can be a fact. */
-export const mayBeFact = (kind: HostRecord['kind']): boolean => !(NO_FACTS as ReadonlySet<string>).has(kind)
+/** Checks whether a record can be a fact: no event need be made of others. */
+export const mayBeFact = ({ kind }: HostRecord): boolean => !NO_FACTS.has(kind)
 
 const LONGEST_TEXT = 200
 const MOST_ITEMS = 20
 const DEEPEST = 4
 
-/** Returns a rare event in short; undefined for any other. `shown` makes a text that may leave the team. */
+/** Returns an event in short; undefined if it is none to tell. `shown` makes a text that may leave the team. */
 export function factOf(event: RuntimeEvent<unknown>, shown: Shown): DigestFact | undefined {
-  if (NO_FACTS.has(event.type)) return undefined
   if (event.type === 'guardrail' && event.outcome === 'passed') return undefined
   const told = event.type === 'run.finished' ? { ...event, result: resultInShort(event.result) } : event
   return short(told, shown) as DigestFact

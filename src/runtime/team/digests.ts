@@ -1,7 +1,7 @@
 /** Digests of a team and of its runs: what happens, in short, for faces that show all of it. */
 import { NO_TOKENS } from '../../actors/definition/model.ts'
 import { systemClock } from '../../clock.ts'
-import { DigestFeed } from '../digest/digest-feed.ts'
+import { DigestFeed, MOST_ROWS } from '../digest/digest-feed.ts'
 import type { Digest, DigestFact, DigestQuestion, DigestSnapshot } from '../digest/digest-line.ts'
 import { type Digested, DigestMaker } from '../digest/digest-maker.ts'
 import { factOf, mayBeFact } from '../digest/fact.ts'
@@ -19,7 +19,6 @@ interface Needs {
   questions(): DigestQuestion[]
 }
 
-const MOST_ROWS = 2_000
 /** Time that a digest of a long run takes before others have a turn. */
 const SLICE_MS = 5
 
@@ -66,7 +65,7 @@ export async function* runDigest(supervisor: Supervisor, runs: RunBook, run: Run
 function digestedFrom({ redactor }: Supervisor, source: EventSource): Digested {
   const shown = (text: string) => redactor.text(text)
   const fact = (record: HostRecord): DigestFact | undefined => {
-    if (!mayBeFact(record.kind)) return undefined
+    if (!mayBeFact(record)) return undefined
     if (record.kind === 'agent.ready' && record.woken) return undefined // comes and goes with messages
     if (record.kind === 'agent.exited' && record.how === 'passivated') return undefined
     const event = recordEvent(record, source)
