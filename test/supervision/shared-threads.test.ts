@@ -154,6 +154,28 @@ t.test('a loop of one blocks the others until the watchdog ends it, and they go 
     t.match(error, { message: /at the work of agent "looper": it was stuck/ })
 })
 
+t.test('a loop is charged to the agent that the thread works for, although another one was found silent', async (t) => {
+  const patient = { watchdogMs: 60_000 }
+  const agents = [
+    { name: 'looper', module: fixture('instance'), supervision: patient },
+    { name: 'other', module: fixture('instance'), supervision: { watchdogMs: 500 } },
+  ]
+  const team = teamOf(t, { agents })
+  shareThreads(team.host)
+  await team.start()
+  const looped = ask(team, 'looper', 'loop')
+  const { life } = team.host.directory.cell('looper')!
+  while (life!.thread.atWork !== life!.thread) await turn()
+  t.match(await ask(team, 'other', 'work'), /^attempt/)
+  t.equal(await looped, 'attempt 2')
+  const errors = new Map(team.crashes.map(({ agent, error }) => [agent, error]))
+  t.match(errors.get('looper'), {
+    message: /is stuck: .* Raise supervision\.watchdogMs of all agents that share it \(500\)/,
+    details: { agent: 'looper', watchdogMs: 500 },
+  })
+  t.match(errors.get('other'), { message: /at the work of agent "looper": it was stuck/ })
+})
+
 t.test('with a durable log a run goes on in the next process, and no answer is paid twice', async (t) => {
   const path = join(folderOf(t), 'log')
   const options = {

@@ -20,6 +20,7 @@ import type { Cell } from '../state/cell.ts'
 import type { Life } from '../state/life.ts'
 import type { Reader } from '../state/reader.ts'
 import { Silence } from '../threads/silence.ts'
+import type { Thread } from '../threads/thread.ts'
 
 /**
  * Interval at which a thread with a memory limit is asked. It can exceed the limit by what it takes between two checks.
@@ -122,6 +123,9 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     arm()
   }
 
+  /** Returns the agent that a shared thread works for, whichever of its agents was found silent. */
+  const whoWorksIn = ({ atWork }: Thread) => atWork && directory.living.find(({ life }) => life?.thread === atWork)
+
   const look = (cell: Cell, passedMs: number, mostMs: number, excused: boolean) => {
     const life = cell.life!
     const { window } = life
@@ -133,9 +137,9 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     else {
       silence.add(passedMs, mostMs, life.thread.times())
       if (silence.isStuck(limit)) {
-        if (life.thread.endStuck?.()) return // another agent of the thread is to blame
-        life.starved = silence.isDoubtful(limit)
-        return life.kill(stuck(cell.name, limit, silence))
+        const guilty = whoWorksIn(life.thread) ?? cell
+        guilty.life!.starved = silence.isDoubtful(limit)
+        return guilty.life!.kill(stuck(guilty, limit, silence))
       }
     }
     life.thread.ring()
@@ -161,11 +165,13 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   }
 }
 
-const stuck = (agent: string, watchdogMs: number, silence: Silence) =>
-  new AgentCrashedError(
-    `The thread of agent "${agent}" is stuck: with a turn under way it gave no sign of life for ${silence.words} (an endless loop, or blocking code). Raise supervision.watchdogMs (${watchdogMs}) if its work may take that long without a pause.`,
+const stuck = ({ name: agent, life }: Cell, watchdogMs: number, silence: Silence) => {
+  const whose = life?.thread.shared ? ' of all agents that share it' : ''
+  return new AgentCrashedError(
+    `The thread of agent "${agent}" is stuck: with a turn under way it gave no sign of life for ${silence.words} (an endless loop, or blocking code). Raise supervision.watchdogMs${whose} (${watchdogMs}) if its work may take that long without a pause.`,
     { agent, watchdogMs, silentMs: silence.totalMs, processorMs: silence.cpuMs, blockedMs: silence.blockedMs },
   )
+}
 
 const tooMuch = (agent: string, heldMb: number, maxExternalMb: number) =>
   new AgentCrashedError(

@@ -97,6 +97,11 @@ class SharedThread {
     return this.#started || this.base.warm
   }
 
+  /** Undefined: the thread has worked for nobody yet, or for one that has left. */
+  get seatAtWork(): Seat | undefined {
+    return this.#seats.get(Atomics.load(this.atWork, 0))
+  }
+
   nextNumber(): number {
     this.#number += 1
     return this.#number
@@ -218,10 +223,8 @@ class Seat implements Thread {
     this.isLeaving = true
     this.shared.leave(this)
   }
-  endStuck(): boolean {
-    if (Atomics.load(this.shared.atWork, 0) === this.number) return false
-    this.shared.endStuck()
-    return true
+  get atWork(): Thread {
+    return this.shared.seatAtWork ?? this
   }
   exited(exit: ThreadExit): void {
     this.isLeaving = true

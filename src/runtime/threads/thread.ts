@@ -79,11 +79,8 @@ export interface Thread {
   /** Rejects with what the stop hook throws. */
   stop(): Promise<void>
   terminate(): void
-  /**
-   * Ends a shared thread that is stuck at the work of another agent, and returns true. False: if it is stuck, then at
-   * the work of this one.
-   */
-  endStuck?(): boolean
+  /** The agent's thread that a shared thread works for, or worked for last; undefined if it is not shared. */
+  readonly atWork?: Thread
 }
 
 /** A thread that can have several agents, each at a seat of its own. */
