@@ -51,12 +51,23 @@ t.test('fields are cut where they are long or deep, and what agents say is not s
     [{ text: 'x'.repeat(5_000), after: 1 }, 'long'],
     [{ list: Array.from({ length: 5_000 }, (_, i) => i), after: 1 }, 'many'],
     [{ a: { b: { c: { d: { e: 1 } } } } }, 'deep'],
-    [{ prompt: 'a secret plan', messages: ['one', 'two'], content: { a: 'secret' }, at: { query: 'secret' } }, 'words'],
+    [
+      {
+        prompt: 'a secret plan',
+        messages: ['one', 'two'],
+        content: { a: 'secret' },
+        at: { messages: 7, query: 'secret' },
+      },
+      'words',
+    ],
   )
   t.equal(long, `warn long text=${'x'.repeat(200)}... after=1`)
   t.match(many, /^warn many list=\[0, 1, .*, 19, \.\.\. 4980 more\] after=1$/)
   t.equal(deep, 'warn deep a={b={c={d={...}}}}')
-  t.equal(words, 'warn words prompt=(13 characters) messages=(2 items) content=(not shown) at={query=(6 characters)}')
+  t.equal(
+    words,
+    'warn words prompt=(13 characters) messages=(2 items) content=(not shown) at={messages=7 query=(6 characters)}',
+  )
   const wide = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`field${i}`, 'value']))
   const [whole = ''] = linesOf([wide, 'wide'])
   t.ok(whole.length < 1_100 && whole.endsWith(' ...'), 'and all of them together')

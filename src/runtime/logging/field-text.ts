@@ -7,7 +7,7 @@ const DEEPEST = 3
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Fields that hold what agents and people say: only their length is shown. */
+/** Fields that hold what agents and people say: only their length or number is shown. */
 const WORDS: ReadonlySet<string> = new Set(['prompt', 'systemPrompt', 'query', 'content', 'messages', 'structuredData'])
 
 /** Returns all fields, each with a space before it, except those in `left` and those without a value. */
@@ -27,6 +27,7 @@ const isNothing = (value: unknown) =>
 
 function sizeOf(value: unknown): string {
   if (typeof value === 'string') return `(${value.length} characters)`
+  if (typeof value === 'number') return `${value}`
   return Array.isArray(value) ? `(${value.length} items)` : '(not shown)'
 }
 

@@ -58,7 +58,10 @@ export class Mailboxes {
    * messages there wait for that turn.
    */
   acceptNested(callee: Cell, envelope: Envelope<RunState>): void {
-    if (flagsOf(envelope.memory, envelope.at) & ASKS) this.#needs.team.force(callee.index, envelope.bytes)
+    if (flagsOf(envelope.memory, envelope.at) & ASKS) {
+      this.#needs.team.force(callee.index, envelope.bytes)
+      this.#needs.sharedWords.admitted(callee)
+    }
     this.#waits(callee, envelope)
     callee.mailbox.push(envelope)
     this.#hasten(callee)
@@ -179,6 +182,7 @@ export class Mailboxes {
 
   #admit(callee: Cell, envelope: Envelope<RunState>): void {
     this.#accepted(this.#needs.directory.cells[senderOf(envelope.memory, envelope.at)]!, envelope)
+    this.#needs.sharedWords.admitted(callee)
     this.accept(callee, envelope)
   }
 

@@ -17,7 +17,8 @@ import type { WordRepairs } from '../state/word-repairs.ts'
 
 /**
  * Number and interval of checks before a repair. A message on its way has its room and is in no mailbox yet. So if the
- * words show less room than the host's records, that is an error only if it stays so.
+ * words show less room than the host's records, that is an error only if it stays so, and if no sender claims room
+ * meanwhile: in a flood some messages are always on their way.
  */
 const LOOKS = 5
 const LOOK_MS = 50
@@ -25,6 +26,16 @@ const LOOK_MS = 50
 const COMPARED = 1_024
 /** Interval of the host's own checks after a thread has suppressed its wake-ups. */
 const WITHOUT_BELL_MS = 20
+
+/** A mailbox that may have room though the words deny it. */
+interface Doubt {
+  /** Number of checks in a row that found this. */
+  looks: number
+  /** Number of messages that the host admitted since the doubt began, because their senders found no room. */
+  admitted: number
+  /** Messages whose senders had claimed their room, at the last check. */
+  claims: number
+}
 
 interface Needs {
   readonly clock: Scheduler
@@ -38,8 +49,7 @@ interface Needs {
 
 export class SharedWords {
   readonly #needs: Needs
-  /** Mailboxes that may have room though the words deny it, with the number of checks that found this. */
-  readonly #doubts = new Map<Cell, number>()
+  readonly #doubts = new Map<Cell, Doubt>()
   #timer: Timer | undefined
   #ticks = 0
   #bellIsSilenced = false
@@ -63,18 +73,26 @@ export class SharedWords {
     const { mailbox, settings } = callee!
     if (callee!.gone || this.#doubts.has(callee!)) return
     if (mailbox.waiting + mailbox.underWay >= settings.mailbox.capacity) return
-    this.#doubts.set(callee!, 0)
+    this.#doubts.set(callee!, { looks: 0, admitted: 0, claims: mailbox.accepted })
     this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
+  }
+
+  /** Notes that a message was admitted whose sender found no room. */
+  admitted({ instances: [callee] }: Cell): void {
+    const doubt = this.#doubts.size > 0 ? this.#doubts.get(callee!) : undefined
+    if (doubt) doubt.admitted += 1
   }
 
   readonly #lookAtDoubts = () => {
     this.#timer = undefined
-    this.#needs.loop.kick() // messages on their way have arrived then
-    for (const [callee, looks] of [...this.#doubts]) {
+    this.#needs.loop.kick() // many of those that were on their way have arrived then
+    for (const [callee, doubt] of [...this.#doubts]) {
+      const claims = callee.mailbox.accepted - doubt.admitted
+      doubt.looks = claims === doubt.claims ? doubt.looks + 1 : 0
+      doubt.claims = claims
       const denied = !callee.gone && this.#isDenied(callee)
-      if (denied && looks + 1 < LOOKS) this.#doubts.set(callee, looks + 1)
-      else this.#doubts.delete(callee)
-      if (denied && looks + 1 >= LOOKS) this.#setRoom(callee)
+      if (!denied || doubt.looks >= LOOKS) this.#doubts.delete(callee)
+      if (denied && doubt.looks >= LOOKS) this.#setRoom(callee)
     }
     if (this.#doubts.size > 0) this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
   }
