@@ -18,7 +18,8 @@ export function exitCodeOf(error: unknown): number {
 export function failureWords(error: unknown, env: NodeJS.ProcessEnv = process.env): string {
   if (/(^|[,\s])dramatis([,\s]|$)/.test(env.DEBUG ?? '')) return inspect(error)
   const code = codeOf(error)
-  const message = code !== undefined && error instanceof Error ? error.message : describe(error)
+  const isPlain = error instanceof Error && (code !== undefined || error.name === 'Error') // the line says "error" already
+  const message = (isPlain && error.message) || describe(error)
   const kind = code === undefined || code === 'CONFIGURATION' ? '' : `${code}: `
   return `${kind}${oneLine(message, LONGEST_MESSAGE)}`
 }

@@ -2,11 +2,13 @@
 import { Subject } from 'rxjs'
 import t from 'tap'
 import { systemClock } from '../../src/clock.ts'
+import { allocate } from '../../src/mailbox/memory.ts'
 import { DigestFeed } from '../../src/runtime/digest/digest-feed.ts'
 import type { Digest } from '../../src/runtime/digest/digest-line.ts'
 import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
 import type { Wait } from '../../src/runtime/digest/wait.ts'
 import type { Batch, HostRecord } from '../../src/runtime/log/records.ts'
+import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 
 /** Keeps the process alive while a test waits for a line: a digest alone does not. */
 const alive = systemClock.hold()
@@ -31,6 +33,7 @@ function feed() {
         },
       })
     },
+    settle() {},
     snapshot: () => ({
       log: 'log',
       agents: [],
@@ -117,6 +120,28 @@ t.test('the end of the team ends the digest, after its last line', async (t) => 
   records.complete()
   t.equal(factsOf((await reader.next()).value), 3)
   t.match(await reader.next(), { done: true })
+})
+
+t.test('a later watcher knows the names that no line has told yet once, as the first one does', async (t) => {
+  const { digest, records, tell } = feed()
+  const stop = new AbortController()
+  const first = digest.watch(stop.signal)[Symbol.asyncIterator]()
+  await first.next()
+  // A run is known by its first frames, also where these are worth no row.
+  const nothing = { from: 0, to: 0, count: 0, memory: allocate(0) }
+  records.next([{ kind: 'frames', seq: 8, at: 1_000, run: 1, ...nothing }])
+  const later = digest.watch(stop.signal)[Symbol.asyncIterator]()
+  const folds = [new DigestFold(), new DigestFold()]
+  folds[1]!.read((await later.next()).value)
+  tell()
+  folds[0]!.read((await first.next()).value)
+  folds[1]!.read((await later.next()).value)
+  for (const fold of folds)
+    t.same(
+      [...fold.agents].map(([name, { status }]) => [name, status]),
+      [['a', 'running']],
+    )
+  stop.abort()
 })
 
 t.test('a wait that a watcher has met in its first line is told to be over', async (t) => {

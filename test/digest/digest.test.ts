@@ -1,7 +1,8 @@
 /** The digest of a team says what its events say, in names and numbers. */
 import t from 'tap'
+import { z } from 'zod'
 import { systemClock } from '../../src/clock.ts'
-import { type Digest, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { type Digest, defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import { momentOf } from '../../src/service/digest/moment.ts'
@@ -140,6 +141,39 @@ t.test('whoever watches a team gets its state first, and then what happens', asy
   await reading
   t.match(fold.runs.get(open.id), { status: 'finished', messages: 4 })
   t.equal(fold.agents.get('b')!.turns, 1)
+})
+
+t.test('who watches later counts as one who watched from the beginning', async (t) => {
+  const works = defineAgent({
+    async receive({ content }, context) {
+      await context.tool('add', {})
+      if (content === 'fail') throw new Error('as asked')
+      return 'done'
+    },
+  })
+  const add = defineTool({ name: 'add', description: 'Adds.', input: z.object({}), run: () => 2 })
+  const team = stage(t, { a: { code: works, tools: [add] } })
+  await team.start()
+  const stop = new AbortController()
+  const fold = new DigestFold()
+  const reading = (async () => {
+    for await (const line of team.watch({ signal: stop.signal })) fold.read(line)
+  })()
+  await new Promise((resolve) => setImmediate(resolve))
+  for (const query of ['one', 'fail', 'two']) await team.execute(query)
+  const later = new DigestFold()
+  for await (const line of team.watch()) {
+    later.read(line)
+    break
+  }
+  stop.abort()
+  await reading
+  const of = ({ agents }: DigestFold) => {
+    const { turns, failedTurns, toolCalls } = agents.get('a')!
+    return { turns, failedTurns, toolCalls }
+  }
+  t.same(of(later), { turns: 3, failedTurns: 1, toolCalls: 3 })
+  t.same(of(fold), of(later))
 })
 
 t.test('facts are cut, and have none of the keys of the team', async (t) => {

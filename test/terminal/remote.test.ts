@@ -110,9 +110,6 @@ t.test('a service that does not answer is named, once, with what to do', async (
     signal: new AbortController().signal,
   })
   t.equal(await chat.talk('hi'), false)
-  t.match(
-    terminal.text,
-    /^error: .*http:\/\/127\.0\.0\.1:\d+\/agents\/ does not answer: .*ECONNREFUSED.*dramatis serve/,
-  )
+  t.match(terminal.text, /^error: http:\/\/127\.0\.0\.1:\d+\/agents\/ does not answer: .*ECONNREFUSED.*dramatis serve/)
   t.equal(terminal.text.trim().split('\n').length, 1)
 })

@@ -84,7 +84,8 @@ t.test('every size is kept, and wide letters take two columns', async (t) => {
 t.test('what agents are called or say does not steer the terminal', async (t) => {
   const fold = new DigestFold()
   const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
-  const agent = { name: 'e\u001b[31mvil\n', status: 'idle', queued: 0, inFlight: 0, restarts: 0, usage } as const
+  const figures = { queued: 0, inFlight: 0, restarts: 0, usage, turns: 0, failedTurns: 0, toolCalls: 0 }
+  const agent = { name: 'e\u001b[31mvil\n', status: 'idle', ...figures } as const
   const line: Digest = {
     seq: 0,
     at: 1_000,

@@ -13,6 +13,8 @@ import { Watcher } from './watcher.ts'
 interface Needs {
   readonly records$: Observable<Batch>
   maker(): DigestMaker
+  /** Passes on what is logged and was not passed on yet: a snapshot counts it, so no later line may. */
+  settle(): void
   snapshot(): DigestSnapshot
   /** Figures of all agents now. */
   agents(): Iterable<AgentFigures>
@@ -68,6 +70,7 @@ export class DigestFeed {
     try {
       for (;;) {
         if (watcher.isBehind) {
+          this.#needs.settle()
           this.#tell() // what was before is in the snapshot
           watcher.begin(this.#snapshot())
         }
@@ -135,7 +138,7 @@ export class DigestFeed {
   #tell(looked: Pick<Digest, 'agent' | 'waits'> = {}): void {
     const line = this.#maker?.take(looked, this.#needs.now())
     if (line) for (const watcher of this.#watchers) watcher.push(line)
-    if (!this.#maker || this.#maker.names.length < MOST_NAMES) return
+    if (!this.#maker || this.#maker.names < MOST_NAMES) return
     this.#maker = this.#needs.maker()
     for (const watcher of this.#watchers) watcher.isBehind = true
   }
@@ -178,7 +181,7 @@ export class DigestFeed {
     for (const name of this.#told.keys()) this.#told.set(name, '')
     this.#toldWaits = ''
     const snapshot = this.#needs.snapshot()
-    const { names } = this.#maker!
-    return { seq: this.#needs.seq() - 1, at: Math.round(this.#needs.now()), n: 0, names: [...names], snapshot }
+    const names = this.#maker!.toldNames
+    return { seq: this.#needs.seq() - 1, at: Math.round(this.#needs.now()), n: 0, names, snapshot }
   }
 }

@@ -94,7 +94,12 @@ export interface DigestSnapshot {
     queued: number
     inFlight: number
     restarts: number
+    /** Tokens of its models, its turns and its calls of tools that have ended, since the team was started. */
     usage: TokenUsage
+    turns: number
+    /** Turns, of all, that have ended with an error, or whose message is tried again. */
+    failedTurns: number
+    toolCalls: number
   }[]
   /** Runs that have no end yet. */
   runs: DigestRun[]

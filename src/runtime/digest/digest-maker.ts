@@ -109,9 +109,14 @@ export class DigestMaker {
     return line
   }
 
-  /** Table of names. */
-  get names(): readonly string[] {
-    return this.#shown
+  /** Number of names. */
+  get names(): number {
+    return this.#shown.length
+  }
+
+  /** Names that lines have told: the next line has those behind them. */
+  get toldNames(): string[] {
+    return this.#shown.slice(0, this.#told)
   }
 
   /** Returns the place of a name in the table. */

@@ -2,7 +2,7 @@
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure } from '../../mailbox/codec.ts'
-import { flagsOf, HAS_THREAD, limitOf } from '../../mailbox/frame.ts'
+import { limitOf } from '../../mailbox/frame.ts'
 import { contentOf } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { Histogram } from './histogram.ts'
@@ -72,9 +72,8 @@ export class CallTallies {
     if (error) this.toolErrors.at({ tool, code: error.code }).count += 1
   }
 
-  /** Counts a step that has ended in an agent's thread, if it is a tool call: then it has the id of a call. */
+  /** Counts a call of a tool that has ended in the thread of its agent, by the frame of its step. */
   step(agent: string, memory: Memory, at: number): void {
-    if ((flagsOf(memory, at) & HAS_THREAD) === 0) return
     const error = isFailure(memory, at) ? errorOf(memory, at) : null
     this.tool(agent, contentOf(memory, at), limitOf(memory, at), error)
   }

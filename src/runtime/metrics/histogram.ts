@@ -9,6 +9,10 @@ export class Histogram {
   #count = 0
   #seconds = 0
 
+  get count(): number {
+    return this.#count
+  }
+
   observe(ms: number): void {
     const seconds = Math.max(0, ms) / 1_000 // a clock may have been set back
     this.#count += 1

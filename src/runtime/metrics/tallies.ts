@@ -3,7 +3,19 @@
  * runs.
  */
 import type { DeadLetterReason } from '../../mailbox/dead-letters.ts'
-import { END, kindOf, lengthOf, STEP_DONE, senderOf, startedOf, timeOf } from '../../mailbox/frame.ts'
+import {
+  BEGINS_AGAIN,
+  END,
+  FAILED,
+  flagsOf,
+  HAS_THREAD,
+  kindOf,
+  lengthOf,
+  STEP_DONE,
+  senderOf,
+  startedOf,
+  timeOf,
+} from '../../mailbox/frame.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -20,6 +32,10 @@ interface Needs {
 export class AgentTally {
   crashes = 0
   readonly turns = new Histogram()
+  /** Turns that have ended with an error, or whose message is tried again. */
+  failedTurns = 0
+  /** Calls of tools that have ended. */
+  toolCalls = 0
   readonly deadLetters = new Map<DeadLetterReason, number>()
 }
 
@@ -54,8 +70,15 @@ export class Tallies {
       const kind = kindOf(memory, at)
       if (kind !== END && kind !== STEP_DONE) continue
       const cell = needs.directory.cells[senderOf(memory, at)]
-      if (kind === STEP_DONE) this.calls.step(labelOf(cell), memory, at)
-      else if (cell) this.of(cell).turns.observe(timeOf(memory, at) - startedOf(memory, at))
+      if (kind === STEP_DONE) {
+        if ((flagsOf(memory, at) & HAS_THREAD) === 0) continue // no call of a tool: that has the id of a call
+        this.calls.step(labelOf(cell), memory, at)
+        if (cell) this.of(cell).toolCalls += 1
+      } else if (cell) {
+        const tally = this.of(cell)
+        tally.turns.observe(timeOf(memory, at) - startedOf(memory, at))
+        if ((flagsOf(memory, at) & (FAILED | BEGINS_AGAIN)) !== 0) tally.failedTurns += 1
+      }
     }
   }
 
@@ -77,6 +100,7 @@ export class Tallies {
         return this.calls.model(labelOf(needs.directory.cells[record.index]), record)
       case 'tool.finished': {
         const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
+        if (cell) this.of(cell).toolCalls += 1
         return this.calls.tool(labelOf(cell), record.tool, record.durationMs, record.error)
       }
       case 'run.finished': {

@@ -6,6 +6,7 @@ import type { Digest, DigestFact, DigestQuestion, DigestSnapshot } from '../dige
 import { type Digested, DigestMaker } from '../digest/digest-maker.ts'
 import { factOf, mayBeFact } from '../digest/fact.ts'
 import type { HostRecord } from '../log/records.ts'
+import type { Tallies } from '../metrics/tallies.ts'
 import { type EventSource, recordEvent } from '../runs/events.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { statusOf, sumOf } from '../state/busiest.ts'
@@ -16,6 +17,7 @@ import { waitsOf } from './waits.ts'
 interface Needs {
   readonly supervisor: Supervisor
   readonly runs: RunBook
+  readonly tallies: Tallies
   questions(): DigestQuestion[]
 }
 
@@ -23,14 +25,16 @@ interface Needs {
 const SLICE_MS = 5
 
 /** Returns the digest of a team as it happens. */
-export function teamDigest({ supervisor, runs, questions }: Needs): DigestFeed {
+export function teamDigest(needs: Needs): DigestFeed {
+  const { supervisor, runs } = needs
   const { clock, directory, journal } = supervisor
   // Once for all makers: V8 compiles what calls a function for that function alone.
   const digested = digestedFrom(supervisor, runs.host)
   return new DigestFeed({
     records$: journal.records$,
     maker: () => new DigestMaker(digested),
-    snapshot: () => snapshotOf(supervisor, runs, questions()),
+    settle: () => journal.tell(),
+    snapshot: () => snapshotOf(needs),
     *agents() {
       for (const cell of directory.agents()) yield figuresOf(cell)
     },
@@ -87,12 +91,15 @@ const figuresOf = (cell: Parameters<typeof statusOf>[0]) => ({
   restarts: sumOf(cell, ({ restarts }) => restarts),
 })
 
-function snapshotOf(supervisor: Supervisor, runs: RunBook, questions: DigestQuestion[]): DigestSnapshot {
+function snapshotOf({ supervisor, runs, tallies, questions }: Needs): DigestSnapshot {
   const { directory, journal, redactor } = supervisor
   const open = runs.list().flatMap(({ isSettled, summary }) => (summary && !isSettled ? [summary] : []))
   return redactor.data({
     log: journal.name ?? null,
-    agents: directory.agents().map((cell) => ({ ...figuresOf(cell), usage: { ...NO_TOKENS, ...cell.spent } })),
+    agents: directory.agents().map((cell) => {
+      const { turns, failedTurns, toolCalls } = tallies.of(cell)
+      return { ...figuresOf(cell), usage: { ...NO_TOKENS, ...cell.spent }, turns: turns.count, failedTurns, toolCalls }
+    }),
     runs: open.map(({ id, query, status, startedAt, threadId }) => ({
       id,
       query: query.slice(0, LONGEST_TEXT),
@@ -100,7 +107,7 @@ function snapshotOf(supervisor: Supervisor, runs: RunBook, questions: DigestQues
       startedAt,
       threadId,
     })),
-    questions: questions.map(({ runId, questionId, agent, text, choices, askedAt }) => ({
+    questions: questions().map(({ runId, questionId, agent, text, choices, askedAt }) => ({
       runId,
       questionId,
       agent,

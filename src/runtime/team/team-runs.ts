@@ -184,6 +184,7 @@ export abstract class TeamRuns extends TeamInsight {
     this.#digest ??= teamDigest({
       supervisor: this.supervisor,
       runs: this.runBook,
+      tallies: this.tallies,
       questions: () => this.questions(),
     })
     return this.#digest.watch(signal)

@@ -24,7 +24,7 @@ export interface FoldedAgent {
   queued: number
   inFlight: number
   restarts: number
-  /** Turns that have ended, and of these the failed ones. */
+  /** Turns that have ended, and of these the failed ones; of a team's digest since the team was started. */
   turns: number
   failedTurns: number
   crashes: number

@@ -3,11 +3,11 @@ import { randomUUID } from 'node:crypto'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { Writable } from 'node:stream'
 import { createLogUpdate } from 'log-update'
-import { describe } from '../../errors.ts'
 import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
 import { visible } from '../../visible.ts'
 import type { Print } from '../answer-stream.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
+import { failureWords } from '../failure.ts'
 import type { Screen } from '../screen.ts'
 import { type ChatState, chatLines, costLines, taskLines, whoLines } from './chat-view.ts'
 import type { Talk, TeamSource } from './source.ts'
@@ -104,7 +104,7 @@ export class Chat {
           if (!before.has(id)) this.print(`? ${agent} asks: ${visible(text)}`)
       }
     } catch (error) {
-      await this.#failed(describe(error))
+      await this.#failed(failureWords(error))
       this.#leave()
     }
   }
@@ -167,7 +167,7 @@ export class Chat {
 
   async #stop(): Promise<void> {
     if (!this.#talk) return this.print('nothing is under way')
-    await this.#talk.stop().catch((error: unknown) => this.print(describe(error)))
+    await this.#talk.stop().catch((error: unknown) => this.print(failureWords(error)))
   }
 
   #enter(line: string): void {
@@ -216,7 +216,7 @@ export class Chat {
       this.#fold.questions.delete(questionId)
       this.print(`You, to ${agent}: ${visible(answer)}`)
     } catch (error) {
-      this.print(describe(error))
+      this.print(failureWords(error))
     }
   }
 
@@ -236,7 +236,7 @@ export class Chat {
         else await this.#write(`${said === '' ? part.text : ''}\n`)
       }
     } catch (error) {
-      if (!this.#over.signal.aborted) await this.#failed(describe(error))
+      if (!this.#over.signal.aborted) await this.#failed(failureWords(error))
     }
     this.#talk = undefined
     this.#state.isBusy = false

@@ -1,8 +1,8 @@
 /** The screen of `dramatis top`: draws what is known of a team again and again, and acts on keys. */
 import { emitKeypressEvents, type Key } from 'node:readline'
 import { createLogUpdate } from 'log-update'
-import { describe } from '../../errors.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
+import { failureWords } from '../failure.ts'
 import type { Screen } from '../screen.ts'
 import type { TeamSource } from './source.ts'
 import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
@@ -45,7 +45,7 @@ export async function showTop({ source, screen, keys, signal, now = Date.now }: 
       await source.restart(agent)
       state.note = `${agent} was restarted`
     } catch (error) {
-      state.note = describe(error)
+      state.note = failureWords(error)
     }
     draw()
   }

@@ -83,7 +83,7 @@ export function TeamView(): JSX.Element {
       <div class="row head team-bar">
         <h2>Agents</h2>
         <span class="dim grow">
-          {grouped(agents.length)} · strategy {known?.strategy} · turns and errors since {clock(since(), now.value)}
+          {grouped(agents.length)} · strategy {known?.strategy} · last errors since {clock(since(), now.value)}
         </span>
         <input
           type="search"
