@@ -82,7 +82,8 @@ t.test('a full disk makes blocks wait, and nothing is lost', async (t) => {
   const folder = folderOf(t)
   const files = new FaultyFiles()
   const clock = virtualClock()
-  const store = new FileStore(folder, { files, clock })
+  const rooms: boolean[] = []
+  const store = new FileStore(folder, { files, clock, onRoom: (hasRoom) => rooms.push(hasRoom) })
   await store.open()
   await appendAll(store, 1, 3)
   files.room = 20 // some of the block gets there
@@ -102,6 +103,7 @@ t.test('a full disk makes blocks wait, and nothing is lost', async (t) => {
   )
   await waiting
   t.equal(store.state, 'open')
+  t.same(rooms, [false, true], 'each is told once, however often it was tried')
   t.same(await contentOf(store.read()), entriesUpTo(6))
   await store.close()
   t.same(await reopened(folder), { lastSeq: 6, cut: undefined, content: entriesUpTo(6) })
@@ -115,7 +117,10 @@ t.test('a disk that is full from the first byte on leaves no segment behind', as
   await store.open()
   files.room = 0
   const refused = files.refused()
-  const waiting = t.rejects(store.append(blockOf(1)), LogLostError)
+  const waiting = t.rejects(store.append(blockOf(1)), {
+    code: 'LOG_LOST',
+    message: /closed while its disk had no room/,
+  })
   await refused
   await store.close()
   await waiting

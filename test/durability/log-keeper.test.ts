@@ -65,6 +65,27 @@ t.test('close writes what is left, and takes nothing after that', async (t) => {
   await t.rejects(keeper.written(), { code: 'TEAM_CLOSED' })
 })
 
+t.test('close ends what waits for room on the disk, and says that it is not written', async (t) => {
+  const { store, keeper, lost, log } = await kept()
+  let refuse = (_reason: Error) => {}
+  store.append = () =>
+    new Promise((_, reject) => {
+      refuse = reject
+    })
+  const close = store.close.bind(store)
+  store.close = async () => {
+    refuse(new LogLostError('there was no room'))
+    await close()
+  }
+  log('left')
+  const told = keeper.written()
+  await Promise.all([
+    t.rejects(keeper.close(), { code: 'LOG_LOST', message: 'there was no room' }),
+    t.rejects(told, { code: 'LOG_LOST', message: 'there was no room' }),
+  ])
+  t.same([store.state, lost], ['closed', []])
+})
+
 t.test('with commit nobody is told before the block is synced', async (t) => {
   const { store, keeper, log, blocks } = await kept(true)
   let synced = () => {}

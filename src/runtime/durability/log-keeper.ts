@@ -108,12 +108,13 @@ export class LogKeeper implements JournalKeeper {
     return follower.reread(run, read)
   }
 
-  /** Writes what is left, and gives the log free. */
+  /** Writes what is left, and gives the log free. Rejects if something of it is not written: the disk may be full. */
   async close(): Promise<void> {
-    if (this.#pending.length > 0 && !this.#over) this.#flush()
+    const wasOver = this.#over !== undefined
+    if (this.#pending.length > 0 && !wasOver) this.#flush()
     this.#ends(new TeamClosedError('The team was closed; a later process goes on with its runs.', {}))
-    await this.#last.catch(() => {})
-    await this.#needs.store.close()
+    await this.#needs.store.close() // before the last block: only this ends its wait for room on the disk
+    if (!wasOver) await this.#last
   }
 
   /** A task of its own: what others do in one task, promises included, is not cut in two. */

@@ -46,7 +46,9 @@ export class TeamLog {
     const { archive: folder } = settings
     const name = (index: number) => owners.directory.name(index)
     this.#archive = folder === undefined ? undefined : new TraceArchive({ folder, redactor: owners.redactor, name })
-    this.#newStore = newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock }))
+    const onRoom = (hasRoom: boolean) => this.#tellRoom(hasRoom)
+    this.#newStore =
+      newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock, onRoom }))
   }
 
   /**
@@ -151,6 +153,16 @@ export class TeamLog {
   #tellCut(bytes: number): void {
     const text = 'the end of the log was cut: the process, or the machine, died while it wrote there'
     this.#owners.logger.warn({ ...this.#place, bytes }, text)
+  }
+
+  #tellRoom(hasRoom: boolean): void {
+    const { logger } = this.#owners
+    if (hasRoom) logger.info(this.#place, 'the disk of the durable log has room again: the team goes on')
+    else
+      logger.warn(
+        this.#place,
+        'the disk of the durable log has no room: new runs, answers and results wait until there is some',
+      )
   }
 
   #lost(error: DramatisError): void {

@@ -20,6 +20,8 @@ export interface FileStoreOptions {
   segmentBytes?: number
   /** Bytes that one write has at most, unless one block is larger. */
   writeBytes?: number
+  /** Called when the disk has no room for the next block, and when it has room again. */
+  onRoom?(hasRoom: boolean): void
 }
 
 interface Waiting {
@@ -41,6 +43,7 @@ export class FileStore implements LogStore {
   readonly #clock: Scheduler
   readonly segmentBytes: number
   readonly #writeBytes: number
+  readonly #onRoom: (hasRoom: boolean) => void
   #state: LogState = 'new'
   #bytes = 0
   #lock: LogLock | undefined
@@ -67,6 +70,7 @@ export class FileStore implements LogStore {
       clock = systemClock,
       segmentBytes = SEGMENT_BYTES,
       writeBytes = WRITE_BYTES,
+      onRoom = () => {},
     }: FileStoreOptions = {},
   ) {
     this.#folder = folder
@@ -74,6 +78,7 @@ export class FileStore implements LogStore {
     this.#clock = clock
     this.segmentBytes = segmentBytes
     this.#writeBytes = writeBytes
+    this.#onRoom = onRoom
   }
 
   get state(): LogState {
@@ -218,7 +223,10 @@ export class FileStore implements LogStore {
       this.#end = begin + end
     }
     this.#bytes += bytes
-    if (this.#state === 'full') this.#state = 'open'
+    if (this.#state === 'full') {
+      this.#state = 'open'
+      this.#onRoom(true)
+    }
     if (this.#end - segment.start >= this.segmentBytes) await this.#endSegment()
   }
 
@@ -298,10 +306,18 @@ export class FileStore implements LogStore {
 
   async #waitForRoom(): Promise<void> {
     if (!this.#closed.signal.aborted) {
+      const isTold = this.#state === 'full'
       this.#state = 'full'
+      if (!isTold) this.#onRoom(false)
       await this.#clock.sleep(FULL_RETRY_MS, this.#closed.signal).catch(() => {})
-    }
-    if (this.#closed.signal.aborted) this.#refuseWaiting(this.#refusal())
+    } else this.#refuseWaiting(this.#withoutRoom())
+  }
+
+  #withoutRoom(): LogLostError {
+    return new LogLostError(
+      `The log in ${this.#folder} was closed while its disk had no room: what waited for room is not in it. Make room, and start again: what stands in the log goes on from there.`,
+      { path: this.#folder },
+    )
   }
 
   #lose(error: unknown): void {
