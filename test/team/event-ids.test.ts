@@ -1,7 +1,7 @@
 /** Ids of events: a reader goes on behind one, and is told where it cannot. */
 import t from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../src/index.ts'
-import { all, echo, stage } from './stage.ts'
+import { after, all, echo, stage } from './stage.ts'
 
 const typesOf = (events: readonly RuntimeEvent<unknown>[]) => events.map(({ type }) => type)
 
@@ -11,6 +11,19 @@ t.test('a reader goes on behind an id', async (t) => {
   const events = await all(run.events())
   for (const [at, { seq }] of events.slice(0, -1).entries())
     t.same(await all(run.events({ after: `${team.logName}.${seq}` })), events.slice(at + 1))
+})
+
+t.test('who comes back behind the end gets nothing more, whatever turns end later', async (t) => {
+  const team = stage(t, { a: after(60_000) })
+  const run = team.launch('q')
+  await team.clock.advance(5)
+  await run.cancel()
+  const events = await all(run.events())
+  t.equal(events.at(-1)?.type, 'run.finished')
+  await team.clock.advance(5)
+  const { seq } = events.at(-1)!
+  for (const place of [seq, seq + 8, seq + 16]) t.same(await all(run.events({ after: place, follow: false })), [])
+  t.same(await all(run.events({ after: seq })), [], 'a reader that follows ends, too')
 })
 
 t.test('an id of another log is told as reset, and all events follow', async (t) => {

@@ -32,6 +32,8 @@ export class EventReader {
   /** Number of the last entry that was read, and number of entries up to there. */
   #entry = -1
   #count = 0
+  /** True once the end of the run was read. Its log goes on with what is still under way then: of that no reader gets any. */
+  #isAtEnd = false
 
   constructor(from: EventPosition, needs: Needs) {
     this.#needs = needs
@@ -56,6 +58,7 @@ export class EventReader {
       const isReset = this.#begin(log)
       if (isReset) yield { type: 'reset', seq: -1, at: startedAt, runId: id }
     }
+    if (this.#isAtEnd) return
     for (const entry of log.entries(Math.max(this.#after, this.#entry))) {
       if (entry.seq >= until) return
       if (entry.kind === 'run.finished' && !isSettled()) return // the durable log does not have it yet
@@ -64,6 +67,8 @@ export class EventReader {
       for (const event of eventsOf(entry, this.#needs.source(), this.#fold)) if (event.seq > this.#after) yield event
       this.#entry = lastSeq(entry)
       this.#count += 1
+      this.#isAtEnd = entry.kind === 'run.finished'
+      if (this.#isAtEnd) return
     }
   }
 
@@ -78,7 +83,12 @@ export class EventReader {
     this.#fold = this.#newFold()
     this.#entry = -1
     this.#count = log.countUpTo(this.#after)
-    for (const entry of log.entries()) if (lastSeq(entry) <= this.#after) passOver(entry, this.#fold)
+    this.#isAtEnd = false
+    for (const entry of log.entries()) {
+      if (entry.seq > this.#after) break
+      if (entry.kind === 'run.finished') this.#isAtEnd = true
+      if (lastSeq(entry) <= this.#after) passOver(entry, this.#fold)
+    }
     return isReset
   }
 
