@@ -1,7 +1,7 @@
 /** The OpenAPI document of the API, made from the table of routes. */
 import { z } from 'zod'
 import { type Route, routes } from './routes.ts'
-import { problem } from './schemas.ts'
+import { problemBody } from './schemas.ts'
 
 /** Returns the document. `basePath`: path below which the API is mounted. */
 export function openApi(basePath: string): object {
@@ -18,15 +18,17 @@ export function openApi(basePath: string): object {
     servers: [{ url: basePath === '' ? '/' : basePath }],
     paths,
     components: {
-      schemas: { Problem: schemaOf(problem, 'output') },
+      schemas: { Problem: schemaOf(problemBody, 'output') },
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },
     },
     security: [{ bearer: [] }],
   }
 }
 
-/** Statuses that every route can have, beside its own. */
-const COMMON = [401, 403, 429, 500]
+/** Statuses that routes have beside their own: all of them, those that need a right, and those that take a body. */
+const OF_ALL = [422, 500]
+const OF_RIGHTS = [401, 403, 429]
+const OF_BODIES = [400, 408, 413, 415]
 
 function operation(operationId: string | undefined, path: string, route: Route): object {
   const { summary, rights, query, body, answers, errors } = route
@@ -42,7 +44,9 @@ function operation(operationId: string | undefined, path: string, route: Route):
     required: false,
     schema: schemaOf(schema as z.ZodType, 'input'),
   }))
-  const statuses = [...new Set([...errors, ...(rights.length > 0 ? COMMON : [500]), ...(body ? [400, 413, 415] : [])])]
+  const statuses = [
+    ...new Set([...errors, ...OF_ALL, ...(rights.length > 0 ? OF_RIGHTS : []), ...(body ? OF_BODIES : [])]),
+  ]
   return {
     ...(operationId !== undefined && { operationId }),
     summary,

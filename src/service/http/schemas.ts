@@ -100,6 +100,11 @@ export const task = z.object({
   error: problem.nullable(),
 })
 
+/** Body of an error: that of a task which was waited for has the task beside it. */
+export const problemBody = problem.extend({
+  task: task.optional().describe('the task that has failed, where its end was waited for'),
+})
+
 export const taskSummary = task
   .pick({ id: true, team: true, query: true, status: true, createdAt: true, endedAt: true, usage: true })
   .extend({ threadId: z.string().nullable(), errorCode: z.string().nullable() })

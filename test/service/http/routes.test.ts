@@ -6,7 +6,6 @@ import { hashOf } from '../../../src/mailbox/stored-parts.ts'
 import { openApi } from '../../../src/service/http/openapi.ts'
 import { readOptions } from '../../../src/service/http/options.ts'
 import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
-import { problem } from '../../../src/service/http/schemas.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { read } from '../../docs/page.ts'
 import { EVERYTHING, type Sent, type Stage, stage } from './stage.ts'
@@ -197,7 +196,10 @@ t.test('every error is a problem', async (t) => {
   const path = await over({ send }, 'write')
   const { path: asks, questionId } = await asked({ send })
   const answered = { body: { questionId, answer: 'red' } }
+  const document = (await send('GET', '/api/openapi.json')).body
+  const problem = z.fromJSONSchema(document.components.schemas.Problem)
   const problems: [number, Promise<Sent>][] = [
+    [422, send('GET', '/api/agents?nonsense=1')],
     [404, send('GET', '/none')],
     [404, send('GET', '/api/agents/nobody')],
     [404, send('GET', '/api/agents?team=none')],
@@ -222,12 +224,16 @@ t.test('every error is a problem', async (t) => {
     const { body, headers, status: got } = await sent
     t.equal(got, status, JSON.stringify(body))
     t.equal(headers.get('content-type'), 'application/problem+json')
-    const { task: _task, ...rest } = body
-    t.same(problem.parse(rest), rest)
+    t.same(problem.parse(body), body)
     t.equal(body.status, status)
     t.notMatch(body.instance, /:/)
   }
   t.equal((await send('POST', `${asks}/answers`, answered)).status, 204)
+  for (const methods of Object.values<Record<string, { requestBody?: object; responses: object }>>(document.paths))
+    for (const { requestBody, responses } of Object.values(methods)) {
+      t.ok('422' in responses, 'each refuses a field of the query that it does not know')
+      if (requestBody) for (const status of ['400', '408', '413', '415']) t.ok(status in responses)
+    }
   t.equal((await send('POST', `${asks}/answers`, answered)).status, 409)
 })
 
