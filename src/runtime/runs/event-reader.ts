@@ -32,7 +32,7 @@ export class EventReader {
   /** Number of the last entry that was read, and number of entries up to there. */
   #entry = -1
   #count = 0
-  /** True once the end of the run was read. Its log goes on with what is still under way then: of that no reader gets any. */
+  /** True once the end of the run was read. Turns that end later stand behind it in the log: no reader gets these. */
   #isAtEnd = false
 
   constructor(from: EventPosition, needs: Needs) {
