@@ -1,5 +1,6 @@
 /** The words that all threads share deny room that the host's records know of: forged, or messages on their way. */
 import t, { type Test } from 'tap'
+import { CLAIM } from '../../src/mailbox/window.ts'
 import { ask, openTeam } from './teams.ts'
 
 const CAPACITY = 8
@@ -26,7 +27,12 @@ async function doubted(t: Test, workMs = 0) {
   t.equal(room(), CAPACITY)
   for (let n = 0; n < CAPACITY - 2; n++) memory.claim(worker.index, 0)
   sharedWords.doubt(worker)
-  return { team, repairs, room }
+  /** The sender's thread is at its claim of that mailbox, or not. */
+  const note = (claims: boolean) => {
+    const { words } = directory.cell('sender')!.life!.window
+    Atomics.store(words, CLAIM, claims ? worker.index + 1 : 0)
+  }
+  return { team, repairs, room, note }
 }
 
 t.test('room that stays denied is given back', async (t) => {
@@ -47,6 +53,27 @@ t.test('as long as senders find room, as in a flood, what is denied counts as me
   t.same([repairs.count, room()], [0, 2])
   await team.clock.advance(6 * LOOK_MS)
   t.same([repairs.count, room()], [1, CAPACITY], 'nobody sends any more')
+})
+
+t.test('a thread that the system stopped between its claim and its message is waited for', async (t) => {
+  const { team, repairs, room, note } = await doubted(t)
+  note(true)
+  await team.clock.advance(90 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2])
+  note(false)
+  await team.clock.advance(4 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2], 'its message may be on its way')
+  await team.clock.advance(LOOK_MS)
+  t.same([repairs.count, room()], [1, CAPACITY])
+})
+
+t.test('a claim that never becomes a message does not deny room for ever', async (t) => {
+  const { team, repairs, room, note } = await doubted(t)
+  note(true)
+  await team.clock.advance(104 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2])
+  await team.clock.advance(LOOK_MS)
+  t.same([repairs.count, room()], [1, CAPACITY])
 })
 
 t.test('that the host admits messages whose senders found no room proves no room', async (t) => {

@@ -9,6 +9,7 @@
 import type { Scheduler, Timer } from '../../clock.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { HOST_ASLEEP, type Room, type TeamMemory } from '../../mailbox/room.ts'
+import { CLAIM } from '../../mailbox/window.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
@@ -18,10 +19,16 @@ import type { WordRepairs } from '../state/word-repairs.ts'
 /**
  * Number and interval of checks before a repair. A message on its way has its room and is in no mailbox yet. So if the
  * words show less room than the host's records, that is an error only if it stays so, and if no sender claims room
- * meanwhile: in a flood some messages are always on their way.
+ * meanwhile: in a flood some messages are always on their way. A thread that was stopped by the system after its claim
+ * says so in its note (window.ts).
  */
 const LOOKS = 5
 const LOOK_MS = 50
+/**
+ * Number of checks that pass over a mailbox while the note of a live thread says that it is about to send there: the
+ * system may not let that thread run for long. There is a limit, since code in the thread can write such a note, too.
+ */
+const LOOKS_AT_CLAIMS = 100
 /** Number of agents that the slow check compares at a time: a team can have thousands. */
 const COMPARED = 1_024
 /** Interval of the host's own checks after a thread has suppressed its wake-ups. */
@@ -31,6 +38,8 @@ const WITHOUT_BELL_MS = 20
 interface Doubt {
   /** Number of checks in a row that found this. */
   looks: number
+  /** Number of checks passed over since then, because a thread was about to send. */
+  passed: number
   /** Number of messages that the host admitted since the doubt began, because their senders found no room. */
   admitted: number
   /** Messages whose senders had claimed their room, at the last check. */
@@ -73,7 +82,7 @@ export class SharedWords {
     const { mailbox, settings } = callee!
     if (callee!.gone || this.#doubts.has(callee!)) return
     if (mailbox.waiting + mailbox.underWay >= settings.mailbox.capacity) return
-    this.#doubts.set(callee!, { looks: 0, admitted: 0, claims: mailbox.accepted })
+    this.#doubts.set(callee!, { looks: 0, passed: 0, admitted: 0, claims: mailbox.accepted })
     this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
   }
 
@@ -87,14 +96,30 @@ export class SharedWords {
     this.#timer = undefined
     this.#needs.loop.kick() // many of those that were on their way have arrived then
     for (const [callee, doubt] of [...this.#doubts]) {
-      const claims = callee.mailbox.accepted - doubt.admitted
-      doubt.looks = claims === doubt.claims ? doubt.looks + 1 : 0
-      doubt.claims = claims
+      this.#note(callee, doubt)
       const denied = !callee.gone && this.#isDenied(callee)
       if (!denied || doubt.looks >= LOOKS) this.#doubts.delete(callee)
       if (denied && doubt.looks >= LOOKS) this.#setRoom(callee)
     }
     if (this.#doubts.size > 0) this.#timer ??= this.#needs.clock.timer(LOOK_MS, this.#lookAtDoubts, true)
+  }
+
+  /** Counts this check, if no sender has claimed room since the last one and none is about to use its claim. */
+  #note(callee: Cell, doubt: Doubt): void {
+    const claims = callee.mailbox.accepted - doubt.admitted
+    const isMoving = claims !== doubt.claims
+    const isPassed = !isMoving && doubt.passed < LOOKS_AT_CLAIMS && this.#isClaimed(callee)
+    doubt.looks = isMoving || isPassed ? 0 : doubt.looks + 1
+    if (isMoving) doubt.passed = 0
+    if (isPassed) doubt.passed += 1
+    doubt.claims = claims
+  }
+
+  /** Checks whether a live thread has claimed room there for a message that it has not written yet. */
+  #isClaimed({ index }: Cell): boolean {
+    return this.#needs.directory.living.some(
+      ({ life }) => life && Math.abs(Atomics.load(life.window.words, CLAIM)) === index + 1,
+    )
   }
 
   /** Does the slow check of the watchdog, while a turn is open somewhere. */
