@@ -119,12 +119,24 @@ t.test('a disk that is full from the first byte on leaves no segment behind', as
   const refused = files.refused()
   const waiting = t.rejects(store.append(blockOf(1)), {
     code: 'LOG_LOST',
-    message: /closed while its disk had no room/,
+    message: /disk of the log in .* has no room/,
   })
   await refused
   await store.close()
   await waiting
   t.same(segmentsOf(folder), [])
+})
+
+t.test('a store for a command refuses blocks when the disk is full, and what stands in it stays', async (t) => {
+  const folder = folderOf(t)
+  const files = new FaultyFiles()
+  const store = new FileStore(folder, { files, waitsForRoom: false })
+  await store.open()
+  await appendAll(store, 1, 3)
+  files.room = 20
+  await t.rejects(store.append(blockOf(4)), { code: 'LOG_LOST', message: /has no room: .*Make room/ })
+  await store.close()
+  t.match(await reopened(folder), { lastSeq: 3, cut: undefined })
 })
 
 t.test('a failed write is final: what was written stays, the rest is refused', async (t) => {

@@ -20,6 +20,8 @@ export interface FileStoreOptions {
   segmentBytes?: number
   /** Bytes that one write has at most, unless one block is larger. */
   writeBytes?: number
+  /** True: blocks wait for room on a full disk. False: they are refused, for a command that somebody waits for. */
+  waitsForRoom?: boolean
   /** Called when the disk has no room for the next block, and when it has room again. */
   onRoom?(hasRoom: boolean): void
 }
@@ -43,6 +45,7 @@ export class FileStore implements LogStore {
   readonly #clock: Scheduler
   readonly segmentBytes: number
   readonly #writeBytes: number
+  readonly #waitsForRoom: boolean
   readonly #onRoom: (hasRoom: boolean) => void
   #state: LogState = 'new'
   #bytes = 0
@@ -70,6 +73,7 @@ export class FileStore implements LogStore {
       clock = systemClock,
       segmentBytes = SEGMENT_BYTES,
       writeBytes = WRITE_BYTES,
+      waitsForRoom = true,
       onRoom = () => {},
     }: FileStoreOptions = {},
   ) {
@@ -78,6 +82,7 @@ export class FileStore implements LogStore {
     this.#clock = clock
     this.segmentBytes = segmentBytes
     this.#writeBytes = writeBytes
+    this.#waitsForRoom = waitsForRoom
     this.#onRoom = onRoom
   }
 
@@ -113,8 +118,9 @@ export class FileStore implements LogStore {
       await this.#freeLock()
       this.#opening = undefined // it can be tried again
       if (error instanceof DramatisError || signal?.aborted) throw error
+      const advice = isFull(error) ? 'Make room on its disk' : 'Make the folder readable and writable for this process'
       throw new LogLostError(
-        `The log in ${this.#folder} cannot be opened: ${describe(error)}. Make the folder readable and writable for this process.`,
+        `The log in ${this.#folder} cannot be opened: ${describe(error)}. ${advice}.`,
         { path: this.#folder },
         error,
       )
@@ -305,19 +311,11 @@ export class FileStore implements LogStore {
   }
 
   async #waitForRoom(): Promise<void> {
-    if (!this.#closed.signal.aborted) {
-      const isTold = this.#state === 'full'
-      this.#state = 'full'
-      if (!isTold) this.#onRoom(false)
-      await this.#clock.sleep(FULL_RETRY_MS, this.#closed.signal).catch(() => {})
-    } else this.#refuseWaiting(this.#withoutRoom())
-  }
-
-  #withoutRoom(): LogLostError {
-    return new LogLostError(
-      `The log in ${this.#folder} was closed while its disk had no room: what waited for room is not in it. Make room, and start again: what stands in the log goes on from there.`,
-      { path: this.#folder },
-    )
+    if (this.#closed.signal.aborted || !this.#waitsForRoom) return this.#refuseWaiting(withoutRoom(this.#folder))
+    const isTold = this.#state === 'full'
+    this.#state = 'full'
+    if (!isTold) this.#onRoom(false)
+    await this.#clock.sleep(FULL_RETRY_MS, this.#closed.signal).catch(() => {})
   }
 
   #lose(error: unknown): void {
@@ -346,6 +344,13 @@ export class FileStore implements LogStore {
       )
     )
   }
+}
+
+function withoutRoom(path: string): LogLostError {
+  return new LogLostError(
+    `The disk of the log in ${path} has no room: what waited for room is not written. Make room, and start again: what stands in the log goes on from there.`,
+    { path },
+  )
 }
 
 function isFull(error: unknown): boolean {

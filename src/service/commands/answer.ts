@@ -28,7 +28,7 @@ export async function answer(
   { stderr, folder }: Surroundings,
 ): Promise<number> {
   const given = answerOf(text, input, reason)
-  const store = new FileStore(logFolder(log, folder), { clock: systemClock })
+  const store = new FileStore(logFolder(log, folder), { clock: systemClock, waitsForRoom: false })
   try {
     const { run, asked } = await answerInLog(store, questionId, given)
     stderr.write(`${oneLine(asked.agent)} gets the answer when run ${oneLine(run.id)} goes on.\n`)

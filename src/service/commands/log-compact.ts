@@ -26,7 +26,7 @@ export async function logCompact(
   { log, keepRuns, keepDays, keepBytes, archive, json = false }: LogCompactFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
-  const store = new FileStore(logFolder(log, folder))
+  const store = new FileStore(logFolder(log, folder), { waitsForRoom: false })
   const keep = keepSettings({
     ...(keepRuns !== undefined && { runs: keepRuns }),
     ...(keepDays !== undefined && { days: keepDays }),
