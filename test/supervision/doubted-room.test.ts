@@ -1,5 +1,9 @@
-/** The words that all threads share deny room that the host's records know of: forged, or messages on their way. */
+/**
+ * The words that all threads share deny room that the host's records know of, or a wake-up that did not come: forged, or
+ * on its way.
+ */
 import t, { type Test } from 'tap'
+import { HOST_ASLEEP } from '../../src/mailbox/room.ts'
 import { CLAIM } from '../../src/mailbox/window.ts'
 import { ask, openTeam } from './teams.ts'
 
@@ -87,4 +91,25 @@ t.test('that the host admits messages whose senders found no room proves no room
   await team.clock.runToIdle()
   t.same(await Promise.all(sent), Array(24).fill('sent'))
   t.equal(room(), CAPACITY)
+})
+
+t.test('a wake-up that has not come is missed by the second check in a row', async (t) => {
+  const { team, repairs } = await doubted(t)
+  const { loop, sharedWords, team: memory } = team.host
+  const wakeUp = () => Atomics.store(memory.words, HOST_ASLEEP, 0)
+  const look = () => {
+    sharedWords.look()
+    return repairs.count
+  }
+  for (let n = 0; n < 3; n++) {
+    look()
+    wakeUp()
+    t.equal(look(), 0, 'its message may come after this timer')
+    loop.kick() // here it is
+  }
+  look()
+  wakeUp()
+  t.equal(look(), 0)
+  wakeUp()
+  t.equal(look(), 1)
 })

@@ -62,6 +62,11 @@ export class SharedWords {
   #timer: Timer | undefined
   #ticks = 0
   #bellIsSilenced = false
+  /**
+   * True if the last check found that a thread had woken the host, and no wake-up. It may have been on its way: if the
+   * host was busy, timers come before messages of threads.
+   */
+  #wasUnheard = false
   /** Index of the agent that is compared next. */
   #next = 0
 
@@ -125,10 +130,12 @@ export class SharedWords {
   /** Does the slow check of the watchdog, while a turn is open somewhere. */
   look(): void {
     const { directory, loop, repairs, team } = this.#needs
-    if (loop.ticks === this.#ticks && Atomics.load(team.words, HOST_ASLEEP) !== 1 && !this.#bellIsSilenced) {
+    const isUnheard = loop.ticks === this.#ticks && Atomics.load(team.words, HOST_ASLEEP) !== 1
+    if (isUnheard && this.#wasUnheard && !this.#bellIsSilenced) {
       this.#bellIsSilenced = true
       repairs.report({ word: 'host asleep' })
     }
+    this.#wasUnheard = isUnheard
     team.allWrote()
     loop.kick()
     this.#ticks = loop.ticks
