@@ -34,8 +34,8 @@ const KEY = /^[\x21-\x7e]{1,255}$/
 
 export class IdempotencyKeys {
   readonly #most: number
-  /** Hash of the first request, by the id of its task. */
-  readonly #seen = new Map<string, string>()
+  /** Hash of the first request, and whether its task was begun, by the id of that task. */
+  readonly #seen = new Map<string, { readonly hash: string; isBegun: boolean }>()
 
   constructor({ idempotencyKeys }: Pick<HttpLimits, 'idempotencyKeys'>) {
     this.#most = idempotencyKeys
@@ -45,7 +45,8 @@ export class IdempotencyKeys {
    * Returns the task that belongs to the key of a request; undefined for a request without a key. `isKnown` checks
    * whether the log still has a task.
    *
-   * @throws HttpError for a key that is none, or that was sent with another body.
+   * @throws HttpError for a key that is none, that was sent with another body, or whose task was begun and is forgotten:
+   * a request that is sent again must not do a thing twice.
    */
   taskOf(request: Request, caller: string, body: unknown, isKnown: (id: string) => boolean): KeyedTask | undefined {
     const given = request.headers.get('idempotency-key')
@@ -59,11 +60,18 @@ export class IdempotencyKeys {
     const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
     const seen = this.#seen.get(id)
     const isRepeated = isKnown(id)
-    if (isRepeated && seen !== undefined && seen !== hash) throw otherBody()
+    if (seen && (isRepeated || seen.isBegun) && seen.hash !== hash) throw otherBody()
+    if (seen?.isBegun && !isRepeated) throw forgotten()
     this.#seen.delete(id) // so that it becomes the newest
-    this.#seen.set(id, hash)
+    this.#seen.set(id, { hash, isBegun: isRepeated })
     if (this.#seen.size > this.#most) this.#seen.delete(this.#seen.keys().next().value!)
     return { id, hash, isRepeated }
+  }
+
+  /** Notes that the task of a key was begun. */
+  begun({ id }: KeyedTask): void {
+    const seen = this.#seen.get(id)
+    if (seen) seen.isBegun = true
   }
 
   clear(): void {
@@ -80,6 +88,12 @@ export async function assertSameBody(run: Run<unknown>, hash: string): Promise<v
   if (hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
   if (Object.hasOwn(run.metadata, BODY_HASH) && run.metadata[BODY_HASH] !== hash) throw otherBody()
 }
+
+const forgotten = (): HttpError =>
+  new HttpError(
+    'CONFLICT',
+    'Idempotency-Key: the task of this key was begun, and is not kept any more. It is not begun again; use a new key for that. A durable log keeps tasks longer (stateManagement).',
+  )
 
 const otherBody = (): HttpError =>
   new HttpError(

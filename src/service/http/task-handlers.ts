@@ -66,6 +66,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       const key = keys.taskOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
       const { waitMs, applied } = waitOf(request)
       const found = await tasks.start({ served, query, options, caller, request, keyed: key })
+      if (key) keys.begun(key)
       const headers: Record<string, string> = {
         ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
         ...(applied && { 'preference-applied': applied }),

@@ -199,6 +199,17 @@ t.test('an idempotency key begins one task, also when it is sent at once', async
   release()
 })
 
+t.test('a key whose task is forgotten does not begin it again', async (t) => {
+  const { send } = stage(t, echo(), { limits: { postsPerSecond: 10_000, tasksPerCaller: 200 } })
+  const ask = (query: string, key: string) =>
+    send('POST', '/api/tasks', { body: { query }, headers: { 'idempotency-key': key } })
+  const { id } = (await ask('pay', 'k')).body
+  for (let others = 0; others < 101; others++) await ask('another', `${others}`)
+  t.equal((await send('GET', `/api/tasks/${id}`)).status, 404)
+  t.match(await ask('pay', 'k'), { status: 409, body: { code: 'CONFLICT', detail: /is not begun again/ } })
+  t.match(await ask('pay more', 'k'), { status: 422, body: { detail: /another body/ } })
+})
+
 t.test('a client that leaves without a key has its task cancelled; with one it goes on', async (t) => {
   const { send, release, team } = held(t)
   const gone = new AbortController()
