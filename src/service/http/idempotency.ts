@@ -34,8 +34,8 @@ const KEY = /^[\x21-\x7e]{1,255}$/
 
 export class IdempotencyKeys {
   readonly #most: number
-  /** Hash of the first request, and whether its task was begun, by the id of that task. */
-  readonly #seen = new Map<string, { readonly hash: string; isBegun: boolean }>()
+  /** Hashes of the bodies that have begun a task, by its id, the newest at the end. */
+  readonly #begun = new Map<string, string>()
 
   constructor({ idempotencyKeys }: Pick<HttpLimits, 'idempotencyKeys'>) {
     this.#most = idempotencyKeys
@@ -43,10 +43,10 @@ export class IdempotencyKeys {
 
   /**
    * Returns the task that belongs to the key of a request; undefined for a request without a key. `isKnown` checks
-   * whether the log still has a task.
+   * whether the log still has a task: then that task says whether the body is the same (`assertSameBody`).
    *
-   * @throws HttpError for a key that is none, that was sent with another body, or whose task was begun and is forgotten:
-   * a request that is sent again must not do a thing twice.
+   * @throws HttpError for a key that is none, and for one whose task was begun and is forgotten: a request that is sent
+   * again must not do a thing twice.
    */
   taskOf(request: Request, caller: string, body: unknown, isKnown: (id: string) => boolean): KeyedTask | undefined {
     const given = request.headers.get('idempotency-key')
@@ -58,24 +58,21 @@ export class IdempotencyKeys {
     }
     const id = idOfKey(caller, key)
     const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
-    const seen = this.#seen.get(id)
     const isRepeated = isKnown(id)
-    if (seen && (isRepeated || seen.isBegun) && seen.hash !== hash) throw otherBody()
-    if (seen?.isBegun && !isRepeated) throw forgotten()
-    this.#seen.delete(id) // so that it becomes the newest
-    this.#seen.set(id, { hash, isBegun: isRepeated })
-    if (this.#seen.size > this.#most) this.#seen.delete(this.#seen.keys().next().value!)
+    const begun = this.#begun.get(id)
+    if (!isRepeated && begun !== undefined) throw begun === hash ? forgotten() : otherBody()
     return { id, hash, isRepeated }
   }
 
-  /** Notes that the task of a key was begun. */
-  begun({ id }: KeyedTask): void {
-    const seen = this.#seen.get(id)
-    if (seen) seen.isBegun = true
+  /** Notes that the task of a key was begun with that body, now or before. */
+  begun({ id, hash }: KeyedTask): void {
+    this.#begun.delete(id) // so that it becomes the newest
+    this.#begun.set(id, hash)
+    if (this.#begun.size > this.#most) this.#begun.delete(this.#begun.keys().next().value!)
   }
 
   clear(): void {
-    this.#seen.clear()
+    this.#begun.clear()
   }
 }
 

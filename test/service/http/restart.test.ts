@@ -21,6 +21,8 @@ t.test('ids of events, keys and owners of tasks are the same after a restart', a
   const second = service(path)
   t.teardown(() => second.close())
   await second.team.start()
+  const early = await second.ask('POST', '/api/tasks', { body: { query: '1', priority: 9 }, headers: key })
+  t.equal(early.status, 422, 'a wrong body that comes first is refused, and spoils nothing')
   const again = await second.ask('POST', '/api/tasks', { body: { query: '1' }, headers: key })
   t.equal(again.body.id, begun.body.id)
   t.equal(again.headers.get('idempotency-replayed'), 'true')
