@@ -96,6 +96,45 @@ t.test('what the service refuses is said with its words', async (t) => {
   await t.rejects(source.restart('a'), /404 nothing there/)
 })
 
+t.test('an answer that the end of a service cuts off is gone on with, and nothing of it comes twice', async (t) => {
+  const result = { success: true, finalOutput: 'Hello world' }
+  let visits = 0
+  const { url, asked } = await served(t, {
+    'POST /agents/api/tasks?deltas=1': (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(frame('task', { id: 'one' }))
+      response.write(frame('output.delta', { chunk: 'Hello', final: true }), () => response.destroy())
+    },
+    'GET /agents/api/tasks/one/events': (_request, response) => {
+      visits += 1
+      if (visits === 1) return response.destroy() // it is not there again
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(frame('output.delta', { chunk: 'Hello', final: true }))
+      response.end(visits === 2 ? undefined : frame('run.finished', { result }))
+    },
+  })
+  const talk = remoteSource(url, undefined).say('hi', 'thread 1')
+  t.same(await all(talk.said), [{ text: 'Hello' }, { text: ' world' }, { end: 'answer', text: 'Hello world' }])
+  t.equal(asked.filter((line) => line.startsWith('POST')).length, 1, 'it is asked once')
+})
+
+t.test('what a restarted service does not know is said; who stops does not wait for it', async (t) => {
+  const { url } = await served(t, {
+    'POST /agents/api/tasks?deltas=1': (_request, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.end(frame('task', { id: 'one' }) + frame('output.delta', { chunk: 'Hel', final: true }))
+    },
+  })
+  await t.rejects(all(remoteSource(url, undefined).say('hi', 'thread 1').said), /tasks\/one\/events: 404 nothing there/)
+  const stopped = remoteSource(url, undefined).say('hi', 'thread 1')
+  const said = stopped.said[Symbol.asyncIterator]()
+  t.same((await said.next()).value, { text: 'Hel' })
+  const rest = said.next()
+  rest.catch(() => {})
+  await t.rejects(stopped.stop(), /404 nothing there/)
+  await t.rejects(rest)
+})
+
 t.test('a service that does not answer is named, once, with what to do', async (t) => {
   const { url, server } = await served(t, {})
   server.closeAllConnections()

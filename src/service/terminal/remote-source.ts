@@ -1,4 +1,5 @@
 /** A team that is served over HTTP (`dramatis serve`, `httpApi`), by its URL. */
+import { setTimeout } from 'node:timers/promises'
 import type { Digest } from '../../index.ts'
 import { SseFrames } from '../../sse-frames.ts'
 import type { Said, Talk, TeamSource } from './source.ts'
@@ -28,6 +29,9 @@ export function remoteSource(url: string, token: string | undefined): TeamSource
   }
 }
 
+/** Resolves after that many ms, or when the signal is aborted. */
+const pause = (ms: number, signal: AbortSignal): Promise<void> => setTimeout(ms, undefined, { signal }).catch(() => {})
+
 /** Lines of the digest; a service that is gone is tried again, and begins with the state of the team. */
 async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Digest> {
   for (let isFirst = true; !signal.aborted; isFirst = false) {
@@ -38,32 +42,67 @@ async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Dig
       if (signal.aborted) return
       if (isFirst) throw error
     }
-    await new Promise((resolve) => setTimeout(resolve, AGAIN_MS))
+    await pause(AGAIN_MS, signal)
   }
 }
 
 function talk(remote: Remote, query: string, threadId: string): Talk {
   const over = new AbortController()
+  const { signal } = over
+  const accept = 'text/event-stream'
   let id: string | undefined
   return {
     said: (async function* (): AsyncGenerator<Said> {
-      const response = await ask(remote, 'POST', 'api/tasks?deltas=1', {
-        accept: 'text/event-stream',
-        body: { query, threadId },
-        signal: over.signal,
-      })
-      for await (const { event, data } of events(response)) {
-        const said = Object(JSON.parse(data)) as Record<string, unknown>
-        if (event === 'task') id ??= String(said.id)
-        if (event === 'output.delta' && said.final === true) yield { text: String(said.chunk) }
-        if (event === 'run.finished') yield ending(said.result)
+      let response = await ask(remote, 'POST', 'api/tasks?deltas=1', { accept, body: { query, threadId }, signal })
+      let written = ''
+      for (let isCut = false; ; isCut = true) {
+        try {
+          for await (const { event, data } of events(response)) {
+            const said = Object(JSON.parse(data)) as Record<string, unknown>
+            if (event === 'task') id ??= String(said.id)
+            if (event === 'output.delta' && said.final === true && !isCut) {
+              written += String(said.chunk)
+              yield { text: String(said.chunk) }
+            }
+            if (event !== 'run.finished') continue
+            if (isCut) yield* rest(written, said.result)
+            return yield ending(said.result)
+          }
+        } catch (error) {
+          if (signal.aborted || id === undefined) throw error
+        }
+        if (id === undefined) throw new Error(`${remote.url.href} has ended its answer before it began. Ask again.`)
+        response = await again(remote, `api/tasks/${encodeURIComponent(id)}/events`, { accept, signal })
       }
     })(),
     async stop() {
-      if (id !== undefined) await ask(remote, 'DELETE', `api/tasks/${encodeURIComponent(id)}`)
-      over.abort()
+      try {
+        if (id !== undefined) await ask(remote, 'DELETE', `api/tasks/${encodeURIComponent(id)}`)
+      } finally {
+        over.abort() // also where the service does not answer: nobody waits for it any more
+      }
     },
   }
+}
+
+/** Asks until there is an answer: the service may be restarted. What it refuses, as a task that it does not know, rejects. */
+async function again(remote: Remote, path: string, { signal, ...request }: Request & { signal: AbortSignal }) {
+  for (;;) {
+    await pause(AGAIN_MS, signal)
+    try {
+      return await ask(remote, 'GET', path, { ...request, signal })
+    } catch (error) {
+      if (signal.aborted || !(error instanceof Error && error.cause)) throw error // else nobody answers yet
+    }
+  }
+}
+
+/** Yields what of an answer was not written before the connection was cut. */
+function* rest(written: string, result: unknown): Generator<Said> {
+  const { finalOutput } = Object(result) as { finalOutput?: unknown }
+  if (written === '' || typeof finalOutput !== 'string') return
+  const text = finalOutput.startsWith(written) ? finalOutput.slice(written.length) : `\n${finalOutput}`
+  if (text !== '') yield { text }
 }
 
 function ending(result: unknown): Said {
