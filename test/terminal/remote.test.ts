@@ -46,7 +46,9 @@ t.test('the lines of /api/watch are read below any mount, and again when the ser
       response.writeHead(200, { 'content-type': 'text/event-stream' })
       response.write('retry: 1000\n\n: hb\n\n')
       for (const line of lines) response.write(frame('digest', line))
-      response.end()
+      if (visits === 1)
+        response.write('\n', () => response.destroy()) // as if the process was killed
+      else response.end()
     },
   })
   const fold = new DigestFold()

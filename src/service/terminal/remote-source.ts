@@ -34,13 +34,15 @@ const pause = (ms: number, signal: AbortSignal): Promise<void> => setTimeout(ms,
 
 /** Lines of the digest; a service that is gone is tried again, and begins with the state of the team. */
 async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Digest> {
-  for (let isFirst = true; !signal.aborted; isFirst = false) {
+  let wasThere = false
+  while (!signal.aborted) {
     try {
       const response = await ask(remote, 'GET', 'api/watch', { accept: 'text/event-stream', signal })
+      wasThere = true
       for await (const { data } of events(response)) yield JSON.parse(data) as Digest
     } catch (error) {
       if (signal.aborted) return
-      if (isFirst) throw error
+      if (!wasThere) throw error
     }
     await pause(AGAIN_MS, signal)
   }
