@@ -87,7 +87,7 @@ function talk(remote: Remote, query: string, threadId: string): Talk {
   }
 }
 
-/** Asks until there is an answer: the service may be restarted. What it refuses, as a task that it does not know, rejects. */
+/** Asks until there is an answer: the service may be restarted. Rejects for what is refused, as an unknown task is. */
 async function again(remote: Remote, path: string, { signal, ...request }: Request & { signal: AbortSignal }) {
   for (;;) {
     await pause(AGAIN_MS, signal)
