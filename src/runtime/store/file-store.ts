@@ -299,15 +299,25 @@ export class FileStore implements LogStore {
   }
 
   async #syncNow(): Promise<void> {
-    const end = this.#end
+    const [end, segment] = [this.#end, this.#segment]
     try {
-      await this.#segment?.file.sync()
-      await this.#lock?.check()
+      await segment?.file.sync()
+      await Promise.all([this.#lock?.check(), segment && this.#checkThere(segment.start)])
       this.#synced = Math.max(this.#synced, end)
     } catch (error) {
       this.#lose(error)
       throw this.#lost
     }
+  }
+
+  /** A file that somebody has removed takes writes as before, and they are lost. */
+  async #checkThere(start: Position): Promise<void> {
+    const path = join(this.#folder, segmentName(start))
+    if ((await this.#files.versionOf(path)) !== undefined) return
+    throw new LogLostError(
+      `The file ${path} of the log was removed while this process wrote to it: what it had is lost. Nothing else may remove files of a log, such as a rotation of *.log files. Put the file back from a copy, if there is one, and start again.`,
+      { path: this.#folder },
+    )
   }
 
   async #waitForRoom(): Promise<void> {
