@@ -1,7 +1,8 @@
 /** What takes too long, and what nobody wants any more. */
 import t from 'tap'
+import { HOST_ASLEEP } from '../../src/mailbox/room.ts'
 import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import { ask, gate, localTeam, never, numbers, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, gate, localTeam, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 const sleeps: Receive = async (message, context) => {
   await context.sleep(Number(message.content))
@@ -27,6 +28,35 @@ t.test('responseTimeoutMs counts from the start of the turn, not from the sendin
       /^Agent "worker" did not answer within 100 ms of the start of its turn\. Raise timeoutMs \(communication\.responseTimeoutMs\), or/,
     details: { agent: 'worker', waitedMs: 100 },
   })
+  t.same(leftovers(team.host), [])
+})
+
+/** From now on the host hears no thread until one of its timers comes: it is busy. */
+const beBusy = ({ host }: OpenTeam) => Atomics.store(host.team.words, HOST_ASLEEP, 0)
+
+t.test('an answer that was written in time counts, though the host was busy until its time was up', async (t) => {
+  const team = openTeam(t, { worker: sleeps }, { communication: { responseTimeoutMs: 100 } })
+  const asked = outcomeOf(ask(team, 'worker', '50'))
+  await team.clock.advance(10)
+  beBusy(team)
+  await team.clock.advance(89)
+  t.notOk(asked.settled)
+  await team.clock.advance(1)
+  t.equal(asked.value, 'slept 50')
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a cancelled turn that has ended does not cost its thread, though the host was busy since', async (t) => {
+  const held = gate()
+  const supervision = { stopGraceMs: 50 }
+  const team = openTeam(t, { worker: () => held.opened }, { communication: { responseTimeoutMs: 20 }, supervision })
+  const asked = outcomeOf(ask(team, 'worker'))
+  await team.clock.advance(30)
+  t.match(asked.error, { code: 'REQUEST_TIMEOUT' })
+  beBusy(team)
+  held.open()
+  await team.clock.advance(100)
+  t.equal(team.health().agents.worker?.restarts, 0)
   t.same(leftovers(team.host), [])
 })
 

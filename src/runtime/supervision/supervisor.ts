@@ -223,7 +223,11 @@ export class Supervisor {
     const gate = most === undefined ? OPEN_GATE : new Permits({ clock, limits, ready, repairs, team }, most)
     const roster = (run: RunState) => provisioning.roster(run)
     const runNotices = new RunNotices({ agentStates, frames, roster })
-    const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
+    const stopGrace = new StopGrace({
+      clock,
+      loop,
+      abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope),
+    })
     const caution = new CautiousStart({ clock, directory, journal, loop, ready, replies })
     const requestOf = (envelope: Envelope<RunState>) => this.requests.of(envelope)
     const shelf = new Shelf({ frames, gate, loop, ready, replies, requestOf })
