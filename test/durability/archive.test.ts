@@ -2,11 +2,14 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { systemClock } from '../../src/clock.ts'
 import { createTeam, type StateManagement } from '../../src/index.ts'
 import { compactLog } from '../../src/runtime/durability/compact-log.ts'
+import { Compactor, type CompactorNeeds } from '../../src/runtime/durability/compactor.ts'
 import { fileName, TraceArchive } from '../../src/runtime/durability/trace-archive.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { type LogFiles, realFiles } from '../../src/runtime/store/log-files.ts'
+import { gate } from '../supervision/teams.ts'
 import { deskLog, runsIn, silent } from './damaged-logs.ts'
 import { failureOf, folderOf, segmentsOf } from './log-folders.ts'
 
@@ -134,6 +137,33 @@ t.test('an archive that is killed while it writes leaves no half of a file under
     'names are known',
   )
 })
+
+for (const [pace, msBetweenLooks, logged] of [
+  ['each slice of time', 10, [[1], [2], [3]]],
+  ['its end', 0, [[1, 2, 3]]],
+] as const)
+  t.test(`a compaction that is closed while it archives has logged what is archived, at ${pace}`, async (t) => {
+    const { opened, open } = gate()
+    const gone: (readonly number[])[] = []
+    let now = 0
+    const needs = {
+      clock: { ...systemClock, monotonic: () => (now += msBetweenLooks) },
+      logger: silent,
+      store: { bytes: 0 },
+      index: { expired: () => [1, 2, 3, 4].map((index) => ({ index, own: false })), forget: () => {} },
+      log: (fact: { runs: number[] }) => void gone.push(fact.runs),
+      leaves: ({ index }: { index: number }) => {
+        if (index < 4) return Promise.resolve()
+        open()
+        return new Promise(() => {})
+      },
+    }
+    const compactor = new Compactor(needs as unknown as CompactorNeeds)
+    const compacting = compactor.compact()
+    await opened
+    await Promise.all([compactor.close(), t.rejects(compacting, { code: 'CANCELLED' })])
+    t.same(gone, logged)
+  })
 
 t.test('an archive that is no folder is refused at the start, and wrong values before', async (t) => {
   const folder = folderOf(t)

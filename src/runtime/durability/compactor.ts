@@ -74,7 +74,7 @@ export class Compactor {
   /** Bytes of the facts when they were logged last. */
   #factBytes = 0
   #isLoggingFacts = false
-  /** Runs that were forgotten since the facts were logged. */
+  /** Runs that were forgotten, which the log does not say yet. */
   #gone: number[] = []
   /** Moment from which on the compaction has worked without a turn of others. */
   #sliceAt = 0
@@ -150,8 +150,19 @@ export class Compactor {
     return { before, after: store.bytes, runsForgotten, runsNotArchived }
   }
 
-  /** Forgets runs, but for those that cannot be archived. */
+  /**
+   * Forgets runs, but for those that cannot be archived. The log learns it meanwhile: to archive runs takes long, and a
+   * process that is ended before all of them are would archive them all again.
+   */
   async #forget(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
+    try {
+      return await this.#forgetEach(runs)
+    } finally {
+      this.#logGone()
+    }
+  }
+
+  async #forgetEach(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
     const { index, leaves, logger } = this.#needs
     let [runsForgotten, runsNotArchived] = [0, 0]
     let failure: { runId: string; error: string } | undefined
@@ -165,7 +176,6 @@ export class Compactor {
           runsNotArchived += 1
           continue
         }
-        await this.#othersTurn()
       } else if (!run.own) {
         runsNotArchived += 1
         continue
@@ -173,15 +183,21 @@ export class Compactor {
       if (!run.own) runsForgotten += 1
       index.forget(run)
       this.#gone.push(run.index)
+      if (this.#isSliceOver) this.#logGone()
+      await this.#othersTurn()
     }
     if (failure) logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
     return { runsForgotten, runsNotArchived }
   }
 
+  /** Logs which runs were forgotten, behind all of their entries: they have ended, and nothing of them is carried on. */
+  #logGone(): void {
+    if (this.#gone.length > 0) this.#needs.log({ kind: 'runs.gone', runs: this.#gone.splice(0) })
+  }
+
   /** Logs the facts of the team behind all parts that are given up. */
   async #logFacts(): Promise<void> {
     const { facts, log, written } = this.#needs
-    if (this.#gone.length > 0) log({ kind: 'runs.gone', runs: this.#gone.splice(0) }) // behind all of their entries
     this.#factBytes = 0
     this.#isLoggingFacts = true
     try {
@@ -228,10 +244,14 @@ export class Compactor {
     this.wrote(position, block.entries.byteLength)
   }
 
+  get #isSliceOver(): boolean {
+    return this.#needs.clock.monotonic() - this.#sliceAt >= SLICE_MS
+  }
+
   /** Lets the event loop turn: a compaction takes long, and nobody waits for it. */
   async #othersTurn(): Promise<void> {
     const { clock } = this.#needs
-    if (clock.monotonic() - this.#sliceAt < SLICE_MS) return
+    if (!this.#isSliceOver) return
     await new Promise<void>((resolve) => clock.defer(resolve))
     this.#closed.signal.throwIfAborted()
     this.#sliceAt = clock.monotonic()
