@@ -190,7 +190,7 @@ export class Compactor {
     return { runsForgotten, runsNotArchived }
   }
 
-  /** Logs which runs were forgotten, behind all of their entries: they have ended, and nothing of them is carried on. */
+  /** Logs which runs were forgotten, behind all of their entries: nothing of them is carried on. */
   #logGone(): void {
     if (this.#gone.length > 0) this.#needs.log({ kind: 'runs.gone', runs: this.#gone.splice(0) })
   }
