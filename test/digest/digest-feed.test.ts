@@ -18,6 +18,8 @@ function feed() {
   const records = new Subject<Batch>()
   const calls = { made: 0, seen: 0, looked: 0 }
   const waits: Wait[] = []
+  /** Logged, and not passed on yet. */
+  const pending: (() => void)[] = []
   let seq = 0
   const digest = new DigestFeed({
     records$: records,
@@ -33,7 +35,9 @@ function feed() {
         },
       })
     },
-    settle() {},
+    settle() {
+      for (const pass of pending.splice(0)) pass()
+    },
     snapshot: () => ({
       log: 'log',
       agents: [],
@@ -57,7 +61,7 @@ function feed() {
     })
     records.next(batch)
   }
-  return { digest, records, calls, waits, tell }
+  return { digest, records, calls, waits, pending, tell }
 }
 
 const factsOf = ({ facts = [] }: Digest) => facts.length
@@ -143,6 +147,23 @@ t.test('a later watcher knows the names that no line has told yet once, as the f
     )
   stop.abort()
 })
+
+t.test(
+  'what is not passed on yet when somebody begins to watch is in the snapshot, and in no later line',
+  async (t) => {
+    const { digest, pending, tell } = feed()
+    const stop = new AbortController()
+    const first = digest.watch(stop.signal)[Symbol.asyncIterator]()
+    await first.next()
+    pending.push(() => tell(3))
+    const later = digest.watch(stop.signal)[Symbol.asyncIterator]()
+    t.match((await later.next()).value, { snapshot: { deadLetters: 3 } })
+    t.equal(factsOf((await first.next()).value), 3)
+    tell()
+    t.equal(factsOf((await later.next()).value), 1)
+    stop.abort()
+  },
+)
 
 t.test('a wait that a watcher has met in its first line is told to be over', async (t) => {
   const { digest, waits, tell } = feed()

@@ -138,7 +138,8 @@ export class Compactor {
   async #compact(all: boolean): Promise<Compacted> {
     const { store, index, keep, clock } = this.#needs
     const before = store.bytes
-    const { runsForgotten, runsNotArchived } = await this.#forget(index.expired(keep, clock.now()))
+    const forgetting = this.#forget(index.expired(keep, clock.now()))
+    const { runsForgotten, runsNotArchived } = await forgetting.finally(() => this.#logGone())
     this.#needs.carried() // gives up what nobody refers to
     const alive = index.bytes + this.#factBytes + this.#needs.parts.bytes
     if (all || store.bytes > 2 * (alive + this.#most)) {
@@ -155,14 +156,6 @@ export class Compactor {
    * process that is ended before all of them are would archive them all again.
    */
   async #forget(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
-    try {
-      return await this.#forgetEach(runs)
-    } finally {
-      this.#logGone()
-    }
-  }
-
-  async #forgetEach(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
     const { index, leaves, logger } = this.#needs
     let [runsForgotten, runsNotArchived] = [0, 0]
     let failure: { runId: string; error: string } | undefined
