@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { LogHeldError, LogLostError } from '../../src/errors.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { realFiles } from '../../src/runtime/store/log-files.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { appendAll, blockOf, contentOf, entriesUpTo } from './blocks.ts'
 import { FaultyFiles } from './faulty-files.ts'
@@ -361,6 +362,30 @@ t.test(
     t.same(await reopened(folder), { lastSeq: 8, cut: undefined, content: entriesUpTo(8) })
   },
 )
+
+t.test('who takes a log reads what its process has synced until then, also while the log was being read', async (t) => {
+  for (const segmentBytes of [undefined, 1]) {
+    const folder = folderOf(t)
+    const elsewhere = new FaultyFiles()
+    elsewhere.folder = async () => `another machine's ${folder}` // so that its lock has another name
+    const first = new FileStore(folder, { files: elsewhere, ...(segmentBytes && { segmentBytes }) })
+    await first.open()
+    await appendAll(first, 1, 3)
+    await first.sync()
+    const files = new FaultyFiles()
+    files.rename = async (from, to) => {
+      await appendAll(first, 4, 5) // all segments are read, and the owner is not yet another
+      await first.sync()
+      await realFiles.rename(from, to)
+    }
+    const second = new FileStore(folder, { files })
+    t.match(await second.open(), { incarnation: 2, lastSeq: 5 })
+    await appendAll(second, 6, 7)
+    await t.rejects(first.sync(), LogLostError)
+    await Promise.all([first.close(), second.close()])
+    t.same(await reopened(folder), { lastSeq: 7, cut: undefined, content: entriesUpTo(7) })
+  }
+})
 
 t.test('a log is free again when its process was killed, and a living one keeps others out', async (t) => {
   const folder = folderOf(t)

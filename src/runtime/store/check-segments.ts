@@ -1,5 +1,5 @@
 /** Checks all segments when a log is opened, and cuts off the block that a dying process or machine left unfinished. */
-import { SEGMENT_HEADER_BYTES } from './block-format.ts'
+import { readBlock, SEGMENT_HEADER_BYTES } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
 import { removeLeftovers } from './log-rewriter.ts'
 import type { OpenedLog, Position } from './log-store.ts'
@@ -34,6 +34,14 @@ export async function checkSegments(folder: string, files: LogFiles, signal?: Ab
   }
   await syncLast(folder, files)
   return found
+}
+
+/** Tells whether a whole block stands behind the end that was found: another process has written meanwhile. */
+export async function hasGrown(folder: string, files: LogFiles, end: Position): Promise<boolean> {
+  const last = (await listSegments(folder, files)).at(-1)
+  if (!last) return false
+  const from = last.start < end ? end - last.start : SEGMENT_HEADER_BYTES
+  return readBlock(await files.read(last.path, from), 0) !== undefined
 }
 
 async function cut(path: string, bytes: number, files: LogFiles): Promise<void> {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { type Scheduler, systemClock } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
 import { blockLength, SEGMENT_HEADER_BYTES, segmentHeader, writeBlock } from './block-format.ts'
-import { checkSegments } from './check-segments.ts'
+import { checkSegments, hasGrown } from './check-segments.ts'
 import { noteGivenUp } from './given-up.ts'
 import { hasCode, type LogFile, type LogFiles, realFiles } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
@@ -105,12 +105,15 @@ export class FileStore implements LogStore {
     try {
       const lock = await LogLock.take(this.#folder, this.#files)
       this.#lock = lock
-      const { end, bytes, ...found } = await checkSegments(this.#folder, this.#files, signal)
+      const checked = await checkSegments(this.#folder, this.#files, signal)
+      const before = await lock.before()
+      this.#incarnation = Math.max(checked.incarnation, before.incarnation) + 1
+      await lock.own(this.#incarnation)
+      // A process whose lock this one cannot see may have synced more until `own` has fenced it off.
+      const isGrown = await hasGrown(this.#folder, this.#files, checked.end)
+      const { end, bytes, ...found } = isGrown ? await checkSegments(this.#folder, this.#files, signal) : checked
       this.#end = end
       this.#bytes = bytes
-      const before = await lock.before()
-      this.#incarnation = Math.max(found.incarnation, before.incarnation) + 1
-      await lock.own(this.#incarnation)
       this.#state = 'open'
       return { ...found, incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
     } catch (error) {
