@@ -1,7 +1,8 @@
 /** Who reads a run along that a later process goes on with gets no piece that the log lacks, and none twice without a mark. */
-import t from 'tap'
-import { createTeam, type Run, type StreamPart } from '../../src/index.ts'
+import t, { type Test } from 'tap'
+import { createTeam, type Run, type RuntimeEvent, type StreamPart } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
+import { MultiAgentPattern } from '../../src/team.ts'
 import { gate, silent } from '../supervision/teams.ts'
 import { anotherThread, type Durability, HeldStore } from './held-store.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
@@ -26,7 +27,7 @@ for (const durability of ['write_behind', 'commit'] as const)
       await before.start()
       const parts: StreamPart<unknown>[] = []
       const firstPart = gate()
-      void read(before.launch('go', { runId: 'one' }), (part) => {
+      void readParts(before.launch('go', { runId: 'one' }), (part) => {
         parts.push(part)
         firstPart.open()
       })
@@ -45,7 +46,7 @@ for (const durability of ['write_behind', 'commit'] as const)
       await after.start()
       const run = after.getRun('one')!
       const all: StreamPart<unknown>[] = []
-      await read(run, (part) => all.push(part))
+      await readParts(run, (part) => all.push(part))
       t.match(
         all
           .slice(0, -1)
@@ -59,11 +60,52 @@ for (const durability of ['write_behind', 'commit'] as const)
         ],
       )
       const rest: StreamPart<unknown>[] = []
-      await read(run, (part) => rest.push(part), parts[0]!.seq)
+      await readParts(run, (part) => rest.push(part), parts[0]!.seq)
       t.same(rest, all.slice(1), 'who knows the first piece gets what follows it')
       t.match(await run.result, { success: true, finalOutput: 'Twice ' })
     },
   )
+
+t.test('what happens to an agent while a run ends is read along, if a later process has it in the run', async (t) => {
+  const disk = new MemoryDisk()
+  const before = refusingTeam(t, new MemoryStore(disk))
+  await before.start()
+  const { directory, journal, runs } = before.host
+  let isTold = false
+  journal.records$.subscribe(() => {
+    if (isTold || !runs.find('one')?.over) return
+    isTold = true // a reader that the end of a run calls first, as that of crashes: the log does not have the end yet
+    journal.record(undefined, { kind: 'agent.reloaded', ...directory.cell('ann')!.whose, epoch: 2 })
+  })
+  const along = await read(before.launch('go', { runId: 'one' }))
+  t.match(along.slice(-2), [{ type: 'agent.reloaded' }, { type: 'run.finished' }])
+  await before.close()
+
+  const after = refusingTeam(t, new MemoryStore(disk))
+  await after.start()
+  t.same((await read(after.getRun('one')!)).map(placeOf), along.map(placeOf))
+})
+
+/** A team whose script fails, with its supervisor in sight. */
+function refusingTeam(t: Test, store: MemoryStore) {
+  class Team extends MultiAgentPattern<string> {
+    get host() {
+      return this.supervisor
+    }
+  }
+  const run = () => Promise.reject(new Error('refused'))
+  const team = new Team({
+    agents: [{ name: 'ann', systemPrompt: 'You are never asked.' }],
+    orchestration: { strategy: 'custom', name: 'a refusal', run },
+    models: { default: { offline: true, async *complete() {} } },
+    stateManagement: { store },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  return team
+}
+
+const placeOf = ({ seq, type }: RuntimeEvent<unknown>) => `${seq} ${type}`
 
 /** A team of one role with a tool, which is played by that model. */
 function teamOf(store: MemoryStore, durability: Durability, complete: ModelClient['complete']) {
@@ -76,6 +118,12 @@ function teamOf(store: MemoryStore, durability: Durability, complete: ModelClien
   })
 }
 
-async function read(run: Run<unknown>, take: (part: StreamPart<unknown>) => void, after = -1): Promise<void> {
+async function readParts(run: Run<unknown>, take: (part: StreamPart<unknown>) => void, after = -1): Promise<void> {
   for await (const part of run.stream({ after })) take(part)
+}
+
+async function read(run: Run<unknown>): Promise<RuntimeEvent<unknown>[]> {
+  const events: RuntimeEvent<unknown>[] = []
+  for await (const event of run.events()) events.push(event)
+  return events
 }

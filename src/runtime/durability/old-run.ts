@@ -31,14 +31,10 @@ export class OldRun {
     this.launched = launched
   }
 
-  /** True if it has ended, though messages of it may be under way. */
-  get isOver(): boolean {
-    return this.finished !== undefined || this.aborted
-  }
-
-  /** Takes an entry of the team: a run keeps what happens to agents while it is under way. */
+  /** Takes an entry of the team: a run keeps what happens to agents until its log has its end, as in memory. */
   meanwhile(entry: LogEntry): void {
-    if (entry.kind !== 'frames' && concernsRuns(entry) && !this.isOver && !this.launched.own) this.entries.push(entry)
+    if (entry.kind === 'frames' || !concernsRuns(entry)) return
+    if (!this.finished && !this.launched.own) this.entries.push(entry)
   }
 
   /** Takes an entry of the run. */

@@ -28,6 +28,11 @@ export class RunLog {
    * not complete any more.
    */
   forgottenTo = -1
+  /**
+   * True until the log has the end of its run: so long it gets what happens to agents. Never true for the work that a
+   * message from outside has caused.
+   */
+  isUnderWay = true
 
   /** Copies contiguous frames. Returns the block where they are now. */
   appendFrames(
@@ -50,6 +55,7 @@ export class RunLog {
   adopt(entry: LogEntry): void {
     this.adopted += 1
     this.#keep(entry)
+    if (entry.kind === 'run.finished') this.isUnderWay = false
   }
 
   /** Appends a frame that has memory of its own. */
@@ -66,6 +72,7 @@ export class RunLog {
 
   append(record: HostRecord): void {
     this.#keep(record)
+    if (record.kind === 'run.finished') this.isUnderWay = false
   }
 
   /**

@@ -153,7 +153,7 @@ export class Journal {
     const { runs } = this.#needs
     const record = this.#numbered(run, fields)
     if (run) run.log.append(record)
-    else if (concernsRuns(record)) for (const other of runs.values()) if (!other.over) other.log.append(record)
+    else if (concernsRuns(record)) for (const { log } of runs.values()) if (log.isUnderWay) log.append(record)
     this.#add(record)
     this.#needs.wake()
     return record
