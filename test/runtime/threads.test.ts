@@ -17,6 +17,7 @@ import { type ThreadCode, threadCode } from '../../src/runtime/threads/thread-co
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'
+import { collectGarbage } from '../soak/samples.ts'
 import { silent } from '../supervision/teams.ts'
 
 const compiled = (name: string) => new URL(`../fixtures/thread-${name}.js`, import.meta.url)
@@ -250,6 +251,24 @@ t.test('what is asked of a thread settles when it dies', async (t) => {
   await stopping
   await alive.stop()
   await alive.gone()
+})
+
+t.test('a thread that dies before it has answered is let go of, with all that had waited for it', async (t) => {
+  const silentThread = `data:text/javascript,${encodeURIComponent('await new Promise(() => setInterval(() => {}, 1000))')}`
+  const ended = async () => {
+    const thread = new WorkerThread(null)
+    const asked = [thread.start(assignment(silentThread)), thread.isIdle(), thread.stop()]
+    thread.terminate()
+    await Promise.all(asked)
+    await thread.gone()
+    return new WeakRef(thread)
+  }
+  const thread = await ended()
+  for (let looks = 0; looks < 100 && thread.deref(); looks++) {
+    await new Promise((resolve) => setImmediate(resolve))
+    collectGarbage()
+  }
+  t.equal(thread.deref(), undefined)
 })
 
 t.test('a system without threads is a start that failed, and no crash of the host', async (t) => {

@@ -3,7 +3,7 @@
  * post; the control plane is Comlink on a port of its own. Each call of the control plane settles when the thread dies.
  */
 import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
-import { type Remote, wrap } from 'comlink'
+import { type Remote, releaseProxy, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import {
   type Assignment,
@@ -126,7 +126,11 @@ export class WorkerThread implements SeatedThread {
   readonly #worker: Worker
   readonly #control: Remote<ThreadControl>
   readonly #clock: ThreadClock
-  readonly #dead: Promise<never>
+  readonly #gone: Promise<void>
+  /** Rejects the calls of the control plane that the thread has not answered yet. */
+  readonly #unanswered = new Set<(error: Error) => void>()
+  /** What calls of the control plane reject with once the thread is gone. */
+  #end: AgentCrashedError | undefined
   /** Nobody waits for its start any more: it has loaded its code or started, or failed to, or was ended. */
   readonly settled: Promise<void>
   #settle = () => {}
@@ -157,25 +161,19 @@ export class WorkerThread implements SeatedThread {
     })
     for (const stream of [this.#worker.stdout, this.#worker.stderr]) this.#readLines(stream)
     this.#control = wrap<ThreadControl>(nodeEndpoint(port1))
-    this.#dead = new Promise((_resolve, reject) => {
+    this.#gone = new Promise((resolve) => {
       this.#worker.once('exit', (code) => {
         port1.close()
         parts.port1.close()
-        reject(
-          new AgentCrashedError(
-            `The thread ended with code ${code} before it answered.`,
-            { exitCode: code },
-            this.#error,
-          ),
-        )
+        this.#endCalls(code)
+        resolve()
       })
     })
-    this.#dead.catch(() => {})
     this.settled = new Promise((resolve) => {
       this.#settle = resolve
     })
-    void this.gone().then(this.#settle)
-    this.booted = Promise.race([this.#boot(code), this.gone()])
+    void this.#gone.then(this.#settle)
+    this.booted = Promise.race([this.#boot(code), this.#gone])
     port1.unref()
     parts.port1.on('message', (asked: AskedBytes) => this.#give(parts.port1, asked))
     parts.port1.unref()
@@ -252,15 +250,17 @@ export class WorkerThread implements SeatedThread {
   }
 
   load(assignment: CodeAssignment): Promise<Started> {
-    return this.#started(assignment, this.#control.load(assignment))
+    return this.#started(assignment, (control) => control.load(assignment))
   }
   start(assignment: Assignment): Promise<Started> {
-    return this.#started(assignment, this.#control.start(assignment))
+    return this.#started(assignment, (control) => control.start(assignment))
   }
-  /** A Comlink promise to a dead thread never settles, so each call is raced against the thread's end. */
-  async #started(assignment: CodeAssignment, call: Promise<Started>): Promise<Started> {
+  async #started(
+    assignment: CodeAssignment,
+    call: (control: Remote<ThreadControl>) => Promise<Started>,
+  ): Promise<Started> {
     try {
-      const reply: unknown = await Promise.race([call, this.#dead])
+      const reply: unknown = await this.#ask(call)
       return startedIn(reply, assignment)
     } catch (error) {
       const crashed =
@@ -272,15 +272,42 @@ export class WorkerThread implements SeatedThread {
       this.#settle()
     }
   }
-  async isIdle(seat = OWN_SEAT): Promise<boolean> {
-    return Promise.race([this.#control.isIdle(seat), this.gone().then(() => false)])
+  isIdle(seat = OWN_SEAT): Promise<boolean> {
+    return this.#ask((control) => control.isIdle(seat)).catch((error: unknown) => this.#ended(error))
   }
   async stop(seat = OWN_SEAT): Promise<void> {
-    await Promise.race([this.#control.stop(seat), this.gone()])
+    await this.#ask((control) => control.stop(seat)).catch((error: unknown) => this.#ended(error))
   }
   async leave(seat: number): Promise<void> {
-    await Promise.race([this.#control.leave(seat), this.gone()])
+    await this.#ask((control) => control.leave(seat)).catch((error: unknown) => this.#ended(error))
   }
+
+  /** Calls the control plane. Rejects when the thread ends first, for Comlink's promise would never settle. */
+  #ask<T>(call: (control: Remote<ThreadControl>) => Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (this.#end) return reject(this.#end)
+      this.#unanswered.add(reject)
+      void call(this.#control)
+        .then(resolve, reject)
+        .finally(() => this.#unanswered.delete(reject))
+    })
+  }
+
+  /** Returns false if it was the thread's end that kept a call from its answer. */
+  #ended(error: unknown): false {
+    if (error === this.#end) return false
+    throw error
+  }
+
+  /** Comlink keeps calls without an answer for as long as the process lives, with all that waits for them. */
+  #endCalls(exitCode: number): void {
+    const text = `The thread ended with code ${exitCode} before it answered.`
+    this.#end = new AgentCrashedError(text, { exitCode }, this.#error)
+    for (const reject of this.#unanswered) reject(this.#end)
+    this.#unanswered.clear()
+    this.#control[releaseProxy]()
+  }
+
   terminate(): void {
     this.#settle()
     if (this.#ending) return
@@ -288,8 +315,8 @@ export class WorkerThread implements SeatedThread {
     endWorker(this.#worker)
   }
   /** Resolves when the thread is gone. */
-  async gone(): Promise<void> {
-    await this.#dead.catch(() => {})
+  gone(): Promise<void> {
+    return this.#gone
   }
 }
 
