@@ -222,7 +222,7 @@ export class RunAbortedError extends coded('RUN_ABORTED') {}
 export class RunTimeoutError extends coded('RUN_TIMEOUT') {}
 /** A durable log holds something that no version of this library wrote: `details` has segment, offset and runs. */
 export class LogCorruptError extends coded('LOG_CORRUPT') {}
-/** Another process has the durable log: `details` has its pid and host. */
+/** Another process has the durable log: `details` has its pid and host, unless the log was only read. */
 export class LogHeldError extends coded('LOG_HELD') {}
 /** A durable log cannot be opened or written any more: the disk failed, or another process has taken the log. */
 export class LogLostError extends coded('LOG_LOST') {}

@@ -2,6 +2,7 @@
 import { Subject } from 'rxjs'
 import t from 'tap'
 import { systemClock } from '../../src/clock.ts'
+import type { DeadLetter } from '../../src/mailbox/dead-letters.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
 import { DigestFeed } from '../../src/runtime/digest/digest-feed.ts'
 import type { Digest } from '../../src/runtime/digest/digest-line.ts'
@@ -18,6 +19,7 @@ function feed() {
   const records = new Subject<Batch>()
   const calls = { made: 0, seen: 0, looked: 0 }
   const waits: Wait[] = []
+  const letters = { count: 0 }
   /** Logged, and not passed on yet. */
   const pending: (() => void)[] = []
   let seq = 0
@@ -51,6 +53,7 @@ function feed() {
       yield { name: 'a', status: calls.seen % 2 ? 'running' : 'idle', queued: 0, inFlight: 0, restarts: 0 } as const
     },
     waits: () => [...waits],
+    deadLetters: () => letters.count,
     now: () => 1_000,
     seq: () => seq,
   })
@@ -61,7 +64,7 @@ function feed() {
     })
     records.next(batch)
   }
-  return { digest, records, calls, waits, pending, tell }
+  return { digest, records, calls, letters, waits, pending, tell }
 }
 
 const factsOf = ({ facts = [] }: Digest) => facts.length
@@ -183,5 +186,39 @@ t.test('a wait that a watcher has met in its first line is told to be over', asy
     tell()
     t.same(await untilWaits(reader), [])
   }
+  stop.abort()
+})
+
+t.test('dead letters that were sent again or discarded are told to be gone, also beside one that comes', async (t) => {
+  const { digest, letters, records, tell } = feed()
+  const dies = () => {
+    const letter = { id: '1', reason: 'failed', at: 1, errors: [], message: {} } as unknown as DeadLetter
+    records.next([{ kind: 'message.dead', seq: 8, at: 1_000, run: 1, letter, bytes: 1 }])
+  }
+  const stop = new AbortController()
+  const reader = digest.watch(stop.signal)[Symbol.asyncIterator]()
+  const fold = new DigestFold()
+  const nextLook = async () => {
+    for (;;) {
+      const { value } = await reader.next()
+      fold.read(value)
+      if (value.agent) return value.deadLetters // a look tells the agent of this team, which has changed
+    }
+  }
+  fold.read((await reader.next()).value)
+  letters.count = 3
+  tell()
+  t.equal(await nextLook(), 3)
+  letters.count = 4
+  dies()
+  t.equal(await nextLook(), undefined, 'the fact says it')
+  t.equal(fold.deadLetters, 4)
+  letters.count = 1
+  tell()
+  t.equal(await nextLook(), 1)
+  t.equal(fold.deadLetters, 1)
+  dies() // another one is discarded meanwhile
+  t.equal(await nextLook(), 1)
+  t.equal(fold.deadLetters, 1)
   stop.abort()
 })

@@ -6,7 +6,7 @@ import type { Observable, Subscription } from 'rxjs'
 import { systemClock, type Timer } from '../../clock.ts'
 import type { Batch } from '../log/records.ts'
 import { type Digest, type DigestSnapshot, NONE, STATUSES } from './digest-line.ts'
-import type { DigestMaker } from './digest-maker.ts'
+import type { DigestMaker, Looked } from './digest-maker.ts'
 import type { Wait } from './wait.ts'
 import { Watcher } from './watcher.ts'
 
@@ -20,6 +20,8 @@ interface Needs {
   agents(): Iterable<AgentFigures>
   /** Waits in the team now. */
   waits(): Wait[]
+  /** Number of dead letters now. */
+  deadLetters(): number
   /** Epoch ms. */
   now(): number
   /** Number of the next record. */
@@ -52,6 +54,8 @@ export class DigestFeed {
   /** Figures and waits that were told last. */
   readonly #told = new Map<string, string>()
   #toldWaits = '[]'
+  /** Number of dead letters that watchers count by now; undefined if they may count differently. */
+  #toldLetters: number | undefined
   /** True if agents or waits may have changed since they were looked at. */
   #mayLook = false
 
@@ -105,11 +109,13 @@ export class DigestFeed {
     this.#timer = undefined
     this.#told.clear()
     this.#toldWaits = '[]'
+    this.#toldLetters = undefined
   }
 
   #see(batch: Batch): void {
     for (const entry of batch) {
       this.#maker?.see(entry)
+      if (entry.kind === 'message.dead' && this.#toldLetters !== undefined) this.#toldLetters += 1
       if (this.#maker && this.#maker.rows >= MOST_ROWS) this.#tell()
     }
     this.#mayLook = true
@@ -126,16 +132,18 @@ export class DigestFeed {
       return
     }
     const beganAt = monotonic()
+    this.#needs.settle() // a letter that is counted here is in this line's facts, or in those of an earlier one
     this.#mayLook = false
     const agent = this.#changedAgents()
     const waits = this.#changedWaits()
+    const deadLetters = this.#changedLetters()
     const tookMs = monotonic() - beganAt
     this.#nextLook = beganAt + Math.max(LOOK_MS, tookMs * LOOK_SHARE)
-    this.#tell({ ...(agent && { agent }), ...(waits && { waits }) })
+    this.#tell({ ...(agent && { agent }), ...(waits && { waits }), ...(deadLetters !== undefined && { deadLetters }) })
   }
 
   /** Gives all watchers the line of what was seen. */
-  #tell(looked: Pick<Digest, 'agent' | 'waits'> = {}): void {
+  #tell(looked: Looked = {}): void {
     const line = this.#maker?.take(looked, this.#needs.now())
     if (line) for (const watcher of this.#watchers) watcher.push(line)
     if (!this.#maker || this.#maker.names < MOST_NAMES) return
@@ -173,6 +181,13 @@ export class DigestFeed {
     return waits
   }
 
+  #changedLetters(): number | undefined {
+    const letters = this.#needs.deadLetters()
+    if (letters === this.#toldLetters) return undefined
+    this.#toldLetters = letters
+    return letters
+  }
+
   /**
    * Returns a line with the state of the team. It may be newer than what was told last, so the next look tells all:
    * else what is then as it was before would never be told to this watcher.
@@ -180,6 +195,7 @@ export class DigestFeed {
   #snapshot(): Digest {
     for (const name of this.#told.keys()) this.#told.set(name, '')
     this.#toldWaits = ''
+    this.#toldLetters = undefined
     const snapshot = this.#needs.snapshot()
     const names = this.#maker!.toldNames
     return { seq: this.#needs.seq() - 1, at: Math.round(this.#needs.now()), n: 0, names, snapshot }

@@ -61,6 +61,11 @@ export interface Digest {
   agent?: Record<'agent' | 'status' | 'queued' | 'inFlight' | 'restarts', number[]>
   /** All waits in the team, if they have changed: several times a second at most. */
   waits?: Wait[]
+  /**
+   * Number of dead letters, where it is not the one before and the `message.dead` of the facts: letters were sent again
+   * or discarded. Counts those of this line's facts too.
+   */
+  deadLetters?: number
   /** Rare events in short: texts and lists in them are cut. */
   facts?: DigestFact[]
   /** State of the team: the first line has it, and the line behind a reader's gap. All earlier names are void. */

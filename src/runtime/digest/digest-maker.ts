@@ -42,6 +42,9 @@ export interface Digested {
   shown(name: string): string
 }
 
+/** State of the team that is told when it has changed. */
+export type Looked = Pick<Digest, 'agent' | 'waits' | 'deadLetters'>
+
 export class DigestMaker {
   readonly #needs: Digested
   readonly #names = new Map<string, number>()
@@ -89,8 +92,8 @@ export class DigestMaker {
    * Returns the line of all that was seen since the last one; undefined if there is nothing to tell. `looked`:
    * state of the team to tell with it.
    */
-  take(looked: Pick<Digest, 'agent' | 'waits'> = {}, now = 0): Digest | undefined {
-    if (this.rows === 0 && !looked.agent && !looked.waits) return undefined
+  take(looked: Looked = {}, now = 0): Digest | undefined {
+    if (this.rows === 0 && Object.keys(looked).length === 0) return undefined
     const [message, turn, call] = [this.#message.take(), this.#turn.take(), this.#call.take()]
     const line: Digest = {
       seq: this.#seq,

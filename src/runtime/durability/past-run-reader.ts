@@ -50,8 +50,11 @@ export class PastRunReader implements PastRuns {
     await this.#read(async () => {
       const wanted = new Set(runs.map(({ index }) => index))
       const { signal } = this.#closed
-      for await (const entry of entriesOf(() => this.#needs.store.read({ runs: wanted, signal }), { runs: wanted }))
-        if (entry.kind === 'run.launched') found.set(entry.run, entry.query)
+      const read = () => this.#needs.store.read({ runs: wanted, signal })
+      await whileMoved(async () => {
+        for await (const entry of entriesOf(read, { runs: wanted }))
+          if (entry.kind === 'run.launched') found.set(entry.run, entry.query)
+      })
     })
     return found
   }
@@ -64,7 +67,7 @@ export class PastRunReader implements PastRuns {
   async read(run: PastRun): Promise<OldRun> {
     return this.#read(async () => {
       const logged = this.#needs.index.get(run.index)
-      const old = logged && (await this.#entriesIn(logged))
+      const old = logged && (await whileMoved(() => this.#entriesIn(logged)))
       if (!logged || !old?.finished) throw gone(run)
       old.stored = await this.#needs.parts.read(this.#needs.store, logged.parts)
       return old

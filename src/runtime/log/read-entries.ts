@@ -3,7 +3,8 @@
  * ones, and twice where the process died before their first place was given up.
  */
 
-import { LogCorruptError } from '../../errors.ts'
+import { type Clock, systemClock } from '../../clock.ts'
+import { LogCorruptError, LogHeldError } from '../../errors.ts'
 import { hasCode } from '../store/log-files.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
 import { bytesByRun, decodeEntries, EntryDecoder, type FrameDifference } from './entry-codec.ts'
@@ -23,16 +24,30 @@ class LogMoved extends Error {
 /** Number of times that a log is read which its process compacts meanwhile. */
 const MOST_READS = 10
 
-/** Reads a log that its process may compact meanwhile: then it is read again. */
-export async function whileMoved<T>(read: () => Promise<T>): Promise<T> {
+/** Pause before a log is read again of which files were removed. It doubles: a compaction removes one after another. */
+const FIRST_PAUSE_MS = 20
+
+/**
+ * Reads a log that its process may compact meanwhile: then it is read again.
+ *
+ * @throws LogHeldError if that happens each time.
+ */
+export async function whileMoved<T>(read: () => Promise<T>, clock: Pick<Clock, 'sleep'> = systemClock): Promise<T> {
   for (let reads = 1; ; reads++) {
     try {
       return await read()
     } catch (error) {
-      const isMoved = error instanceof LogMoved || hasCode(error, 'ENOENT')
-      if (!isMoved || reads === MOST_READS) throw error
+      const isRemoved = hasCode(error, 'ENOENT')
+      if (!isRemoved && !(error instanceof LogMoved)) throw error
+      if (reads === MOST_READS) throw alwaysMoved(error)
+      if (isRemoved) await clock.sleep(FIRST_PAUSE_MS * 2 ** (reads - 1))
     }
   }
+}
+
+function alwaysMoved(error: unknown): LogHeldError {
+  const text = `The log could not be read to its end: the process that has it compacts it, and moved or removed what was not read yet, ${MOST_READS} times. The log is not damaged, and nothing was changed. Try again when that process writes less, or read a copy of the folder.`
+  return new LogHeldError(text, { reads: MOST_READS }, error)
 }
 
 /** Block whose entries were read: its place, and the bytes that each run has in it. */

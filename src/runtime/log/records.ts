@@ -150,8 +150,6 @@ export type KeptRecord =
   | Record<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
   /** A dead letter that is in the list when older records are dropped. */
   | Record<'letter', { letter: DeadLetter; bytes: number }>
-  /** A dead letter has left the list: it was sent again, or discarded. */
-  | Record<'letter.gone', { id: string }>
   /** Model calls that `budget.perTeam` counts: number and time of the record of each call, its agent and its cost. */
   | Record<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
   /** Conversation of an agent with its model in a thread, across runs. */
@@ -212,6 +210,8 @@ export type HostRecord =
   /** `turn`: its number. `beside`: true if other turns of the agent may be open and go on. */
   | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
   | Record<'message.dead', { letter: DeadLetter; bytes: number }>
+  /** A dead letter has left the list: it was sent again, or discarded. */
+  | Record<'letter.gone', { id: string }>
   /** A dead letter that was sent again was refused: it is in the list already. */
   | Record<'message.refused', Pick<Whose, 'agent' | 'index'> & { messageId: string }>
   /** `error`: what its agent has answered, if it ends with that. */

@@ -217,7 +217,6 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   'budget.window': true,
   conversation: true,
   letter: true,
-  'letter.gone': true,
   'log.closed': true,
   'log.opened': true,
   name: true,

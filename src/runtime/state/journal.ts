@@ -192,7 +192,7 @@ export class Journal {
   /** Takes a dead letter off the list. Returns false if it is not there. */
   removeLetter(id: string): boolean {
     if (!this.deadLetters.delete(id)) return false
-    this.keep(undefined, { kind: 'letter.gone', id })
+    this.record(undefined, { kind: 'letter.gone', id })
     return true
   }
 

@@ -39,6 +39,7 @@ export function teamDigest(needs: Needs): DigestFeed {
       for (const cell of directory.agents()) yield figuresOf(cell)
     },
     waits: () => supervisor.redactor.data(waitsOf(supervisor)),
+    deadLetters: () => journal.deadLetters.length,
     now: () => clock.now(),
     seq: () => journal.seq,
   })

@@ -120,6 +120,7 @@ export class DigestFold {
     if (line.agent) this.#figures(line.agent)
     if (line.waits) this.waits = line.waits
     for (const fact of line.facts ?? []) this.#fact(fact)
+    if (line.deadLetters !== undefined) this.deadLetters = line.deadLetters
     this.#bound()
     this.lines += 1
   }

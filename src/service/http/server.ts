@@ -69,7 +69,7 @@ export async function listen(
     server.listen(port, host)
     await once(server, 'listening')
   } catch (error) {
-    const text = `The address ${host}:${port} cannot be had: ${describe(error)}. Give another --port or --host.`
+    const text = `The address ${host}:${port} cannot be had: ${reasonOf(error)}. Give another --port or --host.`
     throw new ConfigurationError(text, { path: 'port', host, port }, error)
   }
   return {
@@ -79,6 +79,18 @@ export async function listen(
       await closed(server)
     },
   }
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  EADDRINUSE: 'another process listens there',
+  EADDRNOTAVAIL: 'this machine does not have it',
+  EACCES: 'this process may not listen there',
+}
+
+function reasonOf(error: unknown): string {
+  const code = String(Object(error).code)
+  const reason = REASONS[code]
+  return reason === undefined ? describe(error).replace(/^Error: /, '') : `${reason} (${code})`
 }
 
 /** Resolves when all connections are closed: those whose client does not read its last response are cut. */

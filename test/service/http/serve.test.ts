@@ -1,6 +1,7 @@
 /** `dramatis serve` as its user has it: a process, its port, its signals. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -73,6 +74,11 @@ t.test('what cannot be served is said at once, with exit code 2', async (t) => {
   await refused([team, '--price', 'none.json'], /--price none.json: it cannot be read/)
   await refused([team, '--port', '99999'], /a port, from 0 to 65535/)
   await refused([team, '--port', '1', '--host', '203.0.113.1', '--token-env', 'SERVE_OK'], /cannot be had/)
+  const other = createServer().listen(0, '127.0.0.1')
+  t.teardown(() => other.close())
+  await once(other, 'listening')
+  const { port } = other.address() as AddressInfo
+  await refused([team, '--port', String(port)], /cannot be had: another process listens there \(EADDRINUSE\)\. Give/)
 })
 
 interface Serving {

@@ -1,0 +1,62 @@
+/** Runs that are read from a log while its compaction carries their entries to another place. */
+import t from 'tap'
+import { OldLog } from '../../src/runtime/durability/old-log.ts'
+import { PastRunReader } from '../../src/runtime/durability/past-run-reader.ts'
+import { whileMoved } from '../../src/runtime/log/read-entries.ts'
+import type { HostRecord } from '../../src/runtime/log/records.ts'
+import type { ReadOptions, StoredBlock } from '../../src/runtime/store/log-store.ts'
+import { encoded } from './log-entries.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+/** Store whose blocks are carried when they were read once. */
+class MovingStore extends MemoryStore {
+  carry: (() => Promise<void>) | undefined
+
+  override async *read(options?: ReadOptions): AsyncGenerator<StoredBlock> {
+    yield* super.read(options)
+    const { carry } = this
+    this.carry = undefined
+    await carry?.()
+  }
+}
+
+const QUERY = 'a long query '.repeat(100)
+
+async function logged() {
+  const disk = new MemoryDisk()
+  const store = new MovingStore(disk)
+  await store.open()
+  const of = { run: 1, at: 1_000 }
+  const launched = { id: 'one', query: QUERY, startedAt: 1_000, metadata: {}, models: {}, timeoutMs: 1, priority: 0 }
+  const entries: HostRecord[] = [
+    { kind: 'run.launched', seq: 1, ...of, ...launched, target: 1, own: false },
+    { kind: 'run.finished', seq: 9, ...of, error: null },
+  ]
+  const block = { firstSeq: 1, lastSeq: 16, runs: [1], entries: encoded(entries) }
+  await store.append({ ...block, carried: false })
+  const { index, parts } = await OldLog.from(() => store.read())
+  store.carry = async () => {
+    index.step += 1
+    index.carriedTo(await store.append({ ...block, carried: true }), [1])
+  }
+  return new PastRunReader({ store, index, parts, restore: () => {} })
+}
+
+t.test('a run is read whole while its entries are carried', async (t) => {
+  const past = await logged()
+  const run = await past.read(past.find('one')!)
+  t.match(run, { launched: { query: QUERY }, finished: { seq: 9 } })
+})
+
+t.test('the long queries of runs are read while their entries are carried', async (t) => {
+  const past = await logged()
+  t.same(await past.queries([...past.list()]), new Map([[1, QUERY]]))
+})
+
+t.test('a log that is compacted each time that it is read is given up after pauses, with the reason', async (t) => {
+  const pauses: number[] = []
+  const clock = { sleep: async (ms: number) => void pauses.push(ms) }
+  const removed = () => Promise.reject(Object.assign(new Error('ENOENT: no such file'), { code: 'ENOENT' }))
+  await t.rejects(whileMoved(removed, clock), { code: 'LOG_HELD', message: /is not damaged.*Try again/ })
+  t.same(pauses, [20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_120])
+})
