@@ -126,7 +126,8 @@ class RecordReader {
   readonly #users = new Map<string, Set<number>>()
   readonly #runs = new Map<number, RecordedRun>()
   readonly #ids = new Map<number, string>()
-  readonly #statuses = new Map<string, RecordedStatus>()
+  /** States of the runs that have a result or will have one. */
+  readonly #statuses = new Map<number, RecordedStatus>()
   readonly #aborted = new Set<number>()
   /** Entries of the blackboard that the runs of the team have together, by key and version. */
   readonly #board = new Map<string, LogEntry>()
@@ -141,6 +142,7 @@ class RecordReader {
   see(entry: LogEntry): void {
     if (entry.kind === 'part.used') this.#uses(entry)
     if (entry.kind === 'run.launched') this.#launched(entry)
+    else if (entry.kind === 'runs.gone') this.#gone(entry)
     else if (entry.run === 0) this.#ofTeam(entry)
     else this.#runs.get(entry.run)?.see(entry)
     if (entry.kind === 'run.aborted') this.#aborted.add(entry.run)
@@ -155,20 +157,24 @@ class RecordReader {
   }
 
   #finished({ run, error }: OfKind<'run.finished'>): void {
-    const id = this.#ids.get(run) ?? ''
-    if (!this.#statuses.has(id)) return // the work of a message from outside
-    this.#statuses.set(id, error ? (this.#aborted.has(run) ? 'aborted' : 'failed') : 'finished')
+    if (!this.#statuses.has(run)) return // the work of a message from outside
+    this.#statuses.set(run, error ? (this.#aborted.has(run) ? 'aborted' : 'failed') : 'finished')
   }
 
   #launched(launched: OfKind<'run.launched'>): void {
     this.#ids.set(launched.run, launched.id)
-    if (!launched.own) this.#statuses.set(launched.id, 'unfinished')
+    if (!launched.own) this.#statuses.set(launched.run, 'unfinished')
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
     const before = [...this.#lives.values(), ...this.#board.values()]
     this.#runs.set(
       launched.run,
       new RecordedRun(launched, this.#names, { before, facts: this.#team?.facts(), parts: this.#parts }),
     )
+  }
+
+  /** The log has forgotten runs: what of them still stands there may lack anything, such as their end. */
+  #gone({ runs }: OfKind<'runs.gone'>): void {
+    for (const run of runs) for (const kept of [this.#runs, this.#ids, this.#statuses]) kept.delete(run)
   }
 
   /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */
@@ -197,7 +203,8 @@ class RecordReader {
   end(): Recorded {
     const runs = [...this.#runs.values()]
     for (const run of runs) run.entries = inOrder(run.entries)
-    return { runs, ids: [...this.#ids.values()], statuses: this.#statuses }
+    const statuses = new Map(Array.from(this.#statuses, ([run, status]) => [this.#ids.get(run)!, status]))
+    return { runs, ids: [...this.#ids.values()], statuses }
   }
 }
 
