@@ -23,8 +23,9 @@ export interface Scheduler extends Clock {
   /** Time passes when somebody says so: what is not due now, or later by this clock, never comes. */
   readonly virtual?: boolean
   /**
-   * Runs `task` once after `ms`. The timer alone does not keep the process alive. `limit`: it ends a wait for something
-   * else, so that a virtual clock can tell when nothing but limits is left to come.
+   * Runs `task` once after `ms`, behind all that had come by then. The timer alone does not keep the process alive.
+   * `limit`: it ends a wait for something else, so that a virtual clock can tell when nothing but limits is left to
+   * come.
    */
   timer(ms: number, task: () => void, limit?: boolean): Timer
   /** Runs `task` in a later turn of the event loop. */
@@ -63,15 +64,37 @@ export const systemClock: Scheduler = {
       const stop = signal && onAbort(signal, abort)
     })
   },
-  timer(ms, task) {
-    const handle = setTimeout(task, Math.min(ms, LONGEST_TIMEOUT_MS)).unref()
-    return { cancel: () => clearTimeout(handle) }
-  },
+  timer: (ms, task) => timerBehind(ms, task),
   defer: (task) => void setImmediate(task),
   hold() {
     const handle = setTimeout(() => {}, LONGEST_TIMEOUT_MS)
     return { cancel: () => clearTimeout(handle) }
   },
+}
+
+/**
+ * Sets a timer whose task comes behind all that had come by then. An event loop that was late runs its timers before it
+ * takes in messages and answers of sockets, so a limit would end a wait for what is there already. `later` defers the
+ * task until the loop has taken those in.
+ */
+export function timerBehind(
+  ms: number,
+  task: () => void,
+  later: (task: () => void) => NodeJS.Immediate = (deferred) => setImmediate(deferred),
+): Timer {
+  let due: NodeJS.Immediate | undefined
+  const handle = setTimeout(
+    () => {
+      due = later(task)
+    },
+    Math.min(ms, LONGEST_TIMEOUT_MS),
+  ).unref()
+  return {
+    cancel() {
+      clearTimeout(handle)
+      clearImmediate(due)
+    },
+  }
 }
 
 /** Scheduler of one owner. */
@@ -88,7 +111,8 @@ export interface OwnScheduler extends Scheduler {
 
 const UNREAD = Number.NaN
 
-export function ownScheduler(scheduler: Scheduler): OwnScheduler {
+/** Makes the scheduler of an owner. `look` takes in what has come; it is called before the task of each limit. */
+export function ownScheduler(scheduler: Scheduler, look: () => void): OwnScheduler {
   const open = new Set<Timer>()
   let isStill = false
   let now = UNREAD
@@ -119,8 +143,8 @@ export function ownScheduler(scheduler: Scheduler): OwnScheduler {
     hold: () => scheduler.hold(),
     timer(ms, task, limit) {
       const expire = () => {
-        open.delete(timer)
-        task()
+        if (limit) look()
+        if (open.delete(timer)) task() // else what has come has ended the wait
       }
       const set = scheduler.timer(ms, expire, limit)
       const timer = {
@@ -149,7 +173,11 @@ export function schedulerFrom(clock: Clock | Scheduler | undefined): Scheduler {
     sleep: (ms, signal) => clock.sleep(ms, signal),
     timer(ms, task) {
       const gone = new AbortController()
-      clock.sleep(ms, gone.signal).then(task, () => {})
+      const expire = () => gone.signal.aborted || task()
+      clock.sleep(ms, gone.signal).then(
+        () => systemClock.defer(expire), // behind all that has come, as for `systemClock`
+        () => {},
+      )
       return { cancel: () => gone.abort() }
     },
     defer: systemClock.defer,

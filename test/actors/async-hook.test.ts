@@ -15,5 +15,6 @@ t.test('what a turn opens is seen until it is done with, whether it keeps the th
     waitAsync: [true, false],
     own: [false, false],
     ownSleep: [false, false],
+    ownTimer: 0,
   })
 })

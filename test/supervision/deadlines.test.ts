@@ -1,8 +1,7 @@
 /** What takes too long, and what nobody wants any more. */
 import t from 'tap'
-import { HOST_ASLEEP } from '../../src/mailbox/room.ts'
 import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import { ask, gate, localTeam, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, beBusy, gate, localTeam, never, numbers, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 const sleeps: Receive = async (message, context) => {
   await context.sleep(Number(message.content))
@@ -30,9 +29,6 @@ t.test('responseTimeoutMs counts from the start of the turn, not from the sendin
   })
   t.same(leftovers(team.host), [])
 })
-
-/** From now on the host hears no thread until one of its timers comes: it is busy. */
-const beBusy = ({ host }: OpenTeam) => Atomics.store(host.team.words, HOST_ASLEEP, 0)
 
 t.test('an answer that was written in time counts, though the host was busy until its time was up', async (t) => {
   const team = openTeam(t, { worker: sleeps }, { communication: { responseTimeoutMs: 100 } })

@@ -4,6 +4,7 @@ import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src
 import type { Logger } from '../../src/actors/definition/logger.ts'
 import type { AgentRole } from '../../src/actors/definition/role.ts'
 import type { DramatisError } from '../../src/errors.ts'
+import { HOST_ASLEEP } from '../../src/mailbox/room.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import type { Cell } from '../../src/runtime/state/cell.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
@@ -74,6 +75,9 @@ export class OpenTeam extends MultiAgentPattern<string> {
     if (thread instanceof LocalThread) thread.kill({ code: 0, error: undefined })
   }
 }
+
+/** From now on the host hears no thread until one of its timers comes: it is busy. */
+export const beBusy = ({ host }: OpenTeam) => Atomics.store(host.team.words, HOST_ASLEEP, 0)
 
 function optionsOf(
   cast: Cast,

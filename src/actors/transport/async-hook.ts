@@ -4,7 +4,7 @@
  */
 import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { types } from 'node:util'
-import { type Scheduler, systemClock } from '../../clock.ts'
+import { type Scheduler, systemClock, timerBehind } from '../../clock.ts'
 import { OwnWork } from './own-work.ts'
 
 const { createHook, executionAsyncId } = asyncHooks
@@ -72,7 +72,8 @@ export function followOwnWork(): OwnWork | undefined {
 export const unseenBy = (work: OwnWork): Scheduler => ({
   ...systemClock,
   sleep: (ms, signal) => work.unseen(() => systemClock.sleep(ms, signal)),
-  timer: (ms, task) => work.unseen(() => systemClock.timer(ms, task)),
+  timer: (ms, task) =>
+    work.unseen(() => timerBehind(ms, task, (deferred) => work.unseen(() => setImmediate(deferred)))),
   defer: (task) => work.unseen(() => systemClock.defer(task)),
   hold: () => work.unseen(() => systemClock.hold()),
 })

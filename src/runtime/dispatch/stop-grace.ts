@@ -7,13 +7,11 @@ import { AgentCrashedError } from '../../errors.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import { AT_WORK } from '../../mailbox/window.ts'
 import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
 import type { Life } from '../state/life.ts'
 import type { RunState } from '../state/run-state.ts'
 
 interface Needs {
   readonly clock: Scheduler
-  readonly loop: HostLoop
   /** Gives up a turn whose thread cannot be ended: a script in the host's own thread. */
   abandon(cell: Cell, envelope: Envelope<RunState>): void
 }
@@ -27,14 +25,13 @@ export class StopGrace {
 
   /** Starts the grace time of the turn. */
   begin(cell: Cell, envelope: Envelope<RunState>): void {
-    const { clock, loop, abandon } = this.#needs
+    const { clock, abandon } = this.#needs
     const { life } = cell
     const { stopGraceMs } = cell.settings.supervision
     const { attempt } = envelope
     if (!life) return
     let wasAtWork = isAtWork(cell, life, envelope)
     const afterGrace = () => {
-      loop.kick() // if the host was busy, the turn may have ended without its knowledge
       if (envelope.attempt !== attempt) return // an exit has ended it, or its own end
       if (!cell.mailbox.holds(envelope) || !life.begun(envelope)) return
       const atWork = isAtWork(cell, life, envelope)

@@ -63,8 +63,8 @@ export class SharedWords {
   #ticks = 0
   #bellIsSilenced = false
   /**
-   * True if the last check found that a thread had woken the host, and no wake-up. It may have been on its way: if the
-   * host was busy, timers come before messages of threads.
+   * True if the last check found that a thread had woken the host, and no wake-up. It may be on its way: the system can
+   * stop a thread before it has posted it.
    */
   #wasUnheard = false
   /** Index of the agent that is compared next. */
@@ -99,7 +99,6 @@ export class SharedWords {
 
   readonly #lookAtDoubts = () => {
     this.#timer = undefined
-    this.#needs.loop.kick() // many of those that were on their way have arrived then
     for (const [callee, doubt] of [...this.#doubts]) {
       this.#note(callee, doubt)
       const denied = !callee.gone && this.#isDenied(callee)

@@ -10,7 +10,7 @@ import { type OwnScheduler, ownScheduler, type Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import { TeamMemory } from '../../mailbox/room.ts'
+import { HOST_ASLEEP, TeamMemory } from '../../mailbox/room.ts'
 import { Admission } from '../admission/admission.ts'
 import { Broadcasts } from '../admission/broadcast.ts'
 import { Delegations } from '../admission/delegation.ts'
@@ -165,7 +165,10 @@ export class Supervisor {
   readonly #readers: Readers
 
   constructor(options: SupervisorOptions) {
-    const clock = ownScheduler(options.clock)
+    // The wake-up for what a thread has written can be late, or suppressed.
+    const clock = ownScheduler(options.clock, () => {
+      if (Atomics.load(team.words, HOST_ASLEEP) !== 1) loop.kick()
+    })
     const logger = guardedLogger(options.logger, options.redactor)
     const { provisioning, redactor, spawner } = options
     this.clock = clock
@@ -223,11 +226,7 @@ export class Supervisor {
     const gate = most === undefined ? OPEN_GATE : new Permits({ clock, limits, ready, repairs, team }, most)
     const roster = (run: RunState) => provisioning.roster(run)
     const runNotices = new RunNotices({ agentStates, frames, roster })
-    const stopGrace = new StopGrace({
-      clock,
-      loop,
-      abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope),
-    })
+    const stopGrace = new StopGrace({ clock, abandon: (cell, envelope) => this.cancellation.abandon(cell, envelope) })
     const caution = new CautiousStart({ clock, directory, journal, loop, ready, replies })
     const requestOf = (envelope: Envelope<RunState>) => this.requests.of(envelope)
     const shelf = new Shelf({ frames, gate, loop, ready, replies, requestOf })

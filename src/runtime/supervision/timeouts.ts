@@ -158,7 +158,6 @@ export const timeouts = (needs: Needs): Reader => {
     due = at
     const expire = () => {
       due = Number.POSITIVE_INFINITY
-      loop.kick() // if the host was busy, what ended in time is written and not read yet
       arm(sweep(clock.monotonic()))
       loop.wake()
     }
