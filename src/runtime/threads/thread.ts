@@ -129,7 +129,7 @@ export class WorkerThread implements SeatedThread {
   readonly #gone: Promise<void>
   /** Rejects the calls of the control plane that the thread has not answered yet. */
   readonly #unanswered = new Set<(error: Error) => void>()
-  /** What calls of the control plane reject with once the thread is gone. */
+  /** Error that calls of the control plane reject with once the thread is gone. */
   #end: AgentCrashedError | undefined
   /** Nobody waits for its start any more: it has loaded its code or started, or failed to, or was ended. */
   readonly settled: Promise<void>
