@@ -7,7 +7,7 @@ import { v5 } from 'uuid'
 import type { Run } from '../../index.ts'
 import type { HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
-import { endOf, hasEnded } from './task-view.ts'
+import { knownEndOf } from './task-view.ts'
 
 /** Task that a key stands for. */
 export interface KeyedTask {
@@ -82,7 +82,7 @@ export class IdempotencyKeys {
  * @throws HttpError for another body.
  */
 export async function assertSameBody(run: Run<unknown>, hash: string): Promise<void> {
-  if (hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+  await knownEndOf(run) // one that is read from the log has its metadata then
   if (Object.hasOwn(run.metadata, BODY_HASH) && run.metadata[BODY_HASH] !== hash) throw otherBody()
 }
 

@@ -31,10 +31,11 @@ export function letterHandlers(teams: ServedTeams): Pick<Handlers, Own> {
       return json({ taskId: served.team.getRun(runId) ? runId : null }, 202)
     },
 
-    discardDeadLetter({ params, query: { team } }) {
+    async discardDeadLetter({ params, query: { team } }) {
       const served = teams.named(team)
       assertIsThere(served, params.id!)
       served.team.deadLetters.discard(params.id!)
+      await served.team.flush() // it is not there again after a restart
       return new Response(null, { status: 204 })
     },
   }

@@ -10,7 +10,7 @@ import { type Handlers, json } from './call.ts'
 import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
 import type { taskMessage } from './schemas.ts'
-import { endOf, hasEnded, taskOf } from './task-view.ts'
+import { knownEndOf, taskOf } from './task-view.ts'
 import type { FoundTask } from './tasks.ts'
 import { digestFrames } from './watch-handlers.ts'
 
@@ -79,7 +79,7 @@ export const recordHandlers: Pick<Handlers, Own> = {
   },
 
   async taskContributions({ task: { run } }) {
-    const end = hasEnded(run) ? await endOf(run) : undefined
+    const end = await knownEndOf(run)
     if (!end) throw new HttpError('CONFLICT', `Task "${run.id}" is not over: its answer is not there yet.`)
     return json('contributions' in end ? end.contributions : { agents: {}, sentences: [] })
   },

@@ -12,8 +12,8 @@ import type { Routes } from './routes.ts'
 import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
-import { endOf, hasEnded, pathOf, type ServedTeam, taskOf } from './task-view.ts'
-import { CALLER, type FoundTask, isOf, type Tasks, waitFor } from './tasks.ts'
+import { endOf, hasEnded, knownEndOf, pathOf, type ServedTeam, taskOf } from './task-view.ts'
+import { CALLER, type FoundTask, isOf, type Tasks, waitFor, written } from './tasks.ts'
 
 interface Needs {
   readonly settings: HttpSettings
@@ -77,8 +77,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
         if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !key)) tasks.leave(found.run)
         return accepted(found, headers) // nobody reads it
       }
-      // A client that reads 202 finds the task after a crash, too. A log that is lost fails the task itself.
-      await Promise.race([served.team.flush().catch(() => {}), endOf(found.run)])
+      await written(found) // a client that reads 202 finds it
       return accepted(found, headers)
     },
 
@@ -107,6 +106,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
     async cancelTask({ task, query: { reason }, caller }) {
       if (hasEnded(task.run) && task.run.status !== 'interrupted') return json(await taskOf(task, task.run))
       void task.run.cancel(reason ?? `cancelled by "${caller.id}"`)
+      await written(task) // it does not go on after a restart
       return json(await taskOf(task, task.run), 202)
     },
   }
@@ -117,7 +117,7 @@ const PAGE = 200
 
 async function isOwn({ team }: ServedTeam, { id }: RunSummary, caller: Caller): Promise<boolean> {
   const run = team.getRun(id)
-  if (run && hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+  if (run) await knownEndOf(run) // one that is read from the log has its metadata then
   return run !== undefined && isOf(run, caller)
 }
 

@@ -18,8 +18,10 @@ export const hasEnded = ({ status }: Run<unknown>): boolean => ENDED.includes(st
 
 export const pathOf = (id: string): string => `/api/tasks/${encodeURIComponent(id)}`
 
+type End = MultiAgentResult<unknown> | { error: DramatisError }
+
 /** Returns the result of a run that has ended. One whose configuration cannot work has an error and no result. */
-export async function endOf(run: Run<unknown>): Promise<MultiAgentResult<unknown> | { error: DramatisError }> {
+export async function endOf(run: Run<unknown>): Promise<End> {
   try {
     return await run.result
   } catch (error) {
@@ -27,9 +29,16 @@ export async function endOf(run: Run<unknown>): Promise<MultiAgentResult<unknown
   }
 }
 
+/** Resolves to the end of a run, if it is known: a run that is to be resumed by hand has none until then. */
+export async function knownEndOf(run: Run<unknown>): Promise<End | undefined> {
+  if (!hasEnded(run)) return undefined
+  if (run.status !== 'interrupted') return endOf(run) // it may have to be read from the log
+  return Promise.race([endOf(run), new Promise<undefined>((resolve) => setImmediate(resolve, undefined))])
+}
+
 /** Returns the task as it is now. */
 export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Task> {
-  const end = hasEnded(run) ? await endOf(run) : undefined
+  const end = await knownEndOf(run)
   const result = end && 'runId' in end ? end : undefined
   const isOver = run.status !== 'interrupted' && end !== undefined
   return {

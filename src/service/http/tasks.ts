@@ -10,7 +10,7 @@ import { assertSameBody, BODY_HASH } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { ServedTeams } from './served-teams.ts'
-import { endOf, hasEnded, type ServedTeam } from './task-view.ts'
+import { endOf, hasEnded, knownEndOf, type ServedTeam } from './task-view.ts'
 
 /** A task that the caller may see. */
 export interface FoundTask extends ServedTeam {
@@ -105,7 +105,7 @@ export class Tasks {
     for (const served of this.#teams.all) {
       const run = served.team.getRun(id)
       if (!run) continue
-      if (hasEnded(run)) await endOf(run) // one that is read from the log has its metadata then
+      await knownEndOf(run) // one that is read from the log has its metadata then
       if (!caller.may.includes(others) && !isOf(run, caller)) break
       this.returned(id)
       return { ...served, run }
@@ -176,9 +176,17 @@ async function errorOf(result: Promise<string | MultiAgentResult<unknown>>): Pro
 export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean =>
   Object.hasOwn(metadata, CALLER) && metadata[CALLER] === id
 
+/**
+ * Resolves when what a task was told stands in the durable log of its team: what its client has been told then holds
+ * after a crash, too. A log that is lost fails the task itself.
+ */
+export async function written({ team, run }: FoundTask): Promise<void> {
+  await Promise.race([team.flush().catch(() => {}), endOf(run)])
+}
+
 /** Resolves to true when the run has ended; to false after that many ms, or when one of the signals is aborted. */
 export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSignal[]): Promise<boolean> {
-  if (hasEnded(run)) return true
+  if (await knownEndOf(run)) return true
   if (ms === 0 || signals.some(({ aborted }) => aborted)) return false
   let stop = () => {}
   const other = new Promise<false>((resolve) => {

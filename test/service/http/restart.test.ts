@@ -1,9 +1,10 @@
 /** What a caller has over HTTP survives a restart of the service, in a team with a durable log. */
 import t from 'tap'
-import { createTeam } from '../../../src/index.ts'
+import { createTeam, type StateManagement } from '../../../src/index.ts'
 import { httpApi } from '../../../src/service/http/index.ts'
+import { anotherThread, HeldStore } from '../../durability/held-store.ts'
 import { folderOf } from '../../durability/log-folders.ts'
-import { callerOf, type Sent, send } from './stage.ts'
+import { callerOf, EVERYTHING, type Sent, send } from './stage.ts'
 
 const module = new URL('../../fixtures/cli/patient-agent.js', import.meta.url)
 const logger = { debug() {}, info() {}, warn() {}, error() {} }
@@ -11,14 +12,14 @@ const logger = { debug() {}, info() {}, warn() {}, error() {} }
 t.test('ids of events, keys and owners of tasks are the same after a restart', async (t) => {
   const path = folderOf(t)
   const key = { 'idempotency-key': 'k' }
-  const first = service(path)
+  const first = service({ path })
   const begun = await first.ask('POST', '/api/tasks', { body: { query: '1' }, headers: key })
   t.equal(begun.status, 200)
   const at = `/api/tasks/${begun.body.id}`
   const ids = idsIn(await first.ask('GET', `${at}/events`))
   await first.close()
 
-  const second = service(path)
+  const second = service({ path })
   t.teardown(() => second.close())
   await second.team.start()
   const early = await second.ask('POST', '/api/tasks', { body: { query: '1', priority: 9 }, headers: key })
@@ -40,11 +41,68 @@ t.test('ids of events, keys and owners of tasks are the same after a restart', a
   t.equal((await goesOn(ids.at(-1)!)).status, 204)
 })
 
-function service(path: string) {
+t.test('that a task is cancelled, and that a dead letter is gone, is said when the log has it', async (t) => {
+  const store = new HeldStore('write_behind')
+  const { team, ask, close } = service({ store })
+  t.teardown(() => close())
+  t.teardown(() => store.release())
+  await team.start()
+  const { body } = await ask('POST', '/api/tasks', { body: { query: '60000' }, headers: { prefer: 'respond-async' } })
+  const died = new Promise<string>((resolve) => {
+    team.events.subscribe((event) => event.type === 'message.dead' && resolve(event.letter.id))
+  })
+  await team.sendMessage({ recipient: 'sink', content: '200' }) // it cannot handle it
+  const letter = await died
+  await team.flush()
+  for (const [path, status] of [
+    [`/api/tasks/${body.id}`, 202],
+    [`/api/dead-letters/${letter}`, 204],
+  ] as const) {
+    const isHeld = store.hold()
+    let isAnswered = false
+    const answer = ask('DELETE', path, { caller: EVERYTHING }).finally(() => {
+      isAnswered = true
+    })
+    await isHeld
+    await anotherThread()
+    t.notOk(isAnswered, 'a process that died now would not know of it')
+    store.release()
+    t.equal((await answer).status, status)
+  }
+})
+
+t.test('a task that is to be resumed by hand is shown, watched and cancelled', async (t) => {
+  const path = folderOf(t)
+  const first = service({ path })
+  const { body } = await first.ask('POST', '/api/tasks', {
+    body: { query: '60000' },
+    headers: { prefer: 'respond-async' },
+  })
+  await first.close()
+
+  const second = service({ path, resume: 'manual' })
+  t.teardown(() => second.close())
+  await second.team.start()
+  const at = `/api/tasks/${body.id}`
+  const shown = { status: 'interrupted', endedAt: null, answer: null, error: null }
+  t.match(await second.ask('GET', at), { status: 200, body: shown })
+  t.match((await second.ask('GET', '/api/tasks')).body.tasks, [{ id: body.id, status: 'interrupted' }])
+  t.equal((await second.ask('GET', `${at}/contributions`)).status, 409)
+  const watching = second.ask('GET', `${at}/events`)
+  t.equal((await second.ask('DELETE', at)).status, 202)
+  t.match((await watching).body, /event: run.finished/)
+  t.match((await second.ask('GET', `${at}?wait=30`)).body, { status: 'aborted' })
+})
+
+function service(stateManagement: StateManagement) {
   const team = createTeam({
-    agents: [{ name: 'patient', module }],
-    orchestration: { strategy: 'sequential' },
-    stateManagement: { path },
+    agents: [
+      { name: 'patient', module },
+      { name: 'sink', module: new URL('../../fixtures/soak/sink.js', import.meta.url) },
+    ],
+    orchestration: { strategy: 'custom', run: async (desk, query) => (await desk.request('patient', query)).content },
+    stateManagement,
+    supervision: { stopGraceMs: 0 },
     logger,
   })
   const api = httpApi({ teams: { desk: team }, authorize: callerOf, logger })
