@@ -11,9 +11,9 @@ import {
   type RuntimeEvent,
 } from '../../src/index.ts'
 import { scriptedModel, type TestTeam, testTeam } from '../../src/testing.ts'
-import { localTeam, silent } from '../supervision/teams.ts'
+import { gate, localTeam, silent } from '../supervision/teams.ts'
 import { type Answers, FakeModel } from './fake-model.ts'
-import { modelTeam, played } from './teams.ts'
+import { modelTeam, played, ThreadTeam } from './teams.ts'
 
 const PROMPT = countPrompt({ messages: [{ role: 'user', content: 'go' }] })
 
@@ -290,6 +290,38 @@ t.test('an agent whose turn has ended lends its share, one whose turn is open ke
   )
   t.equal((await team.execute('go', { metadata: { works: 'no' } })).finalOutput, 'enough')
   t.equal((await team.execute('go', { metadata: { works: 'yes' } })).finalOutput, 'BUDGET_EXCEEDED')
+})
+
+t.test('a call that waits for tokens waits on while its thread is gone, whoever else is done', async (t) => {
+  const answered = gate()
+  const model = new FakeModel(async () => {
+    await answered.opened
+    return 'ok'
+  })
+  const team = new ThreadTeam({
+    agents: ['ann', 'bob'].map((name) => ({ name, maxOutputTokens: 1_000 })),
+    models: { default: model },
+    budget: { perTeam: { tokens: 1_500, windowMs: 60_000 } },
+    orchestration: {
+      strategy: 'custom',
+      run: async (script) => {
+        const asked = await script.requestAll(['ann', 'bob'], 'go')
+        return asked.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.message)).join()
+      },
+    },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  const calls = gate()
+  team.events.subscribe((event) => {
+    if (event.type === 'limit.reached') calls.open()
+    else if (event.type === 'agent.crashed') answered.open()
+  })
+  const run = team.launch('go')
+  await calls.opened
+  const waits = team.waits().find(({ for: what, agent }) => agent && what.includes('budget.perTeam.tokens'))
+  team.end(waits!.agent!)
+  t.equal((await run.result).finalOutput, 'ok,ok')
 })
 
 t.test('what a request has besides texts is set aside too', async (t) => {

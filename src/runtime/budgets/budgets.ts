@@ -237,14 +237,15 @@ class Accounts {
 
   /**
    * Ends the shares of agents whose turns have ended. An agent with instances keeps its share until the turns of all
-   * instances have ended.
+   * instances have ended. One whose thread has crashed has no turn until it has a new one; its call waits on.
    */
   letRest(ledger: TokenLedger): void {
     for (const [run, cells] of this.#atWork) {
+      const ofRun = this.#ofRuns.get(run)
+      const account = ofRun ?? this.#team
       for (const cell of cells) {
-        if (cell.isAt(run)) continue
+        if (cell.isAt(run) || (account && ledger.awaits(cell.name, account))) continue
         cells.delete(cell)
-        const ofRun = this.#ofRuns.get(run)
         if (ofRun && !hasNamed(cells, cell)) ledger.rest(cell.name, ofRun)
         if (this.#team && ![...this.#atWork.values()].some((others) => hasNamed(others, cell)))
           ledger.rest(cell.name, this.#team)

@@ -85,7 +85,13 @@ export class TokenLedger {
     })
   }
 
-  /** Ends the agent's share in the account when its last turn there has ended. */
+  /** Checks whether a call of the agent waits for tokens of that account. */
+  awaits(name: string, account: TokenAccount): boolean {
+    for (const { agent, accounts } of this.#waiting) if (agent === name && accounts.includes(account)) return true
+    return false
+  }
+
+  /** Ends the agent's share in the account when its last turn there has ended, and no call of it waits. */
   rest(agent: string, account: TokenAccount): void {
     account.rest(agent)
     this.#look()
