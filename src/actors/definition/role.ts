@@ -390,7 +390,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    *   `StartFailedError`.
    * - `maxExternalMb` (no limit): memory that its thread holds outside of the heap: buffers, memories of WebAssembly
    *   and the like. SharedArrayBuffers and shared memories do not count, and before Node 22 neither does the growth of
-   *   a resizable buffer, since Node does not count them.
+   *   a resizable buffer, since Node does not count them. Nor do memories of WebAssembly from Node 26 on.
    *
    * `maxExternalMb` is checked after turns, and every 250 ms during a turn. A thread that holds more after a garbage
    * collection is ended, which counts as a crash. So a thread can exceed the limit by as much as it allocates in 250
