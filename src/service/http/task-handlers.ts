@@ -105,9 +105,12 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
 
     async cancelTask({ task, query: { reason }, caller }) {
       if (hasEnded(task.run) && task.run.status !== 'interrupted') return json(await taskOf(task, task.run))
-      void task.run.cancel(reason ?? `cancelled by "${caller.id}"`)
-      await written(task) // it does not go on after a restart
-      return json(await taskOf(task, task.run), 202)
+      const { run, team } = task
+      void run.cancel(reason ?? `cancelled by "${caller.id}"`)
+      // Its end is in the log then: it does not go on after a restart. Another end may have come just before.
+      await Promise.all([endOf(run), team.flush().catch(() => {})])
+      const wasOver = run.status === 'finished' || run.status === 'failed'
+      return json(await taskOf(task, run), wasOver ? 200 : 202)
     },
   }
 }

@@ -71,6 +71,28 @@ t.test('that a task is cancelled, and that a dead letter is gone, is said when t
   }
 })
 
+t.test('a task whose end is not in the log yet when it is cancelled has that end', async (t) => {
+  const store = new HeldStore('write_behind')
+  const { team, ask, close } = service({ store })
+  t.teardown(() => close())
+  t.teardown(() => store.release())
+  await team.start()
+  await team.flush()
+  const isHeld = store.hold()
+  const answered = new Promise<void>((resolve) => {
+    team.events.subscribe((event) => {
+      if (event.type === 'turn.finished' && event.agent === '$orchestrator') resolve()
+    })
+  })
+  const { id } = team.launch('1', { metadata: { caller: 'ann' } })
+  await Promise.all([isHeld, answered])
+  await anotherThread()
+  const cancelled = ask('DELETE', `/api/tasks/${id}`)
+  await anotherThread()
+  store.release()
+  t.match(await cancelled, { status: 200, body: { status: 'finished', answer: 'after 1 ms' } })
+})
+
 t.test('a task that is to be resumed by hand is shown, watched and cancelled', async (t) => {
   const path = folderOf(t)
   const first = service({ path })
