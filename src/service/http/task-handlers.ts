@@ -107,7 +107,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       if (hasEnded(task.run) && task.run.status !== 'interrupted') return json(await taskOf(task, task.run))
       const { run, team } = task
       void run.cancel(reason ?? `cancelled by "${caller.id}"`)
-      // Its end is in the log then: it does not go on after a restart. Another end may have come just before.
+      // Once its end is in the log, no restart goes on with it. Another end may have come just before.
       await Promise.all([endOf(run), team.flush().catch(() => {})])
       const wasOver = run.status === 'finished' || run.status === 'failed'
       return json(await taskOf(task, run), wasOver ? 200 : 202)
