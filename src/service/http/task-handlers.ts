@@ -71,13 +71,16 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
         ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
         ...(applied && { 'preference-applied': applied }),
       }
-      if (form === 'sse') return streamed(found, request, caller, deltas === '1', key !== undefined)
+      if (form === 'sse') {
+        await written(found) // a client that is cut off behind the first frame finds it
+        return streamed(found, request, caller, deltas === '1', key !== undefined)
+      }
       if (await waitFor(found.run, waitMs, request.signal, tasks.ending)) return ended(found, headers)
       if (request.signal.aborted) {
         if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !key)) tasks.leave(found.run)
         return accepted(found, headers) // nobody reads it
       }
-      await written(found) // a client that reads 202 finds it
+      await written(found) // so does one that reads 202
       return accepted(found, headers)
     },
 

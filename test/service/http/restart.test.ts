@@ -71,6 +71,27 @@ t.test('that a task is cancelled, and that a dead letter is gone, is said when t
   }
 })
 
+t.test('a stream names its task when the log has it', async (t) => {
+  const store = new HeldStore('write_behind')
+  const { team, api, close } = service({ store })
+  t.teardown(() => close())
+  t.teardown(() => store.release())
+  await team.start()
+  await team.flush()
+  const isHeld = store.hold()
+  let isAnswered = false
+  const headers = { accept: 'text/event-stream', 'content-type': 'application/json', 'x-caller': EVERYTHING }
+  const begun = new Request('http://localhost/api/tasks', { method: 'POST', headers, body: '{"query":"1"}' })
+  const answer = api.fetch(begun).finally(() => {
+    isAnswered = true
+  })
+  await isHeld
+  await anotherThread()
+  t.notOk(isAnswered, 'a later process would not have it')
+  store.release()
+  t.match(await (await answer).text(), /event: task\n.*event: run.finished/s)
+})
+
 t.test('a task whose end is not in the log yet when it is cancelled has that end', async (t) => {
   const store = new HeldStore('write_behind')
   const { team, ask, close } = service({ store })
@@ -130,7 +151,7 @@ function service(stateManagement: StateManagement) {
   const api = httpApi({ teams: { desk: team }, authorize: callerOf, logger })
   const ask = (method: string, at: string, options: Parameters<typeof send>[3] = {}): Promise<Sent> =>
     send(api, method, at, { caller: 'ann:run', ...options })
-  return { team, ask, close: () => api.close({ teams: true }) }
+  return { team, api, ask, close: () => api.close({ teams: true }) }
 }
 
 const idsIn = ({ body }: Sent): string[] => [...body.matchAll(/^id: (.+)$/gm)].map(([, id]: string[]) => id!)
