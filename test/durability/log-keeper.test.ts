@@ -21,6 +21,7 @@ async function kept(commits = false) {
     store,
     commits,
     syncMs: 60_000,
+    end: 0,
     lost: (error: DramatisError) => lost.push(error),
   }
   const keeper = new LogKeeper(options)

@@ -77,14 +77,48 @@ t.test('what happens to an agent while a run ends is read along, if a later proc
     isTold = true // a reader that the end of a run calls first, as that of crashes: the log does not have the end yet
     journal.record(undefined, { kind: 'agent.reloaded', ...directory.cell('ann')!.whose, epoch: 2 })
   })
-  const along = await read(before.launch('go', { runId: 'one' }))
+  const along = await readFrom(before.launch('go', { runId: 'one' }))
   t.match(along.slice(-2), [{ type: 'agent.reloaded' }, { type: 'run.finished' }])
   await before.close()
 
   const after = refusingTeam(t, new MemoryStore(disk))
   await after.start()
-  t.same((await read(after.getRun('one')!)).map(placeOf), along.map(placeOf))
+  t.same((await readFrom(after.getRun('one')!)).map(placeOf), along.map(placeOf))
 })
+
+t.test(
+  'who has read how a run ended for its caller, when its team was closed, goes on in a later process',
+  async (t) => {
+    const disk = new MemoryDisk()
+    const team = () => {
+      const made = createTeam({
+        agents: [{ name: 'ann', systemPrompt: 'You are never asked.' }],
+        orchestration: { strategy: 'custom', name: 'a question', run: (script) => script.ask('Really?') },
+        models: { default: { offline: true, async *complete() {} } },
+        stateManagement: { store: new MemoryStore(disk) },
+        logger: silent,
+      })
+      t.teardown(() => made.close())
+      return made
+    }
+    const before = team()
+    const along: RuntimeEvent<unknown>[] = []
+    for await (const event of before.launch('go', { runId: 'one' }).events()) {
+      along.push(event)
+      if (event.type === 'question') void before.flush().then(() => before.close())
+    }
+    const last = along.at(-1)!
+    t.match(last, { type: 'run.finished', result: { error: { code: 'RUN_ABORTED' } } })
+
+    const after = team()
+    await after.start()
+    const run = after.getRun('one')!
+    const rest = readFrom(run, `${after.logName}.${last.seq}`)
+    await run.answer(after.questions()[0]!.questionId, 'yes')
+    const kept = along.filter(({ seq }) => seq < last.seq)
+    t.same([...kept, ...(await rest)].map(placeOf), (await readFrom(run)).map(placeOf))
+  },
+)
 
 /** A team whose script fails, with its supervisor in sight. */
 function refusingTeam(t: Test, store: MemoryStore) {
@@ -122,8 +156,8 @@ async function readParts(run: Run<unknown>, take: (part: StreamPart<unknown>) =>
   for await (const part of run.stream({ after })) take(part)
 }
 
-async function read(run: Run<unknown>): Promise<RuntimeEvent<unknown>[]> {
+async function readFrom(run: Run<unknown>, after?: string): Promise<RuntimeEvent<unknown>[]> {
   const events: RuntimeEvent<unknown>[] = []
-  for await (const event of run.events()) events.push(event)
+  for await (const event of run.events(after === undefined ? {} : { after })) events.push(event)
   return events
 }

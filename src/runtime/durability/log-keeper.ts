@@ -23,6 +23,8 @@ interface Needs {
   readonly commits: boolean
   /** Time after which a written block is synced, in ms. */
   readonly syncMs: number
+  /** Number behind the last entry that the log had when it was opened. */
+  readonly end: number
   /** Called once, when nothing can be written any more. */
   lost(error: DramatisError): void
   readonly follower?: LogFollower
@@ -47,6 +49,7 @@ interface Waiting {
 
 export class LogKeeper implements JournalKeeper {
   readonly #needs: Needs
+  end: number
   readonly #encoder = new EntryEncoder()
   readonly #buffers = new BlockBuffers()
   #pending: LogEntry[] = []
@@ -64,6 +67,7 @@ export class LogKeeper implements JournalKeeper {
 
   constructor(needs: Needs) {
     this.#needs = needs
+    this.end = needs.end
   }
 
   take(entry: LogEntry): void {
@@ -84,7 +88,8 @@ export class LogKeeper implements JournalKeeper {
   }
 
   written(): Promise<void> {
-    if (this.#over) return Promise.reject(this.#over)
+    const over = this.#over
+    if (over) return this.#last.catch(() => {}).then(() => Promise.reject(over)) // `end` is final then
     if (this.#pending.length === 0) return this.#keptLast()
     this.#waiting ??= waiting()
     return this.#waiting.promise
@@ -147,6 +152,7 @@ export class LogKeeper implements JournalKeeper {
       entries: this.#encoder.encode(entries, this.#buffers.take),
     }
     this.#last = store.append(block).then((position) => {
+      this.end = block.lastSeq + 1
       follower?.wrote(position, block.entries)
       this.#buffers.giveBack(block.entries)
       this.#syncLater()

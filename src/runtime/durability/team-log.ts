@@ -119,7 +119,7 @@ export class TeamLog {
       store,
     })
     this.#upkeep = upkeep
-    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, lost, follower: upkeep })
+    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, end: old.next, lost, follower: upkeep })
     this.#keeper = keeper
     const name = old.name ?? newLogName()
     journal.keepWith(keeper, old.next, name)

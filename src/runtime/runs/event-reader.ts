@@ -41,12 +41,17 @@ export class EventReader {
     this.#fold = this.#newFold()
   }
 
-  /** Yields the events that the log has by now, up to the entry with the number `until`. */
-  *next(until: number): IterableIterator<RuntimeEvent<unknown>> {
+  /**
+   * Yields the events that the log has by now, up to the entry with the number `until`. Those behind `kept` are not in
+   * the durable log: their number is the last one before it, so who goes on behind them in a later process misses
+   * nothing.
+   */
+  *next(until: number, kept = Number.POSITIVE_INFINITY): IterableIterator<RuntimeEvent<unknown>> {
     const { redactor } = this.#needs.host
     for (const event of this.#next(until)) {
       this.#after = event.seq
-      yield redactor.data(event)
+      const told = redactor.data(event)
+      yield event.seq < kept ? told : { ...told, seq: kept - 1 }
     }
   }
 

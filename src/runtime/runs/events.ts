@@ -36,7 +36,9 @@ import type { MultiAgentResult } from './result.ts'
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
 /**
- * Event of a team or a run. `seq` ascends; `at` is epoch ms; `runId` is empty for an event that belongs to no run.
+ * Event of a team or a run. `seq` ascends; `at` is epoch ms; `runId` is empty for an event that belongs to no run. When
+ * a team with a durable log is closed or loses it, `run.events()` gives the events that the log does not have the `seq`
+ * of the last entry that it has.
  *
  * @example
  * team.events.subscribe((event) => {

@@ -36,6 +36,10 @@ export class RunViews implements RunHost, EventSource {
     return this.#supervisor.journal.seq
   }
 
+  get keptEnd(): number | undefined {
+    return this.#supervisor.journal.keptEnd
+  }
+
   get logName(): string | undefined {
     return this.#supervisor.journal.name
   }

@@ -180,6 +180,8 @@ export interface RunHost {
   written(): Promise<void> | undefined
   /** Number of the next record. */
   readonly seq: number
+  /** Number behind the last entry that stands in the durable log; undefined without one. */
+  readonly keptEnd: number | undefined
   /** Name of the log; undefined as long as it is not open. */
   readonly logName: string | undefined
   /** Calls back after each batch of records. Returns a function that ends this. */
@@ -307,8 +309,8 @@ export class RunHandle<T> implements Run<T> {
     try {
       for (;;) {
         changed = false
-        const until = await this.#writtenTo()
-        for (const event of reader.next(until)) {
+        const { until, kept } = await this.#writtenTo()
+        for (const event of reader.next(until, kept)) {
           if (signal?.aborted) return
           if (!types || types.has(event.type)) yield event as RuntimeEvent<T>
           if (event.type === 'run.finished') return
@@ -338,15 +340,16 @@ export class RunHandle<T> implements Run<T> {
 
   /**
    * Returns the number up to which the durable log has all entries. A reader gets no others: a later process would give
-   * their numbers to something else.
+   * their numbers to something else. When the log is lost or closed, it gets all the same how the run ends for its
+   * caller. None of that has a number from `kept` on.
    */
-  async #writtenTo(): Promise<number> {
+  async #writtenTo(): Promise<{ until: number; kept?: number | undefined }> {
     const writing = this.#host.written()
-    if (!writing) return Number.POSITIVE_INFINITY
+    if (!writing) return { until: Number.POSITIVE_INFINITY }
     const { seq } = this.#host
     return writing.then(
-      () => seq,
-      () => Number.POSITIVE_INFINITY, // the log is lost: what follows is how the run ends for its caller
+      () => ({ until: seq }),
+      () => ({ until: Number.POSITIVE_INFINITY, kept: this.#host.keptEnd }),
     )
   }
 

@@ -35,8 +35,10 @@ export interface JournalKeeper {
   take(entry: LogEntry): void
   /** Notes that a message was given a turn of that agent. */
   handed(cell: Cell, envelope: Envelope<RunState>): void
-  /** Resolves when all that was logged until now is written. Rejects with `LogLostError`. */
+  /** Resolves when all that was logged until now is written. Rejects if it never will be: the log is lost or closed. */
   written(): Promise<void>
+  /** Number behind the last entry that stands in the log. A later process goes on with it. */
+  readonly end: number
   /** True if the bytes with that hash stand in the log, or will with what was taken. */
   hasPart(hash: string): boolean
   /** Reads the entries of a run in their order. `read` is called again if they were moved meanwhile. */
@@ -92,6 +94,11 @@ export class Journal {
   /** Resolves when all that was logged until now is written; undefined without a durable log. */
   written(): Promise<void> | undefined {
     return this.#keeper?.written()
+  }
+
+  /** Number behind the last entry that stands in the durable log; undefined without one. */
+  get keptEnd(): number | undefined {
+    return this.#keeper?.end
   }
 
   /**
