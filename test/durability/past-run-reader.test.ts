@@ -1,10 +1,12 @@
-/** Runs that are read from a log while its compaction carries their entries to another place. */
+/** Runs that are read from a log while its compaction carries their entries to another place, or its team is closed. */
 import t from 'tap'
+import { createTeam } from '../../src/index.ts'
 import { OldLog } from '../../src/runtime/durability/old-log.ts'
 import { PastRunReader } from '../../src/runtime/durability/past-run-reader.ts'
 import { whileMoved } from '../../src/runtime/log/read-entries.ts'
 import type { HostRecord } from '../../src/runtime/log/records.ts'
 import type { ReadOptions, StoredBlock } from '../../src/runtime/store/log-store.ts'
+import { silent } from '../supervision/teams.ts'
 import { encoded } from './log-entries.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
@@ -60,3 +62,45 @@ t.test('a log that is compacted each time that it is read is given up after paus
   await t.rejects(whileMoved(removed, clock), { code: 'LOG_HELD', message: /is not damaged.*Try again/ })
   t.same(pauses, [20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_120])
 })
+
+/** Store that reads nothing from a moment on, until the reading is ended. */
+class StuckStore extends MemoryStore {
+  isStuck = false
+
+  override async *read(options: ReadOptions = {}): AsyncGenerator<StoredBlock> {
+    const { signal } = options
+    if (this.isStuck)
+      await new Promise((_, reject) => {
+        if (signal?.aborted) reject(signal.reason)
+        signal?.addEventListener('abort', () => reject(signal.reason))
+      })
+    yield* super.read(options)
+  }
+}
+
+t.test(
+  'an ended run whose team is closed while it is read does not look as if it had ended without an answer',
+  async (t) => {
+    const disk = new MemoryDisk()
+    const teamOf = (store: MemoryStore) =>
+      createTeam({
+        agents: [{ name: 'ann', systemPrompt: 'You are never asked.' }],
+        orchestration: { strategy: 'custom', name: 'an answer', run: async () => 'answered' },
+        models: { default: { offline: true, async *complete() {} } },
+        stateManagement: { store },
+        logger: silent,
+      })
+    const before = teamOf(new MemoryStore(disk))
+    t.match(await before.execute('go', { runId: 'one' }), { finalOutput: 'answered' })
+    await before.close()
+
+    const store = new StuckStore(disk)
+    const after = teamOf(store)
+    await after.start()
+    store.isStuck = true
+    const run = after.getRun('one')!
+    await after.close()
+    t.match(await run.result, { success: false, error: { code: 'TEAM_CLOSED' } })
+    t.equal(run.status, 'interrupted')
+  },
+)

@@ -65,7 +65,8 @@ export class RecalledRuns {
       if (entries.find(past.id) === entry) entries.deleteId(past.id) // it can be tried again
       const text = `The run cannot be read from the log: ${describe(error)}`
       const reason = error instanceof DramatisError ? error : new LogLostError(text, { runId: past.id }, error)
-      handle.finish(resultOf(handle.state, { error: reason }, 0, [], supervisor), past.status)
+      // How it had ended is not known here, so it must not look as if it had no answer.
+      handle.finish(resultOf(handle.state, { error: reason }, 0, [], supervisor), 'interrupted')
     })
     return handle
   }
