@@ -339,6 +339,36 @@ t.test('a run of an earlier process has its query checked again, before its answ
   t.match((await after.getRun('one')!.result).error, { code: 'GUARDRAIL', message: /late, but not never/ })
 })
 
+t.test('a later process has the answer of a run as it was changed', async (t) => {
+  const disk = new MemoryDisk()
+  const teamOf = () =>
+    createTeam({
+      agents: [{ name: 'bot', systemPrompt: 'Talk.' }],
+      orchestration: { strategy: 'sequential' },
+      guardrails: { output: [replacing('secret', '***')] },
+      models: {
+        default: {
+          async *complete() {
+            yield { text: '{"a":"secret"}' }
+          },
+        },
+      },
+      stateManagement: { store: new MemoryStore(disk) },
+      logger: silent,
+    })
+  const before = teamOf()
+  const { finalOutput, messages } = await before.execute('go', { runId: 'one' })
+  t.equal(finalOutput, '{"a":"***"}')
+  await before.close()
+  const after = teamOf()
+  t.teardown(() => after.close())
+  await after.start()
+  const again = await after.getRun('one')!.result
+  t.equal(again.finalOutput, finalOutput)
+  t.same(again.messages, messages)
+  t.match(await after.resume('one', { output: z.object({ a: z.string() }) }), { data: { a: '***' } })
+})
+
 t.test('a check that fails, is late, or decides nonsense refuses', async (t) => {
   const wrong: [check: Guardrail['check'], said: RegExp][] = [
     [() => Promise.reject(new Error('no network')), /refuses the output of the run: it failed: Error: no network/],

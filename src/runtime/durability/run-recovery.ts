@@ -139,6 +139,8 @@ function end(book: RunBook, run: OldRun, state: RunState, goesOn: boolean): void
 export function endingOf(run: OldRun): RunEnding<unknown> {
   const error = errorIn(run)
   if (error) return { error }
+  const { output } = run.finished ?? {}
+  if (output !== undefined) return { finalOutput: output, data: undefined }
   const { memory, at } = run.answer ?? {}
   const { content, data } = memory && at !== undefined ? readBody(memory, at) : { content: '', data: undefined }
   return { finalOutput: content, data: data === undefined ? undefined : jsonIn(data) }

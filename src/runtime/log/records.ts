@@ -179,8 +179,11 @@ export type KeptRecord =
 export type HostRecord =
   | KeptRecord
   | Record<'run.started', { query: string }>
-  /** `boardRevision`: number of entries that the blackboard had then, if it is that of the team. */
-  | Record<'run.finished', { error: DramatisError | null; boardRevision?: number }>
+  /**
+   * `boardRevision`: number of entries that the blackboard had then, if it is that of the team. `output`: the answer, if
+   * a guardrail has changed it.
+   */
+  | Record<'run.finished', { error: DramatisError | null; boardRevision?: number; output?: string }>
   | Record<'run.aborted', { reason: string }>
   /** `woken`: a message brings back an agent that was passivated. */
   | Record<'agent.status', Whose & { status: AgentStatus; epoch: number; woken?: boolean }>

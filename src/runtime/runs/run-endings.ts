@@ -48,7 +48,7 @@ export class RunEndings {
       const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
       const checked = await handle.state.output?.dataOf(structured, content)
       if (conversations) await conversations.save(handle.state)
-      this.end(entry, { finalOutput: content, data: checked }, 'finished')
+      this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
     } catch (error) {
       this.end(
         entry,
@@ -83,8 +83,11 @@ export class RunEndings {
     this.end(entry, { error }, status)
   }
 
-  /** Ends a run, tells those who watch, and gives its caller the result once it is in the durable log. */
-  end(entry: RunEntry, ending: RunEnding<unknown>, status: RunStatus): void {
+  /**
+   * Ends a run, tells those who watch, and gives its caller the result once it is in the durable log. `output`: the
+   * answer, if it is not the one that the log has from its agent.
+   */
+  end(entry: RunEntry, ending: RunEnding<unknown>, status: RunStatus, output?: string): void {
     const { supervisor, interrupted, tracing, entries, line, ended, begin } = this.#needs
     const { handle } = entry
     const { state } = handle
@@ -99,6 +102,7 @@ export class RunEndings {
       kind: 'run.finished',
       error: 'error' in ending ? ending.error : null,
       ...(boardRevision !== undefined && { boardRevision }),
+      ...(output !== undefined && { output }),
     })
     tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is notified of the end: the event carries the result.

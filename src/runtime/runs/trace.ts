@@ -242,8 +242,11 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'tool.finished':
     case 'tool.progress':
       return toolDetails(toolEventFrom(record))
+    case 'run.finished': {
+      const { boardRevision, error } = record
+      return { ...(boardRevision !== undefined && { boardRevision }), error: error?.toJSON() ?? null }
+    }
     case 'agent.crashed':
-    case 'run.finished':
     case 'step.mismatch':
       return { ...rest, error: record.error?.toJSON() ?? null }
     default:

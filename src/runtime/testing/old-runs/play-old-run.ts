@@ -126,7 +126,7 @@ function outcomeOfOld(run: RecordedRun): RunOutcome & { finalOutput: string | nu
   return {
     status,
     error: finished?.error ? errorData(finished.error) : null,
-    finalOutput: status === 'finished' ? (answer?.content ?? '') : null,
+    finalOutput: status === 'finished' ? (finished?.output ?? answer?.content ?? '') : null,
     responses,
   }
 }
