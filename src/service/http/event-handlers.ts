@@ -6,7 +6,7 @@ import { toldEvent } from '../told-parts.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
-import { hasEnded, taskOf } from './task-view.ts'
+import { isOver, taskOf } from './task-view.ts'
 import { type FoundTask, isOf, type Tasks } from './tasks.ts'
 
 interface Needs {
@@ -29,7 +29,7 @@ export function eventHandlers({ settings, tasks, streams }: Needs): Pick<Handler
       const wanted = types === undefined ? undefined : typesIn(types)
       const events = (signal: AbortSignal) =>
         eventsOf(run, { signal, after: place, types: wanted, deltas: deltas === '1' })
-      if (hasEnded(run) && (await isRead(run, place))) return new Response(null, { status: 204 })
+      if (isOver(run) && (await isRead(run, place))) return new Response(null, { status: 204 })
       return streams.respond({
         request,
         caller,

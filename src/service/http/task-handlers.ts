@@ -12,7 +12,7 @@ import type { Routes } from './routes.ts'
 import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
-import { endOf, hasEnded, knownEndOf, pathOf, type ServedTeam, taskOf } from './task-view.ts'
+import { endOf, isOver, knownEndOf, pathOf, type ServedTeam, taskOf } from './task-view.ts'
 import { CALLER, type FoundTask, isOf, type Tasks, waitFor, written } from './tasks.ts'
 
 interface Needs {
@@ -44,7 +44,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
   ): Promise<Response> => {
     const { team, run } = found
     const after = placeOf(request)
-    if (isKeyed && hasEnded(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
+    if (isKeyed && isOver(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
     return streams.respond({
       request,
       caller,
@@ -107,7 +107,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
     },
 
     async cancelTask({ task, query: { reason }, caller }) {
-      if (hasEnded(task.run) && task.run.status !== 'interrupted') return json(await taskOf(task, task.run))
+      if (isOver(task.run)) return json(await taskOf(task, task.run))
       const { run, team } = task
       void run.cancel(reason ?? `cancelled by "${caller.id}"`)
       // Once its end is in the log, no restart goes on with it. Another end may have come just before.

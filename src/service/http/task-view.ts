@@ -16,6 +16,9 @@ const ENDED: readonly Run['status'][] = ['finished', 'failed', 'aborted', 'inter
 
 export const hasEnded = ({ status }: Run<unknown>): boolean => ENDED.includes(status)
 
+/** Checks for a run that nothing more can happen in: one that is interrupted may go on. */
+export const isOver = (run: Run<unknown>): boolean => hasEnded(run) && run.status !== 'interrupted'
+
 export const pathOf = (id: string): string => `/api/tasks/${encodeURIComponent(id)}`
 
 type End = MultiAgentResult<unknown> | { error: DramatisError }
@@ -40,14 +43,13 @@ export async function knownEndOf(run: Run<unknown>): Promise<End | undefined> {
 export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Task> {
   const end = await knownEndOf(run)
   const result = end && 'runId' in end ? end : undefined
-  const isOver = run.status !== 'interrupted' && end !== undefined
   return {
     id: run.id,
     team: served.name,
     query: run.query,
     status: run.status,
     createdAt: run.startedAt,
-    endedAt: isOver ? run.startedAt + (result?.executionTimeMs ?? 0) : null,
+    endedAt: isOver(run) ? run.startedAt + (result?.executionTimeMs ?? 0) : null,
     answer: result?.finalOutput ?? null,
     data: result?.data ?? null,
     failures: (result?.failures ?? []).map((failure) => ({

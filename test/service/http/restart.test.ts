@@ -137,10 +137,30 @@ t.test('a task that is to be resumed by hand is shown, watched and cancelled', a
   t.match((await second.ask('GET', `${at}?wait=30`)).body, { status: 'aborted' })
 })
 
-function service(stateManagement: StateManagement) {
+t.test('a stream of an interrupted task is not said to be over: it goes on when the task does', async (t) => {
+  const path = folderOf(t)
+  const first = service({ path })
+  const { body } = await first.ask('POST', '/api/tasks', {
+    body: { query: '60000' },
+    headers: { prefer: 'respond-async' },
+  })
+  await first.close()
+
+  const second = service({ path }, []) // without the agent that has the message
+  t.teardown(() => second.close())
+  await second.team.start()
+  const at = `/api/tasks/${body.id}`
+  t.match((await second.ask('GET', at)).body, { status: 'interrupted', error: { code: 'UNKNOWN_AGENT' } })
+  const seen = idsIn(await second.ask('GET', `${at}/events`))
+  const rest = await second.ask('GET', `${at}/events`, { headers: { 'last-event-id': seen.at(-1)! } })
+  t.equal(rest.status, 200)
+  t.same(idsIn(rest), [])
+})
+
+function service(stateManagement: StateManagement, patients = ['patient']) {
   const team = createTeam({
     agents: [
-      { name: 'patient', module },
+      ...patients.map((name) => ({ name, module })),
       { name: 'sink', module: new URL('../../fixtures/soak/sink.js', import.meta.url) },
     ],
     orchestration: { strategy: 'custom', run: async (desk, query) => (await desk.request('patient', query)).content },
