@@ -1,6 +1,6 @@
 /** Rule 19: what a turn that gave its permit up would do by itself waits until it has one again. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext, OrchestratorContext } from '../../src/actors/definition/context/context.ts'
 import { leftovers } from './accounts.ts'
 import { type Extras, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 
@@ -234,3 +234,52 @@ t.test('rule 19: a turn that ends while its permit is with another lets no messa
   t.match(run.value, { success: true })
   t.same(leftovers(team.host), [])
 })
+
+t.test(
+  'rule 19: agents that an answer waits for do not pass the permit of another run to each other for ever',
+  async (t) => {
+    const held = new Map([
+      ['asked', gate()],
+      ['other', gate()],
+    ])
+    const hold: Receive = async (_message, context) => {
+      await held.get(context.runId)!.opened
+      return 'held'
+    }
+    const work: Receive = ({ content }, context) => (content === 'ask' ? context.ask('Well?') : 'worked')
+    const team = openTeam(
+      t,
+      { ann: work, bob: work, wes: hold, wim: hold },
+      {
+        ...one,
+        orchestration: {
+          strategy: 'custom',
+          run: async (script, query) => {
+            if (query === 'other') return (await hand(script, 'wim', 'work')).join()
+            return (await hand(script, 'wes', 'ask')).join()
+          },
+        },
+      },
+    )
+    /** Whom both agents wait for has the permit of the run: behind their questions in one run, before their work in the other. */
+    const hand = async (script: OrchestratorContext, holder: string, say: string) => {
+      const first = say === 'work' ? script.request(holder, 'hold') : undefined
+      const asked = script.requestAll(['ann', 'bob'], say)
+      if (!first) await script.sleep(10)
+      await (first ?? script.request(holder, 'hold'))
+      return (await asked).map((outcome) => outcome.ok && outcome.message.content)
+    }
+    const asked = team.launch('ask', { runId: 'asked' })
+    await team.clock.advance(20)
+    const other = team.launch('other', { runId: 'other' })
+    await team.clock.advance(20)
+    for (const { questionId } of team.questions()) await team.answer(questionId, 'yes')
+    await team.clock.advance(20)
+    held.get('other')!.open()
+    t.equal((await other.result).finalOutput, 'worked,worked')
+    t.equal(asked.status, 'running')
+    held.get('asked')!.open()
+    t.equal((await asked.result).finalOutput, 'yes,yes')
+    t.same(leftovers(team.host), [])
+  },
+)

@@ -138,10 +138,13 @@ export class Permits implements Gate {
 
   regain(run: RunState, cell: Cell): boolean {
     if (run.ending) return true
-    // An agent with one turn at a time is idle now, and keeps the permit of its last run only in case it gets more.
-    if (cell.permit && cell.permit !== run) this.release(cell.permit, cell)
     const ledger = this.#ledger(run)
-    if (!ledger.holders.has(cell)) this.#ask(run, ledger, cell)
+    if (ledger.holders.has(cell)) return true
+    // The permit of another run is given up only for this one: else two agents would pass it to each other for ever,
+    // since each gives it up before it comes to the message that the permit is for.
+    if (cell.permit && (ledger.holders.size < this.#limit || this.#takeFromParked(run, ledger)))
+      this.release(cell.permit, cell)
+    this.#ask(run, ledger, cell)
     return ledger.holders.has(cell)
   }
 
