@@ -140,10 +140,17 @@ t.test('a task that is to be resumed by hand is shown, watched and cancelled', a
 t.test('a stream of an interrupted task is not said to be over: it goes on when the task does', async (t) => {
   const path = folderOf(t)
   const first = service({ path })
+  const works = new Promise<void>((resolve) => {
+    first.team.events.subscribe((event) => {
+      if (event.type === 'agent.status' && event.agent === 'patient' && event.status === 'running') resolve()
+    })
+  })
   const { body } = await first.ask('POST', '/api/tasks', {
     body: { query: '60000' },
     headers: { prefer: 'respond-async' },
   })
+  await works
+  await first.team.flush()
   await first.close()
 
   const second = service({ path }, []) // without the agent that has the message
