@@ -12,9 +12,10 @@ type Own = 'listDeadLetters' | 'replayDeadLetter' | 'discardDeadLetter'
 
 export function letterHandlers(teams: ServedTeams): Pick<Handlers, Own> {
   return {
-    listDeadLetters({ query: { team, reason, after, limit } }) {
+    listDeadLetters({ query: { team, reason, order, after, limit } }) {
       const served = teams.named(team)
-      const all = served.team.deadLetters.list()
+      const listed = served.team.deadLetters.list()
+      const all = order === 'newest' ? listed.toReversed() : listed
       const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1
       if (after !== undefined && from === 0)
         throw new HttpError('CONFIGURATION', `after: there is no dead letter "${after.slice(0, 255)}" any more.`)

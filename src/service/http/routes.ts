@@ -348,11 +348,12 @@ export const routes = {
   listDeadLetters: route({
     method: 'GET',
     path: '/api/dead-letters',
-    summary: 'Lists messages that no agent will handle, the oldest first',
+    summary: 'Lists messages that no agent will handle, the oldest or the newest first',
     rights: ['watch'],
     query: z.strictObject({
       team: teamName,
       reason: shapes.deadLetter.shape.reason.optional(),
+      order: z.enum(['oldest', 'newest']).default('oldest'),
       after: z.string().optional(),
       limit: pageSize.default(100),
     }),

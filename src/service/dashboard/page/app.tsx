@@ -18,7 +18,6 @@ import { enter, lookUp, mayWatch, session, team, tokenInUrl } from './state/sess
 import { keepTasks, questions } from './state/tasks.ts'
 import { TasksView } from './tasks/tasks-view.tsx'
 import { TeamView } from './team/team-view.tsx'
-import { openLetters } from './trouble/letters.tsx'
 import { TroubleView } from './trouble/trouble-view.tsx'
 
 interface ShownView {
@@ -138,11 +137,11 @@ function Header({ view }: { view: View }): JSX.Element {
 /** Number of troubles that were seen since the page was opened, and of dead letters. */
 function Alarms(): JSX.Element | null {
   version.value
-  const { facts } = live()
+  const { facts, deadLetters } = live()
   const others = facts.filter(
     (fact) => isTrouble(fact) && fact.type !== 'message.dead' && !isToldLater(fact, facts),
   ).length
-  const count = openLetters() + others
+  const count = deadLetters + others
   return count === 0 ? null : <span class="alarms">{grouped(count)}</span>
 }
 

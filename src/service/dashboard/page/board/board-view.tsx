@@ -1,14 +1,14 @@
 /** View of who knows what, and since when: the blackboard of a task, and the versions of an entry side by side. */
 import type { JSX } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
 import type { z } from 'zod'
 import type { boardEntry } from '../../../http/schemas.ts'
 import { TaskChoice } from '../parts/task-choice.tsx'
 import { clock } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
-import { live, now, version } from '../state/live.ts'
+import { useAsked } from '../state/asked.ts'
+import { begun, live, now, version } from '../state/live.ts'
 import { linkTo, place } from '../state/place.ts'
-import { ask, Refused } from '../state/service.ts'
+import { Refused } from '../state/service.ts'
 import { tasks } from '../state/tasks.ts'
 
 type Entry = z.infer<typeof boardEntry>
@@ -82,19 +82,8 @@ export function BoardView(): JSX.Element {
 
 /** Asks for entries, and again when more were written. */
 function useEntries(id: string | undefined, path: string, written: number): readonly Entry[] | Refused | undefined {
-  const [found, setFound] = useState<{ path: string; entries: readonly Entry[] | Refused } | undefined>(undefined)
-  useEffect(() => {
-    if (id === undefined) return
-    let isLeft = false
-    ask<{ entries: Entry[] }>(path).then(
-      ({ entries }) => !isLeft && setFound({ path, entries }),
-      (error: unknown) => !isLeft && error instanceof Refused && setFound({ path, entries: error }),
-    )
-    return () => {
-      isLeft = true
-    }
-  }, [path, written])
-  return found?.path === path ? found.entries : undefined
+  const asked = useAsked<{ entries: Entry[] }>(id === undefined ? undefined : path, `${begun.value} ${written}`)
+  return asked instanceof Refused ? asked : asked?.entries
 }
 
 interface VersionsProps {

@@ -1,11 +1,14 @@
 /** Answers as they are written. A stream that breaks off goes on behind the last piece that came. */
 import { type Signal, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
+import { Slots } from '../../../../slots.ts'
 import { lines, Refused } from './service.ts'
 
 const answers = new Map<string, Signal<string>>()
 const PAUSE_MS = 1_000
 const MOST_KEPT = 100
+/** Answers that are read at a time: a browser has six connections to a service, for all its tabs. */
+const places = new Slots(2)
 
 /** Returns what has been written of an answer so far. */
 export const answerOf = (task: string): string | undefined => answers.get(task)?.value
@@ -15,7 +18,7 @@ export function useAnswer(task: string | undefined): string | undefined {
   useEffect(() => {
     if (task === undefined) return
     const over = new AbortController()
-    void readAlong(task, over.signal)
+    void inTurn(task, over.signal)
     return () => over.abort()
   }, [task])
   return task === undefined ? undefined : writtenOf(task).value
@@ -38,10 +41,19 @@ interface Told {
   final?: boolean
 }
 
+/** Reads along when there is a place to. */
+async function inTurn(task: string, signal: AbortSignal): Promise<void> {
+  const leave = await places.take(signal).catch(() => undefined)
+  if (!leave) return // nobody looks any more
+  await readAlong(task, signal)
+  leave()
+}
+
 async function readAlong(task: string, signal: AbortSignal): Promise<void> {
   const written = writtenOf(task)
   written.value = ''
   let after: string | undefined
+  let isOver = false
   while (!signal.aborted) {
     try {
       const query = { deltas: '1', types: 'output.delta,run.finished,run.aborted', after }
@@ -49,9 +61,10 @@ async function readAlong(task: string, signal: AbortSignal): Promise<void> {
         const { id, type, chunk = '', final } = line as Told
         after = id ?? after
         if (type === 'reset') written.value = ''
+        if (type === 'run.finished') isOver = true
         if (type === 'output.delta' && final) written.value += chunk
       }
-      return // the task is over
+      if (isOver) return // a service that ends lets go of its streams, too
     } catch (error) {
       if (error instanceof Refused && error.status !== 401 && error.status < 500) return
     }

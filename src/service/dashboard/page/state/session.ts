@@ -2,7 +2,7 @@
 import { computed, signal } from '@preact/signals'
 import type { Session } from '../../../http/schemas.ts'
 import { place } from './place.ts'
-import { ask, isUnknown } from './service.ts'
+import { ask, isUnknown, Refused } from './service.ts'
 
 export const session = signal<Session | undefined>(undefined)
 
@@ -18,8 +18,16 @@ export const mayWatch = computed(() => session.value?.caller.may.includes('watch
 export const mayRun = computed(() => session.value?.caller.may.includes('run') ?? false)
 export const mayOperate = computed(() => session.value?.caller.may.includes('operate') ?? false)
 
+/** Tokens that a header can have: a browser refuses others. */
+const SENDABLE = /^[!-~]+$/
+
 /** Gives the service a token, for a cookie. */
-export async function enter(token: string): Promise<void> {
+export async function enter(given: string): Promise<void> {
+  const token = given.trim()
+  if (!SENDABLE.test(token)) {
+    isUnknown.value = true
+    throw new Refused(401, 'A token has letters, digits and signs of ASCII alone.')
+  }
   await ask('session', { method: 'POST', headers: { authorization: `Bearer ${token}` } })
   isUnknown.value = false
   await lookUp()
@@ -36,5 +44,9 @@ export function tokenInUrl(): string | undefined {
   const found = /^#(?:.*&)?token=([^&]+)/.exec(location.hash)?.[1]
   if (found === undefined) return undefined
   history.replaceState(null, '', '#/')
-  return decodeURIComponent(found)
+  try {
+    return decodeURIComponent(found)
+  } catch {
+    return found
+  }
 }

@@ -1,9 +1,10 @@
 /** Tasks of the team, and the questions in them that wait for a person. */
 import { effect, signal } from '@preact/signals'
-import { useEffect, useState } from 'preact/hooks'
 import type { Task, TaskQuestion, TaskSummary } from '../../../http/schemas.ts'
+import { useAsked } from './asked.ts'
+import { gently } from './gently.ts'
 import { begun, connection, live, version } from './live.ts'
-import { ask, Refused } from './service.ts'
+import { ask, type Refused } from './service.ts'
 import { mayWatch, session, team } from './session.ts'
 
 /** The newest tasks of the team, the newest first. */
@@ -14,40 +15,34 @@ export const questions = signal<readonly TaskQuestion[]>([])
 const next = signal<string | null>(null)
 export const hasMore = next
 
-const PAGE = '100'
-const PAUSE_MS = 400
+const PAGE = 100
+const MOST_OF_A_REQUEST = 1_000
 /** Time between two looks of who may not watch. */
 const LOOK_MS = 3_000
 
-/** Asks at most so often, and once more for what has come meanwhile. */
-function gently(work: () => Promise<void>): () => void {
-  let isBusy = false
-  let isWanted = false
-  const go = async () => {
-    if (isBusy) {
-      isWanted = true
-      return
-    }
-    isBusy = true
-    isWanted = false
-    await work().catch(() => {}) // the banner says that nobody answers
-    setTimeout(() => {
-      isBusy = false
-      if (isWanted) void go()
-    }, PAUSE_MS)
-  }
-  return () => void go()
-}
+/** Number of tasks that are asked for, and of which team. */
+let wanted = { team: '', count: PAGE }
 
 const askTasks = gently(async () => {
   const of = team.peek()
-  const page = await ask<{ tasks: TaskSummary[]; next: string | null }>('api/tasks', {
-    query: { team: of, limit: PAGE },
-  })
+  if (wanted.team !== of) wanted = { team: of, count: PAGE }
+  const found: TaskSummary[] = []
+  let before: string | null = null
+  do {
+    const limit = String(Math.min(MOST_OF_A_REQUEST, wanted.count - found.length))
+    const page: TaskPage = await ask('api/tasks', { query: { team: of, limit, before: before ?? undefined } })
+    found.push(...page.tasks)
+    before = page.next
+  } while (before !== null && found.length < wanted.count)
   if (of !== team.peek()) return
-  tasks.value = page.tasks
-  next.value = page.next
+  tasks.value = found
+  next.value = before
 })
+
+interface TaskPage {
+  tasks: TaskSummary[]
+  next: string | null
+}
 
 const askQuestions = gently(async () => {
   const open = mayWatch.peek()
@@ -62,14 +57,10 @@ const openTasks = (): TaskSummary[] => tasks.peek().filter(({ status }) => !hasE
 
 export const hasEnded = (status: string): boolean => ['finished', 'failed', 'aborted', 'interrupted'].includes(status)
 
-/** Asks for the tasks before those of the list. */
-export async function askMore(): Promise<void> {
-  if (next.value === null) return
-  const page = await ask<{ tasks: TaskSummary[]; next: string | null }>('api/tasks', {
-    query: { team: team.value, limit: PAGE, before: next.value },
-  })
-  tasks.value = [...tasks.value, ...page.tasks]
-  next.value = page.next
+/** Asks for more tasks, from now on: those before the last of the list. */
+export function askMore(): void {
+  wanted = { team: team.value, count: tasks.value.length + PAGE }
+  askTasks()
 }
 
 /** Asks again for all lists: something was done. */
@@ -99,24 +90,10 @@ export function keepTasks(): void {
 
 /** Returns a task, asked for again when something in it has changed. */
 export function useTask(id: string | undefined): Task | Refused | undefined {
-  const [found, setFound] = useState<{ id: string; task: Task | Refused } | undefined>(undefined)
   version.value
   const run = id === undefined ? undefined : live().runs.get(id)
   const summary = tasks.value.find((task) => task.id === id)
   const asked = [...live().questions.values()].filter(({ runId }) => runId === id).length
   const key = `${begun.value} ${run?.status} ${run?.endedAt} ${summary?.status} ${asked}`
-  useEffect(() => {
-    if (id === undefined) return
-    let isLeft = false
-    const settle = (task: Task | Refused) => {
-      if (!isLeft) setFound({ id, task })
-    }
-    ask<Task>(`api/tasks/${encodeURIComponent(id)}`).then(settle, (error: unknown) => {
-      if (error instanceof Refused) settle(error)
-    })
-    return () => {
-      isLeft = true
-    }
-  }, [id, key])
-  return found && found.id === id ? found.task : undefined
+  return useAsked<Task>(id === undefined ? undefined : `api/tasks/${encodeURIComponent(id)}`, key)
 }

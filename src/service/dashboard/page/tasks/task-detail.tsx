@@ -71,18 +71,30 @@ export function Answer({ task }: { task: Task }): JSX.Element | null {
 
 export function Stop({ id }: { id: string }): JSX.Element {
   const [isSent, setSent] = useState(false)
+  const [failure, setFailure] = useState('')
   const stop = async () => {
     setSent(true)
+    setFailure('')
     await ask(`api/tasks/${encodeURIComponent(id)}`, {
       method: 'DELETE',
       query: { reason: 'stopped in the dashboard' },
-    }).catch(() => setSent(false))
+    }).catch((error: unknown) => {
+      setSent(false)
+      setFailure(error instanceof Error ? error.message : String(error))
+    })
     refresh()
   }
   return (
-    <button type="button" class="bad" disabled={isSent} onClick={() => void stop()}>
-      Stop
-    </button>
+    <>
+      <button type="button" class="bad" disabled={isSent} onClick={() => void stop()}>
+        Stop
+      </button>
+      {failure !== '' && (
+        <span class="failure" role="alert">
+          <Words text={failure} />
+        </span>
+      )}
+    </>
   )
 }
 

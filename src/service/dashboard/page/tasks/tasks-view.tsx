@@ -38,7 +38,7 @@ export function TasksView(): JSX.Element {
           <TaskTable listed={listed} selected={task} />
         )}
         {hasMore.value !== null && (
-          <button type="button" onClick={() => void askMore()}>
+          <button type="button" onClick={askMore}>
             Older tasks
           </button>
         )}

@@ -1,13 +1,14 @@
 /** Details of an agent: its role, how full its context is, and its newest turns. */
 import type { JSX } from 'preact'
-import { useEffect, useState } from 'preact/hooks'
+import { useState } from 'preact/hooks'
 import type { z } from 'zod'
 import { grouped, span } from '../../../figures.ts'
 import type { agentDetail } from '../../../http/schemas.ts'
 import { Mark } from '../parts/marks.tsx'
 import { shortSpan } from '../parts/times.ts'
 import { shown, Words } from '../parts/words.tsx'
-import { live, now, version } from '../state/live.ts'
+import { useAsked } from '../state/asked.ts'
+import { begun, live, now, version } from '../state/live.ts'
 import { goTo, linkTo } from '../state/place.ts'
 import { ask, Refused } from '../state/service.ts'
 import { mayOperate, team } from '../state/session.ts'
@@ -19,28 +20,16 @@ const MOST_TURNS = 8
 export function AgentDetail({ name }: { name: string }): JSX.Element {
   version.value
   const agent = live().agents.get(name)
-  const [detail, setDetail] = useState<Detail | undefined>(undefined)
-  const [failure, setFailure] = useState('')
   const path = `api/agents/${encodeURIComponent(name)}`
-  useEffect(() => {
-    let isLeft = false
-    setFailure('')
-    ask<Detail>(path, { query: { team: team.value } }).then(
-      (found) => !isLeft && setDetail(found),
-      (error: unknown) => {
-        if (isLeft) return
-        setDetail(undefined)
-        if (error instanceof Refused) setFailure(error.message)
-      },
-    )
-    return () => {
-      isLeft = true
-    }
-  }, [name, team.value, agent?.turns, agent?.status])
+  const key = `${begun.value} ${agent?.turns} ${agent?.status}`
+  const asked = useAsked<Detail>(path, key, { team: team.value })
+  const [notRestarted, setNotRestarted] = useState('')
+  const detail = asked instanceof Refused ? undefined : asked
+  const failure = asked instanceof Refused ? asked.message : notRestarted
   const restart = async () => {
-    setFailure('')
+    setNotRestarted('')
     await ask(`${path}/restart`, { method: 'POST', query: { team: team.value } }).catch((error: unknown) =>
-      setFailure(error instanceof Error ? error.message : String(error)),
+      setNotRestarted(error instanceof Error ? error.message : String(error)),
     )
   }
   const context = detail?.context

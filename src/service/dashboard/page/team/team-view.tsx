@@ -73,7 +73,7 @@ export function TeamView(): JSX.Element {
               />
             ))}
             {agent !== undefined ? (
-              <AgentDetail name={agent} />
+              <AgentDetail key={agent} name={agent} />
             ) : (
               deadlocks.length === 0 && <p class="empty">Nobody is stuck. Choose an agent to see what it does.</p>
             )}

@@ -3,10 +3,12 @@ import { signal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import type { z } from 'zod'
+import { grouped } from '../../../figures.ts'
 import type { deadLetter } from '../../../http/schemas.ts'
 import { nameOf } from '../../pictures/run-words.ts'
 import { clock } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
+import { gently } from '../state/gently.ts'
 import { begun, live, now, version } from '../state/live.ts'
 import { linkTo } from '../state/place.ts'
 import { ask } from '../state/service.ts'
@@ -15,57 +17,42 @@ import { mayOperate, team } from '../state/session.ts'
 type Letter = z.infer<typeof deadLetter>
 
 const letters = signal<readonly Letter[]>([])
-/** Dead letters that the digest had counted when the list was asked for; it counts up alone. */
-const listed = signal({ team: '', died: 0, isWhole: false })
-const PAGE = '1000'
 const MOST_SHOWN = 100
 
-async function refreshLetters(): Promise<void> {
+const refreshLetters = gently(async () => {
   const of = team.peek()
-  const died = live().deadLetters
-  const page = await ask<{ letters: Letter[]; next: string | null }>('api/dead-letters', {
-    query: { team: of, limit: PAGE },
-  })
-  if (of !== team.peek()) return
-  letters.value = page.letters.reverse()
-  listed.value = { team: of, died, isWhole: page.next === null }
-}
+  const query = { team: of, order: 'newest', limit: String(MOST_SHOWN) }
+  const page = await ask<{ letters: Letter[] }>('api/dead-letters', { query })
+  if (of === team.peek()) letters.value = page.letters
+})
 
-/** Returns how many dead letters there are: those that were sent again or discarded here are none. */
-export function openLetters(): number {
-  const { team: of, died, isWhole } = listed.value
-  const all = live().deadLetters
-  return of === team.value && isWhole && all >= died ? letters.value.length + all - died : all
-}
-
-/** Asks for the letters as long as they are shown, whenever there is another one. */
-export function useLetters(): readonly Letter[] {
+/** Asks for the newest letters as long as they are shown, whenever there is another one. */
+function useLetters(): readonly Letter[] {
   version.value
   const key = `${team.value} ${begun.value} ${live().deadLetters}`
-  useEffect(() => {
-    refreshLetters().catch(() => {}) // the banner says that nobody answers
-  }, [key])
+  useEffect(refreshLetters, [key])
   return letters.value
 }
 
 export function Letters(): JSX.Element {
-  const all = useLetters()
+  const newest = useLetters()
+  const all = Math.max(newest.length, live().deadLetters)
   const [said, setSaid] = useState('')
   return (
     <section aria-label="Dead letters">
       <h2>
-        Dead letters <span class="dim">{all.length}</span>
+        Dead letters <span class="dim">{grouped(all)}</span>
       </h2>
       {said !== '' && (
         <p role="status" class="said-so">
           <Words text={said} />
         </p>
       )}
-      {all.length === 0 && <p class="empty">Every message has found its agent.</p>}
-      {all.slice(0, MOST_SHOWN).map((letter) => (
+      {all === 0 && <p class="empty">Every message has found its agent.</p>}
+      {newest.map((letter) => (
         <LetterCard key={letter.id} letter={letter} say={setSaid} />
       ))}
-      {all.length > MOST_SHOWN && <p class="dim">and {all.length - MOST_SHOWN} older ones</p>}
+      {all > newest.length && <p class="dim">and {grouped(all - newest.length)} older ones</p>}
     </section>
   )
 }
@@ -80,7 +67,8 @@ function LetterCard({ letter, say }: { letter: Letter; say(text: string): void }
     try {
       await ask(of, { method, query: { team: team.value } })
       say(done)
-      await refreshLetters()
+      letters.value = letters.value.filter((each) => each.id !== id)
+      refreshLetters()
     } catch (error) {
       say(error instanceof Error ? error.message : String(error))
     }

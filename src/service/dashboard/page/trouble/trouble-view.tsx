@@ -1,16 +1,17 @@
 /** View of what died, why, and what was done about it. */
 import type { JSX } from 'preact'
+import { grouped } from '../../../figures.ts'
 import { undecided } from '../../pictures/deadlocks.ts'
 import { wordsOfFact } from '../../pictures/run-words.ts'
 import { partOf, useBudgets } from '../cost/budgets.tsx'
 import { clock, shortSpan } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
-import { now } from '../state/live.ts'
+import { live, now } from '../state/live.ts'
 import { linkTo } from '../state/place.ts'
 import { tasks } from '../state/tasks.ts'
 import { type CrashStory, storyOfCrash, type Trouble, useTroubles } from '../state/troubles.ts'
 import { BusyLoops, useBusyLoops } from './busy.tsx'
-import { Letters, useLetters } from './letters.tsx'
+import { Letters } from './letters.tsx'
 
 const MOST_SHOWN = 100
 const TITLES: Readonly<Record<string, readonly [string, string]>> = {
@@ -25,14 +26,13 @@ const TITLES: Readonly<Record<string, readonly [string, string]>> = {
 
 export function TroubleView(): JSX.Element {
   const troubles = useTroubles()
-  const letters = useLetters()
   const busy = useBusyLoops()
   const [tightest] = useBudgets()
   const count = (type: string) => troubles.filter(({ fact }) => fact.type === type).length
   const failed = tasks.value.filter(({ status }) => status === 'failed').length
   const counts: [string, number][] = [
     ['crashes', count('agent.crashed')],
-    ['dead letters', letters.length],
+    ['dead letters', live().deadLetters],
     ['deadlocks', count('deadlock')],
     ['livelocks', count('livelock')],
     ['stalls', count('stall')],
@@ -46,7 +46,7 @@ export function TroubleView(): JSX.Element {
         <ul class="counts" aria-label="What went wrong">
           {counts.map(([title, number]) => (
             <li key={title} class={number > 0 ? 'some' : ''}>
-              <strong>{number}</strong> {title}
+              <strong>{grouped(number)}</strong> {title}
             </li>
           ))}
           {tightest && (
