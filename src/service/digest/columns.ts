@@ -68,12 +68,13 @@ export class Table<Name extends string> {
     return column?.length ?? 0
   }
 
-  /** Drops the oldest rows if there are more than `most`, and some more at once. */
-  bound(most: number): void {
-    if (this.length <= most) return
+  /** Drops the oldest rows if there are more than `most`, and some more at once. Returns whether it did. */
+  bound(most: number): boolean {
+    if (this.length <= most) return false
     const rows = this.length - (most >> 1)
     for (const column of Object.values<Column>(this.columns)) column.drop(rows)
     this.dropped += rows
+    return true
   }
 }
 

@@ -64,7 +64,7 @@ export interface FoldedTask {
 }
 
 export interface FoldOptions {
-  /** Rows of each table, and facts, that are kept: beyond it the oldest go. Default: all. */
+  /** Rows of each table, and facts, that are kept: beyond it the oldest go, with names that only they have. Default: all. */
   mostRows?: number
 }
 
@@ -98,12 +98,15 @@ export class DigestFold {
   /** Number of times that lines were missed: the state was begun anew, the tables have a gap. */
   gaps = 0
   readonly #mostRows: number
+  /** Number of names beyond which those that are not used are dropped. */
+  #mostNames: number
   readonly #known = new Map<string, number>()
   /** Place in `names` of each name of the lines. */
   #places: number[] = []
 
   constructor({ mostRows = Number.POSITIVE_INFINITY }: FoldOptions = {}) {
     this.#mostRows = mostRows
+    this.#mostNames = mostRows
   }
 
   /** Adds a line. Lines come in their order; each is read once. */
@@ -360,15 +363,52 @@ export class DigestFold {
   #bound(): void {
     const most = this.#mostRows
     if (most === Number.POSITIVE_INFINITY) return
-    for (const table of [this.messages, this.turns, this.calls]) table.bound(most)
+    const shorter = [this.messages, this.turns, this.calls].filter((table) => table.bound(most))
+    if (shorter.length > 0) this.#forgetRows()
+    if (this.names.length > this.#mostNames) this.#forgetNames(most)
     if (this.facts.length > most) this.facts.splice(0, this.facts.length - (most >> 1))
+    for (const kept of [this.runs, this.tasks])
+      if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
+  }
+
+  /** Drops what agents have of rows that are gone. */
+  #forgetRows(): void {
+    const since = Math.max(this.messages.columns.at.at(0) || 0, this.turns.columns.end.at(0) || 0)
     for (const { arrivals, ends, requestRows, turnRows } of this.agents.values()) {
-      for (const column of [arrivals, ends]) if (column.length > most) column.drop(column.length - (most >> 1))
+      for (const column of [arrivals, ends]) column.drop(column.countUpTo(since))
       forget(requestRows, this.messages.dropped)
       forget(turnRows, this.turns.dropped)
     }
-    for (const kept of [this.runs, this.tasks])
-      if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
+  }
+
+  /** Drops names that no row has and no later line can have: each run has one. */
+  #forgetNames(most: number): void {
+    const [messages, turns, calls] = [this.messages.columns, this.turns.columns, this.calls.columns]
+    const columns = [
+      messages.run,
+      messages.from,
+      messages.to,
+      turns.run,
+      turns.agent,
+      calls.run,
+      calls.agent,
+      calls.name,
+    ]
+    const used = new Set(this.#places)
+    for (const column of columns) for (let row = 0; row < column.length; row++) used.add(column.at(row))
+    used.delete(NONE)
+    const places = new Map<number, number>()
+    for (const place of [...used].sort((one, other) => one - other)) {
+      this.names[places.size] = this.names[place]!
+      places.set(place, places.size)
+    }
+    this.names.length = places.size
+    this.#known.clear()
+    for (const [place, name] of this.names.entries()) this.#known.set(name, place)
+    const moved = (place: number) => places.get(place) ?? NONE
+    this.#places = this.#places.map(moved)
+    for (const column of columns) for (let row = 0; row < column.length; row++) column.put(row, moved(column.at(row)))
+    this.#mostNames = Math.max(most, 2 * this.names.length)
   }
 }
 
