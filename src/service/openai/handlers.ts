@@ -1,7 +1,7 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
 import type { Run, RunOptions } from '../../index.ts'
 import { type Call, type Handlers, json } from '../http/call.ts'
-import type { Caller, HttpSettings } from '../http/options.ts'
+import type { HttpSettings } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 import type { ServedTeams } from '../http/served-teams.ts'
 import type { Streams } from '../http/streams.ts'
@@ -45,14 +45,16 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     return tasks.start({ served, agent, query, caller, request, options: { ...options, ...before } })
   }
 
+  /** Resolves when a task has ended. Rejects if the client leaves before, or the service is being closed. */
+  const untilEnd = async (request: Request, run: Run<unknown>): Promise<void> => {
+    const hasEnded = await waitFor(run, Number.POSITIVE_INFINITY, request.signal, tasks.ending)
+    if (request.signal.aborted) throw new HttpError('BAD_REQUEST', 'The client has left.')
+    if (!hasEnded) throw draining()
+  }
+
   /** Resolves to the result of a task. Rejects with its error, or if the client leaves before. */
   const resultOf = async (request: Request, { run }: FoundTask) => {
-    const hasEnded = await waitFor(run, Number.POSITIVE_INFINITY, request.signal, tasks.ending)
-    if (request.signal.aborted) {
-      left(run)
-      throw new HttpError('BAD_REQUEST', 'The client has left.')
-    }
-    if (!hasEnded) throw draining()
+    await untilEnd(request, run).finally(() => request.signal.aborted && left(run))
     const result = await run.result
     if (result.error) throw result.error
     return result
@@ -65,10 +67,14 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     frames: (signal: AbortSignal) => AsyncIterable<string>,
   ): Response => streams.respond({ request, caller, form: 'sse', headers, frames, left: () => left(run) })
 
-  /** Returns the conversation that ended with a response. */
-  const previously = async (caller: Caller, responseId: string | null | undefined): Promise<Asked['messages']> => {
+  /** Resolves to the conversation that ended with a response, once that one is complete. */
+  const previously = async (
+    { request, caller }: Pick<Call, 'request' | 'caller'>,
+    responseId: string | null | undefined,
+  ): Promise<Asked['messages']> => {
     if (responseId == null) return []
     const { run } = await tasks.find(taskIdOf(responseId) ?? responseId, caller, 'watch')
+    await untilEnd(request, run)
     return [...(await run.result).messages]
   }
 
@@ -96,12 +102,12 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     },
 
     async createResponse(call) {
-      const { body, request, caller } = call
+      const { body, request } = call
       const { model, stream, previous_response_id: previous = null } = body
       const { format } = body.text ?? {}
       const schema = format?.type === 'json_schema' ? format.schema : undefined
       const { query, messages } = askedInResponses(body)
-      const asked = { query, messages: [...(await previously(caller, previous)), ...messages] }
+      const asked = { query, messages: [...(await previously(call, previous)), ...messages] }
       const options = { ...outputOf('text.format.schema', schema), stream: stream === true && !schema }
       const found = await begin(call, model, asked, options)
       const named = { run: found.run, model, previous }

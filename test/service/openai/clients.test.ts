@@ -11,6 +11,7 @@ import { z } from 'zod'
 import { defineAgent, type ModelClient, type ModelMessage } from '../../../src/index.ts'
 import { bearerToken, httpApi } from '../../../src/service/http/index.ts'
 import { testTeam } from '../../../src/testing.ts'
+import { echo, stage } from '../http/stage.ts'
 
 const TOKEN = 'sk-not-a-real-token'
 
@@ -212,6 +213,27 @@ t.test('openai: a client that leaves stops its task', async (t) => {
   t.ok((await failureOf(asked)) instanceof OpenAI.APIUserAbortError)
   const [summary] = await team.listRuns()
   t.match(await team.getRun(summary!.id)!.result, { error: { code: 'RUN_ABORTED' } })
+})
+
+t.test('openai: a client that leaves while an earlier response is under way begins no task', async (t) => {
+  let release = () => {}
+  const held = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  const { team, send } = stage(
+    t,
+    echo(() => held),
+  )
+  const earlier = team.launch('wait')
+  const gone = new AbortController()
+  const body = { model: 'desk', input: 'and then?', previous_response_id: earlier.id }
+  const asked = send('POST', '/v1/responses', { body, signal: gone.signal })
+  for (let i = 0; i < 100; i++) await new Promise(setImmediate) // it waits by now
+  gone.abort()
+  t.match(await asked, { status: 400, body: { error: { message: /client has left/ } } })
+  release()
+  t.match(await earlier.result, { success: true }, 'the earlier one goes on')
+  t.equal((await team.listRuns()).length, 1)
 })
 
 t.test('the AI SDK generates and streams; who works comes as reasoning', async (t) => {
