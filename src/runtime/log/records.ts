@@ -180,8 +180,8 @@ export type HostRecord =
   | KeptRecord
   | Record<'run.started', { query: string }>
   /**
-   * `boardRevision`: number of entries that the blackboard had then, if it is that of the team. `output`: the answer, if
-   * a guardrail has changed it.
+   * `boardRevision`: number of entries that the blackboard had then, if it is that of the team. `output`: the answer,
+   * if a guardrail has changed it.
    */
   | Record<'run.finished', { error: DramatisError | null; boardRevision?: number; output?: string }>
   | Record<'run.aborted', { reason: string }>

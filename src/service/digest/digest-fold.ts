@@ -64,7 +64,7 @@ export interface FoldedTask {
 }
 
 export interface FoldOptions {
-  /** Rows of each table, and facts, that are kept: beyond it the oldest go, with names that only they have. Default: all. */
+  /** Rows of each table, and facts, that are kept. The oldest go, with names that only they have. Default: all. */
   mostRows?: number
 }
 
