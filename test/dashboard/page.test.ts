@@ -113,6 +113,24 @@ t.test('whoever may not watch gives tasks, and is told what is missing', inBrows
   await page.getByRole('region', { name: 'Answer' }).getByText('heard: hello').waitFor()
 })
 
+t.test('whoever may not watch is told when nobody answers, and goes on when somebody does', inBrowser, async (t) => {
+  const api = { authorize: () => ({ id: 'ann', may: ['run'] as const }) }
+  const { url, stop } = await served(t, { api })
+  const { page, complaints } = await open(t, url)
+  const status = page.getByRole('banner').getByRole('status')
+  await status.getByText('not watching').waitFor()
+  await stop()
+  await page.getByRole('alert').getByText('The service does not answer').waitFor()
+  const { team } = await served(t, { api, port: Number(new URL(url).port) })
+  await status.getByText('not watching').waitFor()
+  await page.getByText('you need the right to watch').waitFor()
+  await page.getByLabel('Give the team a task').fill('hello')
+  await page.keyboard.press('Enter')
+  await page.getByRole('region', { name: 'Answer' }).getByText('heard: hello').waitFor()
+  t.equal((await team.listRuns()).length, 1)
+  t.same(complaints, [])
+})
+
 t.test('the page works below a path, with and without a slash at its end', inBrowser, async (t) => {
   const { url } = await served(t, { api: { basePath: '/tools/agents' } })
   for (const place of ['tools/agents', 'tools/agents/']) {

@@ -40,7 +40,9 @@ export function begin(): void {
   keepTasks()
   effect(() => {
     const watched = team.value
-    if (watched !== '' && mayWatch.value) untracked(() => watch(watched))
+    if (watched === '') return
+    if (mayWatch.value) untracked(() => watch(watched))
+    else connection.value = 'refused'
   })
   effect(() => {
     if (begun.value > 1) void lookUp().catch(() => {}) // another process may serve other teams

@@ -20,8 +20,10 @@ let nextAt = 0
 /** Returns the contexts of agents that a model plays, by their names. A team whose models said nothing is not asked. */
 export function useContexts(): ReadonlyMap<string, Fill> {
   version.value
-  const spent = [...live().agents.values()].reduce((sum, agent) => sum + agent.inputTokens + agent.outputTokens, 0)
-  const key = `${team.value} ${begun.value} ${spent}`
+  const agents = [...live().agents.values()]
+  const spent = agents.reduce((sum, agent) => sum + agent.inputTokens + agent.outputTokens, 0)
+  const turns = agents.reduce((sum, agent) => sum + agent.turns, 0) // a context has an answer when its turn has ended
+  const key = `${team.value} ${begun.value} ${spent} ${turns}`
   useEffect(() => {
     if (spent === 0) return
     const pause = found.peek().team === team.peek() ? Math.max(0, nextAt - Date.now()) : 0

@@ -4,8 +4,8 @@ import type { Task, TaskQuestion, TaskSummary } from '../../../http/schemas.ts'
 import { useAsked } from './asked.ts'
 import { gently } from './gently.ts'
 import { begun, connection, live, version } from './live.ts'
-import { ask, type Refused } from './service.ts'
-import { mayWatch, session, team } from './session.ts'
+import { ask, Refused } from './service.ts'
+import { lookUp, mayWatch, session, team } from './session.ts'
 
 /** The newest tasks of the team, the newest first. */
 export const tasks = signal<readonly TaskSummary[]>([])
@@ -84,8 +84,23 @@ export function keepTasks(): void {
     refresh()
   })
   setInterval(() => {
-    if (connection.value === 'refused' || (session.value && !mayWatch.value)) refresh()
+    if (connection.value === 'refused' || (session.value && !mayWatch.value)) void lookAgain()
   }, LOOK_MS)
+}
+
+/** Asks for what a digest would tell: who we are, whether anybody answers, and the lists. */
+async function lookAgain(): Promise<void> {
+  try {
+    await lookUp()
+  } catch (error) {
+    if (!(error instanceof Refused)) connection.value = 'lost'
+    return
+  }
+  if (connection.value === 'lost') {
+    connection.value = 'refused'
+    begun.value += 1
+  }
+  refresh()
 }
 
 /** Returns a task, asked for again when something in it has changed. */
