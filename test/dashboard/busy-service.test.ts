@@ -118,6 +118,21 @@ t.test('a token that no header can have is an unknown one', inBrowser, async (t)
   }
 })
 
+t.test('a view that was chosen stays chosen when something else changes in the same moment', inBrowser, async (t) => {
+  const { url } = await served(t)
+  const { page, complaints } = await open(t, url)
+  await page.getByLabel('Find in tasks').waitFor()
+  await page.evaluate(`
+    dispatchEvent(new KeyboardEvent('keydown', { key: '2' }))
+    const find = document.getElementById('filter')
+    find.value = 'x'
+    find.dispatchEvent(new InputEvent('input'))
+  `)
+  await page.locator('main.view-team').waitFor()
+  t.match(page.url(), /#\/team/)
+  t.same(complaints, [])
+})
+
 t.test('a task that may not be stopped says why', inBrowser, async (t) => {
   const { url, team } = await served(t, {
     agents: { worker: patient },

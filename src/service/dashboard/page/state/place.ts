@@ -58,10 +58,8 @@ export function linkTo(change: Partial<Place>): string {
 export function goTo(change: Partial<Place>, replaces = false): void {
   const link = linkTo(change)
   if (link === location.hash) return
-  if (!replaces) {
-    location.hash = link
-    return
-  }
-  history.replaceState(null, '', link)
+  if (replaces) history.replaceState(null, '', link)
+  else location.hash = link
+  // the browser tells of it later: a change that comes before that starts from here
   current.value = readPlace(link)
 }
