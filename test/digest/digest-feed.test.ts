@@ -10,6 +10,7 @@ import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
 import type { Wait } from '../../src/runtime/digest/wait.ts'
 import type { Batch, HostRecord } from '../../src/runtime/log/records.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import { message } from '../fixtures/message.ts'
 
 /** Keeps the process alive while a test waits for a line: a digest alone does not. */
 const alive = systemClock.hold()
@@ -192,7 +193,7 @@ t.test('a wait that a watcher has met in its first line is told to be over', asy
 t.test('dead letters that were sent again or discarded are told to be gone, also beside one that comes', async (t) => {
   const { digest, letters, records, tell } = feed()
   const dies = () => {
-    const letter = { id: '1', reason: 'failed', at: 1, errors: [], message: {} } as unknown as DeadLetter
+    const letter: DeadLetter = { id: '1', reason: 'failed', at: 1, errors: [], message }
     records.next([{ kind: 'message.dead', seq: 8, at: 1_000, run: 1, letter, bytes: 1 }])
   }
   const stop = new AbortController()

@@ -5,6 +5,7 @@ import { type DeadLetter, defineAgent } from '../../src/index.ts'
 import type { HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
 import { lastSeq } from '../../src/runtime/log/run-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { message } from '../fixtures/message.ts'
 import { contentOf } from '../simulation/invariants.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'
 import { decoded, encoded } from './log-entries.ts'
@@ -32,22 +33,6 @@ t.test('an error comes back as its class, with details and the stack of its caus
 })
 
 t.test('a dead letter comes back with the errors of all its attempts', async (t) => {
-  const message = {
-    id: 'm',
-    sender: 'a',
-    recipient: 'b',
-    type: 'request',
-    content: 'Do.',
-    structuredData: { pages: 3 },
-    priority: 0,
-    requiresResponse: true,
-    responseTimeoutMs: null,
-    threadId: null,
-    metadata: {},
-    correlationId: null,
-    sentAt: 1,
-    runId: 'r',
-  } as const
   const errors = [new AgentFailedError('once'), new ModelError('twice', { reason: 'timeout' })]
   const letter: DeadLetter = { id: 'm', message, reason: 'failed', errors, at: 2 }
   const [read] = decoded(encoded([{ kind: 'message.dead', ...numbers, letter, bytes: 100 }]))

@@ -18,12 +18,18 @@ const sleeps: Receive = async (_message, context) => {
   return 'slept'
 }
 
-t.test('a run whose time is up has the answers that came in time', async (t) => {
-  const team = openTeam(t, { worker: sleeps })
-  const result = outcomeOf(team.launch('go', { timeoutMs: 100 }).result)
+/** Begins a run, and has the host be busy from its 10th ms to its 100th. */
+async function whileBusy<T>(team: ReturnType<typeof openTeam>, begin: () => Promise<T>) {
+  const result = outcomeOf(begin())
   await team.clock.advance(10)
   beBusy(team)
   await team.clock.advance(90)
+  return result
+}
+
+t.test('a run whose time is up has the answers that came in time', async (t) => {
+  const team = openTeam(t, { worker: sleeps })
+  const result = await whileBusy(team, () => team.launch('go', { timeoutMs: 100 }).result)
   t.match(result.value, { error: { code: 'RUN_TIMEOUT' } })
   t.ok(result.value?.messageHistory.some(({ content }) => content === 'slept'))
   t.same(leftovers(team.host), [])
@@ -36,10 +42,7 @@ t.test('a task that was done by its deadline is done', async (t) => {
       String((await script.delegate('worker', { description: 'go', deadline: script.now() + 100 })).result),
   }
   const team = openTeam(t, { worker: sleeps }, { orchestration: run })
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(10)
-  beBusy(team)
-  await team.clock.advance(90)
+  const result = await whileBusy(team, () => team.execute('go'))
   t.equal(result.value?.finalOutput, 'slept')
   t.same(leftovers(team.host), [])
 })
@@ -57,10 +60,7 @@ t.test('a wait for the blackboard ends with what was written in time', async (t)
     run: async (script) => (await script.requestAll(['reader', 'writer'], '')).map(contentOf).join(),
   }
   const team = openTeam(t, { reader, writer }, { enableBlackboard: true, orchestration: both })
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(10)
-  beBusy(team)
-  await team.clock.advance(90)
+  const result = await whileBusy(team, () => team.execute('go'))
   t.equal(result.value?.finalOutput, 'written,')
   t.same(leftovers(team.host), [])
 })

@@ -1,5 +1,5 @@
 /** What a caller has over HTTP survives a restart of the service, in a team with a durable log. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { createTeam, type StateManagement } from '../../../src/index.ts'
 import { httpApi } from '../../../src/service/http/index.ts'
 import { anotherThread, HeldStore } from '../../durability/held-store.ts'
@@ -42,11 +42,7 @@ t.test('ids of events, keys and owners of tasks are the same after a restart', a
 })
 
 t.test('that a task is cancelled, and that a dead letter is gone, is said when the log has it', async (t) => {
-  const store = new HeldStore('write_behind')
-  const { team, ask, close } = service({ store })
-  t.teardown(() => close())
-  t.teardown(() => store.release())
-  await team.start()
+  const { store, team, ask } = await holdable(t)
   const { body } = await ask('POST', '/api/tasks', { body: { query: '60000' }, headers: { prefer: 'respond-async' } })
   const died = new Promise<string>((resolve) => {
     team.events.subscribe((event) => event.type === 'message.dead' && resolve(event.letter.id))
@@ -72,11 +68,7 @@ t.test('that a task is cancelled, and that a dead letter is gone, is said when t
 })
 
 t.test('a stream names its task when the log has it', async (t) => {
-  const store = new HeldStore('write_behind')
-  const { team, api, close } = service({ store })
-  t.teardown(() => close())
-  t.teardown(() => store.release())
-  await team.start()
+  const { store, team, api } = await holdable(t)
   await team.flush()
   const isHeld = store.hold()
   let isAnswered = false
@@ -93,11 +85,7 @@ t.test('a stream names its task when the log has it', async (t) => {
 })
 
 t.test('a task whose end is not in the log yet when it is cancelled has that end', async (t) => {
-  const store = new HeldStore('write_behind')
-  const { team, ask, close } = service({ store })
-  t.teardown(() => close())
-  t.teardown(() => store.release())
-  await team.start()
+  const { store, team, ask } = await holdable(t)
   await team.flush()
   const isHeld = store.hold()
   const answered = new Promise<void>((resolve) => {
@@ -179,6 +167,16 @@ function service(stateManagement: StateManagement, patients = ['patient']) {
   const ask = (method: string, at: string, options: Parameters<typeof send>[3] = {}): Promise<Sent> =>
     send(api, method, at, { caller: 'ann:run', ...options })
   return { team, api, ask, close: () => api.close({ teams: true }) }
+}
+
+/** A service whose team has begun, with a store that can be held. */
+async function holdable(t: Test) {
+  const store = new HeldStore('write_behind')
+  const { close, ...begun } = service({ store })
+  t.teardown(() => close())
+  t.teardown(() => store.release())
+  await begun.team.start()
+  return { store, ...begun }
 }
 
 const idsIn = ({ body }: Sent): string[] => [...body.matchAll(/^id: (.+)$/gm)].map(([, id]: string[]) => id!)

@@ -45,8 +45,7 @@ interface Told {
 async function inTurn(task: string, signal: AbortSignal): Promise<void> {
   const leave = await places.take(signal).catch(() => undefined)
   if (!leave) return // nobody looks any more
-  await readAlong(task, signal)
-  leave()
+  await readAlong(task, signal).finally(leave)
 }
 
 async function readAlong(task: string, signal: AbortSignal): Promise<void> {
