@@ -9,59 +9,14 @@ import {
   type Digest,
   type DigestFact,
   type DigestQuestion,
-  type DigestRun,
   NONE,
   STATUSES,
   TO_SEVERAL,
 } from '../../runtime/digest/digest-line.ts'
 import type { Wait } from '../../runtime/digest/wait.ts'
-import { Column, listsOf, Table } from './columns.ts'
-
-/** An agent as it is now, and what of it can be counted. */
-export interface FoldedAgent {
-  readonly name: string
-  status: string
-  queued: number
-  inFlight: number
-  restarts: number
-  /** Turns that have ended, and of these the failed ones; of a team's digest since the team was started. */
-  turns: number
-  failedTurns: number
-  crashes: number
-  /** Tokens of its models. */
-  inputTokens: number
-  outputTokens: number
-  modelCalls: number
-  toolCalls: number
-  /** Calls of models since its last turn ended. */
-  rounds: number
-  lastError: string | null
-  /** Times at which messages came for it, and at which turns of it ended. */
-  readonly arrivals: Column
-  readonly ends: Column
-  /** Rows of its turns. */
-  readonly turnRows: number[]
-  /** Rows of the requests that it has sent. */
-  readonly requestRows: number[]
-}
-
-export interface FoldedRun extends DigestRun {
-  endedAt: number | null
-  error: string | null
-  messages: number
-  tokens: number
-}
-
-/** A task as the last fact about it says. */
-export interface FoldedTask {
-  readonly id: string
-  readonly runId: string
-  readonly agent: string | null
-  readonly description: string
-  readonly status: string
-  /** Epoch ms of its last change. */
-  readonly at: number
-}
+import { type Column, listsOf, Table } from './columns.ts'
+import { type FoldedAgent, type FoldedRun, type FoldedTask, newAgent, newRun } from './folded.ts'
+import { NameTable } from './name-table.ts'
 
 export interface FoldOptions {
   /** Rows of each table, and facts, that are kept. The oldest go, with names that only they have. Default: all. */
@@ -73,8 +28,6 @@ const TYPE_BITS = 7
 const MODEL = 0
 
 export class DigestFold {
-  /** Names of agents, runs, models and tools, by their place in the table. */
-  readonly names: string[] = []
   /** `start`, `end`: of the turn that had the message; NaN as long as there is none. `n`: number of the message. */
   readonly messages = new Table(['n', 'run', 'from', 'to', 'type', 'at', 'bytes', 'turn', 'start', 'end'])
   /** `message`: number of the message that the turn had; below 0 if it is not known. */
@@ -98,21 +51,22 @@ export class DigestFold {
   /** Number of times that lines were missed: the state was begun anew, the tables have a gap. */
   gaps = 0
   readonly #mostRows: number
-  /** Number of names beyond which those that are not used are dropped. */
-  #mostNames: number
-  readonly #known = new Map<string, number>()
-  /** Place in `names` of each name of the lines. */
-  #places: number[] = []
+  readonly #names: NameTable
 
   constructor({ mostRows = Number.POSITIVE_INFINITY }: FoldOptions = {}) {
     this.#mostRows = mostRows
-    this.#mostNames = mostRows
+    this.#names = new NameTable(mostRows)
+  }
+
+  /** Names of agents, runs, models and tools, by their place in the table. */
+  get names(): readonly string[] {
+    return this.#names.names
   }
 
   /** Adds a line. Lines come in their order; each is read once. */
   read(line: Digest): void {
-    if (line.snapshot) this.#places = []
-    for (const name of line.names ?? []) this.#places.push(this.#place(name))
+    if (line.snapshot) this.#names.beginAnew()
+    for (const name of line.names ?? []) this.#names.read(name)
     if (line.snapshot) this.#begin(line.snapshot)
     this.#see(line.at)
     // messages of a run count for it, and stand before the fact of its begin
@@ -145,22 +99,13 @@ export class DigestFold {
     return row >= 0 && numbers.at(row) === n ? row : -1
   }
 
-  #place(name: string): number {
-    let place = this.#known.get(name)
-    if (place === undefined) {
-      place = this.names.push(name) - 1
-      this.#known.set(name, place)
-    }
-    return place
-  }
-
-  #at(place: number): number {
-    return place === NONE ? NONE : (this.#places[place] ?? NONE)
-  }
-
   #agentAt(place: number): FoldedAgent | undefined {
-    const name = this.names[this.#at(place)]
+    const name = this.#names.nameOf(place)
     return name === undefined ? undefined : this.agent(name)
+  }
+
+  #runAt(place: number): FoldedRun | undefined {
+    return this.runs.get(this.#names.nameOf(place) ?? '')
   }
 
   #see(at: number): void {
@@ -194,9 +139,9 @@ export class DigestFold {
       const time = line.at + at[row]!
       this.#see(time)
       columns.n.push(line.n + n[row]!)
-      columns.run.push(this.#at(run[row]!))
-      columns.from.push(this.#at(from[row]!))
-      columns.to.push(this.#at(to[row]!))
+      columns.run.push(this.#names.placeOf(run[row]!))
+      columns.from.push(this.#names.placeOf(from[row]!))
+      columns.to.push(this.#names.placeOf(to[row]!))
       columns.type.push(type[row]!)
       columns.at.push(time)
       columns.bytes.push(bytes[row]!)
@@ -212,7 +157,7 @@ export class DigestFold {
 
   #count(run: number, type: number): void {
     if (type & COPY) return // its original was counted
-    const folded = this.runs.get(this.names[this.#at(run)] ?? '')
+    const folded = this.#runAt(run)
     if (folded) folded.messages += 1
   }
 
@@ -224,8 +169,8 @@ export class DigestFold {
       const [began, ended] = [line.at + start[row]!, line.at + end[row]!]
       this.#see(ended)
       columns.message.push(number)
-      columns.run.push(this.#at(run[row]!))
-      columns.agent.push(this.#at(agent[row]!))
+      columns.run.push(this.#names.placeOf(run[row]!))
+      columns.agent.push(this.#names.placeOf(agent[row]!))
       columns.turn.push(turn[row]!)
       columns.start.push(began)
       columns.end.push(ended)
@@ -262,15 +207,15 @@ export class DigestFold {
       const ended = line.at + call.end[row]!
       this.#see(ended)
       columns.message.push(line.n + call.message[row]!)
-      columns.run.push(this.#at(call.run[row]!))
-      columns.agent.push(this.#at(call.agent[row]!))
+      columns.run.push(this.#names.placeOf(call.run[row]!))
+      columns.agent.push(this.#names.placeOf(call.agent[row]!))
       columns.kind.push(call.kind[row]!)
-      columns.name.push(this.#at(call.name[row]!))
+      columns.name.push(this.#names.placeOf(call.name[row]!))
       columns.start.push(line.at + call.start[row]!)
       columns.end.push(ended)
       for (const name of ['in', 'out', 'failed'] as const) columns[name].push(call[name][row]!)
       const agent = this.#agentAt(call.agent[row]!)
-      const run = this.runs.get(this.names[this.#at(call.run[row]!)] ?? '')
+      const run = this.#runAt(call.run[row]!)
       const tokens = call.in[row]! + call.out[row]!
       if (run) run.tokens += tokens
       if (!agent) continue
@@ -365,7 +310,7 @@ export class DigestFold {
     if (most === Number.POSITIVE_INFINITY) return
     const shorter = [this.messages, this.turns, this.calls].filter((table) => table.bound(most))
     if (shorter.length > 0) this.#forgetRows()
-    if (this.names.length > this.#mostNames) this.#forgetNames(most)
+    if (this.#names.isFull) this.#names.keepThoseOf(this.#columnsOfNames())
     if (this.facts.length > most) this.facts.splice(0, this.facts.length - (most >> 1))
     for (const kept of [this.runs, this.tasks])
       if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
@@ -381,34 +326,13 @@ export class DigestFold {
     }
   }
 
-  /** Drops names that no row has and no later line can have: each run has one. */
-  #forgetNames(most: number): void {
+  #columnsOfNames(): Column[] {
     const [messages, turns, calls] = [this.messages.columns, this.turns.columns, this.calls.columns]
-    const columns = [
-      messages.run,
-      messages.from,
-      messages.to,
-      turns.run,
-      turns.agent,
-      calls.run,
-      calls.agent,
-      calls.name,
+    return [
+      ...[messages.run, messages.from, messages.to],
+      ...[turns.run, turns.agent],
+      ...[calls.run, calls.agent, calls.name],
     ]
-    const used = new Set(this.#places)
-    for (const column of columns) for (let row = 0; row < column.length; row++) used.add(column.at(row))
-    used.delete(NONE)
-    const places = new Map<number, number>()
-    for (const place of [...used].sort((one, other) => one - other)) {
-      this.names[places.size] = this.names[place]!
-      places.set(place, places.size)
-    }
-    this.names.length = places.size
-    this.#known.clear()
-    for (const [place, name] of this.names.entries()) this.#known.set(name, place)
-    const moved = (place: number) => places.get(place) ?? NONE
-    this.#places = this.#places.map(moved)
-    for (const column of columns) for (let row = 0; row < column.length; row++) column.put(row, moved(column.at(row)))
-    this.#mostNames = Math.max(most, 2 * this.names.length)
   }
 }
 
@@ -416,41 +340,6 @@ export class DigestFold {
 function isDelivered(type: number): boolean {
   return (type & TO_SEVERAL) === 0 && MESSAGE_TYPES[type & TYPE_BITS] !== 'response'
 }
-
-function newAgent(name: string): FoldedAgent {
-  return {
-    name,
-    status: 'idle',
-    queued: 0,
-    inFlight: 0,
-    restarts: 0,
-    turns: 0,
-    failedTurns: 0,
-    crashes: 0,
-    inputTokens: 0,
-    outputTokens: 0,
-    modelCalls: 0,
-    toolCalls: 0,
-    rounds: 0,
-    lastError: null,
-    arrivals: new Column(),
-    ends: new Column(),
-    turnRows: [],
-    requestRows: [],
-  }
-}
-
-const newRun = (id: string): FoldedRun => ({
-  id,
-  query: '',
-  status: 'running',
-  startedAt: 0,
-  threadId: null,
-  endedAt: null,
-  error: null,
-  messages: 0,
-  tokens: 0,
-})
 
 const textOf = (value: unknown): string => (typeof value === 'string' ? value : '')
 

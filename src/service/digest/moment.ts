@@ -1,7 +1,8 @@
 /** State of a team at any time of a digest, for who goes back in time: no line is read again. */
 import { TO_SEVERAL } from '../../runtime/digest/digest-line.ts'
 import type { Column } from './columns.ts'
-import type { DigestFold, FoldedAgent } from './digest-fold.ts'
+import type { DigestFold } from './digest-fold.ts'
+import type { FoldedAgent } from './folded.ts'
 
 export interface Moment {
   agents: AgentAt[]

@@ -1,6 +1,7 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
 import type { ContextInfo } from '../../index.ts'
-import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
+import type { DigestFold } from '../digest/digest-fold.ts'
+import type { FoldedAgent } from '../digest/folded.ts'
 import { grouped, span } from '../figures.ts'
 import { bar, cut, fit } from './text.ts'
 import type { Size } from './top-view.ts'

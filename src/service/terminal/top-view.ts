@@ -1,7 +1,8 @@
 /** The screen of `dramatis top`: a pure function of what is known of the team. */
 
 import type { Wait } from '../../runtime/digest/wait.ts'
-import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
+import type { DigestFold } from '../digest/digest-fold.ts'
+import type { FoldedAgent, FoldedRun } from '../digest/folded.ts'
 import { toldWaits } from '../digest/told-waits.ts'
 import { grouped, span } from '../figures.ts'
 import { columns, cut, fit } from './text.ts'

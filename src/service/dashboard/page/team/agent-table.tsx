@@ -1,6 +1,6 @@
 /** All agents, those with trouble first: the picture of the team in words. */
 import type { JSX } from 'preact'
-import type { FoldedAgent } from '../../../digest/digest-fold.ts'
+import type { FoldedAgent } from '../../../digest/folded.ts'
 import { toldWaits } from '../../../digest/told-waits.ts'
 import { grouped, span } from '../../../figures.ts'
 import { subjectOf } from '../parts/at-work.tsx'
