@@ -17,7 +17,7 @@ export interface MultiAgentPatternOptions<Name extends string = string>
   /** How the agents work together. A misspelt agent does not compile. */
   orchestration: OrchestrationConfig<NoInfer<Name>>
   /** Places where agents wait for each other. Default: none. */
-  syncPoints?: SyncPoint<NoInfer<Name>>[]
+  syncPoints?: readonly SyncPoint<NoInfer<Name>>[]
 }
 
 /**
@@ -127,7 +127,7 @@ function placeOf(options: object): string | undefined {
  */
 export async function loadTeam(
   path: string | URL,
-  options: { agents?: Record<string, AgentRole>; tools?: Tool[] } = {},
+  options: { agents?: Record<string, AgentRole>; tools?: readonly Tool[] } = {},
 ): Promise<MultiAgentPatternOptions> {
   const { loadTeamFrom } = await import('./registry/load-team.ts') // late: most teams are no YAML
   return loadTeamFrom(path, options)

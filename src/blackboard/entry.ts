@@ -23,7 +23,7 @@ export interface WriteOptions {
   /** Key that this entry replaces; it must exist. */
   supersedes?: string
   /** Keys of the entries that this entry is based on; they need not exist yet. */
-  references?: string[]
+  references?: readonly string[]
   /** Version that the key must have; otherwise the write is rejected. 0 means that the key must not exist. */
   ifVersion?: number
 }

@@ -66,7 +66,7 @@ export interface MessageInput {
   type?: MessageType
   /** Default '$user'. */
   sender?: string
-  recipient: string | string[] | null
+  recipient: string | readonly string[] | null
   content: string
   structuredData?: unknown
   /** Images, sounds and files beside the content, and texts between them. */

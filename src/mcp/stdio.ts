@@ -17,7 +17,7 @@ import { isAnswer, MOST_UNREAD, notRead } from './unread.ts'
 
 export interface StdioServer {
   command: string
-  args?: string[]
+  args?: readonly string[]
   env?: Record<string, string>
   cwd?: string
 }

@@ -42,7 +42,7 @@ export interface AuctionConfig<N extends string = string> {
    * Agents that may bid. Default: all agents except the auctioneer. Agents that are stopped, take no tasks
    * (`canBeDelegatedTo`) or have left the team are not asked.
    */
-  bidders?: N[]
+  bidders?: readonly N[]
   /**
    * Agent that chooses among the accepted bids (`message.metadata.bids`), if there are several. It answers by
    * `structuredData.winner` or by JSON in its content. If it names none of their agents, or fails, the best bid wins.

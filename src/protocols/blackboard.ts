@@ -49,12 +49,12 @@ export interface BlackboardConfig<N extends string = string> {
    * Agents that contribute. Default: all agents except the synthesizer that the team has when the run begins, in its
    * order.
    */
-  agents?: N[]
+  agents?: readonly N[]
   /**
    * Patterns of keys, as `subscribe` takes them, by the agent's name. Default: an agent is interested in all entries
    * except its own. An agent whose patterns match its own keys is asked again for them, up to `maxRounds`.
    */
-  interests?: Partial<Record<N, string[]>>
+  interests?: Partial<Record<N, readonly string[]>>
   /**
    * Type of the entry that is the solution. Default: 'solution'. Of several such entries, the first with the highest
    * confidence counts.

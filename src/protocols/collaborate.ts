@@ -43,7 +43,7 @@ export interface CollaborateConfig<N extends string = string> {
    * Agents that get tasks. Default: all agents except the synthesizer that the team has when a task is routed, in its
    * order.
    */
-  teammates?: N[]
+  teammates?: readonly N[]
   /**
    * Agent that splits the task; it may be a teammate. Default: the first teammate whose role names a `model`. It is
    * asked for a JSON array of strings. The task stays whole if there is no such agent or it fails. It also stays whole

@@ -43,7 +43,7 @@ import type { Strategy } from './strategy.ts'
 export interface ConsensusConfig<N extends string = string> {
   strategy: 'consensus'
   /** Agents that take part, at least two. Default: all except the tie-breaker, in the team's order. */
-  agents?: N[]
+  agents?: readonly N[]
   /** Share of the weight that has to agree, above 0 and up to 1. Default: 0.67, which two of three do not reach. */
   consensusThreshold?: number
   /** Number of rounds after the first answers. Default: 3. */

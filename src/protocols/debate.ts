@@ -39,7 +39,7 @@ import type { Strategy } from './strategy.ts'
 export interface DebateConfig<N extends string = string> {
   strategy: 'debate'
   /** Agents that argue, in the order in which they speak; at least two. */
-  debaters: N[]
+  debaters: readonly N[]
   /** Agent that judges; it may not be a debater. */
   judge: N
   /**
@@ -47,13 +47,13 @@ export interface DebateConfig<N extends string = string> {
    * two. Default: for and against the proposition in turn; a debater whose role takes another side is told to argue for
    * that one.
    */
-  positions?: string[]
+  positions?: readonly string[]
   /** Number of times that each debater speaks. Default: 3. */
   maxRounds?: number
   /** true: each argument has to cite its evidence. Default: true. */
   requireEvidence?: boolean
   /** Criteria of the judge. Default: sound arguments and the evidence for them. */
-  judgeCriteria?: string[]
+  judgeCriteria?: readonly string[]
   /**
    * Your own texts instead of the strategy's: `for`, `against`, `ownSide`, `argue`, `cite`, `evidence`, `verdict`,
    * `criteria`, `answer`.

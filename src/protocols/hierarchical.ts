@@ -47,7 +47,7 @@ export interface HierarchicalConfig<N extends string = string> {
   /** Agent that plans and gives the final answer; it may not be a worker. */
   manager: N
   /** Agents to which the manager may give tasks. */
-  workers: N[]
+  workers: readonly N[]
   /**
    * Maximum depth of nested delegations, from 1 to 8. Default: 2. The manager's delegation is the first, also one that
    * it makes itself by `context.delegate`; with 1 no other agent delegates. A deeper delegation rejects with

@@ -24,7 +24,7 @@ import type { Strategy } from './strategy.ts'
 export type ParallelConfig<N extends string = string> = {
   strategy: 'parallel'
   /** Agents that work. Default: all agents except the judge and the aggregator, in the team's order. */
-  agents?: N[]
+  agents?: readonly N[]
   /**
    * Number of agents that are asked at a time. Default: all of them. The team's `maxConcurrentAgents` (32) limits how
    * many execute.

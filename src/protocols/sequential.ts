@@ -18,7 +18,7 @@ import type { Strategy } from './strategy.ts'
 export interface SequentialConfig<N extends string = string> {
   strategy: 'sequential'
   /** Order of the agents; an agent may be in it more than once. Default: all agents, in the team's order. */
-  agentOrder?: N[]
+  agentOrder?: readonly N[]
   /**
    * false: each agent gets only the previous answer. true: it gets the query and every answer so far, under its agent's
    * name. Default: false.

@@ -53,7 +53,7 @@ export interface SupervisorConfig<N extends string = string> {
    * Agents among which the supervisor chooses; those that have left the team are skipped. It is told their names,
    * descriptions and capabilities. A tool that a plan should name must be mentioned in these.
    */
-  experts: N[]
+  experts: readonly N[]
   /** Agent that gets the tasks for which the plan names no expert, and the query itself if there is no usable plan. */
   fallback?: N
   /**

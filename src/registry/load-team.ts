@@ -16,7 +16,7 @@ import { FileSource } from './text-source.ts'
 /** Options that a file cannot contain. */
 export interface LoadOptions {
   agents?: Record<string, AgentRole>
-  tools?: Tool[]
+  tools?: readonly Tool[]
 }
 
 /**

@@ -16,9 +16,9 @@ export interface ReadWebpageOptions {
    * `'127.0.0.1:8080'`. With a port, at that port alone. Each is exact; what it redirects to is checked like any other
    * page.
    */
-  allow?: string[]
+  allow?: readonly string[]
   /** The ports that are read on any host. Default: 80 and 443. */
-  ports?: number[]
+  ports?: readonly number[]
   /**
    * The longest text that the tool gives, title and address included; the rest is cut off, and said so. Default: 20,000
    * characters.

@@ -21,7 +21,7 @@ export interface WorkspaceOptions {
   /** The folder, absolute or relative to the current one; it is made when it is first used. It cannot be `/`. */
   root: string
   /** Names of the programs that `run_cmd` may start; `['python', 'pytest', 'ruff', 'pip']`. */
-  allow?: string[]
+  allow?: readonly string[]
   /** How long one command may run, in ms; 120,000, at most one hour. */
   timeoutMs?: number
 }

@@ -95,6 +95,14 @@ t.test('a protocol without a schema takes any object', async (t) => {
   t.same(await team().play(protocolFrom(echo({ text: 'hi' }), [])), { content: 'hi' })
 })
 
+t.test('a configuration of which nothing has to be given may be left out', async (t) => {
+  const config = z.object({ laps: z.number().default(3) })
+  const laps = defineProtocol({ name: 'laps', config, run: async (_orchestrator, _query, { laps }) => `${laps} laps` })
+  const bare = defineProtocol({ name: 'bare', run: async (_orchestrator, _query, config) => JSON.stringify(config) })
+  t.same(await team().play(protocolFrom(laps(), [])), { content: '3 laps' })
+  t.same(await team().play(protocolFrom(bare(), [])), { content: '{}' })
+})
+
 t.test('a definition without a name or a script is refused', async (t) => {
   t.throws(() => defineProtocol(untyped({ name: 'x' })), { code: 'CONFIGURATION', details: { path: 'run' } })
   t.throws(() => defineProtocol({ name: '', run: async () => 'x' }), {

@@ -39,6 +39,22 @@ export const counter = defineAgent({
   },
 })
 
+/** What a schema fills in need not be given, and is there in the handler. */
+export const greeter = defineAgent({
+  input: z.object({ name: z.string(), times: z.number().default(1) }),
+  receive: ({ structuredData: { name, times } }) => name.repeat(times),
+})
+
+/** Types that are named in place of inferred ones are those of the handler. */
+export const named = defineAgent<{ name: string; times: number }, { text: string }>({
+  input: greeting(),
+  receive: ({ structuredData: { name, times } }) => ({ structuredData: { text: name.repeat(times) } }),
+})
+
+function greeting() {
+  return z.object({ name: z.string(), times: z.number().default(1) })
+}
+
 /** Without an output schema the reply's type is what the handler returns. */
 export const plain = defineAgent({
   initialState: { n: 0 },
@@ -84,6 +100,11 @@ export const caller = defineAgent({
     await context.request(agentRef<typeof counter>('counter'), 'hi', { structuredData: { by: 'x' } })
     // @ts-expect-error no such field in the answer
     counted.structuredData.total
+    await context.request(agentRef<typeof greeter>('greeter'), 'hi', { structuredData: { name: 'ann' } })
+    // @ts-expect-error the name has no default
+    await context.request(agentRef<typeof greeter>('greeter'), 'hi', { structuredData: { times: 2 } })
+    // @ts-expect-error a named type has no defaults
+    await context.request(agentRef<typeof named>('named'), 'hi', { structuredData: { name: 'ann' } })
     const untyped = await context.request('counter', 'hi', { structuredData: { anything: 1 } })
     // @ts-expect-error a name alone says nothing about the answer
     untyped.structuredData.count

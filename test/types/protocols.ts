@@ -70,6 +70,35 @@ export const teams = () => [
   }),
 ]
 
+/** Data beside the answer, and a configuration of which nothing has to be given. */
+export const laps = defineProtocol({
+  name: 'laps',
+  config: z.object({ laps: z.number().default(3) }),
+  async run(orchestrator, query, config) {
+    const count: number = config.laps
+    return { content: query, structuredData: { laps: count, agents: orchestrator.agents.length } }
+  },
+})
+export const plain = defineProtocol({ name: 'plain', run: async (_orchestrator, query) => query })
+
+export const short = () => [
+  createTeam({ agents, orchestration: laps() }),
+  createTeam({ agents, orchestration: laps({}) }),
+  createTeam({ agents, orchestration: laps({ laps: 4 }) }),
+  createTeam({ agents, orchestration: plain() }),
+  createTeam({ agents, orchestration: plain({ anything: 1 }) }),
+  createTeam({
+    agents,
+    // @ts-expect-error a number of laps
+    orchestration: laps({ laps: 'four' }),
+  }),
+  createTeam({
+    agents,
+    // @ts-expect-error what has no default has to be given
+    orchestration: poker(),
+  }),
+]
+
 export const wrong = defineProtocol({
   name: 'p',
   config: z.object({ laps: z.number() }),

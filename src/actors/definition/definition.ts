@@ -23,11 +23,13 @@ export interface AgentHandlers<
   State extends object = object,
   RunState extends object = object,
   Data = unknown,
+  Given = In,
 > {
   /**
    * Checks the structured data of messages of type request and delegate only; `receive` gets the value that it returns.
+   * An `agentRef` of the agent takes what the schema takes: fields with a default may be left out.
    */
-  input?: Schema<unknown, In>
+  input?: Schema<Given, In> | Schema<unknown, In>
   /** Checks the structured data of each reply. If a reply misses the schema, the caller gets `ReplyInvalidError`. */
   output?: Schema<Out, unknown>
   /** Checks `data` of the role when the agent starts. */
@@ -89,7 +91,10 @@ export function defineAgent<
   State extends object = object,
   RunState extends object = object,
   Data = unknown,
->(definition: AgentHandlers<In, Out, State, RunState, Data>): AgentDefinition<In, Out, State, RunState, Data> {
+  Given = In,
+>(
+  definition: AgentHandlers<In, Out, State, RunState, Data, Given>,
+): AgentDefinition<Given, Out, State, RunState, Data> {
   checkDefinition(definition)
   return Object.assign({ [brand]: true, '~types': undefined }, definition)
 }

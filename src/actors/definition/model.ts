@@ -136,7 +136,7 @@ export interface ModelClient {
 /** Request of an agent's turn to a model: a prompt or messages. `output` is the schema that the answer has to fit. */
 export interface CompletionRequest<T = undefined> extends ModelOptions {
   prompt?: string
-  messages?: ModelMessage[]
+  messages?: readonly ModelMessage[]
   model?: string
   output?: ModelSchema<unknown, T>
   stream?: boolean

@@ -32,11 +32,11 @@ export type CustomConfig<N extends string = string> = { strategy: 'custom' } & (
 )
 
 /** Options of `defineProtocol`. */
-export interface ProtocolDefinition<Config extends object = object> {
+export interface ProtocolDefinition<Config extends object = object, Given extends object = Config> {
   name: string
   /** Schema that checks the protocol's configuration: any Standard Schema that validates synchronously. */
-  config?: Schema<unknown, Config>
-  run(orchestrator: OrchestratorContext, query: string, config: Config): Promise<string>
+  config?: Schema<Given, Config>
+  run(orchestrator: OrchestratorContext, query: string, config: Config): Promise<ScriptResult>
 }
 
 const brand = Symbol.for('dramatis.protocol') // registered: the thread has its own copy of this file
@@ -44,6 +44,8 @@ const brand = Symbol.for('dramatis.protocol') // registered: the thread has its 
 /**
  * Defines a protocol with its own configuration. Pass the result of the returned function as `orchestration`. Or export
  * the returned function as the default of a module and name that module in `{ strategy: 'custom', module, config }`.
+ * The function takes what the schema takes, so fields that have a default there may be left out; if all may, so may the
+ * configuration.
  *
  * @throws {ConfigurationError} when `name` or `run` is missing; the returned function when its config misses the
  * schema.
@@ -60,9 +62,9 @@ const brand = Symbol.for('dramatis.protocol') // registered: the thread has its 
  * })
  * createTeam({ agents: [{ name: 'runner' }], orchestration: relay({ laps: 3 }) })
  */
-export function defineProtocol<Config extends object>(
-  protocol: ProtocolDefinition<Config>,
-): (config: Config) => CustomConfig {
+export function defineProtocol<Config extends object, Given extends object = Config>(
+  protocol: ProtocolDefinition<Config, Given>,
+): (...given: object extends Given ? [config?: Given] : [config: Given]) => CustomConfig {
   if (typeof protocol?.name !== 'string' || protocol.name === '') {
     throw new ConfigurationError('defineProtocol: "name" is missing; give it a text that names the protocol.', {
       path: 'name',
@@ -72,8 +74,8 @@ export function defineProtocol<Config extends object>(
     const message = `defineProtocol "${protocol.name}": "run" is missing; give it a function (orchestrator, query, config) => text.`
     throw new ConfigurationError(message, { path: 'run' })
   }
-  const configure = (given: Config): CustomConfig => {
-    const config = checkedConfig(protocol, given)
+  const configure = (given?: Given): CustomConfig => {
+    const config = checkedConfig(protocol, given ?? {})
     return {
       strategy: 'custom',
       name: protocol.name,
@@ -99,12 +101,12 @@ function isDefinition(value: unknown): value is ProtocolDefinition {
  * @param path place where the configuration was written, for the error.
  * @throws {ConfigurationError} when the configuration misses the schema, or the schema is asynchronous.
  */
-export function checkedConfig<Config extends object>(
-  definition: ProtocolDefinition<Config>,
-  config: Config,
+export function checkedConfig<Config extends object, Given extends object>(
+  definition: ProtocolDefinition<Config, Given>,
+  config: object,
   path = 'config',
 ): Config {
-  if (definition.config === undefined) return config
+  if (definition.config === undefined) return config as Config // without a schema it is what was given
   const result = definition.config['~standard'].validate(config)
   if (result instanceof Promise) {
     result.catch(() => {}) // avoids an unhandled rejection

@@ -14,9 +14,9 @@ export interface Capability {
   /** Description for models that may give tasks to the agent, and for an auctioneer. */
   description?: string
   /** Accepted input types. Default: any. A task with other types does not match. */
-  inputTypes?: string[]
+  inputTypes?: readonly string[]
   /** Output types. Default: any. */
-  outputTypes?: string[]
+  outputTypes?: readonly string[]
   /**
    * Estimated tokens for one such task. An agent with fewer tokens left, of `maxTokens` or of its budget, gets none.
    */
@@ -42,7 +42,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
    * `context.complete`.
    */
   systemPrompt?: string
-  capabilities?: (string | Capability)[]
+  capabilities?: readonly (string | Capability)[]
   /** A name in the team's `models`. Default: `default`, or else the first name. */
   model?: string
   /** Context window of its model, in tokens, answer included. Default: 128,000. `contextStrategy` respects it. */
@@ -63,13 +63,13 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
   /** Says whether the agent may delegate tasks to others. Default: true. */
   delegationAllowed?: boolean
   /** Names of the only agents of the team that it may delegate to. Default: all agents. */
-  canDelegateTo?: string[]
+  canDelegateTo?: readonly string[]
   /** Says whether others may delegate tasks to it. Default: true. */
   canBeDelegatedTo?: boolean
   /** Name of its manager, which is asked when the agent cannot go on, and which gets its reports. */
   escalateTo?: string
   /** Names of agents that may read its agent_shared state. */
-  sharedWith?: string[]
+  sharedWith?: readonly string[]
   /** Priority when permits are scarce; higher goes first. Default: 0. */
   priority?: number
   /** Weight of its vote. Default: 1. null, NaN and Infinity are legal and mean that the majority decides. */
@@ -267,7 +267,13 @@ export interface SupervisionConfig {
 export type ToolReference =
   | string
   | Tool
-  | { module: URL | string; export?: string; isolate?: boolean; env?: string[]; limits?: { maxHeapMb?: number } }
+  | {
+      module: URL | string
+      export?: string
+      isolate?: boolean
+      env?: readonly string[]
+      limits?: { maxHeapMb?: number }
+    }
 
 /**
  * Chooses the part of its conversation that a model sees when the conversation grows. Default: 'append_until_full'.
@@ -312,7 +318,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * Tools that it can call in addition to those of the team, each with a name of its own. Also verbs that its model
    * gets as tools, in addition to those that its rights give it (`context.think`).
    */
-  tools?: ToolReference[]
+  tools?: readonly ToolReference[]
   /**
    * Module with its code; the default export is `defineAgent(...)`. A URL, an absolute path or a bare specifier.
    * Without it a model plays the role: it answers each message by `context.think`, with the earlier messages of the
@@ -399,7 +405,7 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    */
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */
-  env?: string[]
+  env?: readonly string[]
   /**
    * Takes precedence over the team's `supervision`. An agent that does not restart is stopped: callers that wait for it
    * get `AgentTerminatedError`, and its messages are dead letters. Source: OTP's `supervisor`.

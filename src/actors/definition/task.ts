@@ -67,4 +67,10 @@ export type PendingTask = Promise<AgentTask> & { readonly id: Promise<string> }
  * given to. `parentTask` defaults to the task of the calling turn. An existing task can be given again: it becomes a
  * new one.
  */
-export type TaskInput = string | (Pick<AgentTask, 'description'> & Partial<Omit<AgentTask, 'id' | 'status' | 'result'>>)
+export type TaskInput =
+  | string
+  | (Pick<AgentTask, 'description'> &
+      Partial<Omit<AgentTask, 'id' | 'status' | 'result' | 'requiredCapabilities' | 'dependencies'>> & {
+        requiredCapabilities?: readonly string[]
+        dependencies?: readonly string[]
+      })

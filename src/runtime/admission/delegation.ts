@@ -58,10 +58,10 @@ const namesOf = (names: readonly string[]) =>
  * Limits the delegations of an agent to these agents. Its own code sees the change in its role after the next start of
  * its thread.
  */
-export function grant({ settings }: Cell, canDelegateTo: string[] | undefined): void {
+export function grant({ settings }: Cell, canDelegateTo: readonly string[] | undefined): void {
   settings.info = Object.freeze({
     ...settings.info,
-    canDelegateTo: Object.freeze([...(canDelegateTo ?? [])]) as string[],
+    canDelegateTo: Object.freeze([...(canDelegateTo ?? [])]),
   })
 }
 

@@ -14,7 +14,7 @@ export interface CallLimits {
 /** Fields that each entry with options has. */
 interface EntryFields extends ModelOptions, CallLimits {
   /** Code around the calls of this entry, the first outermost. It runs in the host, again for each retry. */
-  middleware?: ModelMiddleware | ModelMiddleware[]
+  middleware?: ModelMiddleware | readonly ModelMiddleware[]
 }
 
 /** A client with the options of its calls. */
@@ -23,7 +23,7 @@ export interface ClientEntry extends EntryFields {
   /** Name of the model in errors, events and spans. Default: the client's own name for it, else that of the entry. */
   model?: string
   /** Keys of the client, and other texts that are taken out of all that leaves the team. */
-  secrets?: string[]
+  secrets?: readonly string[]
 }
 
 /** The address of a model. */

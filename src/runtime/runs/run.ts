@@ -85,7 +85,7 @@ export interface EventOptions {
   /** Event that was seen last: its `seq`, or its id (`<logName>.<seq>`). Default: none, so all events come. */
   after?: number | string
   /** Types of the events that are wanted. Default: all. */
-  types?: RuntimeEvent['type'][]
+  types?: readonly RuntimeEvent['type'][]
   /** false: ends when all events until now were read. Default: true, it ends with the run. */
   follow?: boolean
   /** Ends the reading when it is aborted. */

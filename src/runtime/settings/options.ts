@@ -18,7 +18,7 @@ export interface SyncPoint<Name extends string = string> {
   /** Name of the point, unique in the team. */
   name: string
   /** Agents of the team that must arrive: at least one, each once. No other agent may arrive. */
-  requiredAgents: Name[]
+  requiredAgents: readonly Name[]
   /** Time limit of a generation, from its first arrival on. In ms, above 0. */
   timeoutMs: number
   /**
@@ -168,7 +168,7 @@ export interface TeamOptions<Name extends string = string> {
   /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */
   enableBlackboard?: boolean | { scope: 'run' | 'team' }
   /** Places where agents wait for each other. Default: none. */
-  syncPoints?: SyncPoint<NoInfer<Name>>[]
+  syncPoints?: readonly SyncPoint<NoInfer<Name>>[]
   /**
    * Number of turns of one run that work at the same time. Default: 32. A turn that waits for its model or a tool
    * counts; one that only waits for other agents or a person does not. Before such a turn resumes it gets its place
@@ -238,7 +238,7 @@ export interface TeamOptions<Name extends string = string> {
   /**
    * Tools that every agent can call. The protocol script can call them too, except those in modules without `isolate`.
    */
-  tools?: ToolReference[]
+  tools?: readonly ToolReference[]
   /**
    * Source of agents that the team does not have yet, and store of the types that its agents define. `loadTeam` sets
    * one.

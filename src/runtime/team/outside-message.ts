@@ -6,7 +6,7 @@ import { PARTS, withParts } from '../../mailbox/parts.ts'
 import type { Question } from '../log/host-frames.ts'
 
 /** Returns the recipients of a message that is not for all agents. */
-export function targetsOf({ recipient }: MessageInput): string | string[] {
+export function targetsOf({ recipient }: MessageInput): string | readonly string[] {
   if (recipient === null)
     throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
       path: 'recipient',

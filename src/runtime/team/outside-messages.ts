@@ -152,7 +152,7 @@ export class Posting {
    * Sends a message to its recipients; null means all agents but the sender. A message to several is logged once as it
    * was sent, then each recipient gets a copy.
    */
-  async #toEach(given: MessageInput, sender: Cell, recipients: string | string[] | null): Promise<void> {
+  async #toEach(given: MessageInput, sender: Cell, recipients: string | readonly string[] | null): Promise<void> {
     const run = this.#runOf(given)
     if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
     const message = this.#stored(given, run)
@@ -278,7 +278,7 @@ export class Posting {
     this.#supervisor.journal.keep(run, { kind: 'subscribed', index: sender.index, pattern: message.content })
   }
 
-  #managerOf(message: MessageInput, sender: Cell): string | string[] {
+  #managerOf(message: MessageInput, sender: Cell): string | readonly string[] {
     if (message.recipient !== null) return targetsOf(message)
     const manager = sender.settings.info.escalateTo
     if (manager) return manager

@@ -24,7 +24,7 @@ export type { EscalationOutcome } from './tasks.ts'
  */
 export type SpawnRole = RoleInfo & {
   module?: string
-  tools?: Exclude<ToolReference, Tool>[]
+  tools?: readonly Exclude<ToolReference, Tool>[]
   lifetime?: 'run' | 'team'
   isolation?: 'thread' | 'shared'
 }
@@ -34,7 +34,7 @@ export type SpawnRole = RoleInfo & {
  * registry, an agents.yaml: the name of a class, and a path relative to the file. Without both, the type is only a
  * prompt.
  */
-export type AgentType = RoleInfo & { class?: string; module?: string; tools?: Exclude<ToolReference, Tool>[] }
+export type AgentType = RoleInfo & { class?: string; module?: string; tools?: readonly Exclude<ToolReference, Tool>[] }
 
 /**
  * Second argument of a handler: the agent, its state, and the verbs. A verb with an effect is a step: a turn that is
@@ -149,7 +149,7 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * const { text } = await context.think({ prompt: message.content, tools: ['request'], maxRounds: 4 })
    */
   think<T = undefined>(
-    request: string | (CompletionRequest<T> & { tools?: string[]; maxRounds?: number }),
+    request: string | (CompletionRequest<T> & { tools?: readonly string[]; maxRounds?: number }),
   ): Promise<Completion<T>>
   /**
    * Calls a tool of this role or of the team (`tools`), by its name or its definition, and resolves to its output, a
@@ -295,5 +295,5 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
    *
    * @throws {ConsensusError} when there is no ballot, or a value is not JSON.
    */
-  vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean }
+  vote<T>(ballots: readonly { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean }
 }

@@ -13,7 +13,7 @@ export interface AgentRef<In = unknown, Out = unknown> {
 /** Options of a question to a person. */
 export interface AskOptions {
   /** The allowed answers; 1 to 100 texts. */
-  choices?: string[]
+  choices?: readonly string[]
   /**
    * Time that the question stays open, in ms, but never longer than the run. Default: `communication.answerWithinMs`,
    * without which it has no limit.
@@ -119,12 +119,16 @@ export interface ConversationContext {
    * Sends a request to several agents, `concurrency` at a time (default: all). A failure of an agent does not reject
    * it; it is an outcome. Outcomes are in the order of `to`.
    */
-  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]>
+  requestAll(
+    to: readonly string[],
+    content: string,
+    options?: RequestOptions & { concurrency?: number },
+  ): Promise<Outcome[]>
   /**
    * Returns the first answer of several agents; the other requests are withdrawn. Rejects when all have failed, naming
    * each.
    */
-  requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage>
+  requestAny(to: readonly string[], content: string, options?: RequestOptions): Promise<AgentMessage>
   /**
    * Returns the first `count` answers of several agents, in order of arrival; the other requests are withdrawn.
    *
@@ -133,7 +137,12 @@ export interface ConversationContext {
    * to the number of agents, and each agent is named once; otherwise it rejects with `MessageRejectedError` and sends
    * nothing.
    */
-  requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]>
+  requestQuorum(
+    to: readonly string[],
+    count: number,
+    content: string,
+    options?: RequestOptions,
+  ): Promise<AgentMessage[]>
   /**
    * Sends a message without an answer. Resolves when the mailbox has accepted it, rejects when it is refused; many may
    * be in progress. `signal` withdraws it while it waits for space in a full mailbox.
