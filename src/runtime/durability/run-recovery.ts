@@ -1,9 +1,9 @@
 /** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
-import { END, kindOf, PATCH } from '../../mailbox/frame.ts'
+import { END, kindOf, lengthOf, PATCH } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
-import { framesOf } from '../log/run-log.ts'
+import type { FrameBlock, LogEntry } from '../log/records.ts'
 import type { RunEnding } from '../runs/result.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { USER_INDEX } from '../state/agent-directory.ts'
@@ -50,13 +50,7 @@ export class RunRecovery {
   /** Adds a run that has ended. `goesOn`: false if messages of it are under way, and are left there for now. */
   end(run: OldRun, goesOn = true): void {
     const state = this.stateOf(run)
-    if (!state.over) this.#fill(run, state)
-    end(this.#runs, run, state, goesOn)
-  }
-
-  #fill(run: OldRun, state: RunState): void {
-    tally(run, state)
-    for (const entry of run.entries) if (entry.kind === 'blackboard') this.#owners.boards.restore(state, entry.entry)
+    end(this.#runs, run, { state, goesOn, fill: (entries) => fill(this.#owners, state, entries) })
   }
 
   /** Returns what takes the answer to the caller of the run. */
@@ -67,7 +61,7 @@ export class RunRecovery {
       this.end(run)
       return undefined
     }
-    tally(run, state)
+    tally(run.entries, state)
     const { times } = this.#old
     const leftMs = Math.max(1, launched.timeoutMs - times.since(launched) + times.askedMs(run.index))
     if (launched.own) {
@@ -108,42 +102,77 @@ function takeNames({ agents }: OldRun, state: RunState): void {
 }
 
 /** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
-export function restoreEnded({ boards, parts, runs: table }: RestoredOwners, book: RunBook, run: OldRun): void {
+export function restoreEnded(owners: RestoredOwners, book: RunBook, run: OldRun): void {
+  const { parts, runs: table } = owners
   const state = table.reopen(run.index, run.launched)
   takeNames(run, state)
   for (const [hash, bytes] of run.stored) parts.hold(state, hash, bytes)
-  for (const entry of run.entries) {
-    state.log.adopt(entry)
-    if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
-  }
+  for (const entry of run.entries) state.log.adopt(entry)
   const states = new OldStates()
-  for (const [memory, at] of framesOf(state.log)) {
-    const kind = kindOf(memory, at)
-    if (kind === PATCH || kind === END) states.frame(memory, at, run.index, undefined)
-  }
-  for (const [agent, value] of states.ofRun(run.index)) state.states.set(agent, value)
-  tally(run, state)
-  end(book, run, state, true)
+  end(book, run, {
+    state,
+    goesOn: true,
+    fill: (entries) => {
+      fill(owners, state, entries)
+      for (const entry of entries) if (entry.kind === 'frames') readStates(entry, states)
+      for (const [agent, value] of states.ofRun(run.index)) state.states.set(agent, value)
+    },
+  })
 }
 
-function end(book: RunBook, run: OldRun, state: RunState, goesOn: boolean): void {
-  const { finished, aborted } = run
+function readStates({ memory, from, to, run }: FrameBlock, states: OldStates): void {
+  for (let at = from; at < to; at += lengthOf(memory, at)) {
+    const kind = kindOf(memory, at)
+    if (kind === PATCH || kind === END) states.frame(memory, at, run, undefined)
+  }
+}
+
+interface Ended {
+  readonly state: RunState
+  readonly goesOn: boolean
+  /** Puts in place what entries say. */
+  readonly fill: (entries: readonly LogEntry[]) => void
+}
+
+/** Adds a run with its result, which has nothing of what came behind its end. */
+function end(book: RunBook, run: OldRun, { state, goesOn, fill }: Ended): void {
+  const { entries, finished, aborted } = run
   if (!finished) return
+  const isNew = !state.over
+  const behindEnd = entries.indexOf(finished) + 1
+  if (isNew) fill(entries.slice(0, behindEnd))
   state.boardRevision = finished.boardRevision
+  state.structured = structuredOf(run)
   const ending = endingOf(run)
   const status = 'error' in ending ? (aborted ? 'aborted' : 'failed') : 'finished'
   book.takeEnded(state, ending, finished.at, status, goesOn)
+  if (isNew) fill(entries.slice(behindEnd))
+}
+
+function fill({ boards }: RestoredOwners, state: RunState, entries: readonly LogEntry[]): void {
+  tally(entries, state)
+  for (const entry of entries) if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
 }
 
 /** Returns what a run has ended with. */
 export function endingOf(run: OldRun): RunEnding<unknown> {
   const error = errorIn(run)
   if (error) return { error }
-  const { output } = run.finished ?? {}
-  if (output !== undefined) return { finalOutput: output, data: undefined }
-  const { memory, at } = run.answer ?? {}
-  const { content, data } = memory && at !== undefined ? readBody(memory, at) : { content: '', data: undefined }
-  return { finalOutput: content, data: data === undefined ? undefined : jsonIn(data) }
+  const { output, data } = run.finished ?? {}
+  return {
+    finalOutput: output ?? bodyOf(run)?.content ?? '',
+    data: data ? data.value : structuredOf(run), // older logs do not say whether a schema was asked for
+  }
+}
+
+/** Returns the structured data of the answer as its agent gave them; undefined if a guardrail has changed it. */
+function structuredOf(run: OldRun): unknown {
+  const data = run.finished?.output === undefined ? bodyOf(run)?.data : undefined
+  return data === undefined ? undefined : jsonIn(data)
+}
+
+function bodyOf({ answer }: OldRun) {
+  return answer && !isFailure(answer.memory, answer.at) ? readBody(answer.memory, answer.at) : undefined
 }
 
 /** Returns the error that a run has ended with; null for one that has succeeded. */
@@ -152,8 +181,8 @@ function errorIn({ finished, answer }: OldRun): DramatisError | null {
 }
 
 /** Counts what a result tells of models and tasks. */
-function tally(run: OldRun, state: RunState): void {
-  for (const entry of run.entries) {
+function tally(entries: readonly LogEntry[], state: RunState): void {
+  for (const entry of entries) {
     if (entry.kind === 'model.called') {
       state.spent.add(entry)
       state.rehearsed ||= entry.rehearsed

@@ -181,9 +181,13 @@ export type HostRecord =
   | Record<'run.started', { query: string }>
   /**
    * `boardRevision`: number of entries that the blackboard had then, if it is that of the team. `output`: the answer,
-   * if a guardrail has changed it.
+   * if a guardrail has changed it. `data`: the data of the result, as JSON has them; without a value if there are none.
+   * Older logs do not have it.
    */
-  | Record<'run.finished', { error: DramatisError | null; boardRevision?: number; output?: string }>
+  | Record<
+      'run.finished',
+      { error: DramatisError | null; boardRevision?: number; output?: string; data?: { value?: unknown } }
+    >
   | Record<'run.aborted', { reason: string }>
   /** `woken`: a message brings back an agent that was passivated. */
   | Record<'agent.status', Whose & { status: AgentStatus; epoch: number; woken?: boolean }>

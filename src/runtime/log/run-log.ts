@@ -15,6 +15,7 @@ import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './rec
 export class RunLog {
   #entries: LogEntry[] = []
   readonly #chunks = new LogChunks()
+  #end: number | undefined
   /** Number of readers of the entries. Each may stop at an entry for as long as it likes. */
   #readers = 0
   /** Number of entries that an earlier process has written. */
@@ -55,7 +56,6 @@ export class RunLog {
   adopt(entry: LogEntry): void {
     this.adopted += 1
     this.#keep(entry)
-    if (entry.kind === 'run.finished') this.isUnderWay = false
   }
 
   /** Appends a frame that has memory of its own. */
@@ -68,11 +68,13 @@ export class RunLog {
   #keep(entry: LogEntry): void {
     this.bytes += bytesOf(entry)
     this.#entries.push(entry)
+    if (entry.kind !== 'run.finished') return
+    this.isUnderWay = false
+    this.#end ??= this.length
   }
 
   append(record: HostRecord): void {
     this.#keep(record)
-    if (record.kind === 'run.finished') this.isUnderWay = false
   }
 
   /**
@@ -122,6 +124,11 @@ export class RunLog {
   /** Number of all entries so far, including discarded ones. */
   get length(): number {
     return this.forgotten + this.#entries.length
+  }
+
+  /** Number of the entries up to the end of its run, so far. What is still under way may write more. */
+  get end(): number {
+    return this.#end ?? this.length
   }
 
   /** Returns the number of entries up to that number; 0 if it is the number of a discarded entry. */

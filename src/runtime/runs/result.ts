@@ -75,7 +75,7 @@ export function resultOf<T>(
   { names, redactor }: { readonly names: Directory; readonly redactor: Redactor },
 ): MultiAgentResult<T> {
   const directory = directoryOf(run, names)
-  const until = run.log.length
+  const until = run.log.end
   const messageHistory = once(() => redactor.data(historyOf(run.log, directory, until)))
   const orchestrationTrace = once(() => redactor.data(traceOf(run.log, directory, until)))
   const tasks = [...run.tasks.values()]
@@ -116,7 +116,7 @@ export function resultOf<T>(
       ({ hash }) => directory.bytesOf?.(run.index, hash),
     ),
     rehearsed: run.spent.rehearsed,
-    toJSON: () => summary(result as MultiAgentResult<T>),
+    toJSON,
   }
   return result as MultiAgentResult<T>
 }
@@ -140,12 +140,13 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   'toJSON',
 ])
 
-function summary(result: Omit<MultiAgentResult<unknown>, 'toJSON'>): object {
-  const kept = Object.keys(result).filter((key) => !LEFT_OUT.has(key))
-  const failures = result.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
-  const { error } = result as { error: DramatisError | null }
+/** Returns the summary of the result that it is called on: a copy may have other data than the one it was made of. */
+function toJSON(this: MultiAgentResult<unknown>): object {
+  const kept = Object.keys(this).filter((key) => !LEFT_OUT.has(key))
+  const failures = this.failures.map((failure) => ({ ...failure, error: failure.error.toJSON() }))
+  const { error } = this as { error: DramatisError | null }
   return {
-    ...Object.fromEntries(kept.map((key) => [key, Reflect.get(result, key)])),
+    ...Object.fromEntries(kept.map((key) => [key, Reflect.get(this, key)])),
     failures,
     error: error?.toJSON() ?? null,
   }

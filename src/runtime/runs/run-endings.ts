@@ -46,6 +46,7 @@ export class RunEndings {
     try {
       const content = guards.holds(entry) ? await guards.answer(entry, said) : said
       const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
+      handle.state.structured = structured
       const checked = await handle.state.output?.dataOf(structured, content)
       if (conversations) await conversations.save(handle.state)
       this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
@@ -103,6 +104,7 @@ export class RunEndings {
       error: 'error' in ending ? ending.error : null,
       ...(boardRevision !== undefined && { boardRevision }),
       ...(output !== undefined && { output }),
+      ...('data' in ending && { data: asJson(ending.data) }),
     })
     tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is notified of the end: the event carries the result.
@@ -179,5 +181,15 @@ export class RunEndings {
       this.abort(entry, error, isDurable ? 'interrupted' : 'aborted')
     }
     ended.abortAll(error)
+  }
+}
+
+/** Returns a copy of data as the log has it; without a value where JSON has none. */
+function asJson(data: unknown): { value?: unknown } {
+  try {
+    const text = JSON.stringify(data)
+    return text === undefined ? {} : { value: JSON.parse(text) }
+  } catch {
+    return {} // a bigint, or a cycle, that a schema has made
   }
 }

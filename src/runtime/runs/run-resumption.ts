@@ -44,7 +44,8 @@ export class RunResumption {
     const clear = resumes || !signal ? undefined : onAbort(signal, () => this.#needs.cancel(state, reasonOf(signal)))
     try {
       const result = await handle.result
-      return (resumes || !output ? result : await this.#checkedBy(output, result, state)) as MultiAgentResult<T>
+      // A run that was read from the log meanwhile has another state.
+      return (resumes || !output ? result : await this.#checkedBy(output, result, handle.state)) as MultiAgentResult<T>
     } finally {
       clear?.()
     }
@@ -58,8 +59,7 @@ export class RunResumption {
   ): Promise<MultiAgentResult<unknown>> {
     if (!result.success) return result
     try {
-      const structured = run.output ? undefined : result.data // else it is what another schema has made
-      return { ...result, data: await new RunOutput(schema, run.id).dataOf(structured, result.finalOutput) }
+      return { ...result, data: await new RunOutput(schema, run.id).dataOf(run.structured, result.finalOutput) }
     } catch (error) {
       const invalid = error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error)
       return this.#needs.entries.resultOf(run, { error: invalid }, result.executionTimeMs)

@@ -57,7 +57,7 @@ export interface RunOptions<T = undefined> {
    * Schema for the answer's structured data, or its text, or the JSON in that text; `result.data` is what the schema
    * returns. A model agent that speaks last is asked for its answer in this schema, and once more if the answer does
    * not fit. The built-in strategies know the last speaker. A script of your own marks the request whose answer is the
-   * run's with `metadata: { lastSpeaker: true }`.
+   * run's with `metadata: { lastSpeaker: true }`. A later process has `result.data` as JSON has it.
    */
   output?: ModelSchema<unknown, T>
   /**

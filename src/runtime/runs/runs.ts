@@ -357,7 +357,7 @@ export class RunBook {
 
   /** Adds a run that had ended in an earlier process. `goesOn`: false if messages of it are left where they are. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus, goesOn: boolean): void {
-    this.recalled.takeEnded(state, ending, endedAt, status)
+    if (!state.over) this.recalled.takeEnded(state, ending, endedAt, status)
     if (goesOn) this.#ended.add(state)
   }
 

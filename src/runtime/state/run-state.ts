@@ -92,6 +92,8 @@ export class RunState {
   budget: TokenLimit | undefined
   /** Schema that the answer must fit. */
   output: RunOutput | undefined
+  /** Structured data of the answer as its agent gave them; undefined if a guardrail has changed the answer. */
+  structured: unknown
   /** True if the rehearsal model was called: what agents say and do from then on may be made up. */
   rehearsed = false
   /** Tokens that models have used in this run. */

@@ -1,0 +1,232 @@
+/** The result of a run is the same for its caller and for whoever reads it from the durable log, however it ended. */
+import t, { type Test } from 'tap'
+import { z } from 'zod'
+import type { ScriptResult } from '../../src/actors/definition/protocol.ts'
+import { DramatisError, errorData } from '../../src/errors.ts'
+import {
+  defineAgent,
+  type MultiAgentResult,
+  type OrchestratorContext,
+  type Run,
+  type RunOptions,
+} from '../../src/index.ts'
+import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { MultiAgentPattern } from '../../src/team.ts'
+import { virtualClock } from '../../src/testing.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+const DATA = { n: 1, list: [null, 'x'] }
+const withData: ScriptResult = { content: 'text', structuredData: DATA }
+const anything = z.record(z.string(), z.unknown())
+
+interface Kind {
+  script?: (script: OrchestratorContext) => Promise<ScriptResult>
+  options?: RunOptions<unknown>
+  isCancelled?: true
+  /** The process that began it does not end it. */
+  isLeft?: true
+  /** An agent still works when it has ended. */
+  isLate?: true
+}
+
+/** Ways in which a run ends, by name. */
+const KINDS: Readonly<Record<string, Kind>> = {
+  'a text': {},
+  'data that nobody asked for': { script: async () => withData },
+  'data of a schema': { script: async () => withData, options: { output: anything } },
+  'data that a schema has made': {
+    script: async () => withData,
+    options: { output: anything.transform(({ n }) => [n, undefined]).transform(String) },
+  },
+  'data from a text': { script: async () => 'It is {"n":2}.', options: { output: anything } },
+  'null as data': { script: async () => 'x', options: { output: z.string().transform(() => null) } },
+  'nothing as data': { script: async () => withData, options: { output: z.unknown().transform(() => undefined) } },
+  'a changed text': { script: async () => ({ content: 'my secret', structuredData: DATA }) },
+  'a changed text with a schema': {
+    script: async () => ({ content: '{"a":"secret"}', structuredData: { a: 'secret' } }),
+    options: { output: anything },
+  },
+  'a refused answer': { script: async () => 'a bomb' },
+  'a schema that is missed': { script: async () => withData, options: { output: z.number() } },
+  'an error of the script': { script: async () => Promise.reject(new Error('no')) },
+  'an error of an agent': { script: (script) => script.request('ann', 'fail').then(({ content }) => content) },
+  'a partial result': {
+    script: async (script) => {
+      const outcomes = await script.requestAll(['ann', 'bob'], 'fail')
+      return outcomes.map(({ ok }) => ok).join()
+    },
+  },
+  'a crash': { script: (script) => script.request('ann', 'die').then(({ content }) => content) },
+  'words of a model': { script: (script) => script.request('mia', 'hello').then(({ content }) => content) },
+  'entries of a blackboard': {
+    script: async (script) => {
+      await script.blackboard.write('key', { value: 1 }, 'fact')
+      return 'published'
+    },
+  },
+  'a conversation': { options: { messages: [{ role: 'user', content: 'before' }] } },
+  'a time limit': {
+    script: (script) => script.request('ann', 'wait').then(({ content }) => content),
+    options: { timeoutMs: 500 },
+  },
+  'a cancelled question': { script: (script) => script.ask('Really?').then(() => 'x'), isCancelled: true },
+  'work that goes on': {
+    script: async (script) => {
+      await script.send('bob', 'late')
+      return withData
+    },
+    isLate: true,
+  },
+  'a question of an earlier process': {
+    script: async (script) => ({ content: await script.ask('Really?'), structuredData: DATA }),
+    isLeft: true,
+  },
+}
+
+/** A team whose agents run in this thread, and whose log outlives it. */
+class DurableTeam extends MultiAgentPattern<string> {
+  crash(agent: string): void {
+    const thread = this.supervisor.directory.cell(agent)?.life?.thread
+    if (thread instanceof LocalThread) thread.kill({ code: 1, error: undefined })
+  }
+}
+
+function teamOn(t: Test, disk: MemoryDisk) {
+  const clock = virtualClock({ seed: 1 })
+  const late = { begins: gate(), isDone: gate() }
+  const worker = defineAgent({
+    async receive({ content, sender }, context) {
+      const { role, signal } = context
+      if (content === 'die') team.crash('ann')
+      if (content === 'wait') await new Promise((resolve) => signal.addEventListener('abort', resolve))
+      if (content === 'late') {
+        await late.begins.opened
+        await context.blackboard.write('late', true, 'fact')
+        await context.complete({ prompt: 'late' })
+        late.isDone.open()
+      }
+      if (content === 'fail' && role.name === 'ann') throw new Error(`no work for ${sender}`)
+      return { content: 'done', structuredData: { by: role.name } }
+    },
+  })
+  const team = new DurableTeam(
+    {
+      agents: [{ name: 'ann' }, { name: 'bob' }, { name: 'mia', systemPrompt: 'Talk.' }],
+      orchestration: {
+        strategy: 'custom',
+        name: 'all kinds',
+        run: (script, query) =>
+          KINDS[query]!.script?.(script) ?? script.request('bob', 'work').then(({ content }) => content),
+      },
+      enableBlackboard: true,
+      guardrails: {
+        output: [
+          {
+            name: 'words',
+            check: (text) => (text.includes('bomb') ? { refuse: 'no' } : { change: text.replaceAll('secret', '***') }),
+          },
+        ],
+      },
+      stateManagement: { path: 'in memory' },
+      logger: silent,
+      clock,
+    },
+    {
+      definitions: new Map([
+        ['ann', worker],
+        ['bob', worker],
+      ]),
+      model: new FakeModel(() => 'hello'),
+      newStore: () => new MemoryStore(disk),
+    },
+  )
+  t.teardown(() => team.close())
+  return { team, clock, late }
+}
+
+async function asked(run: Run<unknown>): Promise<{ questionId: string }> {
+  for await (const event of run.events()) if (event.type === 'question') return event
+  throw new Error('no question came')
+}
+
+async function atWork(run: Run<unknown>): Promise<void> {
+  for await (const event of run.events()) if (event.type === 'turn.started' && event.agent === 'ann') return
+}
+
+/** Everything that a result tells, made at once; errors as their data. */
+function told(result: MultiAgentResult<unknown>) {
+  return { ...(plain({ ...result }) as object), inShort: JSON.parse(JSON.stringify(result)) }
+}
+
+function plain(value: unknown): unknown {
+  if (value instanceof DramatisError) {
+    const { stack: _, ...data } = errorData(value)
+    return { name: value.name, ...data }
+  }
+  if (Array.isArray(value)) return value.map(plain)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, plain(field)]))
+}
+
+for (const [name, { options, isCancelled, isLeft, isLate }] of Object.entries(KINDS))
+  t.test(`${name}: the result of the run is the same when it is read from the log`, async (t) => {
+    const disk = new MemoryDisk()
+    const first = teamOn(t, disk)
+    const begun = first.team.launch(name, { runId: 'one', ...options })
+    if (isCancelled || isLeft) await asked(begun)
+    if (isLeft) await first.team.close()
+
+    const { team, clock, late } = isLeft ? teamOn(t, disk) : first
+    await team.start()
+    const run = team.getRun('one')!
+    if (isLeft) await run.answer((await asked(run)).questionId, 'yes')
+    if (isCancelled) void run.cancel('enough')
+    if (options?.timeoutMs) {
+      await atWork(run)
+      await clock.advance(options.timeoutMs)
+    }
+    const result = told(await run.result)
+    late.begins.open()
+    if (isLate) await late.isDone.opened
+    await team.close()
+
+    const { team: after } = teamOn(t, disk)
+    await after.start()
+    const again = after.getRun('one')!
+    t.strictSame(told(await again.result), result)
+    t.equal(again.status, run.status)
+    t.same([again.usage, again.board()?.read('late')?.value], [run.usage, isLate], 'the run has what came later')
+  })
+
+t.test('data that JSON does not have are not in the log, and the run is', async (t) => {
+  const disk = new MemoryDisk()
+  const { team: before } = teamOn(t, disk)
+  const output = z.string().transform(() => ({ big: 1n }))
+  t.match(await before.execute('a text', { runId: 'one', output }), { success: true, data: { big: 1n } })
+  await before.close()
+  const { team: after } = teamOn(t, disk)
+  await after.start()
+  t.match(await after.getRun('one')!.result, { success: true, finalOutput: 'done', data: undefined })
+})
+
+t.test('a schema gets the data of the agent from a run that has ended, in this process and a later one', async (t) => {
+  const disk = new MemoryDisk()
+  const output = z.object({ n: z.number() })
+  const { team: before } = teamOn(t, disk)
+  await before.execute('data that nobody asked for', { runId: 'one' })
+  await before.execute('data of a schema', { runId: 'two', output: anything.transform(() => 'made') })
+  const results = async (team: DurableTeam) => [
+    await team.resume('one', { output }),
+    await team.resume('two', { output }),
+  ]
+  const live = await results(before)
+  t.match(live, [{ data: { n: 1 } }, { data: { n: 1 } }])
+  t.match(JSON.parse(JSON.stringify(live)), [{ data: { n: 1 } }, { data: { n: 1 } }], 'so has their JSON')
+  await before.close()
+  const { team: after } = teamOn(t, disk)
+  t.strictSame((await results(after)).map(told), live.map(told))
+  const missed = await after.resume('one', { output: z.number() })
+  t.match(missed, { error: { code: 'REPLY_INVALID' }, messageHistory: live[0]!.messageHistory })
+})
