@@ -1,11 +1,15 @@
 /** `dramatis chat`: messages go to the team in one thread, answers come back, and questions are answered in between. */
 import { Readable } from 'node:stream'
+import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../src/clock.ts'
 import { type AgentDefinition, defineAgent } from '../../src/index.ts'
+import { chat } from '../../src/service/commands/chat.ts'
+import { top } from '../../src/service/commands/top.ts'
 import type { Screen } from '../../src/service/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
 import { localSource } from '../../src/service/terminal/source.ts'
+import { fakeScreen, fakeSurroundings } from '../service/fake-team.ts'
 import { echo, stage, throws } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 
@@ -40,6 +44,41 @@ t.test('each line of a pipe is a message, and each answer comes on stdout', asyn
   t.same(answers.split('\n').filter(Boolean), ['a: zero', 'a: one', 'a: two', 'a: /three'])
   const threads = new Set((await team.listRuns()).map(({ threadId }) => threadId))
   t.equal(threads.size, 1, 'it is one conversation')
+})
+
+/** Asks for a colour if it is told to choose. */
+const chooses = defineAgent({
+  async receive({ content }, context) {
+    if (content !== 'choose') return `a: ${content}`
+    return `It is ${await context.ask('Which one?', { choices: ['red', 'green'] })}.`
+  },
+})
+
+t.test('a line of a pipe that was not sent yet answers a question', async (t) => {
+  const { isWell, answers, said } = await piped(t, chooses, ['choose', 'blue', '2', 'thanks'])
+  t.match(said, /\? a asks: Which one\?[\s\S]*You, to a: green/)
+  t.same(answers.split('\n').filter(Boolean), ['It is green.', 'a: thanks'])
+  t.equal(isWell, true)
+})
+
+t.test('a question after the last line of a pipe stops the answer, and says why', async (t) => {
+  const { isWell, answers, said, team } = await piped(t, chooses, ['one', 'choose'])
+  t.match(said, /error: a asks a question, and the input has ended: nobody can answer/)
+  t.same([isWell, answers.trim()], [false, 'a: one'])
+  t.match(await team.listRuns(), [{ status: 'aborted' }, { status: 'finished' }])
+})
+
+t.test('Ctrl-C while the team file is loaded leaves, and nothing is asked', async (t) => {
+  const file = fileURLToPath(new URL('../fixtures/cli/echo-team.js', import.meta.url))
+  const talking = fakeSurroundings()
+  const shown = fakeScreen({ columns: 80, rows: 24 })
+  const codes = [
+    chat(file, 'hello', {}, talking.surroundings),
+    top(file, 'hello', {}, { ...fakeSurroundings().surroundings, stderr: shown.screen }),
+  ]
+  process.emit('SIGINT')
+  t.same(await Promise.all(codes), [130, 130])
+  t.same([talking.stdout(), shown.text()], ['', ''])
 })
 
 t.test('/thread begins another conversation; a command that is none is refused', async (t) => {

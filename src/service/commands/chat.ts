@@ -22,7 +22,7 @@ export async function chat(
   let print: Print = (text) => void stderr.write(text)
   const { signal, stop } = listenForInterrupt((text) => print(text))
   try {
-    const source = await openSource(target, { folder, tokenEnv, print: (text) => print(text) })
+    const source = await openSource(target, { folder, tokenEnv, signal, print: (text) => print(text) })
     try {
       const input: Keys = stdin
       const talking = new Chat({
@@ -34,10 +34,15 @@ export async function chat(
         signal,
       })
       print = talking.print
-      return (await talking.talk(message)) ? EXIT.done : EXIT.failed
+      const isWell = await talking.talk(message)
+      if (signal.aborted) return EXIT.interrupted
+      return isWell ? EXIT.done : EXIT.failed
     } finally {
       await source.close()
     }
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    throw error
   } finally {
     stop()
   }

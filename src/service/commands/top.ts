@@ -23,7 +23,7 @@ export async function top(
     throw new ConfigurationError('dramatis top draws a screen, and stderr is no terminal. Use "dramatis run".', {})
   const { signal, stop } = listenForInterrupt(() => {})
   try {
-    const source = await openSource(target, { folder, tokenEnv, print: () => {} }) // the screen shows what matters
+    const source = await openSource(target, { folder, tokenEnv, signal, print: () => {} }) // the screen shows what matters
     try {
       if (query !== undefined) void asked(source, query)
       await showTop({ source, screen: stderr, keys: stdin, signal })
@@ -31,6 +31,9 @@ export async function top(
     } finally {
       await source.close()
     }
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    throw error
   } finally {
     stop()
   }

@@ -55,6 +55,8 @@ export class Chat {
   /** Text of the last failure, told once: a service that is gone fails what is watched and what is asked. */
   #failure = ''
   #isInputOver = false
+  /** True while an answer to a question is on its way. */
+  #isAnswering = false
   /** Time of the last Ctrl-C that stopped nothing. */
   #lastInterrupt = Number.NEGATIVE_INFINITY
   /** Lines that wait for the answer before them. */
@@ -102,6 +104,7 @@ export class Chat {
         if (this.#given.isTerminal) continue
         for (const [id, { agent, text }] of this.#fold.questions)
           if (!before.has(id)) this.print(`? ${agent} asks: ${visible(text)}`)
+        this.#takeLine()
       }
     } catch (error) {
       await this.#failed(failureWords(error))
@@ -154,7 +157,31 @@ export class Chat {
 
   #inputEnds(): void {
     this.#isInputOver = true
-    if (!this.#state.isBusy) this.#leave()
+    this.#takeLine()
+  }
+
+  /**
+   * Takes the next line of an input that is no terminal: as the answer of a question that stands between, else as a
+   * message. At the end of the input nobody can answer any more.
+   */
+  #takeLine(): void {
+    if (this.#isAnswering) return
+    const question = [...this.#fold.questions.values()].find(({ runId }) => runId === this.#talk?.runId)
+    if (this.#state.isBusy && !question) return
+    const line = this.#next.shift()
+    if (line === undefined) {
+      if (!this.#isInputOver) return
+      if (question) void this.#giveUp(question)
+      else this.#leave()
+    } else if (question) void this.#answer(question, line)
+    else void this.#say(line)
+  }
+
+  /** Stops an answer that needs one of somebody who has left. */
+  async #giveUp({ agent, questionId }: DigestQuestion): Promise<void> {
+    this.#fold.questions.delete(questionId)
+    await this.#failed(`${agent} asks a question, and the input has ended: nobody can answer`)
+    await this.#stop()
   }
 
   #interrupt(): void {
@@ -177,6 +204,10 @@ export class Chat {
     if (text === '') return
     if (text.startsWith('/') && !text.startsWith('//')) return this.#command(text)
     const message = text.replace(/^\/\//, '/')
+    if (!this.#given.isTerminal) {
+      this.#next.push(message)
+      return this.#takeLine()
+    }
     const [question] = this.#fold.questions.values()
     if (question) return void this.#answer(question, message)
     if (this.#state.isBusy) this.#next.push(message)
@@ -211,6 +242,7 @@ export class Chat {
 
   async #answer({ runId, questionId, agent, choices = [] }: DigestQuestion, text: string): Promise<void> {
     const answer = choices.includes(text) ? text : (choices[Number(text) - 1] ?? text)
+    this.#isAnswering = true
     try {
       await this.#given.source.answer(runId, questionId, answer)
       this.#fold.questions.delete(questionId)
@@ -218,6 +250,8 @@ export class Chat {
     } catch (error) {
       this.print(failureWords(error))
     }
+    this.#isAnswering = false
+    if (!this.#given.isTerminal) this.#takeLine()
   }
 
   async #say(query: string): Promise<void> {
@@ -240,9 +274,10 @@ export class Chat {
     }
     this.#talk = undefined
     this.#state.isBusy = false
-    const next = this.#next.shift()
-    if (next !== undefined) void this.#say(next)
-    else if (this.#isInputOver) this.#leave()
+    if (this.#given.isTerminal) {
+      const next = this.#next.shift()
+      if (next !== undefined) void this.#say(next)
+    } else this.#takeLine()
     this.#draw()
   }
 

@@ -3,6 +3,7 @@ import { ConfigurationError, createTeam } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/default-logger.ts'
 import type { Print } from '../answer-stream.ts'
+import { unlessAborted } from '../interrupt.ts'
 import { loadEnv } from '../load-env.ts'
 import { loadTeamFile } from '../load-team-file.ts'
 import { withoutEvents } from '../progress.ts'
@@ -15,12 +16,14 @@ interface Options {
   tokenEnv: string | undefined
   /** Takes the lines of the team's log. */
   print: Print
+  /** Aborted when nobody waits for the team any more. */
+  signal: AbortSignal
 }
 
-export async function openSource(target: string, { folder, tokenEnv, print }: Options): Promise<TeamSource> {
+export async function openSource(target: string, { folder, tokenEnv, print, signal }: Options): Promise<TeamSource> {
   loadEnv(folder)
   if (/^https?:\/\//.test(target)) return remoteSource(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv))
-  const definition = inFlowMode(await loadTeamFile(target, folder), process.env.FLOW_MODE)
+  const definition = inFlowMode(await unlessAborted(loadTeamFile(target, folder), signal), process.env.FLOW_MODE)
   const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(print)) })
   return localSource(team)
 }

@@ -54,6 +54,9 @@ function talk(remote: Remote, query: string, threadId: string): Talk {
   const accept = 'text/event-stream'
   let id: string | undefined
   return {
+    get runId() {
+      return id
+    },
     said: (async function* (): AsyncGenerator<Said> {
       let response = await ask(remote, 'POST', 'api/tasks?deltas=1', { accept, body: { query, threadId }, signal })
       let written = ''

@@ -6,6 +6,8 @@ export type Said = { text: string } | { end: 'answer'; text: string } | { end: '
 
 /** An answer that is being made. */
 export interface Talk {
+  /** Id of its run; undefined as long as a service has not told it. */
+  readonly runId: string | undefined
   readonly said: AsyncIterable<Said>
   stop(): Promise<void>
 }
@@ -30,6 +32,7 @@ export function localSource(team: Team): TeamSource {
     say(query, threadId) {
       const run = team.launch(query, { threadId })
       return {
+        runId: run.id,
         said: (async function* (): AsyncGenerator<Said> {
           for await (const text of run.text()) yield { text }
           const result = await run.result
