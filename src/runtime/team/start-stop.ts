@@ -58,6 +58,16 @@ export class TeamLife {
     })
   }
 
+  /**
+   * Resolves when the durable log has been read, if the team has one: until then nobody knows its runs. Starts the team
+   * for that, unless it is closed.
+   */
+  async untilRead(): Promise<void> {
+    if (!this.#log || this.#runs.closing) return
+    this.start().catch(() => {}) // the log may have been read all the same
+    await this.#log.open()
+  }
+
   async #startAll(): Promise<void> {
     const { lifecycle, directory, places } = this.#supervisor
     if (this.#log) await this.#openLog(this.#log)

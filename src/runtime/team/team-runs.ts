@@ -17,6 +17,9 @@ import { TeamInsight, unknownRun } from './team-insight.ts'
 export abstract class TeamRuns extends TeamInsight {
   #digest: DigestFeed | undefined
 
+  /** Resolves when the durable log has been read, if the team has one. */
+  protected abstract untilLogRead(): Promise<void>
+
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
    * (`ConfigurationError`, `TeamClosedError`). A run that fails, times out, is aborted or finds no room in the team
@@ -106,7 +109,8 @@ export abstract class TeamRuns extends TeamInsight {
 
   /**
    * Returns the run of that id, if the log still has it. A run that ended long ago is read from the durable log: its
-   * tasks, history and usage, and a query of more than 200 characters, are there when its `result` has resolved.
+   * tasks, history and usage, and a query of more than 200 characters, are there when its `result` has resolved. Runs
+   * of earlier processes are known from `start` on.
    */
   getRun(runId: string): Run<unknown> | undefined {
     return this.runBook.find(runId)
@@ -146,10 +150,11 @@ export abstract class TeamRuns extends TeamInsight {
 
   /**
    * Returns the runs that the log still has, those that started last first. For all of them in pages, give `limit`, and
-   * in `before` the id of the last run of the page before.
+   * in `before` the id of the last run of the page before. A team with a durable log that has not started is started for
+   * it, since only the log knows its runs.
    *
-   * Rejects with `ConfigurationError` for a wrong filter, and with `UnknownRunError` if the run `before` is not there
-   * any more.
+   * Rejects with `ConfigurationError` for a wrong filter, with `UnknownRunError` if the run `before` is not there any
+   * more, and with what keeps the durable log from being read.
    *
    * @example
    * const failed = await team.listRuns({ status: 'failed', limit: 20 })
@@ -157,6 +162,7 @@ export abstract class TeamRuns extends TeamInsight {
    */
   async listRuns(filter: RunFilter = {}): Promise<RunSummary[]> {
     checkRunFilter(filter)
+    await this.untilLogRead()
     const known = this.runBook.list().flatMap(({ summary }) => summary ?? [])
     const page = pageOf([...this.runBook.recalled.list(), ...known], filter)
     return this.supervisor.redactor.data(await this.runBook.recalled.withQueries(page))

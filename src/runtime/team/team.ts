@@ -141,6 +141,10 @@ export class TeamRuntime extends TeamRuns {
     if (kit?.serve) calls.wrap((verb, real) => kit.serve!(verb, real, (run, record) => journal.record(run, record)))
   }
 
+  protected untilLogRead(): Promise<void> {
+    return this.#life.untilRead()
+  }
+
   #newcomersOf(registry: AgentRegistry): Newcomers {
     return new Newcomers(this.supervisor, registry, {
       join: (role, expected) => this.#roster.add(role, expected),

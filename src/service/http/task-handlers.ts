@@ -13,7 +13,7 @@ import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
 import { endOf, isOver, knownEndOf, pathOf, type ServedTeam, taskOf } from './task-view.ts'
-import { CALLER, type FoundTask, isOf, type Tasks, waitFor, written } from './tasks.ts'
+import { CALLER, type FoundTask, isOf, type Tasks, untilRead, waitFor, written } from './tasks.ts'
 
 interface Needs {
   readonly settings: HttpSettings
@@ -63,6 +63,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       const form = streamFormOf(request)
       if (form && deltas) options.stream ??= true
       const served = teams.named(team)
+      if (request.headers.has('idempotency-key')) await untilRead(served)
       const key = keys.taskOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
       const { waitMs, applied } = waitOf(request)
       const found = await tasks.start({ served, query, options, caller, request, keyed: key })

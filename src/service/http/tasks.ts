@@ -102,15 +102,29 @@ export class Tasks {
    * @throws HttpError if there is none, or if it is a stranger's: the two must not differ.
    */
   async find(id: string, caller: Caller, others: 'run' | 'watch' | 'operate'): Promise<FoundTask> {
-    for (const served of this.#teams.all) {
-      const run = served.team.getRun(id)
-      if (!run) continue
-      await knownEndOf(run) // one that is read from the log has its metadata then
-      if (!caller.may.includes(others) && !isOf(run, caller)) break
-      this.returned(id)
-      return { ...served, run }
+    const found = this.#known(id) ?? (await this.#read(id))
+    if (found) {
+      await knownEndOf(found.run) // one that is read from the log has its metadata then
+      if (caller.may.includes(others) || isOf(found.run, caller)) {
+        this.returned(id)
+        return found
+      }
     }
     throw new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
+  }
+
+  #known(id: string): FoundTask | undefined {
+    for (const served of this.#teams.all) {
+      const run = served.team.getRun(id)
+      if (run) return { ...served, run }
+    }
+    return undefined
+  }
+
+  /** Finds a task once all teams know the runs of their durable logs. */
+  async #read(id: string): Promise<FoundTask | undefined> {
+    await Promise.all(this.#teams.all.map(untilRead))
+    return this.#known(id)
   }
 
   /** Cancels a task after a while, unless somebody asks for it. */
@@ -151,6 +165,11 @@ export class Tasks {
     for (const timer of this.#leaving.values()) clearTimeout(timer)
     this.#leaving.clear()
   }
+}
+
+/** Resolves when the team knows the runs of its durable log. */
+export async function untilRead({ team }: ServedTeam): Promise<void> {
+  if (team.logName === undefined) await team.listRuns({ limit: 1 })
 }
 
 /** Returns the place in a trace that a request names, in the format of W3C Trace Context. */

@@ -41,6 +41,26 @@ t.test('ids of events, keys and owners of tasks are the same after a restart', a
   t.equal((await goesOn(ids.at(-1)!)).status, 204)
 })
 
+t.test('a service whose team has not started knows the tasks of its durable log', async (t) => {
+  const path = folderOf(t)
+  const headers = { 'idempotency-key': 'k' }
+  const first = service({ path })
+  const { body } = await first.ask('POST', '/api/tasks', { body: { query: '1' }, headers })
+  await first.close()
+
+  for (const asked of ['tasks', `tasks/${body.id}`, 'key'] as const) {
+    const { ask, close } = service({ path })
+    if (asked === 'key') {
+      const other = { query: '1', metadata: { of: 'another' } }
+      t.equal((await ask('POST', '/api/tasks', { body: other, headers })).status, 422)
+    } else {
+      const told = (await ask('GET', `/api/${asked}`)).body
+      t.match(asked === 'tasks' ? told.tasks : [told], [{ id: body.id, status: 'finished' }])
+    }
+    await close()
+  }
+})
+
 t.test('that a task is cancelled, and that a dead letter is gone, is said when the log has it', async (t) => {
   const { store, team, ask } = await holdable(t)
   const { body } = await ask('POST', '/api/tasks', { body: { query: '60000' }, headers: { prefer: 'respond-async' } })
