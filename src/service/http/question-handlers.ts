@@ -7,9 +7,9 @@ import { questionsOf } from './task-view.ts'
 
 export function questionHandlers(teams: ServedTeams): Pick<Handlers, 'listQuestions' | 'answerQuestion'> {
   return {
-    listQuestions() {
-      const questions = teams.all.flatMap((served) => questionsOf(served))
-      return json({ questions: questions.sort((one, other) => one.askedAt - other.askedAt) })
+    async listQuestions() {
+      const questions = await Promise.all(teams.all.map((served) => questionsOf(served)))
+      return json({ questions: questions.flat().sort((one, other) => one.askedAt - other.askedAt) })
     },
 
     async answerQuestion({ task: { run }, body: { questionId, answer } }) {

@@ -43,6 +43,7 @@ export async function knownEndOf(run: Run<unknown>): Promise<End | undefined> {
 export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Task> {
   const end = await knownEndOf(run)
   const result = end && 'runId' in end ? end : undefined
+  const questions = end ? [] : await questionsOf(served, run.id)
   return {
     id: run.id,
     team: served.name,
@@ -57,7 +58,7 @@ export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Tas
       error: problemIn(failure.error, pathOf(run.id)),
     })),
     subTasks: [...run.tasks],
-    questions: end ? [] : questionsOf(served, run.id),
+    questions,
     usage: run.usage,
     usageByAgent: run.usageByAgent,
     cost: (end && (await served.prices?.costOf(run))) ?? null,
@@ -66,15 +67,30 @@ export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Tas
   }
 }
 
-/** Returns the questions that wait for a person, of one task or of all. */
-export function questionsOf({ name, team }: ServedTeam, taskId?: string): TaskQuestion[] {
-  return team.questions(taskId).map(({ runId: id, choices = null, inputSchema, ...question }) => ({
-    ...question,
-    taskId: id,
-    team: name,
-    choices,
-    ...(inputSchema && { inputSchema: { ...inputSchema } }),
-  }))
+/** Ids of the open questions that the durable log of a team is known to have. */
+const LOGGED = new WeakMap<Team, ReadonlySet<string>>()
+
+/**
+ * Returns the questions that wait for a person, of one task or of all, once the durable log has them: what a person has
+ * seen is still asked after a crash.
+ */
+export async function questionsOf({ name, team }: ServedTeam, taskId?: string): Promise<TaskQuestion[]> {
+  const isLogged = ({ questionId }: { questionId: string }) => LOGGED.get(team)?.has(questionId) === true
+  if (!team.questions(taskId).every(isLogged)) {
+    const open = team.questions().map(({ questionId }) => questionId)
+    await team.flush().catch(() => {}) // a log that is lost ends the task itself
+    LOGGED.set(team, new Set(open))
+  }
+  return team
+    .questions(taskId)
+    .filter(isLogged)
+    .map(({ runId: id, choices = null, inputSchema, ...question }) => ({
+      ...question,
+      taskId: id,
+      team: name,
+      choices,
+      ...(inputSchema && { inputSchema: { ...inputSchema } }),
+    }))
 }
 
 export function problemIn(error: DramatisError, instance: string): Problem {

@@ -104,6 +104,25 @@ t.test('a stream names its task when the log has it', async (t) => {
   t.match(await (await answer).text(), /event: task\n.*event: run.finished/s)
 })
 
+t.test('a question is named when the log has it', async (t) => {
+  const { store, team, ask } = await holdable(t)
+  await team.flush()
+  const isHeld = store.hold()
+  const asked = new Promise<void>((resolve) => {
+    team.events.subscribe(({ type }) => type === 'question' && resolve())
+  })
+  const { id } = team.launch('Really?', { metadata: { caller: 'me' } })
+  await Promise.all([isHeld, asked])
+  const isAnswered: boolean[] = []
+  const answers = ['/api/questions', `/api/tasks/${id}`].map((path) =>
+    ask('GET', path, { caller: EVERYTHING }).finally(() => isAnswered.push(true)),
+  )
+  await anotherThread()
+  t.same(isAnswered, [], 'a process that died now would not ask again')
+  store.release()
+  for (const { body } of await Promise.all(answers)) t.match(body.questions, [{ text: 'Really?', taskId: id }])
+})
+
 t.test('a task whose end is not in the log yet when it is cancelled has that end', async (t) => {
   const { store, team, ask } = await holdable(t)
   await team.flush()
@@ -178,7 +197,11 @@ function service(stateManagement: StateManagement, patients = ['patient']) {
       ...patients.map((name) => ({ name, module })),
       { name: 'sink', module: new URL('../../fixtures/soak/sink.js', import.meta.url) },
     ],
-    orchestration: { strategy: 'custom', run: async (desk, query) => (await desk.request('patient', query)).content },
+    orchestration: {
+      strategy: 'custom',
+      run: async (desk, query) =>
+        query.endsWith('?') ? desk.ask(query) : (await desk.request('patient', query)).content,
+    },
     stateManagement,
     supervision: { stopGraceMs: 0 },
     logger,
