@@ -5,7 +5,7 @@ import type { LoggedRun } from '../runtime/durability/run-index.ts'
 import { oneLine } from './one-line.ts'
 
 /** Returns the report as data. */
-export function logReport({ old, segments, blocks, bytes, tail, damages, touched, headless }: LogExamination) {
+export function logReport({ old, segments, blocks, bytes, tail, damages, touched, headless, untold }: LogExamination) {
   const runs = [...old.index.values()].filter(({ own }) => !own)
   return {
     segments,
@@ -17,13 +17,15 @@ export function logReport({ old, segments, blocks, bytes, tail, damages, touched
     damage: damages.map(damageInfo),
     lostRuns: touched.map(runInfo),
     runsWithoutBegin: headless,
+    damageOfUnknownRuns: untold,
   }
 }
 
 export type LogReport = ReturnType<typeof logReport>
 
-function damageInfo({ segment, offset, bytes, found, runs, ofTeam }: ExaminedDamage) {
-  return { segment: basename(segment.path), offset, bytes, found, runs: runs.map(({ id }) => id), ofTeam }
+function damageInfo({ segment, offset, bytes, found, runs, ofTeam, isUntold }: ExaminedDamage) {
+  const ids = runs.map(({ id }) => id)
+  return { segment: basename(segment.path), offset, bytes, found, runs: ids, ofTeam, ofUnknownRuns: isUntold }
 }
 
 /** `ofMessage`: the run is the work that a message from outside has caused. */
@@ -48,21 +50,38 @@ export function logLines(report: LogReport): string {
   return lines.map((line) => `${line}\n`).join('')
 }
 
-function damageLine({ segment, offset, bytes, found, runs, ofTeam }: LogReport['damage'][number]): string {
+function damageLine({
+  segment,
+  offset,
+  bytes,
+  found,
+  runs,
+  ofTeam,
+  ofUnknownRuns,
+}: LogReport['damage'][number]): string {
   const where = bytes > 0 ? `${segment}, byte ${offset}, ${count(bytes, 'byte')}` : `${segment}, byte ${offset}`
   const named = runs.slice(0, MOST_NAMED).map((id) => oneLine(id))
   if (runs.length > named.length) named.push(`${runs.length - named.length} more`)
-  const who = [...(runs.length > 0 ? [`runs ${named.join(', ')}`] : []), ...(ofTeam ? ['the team'] : [])]
+  const who = [
+    ...(runs.length > 0 ? [`runs ${named.join(', ')}`] : []),
+    ...(ofUnknownRuns ? ['any run that stood nowhere else'] : []),
+    ...(ofTeam ? ['the team'] : []),
+  ]
   return `damaged: ${where}: ${found}.${who.length > 0 ? ` May have lost something: ${who.join('; ')}.` : ''}`
 }
 
 /** Returns a line for each run that a repair gives up. */
-export function lostRunLines({ lostRuns, runsWithoutBegin }: LogReport): string {
+export function lostRunLines({ lostRuns, runsWithoutBegin, damageOfUnknownRuns }: LogReport): string {
   const lines = lostRuns.map(({ id, status, startedAt, ofMessage }) => {
     const what = ofMessage ? 'message from outside' : 'run'
     return `  ${what} ${oneLine(id)}, ${status}, begun ${new Date(startedAt).toISOString()}`
   })
   if (runsWithoutBegin > 0) lines.push(`  ${count(runsWithoutBegin, 'run')} whose begin is lost, and with it the id`)
+  const { places, bytes } = damageOfUnknownRuns
+  if (places > 0) {
+    const where = `${count(places, 'damaged place')} (${count(bytes, 'byte')})`
+    lines.push(`  any run that stood in ${where} alone: what is left there does not tell which there were`)
+  }
   return lines.map((line) => `${line}\n`).join('')
 }
 

@@ -49,6 +49,7 @@ t.test('check counts what a log has, also while a process has it', async (t) => 
     damage: [],
     lostRuns: [],
     runsWithoutBegin: 0,
+    damageOfUnknownRuns: { places: 0, bytes: 0 },
   })
 })
 
@@ -81,6 +82,18 @@ t.test('compact gives up finished runs beyond the limits, and open runs go on', 
   t.match((await run(['runs', '--log', 'log'])).stdout, /^ended 4 {2}finished .*\nopen {2}interrupted /)
   t.match(await run(['trace', 'ended 4', '--log', 'log']), { code: 0, stdout: /^sequenceDiagram/ })
   t.match(await run(['resume', teamFile]), { code: 0, stdout: 'go: 4444 no\n' })
+})
+
+t.test('repair says that damage may hide runs that nothing names', async (t) => {
+  const { folder, team, command } = await place(t, 1)
+  await team.close()
+  const path = join(folder, 'log', segmentsOf(join(folder, 'log'))[0]!)
+  const bytes = readFileSync(path)
+  const { bytes: length } = readBlock(bytes, SEGMENT_HEADER_BYTES)!
+  writeFileSync(path, bytes.fill(0, SEGMENT_HEADER_BYTES + 8, SEGMENT_HEADER_BYTES + length))
+  t.match((await command('check')).stdout, /May have lost something: .*any run that stood nowhere else/)
+  const says = new RegExp(` any run that stood in 1 damaged place \\(${length.toLocaleString('en')} bytes\\) alone: `)
+  t.match((await command('repair')).stdout, says)
 })
 
 t.test('repair says what it would give up, and does it when it is told so', async (t) => {

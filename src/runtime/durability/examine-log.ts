@@ -17,6 +17,16 @@ export interface ExaminedDamage extends Damage {
   readonly runs: readonly LoggedRun[]
   /** True if it may have taken something of the team itself: states, shared values, names. */
   readonly ofTeam: boolean
+  /** True if it may have taken runs that stood nowhere else: the place does not tell which had entries there. */
+  readonly isUntold: boolean
+}
+
+/** Runs that a damaged place may have taken something of. */
+interface Judged {
+  readonly damage: Damage
+  readonly runs: Iterable<number>
+  readonly ofTeam: boolean
+  readonly isUntold: boolean
 }
 
 export interface LogExamination {
@@ -35,6 +45,11 @@ export interface LogExamination {
   readonly touched: readonly LoggedRun[]
   /** Number of runs whose begin is lost: of them nothing can be read. */
   readonly headless: number
+  /**
+   * Damaged places that do not tell which runs had entries there, and their bytes: a run that stood nowhere else is lost
+   * too, and in no list.
+   */
+  readonly untold: { readonly places: number; readonly bytes: number }
   /** Number of entries that may be lost. */
   readonly lost: number
 }
@@ -115,6 +130,7 @@ class Shape {
     const judged = new Map(gaps.flatMap((gap) => this.#judge(gap, old)).map((each) => [each.damage, each]))
     for (const { runs } of judged.values()) for (const run of runs) touched.add(run)
     if (gaps.length > 0) for (const run of old.runs.values()) if (!hasNames(run, old)) touched.add(run.index)
+    const untold = damages.filter((damage) => judged.get(damage)?.isUntold)
     const known = (runs: Iterable<number>) => [...runs].flatMap((run) => old.index.get(run) ?? [])
     return {
       old,
@@ -125,26 +141,34 @@ class Shape {
       incarnation: this.#incarnation,
       tail,
       damages: damages.map((damage) => {
-        const { runs = [], ofTeam = false } = judged.get(damage) ?? {}
-        return { ...damage, runs: known(runs), ofTeam }
+        const { runs = [], ofTeam = false, isUntold = false } = judged.get(damage) ?? {}
+        return { ...damage, runs: known(runs), ofTeam, isUntold }
       }),
       touched: known(touched),
-      headless: this.#headless(old),
+      headless: this.#headless(old, touched),
+      untold: { places: untold.length, bytes: untold.reduce((sum, { bytes }) => sum + bytes, 0) },
       lost: lostIn(gaps),
     }
   }
 
   /** Returns the runs that may have had entries in a gap, for each place where these may have been. */
-  #judge(gap: Gap, old: OldLog): { damage: Damage; runs: Iterable<number>; ofTeam: boolean }[] {
+  #judge(gap: Gap, old: OldLog): Judged[] {
     const stated = statedRuns(gap)
-    if (stated) return gap.damages.map((damage, i) => ({ damage, runs: stated[i]!, ofTeam: stated[i]!.has(0) }))
+    if (stated)
+      return gap.damages.map((damage, i) => {
+        const runs = stated[i]!
+        return { damage, runs, ofTeam: runs.has(0), isUntold: false }
+      })
+    const isUntold = gap.from <= gap.to || gap.carried !== 0
     const runs = [...this.spans].flatMap(([run, span]) => (mayHaveLost(span, gap, old.runs.has(run)) ? [run] : []))
-    return gap.damages.map((damage) => ({ damage, runs, ofTeam: true }))
+    return gap.damages.map((damage) => ({ damage, runs, ofTeam: true, isUntold }))
   }
 
-  #headless({ gone, index }: OldLog): number {
+  /** `touched`: also runs that only damaged blocks name. */
+  #headless({ gone, index }: OldLog, touched: ReadonlySet<number>): number {
     if (this.gaps.length === 0) return 0
-    return [...this.spans.keys()].filter((run) => run !== 0 && !index.get(run) && !gone.has(run)).length
+    const seen = new Set([...this.spans.keys(), ...touched])
+    return [...seen].filter((run) => run !== 0 && !index.get(run) && !gone.has(run)).length
   }
 }
 

@@ -31,13 +31,15 @@ export async function logRepair(
 
 /** `bytes`: size of the repaired log; undefined if nothing was changed. */
 function verdict(report: LogReport, bytes: number | undefined): string {
-  const { damage, lostRuns, runs, runsWithoutBegin } = report
+  const { damage, damageOfUnknownRuns, lostRuns, runs, runsWithoutBegin } = report
   if (damage.length === 0) return 'The log is not damaged. Nothing was changed.\n'
   const lost = lostRuns.length + runsWithoutBegin
   const kept = runs - lostRuns.filter(({ ofMessage }) => !ofMessage).length
   const isDone = bytes !== undefined
-  const dropped = lost === 0 ? 'No run' : count(lost, 'run')
-  const lines = [`${dropped} ${isDone ? (lost > 1 ? 'were' : 'was') : 'would be'} given up${lost > 0 ? ':' : '.'}`]
+  const isUntold = damageOfUnknownRuns.places > 0
+  const dropped = lost > 0 ? count(lost, 'run') : isUntold ? 'No run that is known' : 'No run'
+  const what = `${isDone ? (lost > 1 ? 'were' : 'was') : 'would be'} given up`
+  const lines = [`${dropped} ${what}${lost > 0 || isUntold ? ':' : '.'}`]
   const team = damage.some(({ ofTeam }) => ofTeam)
     ? ' What the team wrote at the damaged places is lost: states and shared values may be older ones.'
     : ''
