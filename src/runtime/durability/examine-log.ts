@@ -46,8 +46,8 @@ export interface LogExamination {
   /** Number of runs whose begin is lost: of them nothing can be read. */
   readonly headless: number
   /**
-   * Damaged places that do not tell which runs had entries there, and their bytes: a run that stood nowhere else is lost
-   * too, and in no list.
+   * Damaged places that do not tell which runs had entries there, and their bytes: a run that stood nowhere else is
+   * lost too, and in no list.
    */
   readonly untold: { readonly places: number; readonly bytes: number }
   /** Number of entries that may be lost. */

@@ -150,8 +150,8 @@ export abstract class TeamRuns extends TeamInsight {
 
   /**
    * Returns the runs that the log still has, those that started last first. For all of them in pages, give `limit`, and
-   * in `before` the id of the last run of the page before. A team with a durable log that has not started is started for
-   * it, since only the log knows its runs.
+   * in `before` the id of the last run of the page before. A team with a durable log that has not started is started
+   * for it, since only the log knows its runs.
    *
    * Rejects with `ConfigurationError` for a wrong filter, with `UnknownRunError` if the run `before` is not there any
    * more, and with what keeps the durable log from being read.
