@@ -5,11 +5,15 @@ import './protocols/moves/answer-forms.ts'
 import './protocols/moves/manager.ts'
 import './protocols/moves/schemas.ts'
 import './runtime/providers/json-sample.ts'
+import type { Content } from './actors/definition/content.ts'
 import type { AgentDefinition } from './actors/definition/definition.ts'
 import type { ModelClient } from './actors/definition/model.ts'
 import { AgentCrashedError, UnknownAgentError } from './errors.ts'
 import { checkClient } from './runtime/providers/client.ts'
+import type { MultiAgentResult } from './runtime/runs/result.ts'
+import type { RunOptions } from './runtime/runs/run.ts'
 import { checkModules } from './runtime/testing/modules.ts'
+import { whileTimePasses } from './runtime/testing/standing-clock.ts'
 import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { LocalThread } from './runtime/threads/local-thread.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
@@ -58,7 +62,8 @@ export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
 
 /**
  * A team whose agents all run in this thread, under a virtual clock: the same supervisor, deterministic. Time passes
- * only by `clock.advance` and `clock.runToIdle`. An agent's own blocking code or `process.exit` would hit the test.
+ * only by `clock.advance` and `clock.runToIdle`. So where a team waits for time (`context.sleep`, a deadline), begin
+ * the run, let time pass, and then await the result. An agent's own blocking code or `process.exit` would hit the test.
  *
  * @throws {ConfigurationError} as `createTeam` does.
  *
@@ -93,6 +98,14 @@ class LocalTeam<const Name extends string> extends MultiAgentPattern<Name> {
   ) {
     super(options, { definitions, ...(model && { model }) })
     this.clock = clock
+  }
+
+  override execute<T = undefined>(query: string | Content, options?: RunOptions<T>): Promise<MultiAgentResult<T>> {
+    return whileTimePasses(super.execute(query, options), {
+      clock: this.clock,
+      isAsking: () => this.questions().length > 0,
+      warn: (text) => this.supervisor.logger.warn({}, text),
+    })
   }
 
   /** A handler that ignores its signal would hold it up for ever, since no time passes by itself. */

@@ -8,6 +8,7 @@ import { checkClient } from '../providers/client.ts'
 import { settingsFrom } from '../settings/settings.ts'
 import { TeamRuntime } from '../team/team.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
+import { whileTimePasses } from './standing-clock.ts'
 import { type VirtualClock, virtualClock } from './virtual-clock.ts'
 
 /** Types that a definition declares. */
@@ -67,9 +68,10 @@ const AT_ONCE = { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 0, c
 class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<D> {
   readonly #name: string
   readonly #initialState: () => unknown
+  readonly #clock: VirtualClock
   readonly sent: AgentMessage[] = []
 
-  constructor(definition: D, { role = {}, model, clock, tools = {}, replies = {} }: TestAgentOptions) {
+  constructor(definition: D, { role = {}, model, clock = virtualClock(), tools = {}, replies = {} }: TestAgentOptions) {
     const name = role.name ?? 'agent'
     const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
@@ -78,11 +80,12 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
       key === name ? { ...role, name, tools: played } : { name: key },
     )
     const settings = settingsFrom(
-      { agents, enableBlackboard: true, clock: clock ?? virtualClock(), supervision: AT_ONCE },
+      { agents, enableBlackboard: true, clock, supervision: AT_ONCE },
       { modules: new Set(definitions.keys()) },
     )
     super(settings, { name: 'test', run: async () => '' }, { definitions, ...(model && { model }) })
     this.#name = name
+    this.#clock = clock
     this.supervisor.syncPoints.declareFor(name)
     const handlers = handlersFrom(definition, name)
     this.#initialState = () => structuredClone(initialStateOf(handlers, settings.agents[0]!.info) ?? {})
@@ -92,13 +95,17 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
   }
 
   async request(content: string, data?: Types<D>['input']): Promise<AgentMessage<Types<D>['output']>> {
-    const reply = await this.sendMessage({
+    const reply = this.sendMessage({
       recipient: this.#name,
       content,
       requiresResponse: true,
       ...(data !== undefined && { structuredData: data }),
     })
-    return reply as AgentMessage<Types<D>['output']>
+    return whileTimePasses(reply as Promise<AgentMessage<Types<D>['output']>>, {
+      clock: this.#clock,
+      isAsking: () => false, // nobody is asked outside of a run
+      warn: (text) => this.supervisor.logger.warn({}, text),
+    })
   }
 
   async observe(message: Partial<AgentMessage>): Promise<void> {

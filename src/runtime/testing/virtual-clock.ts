@@ -68,6 +68,11 @@ export class SteppedClock implements VirtualClock, Scheduler {
     this.#random = seededRandom([seed, seed ^ 0x5bd1e995, 1, 2])
   }
 
+  /** True if nothing can happen before time passes. */
+  get stands(): boolean {
+    return this.#pumping === undefined
+  }
+
   now(): number {
     return this.#startAt + this.#elapsed
   }

@@ -207,6 +207,8 @@ t.test('agents that are busy for ever while no time passes are a livelock', asyn
   const part = { query: '', faults: [], traced: false, modules: { ping: pingPong('pong'), pong: pingPong('ping') } }
   const outcome = await new Rehearser({ mostSteps: 2_000 }).play(1, () => options, part)
   t.match(outcome, { kind: 'livelock', error: { code: 'LIVELOCK', message: /p[io]ng is running/ } })
+  const found = await new Rehearser({ mostSteps: 4_000 }).play(1, () => ({ ...options, supervision: {} }), part)
+  t.match(found, { kind: 'livelock', error: { code: 'LIVELOCK', message: /"ping" and "pong" wrote to each other/ } })
 })
 
 t.test('the modules of agents begin anew with each life and each run', async (t) => {

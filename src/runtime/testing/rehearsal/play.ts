@@ -71,7 +71,7 @@ export async function playSeed(
         stranded = limitsAlone && !faults.hangs ? team.openTurns() : []
       },
     )
-    const cut = stage.broken ? brokenBy(stage.broken) : ending === 'endless' ? endless(team) : undefined
+    const cut = stage.broken ? brokenBy(stage.broken) : ending === 'endless' ? (sign ?? endless(team)) : undefined
     if (cut) await run.cancel('the rehearsal ended it')
     const result = await run.result
     const refused = await refusedBy(check, outcomeOf(result))
