@@ -1,7 +1,7 @@
 /** A thread that rehearses, seen from outside: it is watched, and replaced where a play does not come to its end. */
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
-import { expose, wrap } from 'comlink'
+import { expose, releaseProxy, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { AgentCrashedError, type DramatisError, describe, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
@@ -19,8 +19,8 @@ interface Whose {
 interface Running {
   readonly plays: Plays
   readonly beats: Beats
-  /** Rejects when the thread ends. */
-  readonly dead: Promise<never>
+  /** Resolves like `work`; rejects if the thread ends first. */
+  whileAlive<T>(work: Promise<T>): Promise<T>
   end(): Promise<void>
 }
 
@@ -106,19 +106,33 @@ export class RehearsingThread {
     for (const stream of streams) stream.setEncoding('utf8').on('data', (text: string) => this.#print(text))
     const told = Promise.all(streams.map((stream) => once(stream, 'end')))
     if (this.#answers) expose(this.#answers, nodeEndpoint(answers.port1))
-    const dead = new Promise<never>((_, reject) => {
-      const ended = (why: unknown) => {
-        const text = `The thread that played ${what} ended: ${describe(why)}.`
-        reject(new AgentCrashedError(text, details, why))
-      }
-      worker.once('error', ended)
-      worker.once('exit', (code) => ended(`code ${code}`))
-    })
-    dead.catch(() => {})
+    const plays = wrap<Plays>(nodeEndpoint(control.port1))
+    const unanswered = new Set<(reason: AgentCrashedError) => void>()
+    let end: AgentCrashedError | undefined
+    const ended = (why: unknown) => {
+      if (end) return
+      end = new AgentCrashedError(`The thread that played ${what} ended: ${describe(why)}.`, details, why)
+      for (const reject of unanswered) reject(end)
+      plays[releaseProxy]() // else Comlink keeps what was not answered
+    }
+    worker.once('error', ended)
+    worker.once('exit', (code) => ended(`code ${code}`))
     return {
-      plays: wrap<Plays>(nodeEndpoint(control.port1)),
+      plays,
       beats,
-      dead,
+      async whileAlive(work) {
+        if (end) throw end
+        let die = (_: AgentCrashedError) => {}
+        try {
+          return await new Promise((resolve, reject) => {
+            die = reject
+            unanswered.add(die)
+            work.then(resolve, reject)
+          })
+        } finally {
+          unanswered.delete(die)
+        }
+      },
       async end() {
         for (const { port1 } of [control, answers]) port1.close()
         await worker.terminate()
@@ -157,7 +171,7 @@ const LOOKS = 8
  */
 async function watched<T>(
   work: Promise<T>,
-  { beats, dead }: Running,
+  { beats, whileAlive }: Running,
   limitMs: number,
   late: () => DramatisError,
 ): Promise<T> {
@@ -177,7 +191,7 @@ async function watched<T>(
     look(0, beats.steps, performance.now())
   })
   try {
-    return await Promise.race([work, dead, stuck])
+    return await whileAlive(Promise.race([work, stuck]))
   } finally {
     clearTimeout(timer)
   }
