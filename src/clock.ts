@@ -12,7 +12,9 @@ export interface Clock {
   monotonic(): number
   /** From 0 up to 1. */
   random(): number
-  /** Resolves after `ms`; rejects with the signal's reason when it is aborted first. */
+  /**
+   * Resolves after `ms`, behind all that had come by then; rejects with the signal's reason when it is aborted first.
+   */
   sleep(ms: number, signal?: AbortSignal): Promise<void>
 }
 
@@ -47,23 +49,7 @@ export const systemClock: Scheduler = {
   now: () => ORIGIN + performance.now(),
   monotonic: () => performance.now(),
   random: () => Math.random(),
-  sleep(ms, signal) {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason)
-      const timer = setTimeout(
-        () => {
-          stop?.()
-          resolve()
-        },
-        Math.min(ms, LONGEST_TIMEOUT_MS),
-      )
-      const abort = () => {
-        clearTimeout(timer)
-        reject(signal?.reason)
-      }
-      const stop = signal && onAbort(signal, abort)
-    })
-  },
+  sleep: (ms, signal) => sleepBehind(ms, signal),
   timer: (ms, task) => timerBehind(ms, task),
   defer: (task) => void setImmediate(task),
   hold() {
@@ -77,19 +63,43 @@ export const systemClock: Scheduler = {
  * takes in messages and answers of sockets, so a limit would end a wait for what is there already. `later` defers the
  * task until the loop has taken those in.
  */
-export function timerBehind(
-  ms: number,
-  task: () => void,
-  later: (task: () => void) => NodeJS.Immediate = (deferred) => setImmediate(deferred),
-): Timer {
+export function timerBehind(ms: number, task: () => void, later: Later = laterHere): Timer {
+  const { handle, cancel } = timeoutBehind(ms, task, later)
+  handle.unref()
+  return { cancel }
+}
+
+/** Sleeps like a timer of `timerBehind`, and keeps the process alive. */
+export function sleepBehind(ms: number, signal: AbortSignal | undefined, later: Later = laterHere): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) return reject(signal.reason)
+    const wake = () => {
+      stop?.()
+      resolve()
+    }
+    const { cancel } = timeoutBehind(ms, wake, later)
+    const abort = () => {
+      cancel()
+      reject(signal?.reason)
+    }
+    const stop = signal && onAbort(signal, abort)
+  })
+}
+
+type Later = (task: () => void) => NodeJS.Immediate
+
+const laterHere: Later = (task) => setImmediate(task)
+
+function timeoutBehind(ms: number, task: () => void, later: Later): Timer & { handle: NodeJS.Timeout } {
   let due: NodeJS.Immediate | undefined
   const handle = setTimeout(
     () => {
       due = later(task)
     },
     Math.min(ms, LONGEST_TIMEOUT_MS),
-  ).unref()
+  )
   return {
+    handle,
     cancel() {
       clearTimeout(handle)
       clearImmediate(due)

@@ -40,6 +40,31 @@ for (const [whose, clock] of Object.entries(clocks))
     },
   )
 
+for (const [whose, clock] of Object.entries(clocks))
+  t.test(
+    `a message that came while the event loop was busy is read before a sleep ends: the clock of ${whose}`,
+    async (t) => {
+      const { port1, port2 } = new MessageChannel()
+      const told: string[] = []
+      const read = once(port1, 'message').then(() => told.push('came'))
+      const slept = clock.sleep(5).then(() => told.push('slept'))
+      await new Promise((resolve) => setImmediate(resolve)) // timers come next
+      port2.postMessage('came')
+      block(20)
+      await Promise.all([read, slept])
+      port1.close()
+      t.same(told, ['came', 'slept'])
+    },
+  )
+
+t.test('a sleep that is aborted behind its timer, in the same turn, rejects', async (t) => {
+  const enough = new AbortController()
+  const slept = systemClock.sleep(1, enough.signal)
+  setTimeout(() => enough.abort(new Error('enough')), 1)
+  block(5)
+  await t.rejects(slept, { message: 'enough' })
+})
+
 t.test('an owner looks before the task of a limit, which what is found can cancel', (t) => {
   const due: (() => void)[] = []
   const told: string[] = []

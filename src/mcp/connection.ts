@@ -75,8 +75,9 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
     closing ??= hangUp(client, line)
     return closing
   }
-  const late = AbortSignal.timeout(timeoutMs)
-  const enough = anyAborted([late, ended.signal])
+  const late = new AbortController()
+  const timer = systemClock.timer(timeoutMs, () => late.abort(new Error('The time is up.')))
+  const enough = anyAborted([late.signal, ended.signal])
   setMaxListeners(0, enough.signal) // the package listens once more for each page of the list
   try {
     const options = { signal: enough.signal, timeout: NO_LIMIT }
@@ -94,12 +95,13 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
   } catch (error) {
     await close().catch(() => {})
     if (error instanceof DramatisError) throw error
-    const why = late.aborted
+    const why = late.signal.aborted
       ? `it did not say which tools it has within ${timeoutMs} ms (connectTimeoutMs)`
       : (refusal?.message ?? wordsOf(error, server))
     const path = 'command' in server ? 'command' : 'url'
     throw new ConfigurationError(`mcpTools: ${name} cannot be used: ${why}.`, { path, server: name }, error)
   } finally {
+    timer.cancel()
     enough.forget()
   }
 }

@@ -1,11 +1,14 @@
 /** Tools of MCP servers, over stdio and over streamable HTTP: real servers, written with the protocol's own package. */
+import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { fileURLToPath } from 'node:url'
+import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import type { RuntimeEvent, Tool } from '../../src/index.ts'
 import { createTeam, type DramatisError, toolParts } from '../../src/index.ts'
 import { type McpServer, type McpToolsOptions, mcpTools } from '../../src/mcp/index.ts'
+import { block } from '../busy.ts'
 import { callerModule, desk } from '../toolbox/desk.ts'
 import { refusal, toolEvents } from '../toolbox/tools.ts'
 import { httpServer } from './http-server.ts'
@@ -227,6 +230,37 @@ t.test('a server that cannot be reached, or says nothing, is named, and its secr
   }
   t.equal(carried, 0, 'no redirect to another origin is followed')
 })
+
+/** Answers by HTTP in a thread of its own, and says there when it was asked for its tools. */
+const SERVER = `
+  const { parentPort } = require('node:worker_threads')
+  const results = {
+    initialize: ({ protocolVersion }) => ({ protocolVersion, capabilities: { tools: {} }, serverInfo: { name: 's', version: '1' } }),
+    'tools/list': () => ({ tools: [{ name: 'add', inputSchema: { type: 'object' } }] }),
+  }
+  require('node:http').createServer(async (request, response) => {
+    if (request.method !== 'POST') return response.writeHead(405).end()
+    const text = (await request.toArray()).join('')
+    const { id, method, params } = JSON.parse(text)
+    const result = results[method]?.(params)
+    if (method === 'tools/list') parentPort.postMessage('listed')
+    if (!result) return response.writeHead(202).end()
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify({ jsonrpc: '2.0', id, result }))
+  }).listen(0, '127.0.0.1', function () { parentPort.postMessage(this.address().port) })`
+
+t.test(
+  'a server that has said its tools in time is used, though this process was busy until the time was up',
+  async (t) => {
+    const worker = new Worker(SERVER, { eval: true })
+    t.teardown(() => worker.terminate())
+    const [port] = await once(worker, 'message')
+    const connectTimeoutMs = 2_000
+    const began = performance.now()
+    worker.once('message', () => block(began + connectTimeoutMs + 100 - performance.now()))
+    const { tools } = await toolsOf(t, { url: `http://127.0.0.1:${port}/mcp` }, { connectTimeoutMs })
+    t.same(namesOf(tools), ['add'])
+  },
+)
 
 t.test('wrong options are refused', async (t) => {
   t.match(await refusal(mcpTools({ url: 'http://user:secret@127.0.0.1/' })), { message: /send them in headers/ })

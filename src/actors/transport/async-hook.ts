@@ -4,7 +4,7 @@
  */
 import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { types } from 'node:util'
-import { type Scheduler, systemClock, timerBehind } from '../../clock.ts'
+import { type Scheduler, sleepBehind, systemClock, timerBehind } from '../../clock.ts'
 import { OwnWork } from './own-work.ts'
 
 const { createHook, executionAsyncId } = asyncHooks
@@ -69,14 +69,16 @@ export function followOwnWork(): OwnWork | undefined {
 }
 
 /** Returns a scheduler whose timers belong to the runtime, so that no turn counts as waiting for them. */
-export const unseenBy = (work: OwnWork): Scheduler => ({
-  ...systemClock,
-  sleep: (ms, signal) => work.unseen(() => systemClock.sleep(ms, signal)),
-  timer: (ms, task) =>
-    work.unseen(() => timerBehind(ms, task, (deferred) => work.unseen(() => setImmediate(deferred)))),
-  defer: (task) => work.unseen(() => systemClock.defer(task)),
-  hold: () => work.unseen(() => systemClock.hold()),
-})
+export function unseenBy(work: OwnWork): Scheduler {
+  const later = (task: () => void) => work.unseen(() => setImmediate(task))
+  return {
+    ...systemClock,
+    sleep: (ms, signal) => work.unseen(() => sleepBehind(ms, signal, later)),
+    timer: (ms, task) => work.unseen(() => timerBehind(ms, task, later)),
+    defer: (task) => work.unseen(() => systemClock.defer(task)),
+    hold: () => work.unseen(() => systemClock.hold()),
+  }
+}
 
 /**
  * Enables the hook without promise tracking. With a hook Node also tracks each promise, which slows all of them by

@@ -221,6 +221,7 @@ export class TokenAccount {
     this.#forget()
     if (perAgent) this.#reached(member, perAgent, levelOf(member.used, perAgent))
     if (total) this.#reached(undefined, total, levelOf(this.#used, total))
+    this.#dropIfForgotten(member) // it may rest since its call began
   }
 
   get #left(): number {

@@ -1,4 +1,6 @@
 /** Bodies of requests: JSON, within bounds of size and time. */
+import { setImmediate } from 'node:timers/promises'
+import { systemClock } from '../../clock.ts'
 import { HttpError } from './problem.ts'
 
 interface Bounds {
@@ -33,16 +35,23 @@ async function readText(request: Request, { bodyBytes, bodyMs }: Bounds): Promis
   if (Number(request.headers.get('content-length')) > bodyBytes) throw tooLarge()
   if (!request.body) return ''
   const reader = request.body.getReader()
-  let timer: NodeJS.Timeout | undefined
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => {
-      const detail = `The body did not arrive within ${bodyMs} ms (limits.bodyMs).`
-      reject(new HttpError('REQUEST_TIMEOUT', detail, { headers: { connection: 'close' } }))
-    }, bodyMs)
-  })
   const decoder = new TextDecoder('utf-8', { fatal: true })
+  const enough = new AbortController()
   let text = ''
   let bytes = 0
+  const lateAfter = async (): Promise<never> => {
+    const { signal } = enough
+    await systemClock.sleep(bodyMs, signal)
+    let seen = -1
+    for (let looks = bodyBytes / READ_BYTES + 1; looks > 0 && bytes !== seen; looks--) {
+      seen = bytes // more may have arrived while the process was busy: it is read piece by piece
+      await setImmediate(undefined, { signal })
+    }
+    const detail = `The body did not arrive within ${bodyMs} ms (limits.bodyMs).`
+    throw new HttpError('REQUEST_TIMEOUT', detail, { headers: { connection: 'close' } })
+  }
+  const late = lateAfter()
+  late.catch(() => {})
   try {
     for (;;) {
       const { done, value } = await Promise.race([reader.read(), late])
@@ -56,6 +65,9 @@ async function readText(request: Request, { bodyBytes, bodyMs }: Bounds): Promis
     if (error instanceof HttpError) throw error
     throw new HttpError('BAD_REQUEST', 'The body broke off, or is no UTF-8.')
   } finally {
-    clearTimeout(timer)
+    enough.abort()
   }
 }
+
+/** Bytes of a connection that are read at once. */
+const READ_BYTES = 2 ** 16

@@ -2,6 +2,7 @@
  * Event streams. Each is a cursor on the log of a run: nothing is queued for a client. Events that it has not read yet
  * stay in the log, and the id of each event is its place there, so a client that was cut off goes on behind the last.
  */
+import { type Timer, timerBehind } from '../../clock.ts'
 import { cutConnection } from './connections.ts'
 import type { Caller, HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
@@ -73,25 +74,23 @@ export class Streams {
     const reading = new AbortController()
     const source = frames(reading.signal)[Symbol.asyncIterator]()
     let next: Promise<IteratorResult<string>> | undefined
-    let unread: NodeJS.Timeout | undefined
+    let unread: Timer | undefined
     let isOver = false
     /** Ends the reading; `closes` ends the body too. */
     const end = (closes: () => void) => {
       if (isOver) return
       isOver = true
-      clearTimeout(unread)
+      unread?.cancel()
       reading.abort()
       this.#close(caller.id, endNow)
       closes()
     }
     let endNow = () => {}
     const waitForReader = (controller: ReadableStreamDefaultController) => {
-      unread = setTimeout(
-        () =>
-          end(() => {
-            if (!cutConnection(request)) controller.error(new Error(`The client has read nothing for ${unreadMs} ms.`))
-          }),
-        unreadMs,
+      unread = timerBehind(unreadMs, () =>
+        end(() => {
+          if (!cutConnection(request)) controller.error(new Error(`The client has read nothing for ${unreadMs} ms.`))
+        }),
       )
     }
     return new ReadableStream<Uint8Array>(
@@ -102,7 +101,7 @@ export class Streams {
           waitForReader(controller)
         },
         pull: async (controller) => {
-          clearTimeout(unread)
+          unread?.cancel()
           next ??= source.next()
           const got = await within(next, heartbeatMs).catch((error: unknown) => {
             this.#failed(error)

@@ -4,6 +4,7 @@
  */
 import { v4 } from 'uuid'
 import type { Content } from '../../actors/definition/content.ts'
+import { type Timer, timerBehind } from '../../clock.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
 import { assertSameBody, BODY_HASH } from './idempotency.ts'
@@ -41,7 +42,7 @@ export class Tasks {
   /** Tasks that are not over, by caller. */
   readonly #open = new Map<string, Set<string>>()
   /** Timers that cancel the tasks of clients that have left, by task. */
-  readonly #leaving = new Map<string, NodeJS.Timeout>()
+  readonly #leaving = new Map<string, Timer>()
   readonly #quiet = new Set<() => void>()
   readonly #ending = new AbortController()
   /** Aborted when nobody is to wait any more: the service ends, and open tasks go on without it. */
@@ -132,16 +133,16 @@ export class Tasks {
     const { id } = run
     if (this.#leaving.has(id) || hasEnded(run)) return
     const { disconnectGraceMs } = this.#settings.limits
-    const timer = setTimeout(() => {
+    const timer = timerBehind(disconnectGraceMs, () => {
       this.#leaving.delete(id)
       void run.cancel('its client has left')
-    }, disconnectGraceMs)
+    })
     this.#leaving.set(id, timer)
   }
 
   /** Somebody has asked for a task: it goes on. */
   returned(id: string): void {
-    clearTimeout(this.#leaving.get(id))
+    this.#leaving.get(id)?.cancel()
     this.#leaving.delete(id)
   }
 
@@ -162,7 +163,7 @@ export class Tasks {
   /** Ends the timers, and all that waits for the end of a task. Tasks go on. */
   close(): void {
     this.#ending.abort()
-    for (const timer of this.#leaving.values()) clearTimeout(timer)
+    for (const timer of this.#leaving.values()) timer.cancel()
     this.#leaving.clear()
   }
 }

@@ -164,6 +164,15 @@ t.test('a call goes on when what it waits for is lent', async (t) => {
   t.same(await states(...calls), ['granted', 'granted'])
 })
 
+t.test('an agent that is gone before its call, which costs nothing, is over is forgotten', async (t) => {
+  const { account, ask, rest } = oneAccount({ perAgent: 1_000, windowMs: 1_000 })
+  const call = ask('ann', 10)
+  await call.decided
+  rest('ann')
+  call.reservation!.settle(0)
+  t.same([...account.uses()], [])
+})
+
 t.test('who has called nothing within the window has no part in it', async (t) => {
   const { ask, rest, time } = oneAccount({ total: 1_000, windowMs: 1_000 })
   for (const agent of ['ann', 'bob', 'cid']) {

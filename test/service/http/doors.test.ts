@@ -1,7 +1,9 @@
 /** Who is let in, and what is refused at the door. */
+import { MessageChannel } from 'node:worker_threads'
 import t from 'tap'
 import { ConfigurationError } from '../../../src/index.ts'
 import { type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { block } from '../../busy.ts'
 import { echo, stage } from './stage.ts'
 
 const HELLO = { body: { query: 'hello' } }
@@ -177,6 +179,34 @@ t.test('a body that never ends is given up', async (t) => {
   const init = { method: 'POST', headers, body, duplex: 'half' }
   const { status } = await api.fetch(new Request('http://localhost/api/tasks', init as RequestInit))
   t.equal(status, 408)
+})
+
+t.test('a body that arrived in time is read, though the service was busy until its time was up', async (t) => {
+  const { api } = stage(t, echo(), { limits: { bodyMs: 10 } })
+  const { port1, port2 } = new MessageChannel()
+  const bytes = (text: string) => new TextEncoder().encode(text)
+  const body = new ReadableStream({
+    start(controller) {
+      controller.enqueue(bytes('{"query":'))
+      const pieces = ['"go', ' on"', '}']
+      port1.on('message', () => {
+        controller.enqueue(bytes(pieces.shift()!))
+        if (pieces.length > 0)
+          setImmediate(() => port2.postMessage('more')) // as a socket gives it, one a turn
+        else {
+          controller.close()
+          port1.close()
+        }
+      })
+    },
+  })
+  const headers = { 'x-caller': 'ann:run', 'content-type': 'application/json' }
+  const init = { method: 'POST', headers, body, duplex: 'half' }
+  const answer = api.fetch(new Request('http://localhost/api/tasks', init as RequestInit))
+  await new Promise((resolve) => setImmediate(resolve)) // its time runs
+  port2.postMessage('more')
+  block(30)
+  t.match(await (await answer).json(), { status: 'finished', answer: 'heard: go on' })
 })
 
 t.test('a wrong option is refused with its path', async (t) => {
