@@ -4,7 +4,7 @@
  * dashboard is for browsers: it is checked with a tsconfig of its own, and bundled with its packages.
  */
 import { spawn } from 'node:child_process'
-import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
 import { build } from 'esbuild'
@@ -16,6 +16,9 @@ const entries = [
   { entry: 'dist/src/actors/loop/thread-entry.js', bundle: 'dist/src/actors/loop/thread-entry.bundle.cjs' },
   { entry: 'dist/src/actors/tools/tool-entry.js', bundle: 'dist/src/actors/tools/tool-entry.bundle.js' },
 ]
+// stands before ESM in which a CommonJS module calls `require`
+const requireInModules =
+  "import { createRequire as requireFor } from 'node:module'; const require = requireFor(import.meta.url);"
 const vocabularies = ['o200k_base', 'cl100k_base'].map((name) => ({
   entry: `gpt-tokenizer/encoding/${name}`,
   bundle: `dist/src/actors/model/context/${name}.bundle.cjs`,
@@ -92,6 +95,39 @@ for (const { entry, bundle } of vocabularies) {
 }
 
 await bundlePage()
+await bundleTap()
+
+/**
+ * Puts tap, some 200 modules, into one file where compiled tests find it before the package. Without its domains, which
+ * make every promise of the code under test dearer: what throws outside of a test ends its file, which fails by that.
+ */
+async function bundleTap() {
+  const modules = join(root, 'dist/test/node_modules')
+  const withoutDomains = {
+    name: 'without-domains',
+    setup(build) {
+      build.onResolve({ filter: /^async-hook-domain$/ }, ({ path }) => ({ path, namespace: 'without' }))
+      build.onLoad({ filter: /^/, namespace: 'without' }, () => ({ contents: 'export class Domain { destroy() {} }' }))
+    },
+  }
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: ['tap'],
+    outfile: join(modules, '@tapjs/tap.js'), // tap leaves frames of @tapjs out of the stacks that it shows
+    bundle: true,
+    platform: 'node',
+    target: 'node20',
+    format: 'esm',
+    plugins: [withoutDomains],
+    banner: { js: requireInModules },
+    logLevel: 'warning',
+    metafile: true,
+  })
+  if (!('without:async-hook-domain' in metafile.inputs)) throw new Error('tap has its domains from elsewhere')
+  mkdirSync(join(modules, 'tap'), { recursive: true })
+  writeFileSync(join(modules, 'tap/package.json'), '{ "name": "tap", "type": "module", "exports": "./index.js" }\n')
+  writeFileSync(join(modules, 'tap/index.js'), "export { default } from '../@tapjs/tap.js'\n")
+}
 
 /** A thread that loads one file boots in a fraction of the time that it takes to walk its modules. */
 async function bundled(entry, outfile) {
@@ -119,9 +155,7 @@ async function bundled(entry, outfile) {
   const probe = await build({ ...options, write: false })
   const code = probe.outputFiles.find((file) => !file.path.endsWith('.map')).text
   // esbuild leaves this helper in only where an inlined CommonJS module calls `require`, which ESM lacks
-  const banner = code.includes('__require = ')
-    ? { js: "import { createRequire as requireFor } from 'node:module'; const require = requireFor(import.meta.url);" }
-    : {}
+  const banner = code.includes('__require = ') ? { js: requireInModules } : {}
   const { metafile } = await build({ ...options, banner })
   const outside = Object.values(metafile.outputs).flatMap((output) => output.imports.map((found) => found.path))
   const unexpected = outside.filter((path) => !isBuiltin(path))
