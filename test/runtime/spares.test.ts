@@ -11,6 +11,7 @@ type Heap = number | null
 class FakeThread implements SpareThread {
   readonly isolated = true
   warm = false
+  warmUps = 0
   readonly heap: Heap
   readonly settled: Promise<void>
   readonly booted: Promise<void>
@@ -27,6 +28,9 @@ class FakeThread implements SpareThread {
       this.started = resolve
     })
     this.booted = Promise.race([booted, this.settled])
+  }
+  warmUp(): void {
+    this.warmUps += 1
   }
   onRing(): void {}
   onExit(listener: (exit: { code: number; error: undefined }) => void): void {
@@ -110,6 +114,20 @@ t.test('a spare that cannot be made is logged, and made when the next thread has
   t.match(warnings, [{ error: /no more threads/, spares: 0, wanted: 1 }])
   system.has = true
   t.same([await takeStarted(null), await takeStarted(null)], [[false], [true]])
+})
+
+t.test('a spare warms up when it has booted, and no other thread does', async (t) => {
+  const { made, take } = spawnerOf(1, { cores: 2 })
+  const first = take()
+  first.hasBooted()
+  first.started()
+  await idle()
+  await idle()
+  const warmUps = () => made.map((thread) => thread.warmUps)
+  t.same(warmUps(), [0, 0])
+  made[1]?.hasBooted()
+  await idle()
+  t.same(warmUps(), [0, 1])
 })
 
 t.test('who needs a thread where there is none is told', async (t) => {

@@ -13,7 +13,6 @@ import { TeamMemory } from '../../src/mailbox/room.ts'
 import { Window } from '../../src/mailbox/window.ts'
 import { WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
 import { WorkerThread } from '../../src/runtime/threads/thread.ts'
-import { type ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'
@@ -190,29 +189,6 @@ t.test('a warm spare takes the place of a thread that died', async (t) => {
   t.match(births.at(-1), { agent: 'helper', details: { epoch: 2, warm: true } })
 })
 
-t.test(
-  'later threads begin with what the first has compiled, and compile for themselves where it does not fit',
-  async (t) => {
-    const { boot, entry } = threadCode()
-    const code: ThreadCode = { boot, entry: { ...entry, compiled: undefined } }
-    const boots = async () => {
-      const thread = new WorkerThread(null, code)
-      await thread.booted
-      const answered = await Promise.race([thread.stop().then(() => true), thread.gone().then(() => false)])
-      thread.terminate()
-      await thread.gone()
-      return answered
-    }
-    t.ok(await boots())
-    const { compiled } = code.entry
-    t.ok(compiled && compiled.length > 0)
-    t.ok(await boots())
-    t.equal(code.entry.compiled, compiled)
-    code.entry.compiled = new Uint8Array(1_000)
-    t.ok(await boots())
-  },
-)
-
 t.test('a spare that dies while it waits is passed over', async (t) => {
   const workers = watchWorkers(t)
   const spawner = new WorkerSpawner(1, systemClock, silent)
@@ -224,6 +200,19 @@ t.test('a spare that dies while it waits is passed over', async (t) => {
   t.teardown(() => thread.terminate())
   t.equal(thread.warm, false)
   t.match(await thread.start(assignment(compiled('agent').href)), { ok: true })
+})
+
+t.test('a spare that warms up starts an agent as any other, also while it does', async (t) => {
+  const spares = [1, 2, 3].map(() => new WorkerThread(null))
+  t.teardown(() => Promise.all(spares.map((spare) => spare.terminate())))
+  await Promise.all(spares.map(({ booted }) => booted))
+  for (const spare of spares) spare.warmUp()
+  t.match(await spares[0]?.start(assignment(compiled('agent').href)), { ok: true })
+  t.equal(await spares[1]?.isIdle(), false, 'it has no agent')
+  t.match(await spares[1]?.start(assignment(compiled('agent').href)), { ok: true })
+  spares[2]?.terminate()
+  await spares[2]?.gone()
+  spares[2]?.warmUp() // is gone: nothing is thrown
 })
 
 t.test('a spare that dies as it is needed costs no more than another start', async (t) => {

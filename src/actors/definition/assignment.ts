@@ -157,6 +157,8 @@ export interface PatchNotice {
 
 /** The control plane of a thread, called through Comlink. Messages between agents never use it. */
 export interface ThreadControl {
+  /** Imports a module of the package. Called before the thread has an agent. */
+  warmUp(href: string): Promise<void>
   /** Imports the code and the tools and checks them, without a start. `start` then uses what was loaded. */
   load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>

@@ -201,6 +201,7 @@ export class AgentLoop {
         this.state = draft.value
       },
     })
+    if (port.firstTurnEnded) this.#onTurnEnd.push(port.firstTurnEnded)
     port.onRing(() => {
       this.link.woken()
       this.#turned()

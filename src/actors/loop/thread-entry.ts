@@ -20,6 +20,10 @@ import { OwnWork } from '../transport/own-work.ts'
 import { downloadsFrom } from '../transport/part-downloads.ts'
 import { Resident } from './resident.ts'
 
+/** Provided by thread-boot.cjs. */
+declare const importModule: (href: string) => Promise<unknown>
+declare const turnEnded: () => void
+
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
 const parent = parentPort
 
@@ -51,6 +55,7 @@ const ownPort: ThreadPort = {
   bytesOf: downloadsFrom(partsPort),
   memories: threadMemories,
   work,
+  firstTurnEnded: turnEnded,
 }
 
 /**
@@ -75,6 +80,7 @@ function sharedPort({ number, atWork }: Seat): ThreadPort {
       defer: (task) => systemClock.defer(noting(task)),
     },
     work: new OwnWork(),
+    firstTurnEnded: turnEnded,
   }
 }
 
@@ -88,6 +94,9 @@ function residentOf({ seat }: CodeAssignment): Resident {
 }
 
 const control: ThreadControl = {
+  async warmUp(href) {
+    await importModule(href)
+  },
   load: (assignment) => residentOf(assignment).load(assignment),
   start: (assignment) => residentOf(assignment).start(assignment),
   async isIdle(seat) {

@@ -26,6 +26,8 @@ export interface SpareThread extends SeatedThread {
   warm: boolean
   /** Resolves when it has booted, or is gone. */
   readonly booted: Promise<void>
+  /** Lets it prepare what is not the agent's own, but is not needed before there is one. */
+  warmUp(): void
   /** Resolves when nobody waits for its start any more. */
   readonly settled: Promise<void>
   /** Resolves when the thread is gone. */
@@ -214,6 +216,7 @@ export class WorkerSpawner implements Spawner {
   #addSpare({ maxHeapMb, spares }: HeapClass): void {
     const spare = this.#make(maxHeapMb)
     spare.warm = true
+    void spare.booted.then(() => spare.warmUp())
     spare.onExit(() => {
       const at = spares.indexOf(spare)
       if (at >= 0) spares.splice(at, 1)

@@ -14,6 +14,7 @@ import {
 } from '../../actors/definition/assignment.ts'
 import type { AnsweredBytes, AskedBytes } from '../../actors/transport/part-downloads.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
+import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
 import { endWorker } from './end-worker.ts'
@@ -194,7 +195,7 @@ export class WorkerThread implements SeatedThread {
     return new Promise((resolve) => {
       this.#worker.once('message', ({ tid, compiled }: Booted) => {
         this.#clock.tid = tid
-        code.entry.compiled ??= compiled
+        code.take(compiled)
         // A single listener for both kinds, because two would cost each bell a copy of the listener list.
         this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
         resolve()
@@ -247,6 +248,15 @@ export class WorkerThread implements SeatedThread {
   }
   times(): ThreadTimes {
     return this.#clock.read()
+  }
+
+  /**
+   * Imports a module of the package: Node compiles and prepares what it loads modules with. If that fails, the import
+   * of an agent says why.
+   */
+  warmUp(): void {
+    const { href } = ownFile('thread-api.js')
+    void this.#ask((control) => control.warmUp(href)).catch(() => undefined)
   }
 
   load(assignment: CodeAssignment): Promise<Started> {
