@@ -180,6 +180,16 @@ t.test('an archive that is no folder is refused at the start, and wrong values b
   }
 })
 
+t.test('what a process has left that was killed while it checked the archive is removed', async (t) => {
+  const folder = folderOf(t)
+  mkdirSync(folder, { recursive: true })
+  const dead = 2 ** 31 - 1
+  for (const name of [`probe-${dead}.tmp`, `probe-${process.ppid}.tmp`, `probe-${dead}.json`])
+    writeFileSync(join(folder, name), '')
+  await new TraceArchive({ folder, redactor: { data: (data) => data }, name: String }).open()
+  t.same(readdirSync(folder).sort(), [`probe-${process.ppid}.tmp`, `probe-${dead}.json`].sort())
+})
+
 t.test('file names keep ids apart, whatever is in them', (t) => {
   const ids = ['a', '../a', 'a/b', 'a_b', 'a%2fb', 'ä', '', '.', 'x'.repeat(300), `${'x'.repeat(299)}y`]
   const names = ids.map((id) => fileName({ id, startedAt: 1_700_000_000_000 }))

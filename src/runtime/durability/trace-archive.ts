@@ -49,11 +49,21 @@ export class TraceArchive {
     try {
       await this.#files.folder(folder)
       await this.#write(probe, '')
-      await this.#files.remove(probe)
+      await this.#removeIfThere(probe)
+      await this.#removeOldProbes()
     } catch (error) {
       const accepted = 'a folder that this process can make, read and write'
       const text = `stateManagement.archive: ${folder} cannot be written: ${describe(error)}; accepted: ${accepted}.`
       throw new ConfigurationError(text, { path: 'stateManagement.archive', got: folder, accepted }, error)
+    }
+  }
+
+  /** Removes what processes have left that were killed while they checked the folder. */
+  async #removeOldProbes(): Promise<void> {
+    const { folder } = this.#needs
+    for (const name of await this.#files.list(folder)) {
+      const pid = PROBE.exec(name)?.[1]
+      if (pid && !isAlive(Number(pid))) await this.#removeIfThere(join(folder, name))
     }
   }
 
@@ -97,9 +107,7 @@ export class TraceArchive {
   }
 
   async #write(path: string, text: string): Promise<void> {
-    await this.#files.remove(path).catch((error: unknown) => {
-      if (!hasCode(error, 'ENOENT')) throw error
-    })
+    await this.#removeIfThere(path)
     const file = await this.#files.create(path)
     try {
       const bytes = Buffer.from(text)
@@ -108,6 +116,23 @@ export class TraceArchive {
     } finally {
       await file.close()
     }
+  }
+
+  async #removeIfThere(path: string): Promise<void> {
+    await this.#files.remove(path).catch((error: unknown) => {
+      if (!hasCode(error, 'ENOENT')) throw error
+    })
+  }
+}
+
+const PROBE = /^probe-(\d+)\.tmp$/
+
+/** A process of another container may be taken for dead: its check does without the file once that is written. */
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch (error) {
+    return !hasCode(error, 'ESRCH')
   }
 }
 
