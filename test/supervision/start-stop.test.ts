@@ -3,8 +3,9 @@ import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { type Scheduler, schedulerFrom, systemClock } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
+import type { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { ask, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
+import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
 
@@ -50,6 +51,37 @@ t.test('rule 11: a run that needs it fails, one that does not goes on', async (t
   t.match(failed.error, { code: 'AGENT_TERMINATED', message: /failed twice while it started: .*no database/ })
   t.equal((await team.execute('other')).finalOutput, 'go in attempt 1')
 })
+
+for (const [whom, exit] of Object.entries({
+  'from outside': { outside: true },
+  'by the work of another agent': { bystander: { culprit: 'other', why: 'exit code 1' } },
+}))
+  t.test(`rule 11: a thread that is ended ${whom} while its agent starts is no failed start`, async (t) => {
+    const starts: LocalThread[] = []
+    let isGiven = gate()
+    const given = gate()
+    const team = openTeam(t, {
+      worker: defineAgent({
+        async start() {
+          const { thread } = team.host.directory.cell('worker')!.life!
+          starts.push(thread as LocalThread)
+          isGiven.open()
+          await given.opened
+        },
+        receive: answers,
+      }),
+    })
+    const started = team.start()
+    for (let n = 1; n <= 3; n++) {
+      await isGiven.opened
+      isGiven = gate()
+      starts.at(-1)!.kill({ code: 1, error: undefined, ...exit })
+    }
+    await isGiven.opened
+    given.open()
+    await started
+    t.equal(await ask(team, 'worker'), 'go in attempt 1')
+  })
 
 t.test('rule 11: one failure to start is forgiven, also in a later life', async (t) => {
   let starts = 0

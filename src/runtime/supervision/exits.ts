@@ -98,7 +98,7 @@ export class Exits {
     else {
       const error = life.verdict ?? crashError(cell.name, exit)
       const blameless = exit.bystander !== undefined && !life.verdict
-      if (!life.ready) return this.#needs.cannotStart(cell, error, blameless)
+      if (!life.ready) return this.#needs.cannotStart(cell, error, blameless || exit.outside === true)
       if (blameless) this.#diedWithOthers(cell, life, error)
       else this.#died(cell, life, exit, error)
     }

@@ -258,7 +258,7 @@ export class Lifecycle {
 
   /**
    * Rule 11: an error in the code is final at once, any other error at the second time. `blameless`: another agent has
-   * ended the thread, which does not count.
+   * ended the thread, or somebody from outside, which does not count.
    */
   cannotStart(cell: Cell, error: DramatisError, blameless = false): void {
     if (!blameless) cell.startFailures += 1

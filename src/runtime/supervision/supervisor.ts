@@ -389,7 +389,7 @@ export class Supervisor {
       shelf,
     })
     const exits = new Exits({
-      cannotStart: (cell, error) => this.lifecycle.cannotStart(cell, error),
+      cannotStart: (cell, error, blameless) => this.lifecycle.cannotStart(cell, error, blameless),
       clock,
       directory,
       gate,
