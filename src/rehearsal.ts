@@ -327,6 +327,10 @@ function checked(plan: RehearsalPlan): RehearsalPlan {
   if (unknown !== undefined)
     throw new ConfigurationError(`plan: there is no "${unknown}"; there are ${known.join(', ')}.`, { path: unknown })
   checkQuery(plan.query)
+  if (plan.check !== undefined && typeof plan.check !== 'function')
+    throw new ConfigurationError(`check: ${shown(plan.check)}; accepted: a function of the outcome.`, { path: 'check' })
+  if (plan.record !== undefined && typeof plan.record !== 'string')
+    throw new ConfigurationError(`record: ${shown(plan.record)}; accepted: the path of a file.`, { path: 'record' })
   checkFlag(plan.realModels, 'realModels')
   checkFlag(plan.realTools, 'realTools')
   return plan

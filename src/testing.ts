@@ -9,12 +9,13 @@ import type { Content } from './actors/definition/content.ts'
 import type { AgentDefinition } from './actors/definition/definition.ts'
 import type { ModelClient } from './actors/definition/model.ts'
 import { AgentCrashedError, UnknownAgentError } from './errors.ts'
+import { anyObject, finite, shape } from './runtime/checks/checks.ts'
 import { checkClient } from './runtime/providers/client.ts'
 import type { MultiAgentResult } from './runtime/runs/result.ts'
 import type { RunOptions } from './runtime/runs/run.ts'
 import { checkModules } from './runtime/testing/modules.ts'
 import { whileTimePasses } from './runtime/testing/standing-clock.ts'
-import { type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
+import { testClock, type VirtualClock, virtualClock } from './runtime/testing/virtual-clock.ts'
 import { LocalThread } from './runtime/threads/local-thread.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from './team.ts'
 
@@ -53,6 +54,14 @@ export interface TestKit<Name extends string> {
   later?: Readonly<Record<string, AgentDefinition>>
 }
 
+const checkKit = shape<TestKit<string>>({
+  model: checkClient,
+  clock: testClock,
+  seed: finite,
+  modules: anyObject,
+  later: anyObject,
+})
+
 /** A team under test. */
 export type TestTeam<Name extends string = string> = MultiAgentPattern<Name> & {
   readonly clock: VirtualClock
@@ -77,7 +86,7 @@ export function testTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
   kit: TestKit<Name> = {},
 ): TestTeam<Name> {
-  checkClient(kit.model, 'kit.model')
+  checkKit(kit, 'kit')
   const clock = kit.clock ?? virtualClock({ seed: kit.seed ?? 1 })
   checkModules(options.agents, kit.modules)
   const definitions = new Map(Object.entries(kit.modules ?? {}) as [string, AgentDefinition][])

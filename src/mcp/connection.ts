@@ -9,6 +9,7 @@ import type { Refuse } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
 import { anyAborted } from '../on-abort.ts'
+import { visible } from '../visible.ts'
 import { type HttpServer, httpTransport } from './http.ts'
 import { inTime } from './in-time.ts'
 import { printedOn } from './printed.ts'
@@ -48,13 +49,16 @@ const MOST_TOOLS = 1_024
 /** The caller of a tool has its own time limit, which ends the wait by its signal. */
 const NO_LIMIT = 2 ** 31 - 1
 const LEAVE_MS = 1_000
+const LONGEST_OWN_NAME = 64
 const LONGEST_LOOK_MS = 2_000
 /** Field of `params._meta` in a call: the protocol has no field of its own for a key. */
 const KEY_FIELD = 'dramatis/idempotencyKey'
 
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
 export async function connect(server: McpServer, timeoutMs: number, logger: Logger | undefined): Promise<Connection> {
-  const name = nameOf(server)
+  const address = nameOf(server)
+  checkParts(server)
+  let name = address
   const kit = await sdk()
   const client: Client = new kit.Client(
     { name: 'dramatis', version: '1' },
@@ -84,6 +88,7 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
     line = lineTo(kit, server, name, logger, refuse)
     boundLooks(line)
     await client.connect(line.transport, options)
+    name = withOwnName(address, client.getServerVersion()?.name)
     const offered = await toolsOf(client, options)
     return {
       name,
@@ -209,6 +214,27 @@ function nameOf(server: unknown): string {
     { path: 'server', got: shown(server) },
   )
 }
+
+/** Adds how the server calls itself: several may be started by one command. */
+function withOwnName(address: string, own: unknown): string {
+  if (typeof own !== 'string' || own === '') return address
+  return `${address} ("${visible(own.slice(0, LONGEST_OWN_NAME))}")`
+}
+
+function checkParts(server: object): void {
+  const { args, env }: { args?: unknown; env?: unknown } = server
+  if (args !== undefined && !(Array.isArray(args) && args.every(isText)))
+    throw new ConfigurationError(`mcpTools: args: got ${shown(args)}; accepted: a list of texts.`, { path: 'args' })
+  if (env === undefined) return
+  const isObject = typeof env === 'object' && env !== null
+  const wrong = isObject ? Object.entries(env).find(([, value]) => value !== undefined && !isText(value))?.[0] : ''
+  if (wrong === undefined) return
+  const path = isObject ? `env.${wrong}` : 'env'
+  // A value may be a secret, also one of another type: it is not shown.
+  throw new ConfigurationError(`mcpTools: ${path}: no text; accepted: variables whose values are texts.`, { path })
+}
+
+const isText = (value: unknown): boolean => typeof value === 'string'
 
 function wordsOf(error: unknown, server: McpServer): string {
   const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'

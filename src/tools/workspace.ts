@@ -48,7 +48,9 @@ export interface WorkspaceOptions {
  * @example
  * const tools = workspace({ root: './work', allow: ['python', 'pytest'] })
  */
-export function workspace({ root, allow = DEFAULT_ALLOW, timeoutMs = COMMAND_TIMEOUT_MS }: WorkspaceOptions): Tool[] {
+export function workspace(options: WorkspaceOptions): Tool[] {
+  checkNames(options)
+  const { root, allow = DEFAULT_ALLOW, timeoutMs = COMMAND_TIMEOUT_MS } = options
   const folder = new Root(root)
   const allowed = checkAllowed(allow)
   if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > LONGEST_COMMAND_MS) {
@@ -56,6 +58,20 @@ export function workspace({ root, allow = DEFAULT_ALLOW, timeoutMs = COMMAND_TIM
     throw new ConfigurationError(message, { path: 'timeoutMs' })
   }
   return [writeTool(folder), readTool(folder), listTool(folder), commandTool(folder, allowed, timeoutMs)]
+}
+
+const OPTIONS: readonly string[] = ['root', 'allow', 'timeoutMs'] satisfies (keyof WorkspaceOptions)[]
+
+/** A list of programs under a mistyped name would leave the list of the default in force. */
+function checkNames(options: unknown): void {
+  if (typeof options !== 'object' || options === null)
+    throw new ConfigurationError(`workspace: got ${shown(options)}; accepted: { root, allow?, timeoutMs? }.`, {
+      path: 'options',
+    })
+  const unknown = Object.keys(options).find((key) => !OPTIONS.includes(key))
+  if (unknown === undefined) return
+  const message = `workspace: there is no option "${unknown}"; there are ${OPTIONS.join(', ')}.`
+  throw new ConfigurationError(message, { path: unknown })
 }
 
 const defaultRoot = new Root(DEFAULT_ROOT)

@@ -146,9 +146,19 @@ t.test('a server that dies: the call fails, later ones too, and the agent goes o
     t.match((await call(tool, { a: 1, b: 2 })).outcomes, [
       {
         code: 'TOOL_FAILED',
-        message: /of the MCP server ".*" failed: the server is gone; connect to it again with mcpTools/,
+        message: /of the MCP server ".*" \("test"\) failed: the server is gone; connect to it again with mcpTools/,
       },
     ])
+})
+
+t.test('arguments and variables that are no texts are refused, and no value is shown', async (t) => {
+  const wrong = (parts: object) => mcpTools({ ...stdio(), ...parts })
+  await t.rejects(wrong({ args: 'server.js' }), { code: 'CONFIGURATION', details: { path: 'args' } })
+  await t.rejects(wrong({ args: ['server.js', 3] }), { code: 'CONFIGURATION', details: { path: 'args' } })
+  const error = await refusal(wrong({ env: { ROOT: '/', KEY: 77_077 } }))
+  t.match(error, { code: 'CONFIGURATION', message: /^mcpTools: env\.KEY: no text;/, details: { path: 'env.KEY' } })
+  t.notMatch(error.message, /77/)
+  await t.rejects(wrong({ env: 'KEY=x' }), { code: 'CONFIGURATION', details: { path: 'env' } })
 })
 
 t.test('an HTTP server that is gone: its calls fail', async (t) => {

@@ -81,6 +81,11 @@ t.test('an allow-list of anything but plain names is refused', async (t) => {
   for (const timeoutMs of [0, -1, 1.5, Number.NaN, 3_600_001]) {
     t.throws(() => workspace({ root: 'x', timeoutMs }), { code: 'CONFIGURATION', details: { path: 'timeoutMs' } })
   }
+  for (const [options, path] of [
+    [{ root: 'x', alow: [] }, 'alow'],
+    [undefined, 'options'],
+  ] as const)
+    t.throws(() => workspace(options as never), { code: 'CONFIGURATION', details: { path } })
 })
 
 t.test('a command that is too late is killed, and its output is told', async (t) => {

@@ -4,6 +4,7 @@ import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definit
 import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import { systemClock } from '../../clock.ts'
 import { ConfigurationError, ModelError } from '../../errors.ts'
+import { anyList, anyObject, oneOf, pause, rule, shape, text } from '../checks/checks.ts'
 
 /**
  * Reaction of a scripted model to a call: it answers, calls a tool, or fails. `agent`: only for calls of that agent.
@@ -38,7 +39,7 @@ export interface ScriptedModel extends ModelClient {
  * await team.execute('REST or GraphQL?')
  * model.assertDone()
  *
- * @throws {ConfigurationError} for an entry that says nothing to do, or more than one thing.
+ * @throws {ConfigurationError} for a wrong entry, and for one that says nothing to do, or more than one thing.
  */
 export function scriptedModel(script: readonly Script[]): ScriptedModel {
   return new ScriptPlayer(script)
@@ -51,6 +52,7 @@ class ScriptPlayer implements ScriptedModel {
   readonly #unexpected: string[] = []
 
   constructor(script: readonly Script[]) {
+    anyList(script, 'script')
     this.#left = new Map(script.map((entry, i) => [i, checked(entry, i)]))
   }
 
@@ -107,7 +109,20 @@ class ScriptPlayer implements ScriptedModel {
 
 const ACTIONS = ['reply', 'toolCall', 'fail'] as const
 
+type Field = Script extends infer Each ? (Each extends Script ? keyof Each : never) : never
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null
+
+const checkEntry = shape<Record<Field, unknown>>({
+  agent: text,
+  when: rule('a text, or a regular expression', (value) => typeof value === 'string' || value instanceof RegExp),
+  delayMs: pause,
+  reply: rule('a text, or an object', (value) => typeof value === 'string' || isObject(value)),
+  toolCall: shape<{ name: string; input: object }>({ name: text, input: anyObject }, 'name', 'input'),
+  fail: oneOf('rate_limit', 'timeout', 'server'),
+})
+
 function checked(entry: Script, i: number): Script {
+  checkEntry(entry, `script[${i}]`)
   const said = ACTIONS.filter((action) => Object.hasOwn(Object(entry), action))
   if (said.length === 1) return { ...entry }
   const got = said.length === 0 ? 'none of them' : said.join(' and ')

@@ -4,12 +4,13 @@ import type { ModelClient } from '../../actors/definition/model.ts'
 import type { RoleInfo } from '../../actors/definition/role.ts'
 import { defineTool, type ModelSchema, type Tool } from '../../actors/definition/tool.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import { anyObject, type Check, rule, shape } from '../checks/checks.ts'
 import { checkClient } from '../providers/client.ts'
 import { settingsFrom } from '../settings/settings.ts'
 import { TeamRuntime } from '../team/team.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import { whileTimePasses } from './standing-clock.ts'
-import { type VirtualClock, virtualClock } from './virtual-clock.ts'
+import { testClock, type VirtualClock, virtualClock } from './virtual-clock.ts'
 
 /** Types that a definition declares. */
 type Types<D extends AgentDefinition> = NonNullable<D['~types']>
@@ -27,6 +28,19 @@ export interface TestAgentOptions {
   /** Answers of the agent's partners, by name: a reply, a function of the message, or an error to fail with. */
   replies?: Record<string, Reply | ((message: AgentMessage) => Reply) | Error>
 }
+
+const aFunction = rule('a function', (value) => typeof value === 'function')
+const functions: Check = (value, path) => {
+  anyObject(value, path)
+  for (const [name, run] of Object.entries(Object(value))) aFunction(run, `${path}.${name}`)
+}
+const checkOptions = shape<TestAgentOptions>({
+  role: anyObject,
+  model: checkClient,
+  clock: testClock,
+  tools: functions,
+  replies: anyObject,
+})
 
 /** An agent under test, with a blackboard of its own. */
 export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
@@ -54,9 +68,11 @@ export interface TestAgent<D extends AgentDefinition = AgentDefinition> {
  * const agent = testAgent(counter, { replies: { oracle: '42' } })
  * const reply = await agent.request('count', { by: 2 })
  * agent.state // { count: 2 }
+ *
+ * @throws {ConfigurationError} for a wrong option.
  */
 export function testAgent<D extends AgentDefinition>(definition: D, options: TestAgentOptions = {}): TestAgent<D> {
-  checkClient(options.model, 'options.model')
+  checkOptions(options, '')
   return new Bench(definition, options)
 }
 

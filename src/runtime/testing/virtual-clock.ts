@@ -6,6 +6,7 @@
 import { seededRandom } from '../../actors/definition/seeded-random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
 import { onAbort } from '../../on-abort.ts'
+import { finite, methods, rule, shape } from '../checks/checks.ts'
 
 /** A clock that stands still until it is advanced. */
 export interface VirtualClock extends Clock {
@@ -16,6 +17,15 @@ export interface VirtualClock extends Clock {
   /** Lets time pass until nothing is due any more. */
   runToIdle(): Promise<void>
 }
+
+/** Accepts a clock of a test. */
+export const testClock = methods('now', 'advance', 'runToIdle')
+
+const checkOptions = shape<{ seed?: number; startAt?: number }>({ seed: finite, startAt: finite })
+const checkPassing = rule(
+  'a number of milliseconds, 0 or more; runToIdle lets all of it pass',
+  (ms) => typeof ms === 'number' && ms >= 0 && Number.isFinite(ms),
+)
 
 interface Due {
   at: number
@@ -33,8 +43,11 @@ interface Due {
  * const clock = virtualClock({ seed: 7 })
  * const run = testTeam(options, { clock, modules }).launch('go')
  * await clock.advance(60_000)
+ *
+ * @throws {ConfigurationError} for a wrong option; `advance` rejects with it.
  */
 export function virtualClock(options: { seed?: number; startAt?: number } = {}): VirtualClock & Scheduler {
+  checkOptions(options, '')
   return new SteppedClock(options.seed ?? 1, options.startAt ?? 0)
 }
 
@@ -179,6 +192,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 
   async advance(ms: number): Promise<void> {
+    checkPassing(ms, 'ms')
     const until = this.#elapsed + ms
     await this.#quiet()
     for (let next = this.#next(until); next; next = this.#next(until)) await this.#fire(next)

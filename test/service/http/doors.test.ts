@@ -2,7 +2,7 @@
 import { MessageChannel } from 'node:worker_threads'
 import t from 'tap'
 import { ConfigurationError } from '../../../src/index.ts'
-import { type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { bearerToken, type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
 import { block } from '../../busy.ts'
 import { echo, stage } from './stage.ts'
 
@@ -229,4 +229,17 @@ t.test('a wrong option is refused with its path', async (t) => {
   throws({ allowedHosts: ['https://a'] }, /^allowedHosts\[0\]: /)
   throws({ limits: { streams: 0 } }, /^limits.streams: /)
   throws({ onDisconect: 'auto' }, /did you mean "onDisconnect"/)
+})
+
+t.test('a token is for a caller with rights that there are', (t) => {
+  const token = 'a-long-random-text'
+  for (const [caller, path] of [
+    [{ id: 'ann', may: ['Run'] }, 'caller.may[0]'],
+    [{ id: 'ann', may: 'run' }, 'caller.may'],
+    [{ may: ['run'] }, 'caller.id'],
+    [undefined, 'caller.id'],
+  ] as const)
+    t.throws(() => bearerToken(token, caller as never), { code: 'CONFIGURATION', details: { path } })
+  t.type(bearerToken(token, { id: 'ann', may: [] }), 'function')
+  t.end()
 })
