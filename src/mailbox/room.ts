@@ -31,25 +31,46 @@ export interface Room {
 }
 
 export class TeamMemory {
-  readonly buffer: SharedArrayBuffer
-  readonly words: Int32Array
-  readonly #messages: Int32Array
-  readonly #bytes: Int32Array
-  readonly #largest: Int32Array
+  #buffer!: SharedArrayBuffer
+  #words!: Int32Array
+  #messages!: Int32Array
+  #bytes!: Int32Array
+  #largest!: Int32Array
   /** A bit for each agent that has written something since the host read it. */
-  readonly #writers: Int32Array
+  #writers!: Int32Array
   /** Room of each empty mailbox. Kept by the host in its own memory. */
   readonly #most: (Room & { largest: number })[] = []
 
   /** Creates the memory for that many names, or uses the buffer that another thread created. */
   constructor(names: number | SharedArrayBuffer) {
-    this.buffer = typeof names === 'number' ? new SharedArrayBuffer(wordsFor(names) * 4) : names
-    this.words = new Int32Array(this.buffer)
-    const count = Math.floor(((this.words.length - FIRST) * 32) / 97) // 3 words and a bit each
-    this.#messages = this.words.subarray(FIRST, FIRST + count)
-    this.#bytes = this.words.subarray(FIRST + count, FIRST + 2 * count)
-    this.#largest = this.words.subarray(FIRST + 2 * count, FIRST + 3 * count)
-    this.#writers = this.words.subarray(FIRST + 3 * count)
+    this.#use(typeof names === 'number' ? new SharedArrayBuffer(wordsFor(names) * 4) : names)
+  }
+
+  #use(buffer: SharedArrayBuffer): void {
+    const words = new Int32Array(buffer)
+    const count = Math.floor(((words.length - FIRST) * 32) / 97) // 3 words and a bit each
+    this.#buffer = buffer
+    this.#words = words
+    this.#messages = words.subarray(FIRST, FIRST + count)
+    this.#bytes = words.subarray(FIRST + count, FIRST + 2 * count)
+    this.#largest = words.subarray(FIRST + 2 * count, FIRST + 3 * count)
+    this.#writers = words.subarray(FIRST + 3 * count)
+  }
+
+  get buffer(): SharedArrayBuffer {
+    return this.#buffer
+  }
+
+  get words(): Int32Array {
+    return this.#words
+  }
+
+  /** Makes room for that many names. Only before a thread has the memory; each mailbox has to be opened again. */
+  grow(names: number): void {
+    if (names <= this.size) return
+    const before = this.#words
+    this.#use(new SharedArrayBuffer(wordsFor(names) * 4))
+    this.#words.set(before.subarray(0, FIRST))
   }
 
   /** Maximum number of names. */

@@ -43,3 +43,17 @@ t.test('an agent that was removed and added again begins anew, in this process a
   const after = deskOf(t, path, count)
   t.equal((await after.execute('count again')).finalOutput, '1: remember now')
 })
+
+t.test('names of former agents in the log take no room from those of today', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const ask: Script = async (desk, query) => (await desk.request('ann', query)).content
+  const models = { default: { complete: async function* () {} } }
+  const customers = Array.from({ length: 1_200 }, (_, i) => ({ name: `customer-${i}`, systemPrompt: 'Wait.' }))
+  const before = deskOf(t, path, async () => 'begun', { models, agents: customers, threads: { max: 1 } })
+  await before.execute('go')
+  await before.close()
+  const after = deskOf(t, path, ask, { agents: [deskAgent('ann')] })
+  t.match(await after.execute('count'), { error: null, finalOutput: '0: ' })
+  await after.addAgent(deskAgent('bob'))
+  t.equal(await after.getAgent('bob')!.run('count'), '0: ')
+})

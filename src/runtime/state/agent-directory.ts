@@ -1,7 +1,7 @@
 /** Directory of the agents of a team and of its runs, by index and by name. */
 import type { Newcomer } from '../../actors/definition/assignment.ts'
 import { ConfigurationError, shown, UnknownAgentError } from '../../errors.ts'
-import type { TeamMemory } from '../../mailbox/room.ts'
+import { MAX_AGENTS, type TeamMemory } from '../../mailbox/room.ts'
 import { nearest } from '../../nearest.ts'
 import { Cell } from './cell.ts'
 import type { CellSettings } from './cell-settings.ts'
@@ -118,15 +118,16 @@ export class AgentDirectory {
     const nameAt = new Map(Array.from(wanted, ([name, index]) => [index, name]))
     let next = 0
     const cells = [...this.cells]
-    for (const cell of cells) this.#team.close(cell.index)
-    for (const cell of cells) {
+    const seats = cells.map((cell) => {
       let index = wanted.get(cell.name)
       while (index === undefined) {
         if (!taken.has(next)) index = next
         next += 1
       }
-      for (const each of cell.instances) each.index = index
-    }
+      return { cell, index }
+    })
+    this.#makeRoom([...taken, ...seats.map(({ index }) => index)].reduce((most, index) => Math.max(most, index + 1), 0))
+    for (const { cell, index } of seats) for (const each of cell.instances) each.index = index
     cells.sort((a, b) => a.index - b.index)
     this.cells.length = 0
     for (const cell of cells) {
@@ -139,6 +140,18 @@ export class AgentDirectory {
     this.#setLiving([...this.living])
     this.#free.push(...free)
     this.actors.splice(0, this.actors.length, ...this.cells.flatMap((cell) => (cell.removed ? [] : cell.instances)))
+  }
+
+  /** Leaves room for as many further names as there was before the log of an earlier process had some. */
+  #makeRoom(names: number): void {
+    if (names > MAX_AGENTS)
+      throw new ConfigurationError(
+        `The durable log has had so many names of agents that ${names} are needed with those of this team, and ${MAX_AGENTS} are possible. Begin another log (stateManagement.path).`,
+        { path: 'stateManagement', names, most: MAX_AGENTS },
+      )
+    const spare = this.#team.size - this.cells.length
+    for (const { index } of this.cells) this.#team.close(index)
+    this.#team.grow(Math.min(MAX_AGENTS, names + spare))
   }
 
   /** Keeps the next index for a name of the log that no agent has any more, or for an agent of a run. */
