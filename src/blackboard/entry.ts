@@ -24,7 +24,10 @@ export interface WriteOptions {
   supersedes?: string
   /** Keys of the entries that this entry is based on; they need not exist yet. */
   references?: readonly string[]
-  /** Version that the key must have; otherwise the write is rejected. 0 means that the key must not exist. */
+  /**
+   * Version that the key must have; 0 means that the key must not exist. Otherwise the write is rejected, with
+   * `details.path` 'ifVersion', the versions `expected` and `actual`, and the `author` of the latter.
+   */
   ifVersion?: number
 }
 
