@@ -36,7 +36,38 @@ export async function endOf(run: Run<unknown>): Promise<End> {
 export async function knownEndOf(run: Run<unknown>): Promise<End | undefined> {
   if (!hasEnded(run)) return undefined
   if (run.status !== 'interrupted') return endOf(run) // it may have to be read from the log
-  return Promise.race([endOf(run), new Promise<undefined>((resolve) => setImmediate(resolve, undefined))])
+  const ending = endingOf(run)
+  if (!ending.end) await new Promise((resolve) => setImmediate(resolve))
+  return ending.end
+}
+
+interface Ending {
+  end: End | undefined
+  readonly waiters: Set<() => void>
+}
+
+const ENDINGS = new WeakMap<Run<unknown>, Ending>()
+
+/** A run may last for weeks, and a promise keeps all that was ever called on it: so each run has one wait for its end. */
+function endingOf(run: Run<unknown>): Ending {
+  const known = ENDINGS.get(run)
+  if (known) return known
+  const ending: Ending = { end: undefined, waiters: new Set() }
+  ENDINGS.set(run, ending)
+  void endOf(run).then((end) => {
+    ending.end = end
+    for (const tell of ending.waiters) tell()
+    ending.waiters.clear()
+  })
+  return ending
+}
+
+/** Calls back when the run has ended. Returns a function that gives up the wait, of which nothing is left then. */
+export function onEnd(run: Run<unknown>, listener: () => void): () => void {
+  const { end, waiters } = endingOf(run)
+  if (end) listener()
+  else waiters.add(listener)
+  return () => waiters.delete(listener)
 }
 
 /** Returns the task as it is now. */

@@ -11,7 +11,7 @@ import { assertSameBody, BODY_HASH } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { ServedTeams } from './served-teams.ts'
-import { endOf, hasEnded, knownEndOf, type ServedTeam } from './task-view.ts'
+import { endOf, hasEnded, knownEndOf, onEnd, type ServedTeam } from './task-view.ts'
 
 /** A task that the caller may see. */
 export interface FoundTask extends ServedTeam {
@@ -201,7 +201,11 @@ export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean =>
  * after a crash, too. A log that is lost fails the task itself.
  */
 export async function written({ team, run }: FoundTask): Promise<void> {
-  await Promise.race([team.flush().catch(() => {}), endOf(run)])
+  let forget = () => {}
+  const over = new Promise<void>((resolve) => {
+    forget = onEnd(run, resolve)
+  })
+  await Promise.race([team.flush().catch(() => {}), over]).finally(() => forget())
 }
 
 /** Resolves to true when the run has ended; to false after that many ms, or when one of the signals is aborted. */
@@ -209,19 +213,16 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
   if (await knownEndOf(run)) return true
   if (ms === 0 || signals.some(({ aborted }) => aborted)) return false
   let stop = () => {}
-  const other = new Promise<false>((resolve) => {
+  const hasEnded = new Promise<boolean>((resolve) => {
     const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => resolve(false), ms)
     const forgets = signals.map((signal) => onAbort(signal, () => resolve(false)))
+    forgets.push(onEnd(run, () => resolve(true)))
     stop = () => {
       clearTimeout(timer)
       for (const forget of forgets) forget()
     }
   })
-  try {
-    return await Promise.race([endOf(run).then(() => true), other])
-  } finally {
-    stop()
-  }
+  return hasEnded.finally(() => stop())
 }
 
 export const draining = (): HttpError =>

@@ -6,7 +6,7 @@ import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
 import type { ServedTeams } from '../http/served-teams.ts'
 import type { Streams } from '../http/streams.ts'
 import type { ServedTeam } from '../http/task-view.ts'
-import { draining, type FoundTask, type Tasks, waitFor } from '../http/tasks.ts'
+import { draining, type FoundTask, type Tasks, waitFor, written } from '../http/tasks.ts'
 import { answerPieces } from './answer-pieces.ts'
 import { chatFrames, completionOf } from './chat.ts'
 import { openAiError } from './error.ts'
@@ -95,6 +95,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       const named = { run: found.run, model }
       const headers = ignoredHeader(ignoredChat(body))
       if (!stream) return json(completionOf(named, await resultOf(request, found)), 200, headers)
+      await written(found)
       const usage = stream_options?.include_usage === true
       return streamed(call, found, headers, (signal) =>
         chatFrames(named, answerPieces(found.run, signal), usage, failed),
@@ -113,6 +114,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       const named = { run: found.run, model, previous }
       const headers = ignoredHeader(ignoredResponses(body))
       if (!stream) return json(responseOf(named, await resultOf(request, found)), 200, headers)
+      await written(found) // a client that is cut off behind the first frame can name it as the previous response
       return streamed(call, found, headers, (signal) => responseFrames(named, answerPieces(found.run, signal), failed))
     },
   }

@@ -87,22 +87,26 @@ t.test('that a task is cancelled, and that a dead letter is gone, is said when t
   }
 })
 
-t.test('a stream names its task when the log has it', async (t) => {
-  const { store, team, api } = await holdable(t)
-  await team.flush()
-  const isHeld = store.hold()
-  let isAnswered = false
-  const headers = { accept: 'text/event-stream', 'content-type': 'application/json', 'x-caller': EVERYTHING }
-  const begun = new Request('http://localhost/api/tasks', { method: 'POST', headers, body: '{"query":"1"}' })
-  const answer = api.fetch(begun).finally(() => {
-    isAnswered = true
+for (const [path, asked, frames] of [
+  ['/api/tasks', { query: '1' }, /event: task\n.*event: run.finished/s],
+  ['/v1/responses', { model: 'desk', input: '1', stream: true }, /response.created.*response.completed/s],
+] as const)
+  t.test(`a stream of ${path} names its task when the log has it`, async (t) => {
+    const { store, team, api } = await holdable(t)
+    await team.flush()
+    const isHeld = store.hold()
+    let isAnswered = false
+    const headers = { accept: 'text/event-stream', 'content-type': 'application/json', 'x-caller': EVERYTHING }
+    const begun = new Request(`http://localhost${path}`, { method: 'POST', headers, body: JSON.stringify(asked) })
+    const answer = api.fetch(begun).finally(() => {
+      isAnswered = true
+    })
+    await isHeld
+    await anotherThread()
+    t.notOk(isAnswered, 'a later process would not have it')
+    store.release()
+    t.match(await (await answer).text(), frames)
   })
-  await isHeld
-  await anotherThread()
-  t.notOk(isAnswered, 'a later process would not have it')
-  store.release()
-  t.match(await (await answer).text(), /event: task\n.*event: run.finished/s)
-})
 
 t.test('a question is named when the log has it', async (t) => {
   const { store, team, ask } = await holdable(t)
