@@ -146,6 +146,10 @@ function teamOn(t: Test, disk: MemoryDisk) {
   return { team, clock, late }
 }
 
+/** Everything that a handle tells. */
+const factsOf = ({ id, query, startedAt, metadata, tasks, trace, messageHistory, usage, usageByAgent }: Run<unknown>) =>
+  plain({ id, query, startedAt, metadata, tasks, trace, messageHistory, usage, usageByAgent })
+
 async function asked(run: Run<unknown>): Promise<{ questionId: string }> {
   for await (const event of run.events()) if (event.type === 'question') return event
   throw new Error('no question came')
@@ -188,6 +192,7 @@ for (const [name, { options, isCancelled, isLeft, isLate }] of Object.entries(KI
       await clock.advance(options.timeoutMs)
     }
     const result = told(await run.result)
+    const summary = await team.listRuns()
     late.begins.open()
     if (isLate) await late.isDone.opened
     await team.close()
@@ -197,6 +202,8 @@ for (const [name, { options, isCancelled, isLeft, isLate }] of Object.entries(KI
     const again = after.getRun('one')!
     t.strictSame(told(await again.result), result)
     t.equal(again.status, run.status)
+    if (!isLate) t.strictSame(await after.listRuns(), summary)
+    if (!isLate && !isCancelled) t.strictSame(factsOf(again), factsOf(run), 'else a turn was cut off by the close')
     t.same([again.usage, again.board()?.read('late')?.value], [run.usage, isLate], 'the run has what came later')
   })
 

@@ -1,6 +1,7 @@
 /** The events of a run, as its caller reads them: all of them, in order, from wherever it wants to begin. */
 import t from 'tap'
 import { defineAgent, type OrchestratorContext, type RuntimeEvent } from '../../src/index.ts'
+import { gate } from '../supervision/teams.ts'
 import { after, all, echo, says, stage } from './stage.ts'
 
 const typesOf = (events: readonly RuntimeEvent<unknown>[]) => events.map(({ type }) => type)
@@ -258,4 +259,27 @@ t.test('team.events tells the end of a run before who waits for the run goes on'
     await done
     t.strictSame(order, ['told', 'gone on'])
   }
+})
+
+t.test('a turn that goes on behind the end of its run is one turn of its trace, to its own end', async (t) => {
+  const isOver = gate()
+  const stubborn = defineAgent({
+    async receive(_message, context) {
+      await context.sleep(10).catch(() => {}) // it heeds no signal
+      await isOver.opened
+      return 'late'
+    },
+  })
+  const team = stage(t, { a: stubborn })
+  const ended = new Promise<void>((resolve) => {
+    team.events.subscribe((event) => event.type === 'turn.finished' && event.agent === 'a' && resolve())
+  })
+  const run = team.launch('q')
+  for await (const event of run.events()) if (event.type === 'turn.started' && event.agent === 'a') break
+  await run.cancel()
+  const turns = () => run.trace.agentActivations.filter(({ agent }) => agent === 'a')
+  t.equal(turns().length, 1)
+  isOver.open()
+  await ended
+  t.equal(turns().length, 1)
 })

@@ -39,6 +39,7 @@ import { toolEventOf } from '../log/tool-frames.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
 type Trace = OrchestrationTrace
+type Activation = Trace['agentActivations'][number]
 
 /**
  * Returns all messages of the run that the log still has, in order. If the log has lost some, a report of the runtime
@@ -87,7 +88,9 @@ class TraceFold {
   readonly #trace: Trace
   readonly #directory: Directory
   /** Turns that have begun and not ended. They are cut off if their agent crashes. */
-  readonly #open = new Map<string, { instance: number; turn: Trace['agentActivations'][number] }>()
+  readonly #open = new Map<string, { instance: number; turn: Activation }>()
+  /** Turns that were open when the run ended: their own end may follow. */
+  readonly #outlasting = new Map<string, Activation>()
 
   constructor(trace: Trace, directory: Directory) {
     this.#trace = trace
@@ -131,8 +134,11 @@ class TraceFold {
     const endedAt = timeOf(memory, at)
     const attempt = attemptOf(memory, at)
     if (!(flagsOf(memory, at) & ANNOUNCED)) this.#event(startedAt, 'turn.started', agent, { messageId, attempt })
-    this.#open.delete(agent + messageId)
-    this.#trace.agentActivations.push({ agent, startedAt, endedAt, messageId })
+    const key = agent + messageId
+    const known = this.#outlasting.get(key)
+    this.#open.delete(key)
+    if (known) known.endedAt = endedAt
+    else this.#trace.agentActivations.push({ agent, startedAt, endedAt, messageId })
     this.#event(endedAt, 'turn.finished', agent, { messageId, attempt, ...(isFailure(memory, at) && { failed: true }) })
   }
 
@@ -141,6 +147,7 @@ class TraceFold {
     const { index: _index, ...rest } = { index: 0, ...fields } // people know agents by name
     switch (record.kind) {
       case 'turn.started':
+        this.#outlasting.delete(record.agent + record.messageId) // the next attempt is a turn of its own
         this.#open.set(record.agent + record.messageId, {
           instance: record.instance ?? 0,
           turn: { agent: record.agent, startedAt: at, endedAt: at, messageId: record.messageId },
@@ -180,7 +187,9 @@ class TraceFold {
   #cutOff(endedAt: number, dead?: { agent: string; instance?: number }): void {
     for (const [key, { instance, turn }] of this.#open) {
       if (dead && (turn.agent !== dead.agent || instance !== (dead.instance ?? 0))) continue
-      this.#trace.agentActivations.push({ ...turn, endedAt })
+      const activation = { ...turn, endedAt }
+      this.#trace.agentActivations.push(activation)
+      if (!dead) this.#outlasting.set(key, activation)
       this.#open.delete(key)
     }
   }
