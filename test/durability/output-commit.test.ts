@@ -44,6 +44,21 @@ async function leavesWhenWritten(
   t.ok(hasLeft(), 'then it does')
 }
 
+t.test(
+  'a write from outside on the blackboard of a run that is launched before the log is open is in the log',
+  async (t) => {
+    const path = join(folderOf(t), 'log')
+    const asks: Script = (desk) => desk.ask('Really?')
+    const before = deskOf(t, path, asks, { enableBlackboard: true })
+    const run = before.launch('go', { runId: 'one' })
+    await run.blackboard!.write('early', 1, 'fact')
+    await before.close()
+    const after = deskOf(t, path, asks, { enableBlackboard: true })
+    await after.start()
+    t.equal(after.getRun('one')!.board()?.read('early')?.value, 1)
+  },
+)
+
 for (const durability of ['write_behind', 'commit'] as const) {
   t.test(`with ${durability} a model is called when the log has the call`, async (t) => {
     const server = await modelServer(t)
@@ -61,6 +76,26 @@ for (const durability of ['write_behind', 'commit'] as const) {
       act,
       () => server.calls.length > 0,
       async () => result,
+    )
+  })
+
+  t.test(`with ${durability} a write from outside on a blackboard is over when the log has it`, async (t) => {
+    const { store, team } = heldTeam(t, durability, { enableBlackboard: true })
+    const run = team.launch('steps of')
+    await run.result
+    let isOver = false
+    let writing: Promise<unknown> | undefined
+    const act = () => {
+      writing = run.blackboard!.write('key', 1, 'fact').then(() => {
+        isOver = true
+      })
+    }
+    await leavesWhenWritten(
+      t,
+      store,
+      act,
+      () => isOver,
+      async () => writing,
     )
   })
 

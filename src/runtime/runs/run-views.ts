@@ -9,19 +9,24 @@ import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
 import type { EventSource } from './events.ts'
 import type { RunHost } from './run.ts'
 
-type Acts = Pick<RunHost, 'cancel' | 'onRecords'> & Pick<EventSource, 'resultOf'>
+interface Acts extends Pick<RunHost, 'cancel' | 'onRecords'>, Pick<EventSource, 'resultOf'> {
+  /** Resolves when the team has started, and with that its durable log is open. */
+  started(): Promise<void>
+}
 
 export class RunViews implements RunHost, EventSource {
   readonly #supervisor: Supervisor
   readonly cancel: Acts['cancel']
   readonly onRecords: Acts['onRecords']
   readonly resultOf: Acts['resultOf']
+  readonly #started: Acts['started']
 
-  constructor(supervisor: Supervisor, { cancel, onRecords, resultOf }: Acts) {
+  constructor(supervisor: Supervisor, { cancel, onRecords, resultOf, started }: Acts) {
     this.#supervisor = supervisor
     this.cancel = cancel
     this.onRecords = onRecords
     this.resultOf = resultOf
+    this.#started = started
   }
 
   name(index: number): string {
@@ -56,7 +61,14 @@ export class RunViews implements RunHost, EventSource {
     run.boardLent = true
     const { boards, redactor } = this.#supervisor
     if (!boards.board(run)) return undefined
-    return redactedBlackboard(boards.view(run, this.#supervisor.directory.name(USER_INDEX)), redactor)
+    const view = redactedBlackboard(boards.view(run, this.#supervisor.directory.name(USER_INDEX)), redactor)
+    const write: Blackboard['write'] = async (key, value, entryType, options) => {
+      if (this.logName === undefined) await this.#started() // the log that is to have it is not open yet
+      const entry = await view.write(key, value, entryType, options)
+      await this.written()
+      return entry
+    }
+    return { ...view, write }
   }
 
   board(run: RunState): BlackboardView | undefined {

@@ -107,6 +107,7 @@ export class RunBook {
     this.host = new RunViews(supervisor, {
       cancel,
       onRecords: this.drain.onRecords,
+      started: start,
       resultOf: (runId) => this.#entries.find(runId)?.result,
     })
     const common = { supervisor, host: this.host, entries: this.#entries }

@@ -48,7 +48,7 @@ interface Ending {
 
 const ENDINGS = new WeakMap<Run<unknown>, Ending>()
 
-/** A run may last for weeks, and a promise keeps all that was ever called on it: so each run has one wait for its end. */
+/** A run may last for weeks, and a promise keeps all that was ever called on it: each run has one wait for its end. */
 function endingOf(run: Run<unknown>): Ending {
   const known = ENDINGS.get(run)
   if (known) return known
