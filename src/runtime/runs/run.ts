@@ -155,7 +155,8 @@ export interface Run<T = undefined> {
   readonly messageHistory: readonly TypedMessage[]
   /**
    * Blackboard of the run; undefined if the team has none. Who reads this property may write: from then on no wait for
-   * an entry counts as a stall. A write resolves when the durable log has it, if the team has one. `board()` only looks.
+   * an entry counts as a stall. A write resolves when the durable log has it, if the team has one. `board()` only
+   * looks.
    */
   readonly blackboard: Blackboard | undefined
   /**
