@@ -2,7 +2,9 @@
 import { join } from 'node:path'
 import t from 'tap'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
+import { anotherThread } from './held-store.ts'
 import { folderOf } from './log-folders.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 const helper = { name: 'helper', module: new URL('../fixtures/durability/keeper.js', import.meta.url).href }
 
@@ -56,4 +58,31 @@ t.test('names of former agents in the log take no room from those of today', asy
   t.match(await after.execute('count'), { error: null, finalOutput: '0: ' })
   await after.addAgent(deskAgent('bob'))
   t.equal(await after.getAgent('bob')!.run('count'), '0: ')
+})
+
+t.test('an agent that is added while the log is read has the place that the log has for its name', async (t) => {
+  const disk = new MemoryDisk()
+  let release = () => {}
+  const released = new Promise<void>((resolve) => {
+    release = resolve
+  })
+  class LateStore extends MemoryStore {
+    override async open(signal?: AbortSignal) {
+      await released
+      return super.open(signal)
+    }
+  }
+  const ask: Script = async (desk, query) => (await desk.request('zed', query)).content
+  const before = deskOf(t, '', ask, { stateManagement: { store: new MemoryStore(disk) } })
+  await before.addAgent(deskAgent('zed'))
+  await before.execute('remember now')
+  await before.close()
+  const agents = ['ann', 'cyd', 'dan'].map((name) => deskAgent(name))
+  const after = deskOf(t, '', ask, { agents, stateManagement: { store: new LateStore(disk) } })
+  const started = after.start()
+  const added = after.addAgent(deskAgent('zed'))
+  await anotherThread()
+  release()
+  await Promise.all([started, added])
+  t.match(await after.execute('count', { timeoutMs: 10_000 }), { error: null, finalOutput: '1: remember now' })
 })

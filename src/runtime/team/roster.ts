@@ -76,9 +76,9 @@ export class Roster implements MadeAgents {
     return cell
   }
 
-  /** Starts the thread of an agent that was added. One that cannot start leaves again. */
+  /** Starts the thread of an agent that was added, unless the start of the team has. One that cannot leaves again. */
   async begin(cell: Cell): Promise<void> {
-    for (const each of cell.instances) void this.#supervisor.lifecycle.begin(each)
+    for (const each of cell.instances) if (each.beginnings === 0) void this.#supervisor.lifecycle.begin(each)
     await this.#started(cell)
   }
 

@@ -149,7 +149,7 @@ export class TeamRuntime extends TeamRuns {
     return new Newcomers(this.supervisor, registry, {
       join: (role, expected) => this.#roster.add(role, expected),
       begin: async (cell) => {
-        if (this.#life.hasBegun) await this.#roster.begin(cell)
+        await this.#begin(cell)
       },
       leave: (cell) => this.#roster.dismiss(cell),
       left: (name) => this.#roster.left(name),
@@ -263,8 +263,20 @@ export class TeamRuntime extends TeamRuns {
     this.#life.assertOpen()
     const cell = this.#roster.add(role)
     const instance = this.#roster.get(cell.name)!
-    if (this.#life.hasBegun) await this.runBook.holds.until(this.#roster.begin(cell))
+    await this.runBook.holds.until(this.#begin(cell))
     return instance
+  }
+
+  /** Starts an agent that has joined a team at work, once the durable log says which place its name has. */
+  async #begin(cell: Cell): Promise<void> {
+    if (!this.#life.hasBegun) return
+    try {
+      await this.#life.untilRead()
+    } catch (error) {
+      await this.#roster.dismiss(cell)
+      throw error
+    }
+    await this.#roster.begin(cell)
   }
 
   /**
