@@ -19,23 +19,23 @@ export interface BlackboardEntry<T = unknown> {
 /** Options of a write, besides key, value and type. */
 export interface WriteOptions {
   /** Confidence in the entry, from 0 to 1. Default: 1. */
-  confidence?: number
+  confidence?: number | undefined
   /** Key that this entry replaces; it must exist. */
-  supersedes?: string
+  supersedes?: string | undefined
   /** Keys of the entries that this entry is based on; they need not exist yet. */
-  references?: readonly string[]
+  references?: readonly string[] | undefined
   /**
    * Version that the key must have; 0 means that the key must not exist. Otherwise the write is rejected, with
    * `details.path` 'ifVersion', the versions `expected` and `actual`, and the `author` of the latter.
    */
-  ifVersion?: number
+  ifVersion?: number | undefined
 }
 
 /** Filter that keeps the entries that equal it in each field that it sets. */
 export interface QueryFilter {
-  entryType?: string
-  author?: string
-  key?: string
+  entryType?: string | undefined
+  author?: string | undefined
+  key?: string | undefined
 }
 
 /**
@@ -72,7 +72,10 @@ export interface Blackboard {
    * Returns the entry of a key as soon as it exists. Rejects with `RequestTimeoutError` after the timeout, by default
    * the team's `globalTimeoutMs`.
    */
-  waitFor(key: string, options?: { timeoutMs?: number; signal?: AbortSignal }): Promise<BlackboardEntry>
+  waitFor(
+    key: string,
+    options?: { timeoutMs?: number | undefined; signal?: AbortSignal | undefined },
+  ): Promise<BlackboardEntry>
   /** Returns all versions of a key, the oldest first. */
   getHistory(key: string): Promise<BlackboardEntry[]>
 }

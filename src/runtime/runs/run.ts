@@ -22,16 +22,16 @@ import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
-/** Options of one run that differ from the team's defaults. Durations in ms. */
+/** Options of one run that differ from the team's defaults; undefined is as good as left out. Durations in ms. */
 export interface RunOptions<T = undefined> {
   /** Signal that aborts the run. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /** Time limit of the run. Default: the team's `globalTimeoutMs`. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** Priority in the queue of runs; higher first. */
-  priority?: number
+  priority?: number | undefined
   /** Id of the run. Same id and query: joins that run; other query: ConfigurationError. */
-  runId?: string
+  runId?: string | undefined
   /**
    * Thread of the run. Runs of one thread continue the conversations of model agents. A run begins with the
    * conversation that an agent had when it first heard of the run. Two concurrent runs do not see each other. The next
@@ -39,57 +39,57 @@ export interface RunOptions<T = undefined> {
    * and 64 Mi characters per team; beyond that the least recently used ones are dropped. The conversations of an agent
    * are dropped when it is removed.
    */
-  threadId?: string
+  threadId?: string | undefined
   /**
    * Metadata for the agents to read: `context.run.metadata`. In a team with `telemetry` the run continues the trace
    * that `traceparent` (and `tracestate`, in the format of W3C Trace Context) names. Agents then read the run's own
    * place in that trace.
    */
-  metadata?: Record<string, string>
+  metadata?: Record<string, string> | undefined
   /**
    * Replacement models for this run. A key is a model name that roles use (`default` for roles that name none). Its
    * value is the name of another entry of the team's `models`, or of another model of the same provider.
    */
-  models?: Record<string, string>
+  models?: Record<string, string> | undefined
   /** Token budget of this run. A limit given here replaces the same limit in the team's `budget.perRun`. */
-  budget?: TokenLimit
+  budget?: TokenLimit | undefined
   /**
    * Schema for the answer's structured data, or its text, or the JSON in that text; `result.data` is what the schema
    * returns. A model agent that speaks last is asked for its answer in this schema, and once more if the answer does
    * not fit. The built-in strategies know the last speaker. A script of your own marks the request whose answer is the
    * run's with `metadata: { lastSpeaker: true }`. A later process has `result.data` as JSON has it.
    */
-  output?: ModelSchema<unknown, T>
+  output?: ModelSchema<unknown, T> | undefined
   /**
    * true: models answer in pieces, as `run.text()` and `run.stream()` show them, whether or not anyone reads. false: a
    * broken answer of the last speaker can always be retried. Default: true for `launch` and `stream`, false for
    * `execute`.
    */
-  stream?: boolean
+  stream?: boolean | undefined
   /**
    * Conversation so far, which is kept by you: messages of role 'user', 'assistant' and 'tool'. All model agents of the
    * team begin the run with it, those without tools without the calls of tools. `result.messages` has it with the
    * query and the answer, for the next run. Not together with `threadId`. At most 2,000 messages and 4 Mi characters.
    */
-  messages?: readonly ModelMessage[]
+  messages?: readonly ModelMessage[] | undefined
 }
 
 /** Options of `team.resume`: what a run does not keep in its log. */
 export interface ResumeOptions<T = undefined> extends Pick<RunOptions<T>, 'output' | 'signal' | 'timeoutMs'> {
   /** Fate of the run if its code has changed. Default: the team's `stateManagement.onMismatch`. */
-  onMismatch?: 'refuse' | 'continue'
+  onMismatch?: 'refuse' | 'continue' | undefined
 }
 
 /** Options of `run.events`. */
 export interface EventOptions {
   /** Event that was seen last: its `seq`, or its id (`<logName>.<seq>`). Default: none, so all events come. */
-  after?: number | string
+  after?: number | string | undefined
   /** Types of the events that are wanted. Default: all. */
-  types?: readonly RuntimeEvent['type'][]
+  types?: readonly RuntimeEvent['type'][] | undefined
   /** false: ends when all events until now were read. Default: true, it ends with the run. */
-  follow?: boolean
+  follow?: boolean | undefined
   /** Ends the reading when it is aborted. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /**

@@ -13,37 +13,37 @@ export interface AgentRef<In = unknown, Out = unknown> {
 /** Options of a question to a person. */
 export interface AskOptions {
   /** The allowed answers; 1 to 100 texts. */
-  choices?: readonly string[]
+  choices?: readonly string[] | undefined
   /**
    * Time that the question stays open, in ms, but never longer than the run. Default: `communication.answerWithinMs`,
    * without which it has no limit.
    */
-  answerWithinMs?: number
+  answerWithinMs?: number | undefined
   /** Withdraws the question: its promise rejects with `CancelledError`. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** Options of a message. Durations in ms. */
 export interface RequestOptions<In = unknown> {
   /** A JSON value beside the content; any other value is refused with its path. -0 arrives as 0. */
-  structuredData?: In
+  structuredData?: In | undefined
   /** Priority, a 32-bit integer: higher overtakes lower in a mailbox. Default: 0. */
-  priority?: number
+  priority?: number | undefined
   /** Limit for the answer, from the start of the callee's turn. Default: the callee's `responseTimeoutMs`. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /**
    * Number of retries if there is no answer by the deadline; at most 126. Default: `communication.retries` of the
    * sender's role. A retry keeps the id of the request, and waits for the same turn once more: the work is not done
    * twice.
    */
-  retries?: number
+  retries?: number | undefined
   /**
    * Allows the callee to do the work twice: a retry tells the late turn to stop, and starts it again with the steps
    * that it had finished. Default: false.
    */
-  idempotent?: boolean
+  idempotent?: boolean | undefined
   /** Id of the conversation that the message belongs to. Default: that of the run. */
-  threadId?: string
+  threadId?: string | undefined
   /**
    * A JSON object that travels with the message. A model agent evaluates these fields:
    *
@@ -54,19 +54,19 @@ export interface RequestOptions<In = unknown> {
    * - `inWords: true`: the content says everything that the data says.
    * - `lastSpeaker: true`: its answer is the run's answer.
    */
-  metadata?: object
+  metadata?: object | undefined
   /**
    * Images, sounds and files for the callee, and texts between them. Default: none; for the protocol script, the parts
    * of the query if the content has the words of the query. See `AgentMessage.parts`.
    */
-  parts?: readonly MessagePart[]
+  parts?: readonly MessagePart[] | undefined
   /** Withdraws the request: its promise rejects with `CancelledError`, and its turn is told to stop. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
   /**
    * Marks an intended repetition: livelock detection (`supervision.livelock`) ignores this message. Default: false. The
    * recipient has to mark its own requests that follow from it.
    */
-  polling?: boolean
+  polling?: boolean | undefined
 }
 
 /** Result of one of several requests: the answer, or the error. */
@@ -122,7 +122,7 @@ export interface ConversationContext {
   requestAll(
     to: readonly string[],
     content: string,
-    options?: RequestOptions & { concurrency?: number },
+    options?: RequestOptions & { concurrency?: number | undefined },
   ): Promise<Outcome[]>
   /**
    * Returns the first answer of several agents; the other requests are withdrawn. Rejects when all have failed, naming
