@@ -4,7 +4,9 @@
  */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { setTimeout as later } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { type Scheduler, systemClock } from '../../src/clock.ts'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 
@@ -229,6 +231,25 @@ t.test('the handler of an agent that has changed is held back, and its run goes 
   const asked = await first(changed.getRun('one')!.events(), 'question')
   await changed.getRun('one')!.answer(asked.questionId, 'yes')
   t.match(await resumed, { success: true, finalOutput: '123 yes' })
+})
+
+/** Timers of ten seconds and more never come: what waits for one would wait for ever. */
+const impatient: Scheduler = {
+  ...systemClock,
+  timer: (ms, task) => (ms < 10_000 ? systemClock.timer(ms, task) : { cancel: () => {} }),
+}
+
+t.test('a changed run goes on at once, also in a team in which nothing else is under way', async (t) => {
+  const path = await leftBehind(t, original)
+  const { script, output } = changes['a step that is not there any more']!
+  const changed = deskOf(t, path, script, { clock: impatient })
+  await changed.start()
+  const run = changed.getRun('one')!
+  await run.answer((await first(run.events(), 'question')).questionId, 'yes')
+  await run.result
+  await changed.flush()
+  await later(200) // until the host has nothing to look at
+  t.match(await changed.resume('one', { onMismatch: 'continue' }), { success: true, finalOutput: output })
 })
 
 t.test('stateManagement.onMismatch: continue lets all changed runs go on', async (t) => {

@@ -11,6 +11,7 @@ import type { Gate } from '../dispatch/permits.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
+import type { HostLoop } from '../state/host-loop.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -29,6 +30,7 @@ interface Needs {
   readonly directory: AgentDirectory
   readonly gate: Gate
   readonly journal: Journal
+  readonly loop: HostLoop
   readonly mailboxes: Mailboxes
   readonly pauses: DeadlinePauses
   readonly ready: Ready
@@ -76,11 +78,12 @@ export class ChangedTurns {
   }
 
   #deliver({ index }: Cell, envelope: Envelope<RunState>, onMismatch: OnMismatch): void {
-    const { directory, redelivery, team } = this.#needs
+    const { directory, loop, redelivery, team } = this.#needs
     envelope.onMismatch = onMismatch
     envelope.announced = false
     envelope.startedAt = NOT_YET
     team.force(index, envelope.bytes)
     redelivery.takeUp(directory.cells[index]!, envelope)
+    loop.wake() // nothing else may be under way
   }
 }

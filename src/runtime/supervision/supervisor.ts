@@ -336,6 +336,7 @@ export class Supervisor {
       gate,
       interrupted,
       journal,
+      loop,
       mailboxes,
       pauses,
       ready,
