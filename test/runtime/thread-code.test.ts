@@ -1,46 +1,36 @@
 /** Compiled code that threads of a process share. */
-import { Script } from 'node:vm'
 import t from 'tap'
-import { createTeam } from '../../src/index.ts'
+import { playFirstTurn } from '../../src/actors/loop/first-turn.ts'
 import { WorkerThread } from '../../src/runtime/threads/thread.ts'
-import { ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
-import { silent } from '../supervision/teams.ts'
+import { type ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
 
 t.test(
   'threads begin with what the first has compiled, and compile for themselves where it does not fit',
   async (t) => {
-    const code = new ThreadCode()
-    t.equal(code.entry.compiled, undefined)
+    const code = freshCode()
     t.ok(await boots(code))
     const { compiled } = code.entry
     t.ok(compiled && compiled.length > 0)
     t.ok(await boots(code))
     t.equal(code.entry.compiled, compiled)
-    const other = new ThreadCode()
-    other.take(new Uint8Array(1_000))
-    t.ok(await boots(other))
+    code.entry.compiled = new Uint8Array(1_000)
+    t.ok(await boots(code))
   },
 )
 
-t.test('later ones begin with what a turn has compiled, too, whatever the code of the agent does', async (t) => {
-  const code = threadCode()
-  const team = createTeam({
-    agents: [{ name: 'patcher', module: new URL('../fixtures/thread-patcher.js', import.meta.url) }],
-    orchestration: { strategy: 'sequential' },
-    logger: silent,
-  })
-  t.teardown(() => team.close())
-  await team.start()
-  const atBoot = code.entry.compiled?.length ?? 0
-  t.ok(code.entry.kept, 'no turn has ended yet')
-  t.equal((await team.execute('first')).finalOutput, 'first')
-  while (code.entry.kept) await new Promise((resolve) => setImmediate(resolve)) // the thread writes it after the turn
-  const { path, source, compiled } = code.entry
-  t.ok(compiled && compiled.length > atBoot)
-  t.equal(new Script(source, { filename: path, cachedData: compiled! }).cachedDataRejected, false)
+t.test('the first compiles what a turn needs', async (t) => {
+  t.equal(await playFirstTurn(), true, 'the turn ends, and something was written')
+  const [code, other] = [freshCode(), freshCode((source) => `(...[a, b, c, done]) => { (${source})(a, b, c); done() }`)]
   t.ok(await boots(code))
-  t.equal((await team.execute('second')).finalOutput, 'second')
+  t.ok(await boots(other))
+  const [played, unplayed] = [code, other].map(({ entry }) => entry.compiled?.length ?? 0) as [number, number]
+  t.ok(played > 1.2 * unplayed, `${played} bytes, and ${unplayed} without the turn`)
 })
+
+function freshCode(sourceOf = (source: string) => source): ThreadCode {
+  const { boot, entry } = threadCode()
+  return { boot, entry: { path: entry.path, source: sourceOf(entry.source), compiled: undefined } }
+}
 
 /** Resolves to true if a thread boots and answers. */
 async function boots(code: ThreadCode): Promise<boolean> {

@@ -201,7 +201,6 @@ export class AgentLoop {
         this.state = draft.value
       },
     })
-    if (port.firstTurnEnded) this.#onTurnEnd.push(port.firstTurnEnded)
     port.onRing(() => {
       this.link.woken()
       this.#turned()

@@ -18,11 +18,12 @@ import { threadMemories } from '../transport/external-memory.ts'
 import type { ThreadPort } from '../transport/link.ts'
 import { OwnWork } from '../transport/own-work.ts'
 import { downloadsFrom } from '../transport/part-downloads.ts'
+import { playFirstTurn } from './first-turn.ts'
 import { Resident } from './resident.ts'
 
 /** Provided by thread-boot.cjs. */
 declare const importModule: (href: string) => Promise<unknown>
-declare const turnEnded: () => void
+declare const hasPlayed: (() => void) | undefined
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
 const parent = parentPort
@@ -55,7 +56,6 @@ const ownPort: ThreadPort = {
   bytesOf: downloadsFrom(partsPort),
   memories: threadMemories,
   work,
-  firstTurnEnded: turnEnded,
 }
 
 /**
@@ -80,7 +80,6 @@ function sharedPort({ number, atWork }: Seat): ThreadPort {
       defer: (task) => systemClock.defer(noting(task)),
     },
     work: new OwnWork(),
-    firstTurnEnded: turnEnded,
   }
 }
 
@@ -123,4 +122,13 @@ function hasOwnResources(): boolean {
   return active.some((type) => type !== 'MessagePort') // the runtime has ports of its own
 }
 
-expose(control, nodeEndpoint(controlPort))
+const begin = () => expose(control, nodeEndpoint(controlPort))
+
+if (!hasPlayed) begin()
+else
+  void playFirstTurn()
+    .catch(() => false) // then later threads compile it for themselves
+    .then(() => {
+      hasPlayed()
+      begin() // no code of an agent runs before that
+    })

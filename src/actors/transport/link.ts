@@ -35,8 +35,6 @@ export interface ThreadPort {
   readonly memories?: Memories
   /** Tracks the resources that turns have open. Present if the thread has an event loop of its own. */
   readonly work?: OwnWork | undefined
-  /** Called when the first turn of an agent has ended. */
-  firstTurnEnded?(): void
 }
 
 const FRAMES_A_RING = 512 // waking a thread costs as much as writing some dozens of frames

@@ -195,7 +195,7 @@ export class WorkerThread implements SeatedThread {
     return new Promise((resolve) => {
       this.#worker.once('message', ({ tid, compiled }: Booted) => {
         this.#clock.tid = tid
-        code.take(compiled)
+        code.entry.compiled ??= compiled
         // A single listener for both kinds, because two would cost each bell a copy of the listener list.
         this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
         resolve()

@@ -1,0 +1,82 @@
+/**
+ * A turn that the first thread of a process plays before it has an agent. V8 compiles a function when it is first
+ * called, and later threads begin with what the first has compiled: so with what a turn needs.
+ */
+import { systemClock } from '../../clock.ts'
+import { BLANK, type FrameFields, REQUEST, RUN } from '../../mailbox/frame.ts'
+import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
+import { FIXED_NAMES, ORCHESTRATOR } from '../../mailbox/message.ts'
+import type { Ring } from '../../mailbox/ring.ts'
+import { TeamMemory } from '../../mailbox/room.ts'
+import { Window } from '../../mailbox/window.ts'
+import type { Assignment } from '../definition/assignment.ts'
+import { type AgentDefinition, defineAgent, handlersOf } from '../definition/definition.ts'
+import { Toolbox } from '../tools/toolbox.ts'
+import { AgentLoop } from './agent-loop.ts'
+
+const [SENDER, PLAYER, PARTNER] = [FIXED_NAMES.indexOf(ORCHESTRATOR), FIXED_NAMES.length, FIXED_NAMES.length + 1]
+const RUN_INDEX = 1
+const TURN = 1
+const MOST_BYTES = 1_024
+/** Turns of the event loop within which the turn has ended. */
+const LONGEST = 16
+
+/** Sends what it gets to another agent, and answers it: what most agents do, on the way that all do. */
+const player: AgentDefinition = defineAgent({
+  async receive({ content, structuredData }, context) {
+    await context.send('partner', content, { structuredData })
+    return { content, structuredData }
+  },
+})
+
+/** Plays the turn. Resolves to true if it has ended, and has written something. */
+export async function playFirstTurn(): Promise<boolean> {
+  const team = new TeamMemory(PARTNER + 1)
+  team.open(PARTNER, 1, MOST_BYTES, MOST_BYTES)
+  const window = Window.ofSeat()
+  write(window.replies, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
+  const data = '{"of":"the first turn"}'
+  write(window.plain, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
+  const assignment = assignmentOf(team, window)
+  const port = { ring() {}, onRing() {}, scheduler: systemClock }
+  const loop = new AgentLoop(assignment, handlersOf(player)!, new Toolbox(assignment.tools), port)
+  await loop.start(undefined)
+  loop.pump()
+  for (let left = LONGEST; left > 0 && !loop.isIdle; left--) await loop.breath()
+  loop.link.close()
+  return loop.isIdle && window.outbox.more()
+}
+
+function assignmentOf(team: TeamMemory, window: Window): Assignment {
+  return {
+    role: { name: 'player' },
+    option: 'agents[0]',
+    code: { model: true },
+    tools: { host: [], modules: [], names: [] },
+    env: {},
+    index: PLAYER,
+    epoch: 1,
+    names: [...FIXED_NAMES, 'player', 'partner'].join('\n'),
+    window: window.buffer,
+    team: team.buffer,
+    state: undefined,
+    correlation: 0,
+    seed: 1,
+    maxMessageBytes: MOST_BYTES,
+    maxExternalMb: null,
+    isDurable: false,
+    concurrency: 1,
+    instances: 1,
+    verbs: [],
+    loops: false,
+    contextStrategy: undefined,
+  }
+}
+
+function write(ring: Ring, fields: Partial<FrameFields>): void {
+  const whole = { ...BLANK, run: RUN_INDEX, ...fields }
+  const bytes = frameBytes(whole)
+  writeFrame(ring.memory, ring.reserve(bytes), whole, systemClock.now())
+  ring.advance(bytes)
+  ring.publish()
+}
