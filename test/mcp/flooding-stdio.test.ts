@@ -35,7 +35,7 @@ for (const [tool, what] of overStdio)
 t.test('a server that floods before it has said its tools is refused, and named', async (t) => {
   const error = await refusal(mcpTools(stdio('line'), { connectTimeoutMs: 120_000 }))
   t.equal(error.code, 'CONFIGURATION')
-  t.match(error.message, /the MCP server ".*" cannot be used: it sends a line of more than 16 MiB/)
+  t.match(error.message, /the MCP server ".*" \("flooding"\) cannot be used: it sends a line of more than 16 MiB/)
 })
 
 t.test('of what a server prints on stderr, 1 MiB a minute is passed on', async (t) => {
