@@ -26,9 +26,9 @@ for (const [whose, clock] of Object.entries(clocks))
     async (t) => {
       const { port1, port2 } = new MessageChannel()
       const told: string[] = []
-      const timer = clock.timer(5, () => told.push('late'))
       const read = once(port1, 'message')
       await new Promise((resolve) => setImmediate(resolve)) // timers come next
+      const timer = clock.timer(5, () => told.push('late'))
       port2.postMessage('came')
       block(20)
       await read
@@ -47,8 +47,8 @@ for (const [whose, clock] of Object.entries(clocks))
       const { port1, port2 } = new MessageChannel()
       const told: string[] = []
       const read = once(port1, 'message').then(() => told.push('came'))
-      const slept = clock.sleep(5).then(() => told.push('slept'))
       await new Promise((resolve) => setImmediate(resolve)) // timers come next
+      const slept = clock.sleep(5).then(() => told.push('slept'))
       port2.postMessage('came')
       block(20)
       await Promise.all([read, slept])
