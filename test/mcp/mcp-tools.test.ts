@@ -61,7 +61,7 @@ for (const over of ['stdio', 'HTTP'] as const) {
   })
 
   t.test(`over ${over}: a call that takes too long is given up, and says how far it was`, async (t) => {
-    const { tools } = await toolsOf(t, await server(t), { timeoutMs: 300 })
+    const { tools } = await toolsOf(t, await server(t), { timeoutMs: 1_000 })
     const { team, call } = desk(t, tools)
     const events = toolEvents(team)
     t.match((await call('wait', {})).outcomes, [{ code: 'TOOL_TIMEOUT' }])
@@ -221,19 +221,21 @@ t.test('a server that cannot be reached, or says nothing, is named, and its secr
     elsewhere.close()
   })
   const at = (server: typeof silent) => `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp?key=secret`
-  const wrong: [McpServer, RegExp][] = [
+  const long = 120_000
+  const wrong: [McpServer, RegExp, connectTimeoutMs?: number][] = [
     [{ command: 'no-such-command-at-all', args: ['secret'], env: { KEY: 'secret' } }, /no such command.*env\.PATH/],
     [{ command: process.execPath, args: ['-e', 'process.exit(4)', 'secret'] }, /cannot be used: .*closed/],
-    [{ ...stdio('mute'), env: { KEY: 'secret' } } as McpServer, /did not say which tools it has within 500 ms/],
+    [{ ...stdio('mute'), env: { KEY: 'secret' } } as McpServer, /did not say which tools it has within 500 ms/, 500],
     [
       { url: at(silent), headers: { key: 'secret' } },
       /at http:\/\/127\.0\.0\.1:\d+\/mcp cannot be used: it did not say/,
+      500,
     ],
     [{ url: at(redirecting), headers: { key: 'secret' } }, /cannot be used/],
     [{ url: 'http://127.0.0.1:9/mcp', headers: { key: 'secret' } }, /cannot be used: /],
   ]
-  for (const [server, text] of wrong) {
-    const error: DramatisError = await refusal(mcpTools(server, { connectTimeoutMs: 500 }))
+  for (const [server, text, connectTimeoutMs = long] of wrong) {
+    const error: DramatisError = await refusal(mcpTools(server, { connectTimeoutMs }))
     t.equal(error.code, 'CONFIGURATION')
     t.match(error.message, text)
     t.notMatch(JSON.stringify(error), 'secret')
