@@ -2,34 +2,42 @@
 import t from 'tap'
 import { playFirstTurn } from '../../src/actors/loop/first-turn.ts'
 import { WorkerThread } from '../../src/runtime/threads/thread.ts'
-import { type ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
+import { ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
 
-t.test(
-  'threads begin with what the first has compiled, and compile for themselves where it does not fit',
-  async (t) => {
-    const code = freshCode()
+t.test('the first thread compiles the entry, the next one a turn too, and later ones begin with that', async (t) => {
+  t.equal(await playFirstTurn(), true, 'the turn ends, and something is written')
+  const code = freshCode()
+  const sizes: number[] = []
+  for (let thread = 0; thread < 4; thread++) {
     t.ok(await boots(code))
-    const { compiled } = code.entry
-    t.ok(compiled && compiled.length > 0)
-    t.ok(await boots(code))
-    t.equal(code.entry.compiled, compiled)
-    code.entry.compiled = new Uint8Array(1_000)
-    t.ok(await boots(code))
-  },
-)
-
-t.test('the first compiles what a turn needs', async (t) => {
-  t.equal(await playFirstTurn(), true, 'the turn ends, and something was written')
-  const [code, other] = [freshCode(), freshCode((source) => `(...[a, b, c, done]) => { (${source})(a, b, c); done() }`)]
-  t.ok(await boots(code))
-  t.ok(await boots(other))
-  const [played, unplayed] = [code, other].map(({ entry }) => entry.compiled?.length ?? 0) as [number, number]
-  t.ok(played > 1.2 * unplayed, `${played} bytes, and ${unplayed} without the turn`)
+    sizes.push(code.begin().compiled?.length ?? 0)
+  }
+  const [first = 0, second = 0] = sizes
+  t.ok(first > 0)
+  t.ok(second > 1.2 * first, `${second} bytes, and ${first} without the turn`)
+  t.same(sizes, [first, second, second, second])
 })
 
-function freshCode(sourceOf = (source: string) => source): ThreadCode {
-  const { boot, entry } = threadCode()
-  return { boot, entry: { path: entry.path, source: sourceOf(entry.source), compiled: undefined } }
+t.test('a turn that was not played to its end is played by a later thread', async (t) => {
+  const code = freshCode()
+  t.notOk(code.begin().plays, 'somebody waits for the first thread')
+  const ended = code.begin()
+  t.ok(ended.plays)
+  t.ok(code.begin().plays)
+  code.take(new Uint8Array(1), ended)
+  t.notOk(code.begin().plays)
+})
+
+t.test('threads compile for themselves where what others have compiled does not fit', async (t) => {
+  const code = freshCode()
+  code.take(new Uint8Array(1_000), code.begin())
+  t.equal(code.begin().compiled?.length, 1_000)
+  t.ok(await boots(code))
+})
+
+function freshCode(): ThreadCode {
+  const { path, source } = threadCode().begin()
+  return new ThreadCode(threadCode().boot, path, source)
 }
 
 /** Resolves to true if a thread boots and answers. */

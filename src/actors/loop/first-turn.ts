@@ -1,6 +1,6 @@
 /**
- * A turn that the first thread of a process plays before it has an agent. V8 compiles a function when it is first
- * called, and later threads begin with what the first has compiled: so with what a turn needs.
+ * A turn that one of the first threads of a process plays before it has an agent. V8 compiles a function when it is
+ * first called, and later threads begin with what this one has compiled: so with what a turn needs.
  */
 import { systemClock } from '../../clock.ts'
 import { BLANK, type FrameFields, REQUEST, RUN } from '../../mailbox/frame.ts'

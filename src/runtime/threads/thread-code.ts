@@ -6,19 +6,51 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { ownFile } from '../../own-files.ts'
 
-export interface ThreadCode {
+/** As thread-boot.cjs reads it. */
+interface ThreadEntry {
+  readonly path: string
+  /**
+   * A function of `require`, of the path, of what imports a module, and of what is to be called when a turn has been
+   * played; without that, none is played.
+   */
+  readonly source: string
+  /** In shared memory; undefined until a thread has compiled it. */
+  readonly compiled: Uint8Array | undefined
+  /** True if the thread plays a turn, and compiles what that needs. */
+  readonly plays: boolean
+}
+
+export class ThreadCode {
   /** The file that begins a thread. */
   readonly boot: URL
-  /** Code that the boot file runs. */
-  readonly entry: {
-    readonly path: string
-    /**
-     * A function of `require`, of the path, of what imports a module, and of what is to be called when the first turn
-     * has been played; without that, none is played.
-     */
-    readonly source: string
-    /** In shared memory; undefined until a thread has compiled it. */
-    compiled: Uint8Array | undefined
+  readonly #path: string
+  readonly #source: string
+  #compiled: Uint8Array | undefined
+  /** Number of threads that have begun with it. */
+  #begun = 0
+  #hasTurn = false
+
+  constructor(boot: URL, path: string, source: string) {
+    this.boot = boot
+    this.#path = path
+    this.#source = source
+  }
+
+  /**
+   * Returns the entry for a thread that begins now. The first one plays no turn, since a new program waits for it;
+   * those behind it do, until one has.
+   */
+  begin(): ThreadEntry {
+    const plays = this.#begun > 0 && !this.#hasTurn
+    this.#begun += 1
+    return { path: this.#path, source: this.#source, compiled: this.#compiled, plays }
+  }
+
+  /** Takes what a thread that began with that entry has compiled, for those that begin later. */
+  take(compiled: Uint8Array | undefined, { plays }: ThreadEntry): void {
+    if (!compiled || this.#hasTurn || (this.#compiled && !plays)) return
+    this.#compiled = compiled
+    this.#hasTurn = plays
   }
 }
 
@@ -26,9 +58,11 @@ let code: ThreadCode | undefined
 
 /** Throws `ConfigurationError` where this package was bundled without its files. */
 export function threadCode(): ThreadCode {
-  if (code) return code
-  const path = fileURLToPath(ownFile('actors/loop/thread-entry.bundle.cjs'))
-  const source = `(function (require, __filename, importModule, hasPlayed) {${readFileSync(path, 'utf8')}\n})`
-  code = { boot: ownFile('actors/loop/thread-boot.cjs'), entry: { path, source, compiled: undefined } }
+  code ??= codeIn(fileURLToPath(ownFile('actors/loop/thread-entry.bundle.cjs')))
   return code
+}
+
+function codeIn(path: string): ThreadCode {
+  const source = `(function (require, __filename, importModule, hasPlayed) {${readFileSync(path, 'utf8')}\n})`
+  return new ThreadCode(ownFile('actors/loop/thread-boot.cjs'), path, source)
 }

@@ -147,8 +147,9 @@ export class WorkerThread implements SeatedThread {
   constructor(maxHeapMb: number | null, code: ThreadCode = threadCode()) {
     const { port1, port2 } = new MessageChannel()
     const parts = new MessageChannel()
+    const entry = code.begin()
     this.#worker = new Worker(code.boot, {
-      workerData: { control: port2, parts: parts.port2, entry: code.entry },
+      workerData: { control: port2, parts: parts.port2, entry },
       transferList: [port2, parts.port2],
       env: {},
       execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
@@ -174,7 +175,7 @@ export class WorkerThread implements SeatedThread {
       this.#settle = resolve
     })
     void this.#gone.then(this.#settle)
-    this.booted = Promise.race([this.#boot(code), this.#gone])
+    this.booted = Promise.race([this.#boot((compiled) => code.take(compiled, entry)), this.#gone])
     port1.unref()
     parts.port1.on('message', (asked: AskedBytes) => this.#give(parts.port1, asked))
     parts.port1.unref()
@@ -191,11 +192,11 @@ export class WorkerThread implements SeatedThread {
    * Waits for the first post, which says that the thread has booted, before any code of an agent is loaded. Later posts
    * are bells.
    */
-  #boot(code: ThreadCode): Promise<void> {
+  #boot(take: (compiled: Uint8Array | undefined) => void): Promise<void> {
     return new Promise((resolve) => {
       this.#worker.once('message', ({ tid, compiled }: Booted) => {
         this.#clock.tid = tid
-        code.entry.compiled ??= compiled
+        take(compiled)
         // A single listener for both kinds, because two would cost each bell a copy of the listener list.
         this.#worker.on('message', (bell) => (bell === 0 ? this.#rung() : this.#foreignPost()))
         resolve()
