@@ -31,8 +31,9 @@ export interface Room {
 }
 
 export class TeamMemory {
-  #buffer!: SharedArrayBuffer
-  #words!: Int32Array
+  /** `grow` replaces both. Fields, since a getter is a call more for each look of the host. */
+  buffer!: SharedArrayBuffer
+  words!: Int32Array
   #messages!: Int32Array
   #bytes!: Int32Array
   #largest!: Int32Array
@@ -49,28 +50,20 @@ export class TeamMemory {
   #use(buffer: SharedArrayBuffer): void {
     const words = new Int32Array(buffer)
     const count = Math.floor(((words.length - FIRST) * 32) / 97) // 3 words and a bit each
-    this.#buffer = buffer
-    this.#words = words
+    this.buffer = buffer
+    this.words = words
     this.#messages = words.subarray(FIRST, FIRST + count)
     this.#bytes = words.subarray(FIRST + count, FIRST + 2 * count)
     this.#largest = words.subarray(FIRST + 2 * count, FIRST + 3 * count)
     this.#writers = words.subarray(FIRST + 3 * count)
   }
 
-  get buffer(): SharedArrayBuffer {
-    return this.#buffer
-  }
-
-  get words(): Int32Array {
-    return this.#words
-  }
-
   /** Makes room for that many names. Only before a thread has the memory; each mailbox has to be opened again. */
   grow(names: number): void {
     if (names <= this.size) return
-    const before = this.#words
+    const before = this.words
     this.#use(new SharedArrayBuffer(wordsFor(names) * 4))
-    this.#words.set(before.subarray(0, FIRST))
+    this.words.set(before.subarray(0, FIRST))
   }
 
   /** Maximum number of names. */

@@ -130,6 +130,20 @@ t.test('a spare warms up when it has booted, and no other thread does', async (t
   t.same(warmUps(), [0, 1])
 })
 
+t.test('a spare that is taken before it has booted does not warm up: an agent waits for it', async (t) => {
+  const { made, take } = spawnerOf(1, { cores: 2 })
+  const first = take()
+  first.hasBooted()
+  first.started()
+  await idle()
+  await idle()
+  const taken = take()
+  t.equal(taken, made[1])
+  taken.hasBooted()
+  await idle()
+  t.equal(taken.warmUps, 0)
+})
+
 t.test('who needs a thread where there is none is told', async (t) => {
   const { spawner } = spawnerOf(1, { has: false })
   t.throws(() => spawner.spawn(null), { message: 'no more threads' })

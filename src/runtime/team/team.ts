@@ -148,9 +148,7 @@ export class TeamRuntime extends TeamRuns {
   #newcomersOf(registry: AgentRegistry): Newcomers {
     return new Newcomers(this.supervisor, registry, {
       join: (role, expected) => this.#roster.add(role, expected),
-      begin: async (cell) => {
-        await this.#begin(cell)
-      },
+      begin: (cell) => this.#begin(cell),
       leave: (cell) => this.#roster.dismiss(cell),
       left: (name) => this.#roster.left(name),
       written: async () => this.runBook.host.written(),

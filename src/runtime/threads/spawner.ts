@@ -216,7 +216,9 @@ export class WorkerSpawner implements Spawner {
   #addSpare({ maxHeapMb, spares }: HeapClass): void {
     const spare = this.#make(maxHeapMb)
     spare.warm = true
-    void spare.booted.then(() => spare.warmUp())
+    void spare.booted.then(() => {
+      if (spares.includes(spare)) spare.warmUp()
+    })
     spare.onExit(() => {
       const at = spares.indexOf(spare)
       if (at >= 0) spares.splice(at, 1)

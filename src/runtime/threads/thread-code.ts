@@ -26,8 +26,7 @@ export class ThreadCode {
   readonly #path: string
   readonly #source: string
   #compiled: Uint8Array | undefined
-  /** Number of threads that have begun with it. */
-  #begun = 0
+  #hasBegun = false
   #hasTurn = false
 
   constructor(boot: URL, path: string, source: string) {
@@ -41,8 +40,8 @@ export class ThreadCode {
    * those behind it do, until one has.
    */
   begin(): ThreadEntry {
-    const plays = this.#begun > 0 && !this.#hasTurn
-    this.#begun += 1
+    const plays = this.#hasBegun && !this.#hasTurn
+    this.#hasBegun = true
     return { path: this.#path, source: this.#source, compiled: this.#compiled, plays }
   }
 

@@ -213,7 +213,7 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
   if (await knownEndOf(run)) return true
   if (ms === 0 || signals.some(({ aborted }) => aborted)) return false
   let stop = () => {}
-  const hasEnded = new Promise<boolean>((resolve) => {
+  const over = new Promise<boolean>((resolve) => {
     const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => resolve(false), ms)
     const forgets = signals.map((signal) => onAbort(signal, () => resolve(false)))
     forgets.push(onEnd(run, () => resolve(true)))
@@ -222,7 +222,7 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
       for (const forget of forgets) forget()
     }
   })
-  return hasEnded.finally(() => stop())
+  return over.finally(() => stop())
 }
 
 export const draining = (): HttpError =>
