@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { atLeast, atMost, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
 import { flushUs } from './disk.ts'
+import { floorDetails } from './floors.ts'
 import type { Cost } from './many.ts'
 import type { Committed } from './programs/committed.ts'
 import type { Resumed } from './programs/old-log.ts'
@@ -75,13 +76,18 @@ export const b11b: Benchmark<typeof TRIP> = {
   goal: { [TRIP]: atMost(1.3) },
   async run() {
     const rounds: Committed[] = []
-    for (let round = 0; round < ROUNDS; round++)
+    const floors: Committed[] = []
+    for (let round = 0; round < ROUNDS; round++) {
       rounds.push(await inFolder((folder) => runProgram<Committed>('committed', [2_000, 500, folder])))
+      floors.push(await inFolder((folder) => runProgram<Committed>('flushes', [2_000, 500, folder])))
+    }
+    const trips = (each: readonly Committed[]) => each.map(({ tripUs }) => tripUs)
     return {
       ratios: { [TRIP]: rounds.map(({ tripUs, flushUs: flush }) => tripUs / flush) },
       details: [
-        { label: 'a message and its answer, p50', value: median(rounds.map(({ tripUs }) => tripUs)), unit: 'us' },
+        { label: 'a message and its answer, p50', value: median(trips(rounds)), unit: 'us' },
         { label: 'one flush of this disk, p50', value: median(rounds.map((each) => each.flushUs)), unit: 'us' },
+        ...floorDetails('two flushes and two wake-ups alone', 'us', trips(rounds), trips(floors)),
       ],
     }
   },

@@ -36,7 +36,7 @@ async function compare(inFlight: number): Promise<{ ratios: number[]; details: D
     relay.push(await runProgram<RoundTrips>('relay', ['round-trip', plan]))
     dramatis.push(await runProgram<RoundTrips>('round-trip', [plan]))
     if (inFlight > 1) continue // then messages share wake-ups
-    const { warm } = await runProgram<ManyCosts>('wake-ups', [2, 2 * REQUESTS])
+    const { warm } = await runProgram<ManyCosts>('wake-ups', ['ring', 2, 2 * REQUESTS])
     floors.push(2 * warm.us)
   }
   const detail = (name: string, times: RoundTrips[], key: keyof RoundTrips): Detail => ({

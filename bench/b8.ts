@@ -31,7 +31,7 @@ export const b8: Benchmark<Figure> = {
     for (let round = 0; round < ROUNDS; round++) {
       ours.push(await runProgram<Pipeline>('pipeline', PLAN))
       played.push(await runProgram<Pipeline>('pipeline', [...PLAN, 'model']))
-      floors.push(await runProgram<ManyCosts>('wake-ups', [PLAN[0], PLAN[0] * PLAN[1]]))
+      floors.push(await runProgram<ManyCosts>('wake-ups', ['ring', PLAN[0], PLAN[0] * PLAN[1]]))
       for (const [at, { label, program }] of PEERS.entries()) {
         try {
           theirs[at]?.push(await usPerStep(program))

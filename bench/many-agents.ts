@@ -16,8 +16,6 @@ interface Question {
   args: readonly [kind: 'ring' | 'big', size: number, much: number]
   /** Times the relay's processor time. */
   must: number
-  /** Program that does nothing but the wake-ups of the same. */
-  floor?: string
 }
 
 export const b15 = manyAgents({
@@ -26,7 +24,6 @@ export const b15 = manyAgents({
   unit: 'hop',
   args: ['ring', 100, 10_000],
   must: 2,
-  floor: 'wake-ups',
 })
 
 export const b16 = manyAgents({
@@ -37,7 +34,7 @@ export const b16 = manyAgents({
   must: 3,
 })
 
-function manyAgents({ id, question, unit, args, must, floor }: Question): Benchmark {
+function manyAgents({ id, question, unit, args, must }: Question): Benchmark {
   const figure = `processor time of a ${unit} over the relay`
   return {
     id,
@@ -51,7 +48,7 @@ function manyAgents({ id, question, unit, args, must, floor }: Question): Benchm
       for (let round = 0; round < ROUNDS; round++) {
         relay.push(await runProgram<ManyCosts>('relay-many', args))
         dramatis.push(await runProgram<ManyCosts>('many', args))
-        if (floor) floors.push(await runProgram<ManyCosts>(floor, args.slice(1)))
+        floors.push(await runProgram<ManyCosts>('wake-ups', args))
       }
       const cpuUs = (rounds: readonly ManyCosts[]) => rounds.map(({ cold }) => cold.cpuUs)
       return {
@@ -59,8 +56,8 @@ function manyAgents({ id, question, unit, args, must, floor }: Question): Benchm
         details: [
           ...details('relay of posted objects', unit, relay),
           ...details('dramatis', unit, dramatis),
-          ...(floor ? details('wake-ups alone', unit, floors) : []),
-          ...(floor ? [overFloor('wake-ups alone, processor time', cpuUs(dramatis), cpuUs(floors))] : []),
+          ...details('wake-ups alone', unit, floors),
+          overFloor('wake-ups alone, processor time', cpuUs(dramatis), cpuUs(floors)),
         ],
       }
     },
