@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import * as z from 'zod'
 import { systemClock } from '../../src/clock.ts'
 import { createTeam, type StateManagement } from '../../src/index.ts'
 import { compactLog } from '../../src/runtime/durability/compact-log.ts'
@@ -16,7 +17,7 @@ import { failureOf, folderOf, segmentsOf } from './log-folders.ts'
 const module = new URL('../fixtures/durability/old-log-agent.js', import.meta.url)
 
 interface Archived {
-  run: { id: string; query: string; status: string; finalOutput?: string; error?: { code: string } }
+  run: { id: string; query: string; status: string; finalOutput?: string; data?: object; error?: { code: string } }
   messages: { content: string }[]
   trace: { messageFlow: { from: string; to: string }[]; agentActivations: object[]; events: { eventType: string }[] }
 }
@@ -24,8 +25,10 @@ interface Archived {
 /** Name of the first segment of a log that was not compacted. */
 const FIRST = `${'0'.repeat(16)}.log`
 
+/** Under their names: what is being written has another. */
 const archived = (folder: string): Archived[] =>
   readdirSync(folder)
+    .filter((name) => name.endsWith('.json'))
     .sort()
     .map((name) => JSON.parse(readFileSync(join(folder, name), 'utf8')))
 
@@ -39,7 +42,10 @@ function teamOn(t: Test, folder: string, warnings: object[] = []) {
     orchestration: {
       strategy: 'custom',
       name: 'a desk',
-      run: async (script, query) => (await script.request('ann', query)).content,
+      run: async (script, query) => {
+        const { content } = await script.request('ann', query)
+        return { content, structuredData: { words: content.split(' ') } }
+      },
     },
   })
   t.teardown(() => team.close())
@@ -50,12 +56,13 @@ t.test('a run is in the archive before the log forgets it, with all that its res
   const folder = folderOf(t)
   const team = teamOn(t, folder)
   const traces = new Map<string, { trace: object; messages: string[] }>()
+  const output = z.object({ words: z.array(z.string()) })
   const isArchived = (id: string) =>
     existsSync(join(folder, 'archive')) && archived(join(folder, 'archive')).some(({ run }) => run.id === id)
   // The log is compacted in the background, sooner or later.
   for (let n = 0; n < 10 || segmentsOf(join(folder, 'log'))[0] === FIRST || !isArchived('run 4'); n++) {
     const query = n === 3 ? 'fail it' : `step ${n} ${'.'.repeat(2_000)}`
-    const { orchestrationTrace, messageHistory } = await team.execute(query, { runId: `run ${n}` })
+    const { orchestrationTrace, messageHistory } = await team.execute(query, { runId: `run ${n}`, output })
     traces.set(`run ${n}`, { trace: orchestrationTrace, messages: messageHistory.map(({ content }) => content) })
   }
   await team.close()
@@ -71,7 +78,11 @@ t.test('a run is in the archive before the log forgets it, with all that its res
     forgotten.sort(),
   )
   t.match(found.find(({ run }) => run.id === 'run 3')?.run, { status: 'failed', error: { code: 'AGENT_FAILED' } })
-  t.match(found.find(({ run }) => run.id === 'run 4')?.run, { status: 'finished', finalOutput: '4 was done' })
+  t.match(found.find(({ run }) => run.id === 'run 4')?.run, {
+    status: 'finished',
+    finalOutput: '4 was done',
+    data: { words: ['4', 'was', 'done'] },
+  })
   for (const { run, messages, trace } of found) {
     const before = traces.get(run.id)!
     t.same(

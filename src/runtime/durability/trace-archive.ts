@@ -143,7 +143,9 @@ function base64Of(stored: OldRun['stored']): Record<string, string> {
 
 function endOf(run: OldRun) {
   const ending = endingOf(run)
-  return 'error' in ending ? { error: ending.error } : { finalOutput: ending.finalOutput }
+  if ('error' in ending) return { error: ending.error }
+  const { finalOutput, data } = ending
+  return { finalOutput, ...(data !== undefined && { data }) }
 }
 
 /** Returns a name that begins with the time, since an id may be used again when the log has forgotten it. */
