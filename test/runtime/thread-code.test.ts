@@ -1,8 +1,8 @@
 /** Compiled code that threads of a process share. */
 import t from 'tap'
 import { playFirstTurn } from '../../src/actors/loop/first-turn.ts'
-import { WorkerThread } from '../../src/runtime/threads/thread.ts'
 import { ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
+import { WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
 
 t.test('the first thread compiles the entry, the next one a turn too, and later ones begin with that', async (t) => {
   t.equal(await playFirstTurn(), true, 'the turn ends, and something is written')

@@ -12,7 +12,7 @@ import type { MultiAgentPatternOptions, OrchestratorContext, Run } from '../../s
 import { TeamMemory } from '../../src/mailbox/room.ts'
 import { Window } from '../../src/mailbox/window.ts'
 import { WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
-import { WorkerThread } from '../../src/runtime/threads/thread.ts'
+import { WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'

@@ -5,7 +5,8 @@ import type { Redactor } from '../logging/redactor.ts'
 import type { RunState } from '../state/run-state.ts'
 import { StatusFold } from './agent-status.ts'
 import type { EventPosition } from './event-position.ts'
-import { type EventSource, eventsOf, passOver, type RuntimeEvent } from './events.ts'
+import type { RuntimeEvent } from './events.ts'
+import { type EventSource, eventsOf, passOver } from './log-events.ts'
 
 interface Needs {
   /** Returns the state of the run: a run of an earlier process gets it when the log is read. */

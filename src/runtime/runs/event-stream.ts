@@ -4,8 +4,9 @@ import { describe } from '../../errors.ts'
 import type { LogEntry } from '../log/records.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { StatusFold } from './agent-status.ts'
-import { type EventSource, eventsOf, type RuntimeEvent } from './events.ts'
+import type { RuntimeEvent } from './events.ts'
 import { GuardedObservable } from './guarded-observable.ts'
+import { type EventSource, eventsOf } from './log-events.ts'
 
 interface Source extends EventSource {
   /** Resolves when all that was logged until now is written; undefined without a durable log. */

@@ -12,8 +12,9 @@ import type { RunState } from '../state/run-state.ts'
 import type { SetAside } from '../supervision/changed-turns.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { type Interruption, Interruptions } from './interruptions.ts'
-import { type ResumeOptions, RunHandle, type RunHost, type RunOptions } from './run.ts'
+import type { ResumeOptions, RunOptions } from './run.ts'
 import type { RunEntries, RunEntry } from './run-entries.ts'
+import { RunHandle, type RunHost } from './run-handle.ts'
 import { reasonOf } from './run-options.ts'
 
 interface Needs {

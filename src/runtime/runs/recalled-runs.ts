@@ -8,8 +8,8 @@ import type { Supervisor } from '../supervision/supervisor.ts'
 import type { PastRun, PastRuns, PastSummary } from './past-runs.ts'
 import type { Holds } from './process-holds.ts'
 import { type RunEnding, resultOf } from './result.ts'
-import { RunHandle, type RunHost } from './run.ts'
 import type { RunEntries, RunEntry } from './run-entries.ts'
+import { RunHandle, type RunHost } from './run-handle.ts'
 import type { RunStatus, RunSummary } from './run-list.ts'
 
 interface Needs {

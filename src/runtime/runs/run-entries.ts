@@ -4,7 +4,8 @@ import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
-import type { RunHandle, RunOptions } from './run.ts'
+import type { RunOptions } from './run.ts'
+import type { RunHandle } from './run-handle.ts'
 import type { RunTime } from './run-time.ts'
 
 export interface RunEntry {

@@ -5,8 +5,9 @@ import { RunOutput } from '../state/run-output.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { InterruptedRuns } from './interrupted-runs.ts'
 import type { MultiAgentResult } from './result.ts'
-import type { ResumeOptions, RunHandle } from './run.ts'
+import type { ResumeOptions } from './run.ts'
 import type { RunEntries } from './run-entries.ts'
+import type { RunHandle } from './run-handle.ts'
 import { readResumeOptions, reasonOf } from './run-options.ts'
 
 interface Needs {

@@ -6,8 +6,8 @@ import { USER_INDEX } from '../state/agent-directory.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { redactedBlackboard } from '../verbs/redacted-blackboard.ts'
-import type { EventSource } from './events.ts'
-import type { RunHost } from './run.ts'
+import type { EventSource } from './log-events.ts'
+import type { RunHost } from './run-handle.ts'
 
 interface Acts extends Pick<RunHost, 'cancel' | 'onRecords'>, Pick<EventSource, 'resultOf'> {
   /** Resolves when the team has started, and with that its durable log is open. */

@@ -12,7 +12,8 @@ import { availableParallelism } from 'node:os'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import { describe } from '../../errors.ts'
-import { type SeatedThread, type Spawner, WorkerThread } from './thread.ts'
+import type { SeatedThread, Spawner } from './thread.ts'
+import { WorkerThread } from './worker-thread.ts'
 
 /** Maximum number of spare threads of all classes together, unless `warmSpares` asks for more of one class. */
 const MOST_SPARES = 8

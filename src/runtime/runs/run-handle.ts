@@ -1,0 +1,262 @@
+/** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
+import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentTask } from '../../actors/definition/task.ts'
+import type { Blackboard } from '../../blackboard/entry.ts'
+import type { BlackboardView } from '../../blackboard/read-only.ts'
+import type { ConfigurationError, ErrorCode } from '../../errors.ts'
+import type { TypedMessage } from '../../mailbox/message.ts'
+import { onAbort } from '../../on-abort.ts'
+import type { Redactor } from '../logging/redactor.ts'
+import { directoryOf, type RunState } from '../state/run-state.ts'
+import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
+import { type EventPosition, readPosition } from './event-position.ts'
+import { EventReader } from './event-reader.ts'
+import { readTypes } from './event-types.ts'
+import type { RuntimeEvent } from './events.ts'
+import type { EventSource } from './log-events.ts'
+import type { MultiAgentResult } from './result.ts'
+import type { EventOptions, Run } from './run.ts'
+import type { RunStatus, RunSummary } from './run-list.ts'
+import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
+import { historyOf, traceOf } from './trace.ts'
+import type { OrchestrationTrace } from './trace-types.ts'
+
+/** Functions of the team that a handle needs. */
+export interface RunHost {
+  name(index: number): string
+  epochOf(index: number): number
+  cancel(run: RunState, reason: string): void
+  blackboard(run: RunState): Blackboard | undefined
+  board(run: RunState): BlackboardView | undefined
+  /** Resolves when all that was logged until now is written; undefined without a durable log. */
+  written(): Promise<void> | undefined
+  /** Number of the next record. */
+  readonly seq: number
+  /** Number behind the last entry that stands in the durable log; undefined without one. */
+  readonly keptEnd: number | undefined
+  /** Name of the log; undefined as long as it is not open. */
+  readonly logName: string | undefined
+  /** Calls back after each batch of records. Returns a function that ends this. */
+  onRecords(listener: () => void): () => void
+  /** Removes the team's keys from all that leaves the team. */
+  readonly redactor: Redactor
+}
+
+export class RunHandle<T> implements Run<T> {
+  readonly result: Promise<MultiAgentResult<T>>
+  #status: RunStatus = 'queued'
+  state: RunState
+  readonly #host: RunHost
+  #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
+  #settled = false
+  #endedAt: number | null = null
+  #errorCode: ErrorCode | null = null
+  #finished: MultiAgentResult<T> | undefined
+  #source: EventSource
+  /** Functions that wake the readers of events when the result is known. */
+  readonly #enders = new Set<() => void>()
+
+  constructor(state: RunState, host: RunHost) {
+    this.state = state
+    this.#host = host
+    this.#source = this.#sourceOf(state)
+    this.result = new Promise((resolve, reject) => {
+      this.#settle = { resolve, reject }
+    })
+    this.result.catch(() => {}) // nobody has to wait for it
+  }
+
+  /** Makes it the handle of a run of an earlier process, which has the same id. */
+  becomes(state: RunState): void {
+    this.state = state
+    this.#source = this.#sourceOf(state)
+  }
+
+  /** A source of its own: a handle outlives what the team keeps of its run. */
+  #sourceOf(state: RunState): EventSource {
+    return {
+      ...directoryOf(state, this.#host),
+      epochOf: (index) => this.#host.epochOf(index),
+      resultOf: () => this.#finished,
+    }
+  }
+
+  get id(): string {
+    return this.state.id
+  }
+  get query(): string {
+    return this.#host.redactor.data(this.state.query)
+  }
+  get startedAt(): number {
+    return this.state.startedAt
+  }
+  get metadata(): Readonly<Record<string, string>> {
+    return this.#host.redactor.data({ ...this.state.metadata })
+  }
+  /** Status of the run. 'waiting': the run waits for a person. */
+  get status(): RunStatus {
+    return this.#status === 'running' && this.state.questions.size > 0 ? 'waiting' : this.#status
+  }
+  set status(status: RunStatus) {
+    this.#status = status
+  }
+
+  /** True if its result is known. */
+  get isSettled(): boolean {
+    return this.#settled
+  }
+
+  /** Summary of the run as of now; undefined while the run is read from the log. */
+  get summary(): RunSummary | undefined {
+    const { index, startedAt, threadId = null, spent } = this.state
+    if (index === 0) return undefined
+    const { id, query, status } = this
+    return {
+      id,
+      query,
+      status,
+      startedAt,
+      endedAt: this.#endedAt,
+      errorCode: this.#errorCode,
+      usage: spent.total,
+      threadId,
+    }
+  }
+
+  finish(result: MultiAgentResult<T>, status: RunStatus): void {
+    this.status = status
+    this.#errorCode = result.error?.code ?? null
+    if (status !== 'interrupted') this.#endedAt = this.state.startedAt + result.executionTimeMs
+    this.#settled = true
+    this.#finished = result
+    this.#settle.resolve(result)
+    this.#wakeReaders()
+  }
+  misconfigured(error: ConfigurationError, endedAt = this.state.startedAt): void {
+    this.status = 'failed'
+    this.#errorCode = error.code
+    this.#endedAt = endedAt
+    this.#settled = true
+    this.#settle.reject(error)
+    this.#wakeReaders()
+  }
+
+  #wakeReaders(): void {
+    for (const wake of [...this.#enders]) wake()
+  }
+
+  async *events(options: EventOptions = {}): AsyncGenerator<RuntimeEvent<T>> {
+    const { after = -1, follow = true, signal } = options
+    const types = readTypes(options.types)
+    const reader = this.#reader(readPosition(after))
+    let wake: (() => void) | undefined
+    let changed = false
+    const stop = this.#host.onRecords(() => {
+      changed = true
+      wake?.()
+    })
+    const ended = () => wake?.()
+    this.#enders.add(ended)
+    const forget = signal && onAbort(signal, ended)
+    try {
+      for (;;) {
+        changed = false
+        const { until, kept } = await this.#writtenTo()
+        for (const event of reader.next(until, kept)) {
+          if (signal?.aborted) return
+          if (!types || types.has(event.type)) yield event as RuntimeEvent<T>
+          if (event.type === 'run.finished') return
+        }
+        if (signal?.aborted || !follow || (this.#settled && !changed)) return
+        if (!changed) {
+          await new Promise<void>((resolve) => {
+            wake = resolve
+          })
+        }
+      }
+    } finally {
+      stop()
+      forget?.()
+      this.#enders.delete(ended)
+    }
+  }
+
+  #reader(after: EventPosition): EventReader {
+    return new EventReader(after, {
+      state: () => this.state,
+      source: () => this.#source,
+      isSettled: () => this.#settled,
+      host: this.#host,
+    })
+  }
+
+  /**
+   * Returns the number up to which the durable log has all entries. A reader gets no others: a later process would give
+   * their numbers to something else. When the log is lost or closed, it gets all the same how the run ends for its
+   * caller. None of that has a number from `kept` on.
+   */
+  async #writtenTo(): Promise<{ until: number; kept?: number | undefined }> {
+    const writing = this.#host.written()
+    if (!writing) return { until: Number.POSITIVE_INFINITY }
+    const { seq } = this.#host
+    return writing.then(
+      () => ({ until: seq }),
+      () => ({ until: Number.POSITIVE_INFINITY, kept: this.#host.keptEnd }),
+    )
+  }
+
+  async *text(): AsyncGenerator<string> {
+    let said = ''
+    for await (const event of this.events({ types: ['output.delta', 'run.finished'] })) {
+      if (event.type === 'output.delta' && event.final) {
+        said += event.chunk
+        yield event.chunk
+      } else if (event.type === 'run.finished') {
+        const answer = event.result.finalOutput ?? ''
+        if (answer.length > said.length && answer.startsWith(said)) yield answer.slice(said.length)
+      }
+    }
+  }
+
+  async *stream({ after = -1 }: { after?: number } = {}): AsyncGenerator<StreamPart<T>> {
+    let parts: StreamParts<T> | undefined
+    for await (const event of this.events({ types: [...STREAMED] })) {
+      parts ??= new StreamParts(this.state.output !== undefined)
+      for (const part of parts.of(event)) if (part.seq > after) yield part
+    }
+  }
+
+  async cancel(reason = 'cancelled by its caller'): Promise<void> {
+    if (!this.state.over) this.#host.cancel(this.state, reason)
+    await this.result.catch(() => {})
+  }
+  async answer(questionId: string, answer: string | ApprovalAnswer): Promise<void> {
+    await answerQuestion(this.state, questionId, answer)
+    await this.#host.written()
+  }
+  get questions(): readonly OpenQuestionInfo[] {
+    return this.#host.redactor.data(openQuestionsOf(this.state))
+  }
+  get tasks(): readonly AgentTask[] {
+    return this.#host.redactor.data([...this.state.tasks.values()])
+  }
+  get trace(): OrchestrationTrace {
+    return this.#host.redactor.data(traceOf(this.state.log, this.#source))
+  }
+  get messageHistory(): readonly TypedMessage[] {
+    return this.#host.redactor.data(historyOf(this.state.log, this.#source))
+  }
+  get blackboard(): Blackboard | undefined {
+    return this.#host.blackboard(this.state)
+  }
+  board(): BlackboardView | undefined {
+    return this.#host.board(this.state)
+  }
+  get usage(): TokenUsage {
+    return this.state.spent.total
+  }
+  get usageByAgent(): Readonly<Record<string, TokenUsage>> {
+    return Object.fromEntries(Array.from(this.state.spent.byAgent, ([name, usage]) => [name, { ...usage }]))
+  }
+}
