@@ -58,15 +58,9 @@ export { defineProtocol } from './actors/definition/protocol.ts'
 export type { OrchestrationConfig } from './protocols/index.ts'
 
 // Options of a team and of its roles.
-export type {
-  AgentRole,
-  Capability,
-  CommunicationConfig,
-  ContextStrategy,
-  RoleInfo,
-  SupervisionConfig,
-  ToolReference,
-} from './actors/definition/role.ts'
+export type { AgentRole, Capability, ContextStrategy, RoleInfo, ToolReference } from './actors/definition/role.ts'
+export type { CommunicationConfig } from './actors/definition/communication-config.ts'
+export type { SupervisionConfig } from './actors/definition/supervision-config.ts'
 export type {
   BudgetConfig,
   LogPlace,

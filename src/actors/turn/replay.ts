@@ -8,7 +8,6 @@
 import { isFailure } from '../../mailbox/codec.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
-  ACCEPTED,
   CALL,
   CANCEL,
   CHUNK,
@@ -19,14 +18,9 @@ import {
   kindOf,
   lengthOf,
   limitOf,
-  NOBODY,
   NOW,
   REFUSED,
-  REJECTED,
   REQUEST,
-  RESPONSE,
-  RESULT,
-  recipientOf,
   SEND,
   SLEEP,
   SLEPT,
@@ -42,10 +36,21 @@ import {
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { ACKNOWLEDGE, MODEL_TURN } from '../definition/trust.ts'
-
-/** Calls that only notify the host; in older logs a limit that is reached is one. */
-const NOTICES: ReadonlySet<string> = new Set([ACKNOWLEDGE, 'limit.reached'])
+import { MODEL_TURN } from '../definition/trust.ts'
+import {
+  describeStep,
+  hasEffect,
+  isAnswer,
+  isCallLike,
+  isCallOf,
+  isNotice,
+  isStepFrame,
+  isStepOf,
+  type LoggedStep,
+  numberOf,
+  sameByName,
+  stepKey,
+} from './logged-step.ts'
 
 /** Content of the reading that says which agents a script sees. */
 export const SEES = 'agents'
@@ -78,10 +83,7 @@ export interface Matched {
   streamed: Streamed | undefined
 }
 
-interface Logged {
-  memory: Memory
-  at: number
-  kind: number
+interface Logged extends LoggedStep {
   matched: boolean
   /** True if code that is the same asks for it again. */
   awaited: boolean
@@ -373,94 +375,3 @@ export class Replay {
       .map((step) => describeStep(step, name))
   }
 }
-
-const isStepOf = (name: string, callId: string | undefined) => (step: Logged) => {
-  if (step.kind !== STEP_DONE) return false
-  const { content, threadId } = readBody(step.memory, step.at)
-  return content === name && threadId === callId
-}
-
-function isCallOf({ kind, memory, at }: Logged, operation: string, callId: string): boolean {
-  if (kind !== CALL) return false
-  const { content, data } = readBody(memory, at)
-  return content === operation && (JSON.parse(data ?? '{}') as { callId?: unknown }).callId === callId
-}
-
-/** Compares calls by their leading arguments alone. */
-function isCallLike(operation: string, alike: object): (step: Logged) => boolean {
-  const beginning = `${JSON.stringify(alike).slice(0, -1)},`
-  return ({ kind, memory, at }) => {
-    if (kind !== CALL) return false
-    const { content, data } = readBody(memory, at)
-    return content === operation && data !== undefined && data.startsWith(beginning)
-  }
-}
-
-/**
- * Checks for the same message to the same agent if one frame has the agent's index and the other its name. The name is
- * used while the thread does not know the index.
- */
-function sameByName(logged: Memory, at: number, frame: Memory, nameOf: (index: number) => string): boolean {
-  const [then, now] = [recipientOf(logged, at), recipientOf(frame, 0)]
-  if (then === now || (then !== NOBODY && now !== NOBODY)) return false
-  if (kindOf(logged, at) !== kindOf(frame, 0) || typeOf(logged, at) !== typeOf(frame, 0)) return false
-  const [a, b] = [readBody(logged, at), readBody(frame, 0)]
-  const fields = ['content', 'data', 'metadata', 'threadId'] as const
-  return (a.name ?? nameOf(then)) === (b.name ?? nameOf(now)) && fields.every((field) => a[field] === b[field])
-}
-
-/** Checks whether a frame of that kind affects others, or is logged so that its action does not run twice. */
-export const hasEffect = (kind: number): boolean =>
-  kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE
-
-const isStepFrame = (kind: number) => kind === STEP_BEGAN || kind === STEP_DONE
-
-const numberOf = ({ memory, at }: Logged): number => stepOf(memory, at)
-
-/** The same for all attempts of one step, also for all steps of one name. */
-function stepKey({ memory, at }: Logged): string {
-  const { content, threadId } = readBody(memory, at)
-  return `${threadId ?? ''} ${content}`
-}
-
-/**
- * Checks for a call that the next attempt need not make, though its code is the same: an acknowledgement of a task that
- * takes a while, where it ends at once; a limit that is not reached this time.
- */
-const isNotice = ({ kind, memory, at }: Logged) => kind === CALL && NOTICES.has(readBody(memory, at).content)
-
-export function describeStep(step: Omit<Logged, 'matched' | 'awaited'>, name: (index: number) => string): string {
-  const { content, data, threadId } = readBody(step.memory, step.at)
-  switch (step.kind) {
-    case SEND:
-      return `send to ${name(recipientOf(step.memory, step.at))}`
-    case REQUEST:
-      return `request to ${name(recipientOf(step.memory, step.at))}`
-    case STEP_BEGAN:
-    case STEP_DONE:
-      return threadId === undefined ? `step ${content}` : `tool ${content}`
-    default:
-      return content === 'tool' ? `tool ${(JSON.parse(data ?? '{}') as { name?: string }).name}` : content
-  }
-}
-
-/** Checks for the kinds of frames that settle a wait. */
-export const isAnswer = (kind: number): boolean =>
-  kind === END || kind === RESPONSE || kind === RESULT || kind === ACCEPTED || kind === REFUSED
-
-/**
- * Checks for the kinds of frames that a redelivered turn may repeat, or that tell it that it need not. The host
- * collects these from the log.
- */
-export const isStep = (kind: number): boolean =>
-  kind === SEND ||
-  kind === REQUEST ||
-  kind === CALL ||
-  kind === CANCEL ||
-  kind === CHUNK ||
-  kind === STEP_BEGAN ||
-  kind === STEP_DONE ||
-  kind === REJECTED ||
-  kind === NOW ||
-  kind === SLEEP ||
-  kind === SLEPT

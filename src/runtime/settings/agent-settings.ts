@@ -1,6 +1,8 @@
 /** Settings of one role with all defaults. A value of the role comes first, then one of the team, then the default. */
+
+import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
-import type { AgentRole, CommunicationConfig, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
+import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { Overflow } from '../../mailbox/overflow.ts'
 import type { Models } from '../providers/models.ts'
 import { blackboardScope } from './blackboard-scope.ts'

@@ -1,6 +1,6 @@
 /** Bounds from `supervision.livelock`: for the rounds of models within a turn, and for messages between agents. */
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
-import type { SupervisionConfig } from '../../actors/definition/role.ts'
+import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
 
 /** Counts at which messages are a livelock. Each counts from the last progress on. */
 export interface LivelockBounds {

@@ -1,8 +1,11 @@
 /** Options of a team, as its user writes them. The settings made from them are in settings.ts. */
+
+import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { Guardrails } from '../../actors/definition/guardrail.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
-import type { AgentRole, CommunicationConfig, SupervisionConfig, ToolReference } from '../../actors/definition/role.ts'
+import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
+import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
 import type { Clock } from '../../clock.ts'
 import type { ModelsConfig } from '../providers/models-config.ts'
 import type { LogStore } from '../store/log-store.ts'

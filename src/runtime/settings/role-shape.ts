@@ -1,12 +1,9 @@
 /** Shape of one role: every field of the contract, with the values that it takes. */
+
+import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { AgentType, SpawnRole } from '../../actors/definition/context/context.ts'
-import type {
-  AgentRole,
-  Capability,
-  CommunicationConfig,
-  RoleInfo,
-  SupervisionConfig,
-} from '../../actors/definition/role.ts'
+import type { AgentRole, Capability, RoleInfo } from '../../actors/definition/role.ts'
+import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
 import { jsonIssue, NAME_GRAMMAR } from '../../mailbox/message.ts'
 import { OVERFLOWS } from '../../mailbox/overflow.ts'
 import { MAX_CONCURRENCY } from '../../mailbox/window.ts'

@@ -1,6 +1,7 @@
 /** Shape of a team's options: every field of the contract, with the values that it takes. */
-import type { SupervisionConfig } from '../../actors/definition/role.ts'
+
 import { TASK_ROUTINGS } from '../../actors/definition/routing.ts'
+import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
 import type { Check, Fields } from '../checks/checks.ts'
 import {
   anyList,

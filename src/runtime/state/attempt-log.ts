@@ -2,7 +2,7 @@
  * Reads the attempts of one turn from the log of its run. The next attempt uses them, and so does an agent that takes
  * the turn over or helps with it.
  */
-import { describeStep, hasEffect } from '../../actors/turn/replay.ts'
+import { describeStep, hasEffect } from '../../actors/turn/logged-step.ts'
 import {
   CALL,
   CHUNK,

@@ -1,5 +1,5 @@
 /** Collects what one turn has done, and the answers that it got, from the entries of its run in their order. */
-import { isAnswer, isStep } from '../../actors/turn/replay.ts'
+import { isAnswer, isStep } from '../../actors/turn/logged-step.ts'
 import {
   CALL,
   CHUNK,

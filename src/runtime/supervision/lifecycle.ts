@@ -194,8 +194,7 @@ export class Lifecycle {
   #rest(cell: Cell): void {
     cell.dormant = 'asleep'
     this.become(cell, 'passivated')
-    for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
-    this.#waiting.delete(cell)
+    this.#endWaits(cell)
     this.#needs.ready.touchInstance(cell)
     this.#needs.loop.wake()
   }
@@ -224,8 +223,7 @@ export class Lifecycle {
       tookMs: clock.monotonic() - began,
       ...(woken && { woken }),
     })
-    for (const waiter of this.#waiting.get(cell) ?? []) waiter.resolve()
-    this.#waiting.delete(cell)
+    this.#endWaits(cell)
     ready.touch(cell)
     loop.kick()
   }
@@ -246,6 +244,15 @@ export class Lifecycle {
     return new Promise((resolve, reject) => {
       this.#waiting.set(cell, [...(this.#waiting.get(cell) ?? []), { resolve, reject }])
     })
+  }
+
+  /** Ends the waits of `ready`; with an error they are rejected. */
+  #endWaits(cell: Cell, error?: DramatisError): void {
+    for (const { reject, resolve } of this.#waiting.get(cell) ?? []) {
+      if (error) reject(error)
+      else resolve()
+    }
+    this.#waiting.delete(cell)
   }
 
   async #failedStart(cell: Cell, life: Life, error: Promise<DramatisError>): Promise<void> {
@@ -302,8 +309,7 @@ export class Lifecycle {
     cell.dormant = false
     this.#needs.places.leave(cell)
     this.#successors.get(cell)?.drop(error)
-    for (const waiter of this.#waiting.get(cell) ?? []) waiter.reject(error)
-    this.#waiting.delete(cell)
+    this.#endWaits(cell, error)
   }
 
   /** Dead-letters everything that the mailbox has. */

@@ -5,8 +5,9 @@ import { readTypes } from '../../runtime/runs/event-types.ts'
 import { toldEvent } from '../told-parts.ts'
 import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
+import { isOver } from './run-ends.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
-import { isOver, taskOf } from './task-view.ts'
+import { taskOf } from './task-view.ts'
 import { type FoundTask, isOf, type Tasks } from './tasks.ts'
 
 interface Needs {

@@ -7,7 +7,7 @@ import { v5 } from 'uuid'
 import type { Run } from '../../index.ts'
 import type { HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
-import { knownEndOf } from './task-view.ts'
+import { knownEndOf } from './run-ends.ts'
 
 /** Task that a key stands for. */
 export interface KeyedTask {

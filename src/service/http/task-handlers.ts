@@ -9,10 +9,11 @@ import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
 import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
 import type { Routes } from './routes.ts'
+import { endOf, isOver, knownEndOf } from './run-ends.ts'
 import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
-import { endOf, isOver, knownEndOf, pathOf, type ServedTeam, taskOf } from './task-view.ts'
+import { pathOf, type ServedTeam, taskOf } from './task-view.ts'
 import { CALLER, type FoundTask, isOf, type Tasks, untilRead, waitFor, written } from './tasks.ts'
 
 interface Needs {

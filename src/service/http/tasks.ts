@@ -10,8 +10,9 @@ import { onAbort } from '../../on-abort.ts'
 import { assertSameBody, BODY_HASH } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
+import { endOf, hasEnded, knownEndOf, onEnd } from './run-ends.ts'
 import type { ServedTeams } from './served-teams.ts'
-import { endOf, hasEnded, knownEndOf, onEnd, type ServedTeam } from './task-view.ts'
+import type { ServedTeam } from './task-view.ts'
 
 /** A task that the caller may see. */
 export interface FoundTask extends ServedTeam {

@@ -1,0 +1,106 @@
+/**
+ * Options for restarts of agents, and for the detection of stuck, deadlocked and livelocked agents. Durations in ms.
+ * Source: OTP's `supervisor` (restart intensity), capped exponential backoff.
+ */
+export interface SupervisionConfig {
+  /**
+   * Agents that restart together with a crashed agent.
+   *
+   * - 'one_for_one' (the default): no other agent.
+   * - 'rest_for_one': those after it in `agents`.
+   * - 'one_for_all': all agents.
+   *
+   * The others are ended at once, last first and without their `stop` hook, and all are started in order. The turns of
+   * the others are redelivered and are not charged with the crash. The restarts of all agents count together. If they
+   * are too many, these agents are stopped together. Source: OTP's `supervisor`.
+   */
+  strategy?: 'one_for_one' | 'one_for_all' | 'rest_for_one'
+  /** Restarts that are allowed within `withinMs`. Default: 3. */
+  maxRestarts?: number
+  /** Time window for `maxRestarts`. Default: 60,000. With more restarts the agent is stopped for `coolDownMs`. */
+  withinMs?: number
+  /**
+   * Delay of restarts. The first restart in a row is immediate. The next one waits `baseMs` (200), each later one twice
+   * as long, up to `capMs` (10,000); each delay is multiplied by a random factor from 0.5 to 1.
+   */
+  backoff?: { baseMs?: number; capMs?: number }
+  /**
+   * Number of attempts after which a message that crashes its agent is a dead letter. Default: 3. With a durable log
+   * also the number of deaths of the process, in a row and at least 2, at which its turn was open and got no further.
+   */
+  poisonAttempts?: number
+  /**
+   * Reaction to a handler that throws. 'fail' (the default): the caller gets `AgentFailedError`. 'retry': the turn runs
+   * again, up to `poisonAttempts`. 'restart': the same in a new thread.
+   */
+  onHandlerError?: 'fail' | 'retry' | 'restart'
+  /**
+   * Silence of a thread with an open turn after which the thread is ended. Default: 5,000. Off while a debugger is
+   * attached.
+   *
+   * The time in which the thread ran or was blocked counts; the time in which it waited for a processor does not. On
+   * Linux the kernel's figures of the thread tell them apart. Where these cannot be read (another system, or Node's
+   * permission model), silence while the machine has no processor to spare counts with the processor time only (0
+   * before Node 24.6). After ten times `watchdogMs` the thread is ended in any case. The message is not charged with
+   * such a crash for its first `poisonAttempts`.
+   */
+  watchdogMs?: number | false
+  /** Time after which an agent that was stopped is tried again. Default: 60,000. */
+  coolDownMs?: number
+  /** Time that a cancelled handler and the `stop` hook may take before the thread is terminated. Default: 5,000. */
+  stopGraceMs?: number
+  /**
+   * Reaction to turns that wait for each other, or for something that no agent can do any more. 'break' (the default):
+   * names them at once in a `deadlock` or `stall` event and, after `confirmMs`, rejects one of their waits with
+   * `DeadlockError` or `StallError`. 'report': only names them. false: does not look.
+   */
+  deadlock?: 'break' | 'report' | false
+  /** Time that a deadlock must have lasted before it is broken. Default: 250. */
+  confirmMs?: number
+  /**
+   * Finds agents that are busy without progress. Default: it watches model agents within their turns. An object also
+   * watches all messages between agents, code and the protocol, with these bounds. false watches nothing.
+   *
+   * In a turn of a model the signs are:
+   *
+   * - the same tool calls with the same results in `maxRepeats` (8) rounds in a row;
+   * - two to eight rounds that come in the same order three quarters as often (6);
+   * - the same error of a tool, whatever its input, twice as often (16).
+   *
+   * The model is told of each sign in the open turn, before its next round. The first and the second sign are also a
+   * `livelock` event. The eighth in a row ends the turn with `LivelockError`, so 64 equal rounds end it. A round that
+   * is new takes all signs back. A call that is marked as a poll begins a new count. The verbs of a model have a field
+   * `polling`, its tools have one from the first notice on, and `defineTool({ polling: true })` marks all calls of a
+   * tool.
+   *
+   * Among agents, progress is something that was not there before in this run: a message, a result to a question, the
+   * output of a `step` or of a tool, an entry of the blackboard, another status of a task. Retries, restarts, and
+   * word-for-word repetitions are not progress. Counted from the last progress, the signs are:
+   *
+   * - `maxStalledRounds` (24) rounds of the protocol; a round lasts from when its script waits for an agent until it
+   *   waits for none;
+   * - the same request or tool call with the same result `maxRepeats` (24) times, one after the other;
+   * - the same error of one agent to another three quarters as often;
+   * - two agents that write to each other and back half as often again;
+   * - `maxMessagesWithoutProgress` (100) messages in a thread, each sent because of the one before;
+   * - a task that is delegated or handed off back to an agent that had it, in the same words or for the third time.
+   *
+   * These are not signs: a message that is marked `polling: true`, an answer that comes too late, a retry after a
+   * longer pause than all before, and a repetition while another agent waits for a model, a tool or a person.
+   *
+   * The first of these signs sends a message of type report from `$runtime` to the `observe` of the agents involved,
+   * with `structuredData { event: 'livelock', evidence }`. The second is for the protocol: like the first it is a
+   * `livelock` event with the evidence. Code that counts in a variable looks the same as code that is stuck, so the run
+   * goes on. `onFound: 'end'` ends it at the third sign with `LivelockError`; with `'report'` no turn of a model is
+   * ended either. Each sign is counted from the one before, and progress takes all of them back. Text that is new each
+   * time but says nothing is not found. Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
+   */
+  livelock?:
+    | false
+    | {
+        maxStalledRounds?: number
+        maxRepeats?: number
+        maxMessagesWithoutProgress?: number
+        onFound?: 'report' | 'end'
+      }
+}
