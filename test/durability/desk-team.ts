@@ -1,7 +1,8 @@
 /** Teams of desk agents with a durable log, for tests that go on with the log of an earlier team. */
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Test } from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import { folderOf } from './log-folders.ts'
 
 export const module = new URL('../fixtures/durability/desk-agent.js', import.meta.url)
 
@@ -9,12 +10,12 @@ const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {
 
 export type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']
 
-/** A team of ann and bob, whose log is in `path`, and whose effects are in a file beside it. */
-export function deskOf(t: Test, path: string, run: Script, more: Partial<MultiAgentPatternOptions> = {}) {
-  process.env.DESK_EFFECTS = join(path, '..', 'effects')
+/** A team of ann and bob. `path`: its log, if it keeps one, with the file of its effects beside it. */
+export function deskOf(t: Test, path: string | undefined, run: Script, more: Partial<MultiAgentPatternOptions> = {}) {
+  process.env.DESK_EFFECTS = join(path === undefined ? folderOf(t) : dirname(path), 'effects')
   const team = createTeam({
     agents: ['ann', 'bob'].map((name) => deskAgent(name)),
-    stateManagement: { path },
+    ...(path !== undefined && { stateManagement: { path } }),
     logger: silent,
     orchestration: { strategy: 'custom', name: 'a desk', run },
     ...more,

@@ -5,9 +5,9 @@ import type { Test } from 'tap'
 import { z } from 'zod'
 import { createTeam, defineTool, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { type Script as ModelScript, scriptedModel } from '../../src/testing.ts'
+import { first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
-import { first, type Script } from './desk-team.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 const clerk = new URL('../fixtures/old-runs/clerk.js', import.meta.url)

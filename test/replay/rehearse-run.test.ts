@@ -5,10 +5,10 @@ import t, { type Test } from 'tap'
 import { z } from 'zod'
 import { createTeam, defineAgent, defineTool, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import { type OldRunPlan, type OldRunRehearsal, rehearseRun, scriptedModel } from '../../src/testing.ts'
+import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import type { Changed } from '../fixtures/old-runs/clerk.ts'
 import { clerks, effects, priced, sells, served, shop } from './clerk-team.ts'
-import { deskTeam, first, type Script } from './desk-team.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
@@ -270,7 +270,7 @@ t.test('messages from outside come again, and so do tasks, sync points and hando
     return asked.content
   }
   const more = { syncPoints: [{ name: 'noon', requiredAgents: ['ann', 'bob'], timeoutMs: 60_000 }] }
-  const team = deskTeam(t, many, log, more)
+  const team = deskOf(t, log, many, more)
   const run = team.launch('go', { runId: 'one' })
   const { questionId } = await first(run.events(), 'question')
   await team.sendMessage({ recipient: 'ann', content: 'remember me', runId: 'one', requiresResponse: true })

@@ -5,9 +5,9 @@ import t from 'tap'
 import type { RunMoment, RunView } from '../../src/index.ts'
 import { main } from '../../src/service/program.ts'
 import { scriptedModel } from '../../src/testing.ts'
+import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
-import { deskTeam, first, type Script } from './desk-team.ts'
 
 const script: Script = async (desk) => {
   await desk.request('ann', 'publish plan')
@@ -85,7 +85,7 @@ t.test('--at end is the last moment, and 0 is before the first', async (t) => {
 
 t.test('a run that is open has a past, and its team is not disturbed', async (t) => {
   const path = join(folderOf(t), 'log')
-  const team = deskTeam(t, script, path)
+  const team = deskOf(t, path, script)
   const run = team.launch('go', { runId: 'one' })
   const { questionId } = await first(run.events(), 'question')
   await team.flush()
@@ -106,7 +106,7 @@ t.test('steps, models, tasks, sync points and handoffs are told in words', async
     return 'done'
   }
   const model = scriptedModel([{ reply: 'good day' }])
-  const team = deskTeam(t, many, path, {
+  const team = deskOf(t, path, many, {
     models: { default: model },
     syncPoints: [{ name: 'noon', requiredAgents: ['ann', 'bob'], timeoutMs: 60_000 }],
   })
@@ -132,7 +132,7 @@ t.test('a run that failed shows why', async (t) => {
     await desk.request('ann', 'publish plan')
     throw new Error('the plan is bad')
   }
-  const team = deskTeam(t, fails, path)
+  const team = deskOf(t, path, fails)
   await team.execute('go', { runId: 'one' })
   await team.close()
   const { stdout } = await replayed('one', '--log', path)
@@ -146,7 +146,7 @@ t.test(
     const path = join(folderOf(t), 'log')
     const secret = 's3cr3t-s3cr3t-s3cr3t'
     const query = `${'x'.repeat(112)}${secret} \n\u001b[2Jforged`
-    const team = deskTeam(t, async () => 'done', path)
+    const team = deskOf(t, path, async () => 'done')
     await team.execute(query, { runId: 'one' })
     await team.close()
     process.env.DESK_PASSWORD = secret
@@ -173,8 +173,8 @@ t.test('an unknown run is refused with the ids that are near, and a damaged log 
 })
 
 /** A run that asks a person, and has ended. */
-async function answered(t: Parameters<typeof deskTeam>[0], path: string) {
-  const team = deskTeam(t, script, path)
+async function answered(t: Parameters<typeof deskOf>[0], path: string) {
+  const team = deskOf(t, path, script)
   const run = team.launch('go', { runId: 'one' })
   await run.answer((await first(run.events(), 'question')).questionId, 'yes')
   await run.result

@@ -4,8 +4,8 @@ import t, { type Test } from 'tap'
 import type { RunReplay } from '../../src/index.ts'
 import { pastInMemory } from '../../src/runtime/replay/past-in-memory.ts'
 import { RunState } from '../../src/runtime/state/run-state.ts'
+import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
-import { deskTeam, first, type Script } from './desk-team.ts'
 
 const script: Script = async (desk) => {
   await desk.request('ann', 'publish plan')
@@ -13,7 +13,7 @@ const script: Script = async (desk) => {
 }
 
 /** Plays a run to its end, and gives the number of the event at which it asked a person. */
-async function played(team: ReturnType<typeof deskTeam>) {
+async function played(team: ReturnType<typeof deskOf>) {
   const run = team.launch('go', { runId: 'one' })
   const asked = await first(run.events(), 'question')
   await run.answer(asked.questionId, 'yes')
@@ -57,7 +57,7 @@ function checkPast(t: Test, past: RunReplay, asked: { seq: number }) {
 }
 
 t.test('a run in memory has its past', async (t) => {
-  const team = deskTeam(t, script, undefined)
+  const team = deskOf(t, undefined, script)
   await team.start()
   const asked = await played(team)
   checkPast(t, await team.replay('one'), asked)
@@ -65,17 +65,17 @@ t.test('a run in memory has its past', async (t) => {
 
 t.test('a run of a durable log has its past, also after close, and in a later process', async (t) => {
   const path = join(folderOf(t), 'log')
-  const team = deskTeam(t, script, path)
+  const team = deskOf(t, path, script)
   await team.start()
   const asked = await played(team)
   checkPast(t, await team.replay('one'), asked)
   await team.close()
   checkPast(t, await team.replay('one'), asked)
-  checkPast(t, await deskTeam(t, script, path).replay('one'), asked)
+  checkPast(t, await deskOf(t, path, script).replay('one'), asked)
 })
 
 t.test('a past that was taken while the run went on ends there', async (t) => {
-  const team = deskTeam(t, script, join(folderOf(t), 'log'))
+  const team = deskOf(t, join(folderOf(t), 'log'), script)
   const run = team.launch('go', { runId: 'one' })
   const { questionId } = await first(run.events(), 'question')
   const past = await team.replay('one')
@@ -87,10 +87,10 @@ t.test('a past that was taken while the run went on ends there', async (t) => {
 
 t.test('a message says that a turn has it, and no longer when that turn has died', async (t) => {
   const path = join(folderOf(t), 'log')
-  const before = deskTeam(t, script, path)
+  const before = deskOf(t, path, script)
   const { questionId } = await first(before.launch('go', { runId: 'one' }).events(), 'question')
   await before.close()
-  const after = deskTeam(t, script, path)
+  const after = deskOf(t, path, script)
   await after.start()
   const run = after.getRun('one')!
   await run.answer(questionId, 'yes')
@@ -109,7 +109,7 @@ function inTurnOf(past: RunReplay, seq: number): string | undefined {
 t.test('the blackboard of a team has what earlier runs wrote', async (t) => {
   const path = join(folderOf(t), 'log')
   const writes: Script = async (desk, query) => (await desk.request('ann', `publish ${query}`)).content
-  const team = deskTeam(t, writes, path, { enableBlackboard: { scope: 'team' } })
+  const team = deskOf(t, path, writes, { enableBlackboard: { scope: 'team' } })
   await team.execute('first', { runId: 'one' })
   await team.execute('second', { runId: 'two' })
   const past = await team.replay('two')
@@ -119,7 +119,7 @@ t.test('the blackboard of a team has what earlier runs wrote', async (t) => {
 
 t.test('the keys of a team are not in the past of its runs', async (t) => {
   const models = { default: { model: 'gpt-4o', baseURL: 'http://127.0.0.1:9/v1', apiKey: 'key-that-nobody-may-see' } }
-  const team = deskTeam(t, async (desk, query) => (await desk.request('ann', `publish ${query}`)).content, undefined, {
+  const team = deskOf(t, undefined, async (desk, query) => (await desk.request('ann', `publish ${query}`)).content, {
     models,
   })
   await team.execute('key-that-nobody-may-see', { runId: 'one' })
@@ -130,7 +130,7 @@ t.test('the keys of a team are not in the past of its runs', async (t) => {
 })
 
 t.test('a run that is not known, or no longer whole, has no past', async (t) => {
-  const team = deskTeam(t, script, join(folderOf(t), 'log'))
+  const team = deskOf(t, join(folderOf(t), 'log'), script)
   await t.rejects(team.replay('one'), { code: 'UNKNOWN_RUN', details: { runId: 'one' } })
   await played(team)
   await t.rejects(team.replay('two'), { code: 'UNKNOWN_RUN' })

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type OrchestrationTrace, sequenceDiagram } from '../../src/index.ts'
 import { main } from '../../src/service/program.ts'
+import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
-import { deskTeam, first, type Script } from './desk-team.ts'
 
 const script: Script = async (desk, query) => {
   await desk.request('ann', `steps ${query}`)
@@ -15,7 +15,7 @@ const script: Script = async (desk, query) => {
 
 t.test('the trace of a run that has ended is the one that its result had', async (t) => {
   const path = join(folderOf(t), 'log')
-  const team = deskTeam(t, script, path)
+  const team = deskOf(t, path, script)
   await team.start()
   const runs = [team.launch('one', { runId: 'report-1' }), team.launch('two', { runId: 'report-2' })]
   for (const run of runs) await run.answer((await first(run.events(), 'question')).questionId, 'yes')
@@ -29,7 +29,7 @@ t.test('the trace of a run that has ended is the one that its result had', async
 
 t.test('a run that goes on has a trace, and its team keeps the log', async (t) => {
   const path = join(folderOf(t), 'log')
-  const team = deskTeam(t, script, path)
+  const team = deskOf(t, path, script)
   const run = team.launch('one', { runId: 'report-1' })
   const { questionId } = await first(run.events(), 'question')
   await team.flush()
@@ -44,13 +44,13 @@ t.test('a run that goes on has a trace, and its team keeps the log', async (t) =
 
 t.test('a run that was interrupted, and goes on in a later process, has one trace', async (t) => {
   const path = join(folderOf(t), 'log')
-  const before = deskTeam(t, script, path)
+  const before = deskOf(t, path, script)
   await first(before.launch('one', { runId: 'report-1' }).events(), 'question')
   await before.close()
   const interrupted: OrchestrationTrace = JSON.parse((await traced('report-1', '--log', path, '--json')).stdout)
   t.notOk(interrupted.events.some(({ eventType }) => eventType === 'run.finished'))
 
-  const after = deskTeam(t, script, path)
+  const after = deskOf(t, path, script)
   await after.start()
   const run = after.getRun('report-1')!
   await run.answer((await first(run.events(), 'question')).questionId, 'yes')
@@ -64,7 +64,7 @@ t.test('a run that was interrupted, and goes on in a later process, has one trac
 
 t.test('an unknown run is refused with the ids that are near', async (t) => {
   const path = join(folderOf(t), 'log')
-  const team = deskTeam(t, async () => 'done', path)
+  const team = deskOf(t, path, async () => 'done')
   for (const runId of ['report-7', 'summary']) await team.execute('go', { runId })
   await team.close()
   t.match(await traced('reprot-7', '--log', path), {
@@ -85,7 +85,7 @@ t.test('a folder without a log is refused', async (t) => {
 
 t.test('secrets of the environment are not printed', async (t) => {
   const path = join(folderOf(t), 'log')
-  const team = deskTeam(t, async (_desk, query) => `never say ${query}`, path)
+  const team = deskOf(t, path, async (_desk, query) => `never say ${query}`)
   await team.execute('s3cr3t-s3cr3t', { runId: 'one' })
   await team.close()
   process.env.DESK_PASSWORD = 's3cr3t-s3cr3t'

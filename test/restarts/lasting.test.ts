@@ -2,7 +2,8 @@
 import t from 'tap'
 import { type DramatisError, defineAgent, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { never } from '../supervision/teams.ts'
-import { Lives, type LivingTeam } from './lives.ts'
+import { Lives } from './lives.ts'
+import type { LivingTeam } from './living-team.ts'
 
 type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']
 const custom = (run: Script) => ({ strategy: 'custom' as const, run })

@@ -2,35 +2,13 @@
 import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
 import type { MultiAgentPatternOptions } from '../../src/index.ts'
 import { defineAgent } from '../../src/index.ts'
-import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
-import { MultiAgentPattern } from '../../src/team.ts'
 import { Dice } from '../dice.ts'
 import { type Cast, silent } from '../supervision/teams.ts'
+import { LivingTeam } from './living-team.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
-import { unfoldedFacts } from './team-fold.ts'
 
 type Options = Partial<Omit<MultiAgentPatternOptions, 'agents' | 'clock' | 'stateManagement'>>
-
-/** A team with its supervisor in sight. */
-export class LivingTeam extends MultiAgentPattern<string> {
-  constructor(
-    options: MultiAgentPatternOptions,
-    kit: NonNullable<ConstructorParameters<typeof MultiAgentPattern<string>>[1]>,
-  ) {
-    super(options, kit)
-  }
-
-  get host(): Supervisor {
-    return this.supervisor
-  }
-
-  /** Where the log and what the team itself has do not agree. */
-  unfolded(blocks: readonly StoredBlock[]): Promise<string[]> {
-    return unfoldedFacts(blocks, this.supervisor, this.parts)
-  }
-}
 
 export class Lives {
   readonly disk = new Disk()

@@ -5,7 +5,8 @@ import t from 'tap'
 import { type AgentContext, type AgentMessage, type DramatisError, defineAgent, loadTeam } from '../../src/index.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { type Cast, never } from '../supervision/teams.ts'
-import { Lives, type LivingTeam } from './lives.ts'
+import { Lives } from './lives.ts'
+import type { LivingTeam } from './living-team.ts'
 
 const privileged = { trust: 'privileged' } as const
 

@@ -20,10 +20,8 @@ import type { Cell } from '../../src/runtime/state/cell.ts'
 import { OpenWork } from '../../src/runtime/state/open-work.ts'
 import { RunState } from '../../src/runtime/state/run-state.ts'
 import type { Block, StoredBlock } from '../../src/runtime/store/log-store.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
-import { MultiAgentPattern } from '../../src/team.ts'
 import { Dice } from '../dice.ts'
 import { decoded, entriesIn } from '../durability/log-entries.ts'
 import { answeredTwice, BoardFold, unfolded } from '../simulation/invariants.ts'
@@ -33,10 +31,10 @@ import { pathOf } from '../simulation/telling.ts'
 import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
 import { act, answerTo, decided, HELPER_COUNT, isPosted, modelOf, Outside, Torn, toolsOf } from './acts.ts'
 import { Facts } from './facts.ts'
+import { LivingTeam } from './living-team.ts'
 import { endedIn, outcomesIn } from './log-reading.ts'
 import { Disk, type DiskFaults, MortalStore, never } from './mortal-store.ts'
 import { type Posted, postedTo, Service } from './service.ts'
-import { unfoldedFacts } from './team-fold.ts'
 
 /** 'calm': nothing depends on who is faster and nothing fails, so the result is that of the undisturbed program. */
 export type Mode = 'calm' | 'orderly' | 'talkative' | 'entangled'
@@ -246,23 +244,7 @@ class World {
   }
 }
 
-class MortalTeam extends MultiAgentPattern<string> {
-  constructor(
-    options: MultiAgentPatternOptions,
-    kit: NonNullable<ConstructorParameters<typeof MultiAgentPattern<string>>[1]>,
-  ) {
-    super(options, kit)
-  }
-
-  get host(): Supervisor {
-    return this.supervisor
-  }
-
-  /** Where the log and what the team itself has do not agree. */
-  unfolded(blocks: readonly StoredBlock[]): Promise<string[]> {
-    return unfoldedFacts(blocks, this.supervisor, this.parts)
-  }
-
+class MortalTeam extends LivingTeam {
   /** Tokens that the window of the team counts. Those of calls under way are among them. */
   get spent(): number {
     const { cells } = this.supervisor.directory

@@ -10,11 +10,7 @@ t.test('rule 31: an arrival stays when its agent restarts, and the turn takes up
     const { generation, data } = await context.sync('meet', `attempt ${context.attempt > 0}`)
     return `${generation} ${data.ann} in ${context.attempt}`
   }
-  const { opened, open } = gate()
-  const bob: Receive = async (message, context) => {
-    await opened
-    return arrives(message, context)
-  }
+  const { bob, open } = gated()
   const team = meeting(t, { ann, bob })
   const events = eventsOf(team)
   const run = team.launch('go')
@@ -31,11 +27,7 @@ t.test('rule 31: an arrival stays when its agent restarts, and the turn takes up
 
 t.test('rule 31: who is down when its generation is complete finds the result in the log', async (t) => {
   const ann: Receive = async (_message, context) => `${await metBy(context.sync('meet'))} in ${context.attempt}`
-  const { opened, open } = gate()
-  const bob: Receive = async (message, context) => {
-    await opened
-    return arrives(message, context)
-  }
+  const { bob, open } = gated()
   const team = meeting(t, { ann, bob })
   const events = eventsOf(team)
   const run = team.launch('go')
@@ -59,11 +51,7 @@ t.test('rule 31: an attempt that brings something else takes the place of the on
     const { data } = await context.sync('meet', `from attempt ${context.attempt}`)
     return String(data.ann)
   }
-  const { opened, open } = gate()
-  const bob: Receive = async (message, context) => {
-    await opened
-    return arrives(message, context)
-  }
+  const { bob, open } = gated()
   const team = meeting(t, { ann, bob })
   const run = team.launch('go')
   await team.clock.advance(0)
@@ -79,11 +67,7 @@ t.test('rule 31: an arrival that the next attempt does not repeat goes with the 
     if (context.attempt > 1) return 'took another way'
     await context.sync('meet')
   }
-  const { opened, open } = gate()
-  const bob: Receive = async (message, context) => {
-    await opened
-    return arrives(message, context)
-  }
+  const { bob, open } = gated()
   const team = meeting(t, { ann, bob })
   const run = team.launch('go')
   await team.clock.advance(0)
@@ -328,3 +312,13 @@ t.test('rule 31: an agent cannot arrive where it waits already, be it in one tur
   await instances.clock.advance(1_000)
   t.same((await second.result).finalOutput?.split(' two ').sort(), ['1', 'without some MESSAGE_REJECTED'].sort())
 })
+
+/** An agent that arrives once it may. */
+function gated() {
+  const { opened, open } = gate()
+  const bob: Receive = async (message, context) => {
+    await opened
+    return arrives(message, context)
+  }
+  return { bob, open }
+}

@@ -1,5 +1,5 @@
 /** Rule 23: whatever it is that leaves turns stuck, it is found at that moment: a wait that begins, one that ends, an agent that does. */
-import t from 'tap'
+import t, { type Test } from 'tap'
 import type { AgentContext } from '../../src/index.ts'
 import { askAll, never, openTeam, outcomeOf } from './teams.ts'
 import { after, bargains, fill, onGo, slow, watched } from './verdicts.ts'
@@ -13,13 +13,7 @@ t.test('rule 23: it is found when the last wait beside it has ended', async (t) 
     },
     bob: after('ann'),
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(499)
-  t.same(found, [])
-  await team.clock.advance(1)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 500), { type: 'deadlock', cycle: ['ann', 'bob'] })
 })
 
 t.test(
@@ -42,13 +36,7 @@ t.test(
         },
       },
     )
-    const found = watched(team)
-    const result = outcomeOf(team.execute('go'))
-    await team.clock.advance(999)
-    t.same(found, [])
-    await team.clock.advance(1)
-    t.match(found[0], { type: 'stall' })
-    t.equal(result.settled, true)
+    t.match(await foundAt(t, team, 1000), { type: 'stall' })
   },
 )
 
@@ -67,13 +55,7 @@ t.test('rule 23: it is found when a writer has come too far ahead of its reader'
     },
     cleo: after('bob'),
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(499)
-  t.same(found, [])
-  await team.clock.advance(1)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'cleo', 'bob'] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 500), { type: 'deadlock', cycle: ['ann', 'cleo', 'bob'] })
 })
 
 t.test('rule 23: it is found when who has no room to send is asked', async (t) => {
@@ -88,13 +70,11 @@ t.test('rule 23: it is found when who has no room to send is asked', async (t) =
     },
     { orchestration: askAll, communication: { mailboxCapacity: 2 } },
   )
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(499)
-  t.same(found, [])
-  await team.clock.advance(1)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'], waits: [{ kind: 'mailbox' }, { kind: 'request' }] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 500), {
+    type: 'deadlock',
+    cycle: ['ann', 'bob'],
+    waits: [{ kind: 'mailbox' }, { kind: 'request' }],
+  })
 })
 
 t.test('rule 23: it is found when the last wait beside one for room has ended', async (t) => {
@@ -116,13 +96,11 @@ t.test('rule 23: it is found when the last wait beside one for room has ended', 
       },
     },
   )
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(999)
-  t.same(found, [])
-  await team.clock.advance(1)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'], waits: [{ kind: 'mailbox' }, { kind: 'request' }] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 1000), {
+    type: 'deadlock',
+    cycle: ['ann', 'bob'],
+    waits: [{ kind: 'mailbox' }, { kind: 'request' }],
+  })
 })
 
 t.test('rule 23: it is found when who waits for its reader is asked', async (t) => {
@@ -139,13 +117,11 @@ t.test('rule 23: it is found when who waits for its reader is asked', async (t) 
       await context.step('one more', () => {})
     },
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(499)
-  t.same(found, [])
-  await team.clock.advance(1)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'], waits: [{ kind: 'request' }, { kind: 'reader' }] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 500), {
+    type: 'deadlock',
+    cycle: ['ann', 'bob'],
+    waits: [{ kind: 'request' }, { kind: 'reader' }],
+  })
 })
 
 t.test('rule 23: a stall is found when a wait that had a time limit has ended beside it', async (t) => {
@@ -155,13 +131,7 @@ t.test('rule 23: a stall is found when a wait that had a time limit has ended be
       await Promise.allSettled([limited, context.blackboard.waitFor('a customer')])
     },
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(499)
-  t.same(found, [])
-  await team.clock.advance(1)
-  t.match(found[0], { type: 'stall' })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 500), { type: 'stall' })
 })
 
 const endings: Record<string, { beside: (context: AgentContext) => Promise<unknown>; at: number }> = {
@@ -243,3 +213,14 @@ t.test('rule 23: it is found when the instance that could have come is stopped',
   t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
   t.equal(result.settled, true)
 })
+
+/** Plays the team: something is found at that time, and not before, and the run ends. Returns what is found. */
+async function foundAt(t: Test, team: ReturnType<typeof openTeam>, ms: number) {
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.advance(ms - 1)
+  t.same(found, [])
+  await team.clock.advance(1)
+  t.equal(result.settled, true)
+  return found[0]
+}
