@@ -1,4 +1,4 @@
-/** `dramatis/protocols`: the configurations of strategies, what they send and take, and how tasks are routed. */
+/** `dramatis/protocols`: `askFor`, configurations of strategies, what they send and take, and how tasks are routed. */
 export type { CustomConfig, ProtocolDefinition, ScriptResult } from './actors/definition/protocol.ts'
 export type { Candidate, CandidateOptions, RouteOptions, TaskRouting } from './actors/definition/routing.ts'
 export type { PendingTask } from './actors/definition/task.ts'
@@ -9,6 +9,7 @@ export type { ConsensusConfig } from './protocols/consensus.ts'
 export type { DebateConfig } from './protocols/debate.ts'
 export { inFlowMode } from './protocols/flow-mode.ts'
 export type { HierarchicalConfig } from './protocols/hierarchical.ts'
+export { type AskedFor, type Asking, type AskingFor, askFor } from './protocols/moves/ask-for.ts'
 export type { Autonomy } from './protocols/moves/led-task.ts'
 export { subTaskResultSchema, subTaskSchema } from './protocols/moves/schemas.ts'
 export type { SubTask, SubTaskResult } from './protocols/moves/sub-task.ts'

@@ -3,7 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { jsonIn } from '../../src/actors/model/structured-output.ts'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
-import { askFor } from '../../src/protocols/moves/ask-for.ts'
+import { askFor } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { stage } from '../team/stage.ts'
 
@@ -108,4 +108,37 @@ t.test('JSON is all of a text, or in a fence, or behind prose up to its end; not
     ['['.repeat(100_000), undefined],
   ]
   for (const [text, value] of cases) t.same(jsonIn(text)?.value, value, text.slice(0, 40))
+})
+
+t.test('an agent asks another one, and its model is told what is wrong', async (t) => {
+  const asker = defineAgent({
+    receive: async ({ content }, context) => (await askFor(context, 'judge', content, schema)).value.why,
+  })
+  const model = scriptedModel([
+    { agent: 'judge', when: /:\nWhich\?$/, reply: { side: 'up' } },
+    { agent: 'judge', when: /cannot be used: side: .*left/, reply: { side: 'left' } },
+  ])
+  const orchestration = { strategy: 'sequential' as const, agentOrder: ['asker' as const] }
+  const team = testTeam(
+    { agents: [{ name: 'asker' }, { name: 'judge' }], orchestration },
+    { modules: { asker }, model },
+  )
+  t.teardown(() => team.close())
+  t.equal((await team.execute('Which?')).finalOutput, 'no reason')
+  model.assertDone()
+})
+
+t.test('what is no schema is refused, and named', async (t) => {
+  for (const wrong of [undefined, {}, { type: 'object' }, z.object({ when: z.date() })]) {
+    const run = async (script: Parameters<typeof askFor>[0]) =>
+      String((await askFor(script, 'judge', 'Which?', wrong as typeof schema)).value)
+    const team = stage(
+      t,
+      { judge: defineAgent({ receive: () => '{}' }) },
+      { orchestration: { strategy: 'custom', run } },
+    )
+    const { error } = await team.execute('Which?')
+    t.match(error, { message: /schema/ })
+    t.match(JSON.stringify(error), /"path":"schema"/)
+  }
 })

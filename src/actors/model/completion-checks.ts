@@ -1,11 +1,10 @@
 /** Checks each field of a turn's request to a model before any tokens are paid for. */
-import { shown } from '../../errors.ts'
 import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
 import { asJson, contentFault, type PartKeeper } from '../definition/content.ts'
 import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
 import { MODEL_OPTION_NAMES, MODEL_OPTIONS, modelOptionsOf } from '../definition/model-options.ts'
 import type { RoleInfo } from '../definition/role.ts'
-import { jsonSchemaOf } from './structured-output.ts'
+import { checkSchema, writtenSchema } from './structured-output.ts'
 
 const COMPLETION = ['prompt', 'messages', 'model', 'output', 'stream', 'signal', ...MODEL_OPTION_NAMES]
 
@@ -31,8 +30,7 @@ export function checkCompletion(request: unknown, others: readonly string[] = []
   if (messages !== undefined) checkMessages(messages)
   if (model !== undefined && (typeof model !== 'string' || model === ''))
     throw wrongArgument('model', model, 'the name of a model is needed')
-  if (output !== undefined && typeof Object(Object(output)['~standard']).validate !== 'function')
-    throw wrongArgument('output', output, 'a Standard Schema with JSON schema (zod, arktype, ...) is needed')
+  if (output !== undefined) checkSchema(output, 'output')
   for (const name of MODEL_OPTION_NAMES) {
     const option: unknown = Reflect.get(request as object, name)
     const { accepted, accepts } = MODEL_OPTIONS[name]
@@ -68,7 +66,7 @@ export function callOf(role: RoleInfo, request: CompletionRequest<unknown>, keep
   return {
     messages: messages.map((message) => portable(message, keeper)),
     ...(model !== undefined && { model }),
-    ...(output && { jsonSchema: schemaFor(output) }),
+    ...(output && { jsonSchema: writtenSchema(output, 'output') }),
     ...modelOptionsOf(request, role),
     ...(stream && { stream }),
   }
@@ -83,15 +81,3 @@ const promptMessages = ({ systemPrompt }: RoleInfo, prompt: string): ModelMessag
   ...(systemPrompt ? [{ role: 'system' as const, content: systemPrompt }] : []),
   { role: 'user', content: prompt },
 ]
-
-function schemaFor(output: NonNullable<CompletionRequest<unknown>['output']>): object {
-  try {
-    return jsonSchemaOf(output)
-  } catch (error) {
-    throw wrongArgument(
-      'output',
-      output,
-      `a schema that can be written as JSON schema is needed (${shown(String(error))})`,
-    )
-  }
-}

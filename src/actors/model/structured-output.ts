@@ -1,7 +1,8 @@
 /** Answers of models as data: builds the JSON schema for the request, and reads the answer by it. */
-import { ModelError } from '../../errors.ts'
+import { ModelError, shown } from '../../errors.ts'
 import { nestsTooDeep } from '../../mailbox/json-depth.ts'
 import type { ModelFailureCode } from '../../model-failure.ts'
+import { wrongArgument } from '../definition/checks.ts'
 import { addUsage, type ModelAnswer, type ModelCall, type ModelMessage } from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { ModelSchema } from '../definition/tool.ts'
@@ -12,6 +13,21 @@ import type { ModelSchema } from '../definition/tool.ts'
  */
 export const jsonSchemaOf = (schema: ModelSchema): object =>
   schema['~standard'].jsonSchema.input({ target: 'draft-2020-12' })
+
+/** Throws `MessageRejectedError` if that is no schema. `path` names it. */
+export function checkSchema(schema: unknown, path: string): void {
+  if (typeof Object(Object(schema)['~standard']).validate !== 'function')
+    throw wrongArgument(path, schema, 'a Standard Schema with JSON schema (zod, arktype, ...) is needed')
+}
+
+/** Returns the JSON schema of a schema that a caller gave. Throws `MessageRejectedError` if it cannot be written. */
+export function writtenSchema(schema: ModelSchema, path: string): object {
+  try {
+    return jsonSchemaOf(schema)
+  } catch (error) {
+    throw wrongArgument(path, schema, `a schema that can be written as JSON schema is needed (${shown(String(error))})`)
+  }
+}
 
 /** An answer, and the value that the schema returns for it. */
 export interface Checked<T> {

@@ -1,10 +1,10 @@
 /** Asks a question with a schema for the answer, and checks the answer by it, so that a script can read it. */
-import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
+import type { AgentContext, OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import type { AnswerFunction } from '../../actors/definition/model.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { withAnswerSchema } from '../../actors/model/answer-schema.ts'
-import { jsonIn, jsonSchemaOf } from '../../actors/model/structured-output.ts'
+import { checkSchema, jsonIn, writtenSchema } from '../../actors/model/structured-output.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
@@ -14,8 +14,8 @@ export interface AskedFor<T> {
   message: AgentMessage
 }
 
-/** Part of the script's context that `askFor` needs. */
-export type Asking = Pick<OrchestratorContext, 'agents' | 'request'>
+/** Context of who asks: that of a protocol script, or of an agent. */
+export type Asking = Pick<AgentContext, 'request'> & Partial<Pick<OrchestratorContext, 'agents'>>
 
 /**
  * Request options. `asFunction`: a model answers by a call of that function; the schema, which must be an object's,
@@ -24,9 +24,9 @@ export type Asking = Pick<OrchestratorContext, 'agents' | 'request'>
 export type AskingFor = RequestOptions & { asFunction?: AnswerFunction }
 
 /**
- * Returns the agent's answer as the schema returns it: its structured data, or the JSON in its content. An agent whose
- * answer does not match the schema is told why, and asked once more. A model that gives no JSON at all was told so
- * during its turn, and is not asked again.
+ * Asks an agent for data. Returns its answer as the schema returns it: its structured data, or the JSON in its content.
+ * A model gets the schema with the question. An agent whose answer does not match the schema is told why, and asked
+ * once more. A model that gives no JSON at all to a script was told so during its turn, and is not asked again.
  *
  * @throws {ReplyInvalidError} when the answer does not match the schema again; `details` has the agent, the issues and
  *   the content.
@@ -35,17 +35,18 @@ export type AskingFor = RequestOptions & { asFunction?: AnswerFunction }
  * const { value } = await askFor(orchestrator, 'judge', 'Who is right?', z.object({ side: z.enum(['a', 'b']) }))
  */
 export async function askFor<T>(
-  orchestrator: Asking,
+  asker: Asking,
   agent: string,
   content: string,
   schema: ModelSchema<unknown, T>,
   { asFunction, ...options }: AskingFor = {},
 ): Promise<AskedFor<T>> {
-  const metadata = { ...options.metadata, ...withAnswerSchema(jsonSchemaOf(schema), asFunction) }
-  const isModel = orchestrator.agents.some(({ name, playedByModel }) => name === agent && playedByModel)
+  checkSchema(schema, 'schema')
+  const metadata = { ...options.metadata, ...withAnswerSchema(writtenSchema(schema, 'schema'), asFunction) }
+  const isModel = asker.agents?.some(({ name, playedByModel }) => name === agent && playedByModel)
   let words = content
   for (let isLast = false; ; isLast = true) {
-    const message = await orchestrator.request(agent, words, { ...options, metadata })
+    const message = await asker.request(agent, words, { ...options, metadata })
     try {
       return { value: await valueIn(message, schema, agent), message }
     } catch (error) {
