@@ -179,6 +179,14 @@ t.test('what the script decides and counts has to be what it says', async (t) =>
             () => orchestrator.decide('Which?', undefined, 'so'),
             () => orchestrator.vote('ann'),
             () => orchestrator.vote([5]),
+            () => orchestrator.vote([{ value: 'yes' }]),
+            () =>
+              orchestrator.vote([
+                { agent: 'ann', value: 'yes' },
+                { agent: 'An', value: 'no' },
+              ]),
+            () => orchestrator.vote([{ agent: '$user', value: 'no' }]),
+            () => orchestrator.vote([{ agent: 'ann', value: 'no', weight: -1 }]),
           ]) {
             const { code, details } = await refusalOf(act)
             refused.push(`${code} ${details.path}`)
@@ -197,7 +205,34 @@ t.test('what the script decides and counts has to be what it says', async (t) =>
     'MESSAGE_REJECTED choice',
     'MESSAGE_REJECTED ballots',
     'MESSAGE_REJECTED ballots[0]',
+    'MESSAGE_REJECTED ballots[0].agent',
+    'MESSAGE_REJECTED ballots[1].agent',
+    'MESSAGE_REJECTED ballots[0].agent',
+    'MESSAGE_REJECTED ballots[0].weight',
   ])
+})
+
+t.test('the vote of an agent that was removed after its answer counts', async (t) => {
+  const team = testTeam(
+    {
+      agents: [{ name: 'ann' }, { name: 'bob' }],
+      orchestration: {
+        strategy: 'custom',
+        run: async (orchestrator) => {
+          await orchestrator.requestAll(['ann', 'bob'], 'hi')
+          await team.removeAgent('bob')
+          t.same(
+            orchestrator.agents.map(({ name }) => name),
+            ['ann'],
+          )
+          return String(orchestrator.vote([{ agent: 'bob', value: 'yes' }]).winner)
+        },
+      },
+    },
+    { modules: { ann: defineAgent({ receive: () => 'hi' }), bob: defineAgent({ receive: () => 'hi' }) } },
+  )
+  t.teardown(() => team.close())
+  t.match(await team.execute('go'), { finalOutput: 'yes' })
 })
 
 function streamOf(context: UntypedContext) {

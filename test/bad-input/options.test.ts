@@ -109,7 +109,8 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
     [role({ temperature: 2.1 }), 'agents[0].temperature', '2.1', /from 0 to 2/],
     [role({ limits: { maxHeapMb: 4 } }), 'agents[0].limits.maxHeapMb', '4'],
     [role({ limits: { turnTimeoutMs: -1 } }), 'agents[0].limits.turnTimeoutMs', '-1'],
-    [role({ weight: '1' }), 'agents[0].weight', '"1"', /a number \(NaN and Infinity too\) or null/],
+    [role({ weight: '1' }), 'agents[0].weight', '"1"', /a number from 0 \(NaN and Infinity too\) or null/],
+    [role({ weight: -1 }), 'agents[0].weight', '-1', /a number from 0 \(NaN and Infinity too\) or null/],
     [role({ priority: Number.NaN }), 'agents[0].priority', 'NaN'],
   ],
   'data that is no JSON value': [

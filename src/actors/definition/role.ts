@@ -73,7 +73,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
   sharedWith?: readonly string[]
   /** Priority when permits are scarce; higher goes first. Default: 0. */
   priority?: number
-  /** Weight of its vote. Default: 1. null, NaN and Infinity are legal and mean that the majority decides. */
+  /** Weight of its vote, 0 or more. Default: 1. null, NaN and Infinity are legal and mean that the majority decides. */
   weight?: number | null
   /**
    * Trust level of the agent.

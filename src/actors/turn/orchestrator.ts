@@ -4,9 +4,10 @@ import type { Blackboard, BlackboardEntry } from '../../blackboard/entry.ts'
 import { compilePattern } from '../../blackboard/pattern.ts'
 import { type EntryCallback, Subscriptions } from '../../blackboard/subscriptions.ts'
 import { ConfigurationError, describe, MessageRejectedError } from '../../errors.ts'
+import { nearest } from '../../nearest.ts'
 import { vote } from '../decisions/vote.ts'
 import type { RosterEntry } from '../definition/assignment.ts'
-import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import { checkName, checkObject, checkText, wrongArgument } from '../definition/checks.ts'
 import type { AgentContext, OrchestratorContext, SyncResult } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import { handled, quiet } from '../definition/promises.ts'
@@ -63,8 +64,23 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
 
   vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean } {
     if (!Array.isArray(ballots)) throw wrongArgument('ballots', ballots, 'a list of { agent, value } is needed')
-    for (const [i, ballot] of ballots.entries()) checkObject(ballot, `ballots[${i}]`)
-    return vote(ballots, Object.fromEntries(this.agents.map((agent) => [agent.name, agent.weight])))
+    const { agents } = this
+    for (const [i, ballot] of ballots.entries()) this.#checkBallot(ballot, `ballots[${i}]`, agents)
+    return vote(ballots, Object.fromEntries(agents.map((agent) => [agent.name, agent.weight])))
+  }
+
+  #checkBallot(ballot: unknown, path: string, agents: readonly RosterEntry[]): void {
+    checkObject(ballot, path)
+    const { agent, weight } = ballot as { agent: unknown; weight?: unknown }
+    checkName(agent, `${path}.agent`)
+    if (weight !== undefined)
+      throw wrongArgument(`${path}.weight`, weight, 'a ballot has none: the weight is the one of the role of its agent')
+    const name = agent as string
+    const names = agents.map((one) => one.name)
+    if (names.includes(name) || this.#turn.knows(name)) return
+    const meant = nearest(name, names)
+    const advice = meant === undefined ? '' : `; did you mean "${meant}"?`
+    throw wrongArgument(`${path}.agent`, name, `the name of an agent of the team is needed${advice}`)
   }
 
   route(task: TaskInput, options: RouteOptions = {}): Promise<string | null> {

@@ -329,6 +329,10 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     outbox.write(outbox.size(), 'later')
     return known
   }
+  /** Checks whether the run has, or had, an agent of that name: one that was removed has taken part. */
+  knows(name: string): boolean {
+    return this.#needs.indexOf(name, this.start.view) !== undefined
+  }
   /** Returns those of the agents that a protocol script sees. */
   sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
     const { outbox, writtenSteps } = this.#needs

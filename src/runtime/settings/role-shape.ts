@@ -113,7 +113,10 @@ const roleInfo = {
   escalateTo: text,
   sharedWith: listOf(text),
   priority: finite,
-  weight: rule('a number (NaN and Infinity too) or null', (value) => value === null || typeof value === 'number'),
+  weight: rule(
+    'a number from 0 (NaN and Infinity too) or null',
+    (value) => value === null || (typeof value === 'number' && !(Number.isFinite(value) && value < 0)),
+  ),
   trust: oneOf('untrusted', 'internal', 'privileged'),
   data: json,
   accepts: listOf(oneOf('image', 'audio', 'file')),

@@ -294,6 +294,7 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
    * consensus.
    *
    * @throws {ConsensusError} when there is no ballot, or a value is not JSON.
+   * @throws {MessageRejectedError} when a ballot is not one of an agent of the team, or has a weight of its own.
    */
   vote<T>(ballots: readonly { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean }
 }
