@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
+import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
 import { BODY_HASH, type IdempotencyKeys } from './idempotency.ts'
@@ -150,7 +151,11 @@ async function ended(found: FoundTask, headers: Record<string, string>): Promise
 }
 
 /** Fields of the metadata that are the API's own. */
-const OWN_FIELDS = { [CALLER]: 'the id of the caller', [BODY_HASH]: 'the hash of a body with an Idempotency-Key' }
+const OWN_FIELDS = {
+  [CALLER]: 'the id of the caller',
+  [BODY_HASH]: 'the hash of a body with an Idempotency-Key',
+  [RESPONSE]: 'what a request of /v1/responses asks for',
+}
 
 /** Reads what a task is to be begun with. */
 function startOf(body: Call<Routes['createTask']>['body']): {

@@ -103,7 +103,12 @@ export class Tasks {
    *
    * @throws HttpError if there is none, or if it is a stranger's: the two must not differ.
    */
-  async find(id: string, caller: Caller, others: 'run' | 'watch' | 'operate'): Promise<FoundTask> {
+  async find(
+    id: string,
+    caller: Caller,
+    others: 'run' | 'watch' | 'operate',
+    missing: () => HttpError = () => noTask(id),
+  ): Promise<FoundTask> {
     const found = this.#known(id) ?? (await this.#read(id))
     if (found) {
       await knownEndOf(found.run) // one that is read from the log has its metadata then
@@ -112,7 +117,7 @@ export class Tasks {
         return found
       }
     }
-    throw new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
+    throw missing()
   }
 
   #known(id: string): FoundTask | undefined {
@@ -225,6 +230,9 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
   })
   return over.finally(() => stop())
 }
+
+const noTask = (id: string): HttpError =>
+  new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
 
 export const draining = (): HttpError =>
   new HttpError('DRAINING', 'The service is being closed and takes no more tasks. Send it to another one.', {

@@ -1,17 +1,27 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
 import type { Run, RunOptions } from '../../index.ts'
 import { type Call, type Handlers, json } from '../http/call.ts'
-import type { HttpSettings } from '../http/options.ts'
+import type { Caller, HttpSettings } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
+import { endOf, isOver } from '../http/run-ends.ts'
 import type { ServedTeams } from '../http/served-teams.ts'
 import type { Streams } from '../http/streams.ts'
 import type { ServedTeam } from '../http/task-view.ts'
 import { draining, type FoundTask, type Tasks, waitFor, written } from '../http/tasks.ts'
 import { answerPieces } from './answer-pieces.ts'
 import { chatFrames, completionOf } from './chat.ts'
+import { refused } from './content.ts'
 import { openAiError } from './error.ts'
 import { type Asked, askedIn, askedInResponses, ignoredChat, ignoredResponses, outputOf } from './request.ts'
-import { responseFrames, responseOf, taskIdOf } from './responses.ts'
+import {
+  askedWith,
+  RESPONSE,
+  type ResponseAsked,
+  responseFrames,
+  responseNow,
+  responseOf,
+  taskIdOf,
+} from './responses.ts'
 
 interface Needs {
   readonly settings: HttpSettings
@@ -20,7 +30,7 @@ interface Needs {
   readonly streams: Streams
 }
 
-type Own = 'listModels' | 'getModel' | 'chatCompletions' | 'createResponse'
+type Own = 'listModels' | 'getModel' | 'chatCompletions' | 'createResponse' | 'getResponse' | 'cancelResponse'
 /** Header of a request that names the thread whose conversation the query goes on with. */
 const THREAD = 'x-dramatis-thread'
 /** Header of a response with the fields of the request that a team has no use for. */
@@ -65,7 +75,31 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     { run }: FoundTask,
     headers: Record<string, string>,
     frames: (signal: AbortSignal) => AsyncIterable<string>,
-  ): Response => streams.respond({ request, caller, form: 'sse', headers, frames, left: () => left(run) })
+    goesOn = false,
+  ): Response =>
+    streams.respond({ request, caller, form: 'sse', headers, frames, left: () => void (goesOn || left(run)) })
+
+  /**
+   * Returns the task of a response, and what that was asked with.
+   *
+   * @throws HttpError if there is none, if it is a stranger's, or if it was not to be stored: they must not differ.
+   */
+  const stored = async (
+    responseId: string,
+    caller: Caller,
+    others: 'watch' | 'operate',
+    taskId = taskIdOf(responseId),
+  ): Promise<FoundTask & { asked: ResponseAsked }> => {
+    const missing = () => {
+      const detail = `There is no response "${responseId.slice(0, 255)}" that is stored, or it is not yours.`
+      return new HttpError('NOT_FOUND', detail)
+    }
+    if (taskId === undefined) throw missing()
+    const found = await tasks.find(taskId, caller, others, missing)
+    const asked = askedWith(found, found.run)
+    if (!asked.store) throw missing()
+    return { ...found, asked }
+  }
 
   /** Resolves to the conversation that ended with a response, once that one is complete. */
   const previously = async (
@@ -73,7 +107,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     responseId: string | null | undefined,
   ): Promise<Asked['messages']> => {
     if (responseId == null) return []
-    const { run } = await tasks.find(taskIdOf(responseId) ?? responseId, caller, 'watch')
+    const { run } = await stored(responseId, caller, 'watch', taskIdOf(responseId) ?? responseId)
     await untilEnd(request, run)
     return [...(await run.result).messages]
   }
@@ -104,18 +138,42 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
 
     async createResponse(call) {
       const { body, request } = call
-      const { model, stream, previous_response_id: previous = null } = body
+      const { model, stream, previous_response_id } = body
+      const store = body.store !== false
+      const background = body.background === true
+      if (background && !store) throw refused('background', 'A response that is not stored cannot be asked for later.')
       const { format } = body.text ?? {}
       const schema = format?.type === 'json_schema' ? format.schema : undefined
       const { query, messages } = askedInResponses(body)
+      const previous = previous_response_id ?? null
       const asked = { query, messages: [...(await previously(call, previous)), ...messages] }
-      const options = { ...outputOf('text.format.schema', schema), stream: stream === true && !schema }
-      const found = await begin(call, model, asked, options)
-      const named = { run: found.run, model, previous }
+      const said: ResponseAsked = { model, previous, store, background }
+      const found = await begin(call, model, asked, {
+        ...outputOf('text.format.schema', schema),
+        stream: stream === true && !schema,
+        metadata: { [RESPONSE]: JSON.stringify(said) },
+      })
+      const named = { run: found.run, ...said }
       const headers = ignoredHeader(ignoredResponses(body))
-      if (!stream) return json(responseOf(named, await resultOf(request, found)), 200, headers)
-      await written(found) // a client that is cut off behind the first frame can name it as the previous response
-      return streamed(call, found, headers, (signal) => responseFrames(named, answerPieces(found.run, signal), failed))
+      if (!stream && !background) return json(responseOf(named, await resultOf(request, found)), 200, headers)
+      await written(found) // a client that is cut off behind the first frame finds it by its id
+      if (!stream) return json(await responseNow(named, failed), 200, headers)
+      const frames = (signal: AbortSignal) => responseFrames(named, answerPieces(found.run, signal), failed)
+      return streamed(call, found, headers, frames, background)
+    },
+
+    async getResponse({ params, caller }) {
+      const { run, asked } = await stored(params.id!, caller, 'watch')
+      return json(await responseNow({ run, ...asked }, failed))
+    },
+
+    async cancelResponse({ params, caller }) {
+      const { run, team, asked } = await stored(params.id!, caller, 'operate')
+      if (!isOver(run)) {
+        void run.cancel(`cancelled by "${caller.id}"`)
+        await Promise.all([endOf(run), team.flush().catch(() => {})]) // no restart goes on with it then
+      }
+      return json(await responseNow({ run, ...asked }, failed))
     },
   }
 }

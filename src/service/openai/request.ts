@@ -53,6 +53,8 @@ export const responsesRequest = z.looseObject({
   ]),
   instructions: z.string().nullish(),
   previous_response_id: z.string().nullish(),
+  store: z.boolean().nullish().describe('false: it cannot be retrieved, nor be a previous response'),
+  background: z.boolean().nullish().describe('true: the answer is the response as it begins; retrieve it later'),
   stream: z.boolean().nullish(),
   text: z
     .looseObject({ format: z.looseObject({ type: z.string(), schema: z.looseObject({}).optional() }).optional() })
@@ -66,7 +68,17 @@ type ResponsesRequest = z.infer<typeof responsesRequest>
 
 /** Fields whose absence changes nothing: they are said for models, and a team has its own. */
 const CHAT_FIELDS = ['model', 'messages', 'stream', 'stream_options', 'response_format', 'n', 'tool_choice']
-const RESPONSES_FIELDS = ['model', 'input', 'instructions', 'previous_response_id', 'stream', 'text', 'tool_choice']
+const RESPONSES_FIELDS = [
+  'model',
+  'input',
+  'instructions',
+  'previous_response_id',
+  'store',
+  'background',
+  'stream',
+  'text',
+  'tool_choice',
+]
 
 export const ignoredChat = (request: ChatRequest): string[] => ignoredOf(request, CHAT_FIELDS)
 export const ignoredResponses = (request: ResponsesRequest): string[] => ignoredOf(request, RESPONSES_FIELDS)

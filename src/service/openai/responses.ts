@@ -1,13 +1,34 @@
 /** `/v1/responses`: answers and events. */
 import type { MultiAgentResult, Run } from '../../index.ts'
+import { knownEndOf } from '../http/run-ends.ts'
+import type { ServedTeam } from '../http/task-view.ts'
 import { type AnswerPiece, answerOf } from './answer-pieces.ts'
 import type { OpenAiError } from './error.ts'
 import { responsesUsage } from './usage.ts'
 
-interface Named {
-  readonly run: Run<unknown>
+/** The parts of a request that its response repeats. */
+export interface ResponseAsked {
   readonly model: string
   readonly previous: string | null
+  /** false: the response is given once, and cannot be retrieved. */
+  readonly store: boolean
+  /** true: the request does not wait for the end. */
+  readonly background: boolean
+}
+
+interface Named extends ResponseAsked {
+  readonly run: Run<unknown>
+}
+
+/** Field of the metadata of a run that was begun as a response: what it was asked with. */
+export const RESPONSE = 'openaiResponse'
+
+/** Returns what the response of a task was asked with. Any other task is shown as a response of its team. */
+export function askedWith({ name }: ServedTeam, { metadata }: Run<unknown>): ResponseAsked {
+  const noted = Object.hasOwn(metadata, RESPONSE) ? metadata[RESPONSE] : undefined
+  return noted === undefined
+    ? { model: name, previous: null, store: true, background: false }
+    : (JSON.parse(noted) as ResponseAsked)
 }
 
 const PREFIX = 'resp_'
@@ -18,14 +39,15 @@ const idOf = (run: Run<unknown>): string => `${PREFIX}${run.id}`
 export const taskIdOf = (responseId: string): string | undefined =>
   responseId.startsWith(PREFIX) ? responseId.slice(PREFIX.length) : undefined
 
-type Status = 'in_progress' | 'completed' | 'failed'
+type Status = 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled'
 
-function bodyOf({ run, model, previous }: Named, status: Status, more: object = {}): object {
+function bodyOf({ run, model, previous, store, background }: Named, status: Status, more: object = {}): object {
   return {
     id: idOf(run),
     object: 'response',
     created_at: Math.floor(run.startedAt / 1_000),
     status,
+    background,
     error: null,
     incomplete_details: null,
     instructions: null,
@@ -35,6 +57,7 @@ function bodyOf({ run, model, previous }: Named, status: Status, more: object = 
     output: [],
     parallel_tool_calls: true,
     previous_response_id: previous,
+    store,
     temperature: null,
     text: { format: { type: 'text' } },
     tool_choice: 'auto',
@@ -59,6 +82,18 @@ const itemOf = ({ run }: Named, status: 'in_progress' | 'completed', content: ob
 export function responseOf(named: Named, result: MultiAgentResult<unknown>): object {
   const output = [itemOf(named, 'completed', [textPart(answerOf(result))])]
   return bodyOf(named, 'completed', { output, usage: responsesUsage(result.totalTokenUsage) })
+}
+
+/** Returns a response as it is now. A task that a later process may go on with is in progress. */
+export async function responseNow(named: Named, failed: (error: unknown) => OpenAiError): Promise<object> {
+  const { run } = named
+  const end = await knownEndOf(run)
+  if (run.status === 'queued') return bodyOf(named, 'queued')
+  if (!end || run.status === 'interrupted') return bodyOf(named, 'in_progress')
+  if (run.status === 'aborted') return bodyOf(named, 'cancelled')
+  if ('runId' in end && !end.error) return responseOf(named, end)
+  const { code, message } = failed(end.error).error
+  return bodyOf(named, 'failed', { error: { code, message } })
 }
 
 /** Yields the frames of a streamed response. */

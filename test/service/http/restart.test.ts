@@ -41,6 +41,22 @@ t.test('ids of events, keys and owners of tasks are the same after a restart', a
   t.equal((await goesOn(ids.at(-1)!)).status, 204)
 })
 
+t.test('a response is retrieved after a restart, unless it was not to be stored', async (t) => {
+  const path = folderOf(t)
+  const first = service({ path })
+  const before = await first.ask('POST', '/v1/responses', { body: { model: 'desk', input: '1' } })
+  const more = { model: 'desk', input: '1', previous_response_id: before.body.id }
+  const asked = await first.ask('POST', '/v1/responses', { body: more })
+  const lost = await first.ask('POST', '/v1/responses', { body: { ...more, store: false } })
+  t.equal(lost.status, 200)
+  await first.close()
+
+  const second = service({ path })
+  t.teardown(() => second.close())
+  t.match(await second.ask('GET', `/v1/responses/${asked.body.id}`), { status: 200, body: asked.body })
+  t.equal((await second.ask('GET', `/v1/responses/${lost.body.id}`)).status, 404)
+})
+
 t.test('a service whose team has not started knows the tasks of its durable log', async (t) => {
   const path = folderOf(t)
   const headers = { 'idempotency-key': 'k' }

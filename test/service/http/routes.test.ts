@@ -135,6 +135,14 @@ const visits: Record<Operation, Visit> = {
     const streamed = { body: { ...body, stream: true } }
     return [await send('POST', '/v1/responses', { body }), await send('POST', '/v1/responses', streamed)]
   },
+  async getResponse({ send }) {
+    const { body } = await send('POST', '/v1/responses', { body: { model: 'desk', input: 'go' } })
+    return [await send('GET', `/v1/responses/${body.id}`)]
+  },
+  async cancelResponse({ send }) {
+    const { body } = await send('POST', '/v1/responses', { body: { model: 'desk', input: 'wait', background: true } })
+    return [await send('POST', `/v1/responses/${body.id}/cancel`)]
+  },
   live: probed('/livez', (stage) => stage.team.close()),
   ready: probed('/readyz', (stage) => stage.api.close()),
   health: probed('/healthz', (stage) => stage.api.close()),

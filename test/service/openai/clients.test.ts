@@ -14,6 +14,7 @@ import { testTeam } from '../../../src/testing.ts'
 import { echo, stage } from '../http/stage.ts'
 
 const TOKEN = 'sk-not-a-real-token'
+const OTHER_TOKEN = 'sk-not-a-real-token-either'
 
 /** Answers, fails, or waits. */
 const writer = defineAgent({
@@ -104,6 +105,67 @@ t.test('openai: the Responses API answers, streams, and goes on with an earlier 
   t.equal(deltas.join(''), 'heard: hello')
   const unknown = client.responses.create({ model: 'desk', input: 'x', previous_response_id: 'resp_none' })
   t.match(await failureOf(unknown), { status: 404 })
+})
+
+t.test('openai: a response is retrieved while it is under way, at its end, and when it was cancelled', async (t) => {
+  const { client } = await served(t)
+  const begun = await client.responses.create({ model: 'desk', input: 'wait', background: true })
+  t.match(begun, { object: 'response', background: true, output: [] })
+  const now = await client.responses.retrieve(begun.id)
+  t.match(now, { id: begun.id, status: /^(queued|in_progress)$/, model: 'desk', output: [] })
+  t.match(await client.responses.cancel(begun.id), { id: begun.id, status: 'cancelled', output: [] })
+  t.equal((await client.responses.retrieve(begun.id)).status, 'cancelled')
+
+  const first = await client.responses.create({ model: 'talk/speaker', input: 'one' })
+  const next = await client.responses.create({ model: 'talk', input: 'two', previous_response_id: first.id })
+  t.equal((await client.responses.retrieve(first.id)).model, 'talk/speaker')
+  const { id, output, usage, previous_response_id } = await client.responses.retrieve(next.id)
+  t.same({ id, output, usage, previous_response_id }, { ...picked(next), previous_response_id: first.id })
+  t.equal((await client.responses.cancel(next.id)).status, 'completed', 'it is over')
+
+  const failing = await client.responses.create({ model: 'desk', input: 'fail', background: true })
+  let failed = failing
+  while (failed.status !== 'failed') failed = await client.responses.retrieve(failing.id)
+  t.match(failed.error, { code: 'AGENT_FAILED', message: /no ink/ })
+})
+
+t.test('openai: a response that is not stored is unknown, as one of a stranger is', async (t) => {
+  const { client, url } = await served(t)
+  const { id, output_text } = await client.responses.create({ model: 'desk', input: 'hello', store: false })
+  t.equal(output_text, 'heard: hello')
+  const kept = await client.responses.create({ model: 'desk', input: 'hello' })
+  const stranger = new OpenAI({ apiKey: OTHER_TOKEN, baseURL: `${url}/v1`, maxRetries: 0 })
+  for (const asked of [
+    () => client.responses.retrieve(id),
+    () => client.responses.cancel(id),
+    () => client.responses.create({ model: 'desk', input: 'x', previous_response_id: id }),
+    () => client.responses.retrieve('resp_none'),
+    () => client.responses.retrieve(kept.id.replace('resp_', '')),
+    () => stranger.responses.retrieve(kept.id),
+  ])
+    t.match(await failureOf(asked()), { status: 404, code: 'NOT_FOUND', message: /no response ".*" that is stored/ })
+  const both = client.responses.create({ model: 'desk', input: 'x', store: false, background: true })
+  t.match(await failureOf(both), { status: 400, param: 'background' })
+  const streamed = client.responses.retrieve(kept.id, { stream: true })
+  t.match(await failureOf(streamed), { status: 422, message: /stream/ })
+})
+
+t.test('openai: a background response goes on when its client leaves the stream', async (t) => {
+  const { client, team } = await served(t)
+  const left = async (background: boolean): Promise<string> => {
+    const asked = { model: 'desk', input: 'wait', background, stream: true } as const
+    let id = ''
+    for await (const event of await client.responses.create(asked)) {
+      if (event.type === 'response.created') id = event.response.id
+      if (event.type === 'response.in_progress') break
+    }
+    return id
+  }
+  const goesOn = await left(true)
+  const ends = await left(false)
+  const run = team.getRun(ends.replace('resp_', ''))!
+  t.match(await run.result, { error: { code: 'RUN_ABORTED' } }, 'the other one, which was left later, is over')
+  t.match((await client.responses.retrieve(goesOn)).status, /^(queued|in_progress)$/)
 })
 
 t.test('openai: earlier messages are the conversation of the models', async (t) => {
@@ -257,6 +319,8 @@ t.test('LangChain invokes and streams', async (t) => {
   await t.rejects(model.invoke('fail'), /no ink/)
 })
 
+const picked = ({ id, output, usage }: OpenAI.Responses.Response) => ({ id, output, usage })
+
 const failureOf = (asked: Promise<unknown>): Promise<unknown> =>
   asked.then(
     () => 'it succeeded',
@@ -282,7 +346,9 @@ async function served(t: Test) {
   const talk = testTeam({ agents: [{ name: 'speaker', systemPrompt: 'You speak.' }], orchestration }, { model })
   const api = httpApi({
     teams: { desk: team, talk },
-    authorize: bearerToken(TOKEN, { id: 'ann', may: ['run'] }),
+    authorize: (request) =>
+      bearerToken(TOKEN, { id: 'ann', may: ['run'] })(request) ??
+      bearerToken(OTHER_TOKEN, { id: 'bob', may: ['run'] })(request),
     limits: { postsPerSecond: 10_000, disconnectGraceMs: 0 },
   })
   const server = createServer(api.node).listen(0, '127.0.0.1')
