@@ -69,7 +69,8 @@ function httpRoutes() {
   return Object.values(routes).map(({ method, path, also = [], rights, summary, query, answers }) => {
     const names = Object.keys(query.shape)
     const asked = names.length > 0 ? `?${names.join('&')}` : ''
-    const paths = [path, ...also].map((each) => `\`${method} ${each}${asked}\``).join(', ')
+    const shown = [path, ...also].map((each) => each.replace(/\{.*\}/, '')) // without the pattern of a parameter
+    const paths = shown.map((each) => `\`${method} ${each}${asked}\``).join(', ')
     return [paths, rights.join(', '), summary, Object.keys(answers).join(', ')]
   })
 }

@@ -12,8 +12,9 @@ import { sourceFiles } from './source-files.ts'
 
 t.test('the tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })
-  const { mailbox, supervision, responseTimeoutMs, queueTimeoutMs, turnTimeoutMs, concurrency, instances, reentrancy } =
+  const { mailbox, supervision, responseTimeoutMs, modelTimeoutMs, answerWithinMs, queueTimeoutMs, retries } =
     agents[0]!
+  const { turnTimeoutMs, concurrency, instances, reentrancy, isolation } = agents[0]!
   const defaults: Record<string, unknown> = {
     maxConcurrentAgents: team.maxConcurrentAgents,
     maxStoredBytes: team.maxStoredBytes,
@@ -24,12 +25,17 @@ t.test('the tables of options have the defaults', async (t) => {
     taskRouting: team.taskRouting,
     enableBlackboard: team.blackboard,
     'threads.warmSpares': team.threads.warmSpares,
+    'threads.toolQueue': team.threads.tools.queue,
+    'threads.isolation': isolation,
     'communication.mailboxCapacity': mailbox.capacity,
     'communication.mailboxBytes': mailbox.bytes,
     'communication.maxMessageBytes': mailbox.maxMessageBytes,
     'communication.overflow': mailbox.overflow,
     'communication.responseTimeoutMs': responseTimeoutMs,
+    'communication.modelTimeoutMs': modelTimeoutMs,
+    'communication.answerWithinMs': answerWithinMs,
     'communication.queueTimeoutMs': queueTimeoutMs,
+    'communication.retries': retries,
     'supervision.strategy': supervision.strategy,
     'supervision.restart': supervision.restart,
     'supervision.maxRestarts': supervision.maxRestarts,
@@ -43,11 +49,12 @@ t.test('the tables of options have the defaults', async (t) => {
     'supervision.deadlock': team.deadlock,
     'supervision.confirmMs': team.confirmMs,
     'supervision.stopGraceMs': supervision.stopGraceMs,
-    'supervision.livelock': team.livelock,
+    'supervision.livelock': team.livelock === false && team.loops ? 'of models' : 'other',
     'limits.turnTimeoutMs': turnTimeoutMs,
     concurrency,
     instances,
     reentrancy,
+    isolation,
   }
   const rows = [...read('docs/reference/options.md').matchAll(/^\| `([\w.]+)` +\| (.*?) +\|/gm)]
   const written = Object.fromEntries(rows.map(([, option, value]) => [option!, contentOf(value!)]))
@@ -95,19 +102,31 @@ t.test('the page of verbs has each member of a context', async (t) => {
   const named = [...read('docs/reference/verbs.md').matchAll(/^\| ([^|]+) \|/gm)].flatMap(
     ([, cell]) => cell!.match(/\w+/g) ?? [],
   )
-  for (const name of ['AgentContext', 'OrchestratorContext', 'ConversationContext', 'TaskContext', 'StateContext']) {
-    const body = declaring(`export interface ${name}<`, `export interface ${name} {`).split(
-      `export interface ${name}`,
-    )[1]!
-    const members = [...body.split(/^}$/m)[0]!.matchAll(/^ {2}(?:readonly )?(\w+)[?(<:]/gm)].map(
-      ([, member]) => member!,
-    )
-    t.ok(members.length > 3, name)
+  for (const name of ['AgentContext', 'OrchestratorContext', 'ConversationContext', 'TaskContext', 'StateContext'])
     t.same(
-      members.filter((member) => !named.includes(member)),
+      membersOf(name).filter((member) => !named.includes(member)),
       [],
+      name,
     )
+})
+
+t.test('the page of options names each option of a team, a role and a run', async (t) => {
+  const page = read('docs/reference/options.md')
+  const options = {
+    TeamOptions: '',
+    ThreadsConfig: 'threads.',
+    CommunicationConfig: 'communication.',
+    SupervisionConfig: 'supervision.',
+    RoleInfo: '',
+    AgentRole: '',
+    RunOptions: '',
   }
+  for (const [name, prefix] of Object.entries(options))
+    t.same(
+      membersOf(name).filter((member) => !new RegExp(`\`${prefix}${member}[\`.]`).test(page)),
+      [],
+      name,
+    )
 })
 
 t.test('the page of strategies has each strategy, in the table and with a section', async (t) => {
@@ -148,6 +167,16 @@ t.test('each rule that code, tests and benchmarks cite by its number is in the l
     [],
   )
 })
+
+/** Names of the members that an exported interface declares itself. */
+function membersOf(name: string): string[] {
+  const body = declaring(`export interface ${name}<`, `export interface ${name} {`).split(
+    `export interface ${name}`,
+  )[1]!
+  const members = [...body.split(/^}$/m)[0]!.matchAll(/^ {2}(?:readonly )?(\w+)[?(<:]/gm)].map(([, member]) => member!)
+  if (members.length < 4) throw new Error(`${name} has ${members.length} members`)
+  return members
+}
 
 /** The source file that declares it. */
 function declaring(...starts: string[]): string {

@@ -232,7 +232,7 @@ export type HostRecord =
       Partial<ApprovedCall> & {
         agent: string
         questionId: string
-        ask: 'ask' | 'approval' | 'escalation'
+        ask: 'ask' | 'approval'
         text: string
         choices?: string[]
       }

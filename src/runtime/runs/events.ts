@@ -146,7 +146,7 @@ export type RuntimeEvent<T = undefined> =
       Partial<ApprovedCall> & {
         questionId: string
         agent: string
-        kind: 'ask' | 'approval' | 'escalation'
+        kind: 'ask' | 'approval'
         text: string
         choices?: string[]
       }
