@@ -10,18 +10,13 @@ import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
 import { anyAborted } from '../on-abort.ts'
 import { visible } from '../visible.ts'
-import { type HttpServer, httpTransport } from './http.ts'
+import { httpTransport } from './http.ts'
 import { inTime } from './in-time.ts'
 import { printedOn } from './printed.ts'
 import { boundedValidator, schemaOf } from './schema.ts'
 import { type Sdk, sdk } from './sdk.ts'
-import { type StdioServer, StdioTransport } from './stdio.ts'
-
-/**
- * Address of a server. Either it is started here: `command` with `args`, in the folder `cwd`, with the environment
- * `env` and nothing else of this process's. Or it is reached by HTTP, with `headers` in each request.
- */
-export type McpServer = StdioServer | HttpServer
+import type { McpServer } from './server-address.ts'
+import { StdioTransport } from './stdio.ts'
 
 export interface OfferedTool {
   name: string

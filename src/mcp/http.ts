@@ -2,17 +2,13 @@
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import { ANSWER_LIMITS, boundedAnswer, isEventStream, MOST_TOOL_VALUES, type Refuse } from '../bounded-answer.ts'
 import type { Sdk } from './sdk.ts'
+import type { HttpServer } from './server-address.ts'
 import { isAnswer, MOST_UNREAD, notRead } from './unread.ts'
 
 const { POSITIVE_INFINITY } = Number
 const LIMITS = { ...ANSWER_LIMITS, values: MOST_TOOL_VALUES }
 /** Open as long as the connection is: what has been read of it is held no longer, so only one event is bounded. */
 const LIFELONG = { ...LIMITS, stream: POSITIVE_INFINITY, empty: POSITIVE_INFINITY, events: POSITIVE_INFINITY }
-
-export interface HttpServer {
-  url: URL | string
-  headers?: Record<string, string>
-}
 
 export function httpTransport(
   { StreamableHTTPClientTransport }: Pick<Sdk, 'StreamableHTTPClientTransport'>,

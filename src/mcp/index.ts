@@ -2,12 +2,11 @@
 import type { Logger } from '../actors/definition/logger.ts'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ConfigurationError, describe, shown } from '../errors.ts'
-import { type Connection, connect, type McpServer, type OfferedTool } from './connection.ts'
+import { type Connection, connect, type OfferedTool } from './connection.ts'
 import { outputOf } from './output.ts'
+import type { McpServer } from './server-address.ts'
 
-export type { McpServer } from './connection.ts'
-export type { HttpServer } from './http.ts'
-export type { StdioServer } from './stdio.ts'
+export type { HttpServer, McpServer, StdioServer } from './server-address.ts'
 
 /** Options for the tools of a server. Durations in ms. */
 export interface McpToolsOptions {

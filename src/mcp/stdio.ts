@@ -13,14 +13,8 @@ import { systemClock } from '../clock.ts'
 import { valuesIn } from '../json-values.ts'
 import { Lines } from './lines.ts'
 import type { Sdk } from './sdk.ts'
+import type { StdioServer } from './server-address.ts'
 import { isAnswer, MOST_UNREAD, notRead } from './unread.ts'
-
-export interface StdioServer {
-  command: string
-  args?: readonly string[]
-  env?: Record<string, string>
-  cwd?: string
-}
 
 const LONGEST_LINE = 16 * MIB
 /** Lines in a row that are no message: some servers print there by mistake, but not that much. */

@@ -2,7 +2,8 @@
 import type t from 'tap'
 import type { Logger } from '../../src/actors/definition/logger.ts'
 import type { ToolContext } from '../../src/actors/definition/tool.ts'
-import { connect, type McpServer } from '../../src/mcp/connection.ts'
+import { connect } from '../../src/mcp/connection.ts'
+import type { McpServer } from '../../src/mcp/index.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 
