@@ -1,20 +1,27 @@
 /**
- * Compiles everything into dist/, then bundles what runs inside a thread into one file each (an actor's, a tool's), and
- * each vocabulary of tokens into one: of the package that has them, 30 MB, two files are needed. The page of the
- * dashboard is for browsers: it is checked with a tsconfig of its own, and bundled with its packages.
+ * Compiles everything into dist/, then bundles what runs inside a thread into one file each (an actor's, a tool's), what
+ * runs in the host into a few, and each vocabulary of tokens into one: of the package that has them, 30 MB, two files
+ * are needed. The page of the dashboard is for browsers: it is checked with a tsconfig of its own, and bundled with its
+ * packages.
+ *
+ *   node scripts/build.mjs [--modules]
+ *
+ * --modules leaves a file for each module of the host, of which the published package is made.
  */
 import { spawn } from 'node:child_process'
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, join } from 'node:path'
+import { parseArgs } from 'node:util'
 import { build } from 'esbuild'
-import { filesBelow, pageFolder, root, sourceFolders, sources } from './files.mjs'
+import { bundleClone, planOf } from './clone-host.mjs'
+import { dist, filesBelow, pageFolder, root, sourceFolders, sources } from './files.mjs'
 import { bundlePage, pageBundles } from './page.mjs'
 
 // thread-boot.cjs runs an actor's as a script, which V8 compiles once for all threads; Piscina imports a tool's
 const entries = [
-  { entry: 'dist/src/actors/loop/thread-entry.js', bundle: 'dist/src/actors/loop/thread-entry.bundle.cjs' },
-  { entry: 'dist/src/actors/tools/tool-entry.js', bundle: 'dist/src/actors/tools/tool-entry.bundle.js' },
+  { entry: 'src/actors/loop/thread-entry.ts', bundle: 'dist/src/actors/loop/thread-entry.bundle.cjs' },
+  { entry: 'src/actors/tools/tool-entry.ts', bundle: 'dist/src/actors/tools/tool-entry.bundle.js' },
 ]
 // stands before ESM in which a CommonJS module calls `require`
 const requireInModules =
@@ -24,6 +31,7 @@ const vocabularies = ['o200k_base', 'cl100k_base'].map((name) => ({
   bundle: `dist/src/actors/model/context/${name}.bundle.cjs`,
 }))
 
+const { values: asked } = parseArgs({ options: { modules: { type: 'boolean', default: false } } })
 const names = sources().filter((name) => !name.startsWith(`${pageFolder}/`))
 const kept = new Set([
   ...entries.flatMap(({ bundle }) => [bundle, `${bundle}.map`]),
@@ -43,16 +51,30 @@ for (const name of names) {
   }
 }
 
-rmSync(join(root, 'dist/host'), { recursive: true, force: true }) // of a package that was packed here
-
 // A test whose source is gone would run for ever after.
 for (const name of sourceFolders.flatMap((folder) => filesBelow(`dist/${folder}`))) {
   if (!kept.has(name)) rmSync(join(root, name))
 }
 
+const modules = names.filter((name) => /^src\/.*(?<!\.d)\.ts$/.test(name))
+let unread // what esbuild cannot read, of which tsc tells more
+const plan = asked.modules
+  ? []
+  : await planOf(modules).catch((error) => {
+      unread = error
+      return []
+    })
+rmSync(join(dist, 'host'), { recursive: true, force: true })
+const bundledModules = new Set(plan.map(({ module }) => module))
+// tsc writes what has changed alone: it has to begin anew where a module is to be and a re-export stands
+if (modules.some((name) => !bundledModules.has(name) && !existsSync(join(root, `dist/${name.slice(0, -3)}.js.map`))))
+  rmSync(join(dist, '.tsbuildinfo'), { force: true })
+
 // Code is written out even if a type is wrong, so the bundle follows and the exit code tells.
 const compiled = await Promise.all([root, join(root, pageFolder)].map(compile))
 process.exitCode = compiled.find((code) => code !== 0) ?? 0
+if (unread && process.exitCode === 0) throw unread
+if (plan.length > 0) await bundleClone(plan)
 
 /** Resolves to the exit code of the compiler. */
 function compile(project) {

@@ -11,7 +11,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { build } from 'esbuild'
-import { dist, filesBelow, root } from './files.mjs'
+import { dist, filesBelow, packagesOfUsers, root } from './files.mjs'
 import { bundlePage } from './page.mjs'
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -33,10 +33,9 @@ const threads = ['thread-api', 'tools/sandbox/thread', 'tools/web/readable-text'
 const COMMAND = "#!/usr/bin/env node\nimport module from 'node:module'\nmodule.enableCompileCache?.()\nawait "
 const host = join(dist, 'host')
 
-for (const note of ['.stamp', '.tsbuildinfo']) rmSync(join(dist, note), { force: true }) // the next command builds all anew
+rmSync(join(dist, '.tsbuildinfo'), { force: true }) // the next command builds all anew
 rmSync(host, { recursive: true, force: true })
-const external = Object.keys({ ...manifest.dependencies, ...manifest.peerDependencies })
-const fromModules = { absWorkingDir: root, bundle: true, external, platform: 'node', format: 'esm' }
+const fromModules = { absWorkingDir: root, bundle: true, external: packagesOfUsers(), platform: 'node', format: 'esm' }
 const bundled = await build({
   ...fromModules,
   metafile: true,

@@ -1,5 +1,5 @@
 /** What a build reads and what it should leave behind. */
-import { readdirSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -34,3 +34,9 @@ export function filesBelow(folder) {
 
 /** The files that take part in a build. */
 export const sources = () => sourceFolders.flatMap(filesBelow).filter((name) => !name.endsWith('.md'))
+
+/** Packages that users install: no bundle of the host has them. */
+export function packagesOfUsers() {
+  const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  return Object.keys({ ...dependencies, ...peerDependencies })
+}

@@ -1,6 +1,10 @@
 /**
  * Makes a clone ready to run: installs packages and builds where that is missing or out of date, says what it did,
  * and is silent when there is nothing to do. Uses Node's own modules alone, since it runs before anything is installed.
+ *
+ *   node scripts/setup.mjs [--modules]
+ *
+ * --modules builds what a package is made of (scripts/build.mjs), whatever there is; the next command builds anew.
  */
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -17,25 +21,26 @@ const read = (name) => readFileSync(join(root, name), 'utf8')
 const say = (text) => process.stderr.write(text)
 
 /** Resolves when packages and build are up to date; sets the exit code and resolves to false when they can't be. */
-export async function setup() {
+export async function setup({ modules = false } = {}) {
   const [major, minor] = process.versions.node.split('.').map(Number)
   if (major < oldestNode[0] || (major === oldestNode[0] && minor < oldestNode[1])) {
     say(`dramatis needs Node.js ${oldestNode.join('.')} or newer; this is ${process.version}.\n`)
     process.exitCode = 1
     return false
   }
-  if (!whyInstall() && !whyBuild()) return true
+  if (!modules && !whyInstall() && !whyBuild()) return true
   return withLock(join(root, '.cache', 'setup.lock'), say, async () => {
     // asked again: the one who held the lock may have done it
     const install = whyInstall()
     // npm leaves the tools for developers out where NODE_ENV is production
     if (install && !(await step('Installing packages', install, npm(), ['ci', '--include=dev', ...quiet]))) return false
-    const build = whyBuild()
+    const build = modules ? 'for a package' : whyBuild()
     if (!build) return true
     const hash = sourceHash()
     rmSync(stamp, { force: true }) // a build that fails leaves files of its own, also when its sources are taken back
-    if (!(await step('Building', build, process.execPath, [join(root, 'scripts', 'build.mjs')]))) return false
-    writeFileSync(stamp, hash)
+    const args = [join(root, 'scripts', 'build.mjs'), ...(modules ? ['--modules'] : [])]
+    if (!(await step('Building', build, process.execPath, args))) return false
+    if (!modules) writeFileSync(stamp, hash)
     return true
   })
 }
@@ -82,6 +87,8 @@ function sourceHash() {
     'package-lock.json',
     'tsconfig.json',
     'scripts/build.mjs',
+    'scripts/clone-host.mjs',
+    'scripts/files.mjs',
     'scripts/page.mjs',
   ]) {
     hash
@@ -126,4 +133,5 @@ async function step(what, why, command, args) {
 // npm is a command file on Windows, which only a shell starts
 const options = () => ({ cwd: root, stdio: ['ignore', 'pipe', 'pipe'], shell: process.platform === 'win32' })
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await setup()
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url))
+  await setup({ modules: process.argv.includes('--modules') })

@@ -1,4 +1,7 @@
 /** The errors themselves: one exported class for each code, the same class and fields on every side of a thread. */
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { build } from 'esbuild'
 import t from 'tap'
 import { errorData, errorFrom } from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
@@ -97,7 +100,9 @@ t.test('data with a code that nobody knows is an AgentFailedError that shows it'
 })
 
 t.test('an error of another copy of the library is an instance of the same class, and of no other', async (t) => {
-  const other: typeof dramatis = await import(new URL('../../src/errors.js?another', import.meta.url).href)
+  const file = join(t.testdir(), 'another.mjs')
+  await build({ entryPoints: ['src/errors.ts'], outfile: file, bundle: true, format: 'esm', logLevel: 'silent' })
+  const other: typeof dramatis = await import(pathToFileURL(file).href)
   const error = new other.ToolFailedError('broken', { tool: 'saw' })
   t.not(other.ToolFailedError, dramatis.ToolFailedError)
   t.ok(error instanceof dramatis.ToolFailedError && error instanceof DramatisError)
