@@ -46,8 +46,9 @@ export type ParallelConfig<N extends string = string> = {
    */
   waitFor?: 'all' | 'first' | number
   /**
-   * Way to resolve a conflict: answers that differ by structure under the aggregation 'vote'. Default: 'vote'.
-   * 'synthesize' needs `judge`.
+   * Way to resolve a conflict: answers that differ by structure under the aggregation 'vote'. Default: 'vote', the
+   * answer with the most votes. 'synthesize': the `judge` makes one answer. 'priority': the answer of the agent with
+   * the highest `priority`. 'fail': the run fails with `ConsensusError`.
    *
    * 'evidence': for each contradiction the claim with the most evidence wins. The evidence of an answer is the entries
    * of the run's blackboard that it refers to, by `references: [key, ...]` in its data or `[key]` in its content. Each

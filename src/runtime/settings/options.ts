@@ -201,8 +201,8 @@ export interface TeamOptions<Name extends string = string> {
    */
   maxSpawnedAgents?: number
   /**
-   * Time limit of one run in ms, from `execute` on, the time of models and people included. Default: 600,000. Raise it
-   * for slow models, and if people are asked.
+   * Time limit of one run in ms, from `execute` on, the time of models included. Default: 600,000. Raise it for slow
+   * models. It stands still while a person is asked in the run.
    */
   globalTimeoutMs?: number
   /** Threads of the agents: how many there may be, how long an idle agent keeps its own, how many stand ready. */
