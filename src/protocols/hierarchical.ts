@@ -154,7 +154,10 @@ interface Listed {
  */
 function withinReach(orchestrator: OrchestratorContext, { manager, workers }: Listed): OrchestratorContext['agents'] {
   const role = orchestrator.agents.find(({ name }) => name === manager)
-  if (!role) throw new UnknownAgentError(`The manager "${manager}" has left the team.`, { agent: manager })
+  if (!role)
+    throw new UnknownAgentError(`The manager "${manager}" has left the team: add it again with addAgent().`, {
+      agent: manager,
+    })
   const delegates = role.delegationAllowed !== false && role.trust !== 'untrusted'
   const reached = orchestrator.agents.filter(
     ({ name, canBeDelegatedTo }) =>

@@ -134,7 +134,7 @@ t.test('a message of a run that is unknown or over is UNKNOWN_RUN', async (t) =>
   for (const id of [runId, 'no-such-run'])
     t.match(await refusalOf(team.sendMessage({ recipient: 'bob', content: 'hi', runId: id })), {
       code: 'UNKNOWN_RUN',
-      message: `No run "${id}" is under way in this team.`,
+      message: `No run "${id}" is under way in this team. Leave runId out, or give that of a run that has not ended.`,
     })
   for (const look of ['getBlackboard', 'getMessageHistory', 'getTaskStatus'] as const)
     t.match(await refusalOf(() => team[look]('no-such-run')), { code: 'UNKNOWN_RUN', details: { runId: String } })

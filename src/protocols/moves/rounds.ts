@@ -109,7 +109,9 @@ export function synthesis(council: Council, say: Say, tieBreaker: string | undef
       const draft = await council.write(writer, content, { structuredData })
       if (draft) return { writer, draft }
     }
-    throw new UnknownAgentError('Nobody is left who could write the text that all are to accept.')
+    throw new UnknownAgentError(
+      'Nobody is left who could write the text that all are to accept. Name a tieBreaker that stays in the team.',
+    )
   }
 
   return {

@@ -143,7 +143,7 @@ export const timeouts = (needs: Needs): Reader => {
         continue
       }
       const error = new MessageExpiredError(
-        `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs).`,
+        `A message waited for agent "${cell.name}" for longer than ${limitMs} ms (communication.queueTimeoutMs). Raise that, or give the agent more instances.`,
         { agent: cell.name, queueTimeoutMs: limitMs, ...(request && { tried: request.tried }) },
       )
       if (request) late.fail(request, error)

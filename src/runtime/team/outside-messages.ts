@@ -127,7 +127,10 @@ export class Posting {
     if (runId === undefined || runId === '') return this.#runs.ownRun(threadId)
     const run = this.#runs.get(runId)?.state
     if (run && !run.over) return run
-    throw new UnknownRunError(`No run ${shown(runId)} is under way in this team.`, { runId })
+    throw new UnknownRunError(
+      `No run ${shown(runId)} is under way in this team. Leave runId out, or give that of a run that has not ended.`,
+      { runId },
+    )
   }
 
   /** Returns the message with its large parts stored for the run. */

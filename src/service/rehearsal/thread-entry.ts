@@ -79,7 +79,11 @@ const plays: Plays = {
 
 async function playedOld(runId: string, batch: readonly string[], traced: boolean): Promise<PlayedOld> {
   const run = (await runsOf(batch)).get(runId)
-  if (!run) throw new UnknownRunError(`The log has run "${runId}" no more.`, { runId })
+  if (!run)
+    throw new UnknownRunError(
+      `The log has run "${runId}" no more: the team that writes it has given it up (stateManagement.keep).`,
+      { runId },
+    )
   const part = { run, old: oldTurnsOf(run) }
   const team = written
   const { before, mismatches, result } = team
