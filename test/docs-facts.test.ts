@@ -137,6 +137,17 @@ t.test('the page of strategies has each strategy, in the table and with a sectio
   for (const strategy of strategies) t.match(page, new RegExp(`^\\| \`${strategy}\` [\\s\\S]*^## ${strategy}$`, 'm'))
 })
 
+t.test('the page of strategies names each option', async (t) => {
+  const page = read('docs/reference/strategies.md')
+  const strategies = ['Sequential', 'Parallel', 'Auction', 'Blackboard', 'Consensus', 'Debate', 'Hierarchical']
+  for (const name of [...strategies, 'Collaborate', 'Supervisor'].map((strategy) => `${strategy}Config`))
+    t.same(
+      membersOf(name).filter((member) => member !== 'strategy' && !new RegExp(`\`${member}\\b`).test(page)),
+      [],
+      name,
+    )
+})
+
 t.test('the generated parts of the reference are what the code says', async (t) => {
   const { status, stdout } = spawnSync(process.execPath, ['scripts/make-reference.mjs', '--check'], {
     encoding: 'utf8',
@@ -168,12 +179,11 @@ t.test('each rule that code, tests and benchmarks cite by its number is in the l
   )
 })
 
-/** Names of the members that an exported interface declares itself. */
+/** Names of the members that an exported type of objects declares itself. */
 function membersOf(name: string): string[] {
-  const body = declaring(`export interface ${name}<`, `export interface ${name} {`).split(
-    `export interface ${name}`,
-  )[1]!
-  const members = [...body.split(/^}$/m)[0]!.matchAll(/^ {2}(?:readonly )?(\w+)[?(<:]/gm)].map(([, member]) => member!)
+  const start = ['interface', 'type'].flatMap((kind) => [`export ${kind} ${name}<`, `export ${kind} ${name} `])
+  const [, body] = declaring(...start).split(new RegExp(`export \\w+ ${name}\\b`))
+  const members = [...body!.split(/^}/m)[0]!.matchAll(/^ {2}(?:readonly )?(\w+)[?(<:]/gm)].map(([, member]) => member!)
   if (members.length < 4) throw new Error(`${name} has ${members.length} members`)
   return members
 }
