@@ -280,3 +280,33 @@ for (const [size, length] of [
     t.equal(team.deadLetters.list().length, 10)
     t.same(leftovers(team.host), [])
   })
+
+t.test('a turn that is withdrawn and does not know it yet gets nothing done any more', async (t) => {
+  const done: string[] = []
+  const { caller, withdraw } = withdraws('worker', done)
+  const bare = new BareSupervisor(
+    {
+      caller,
+      async worker(_message, context) {
+        await context.sleep(50) // a timer of its own: it learns of the withdrawal later
+        await Promise.allSettled([context.request('b', 'go'), context.ask('And now?')])
+      },
+      b: () => void done.push('b works'),
+    },
+    [],
+  )
+  bare.host.calls.register([['ask', async () => void done.push('a person is asked')]])
+  await bare.start()
+  const asked = outcomeOf(bare.ask('caller'))
+  await bare.clock.advance(10)
+  bare.threads.get('worker')!.ailments.add('deaf')
+  withdraw()
+  await bare.clock.advance(100)
+  t.ok(asked.settled)
+  t.same(done, ['CANCELLED'])
+  bare.threads.get('worker')!.ailments.delete('deaf')
+  bare.threads.get('worker')!.ring()
+  await bare.clock.advance(0)
+  t.same(done, ['CANCELLED'])
+  t.same(leftovers(bare.host), [])
+})

@@ -220,6 +220,7 @@ export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
     async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
       const leave = await queue.enter(request)
       try {
+        request.signal.throwIfAborted() // withdrawn in the task that let it in
         yield* piecesOf(client, { ...request, onHeaders: queue.noteHeaders })
         queue.succeeded()
       } catch (error) {

@@ -268,7 +268,9 @@ export class Router {
         if (cell.open.has(correlationOf(memory, at)))
           return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
         noteCorrelation(cell, correlationOf(memory, at))
-        return this.#needs.admission.message({ sender: cell.first, run, memory, at })
+        this.#needs.admission.message({ sender: cell.first, run, memory, at })
+        if (isWithdrawn(cell, memory, at)) this.#takeBack(cell, run, memory, at)
+        return
       case END:
         if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
           return this.#needs.commits.end(cell, life, run, memory, at)
@@ -278,6 +280,7 @@ export class Router {
         return
       case CALL:
         noteCorrelation(cell, correlationOf(memory, at))
+        if (isWithdrawn(cell, memory, at)) return this.#takeBack(cell, run, memory, at)
         if (cell.calls.size < MOST_CALLS) return this.#needs.calls.serve(cell.first, run, memory, at)
         return this.#foreign.refuse(cell, life, run, memory, at, `it has ${MOST_CALLS} calls open`)
       case CANCEL:
@@ -320,6 +323,17 @@ export class Router {
       case LOG:
         return this.#log(cell, run, memory, at)
     }
+  }
+
+  /**
+   * Takes back what a turn asks for that was withdrawn and does not know it yet, as its thread would when it learns it:
+   * a model, a tool or an agent would work for nobody.
+   */
+  #takeBack(cell: Cell, run: RunState, memory: Memory, at: number): void {
+    const { cancellation } = this.#needs
+    const [correlation, turn] = [correlationOf(memory, at), turnOf(memory, at)]
+    cancellation.logCancel({ caller: cell.first, correlation, run, turn })
+    if (cell.first.open.has(correlation)) cancellation.cancel(cell.first, correlation, run.ending)
   }
 
   /** Lets a step begin when the durable log has it. If the log is lost, its run is ended. */
@@ -384,6 +398,10 @@ export class Router {
     )
   }
 }
+
+/** Checks for a frame of a turn that is asked to stop. */
+const isWithdrawn = (cell: Cell, memory: Memory, at: number): boolean =>
+  cell.mailbox.handed.get(turnOf(memory, at))?.cancelled === true
 
 /**
  * Notes the highest number of the agent's waits. Sends that were held back come later than waits with a higher number,

@@ -181,6 +181,26 @@ t.test('no more calls are under way than the provider says that it takes', async
   await Promise.all(texts)
 })
 
+t.test('a call that is withdrawn in the task that let it in is not made, and leaves its place', async (t) => {
+  const asked: string[] = []
+  const queue = new ProviderQueue({ clock: new PatientClock(), provider: 'a.host', maxConcurrent: 1 })
+  const client = queued(
+    {
+      async *complete({ messages }) {
+        asked.push(String(messages[0]!.content))
+        yield { text: 'Yes.' }
+      },
+    },
+    queue,
+  )
+  const aborting = new AbortController()
+  const withdrawn = textOf(client, { ...saying('1'), signal: aborting.signal })
+  aborting.abort(new Error('enough'))
+  await t.rejects(withdrawn, { message: 'enough' })
+  t.equal(await textOf(client, saying('2')), 'Yes.')
+  t.strictSame(asked, ['2'])
+})
+
 t.test('who waits can leave, and its place is no loss of the others', async (t) => {
   const server = await modelServer(t)
   const { client, queue } = queueing(server, { maxConcurrent: 1 })
