@@ -16,7 +16,7 @@ const terminal = { columns: 80, rows: 24 }
 t.test('a pipe gets plain lines', async (t) => {
   const { screen, text } = fakeScreen()
   const team = fakeTeam({ critic: {} })
-  const progress = progressOn(screen)
+  const progress = await progressOn(screen)
   progress.watch(team)
   team.events.next(turn)
   team.events.next(crash)
@@ -29,7 +29,7 @@ t.test('a pipe gets plain lines', async (t) => {
 t.test('a terminal gets a table that stays, and a crash above it', async (t) => {
   const { screen, text } = fakeScreen(terminal)
   const team = fakeTeam({ critic: { status: 'running', restarts: 1 } })
-  const progress = progressOn(screen, {})
+  const progress = await progressOn(screen, {})
   progress.watch(team)
   team.events.next(turn)
   team.events.next(crash)
@@ -43,7 +43,7 @@ t.test('a terminal gets a table that stays, and a crash above it', async (t) => 
 
 t.test('what is printed while nobody is watched is shown as it is', async (t) => {
   const { screen, text } = fakeScreen(terminal)
-  const progress = progressOn(screen, {})
+  const progress = await progressOn(screen, {})
   progress.print('before\n')
   progress.watch(fakeTeam())
   progress.end()
@@ -54,7 +54,7 @@ t.test('what is printed while nobody is watched is shown as it is', async (t) =>
 
 t.test('on a terminal nothing that is printed is lost, however much it is', async (t) => {
   const { screen, text } = fakeScreen(terminal)
-  const progress = progressOn(screen, {})
+  const progress = await progressOn(screen, {})
   progress.watch(fakeTeam({ critic: {} }))
   const lines = Array.from({ length: 100 }, (_, i) => `line ${i}\n`)
   for (const line of lines) progress.print(line)
@@ -70,7 +70,7 @@ t.test('a terminal that cannot move its cursor, or has no size, gets plain lines
     [{ columns: 0, rows: 0 }, 'xterm'],
   ] as const) {
     const { screen, text } = fakeScreen(size)
-    const progress = progressOn(screen, { TERM })
+    const progress = await progressOn(screen, { TERM })
     progress.watch(fakeTeam({ critic: {} }))
     progress.end()
     t.equal(text(), '')

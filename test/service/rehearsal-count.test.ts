@@ -7,7 +7,7 @@ const terminal = { columns: 80, rows: 24 }
 
 t.test('a terminal shows how many runs were played, and how many are not done', async (t) => {
   const { screen, text } = fakeScreen(terminal)
-  const count = countOn(screen, { TERM: 'xterm' })
+  const count = await countOn(screen, { TERM: 'xterm' })
   count.show(3, 10, 1)
   t.match(text(), '3 of 10 runs, 1 of them not done')
   count.print('a line that stays\n')
@@ -22,7 +22,7 @@ t.test('a pipe, and a terminal that cannot move its cursor, get what stays alone
     [terminal, 'dumb'],
   ] as const) {
     const { screen, text } = fakeScreen(size)
-    const count = countOn(screen, { TERM })
+    const count = await countOn(screen, { TERM })
     count.show(3, 10, 1)
     count.print('a line\n')
     count.end()

@@ -48,7 +48,7 @@ export async function rehearseOld(
   const isOne = from.length === 1 && from[0] !== 'all'
   const world = { faults: [], recorded: false, realModels: false, realTools: false }
   const job: Job = { href, file, query: '', log: path, ...world, shown: isOne }
-  const count = countOn(stderr)
+  const count = await countOn(stderr)
   answer.divertTo(count.print)
   const { signal, stop } = listenForInterrupt(count.print)
   const batches = Array.from({ length: Math.ceil(ids.length / BATCH) }, (_, i) => ids.slice(i * BATCH, (i + 1) * BATCH))

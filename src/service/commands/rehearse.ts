@@ -98,7 +98,7 @@ export async function rehearse(
   const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
   const isOne = seed !== undefined
   const job: Job = { href, file, query, faults, recorded: recording !== undefined, realModels, realTools, shown: isOne }
-  const count = countOn(stderr)
+  const count = await countOn(stderr)
   answer.divertTo(count.print)
   const { signal, stop } = listenForInterrupt(count.print)
   const threads: RehearsingThread[] = []

@@ -30,7 +30,7 @@ export async function resume(
   { answer, stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
   loadEnv(folder)
-  const progress = progressOn(stderr)
+  const progress = await progressOn(stderr)
   answer.divertTo(progress.print)
   const { signal, stop } = listenForInterrupt(progress.print)
   const unanswered = new AbortController()

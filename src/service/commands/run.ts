@@ -41,7 +41,7 @@ export async function run(
 ): Promise<number> {
   const writeTrace = trace === undefined ? undefined : traceFile(trace, folder)
   loadEnv(folder)
-  const progress = progressOn(stderr)
+  const progress = await progressOn(stderr)
   answer.divertTo(progress.print)
   const { signal, stop } = listenForInterrupt(progress.print)
   try {

@@ -1,5 +1,4 @@
 /** How far a rehearsal is: one line on a terminal that is drawn over itself, nothing elsewhere. */
-import { createLogUpdate } from 'log-update'
 import type { Print } from '../answer-stream.ts'
 import { isTerminal, type Screen } from '../screen.ts'
 
@@ -13,9 +12,10 @@ export interface Count {
   end(): void
 }
 
-export function countOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Count {
+export async function countOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Promise<Count> {
   const print: Print = (text) => void screen.write(text)
   if (!isTerminal(screen, env)) return { show() {}, print, end() {} }
+  const { createLogUpdate } = await import('log-update') // late, as in progress.ts
   const update = createLogUpdate(screen)
   let drawnAt = Number.NEGATIVE_INFINITY
   return {
