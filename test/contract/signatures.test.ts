@@ -35,6 +35,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   TestAgent: ['Types'],
   UnknownAsked: ['Asked'],
   WebSearchOptions: ['SearchLimits'],
+  defineAgent: ['OutputOf'],
   defineTool: ['JsonForm'],
   inFlowMode: ['Switchable'],
   virtualClock: ['Scheduler'],

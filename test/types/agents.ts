@@ -61,6 +61,19 @@ export const plain = defineAgent({
   receive: (_message, context) => ({ structuredData: { n: context.state.n } }),
 })
 
+/** The data of a reply may differ from branch to branch, and some replies have none. */
+export const payer = defineAgent({
+  async receive({ content }) {
+    if (content === '') return 'say how much'
+    const euros = Number(content)
+    if (euros > 100) return { content: 'refused', structuredData: { paid: false as const, why: 'too much' } }
+    return { structuredData: { paid: true as const, euros } }
+  },
+})
+
+/** A reply that comes later is as good. */
+export const sleeper = defineAgent({ receive: () => new Promise((resolve) => setTimeout(resolve, 1_000)) })
+
 export const estimator = defineAgent({
   async receive(_message, context) {
     const { generation, arrived, data } = await context.sync('revealed', 5)
@@ -108,8 +121,12 @@ export const caller = defineAgent({
     const untyped = await context.request('counter', 'hi', { structuredData: { anything: 1 } })
     // @ts-expect-error a name alone says nothing about the answer
     untyped.structuredData.count
+    const { structuredData: receipt } = await context.request(agentRef<typeof payer>('payer'), '50')
+    const what: string | number = receipt.paid ? receipt.euros : receipt.why
+    // @ts-expect-error there is a reason only where nothing was paid
+    receipt.why.length
     for await (const chunk of context.requestStream('plain', 'hi')) context.emit(chunk)
-    return `${total} ${n}`
+    return `${total} ${n} ${what}`
   },
 })
 
@@ -135,3 +152,9 @@ export async function alone(): Promise<number> {
   const seen: readonly string[] = agent.state.seen
   return reply.structuredData.count + agent.state.count + seen.length + agent.sent.length
 }
+
+// @ts-expect-error a number is no reply
+export const number = defineAgent({ receive: () => 5 })
+
+// @ts-expect-error a reply has no such field
+export const misspelled = defineAgent({ receive: async () => ({ contents: 'x' }) })

@@ -10,6 +10,10 @@ import type { Schema } from './tool.ts'
 export type Awaitable<T> = T | Promise<T>
 /** Result of a handler. A string is the content; no value is an empty reply. `structuredData` is a JSON value. */
 export type Reply<Out = unknown> = string | void | { content?: string; structuredData?: Out }
+/** Data that the branches of a handler return, as a union. Inferred, `Out` would be that of the first branch alone. */
+type DataOf<Said> = Said extends { structuredData: infer Data } ? Data : never
+/** Output of an agent: that of its schema, of its named type, or else of its handler. */
+type OutputOf<Out, Said> = unknown extends Out ? ([DataOf<Said>] extends [never] ? Out : DataOf<Said>) : Out
 
 /** Result of `defineAgent`: an agent's code, with the types of its input, output, states and data. */
 export interface AgentDefinition<In = unknown, Out = unknown, State = unknown, RunState = unknown, Data = unknown> {
@@ -24,6 +28,7 @@ export interface AgentHandlers<
   RunState extends object = object,
   Data = unknown,
   Given = In,
+  Said extends Reply<Out> = Reply<Out>,
 > {
   /**
    * Checks the structured data of messages of type request and delegate only; `receive` gets the value that it returns.
@@ -49,7 +54,10 @@ export interface AgentHandlers<
    * Handles requests, delegations, and messages without an answer. It handles one message at a time in each of the
    * role's `instances`; with `concurrency`, one of each run. If it throws, the turn fails.
    */
-  receive(message: TypedMessage<In>, context: AgentContext<State, RunState, Data>): Awaitable<Reply<Out>>
+  receive(
+    message: TypedMessage<In>,
+    context: AgentContext<State, RunState, Data>,
+  ): Awaitable<Said | Reply<NoInfer<Out>>>
   /** Handles messages of type broadcast, report and publish. */
   observe?(message: TypedMessage<unknown>, context: AgentContext<State, RunState, Data>): Awaitable<void>
   /**
@@ -92,9 +100,10 @@ export function defineAgent<
   RunState extends object = object,
   Data = unknown,
   Given = In,
+  Said extends Reply<Out> = Reply<Out>,
 >(
-  definition: AgentHandlers<In, Out, State, RunState, Data, Given>,
-): AgentDefinition<Given, Out, State, RunState, Data> {
+  definition: AgentHandlers<In, Out, State, RunState, Data, Given, Said>,
+): AgentDefinition<Given, OutputOf<Out, Said>, State, RunState, Data> {
   checkDefinition(definition)
   return Object.assign({ [brand]: true, '~types': undefined }, definition)
 }
