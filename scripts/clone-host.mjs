@@ -10,21 +10,24 @@ import { dirname, join, relative } from 'node:path'
 import { build } from 'esbuild'
 import { packagesOfUsers, root } from './files.mjs'
 
+/** Commands that run no team, and the command line itself: they load what they need and no more. */
+const light = /^src\/service\/(cli|commands\/(answer|log-\w+|questions|replay|runs|trace))\.ts$/
 /**
  * Files by the modules that begin them. Each holds those and what they import, unless a file before it does. What no
- * module here leads to stays as tsc made it, and so does what is loaded late, with all that it needs, and what the
- * command line needs before it knows the command.
+ * module here leads to stays as tsc made it, and so does, with all that it needs, what is loaded late and what is light.
  */
 const files = {
   base: /^src\/((errors|on-abort|own-files|clock|nearest|visible)|(mailbox|blackboard)\/.+)\.ts$/,
   actors: /^src\/actors\/.+\.ts$/,
+  logs: light,
   host: /^src\/index\.ts$/,
   testing: /^src\/testing\.ts$/,
   command: /^src\/service\/commands\/run\.ts$/,
+  digest: /^src\/service\/digest\/.+\.ts$/,
   http: /^src\/service\/http\/index\.ts$/,
 }
-/** What `dramatis` imports, in three files: a test of the mailbox needs the first. */
-const whole = ['base', 'actors', 'host']
+/** What `dramatis` imports, in four files: a test of the mailbox needs the first. */
+const whole = ['base', 'actors', 'logs', 'host']
 const folder = join(root, 'dist/host')
 const options = {
   absWorkingDir: root,
@@ -47,12 +50,13 @@ export async function planOf(modules) {
   const ofIndex = reached(['src/index.ts'])
   const fileOf = new Map()
   for (const [file, begins] of Object.entries(files)) {
-    const first = modules.filter((module) => begins.test(module) && (!whole.includes(file) || ofIndex.has(module)))
-    const inside = reached(first)
-    const later = late.filter((module) => inside.has(module) && !ofIndex.has(module) && !first.includes(module))
-    const apart = reached([...later, 'src/service/cli.ts'])
-    for (const module of inside) {
-      if (!fileOf.has(module) && (ofIndex.has(module) || !apart.has(module))) fileOf.set(module, file)
+    const first = modules.filter((module) => begins.test(module))
+    const all = reached(first)
+    const later = late.filter((module) => all.has(module) && !first.includes(module))
+    const apart = reached([...later, ...modules.filter((module) => light.test(module))])
+    for (const module of all) {
+      const belongs = whole.includes(file) ? ofIndex.has(module) : !apart.has(module)
+      if (belongs && !fileOf.has(module)) fileOf.set(module, file)
     }
   }
   const exportsOf = new Map(Object.values(outputs).map(({ entryPoint, exports }) => [entryPoint, exports]))
