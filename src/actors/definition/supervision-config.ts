@@ -25,8 +25,9 @@ export interface SupervisionConfig {
    */
   backoff?: { baseMs?: number; capMs?: number }
   /**
-   * Number of attempts after which a message that crashes its agent is a dead letter. Default: 3. With a durable log
-   * also the number of deaths of the process, in a row and at least 2, at which its turn was open and got no further.
+   * Number of attempts after which a message that crashes its agent is a dead letter. Default: 3. Two crashes in the
+   * same way are enough. With a durable log also the number of deaths of the process, in a row and at least 2, at which
+   * its turn was open and got no further.
    */
   poisonAttempts?: number
   /**
