@@ -105,9 +105,8 @@ const brand = Symbol.for('dramatis.error')
 Object.defineProperty(DramatisError.prototype, brand, { value: true })
 
 // A program can have two copies of this library: one within a bundle of an agent, or one that Bun and Deno give a
-// thread, since they
-// know no conditions there. `instanceof` holds for the errors of both. Defined here, it leaves the narrowing of types
-// as it is.
+// thread, since they know no conditions there. `instanceof` holds for the errors of both. Defined here, it leaves the
+// narrowing of types as it is.
 Object.defineProperty(DramatisError, Symbol.hasInstance, {
   value(this: unknown, error: unknown): boolean {
     if (Function.prototype[Symbol.hasInstance].call(this, error)) return true
@@ -134,7 +133,10 @@ function coded<Code extends ErrorCode>(code: Code): Coded<Code> {
 
 /** An option that cannot work, found before any message is handled. `details.path` names it. */
 export class ConfigurationError extends coded('CONFIGURATION') {}
-/** A message that is no message, or is larger than `maxMessageBytes`. */
+/**
+ * A message or a value that is no message or no JSON, is larger than `maxMessageBytes`, or is not taken: a part that the
+ * role does not accept (`accepts`), a write over a newer version (`ifVersion`), a message of an untrusted agent.
+ */
 export class MessageRejectedError extends coded('MESSAGE_REJECTED') {}
 /** No agent of the team has that name. */
 export class UnknownAgentError extends coded('UNKNOWN_AGENT') {}
@@ -171,7 +173,7 @@ export class LivelockError extends coded('LIVELOCK') {}
  * ended without it.
  */
 export class SyncPointTimeoutError extends coded('SYNC_POINT_TIMEOUT') {}
-/** A token budget is used up. */
+/** A token budget is used up, or a call does not fit into what is left of it. */
 export class BudgetExceededError extends coded('BUDGET_EXCEEDED') {}
 /**
  * The delegation graph does not allow that delegation, it is nested too deeply (`details.bound` names the bound), or
@@ -190,7 +192,7 @@ export class TaskRefusedError extends coded('TASK_REFUSED') {}
 export class ToolTimeoutError extends coded('TOOL_TIMEOUT') {}
 /** The arguments of a tool call miss its schema. */
 export class ToolInputError extends coded('TOOL_INPUT') {}
-/** A tool threw. */
+/** A tool threw, its output is no JSON, or a person did not approve the call. */
 export class ToolFailedError extends coded('TOOL_FAILED') {}
 /** A model's provider answered wrongly or not at all; `modelFailure.reason` says why. */
 export class ModelError extends coded('MODEL') {}
@@ -234,7 +236,10 @@ export class GuardrailError extends coded('GUARDRAIL') {}
 export class ConversationStoreError extends coded('CONVERSATION_STORE') {}
 /** The bytes of a stored part are gone, or the team had no room for them. */
 export class PartLostError extends coded('PART_LOST') {}
-/** `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. */
+/**
+ * `maxConcurrentRuns` run and `maxQueuedRuns` wait: `execute` resolves with it, `launch` throws it. Or a run has made
+ * `maxSpawnedAgents` agents: `spawn` and `defineAgent` reject with it.
+ */
 export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 /** The team was closed. */
 export class TeamClosedError extends coded('TEAM_CLOSED') {}

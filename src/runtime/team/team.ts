@@ -386,12 +386,11 @@ export class TeamRuntime extends TeamRuns {
    *
    * `replay` sends the message of a letter to its recipient again, as a new message: in its own run while that is under
    * way, else in one of its own, whose `runId` it resolves to; `metadata.replayOf` is the letter's id. Nobody waits for
-   * its reply, also where it was a request. The letter
-   * leaves the list when the recipient has accepted the message, and stays when it is refused.
-   * Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of which only a part was kept
-   * and for one that was refused for several agents; with what refuses it (`AgentTerminatedError`, `MailboxFullError`);
-   * with `TeamClosedError` after `close`. `discard` takes a letter off the list; throws `MessageRejectedError` for an
-   * unknown id.
+   * its reply, also where it was a request. The letter leaves the list when the recipient has accepted the message, and
+   * stays when it is refused. Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of
+   * which only a part was kept and for one that was refused for several agents; with what refuses it
+   * (`AgentTerminatedError`, `MailboxFullError`); with `TeamClosedError` after `close`. `discard` takes a letter off the
+   * list; throws `MessageRejectedError` for an unknown id.
    *
    * @example
    * for (const { id, reason } of team.deadLetters.list()) if (reason === 'stopped') await team.deadLetters.replay(id)
