@@ -40,7 +40,7 @@ import type { Telemetry } from './telemetry.ts'
 import { type ThreadSettings, threadSettings } from './threads.ts'
 import { checkSkills, type ToolSettings, type ToolsOf, toolSettings } from './tools.ts'
 
-export type { AgentSettings, MailboxSettings, SupervisionSettings } from './agent-settings.ts'
+export type { AgentSettings, SupervisionSettings } from './agent-settings.ts'
 export type { BlackboardScope } from './blackboard-scope.ts'
 export type { TeamOptions } from './options.ts'
 
