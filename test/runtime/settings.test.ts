@@ -323,12 +323,13 @@ t.test('what a thread sees of a role is a frozen copy of its data, whatever the 
   t.ok(Object.isFrozen(ann?.info) && Object.isFrozen(ann?.info.capabilities?.[1]))
 })
 
-t.test('weight is any number or null, and nothing else', async (t) => {
-  for (const weight of [2, -1, null, Number.NaN, Number.POSITIVE_INFINITY]) {
+t.test('weight is a number from 0 or null, and nothing else', async (t) => {
+  for (const weight of [2, 0, null, Number.NaN, Number.POSITIVE_INFINITY]) {
     const [ann] = settingsFrom({ agents: [{ name: 'ann', module, weight }] }).agents
     t.ok(Object.is(ann?.info.weight, weight), String(weight))
   }
   t.equal(detailsOf(role({ weight: '2' })), 'agents[0].weight: "2"')
+  t.equal(detailsOf(role({ weight: -1 })), 'agents[0].weight: -1')
 })
 
 t.test('the options may carry the orchestration, which is not looked into', async (t) => {
