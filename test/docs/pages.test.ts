@@ -24,6 +24,22 @@ t.test('the index of docs/ has every page', async (t) => {
   for (const path of docs) if (path !== 'docs/README.md') t.ok(index.includes(`](${path.slice('docs/'.length)})`), path)
 })
 
+t.test('the changelog has each entry once', async (t) => {
+  const entries = read('CHANGELOG.md').split(/^- /m).slice(1)
+  const beginnings = entries.map((entry) =>
+    entry
+      .replace(/^Fix: /, '')
+      .replace(/\s+/g, ' ')
+      .slice(0, 50)
+      .toLowerCase(),
+  )
+  t.ok(beginnings.length > 100)
+  t.same(
+    beginnings.filter((beginning, at) => beginnings.indexOf(beginning) !== at),
+    [],
+  )
+})
+
 t.test('each program, as it stands, is strict TypeScript', async (t) => {
   // Inside the repository, so that `dramatis` is the package that the folder belongs to.
   const folder = resolve('.cache', `typed-${process.pid}`)
