@@ -134,8 +134,8 @@ function coded<Code extends ErrorCode>(code: Code): Coded<Code> {
 /** An option that cannot work, found before any message is handled. `details.path` names it. */
 export class ConfigurationError extends coded('CONFIGURATION') {}
 /**
- * A message or a value that is no message or no JSON, is larger than `maxMessageBytes`, or is not taken: a part that the
- * role does not accept (`accepts`), a write over a newer version (`ifVersion`), a message of an untrusted agent.
+ * A message or a value that is no message or no JSON, is larger than `maxMessageBytes`, or is not taken: a part that
+ * the role does not accept (`accepts`), a write over a newer version (`ifVersion`), a message of an untrusted agent.
  */
 export class MessageRejectedError extends coded('MESSAGE_REJECTED') {}
 /** No agent of the team has that name. */

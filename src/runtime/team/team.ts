@@ -389,8 +389,8 @@ export class TeamRuntime extends TeamRuns {
    * its reply, also where it was a request. The letter leaves the list when the recipient has accepted the message, and
    * stays when it is refused. Rejects with `MessageRejectedError` for an unknown id, for a response, for a message of
    * which only a part was kept and for one that was refused for several agents; with what refuses it
-   * (`AgentTerminatedError`, `MailboxFullError`); with `TeamClosedError` after `close`. `discard` takes a letter off the
-   * list; throws `MessageRejectedError` for an unknown id.
+   * (`AgentTerminatedError`, `MailboxFullError`); with `TeamClosedError` after `close`. `discard` takes a letter off
+   * the list; throws `MessageRejectedError` for an unknown id.
    *
    * @example
    * for (const { id, reason } of team.deadLetters.list()) if (reason === 'stopped') await team.deadLetters.replay(id)
