@@ -104,6 +104,35 @@ t.test('the end of a thread that was one too many is told to who looks for agent
   t.same([places.taken, places.waiting, told], [1, 0, 2], 'the next one is')
 })
 
+t.test('an answered turn that waits for its place behind one that waits for others keeps nobody out', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      async clerk({ content }, context) {
+        if (content === 'first') return context.ask('Now?')
+        await context.sleep(1_000)
+        return (await context.request('expert', content)).content
+      },
+      expert: ({ content }) => content,
+    },
+    {
+      threads: { max: 1 },
+      orchestration: {
+        strategy: 'custom',
+        run: async (script, query) => (await script.request('clerk', query)).content,
+      },
+    },
+  )
+  await team.start()
+  const first = outcomeOf(team.execute('first'))
+  await team.clock.advance(100)
+  const second = outcomeOf(team.execute('second'))
+  await team.clock.advance(100)
+  await team.answer(team.questions()[0]!.questionId, 'now')
+  await team.clock.advance(5_000)
+  t.same([second.value?.finalOutput, first.value?.finalOutput], ['second', 'now'])
+})
+
 t.test('a full mailbox of an agent without a thread does not stop its senders for ever', async (t) => {
   const sender = defineAgent({
     async receive(_message, context) {

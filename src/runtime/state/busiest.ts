@@ -1,6 +1,7 @@
 /** Status and figures of an agent over all its instances. The agent's status is that of its busiest instance. */
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { Cell } from './cell.ts'
+import type { RunState } from './run-state.ts'
 
 const BY_WORK: readonly AgentStatus[] = [
   'running',
@@ -35,12 +36,19 @@ function statusOfOne(cell: Cell): AgentStatus {
   return waitsForOthers(cell) ? 'waiting' : 'running'
 }
 
-/** Checks whether each turn that an instance has under way waits: for other agents, for a person, or for its reader. */
+/**
+ * Checks whether each turn that an instance has under way waits: for other agents, for a person, for its reader, or,
+ * when the person has answered, for the turn that has its place.
+ */
 export function waitsForOthers(cell: Cell): boolean {
   const calls = [...cell.first.calls.values()].filter(({ isOwnWork }) => !isOwnWork)
   const waiting = new Set([...cell.first.open.values(), ...calls].map(({ turn }) => turn))
   const { life } = cell
   for (const { turn, run } of cell.underWay)
-    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn)) return false
+    if (!waiting.has(turn) && !life?.parked(run) && !life?.awaitReader.has(turn) && !lacksPlace(cell, turn, run))
+      return false
   return true
 }
+
+const lacksPlace = (cell: Cell, turn: number, run: RunState): boolean =>
+  cell.mailbox.handed.shelved.has(turn) && !cell.mayReturn(run)
