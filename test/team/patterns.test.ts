@@ -53,6 +53,28 @@ t.test('data goes both ways', async (t) => {
   t.equal(value, 5)
 })
 
+t.test('all verbs that send messages take an agentRef, beside names', async (t) => {
+  const { value } = await act(t, async (context) => {
+    const ref = agentRef('b')
+    await context.send(ref, 'sent')
+    const streamed = await context.requestStream(ref, 'streamed').response
+    const outcomes = await context.requestAll([ref, 'b'], 'all')
+    const any = await context.requestAny([ref], 'any')
+    const quorum = await context.requestQuorum([ref], 1, 'quorum')
+    const nobody = await caught(context.requestAll([agentRef(''), ref], 'refused'))
+    const answered = outcomes.map((outcome) => (outcome.ok ? outcome.message : outcome.error))
+    return [...[streamed, ...answered, any, ...quorum].map((message) => Reflect.get(message, 'content')), nobody]
+  })
+  t.match(value, [
+    'b: streamed',
+    'b: all',
+    'b: all',
+    'b: any',
+    'b: quorum',
+    { code: 'MESSAGE_REJECTED', details: { path: 'to[0]' } },
+  ])
+})
+
 t.test('a request fails with what its agent failed with', async (t) => {
   const slow = { code: after(100), communication: { responseTimeoutMs: 10 } }
   const { value } = await act(

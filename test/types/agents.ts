@@ -126,6 +126,22 @@ export const caller = defineAgent({
     // @ts-expect-error there is a reason only where nothing was paid
     receipt.why.length
     for await (const chunk of context.requestStream('plain', 'hi')) context.emit(chunk)
+    const counters = agentRef<typeof counter>('counter')
+    const streamed = await context.requestStream(counters, 'hi', { structuredData: { by: 1 } }).response
+    const first = await context.requestAny([counters, agentRef<typeof counter>('other')], 'hi')
+    const both: number[] = [streamed, first].map(({ structuredData }) => structuredData.count)
+    const any = await context.requestAny([counters, agentRef<typeof plain>('plain')], 'hi')
+    const either: { count: number } | { n: number } = any.structuredData
+    const outcomes = await context.requestAll([counters], 'hi', { structuredData: { by: 1 }, concurrency: 1 })
+    for (const outcome of outcomes) if (outcome.ok) both.push(outcome.message.structuredData.count)
+    const names: string[] = ['plain', 'counter']
+    const [some] = await context.requestQuorum(names, 1, 'hi', { structuredData: { anything: 1 } })
+    // @ts-expect-error a name alone says nothing about the answer
+    some?.structuredData.count
+    // @ts-expect-error one of them has no name for "by"
+    await context.requestQuorum([counters, agentRef<typeof named>('named')], 1, 'hi', { structuredData: { by: 1 } })
+    await context.send(counters, 'hi')
+    void [both, either]
     return `${total} ${n} ${what}`
   },
 })

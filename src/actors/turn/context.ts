@@ -9,11 +9,13 @@ import { describe, TaskRefusedError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type {
   AgentContext,
-  AgentRef,
   AgentType,
   AskOptions,
   EscalationOutcome,
+  InputOf,
   Outcome,
+  OutputOf,
+  Recipient,
   RequestOptions,
   SharedScope,
   SharedState,
@@ -64,6 +66,11 @@ export function requestAllWithin(
   if (!turn || turn.ended) return context.requestAll(to, content, options)
   return handled(allOf(turn.groups, turn.told, to, content, options, limitedBy))
 }
+
+/** Returns the name of a recipient. Any other value is passed on, and refused where names are checked. */
+const nameOf = (to: Recipient): string => (typeof to === 'string' ? to : ((to?.name ?? to) as string))
+
+const namesOf = (to: readonly Recipient[]): string[] => (Array.isArray(to) ? to.map(nameOf) : (to as string[]))
 
 export class TurnContext implements AgentContext {
   readonly #turn: Turn
@@ -127,8 +134,8 @@ export class TurnContext implements AgentContext {
 
   // ---- messages
 
-  send(to: string, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
-    return this.#turn.messages.send(to, content, options)
+  send(to: Recipient, content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
+    return this.#turn.messages.send(nameOf(to), content, options)
   }
   broadcast(content: string, options: RequestOptions = NO_OPTIONS): Promise<void> {
     return this.#turn.messages.broadcast(content, options)
@@ -137,29 +144,51 @@ export class TurnContext implements AgentContext {
     return this.#turn.report(content, data)
   }
   request<In = unknown, Out = unknown>(
-    to: string | AgentRef<In, Out>,
+    to: Recipient<In, Out>,
     content: string,
     options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>> {
-    const name = typeof to === 'string' ? to : (to?.name ?? to) // any other value is passed on and refused later
-    return this.#turn.messages.request(name as string, content, options) as Promise<AgentMessage<Out>>
+    return this.#turn.messages.request(nameOf(to), content, options) as Promise<AgentMessage<Out>>
   }
-  requestStream(to: string, content: string, options: RequestOptions = NO_OPTIONS): ResponseStream {
-    return this.#turn.messages.requestStream(to, content, options)
+  requestStream<In = unknown, Out = unknown>(
+    to: Recipient<In, Out>,
+    content: string,
+    options: RequestOptions<NoInfer<In>> = NO_OPTIONS as RequestOptions<NoInfer<In>>,
+  ): AsyncIterable<string> & { readonly response: Promise<AgentMessage<Out>> } {
+    return this.#turn.messages.requestStream(nameOf(to), content, options) as ResponseStream & {
+      readonly response: Promise<AgentMessage<Out>>
+    }
   }
-  requestAll(to: string[], content: string, options?: RequestOptions & { concurrency?: number }): Promise<Outcome[]> {
+  requestAll<To extends Recipient>(
+    to: readonly To[],
+    content: string,
+    options?: RequestOptions<InputOf<To>> & { concurrency?: number },
+  ): Promise<Outcome<OutputOf<To>>[]> {
     const turn = this.#turn
-    return turn.ended ? rejected(turn.refusal()) : handled(allOf(turn.groups, turn.told, to, content, options))
+    if (turn.ended) return rejected(turn.refusal())
+    const outcomes = handled(allOf(turn.groups, turn.told, namesOf(to), content, options))
+    return outcomes as Promise<Outcome<OutputOf<To>>[]>
   }
-  requestAny(to: string[], content: string, options?: RequestOptions): Promise<AgentMessage> {
+  requestAny<To extends Recipient>(
+    to: readonly To[],
+    content: string,
+    options?: RequestOptions<InputOf<To>>,
+  ): Promise<AgentMessage<OutputOf<To>>> {
     const turn = this.#turn
-    return turn.ended ? rejected(turn.refusal()) : handled(anyOf(turn.groups, turn.told, to, content, options))
+    if (turn.ended) return rejected(turn.refusal())
+    const answer = handled(anyOf(turn.groups, turn.told, namesOf(to), content, options))
+    return answer as Promise<AgentMessage<OutputOf<To>>>
   }
-  requestQuorum(to: string[], count: number, content: string, options?: RequestOptions): Promise<AgentMessage[]> {
+  requestQuorum<To extends Recipient>(
+    to: readonly To[],
+    count: number,
+    content: string,
+    options?: RequestOptions<InputOf<To>>,
+  ): Promise<AgentMessage<OutputOf<To>>[]> {
     const turn = this.#turn
-    return turn.ended
-      ? rejected(turn.refusal())
-      : handled(quorumOf(turn.groups, turn.told, to, count, content, options))
+    if (turn.ended) return rejected(turn.refusal())
+    const answers = handled(quorumOf(turn.groups, turn.told, namesOf(to), count, content, options))
+    return answers as Promise<AgentMessage<OutputOf<To>>[]>
   }
   emit(chunk: string): void {
     this.#turn.emit(chunk)

@@ -12,7 +12,16 @@ import type { ConversationContext, SyncResult } from './conversation.ts'
 import type { StateContext } from './state.ts'
 import type { TaskContext } from './tasks.ts'
 
-export type { AgentRef, AskOptions, Outcome, RequestOptions, SyncResult } from './conversation.ts'
+export type {
+  AgentRef,
+  AskOptions,
+  InputOf,
+  Outcome,
+  OutputOf,
+  Recipient,
+  RequestOptions,
+  SyncResult,
+} from './conversation.ts'
 export type { SharedScope, SharedState } from './state.ts'
 export type { EscalationOutcome } from './tasks.ts'
 

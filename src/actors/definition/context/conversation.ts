@@ -10,6 +10,21 @@ export interface AgentRef<In = unknown, Out = unknown> {
   readonly '~types'?: { input: In; output: Out }
 }
 
+/** An agent that a message is for: by its name, or by its name with its types (`agentRef`). */
+export type Recipient<In = unknown, Out = unknown> = string | AgentRef<In, Out>
+
+/** Input that each of the recipients takes. */
+export type InputOf<To extends Recipient> = (
+  To extends AgentRef<infer In>
+    ? (input: In) => void
+    : (input: unknown) => void
+) extends (input: infer Both) => void
+  ? Both
+  : never
+
+/** Output of any one of the recipients. */
+export type OutputOf<To extends Recipient> = To extends AgentRef<unknown, infer Out> ? Out : unknown
+
 /** Options of a question to a person. */
 export interface AskOptions {
   /** The allowed answers; 1 to 100 texts. */
@@ -99,7 +114,7 @@ export interface ConversationContext {
    * `CancelledError`, or with `MessageRejectedError` for an invalid message.
    */
   request<In = unknown, Out = unknown>(
-    to: string | AgentRef<In, Out>,
+    to: Recipient<In, Out>,
     content: string,
     options?: RequestOptions<NoInfer<In>>,
   ): Promise<AgentMessage<Out>>
@@ -110,25 +125,29 @@ export interface ConversationContext {
    * A model agent emits only its answer. The answer comes as one piece if the model has tools, or a schema to fit. When
    * a part of its answer has been read, no option lets its turn run again, since it would give another answer.
    */
-  requestStream(
-    to: string,
+  requestStream<In = unknown, Out = unknown>(
+    to: Recipient<In, Out>,
     content: string,
-    options?: RequestOptions,
-  ): AsyncIterable<string> & { readonly response: Promise<AgentMessage> }
+    options?: RequestOptions<NoInfer<In>>,
+  ): AsyncIterable<string> & { readonly response: Promise<AgentMessage<Out>> }
   /**
    * Sends a request to several agents, `concurrency` at a time (default: all). A failure of an agent does not reject
    * it; it is an outcome. Outcomes are in the order of `to`.
    */
-  requestAll(
-    to: readonly string[],
+  requestAll<To extends Recipient>(
+    to: readonly To[],
     content: string,
-    options?: RequestOptions & { concurrency?: number | undefined },
-  ): Promise<Outcome[]>
+    options?: RequestOptions<InputOf<To>> & { concurrency?: number | undefined },
+  ): Promise<Outcome<OutputOf<To>>[]>
   /**
    * Returns the first answer of several agents; the other requests are withdrawn. Rejects when all have failed, naming
    * each.
    */
-  requestAny(to: readonly string[], content: string, options?: RequestOptions): Promise<AgentMessage>
+  requestAny<To extends Recipient>(
+    to: readonly To[],
+    content: string,
+    options?: RequestOptions<InputOf<To>>,
+  ): Promise<AgentMessage<OutputOf<To>>>
   /**
    * Returns the first `count` answers of several agents, in order of arrival; the other requests are withdrawn.
    *
@@ -137,17 +156,17 @@ export interface ConversationContext {
    * to the number of agents, and each agent is named once; otherwise it rejects with `MessageRejectedError` and sends
    * nothing.
    */
-  requestQuorum(
-    to: readonly string[],
+  requestQuorum<To extends Recipient>(
+    to: readonly To[],
     count: number,
     content: string,
-    options?: RequestOptions,
-  ): Promise<AgentMessage[]>
+    options?: RequestOptions<InputOf<To>>,
+  ): Promise<AgentMessage<OutputOf<To>>[]>
   /**
    * Sends a message without an answer. Resolves when the mailbox has accepted it, rejects when it is refused; many may
    * be in progress. `signal` withdraws it while it waits for space in a full mailbox.
    */
-  send(to: string, content: string, options?: RequestOptions): Promise<void>
+  send(to: Recipient, content: string, options?: RequestOptions): Promise<void>
   /**
    * Sends a message to the `observe` of every other agent: not to itself, not to the protocol script. The history shows
    * it once, with recipient null. It comes to each agent after the earlier messages of this turn to that agent.
