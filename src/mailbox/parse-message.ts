@@ -41,7 +41,7 @@ const fields = {
   priority: z.int32().optional(),
   requiresResponse: z.boolean().optional(),
   responseTimeoutMs: duration.nullish(),
-  threadId: z.string().nullish(),
+  threadId: z.string().min(1).nullish(),
   // no z.record: it makes a copy, and leaves out a key named __proto__
   metadata: z.custom<object>().superRefine(plainObject).optional(),
   runId: z.string().optional(),

@@ -101,6 +101,7 @@ t.test('a message from outside that is none is refused by field, before anything
     [{ ...message, priority: 1.5 }, 'priority'],
     [{ ...message, responseTimeoutMs: -1 }, 'responseTimeoutMs'],
     [{ ...message, threadId: 5 }, 'threadId'],
+    [{ ...message, threadId: '' }, 'threadId'],
     [{ ...message, metadata: 5 }, 'metadata'],
     [{ ...message, requiresResponse: 'yes' }, 'requiresResponse'],
     [{ ...message, requiresResponse: true, sender: 'ann' }, 'sender'],

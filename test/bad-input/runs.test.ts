@@ -69,6 +69,7 @@ t.test('a query or an option that cannot be is refused by path, before the run e
     [['hi', { runId: 5 }], 'runId'],
     [['hi', { runId: '' }], 'runId'],
     [['hi', { threadId: 5 }], 'threadId'],
+    [['hi', { threadId: '' }], 'threadId'],
     [['hi', { metadata: null }], 'metadata'],
     [['hi', { metadata: 'secret' }], 'metadata'],
     [['hi', { metadata: { n: 5 } }], 'metadata.n'],

@@ -61,6 +61,7 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [options({ priority: 1.5 }), 'priority', /^priority is 1\.5; an integer of 32 bits is needed/],
     [options({ priority: 2 ** 31 }), 'priority', /^priority is 2147483648/],
     [options({ threadId: 5 }), 'threadId', /^threadId is 5/],
+    [options({ threadId: '' }), 'threadId', /^threadId is ""; a text that is not empty/],
     [options({ metadata: 5 }), 'metadata', /^metadata is 5/],
     [options({ metadata: { when: new Date(0) } }), 'metadata.when', /is a Date/],
     [options({ signal: {} }), 'signal', /^signal is an object; an AbortSignal is needed/],

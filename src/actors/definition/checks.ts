@@ -69,7 +69,8 @@ export function checkRequestOptions(given: unknown): void {
   const { signal, threadId, metadata, retries, idempotent, polling, parts } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')
-  if (threadId !== undefined) checkText(threadId, 'threadId')
+  if (threadId !== undefined && (typeof threadId !== 'string' || threadId === ''))
+    throw wrongArgument('threadId', threadId, 'a text that is not empty is needed')
   if (metadata !== undefined) checkObject(metadata, 'metadata')
   if (metadata !== undefined && PARTS in (metadata as object))
     throw wrongArgument(`metadata.${PARTS}`, 'a value', "that name is the runtime's own; give parts as parts")
