@@ -1,5 +1,6 @@
 /** Routes for what happens in a team now: its waits, its budgets, and the digest of all that it does. */
-import type { Digest } from '../../index.ts'
+import type { Digest, Team } from '../../index.ts'
+import { onAbort } from '../../on-abort.ts'
 import { type Handlers, json } from './call.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
@@ -22,10 +23,35 @@ export function watchHandlers(
     watchTeam({ request, caller, query: { team } }) {
       const served = teams.named(team)
       const form = streamFormOf(request) ?? 'sse'
-      const frames = (signal: AbortSignal) => digestFrames(served.team.watch({ signal }), form)
+      const frames = (signal: AbortSignal) => digestFrames(loggedLines(served.team, signal), form)
       return streams.respond({ request, caller, form, frames })
     },
   }
+}
+
+/**
+ * Yields the lines of a team. One that has a question waits until the durable log has it, and so do those behind it:
+ * what somebody has seen is still asked after a crash.
+ */
+async function* loggedLines(team: Team, signal: AbortSignal): AsyncGenerator<Digest> {
+  for await (const line of team.watch({ signal })) {
+    if (hasQuestion(line)) await flushed(team, signal)
+    if (signal.aborted) return
+    yield line
+  }
+}
+
+const hasQuestion = ({ facts = [], snapshot }: Digest): boolean =>
+  facts.some(({ type }) => type === 'question') || (snapshot !== undefined && snapshot.questions.length > 0)
+
+/** Resolves when the durable log has all until now, or is lost, or when nobody reads any more. */
+async function flushed(team: Team, signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  let forget = () => {}
+  const left = new Promise<void>((resolve) => {
+    forget = onAbort(signal, resolve)
+  })
+  await Promise.race([team.flush().catch(() => {}), left]).finally(() => forget())
 }
 
 /** Yields lines of a digest as they are sent. They have no ids: who comes back gets the state of the team first. */

@@ -143,6 +143,32 @@ t.test('a question is named when the log has it', async (t) => {
   for (const { body } of await Promise.all(answers)) t.match(body.questions, [{ text: 'Really?', taskId: id }])
 })
 
+t.test('who watches a team sees a question when the log has it', async (t) => {
+  const { store, team, api } = await holdable(t)
+  await team.flush()
+  const headers = { accept: 'application/x-ndjson', 'x-caller': EVERYTHING }
+  const { body } = await api.fetch(new Request('http://localhost/api/watch', { headers }))
+  let seen = ''
+  const read = (async () => {
+    for await (const chunk of body!.pipeThrough(new TextDecoderStream())) {
+      seen += chunk
+      if (/"type":"question"/.test(seen)) return
+    }
+  })()
+  const inProcess = (async () => {
+    for await (const { facts = [] } of team.watch()) if (facts.some(({ type }) => type === 'question')) return
+  })()
+  while (!seen.includes('snapshot')) await anotherThread()
+  const isHeld = store.hold()
+  team.launch('Really?')
+  await Promise.all([isHeld, inProcess])
+  await anotherThread()
+  t.notMatch(seen, /"type":"question"/, 'a process that died now would not ask again')
+  store.release()
+  await read
+  t.match(seen, /"type":"question"/)
+})
+
 t.test('a task whose end is not in the log yet when it is cancelled has that end', async (t) => {
   const { store, team, ask } = await holdable(t)
   await team.flush()
