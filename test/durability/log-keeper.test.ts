@@ -1,28 +1,30 @@
 /** What goes into one block, who waits for it, and what is told when nothing can be written any more. */
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { systemClock } from '../../src/clock.ts'
+import { type Scheduler, systemClock } from '../../src/clock.ts'
 import { type DramatisError, LogLostError } from '../../src/errors.ts'
 import { LogKeeper } from '../../src/runtime/durability/log-keeper.ts'
 import { type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
 import { decoded } from './log-entries.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
-async function kept(commits = false) {
+async function kept(commits = false, clock: Scheduler = systemClock) {
   const disk = new MemoryDisk()
   const store = new MemoryStore(disk)
   await store.open()
   const lost: DramatisError[] = []
+  const slow: boolean[] = []
   let told = () => {}
   const journal = { tell: () => told(), keep: () => {} }
   const options = {
-    clock: systemClock,
+    clock,
     journal,
     store,
     commits,
     syncMs: 60_000,
     end: 0,
     lost: (error: DramatisError) => lost.push(error),
+    slow: (isSlow: boolean) => slow.push(isSlow),
   }
   const keeper = new LogKeeper(options)
   let seq = 0
@@ -34,7 +36,7 @@ async function kept(commits = false) {
   const onTell = (listener: () => void) => {
     told = listener
   }
-  return { store, keeper, lost, log, blocks, onTell }
+  return { store, keeper, lost, slow, log, blocks, onTell }
 }
 
 const reasonOf = (entry: LogEntry) => (entry.kind === 'run.aborted' ? entry.reason : entry.kind)
@@ -85,6 +87,67 @@ t.test('close ends what waits for room on the disk, and says that it is not writ
     t.rejects(told, { code: 'LOG_LOST', message: 'there was no room' }),
   ])
   t.same([store.state, lost], ['closed', []])
+})
+
+t.test('a store that throws loses the log, and its error is told', async (t) => {
+  for (const method of ['append', 'sync'] as const) {
+    const { store, keeper, lost, log } = await kept(true)
+    store[method] = () => {
+      throw new Error('no connection')
+    }
+    log('first')
+    await t.rejects(keeper.written(), /no connection/)
+    t.match(lost, [{ code: 'LOG_LOST', message: /no connection/ }])
+    t.match(keeper.health, { ok: false })
+    await keeper.close()
+  }
+})
+
+t.test('a store that takes long is told of, once, and that it has done all', async (t) => {
+  let now = 0
+  let timers: { at: number; task: () => void }[] = []
+  const pass = (ms: number) => {
+    now += ms
+    const due = timers.filter(({ at }) => at <= now)
+    timers = timers.filter(({ at }) => at > now)
+    for (const { task } of due) task()
+  }
+  const timer = (ms: number, task: () => void) => {
+    const entry = { at: now + ms, task }
+    timers.push(entry)
+    return {
+      cancel() {
+        timers = timers.filter((each) => each !== entry)
+      },
+    }
+  }
+  const { store, keeper, slow, log } = await kept(false, { ...systemClock, monotonic: () => now, timer })
+  const append = store.append.bind(store)
+  const releases: (() => void)[] = []
+  store.append = async (block) => {
+    await new Promise<void>((resolve) => releases.push(resolve))
+    return append(block)
+  }
+  log('first')
+  await turn()
+  pass(9_000)
+  log('second')
+  await turn()
+  t.match(keeper.health, { ok: true, lagMs: 9_000 })
+  releases.shift()!()
+  await turn()
+  pass(9_000)
+  t.same([slow, keeper.health], [[], { ok: true, lagMs: 9_000 }], 'each of them took less than 10 s')
+  pass(1_000)
+  log('third')
+  await turn()
+  pass(10_000)
+  t.same([slow, keeper.health], [[true], { ok: false, lagMs: 20_000 }])
+  for (const release of releases.splice(0)) release()
+  await keeper.written()
+  t.same([slow, keeper.health], [[true, false], { ok: true, lagMs: 0 }])
+  await keeper.close()
+  t.same(timers, [])
 })
 
 t.test('with commit nobody is told before the block is synced', async (t) => {

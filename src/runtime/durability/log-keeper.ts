@@ -10,7 +10,7 @@ import { EntryEncoder } from '../log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Journal, JournalKeeper } from '../state/journal.ts'
+import type { Journal, JournalKeeper, LogHealth } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { LogStore, Position } from '../store/log-store.ts'
 import { BlockBuffers } from './block-buffers.ts'
@@ -27,6 +27,8 @@ interface Needs {
   readonly end: number
   /** Called once, when nothing can be written any more. */
   lost(error: DramatisError): void
+  /** Called when the store takes long for something, and with false when it has done all that it was given. */
+  slow?(isSlow: boolean): void
   readonly follower?: LogFollower
 }
 
@@ -41,6 +43,9 @@ export interface LogFollower {
   /** Reads the entries of a run that stand in the log. */
   reread: JournalKeeper['reread']
 }
+
+/** Time in ms after which the store takes long: all that waits for the log waits so long, too. */
+export const SLOW_MS = 10_000
 
 interface Waiting {
   readonly promise: Promise<void>
@@ -63,7 +68,12 @@ export class LogKeeper implements JournalKeeper {
   #kept: Promise<void> | undefined
   /** Reason why nothing is taken any more: the log is lost or closed. */
   #over: DramatisError | undefined
+  #isLost = false
   #sync: Timer | undefined
+  /** Times since which the store is at work on something, the oldest first. */
+  readonly #work = new Set<{ since: number }>()
+  #slowLook: Timer | undefined
+  #isSlow = false
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -95,12 +105,19 @@ export class LogKeeper implements JournalKeeper {
     return this.#waiting.promise
   }
 
+  get health(): LogHealth {
+    const [oldest] = this.#work
+    const lagMs = oldest ? this.#needs.clock.monotonic() - oldest.since : 0
+    const { state } = this.#needs.store
+    return { ok: state !== 'full' && state !== 'lost' && !this.#isLost && lagMs < SLOW_MS, lagMs }
+  }
+
   /** A block of which nobody is told is synced later, with the next one or after `syncMs`. */
   #keptLast(): Promise<void> {
     const { commits, store } = this.#needs
     if (!commits) return this.#last
     if (!this.#kept) {
-      this.#kept = this.#last.then(() => store.sync())
+      this.#kept = this.#last.then(() => this.#watched(() => store.sync()))
       this.#kept.catch((error: unknown) => this.#loses(error))
     }
     return this.#kept
@@ -151,7 +168,7 @@ export class LogKeeper implements JournalKeeper {
       runs: [...runs],
       entries: this.#encoder.encode(entries, this.#buffers.take),
     }
-    this.#last = store.append(block).then((position) => {
+    this.#last = this.#watched(() => store.append(block)).then((position) => {
       this.end = block.lastSeq + 1
       follower?.wrote(position, block.entries)
       this.#buffers.giveBack(block.entries)
@@ -183,14 +200,47 @@ export class LogKeeper implements JournalKeeper {
     const { clock, store, syncMs } = this.#needs
     this.#sync ??= clock.timer(syncMs, () => {
       this.#sync = undefined
-      store.sync().catch((error: unknown) => this.#loses(error))
+      this.#watched(() => store.sync()).catch((error: unknown) => this.#loses(error))
     })
+  }
+
+  /** Has the store do something. What it throws is a rejection: a store of somebody's own may do that. */
+  async #watched<T>(work: () => Promise<T>): Promise<T> {
+    const entry = { since: this.#needs.clock.monotonic() }
+    this.#work.add(entry)
+    this.#lookLater(SLOW_MS)
+    let result: T
+    try {
+      result = await work()
+    } finally {
+      this.#work.delete(entry)
+    }
+    if (this.#isSlow && this.health.lagMs < SLOW_MS) this.#tellSlow(false)
+    return result
+  }
+
+  #lookLater(ms: number): void {
+    this.#slowLook ??= this.#needs.clock.timer(ms, () => this.#lookForSlow())
+  }
+
+  #lookForSlow(): void {
+    this.#slowLook = undefined
+    if (this.#work.size === 0 || this.#over) return
+    const { lagMs } = this.health
+    if (lagMs >= SLOW_MS && !this.#isSlow) this.#tellSlow(true)
+    this.#lookLater(lagMs < SLOW_MS ? SLOW_MS - lagMs : SLOW_MS)
+  }
+
+  #tellSlow(isSlow: boolean): void {
+    this.#isSlow = isSlow
+    if (!this.#over) this.#needs.slow?.(isSlow)
   }
 
   #loses(error: unknown): void {
     if (this.#over) return
     const lost =
       error instanceof DramatisError ? error : new LogLostError(`The log is lost: ${describe(error)}`, {}, error)
+    this.#isLost = true
     this.#ends(lost)
     this.#needs.lost(lost)
   }
@@ -203,6 +253,7 @@ export class LogKeeper implements JournalKeeper {
     this.#waiting?.resolve(Promise.reject(reason))
     this.#waiting = undefined
     this.#sync?.cancel()
+    this.#slowLook?.cancel()
   }
 }
 

@@ -8,7 +8,7 @@ import type { DurableLog } from '../settings/settings.ts'
 import { type Journal, newLogName } from '../state/journal.ts'
 import { FileStore } from '../store/file-store.ts'
 import type { LogStore, OpenedLog } from '../store/log-store.ts'
-import { LogKeeper } from './log-keeper.ts'
+import { LogKeeper, SLOW_MS } from './log-keeper.ts'
 import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
 import { Recovery } from './recovery.ts'
@@ -119,7 +119,9 @@ export class TeamLog {
       store,
     })
     this.#upkeep = upkeep
-    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, end: old.next, lost, follower: upkeep })
+    const slow = (isSlow: boolean) => this.#tellSlow(store, isSlow)
+    const end = old.next
+    const keeper = new LogKeeper({ clock, journal, store, commits, syncMs, end, lost, slow, follower: upkeep })
     this.#keeper = keeper
     const name = old.name ?? newLogName()
     journal.keepWith(keeper, old.next, name)
@@ -162,6 +164,17 @@ export class TeamLog {
       logger.warn(
         this.#place,
         'the disk of the durable log has no room: new runs, answers and results wait until there is some',
+      )
+  }
+
+  /** Files tell of a full disk by themselves. */
+  #tellSlow({ state }: LogStore, isSlow: boolean): void {
+    const { logger } = this.#owners
+    if (!isSlow) logger.info(this.#place, 'the durable log writes in time again: the team goes on')
+    else if (this.#settings.store || state !== 'full')
+      logger.warn(
+        { ...this.#place, state, afterMs: SLOW_MS },
+        'the durable log takes long to write: new runs, answers and results wait until it has. Look at its store',
       )
   }
 

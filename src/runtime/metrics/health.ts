@@ -11,7 +11,7 @@ export interface Health {
   live: boolean
   /**
    * True if all agents are ready for messages; of several instances one is enough. A passivated agent is ready: it
-   * takes messages.
+   * takes messages. False for good when the durable log is lost: no runs are taken then.
    */
   ready: boolean
   /** True after `close` was called. */
@@ -42,6 +42,10 @@ export interface Health {
   deadLetters: number
   /** Number of dead letters that the full list has discarded: the oldest beyond 10,000, or beyond 64 MiB. */
   deadLettersForgotten: number
+  /**
+   * State of the durable log. `ok`: false if it is lost, if its disk is full, or if it has not taken something within
+   * 10 s. `lagMs`: time that it has been at work on the oldest thing that it has not done.
+   */
   log: { ok: boolean; lagMs: number }
 }
 
@@ -51,7 +55,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
   const now = clock.monotonic()
   return {
     live: !supervisor.loop.closed,
-    ready: !runs.closing && agents.every(({ instances }) => instances.some(isReady)),
+    ready: !runs.closing && !runs.isLost && agents.every(({ instances }) => instances.some(isReady)),
     draining: runs.closing,
     agents: Object.fromEntries(
       agents.map((cell) => [
@@ -70,7 +74,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
     sharedMemoryRepairs: supervisor.repairs.count,
     deadLetters: journal.deadLetters.length,
     deadLettersForgotten: journal.deadLetters.forgotten,
-    log: { ok: true, lagMs: 0 },
+    log: journal.health,
   }
 }
 

@@ -383,6 +383,11 @@ export class RunBook {
     this.#endings.abortAll(error)
   }
 
+  /** True if the durable log is lost: no run is taken any more. */
+  get isLost(): boolean {
+    return this.#endings.lost !== undefined
+  }
+
   #assertTakes(): void {
     if (this.#endings.lost) throw this.#endings.lost
     if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})

@@ -29,6 +29,12 @@ import { letterOf, letterOfRemains, type MadeLetter } from './dead-letter.ts'
 import type { RunState } from './run-state.ts'
 import type { RunTable } from './run-table.ts'
 
+/** State of the durable log. `ok`: it takes what it is given, in time. `lagMs`: age of the oldest that it has not. */
+export interface LogHealth {
+  ok: boolean
+  lagMs: number
+}
+
 /** Keeps the log on a disk too. */
 export interface JournalKeeper {
   /** Takes an entry. It can change until the current task of the event loop ends. */
@@ -39,6 +45,7 @@ export interface JournalKeeper {
   written(): Promise<void>
   /** Number behind the last entry that stands in the log. A later process goes on with it. */
   readonly end: number
+  readonly health: LogHealth
   /** True if the bytes with that hash stand in the log, or will with what was taken. */
   hasPart(hash: string): boolean
   /** Reads the entries of a run in their order. `read` is called again if they were moved meanwhile. */
@@ -107,6 +114,11 @@ export class Journal {
    */
   reread<T>(run: RunState, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> | undefined {
     return this.#keeper?.reread(run.index, read)
+  }
+
+  /** State of the durable log; of one in memory, which is always well. */
+  get health(): LogHealth {
+    return this.#keeper?.health ?? { ok: true, lagMs: 0 }
   }
 
   /** True if there is a durable log. */
