@@ -155,6 +155,24 @@ t.test('a question is answered in between, by its number', async (t) => {
   t.equal(await talking, true)
 })
 
+t.test('a line answers no question of another task; /answer does, by its number', async (t) => {
+  const { team, terminal, talking } = atTerminal(t, chooses)
+  await terminal.shows('A line is a message')
+  const other = team.launch('choose')
+  await terminal.shows('? a asks in another task (/answer 1 ...): Which one?  1 red  2 green')
+  terminal.press('1\r')
+  await terminal.shows('You: 1')
+  t.notMatch(terminal.text, 'You, to a', 'it is a message')
+  terminal.press('/answer 7 1\r')
+  await terminal.shows('/answer takes the number of a question of another task')
+  terminal.press('/answer 1 2\r')
+  await terminal.shows('You, to a: green')
+  t.match(await other.result, { finalOutput: 'It is green.' })
+  await terminal.shows('a: 1')
+  terminal.press('\u0004')
+  await talking
+})
+
 t.test('Ctrl-C stops the answer that is being made; twice without one leaves', async (t) => {
   const waits = defineAgent({ receive: async (_message, context) => String(await context.sleep(60_000)) })
   const { team, terminal, talking } = atTerminal(t, waits)

@@ -1,5 +1,6 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
 import type { ContextInfo } from '../../index.ts'
+import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 import type { FoldedAgent } from '../digest/folded.ts'
 import { grouped, span } from '../figures.ts'
@@ -12,6 +13,8 @@ export interface ChatState {
   /** True while an answer is being made. */
   isBusy: boolean
   hasPanel: boolean
+  /** Questions of other tasks, by the number that `/answer` takes. A line answers those of the chat's own task alone. */
+  others: ReadonlyMap<number, DigestQuestion>
   /** Input line, and place of the cursor in it. */
   input: string
   cursor: number
@@ -35,7 +38,7 @@ export function chatLines(
     ...(state.writing === '' ? [] : [state.writing]),
     ...(state.hasPanel ? panelLines(fold, width, now, contextOf) : []),
     ...(state.isBusy ? [workLine(fold, now)] : []),
-    ...questionLines(fold),
+    ...questionLines(fold, state.others),
   ]
   return [...above.slice(-(height - 1)).map((line) => cut(line, width)), prompt]
 }
@@ -62,11 +65,20 @@ function workLine(fold: DigestFold, now: number): string {
   return said.length > 0 ? said.join(' . ') : 'the team works'
 }
 
-function questionLines({ questions }: DigestFold): string[] {
-  return [...questions.values()].map(({ agent, text, choices = [] }) => {
-    const numbered = choices.map((choice, at) => `${at + 1} ${choice}`)
-    return `? ${agent} asks: ${text}${numbered.length > 0 ? `  ${numbered.join('  ')}` : ''}`
-  })
+function questionLines({ questions }: DigestFold, others: ChatState['others']): string[] {
+  const foreign = new Map([...others].map(([number, { questionId }]) => [questionId, number]))
+  const own = [...questions.values()].filter(({ questionId }) => !foreign.has(questionId))
+  return [
+    ...[...others].map(
+      ([number, question]) =>
+        `? ${question.agent} asks in another task (/answer ${number} ...): ${questionText(question)}`,
+    ),
+    ...own.map((question) => `? ${question.agent} asks: ${questionText(question)}`),
+  ]
+}
+
+function questionText({ text, choices = [] }: DigestQuestion): string {
+  return [text, ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
 }
 
 /** Returns the panel: each agent with its context, and the tasks of the runs that are under way. */

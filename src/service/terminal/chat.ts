@@ -20,6 +20,7 @@ const HELP = [
   '/who       the agents, and how full their contexts are',
   '/task      the tasks so far',
   '/cost      tokens so far',
+  '/answer    answers a question of another task: /answer 1 yes',
   '/stop      stops the answer that is being made; Ctrl-C does, too',
   '/thread    begins a new conversation',
   '/help      this list',
@@ -47,7 +48,14 @@ export class Chat {
   readonly #fold = new DigestFold({ mostRows: MOST_ROWS })
   readonly #over = new AbortController()
   readonly #update: ReturnType<typeof createLogUpdate> | undefined
-  readonly #state: ChatState = { writing: '', isBusy: false, hasPanel: false, input: '', cursor: 0 }
+  readonly #state: ChatState = {
+    writing: '',
+    isBusy: false,
+    hasPanel: false,
+    others: new Map(),
+    input: '',
+    cursor: 0,
+  }
   readonly #left: Promise<void>
   #thread: string = randomUUID()
   #talk: Talk | undefined
@@ -59,6 +67,9 @@ export class Chat {
   #isAnswering = false
   /** Time of the last Ctrl-C that stopped nothing. */
   #lastInterrupt = Number.NEGATIVE_INFINITY
+  /** Numbers of questions for `/answer`: each keeps its number, so that none is answered in place of another. */
+  readonly #numbers = new Map<string, number>()
+  #lastNumber = 0
   /** Lines that wait for the answer before them. */
   readonly #next: string[] = []
 
@@ -166,7 +177,7 @@ export class Chat {
    */
   #takeLine(): void {
     if (this.#isAnswering) return
-    const question = [...this.#fold.questions.values()].find(({ runId }) => runId === this.#talk?.runId)
+    const question = this.#question()
     if (this.#state.isBusy && !question) return
     const line = this.#next.shift()
     if (line === undefined) {
@@ -175,6 +186,32 @@ export class Chat {
       else this.#leave()
     } else if (question) void this.#answer(question, line)
     else void this.#say(line)
+  }
+
+  /** Returns the oldest question of the task that this conversation waits for. */
+  #question(): DigestQuestion | undefined {
+    return [...this.#fold.questions.values()].find(({ runId }) => this.#isOwn(runId))
+  }
+
+  #isOwn(runId: string): boolean {
+    return runId === this.#talk?.runId
+  }
+
+  /** Returns the questions of other tasks by their numbers. */
+  #others(): Map<number, DigestQuestion> {
+    const others = [...this.#fold.questions.values()].filter(({ runId }) => !this.#isOwn(runId))
+    for (const { questionId } of others)
+      if (!this.#numbers.has(questionId)) this.#numbers.set(questionId, ++this.#lastNumber)
+    for (const id of this.#numbers.keys()) if (!this.#fold.questions.has(id)) this.#numbers.delete(id)
+    return new Map(others.map((question) => [this.#numbers.get(question.questionId)!, question]))
+  }
+
+  /** Answers a question of another task: `/answer 2 yes`. */
+  #answerOther(text: string): void {
+    const [, number, answer] = /^\/answer\s+(\d+)\s+([^]+)$/.exec(text) ?? []
+    const question = this.#others().get(Number(number))
+    if (question && answer) void this.#answer(question, answer)
+    else this.print('/answer takes the number of a question of another task, and the answer: /answer 1 yes')
   }
 
   /** Stops an answer that needs one of somebody who has left. */
@@ -208,7 +245,7 @@ export class Chat {
       this.#next.push(message)
       return this.#takeLine()
     }
-    const [question] = this.#fold.questions.values()
+    const question = this.#question()
     if (question) return void this.#answer(question, message)
     if (this.#state.isBusy) this.#next.push(message)
     else void this.#say(message)
@@ -224,6 +261,8 @@ export class Chat {
         return this.print(taskLines(this.#fold).join('\n'))
       case '/cost':
         return this.print(costLines(this.#fold).join('\n'))
+      case '/answer':
+        return this.#answerOther(text)
       case '/stop':
         return void this.#stop()
       case '/thread':
@@ -303,6 +342,7 @@ export class Chat {
     const { columns = 80, rows = 24 } = this.#given.screen
     const size = { width: columns - 1, height: rows - 1 }
     const contextOf = (agent: string) => this.#given.source.context(agent)
+    this.#state.others = this.#others()
     this.#update(chatLines(this.#fold, this.#state, size, this.#now(), contextOf).join('\n'))
   }
 }
