@@ -3,6 +3,7 @@ import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
 import { callingFile } from './calling-file.ts'
 import { type OrchestrationConfig, preparedFor, protocolFrom } from './protocols/index.ts'
+import { reading } from './runtime/checks/refused.ts'
 import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
 import { settingsFrom } from './runtime/settings/settings.ts'
 import type { AgentInstance } from './runtime/team/agent-instance.ts'
@@ -101,7 +102,7 @@ const isPlain = (value: unknown): boolean =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
 
 function placeOf(options: object): string | undefined {
-  const file: unknown = Reflect.get(Object(options), PLACE)
+  const file: unknown = reading('options', () => Reflect.get(Object(options), PLACE))
   return typeof file === 'string' ? file : undefined
 }
 

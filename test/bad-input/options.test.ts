@@ -16,6 +16,13 @@ const boom = () => {
 }
 const hostile = (name: string, fields: object = {}) =>
   Object.defineProperty({ ...fields }, name, { get: boom, enumerable: true })
+/** A proxy that was revoked throws for each question about it, even whether it is a list. */
+const revoked = (target: object = {}) => {
+  const { proxy, revoke } = Proxy.revocable(target, {})
+  revoke()
+  return proxy
+}
+const unseen = 'what throws when it is looked at'
 const thrown = 'what throws when it is read (Error: boom)'
 
 /** The error for options as plain JavaScript may have them. */
@@ -51,6 +58,19 @@ const refused: Record<string, [options: unknown, path: string, got: string, says
     [play(hostile('agentOrder', { strategy: 'sequential' })), 'orchestration.agentOrder', thrown],
     [hostile('clock', team), 'clock', thrown],
     [{ ...team, logger: hostile('info') }, 'logger', thrown],
+  ],
+  'a proxy that was revoked': [
+    [
+      revoked(),
+      'options',
+      "what throws when it is read (TypeError: Cannot perform 'get' on a proxy that has been revoked)",
+    ],
+    [{ ...team, agents: [revoked()] }, 'agents[0]', unseen, /accepted: an object/],
+    [role({ limits: revoked() }), 'agents[0].limits', unseen],
+    [role({ env: revoked([]) }), 'agents[0].env', unseen],
+    [play(revoked()), 'orchestration', unseen],
+    [{ ...team, models: revoked() }, 'models', unseen],
+    [{ ...team, stateManagement: { store: revoked() } }, 'stateManagement.store', unseen],
   ],
   'no agents': [
     [{ ...team, agents: undefined }, 'agents', 'nothing', /a list of at least one role/],

@@ -47,6 +47,12 @@ function waitingTeam(t: Test, options: object = {}) {
   }
 }
 
+const revoked = () => {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+
 t.test('a query or an option that cannot be is refused by path, before the run exists', async (t) => {
   const { team: typed, isWell } = stage(t)
   const team = untyped(typed)
@@ -74,6 +80,8 @@ t.test('a query or an option that cannot be is refused by path, before the run e
     [['hi', { metadata: 'secret' }], 'metadata'],
     [['hi', { metadata: { n: 5 } }], 'metadata.n'],
     [['hi', { output: {} }], 'output'],
+    [['hi', revoked()], 'options'],
+    [[revoked()], 'query'],
   ] as [unknown[], string][]) {
     const error = await refusalOf(() => team.execute(...args))
     t.equal(error.code, 'CONFIGURATION')

@@ -60,8 +60,8 @@ export function oneOf(...values: readonly unknown[]): Check {
 /** Accepts a list whose entries `each` accepts. */
 export function listOf(each: Check): Check {
   return (value, path) => {
-    if (!Array.isArray(value)) throw refused(path, value, 'a list')
-    for (const [i, entry] of reading(path, () => [...value]).entries()) each(entry, `${path}[${i}]`)
+    if (!isList(value)) throw refused(path, value, 'a list')
+    for (const [i, entry] of reading(path, () => [...(value as unknown[])]).entries()) each(entry, `${path}[${i}]`)
   }
 }
 
@@ -104,7 +104,16 @@ function noSuchOption(path: string, key: string, known: readonly string[]): Conf
 
 /** Narrows to an object with fields: no null, no list, no function. */
 export function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
+  return typeof value === 'object' && value !== null && isList(value) === false
+}
+
+/** Tells a list from another value; undefined for a proxy that was revoked, which is neither. */
+function isList(value: unknown): boolean | undefined {
+  try {
+    return Array.isArray(value)
+  } catch {
+    return undefined
+  }
 }
 
 function within(value: unknown, least: number, most: number): boolean {

@@ -37,7 +37,7 @@ export interface Query {
  */
 export function readQuery(query: unknown): Query {
   if (typeof query === 'string') return { text: query, parts: undefined }
-  if (!Array.isArray(query)) throw refused('query', query, 'a text or a list of parts')
+  if (!reading('query', () => Array.isArray(query))) throw refused('query', query, 'a text or a list of parts')
   const fault = reading('query', () => partsFault(query, 'query'))
   if (fault) throw refused(fault.path, fault.value, fault.needed)
   const parts = messageParts(query as Content)

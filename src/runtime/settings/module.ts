@@ -3,7 +3,7 @@ import { statSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, isAbsolute, posix } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { refused } from '../checks/refused.ts'
+import { reading, refused } from '../checks/refused.ts'
 
 const ACCEPTED = 'a file: URL, an absolute path, or a package ("name", "@scope/name/file")'
 const PACKAGE = /^(?:@[\w-][\w.~-]*\/)?[\w-][\w.~-]*(?:\/[^\\]+)?$/
@@ -13,7 +13,8 @@ const SCHEME = /^[a-z][a-z\d+.-]+:/i // at least two letters: one letter is a Wi
 
 /** Returns the href of a file: URL, or a bare specifier unchanged. Throws for anything else. */
 export function moduleFrom(module: unknown, path: string): string {
-  if (isUrl(module)) return fileHref(module.href, path)
+  const href = reading(path, () => (isUrl(module) ? module.href : undefined))
+  if (href !== undefined) return fileHref(href, path)
   if (typeof module !== 'string') throw refused(path, module, ACCEPTED)
   if (posix.isAbsolute(module)) return pathToFileURL(module).href
   if (WINDOWS_PATH.test(module)) return pathToFileURL(module, { windows: true }).href

@@ -5,7 +5,7 @@ import { checkUnique, skillsAmong } from '../../actors/tools/toolbox.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { type Check, flag, integer, isObject, listOf, rule, shape } from '../checks/checks.ts'
-import { refused, refusedAs } from '../checks/refused.ts'
+import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { moduleFrom } from './module.ts'
 
 /** Tool in a module. */
@@ -72,7 +72,7 @@ const toolInModule = shape<ToolInModule>(inModule, 'module')
  * Checks one tool reference: `module` alone means a tool in a module; otherwise the tool is given inline, or by name.
  */
 const reference: Check = (value, path) => {
-  if (toolDefinitionOf(value) || (typeof value === 'string' && value !== '')) return
+  if (reading(path, () => toolDefinitionOf(value)) || (typeof value === 'string' && value !== '')) return
   if (!isObject(value) || 'run' in value)
     throw refused(path, value, 'what defineTool returns, the name of a tool, or { module, export?, isolate? }')
   toolInModule(value, path)
