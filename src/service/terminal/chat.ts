@@ -208,7 +208,7 @@ export class Chat {
 
   /** Answers a question of another task: `/answer 2 yes`. */
   #answerOther(text: string): void {
-    const [, number, answer] = /^\/answer\s+(\d+)\s+([^]+)$/.exec(text) ?? []
+    const [, number, answer] = /^\/answer\s+(\d+)\s+([\s\S]+)$/.exec(text) ?? []
     const question = this.#others().get(Number(number))
     if (question && answer) void this.#answer(question, answer)
     else this.print('/answer takes the number of a question of another task, and the answer: /answer 1 yes')
