@@ -35,7 +35,7 @@ t.test('no thread is frozen in, or kept waiting on, an atomic wait', async (t) =
 })
 
 t.test('only the two ends of a thread post, and only a bell with no more than the number of a seat', async (t) => {
-  const host = 'runtime/(threads/thread|tools/tool-thread)'
+  const host = 'runtime/(threads/worker-thread|tools/tool-thread)'
   const ends = new RegExp(`^src/(${host}|actors/(loop/thread|tools/tool)-entry|tools/sandbox/thread)\\.ts$`)
   // a line of the control plane says so in a comment on it
   const bellOrControl = /postMessage\((0|seat)\)|\/\/.*control plane/
