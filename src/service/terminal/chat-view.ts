@@ -13,7 +13,7 @@ export interface ChatState {
   /** True while an answer is being made. */
   isBusy: boolean
   hasPanel: boolean
-  /** Questions of other tasks, by the number that `/answer` takes. A line answers those of the chat's own task alone. */
+  /** Questions of other tasks, by the number that `/answer` takes. A line answers the own task alone. */
   others: ReadonlyMap<number, DigestQuestion>
   /** Input line, and place of the cursor in it. */
   input: string
