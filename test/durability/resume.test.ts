@@ -133,6 +133,52 @@ t.test('who runs an interrupted run again goes on with it', async (t) => {
   t.match(await result, { success: true, finalOutput: 'go 4444 yes' })
 })
 
+const asks: Script = async (desk, query) => ({ content: query, structuredData: { said: await desk.ask('Really?') } })
+const said = z.object({ said: z.string() })
+const again = (schema: z.ZodType = said) => ({ runId: 'one', output: schema })
+
+for (const when of [
+  'before the log is read',
+  'while the run goes on',
+  'when it has ended',
+  'when a process has ended it',
+])
+  t.test(`who runs a run of an earlier process again has its data by the schema, ${when}`, async (t) => {
+    const path = join(folderOf(t), 'log')
+    const before = deskOf(t, path, asks)
+    await first(before.launch('go', again()).events(), 'question')
+    await before.close()
+    let team = deskOf(t, path, asks)
+    const early = when.startsWith('before') ? team.launch('go', again()) : undefined
+    await team.start()
+    const late = when.startsWith('while') ? team.launch('go', again()) : undefined
+    await answer(team, 'yes')
+    await team.getRun('one')!.result
+    if (when.startsWith('when a process')) {
+      await team.close()
+      team = deskOf(t, path, asks)
+    }
+    const run = early ?? late ?? team.launch('go', again())
+    t.match(await run.result, { finalOutput: 'go', data: { said: 'yes' } })
+    t.match(await first(run.events(), 'run.finished'), { result: { data: { said: 'yes' } } })
+    t.match(await team.execute('go', again()), { data: { said: 'yes' } })
+  })
+
+t.test(
+  'an answer that was there already and misses the schema is an error for who gave it, and for nobody else',
+  async (t) => {
+    const path = join(folderOf(t), 'log')
+    const before = deskOf(t, path, asks)
+    await first(before.launch('go', { runId: 'one' }).events(), 'question')
+    await answer(before, 'yes')
+    await before.getRun('one')!.result
+    const missed = await before.execute('go', again(z.object({ said: z.number() })))
+    t.match(missed, { success: false, error: { code: 'REPLY_INVALID' } })
+    t.match(await before.execute('go', again()), { data: { said: 'yes' } })
+    t.match(await before.getRun('one')!.result, { success: true })
+  },
+)
+
 t.test('resumePending goes on with all runs, and with what messages from outside have caused', async (t) => {
   const path = await leftBehind(t)
   const team = deskOf(t, path, script, byHand(path))

@@ -47,6 +47,8 @@ export class RunHandle<T> implements Run<T> {
   readonly result: Promise<MultiAgentResult<T>>
   #status: RunStatus = 'queued'
   state: RunState
+  /** Gives the caller's output schema a result whose run had none: a schema is code, so a log does not have it. */
+  check: ((result: MultiAgentResult<unknown>) => Promise<MultiAgentResult<T>>) | undefined
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
@@ -124,7 +126,18 @@ export class RunHandle<T> implements Run<T> {
     }
   }
 
+  /** The result, once it is known; undefined also for a run that was refused. */
+  get finished(): MultiAgentResult<T> | undefined {
+    return this.#finished
+  }
+
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
+    const isUnchecked = result.success && result.data === undefined && !this.state.output
+    if (this.check && isUnchecked) void this.check(result).then((checked) => this.#finish(checked, status))
+    else this.#finish(result, status)
+  }
+
+  #finish(result: MultiAgentResult<T>, status: RunStatus): void {
     this.status = status
     this.#errorCode = result.error?.code ?? null
     if (status !== 'interrupted') this.#endedAt = this.state.startedAt + result.executionTimeMs

@@ -46,14 +46,14 @@ export class RunResumption {
     try {
       const result = await handle.result
       // A run that was read from the log meanwhile has another state.
-      return (resumes || !output ? result : await this.#checkedBy(output, result, handle.state)) as MultiAgentResult<T>
+      return (resumes || !output ? result : await this.checkedBy(output, result, handle.state)) as MultiAgentResult<T>
     } finally {
       clear?.()
     }
   }
 
-  /** Returns a result with the data that a schema makes of it. */
-  async #checkedBy(
+  /** Returns a result with the data that a schema makes of it, or with the error that it misses the schema. */
+  async checkedBy(
     schema: NonNullable<ResumeOptions<unknown>['output']>,
     result: MultiAgentResult<unknown>,
     run: RunState,

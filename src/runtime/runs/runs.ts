@@ -169,7 +169,7 @@ export class RunBook {
     const options = readRunOptions(asked)
     this.#intake.checkParts(parts)
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options)
-    if (joined) return joined as RunHandle<T>
+    if (joined) return this.#checked(joined, options)
     this.#intake.checkModels(options.models ?? {})
     const waits = this.#line.admit()
     const state = this.#supervisor.runs.open(
@@ -184,7 +184,7 @@ export class RunBook {
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
     if (options.output) state.output = new RunOutput(options.output, state.id)
     this.#intake.take(state, parts, options.messages ?? [])
-    const handle = new RunHandle<T>(state, this.host)
+    const handle = this.#checked(new RunHandle<T>(state, this.host), options)
     const entry = this.#enter(handle, options, target)
     this.#tracing?.launched(state)
     this.#keep(entry)
@@ -223,6 +223,17 @@ export class RunBook {
     if (!entry) return this.recalled.join(runId, query)
     if (!this.recalled.isOf(entry, query)) throw otherQuery(runId)
     return this.interrupted.has(entry.handle.state) ? this.interrupted.resume(entry, options) : entry.handle
+  }
+
+  /** Returns a handle of that run whose result has the data that the caller's schema makes of it. */
+  #checked<T>(run: RunHandle<unknown>, { output }: RunOptions<T>): RunHandle<T> {
+    const { finished, state } = run
+    const lacksData = finished?.success && finished.data === undefined && !state.output
+    if (!output || (run.isSettled && !lacksData)) return run as RunHandle<T>
+    const handle = (finished ? new RunHandle(state, this.host) : run) as RunHandle<T>
+    handle.check ??= (result) => this.resumption.checkedBy(output, result, handle.state) as Promise<MultiAgentResult<T>>
+    if (finished) handle.finish(finished as MultiAgentResult<T>, run.status)
+    return handle
   }
 
   /** Lets what was launched before the log was read join the runs that only the log has. */
