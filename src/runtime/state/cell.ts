@@ -20,6 +20,8 @@ import type { RunState } from './run-state.ts'
 export interface RequestGroup {
   /** Number of answers that the group still waits for; 0: all. */
   need: number
+  /** True if an earlier process has begun it: answers that it had are not counted here. */
+  readonly isRestored?: boolean
 }
 
 /** Call of a verb that the host is working on. */

@@ -369,15 +369,19 @@ export class Router {
 
   /**
    * Notes how many answers a group of requests needs. A group of a turn that is not open would be kept for ever, so it
-   * is ignored. A retried turn may have had answers before, and the host does not know how many: it waits in vain only
-   * if none of the others can answer.
+   * is ignored. A turn that comes again may have had answers before, and its own count does not know them: it waits in
+   * vain only if none of the others can answer. The requests that it has open already stay in one group with new ones.
    */
   #group({ first, mailbox }: Cell, memory: Memory, at: number): void {
     const [turn, group] = [turnOf(memory, at), correlationOf(memory, at)]
     const envelope = mailbox.handed.get(turn)
     if (!envelope || group < 1 || group > MOST_GROUPS) return
+    const key = groupKey(turn, group)
+    const known = first.groups.get(key)
     const need = Math.max(0, limitOf(memory, at))
-    first.groups.set(groupKey(turn, group), { need: envelope.attempt > 1 ? Math.min(need, 1) : need })
+    if (envelope.attempt === 1 && !known?.isRestored) first.groups.set(key, { need })
+    else if (known) known.need = Math.min(need, 1)
+    else first.groups.set(key, { need: Math.min(need, 1) })
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {
