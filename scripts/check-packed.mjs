@@ -56,6 +56,9 @@ check('a model at an address answers, through the client that is bundled, whose 
   for (const name of ['preact', '@preact/signals', 'marked'])
     expect(notices, `${name} ${lock.packages[`node_modules/${name}`].version} (MIT)`)
 })
+check('time that a test lets pass is enough for what a team loads late', () => {
+  expect(node('kit.js'), 'answered in time')
+})
 check('OpenTelemetry is for those who ask for it', () => {
   expect(node('untraced.js'), 'Error: ERR_MODULE_NOT_FOUND @opentelemetry/api')
   expect(node('untraced.js'), 'answers without it')
