@@ -35,7 +35,7 @@ const INNER: Readonly<Record<string, readonly string[]>> = {
   TestAgent: ['Types'],
   UnknownAsked: ['Asked'],
   WebSearchOptions: ['SearchLimits'],
-  defineAgent: ['OutputOf'],
+  defineAgent: ['Produced'],
   defineTool: ['JsonForm'],
   inFlowMode: ['Switchable'],
   virtualClock: ['Scheduler'],

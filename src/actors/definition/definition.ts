@@ -13,7 +13,7 @@ export type Reply<Out = unknown> = string | void | { content?: string; structure
 /** Data that the branches of a handler return, as a union. Inferred, `Out` would be that of the first branch alone. */
 type DataOf<Said> = Said extends { structuredData: infer Data } ? Data : never
 /** Output of an agent: that of its schema, of its named type, or else of its handler. */
-type OutputOf<Out, Said> = unknown extends Out ? ([DataOf<Said>] extends [never] ? Out : DataOf<Said>) : Out
+type Produced<Out, Said> = unknown extends Out ? ([DataOf<Said>] extends [never] ? Out : DataOf<Said>) : Out
 
 /** Result of `defineAgent`: an agent's code, with the types of its input, output, states and data. */
 export interface AgentDefinition<In = unknown, Out = unknown, State = unknown, RunState = unknown, Data = unknown> {
@@ -103,7 +103,7 @@ export function defineAgent<
   Said extends Reply<Out> = Reply<Out>,
 >(
   definition: AgentHandlers<In, Out, State, RunState, Data, Given, Said>,
-): AgentDefinition<Given, OutputOf<Out, Said>, State, RunState, Data> {
+): AgentDefinition<Given, Produced<Out, Said>, State, RunState, Data> {
   checkDefinition(definition)
   return Object.assign({ [brand]: true, '~types': undefined }, definition)
 }

@@ -65,18 +65,18 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
   vote<T>(ballots: { agent: string; value: T }[]): { winner: T; scores: Record<string, number>; tied: boolean } {
     if (!Array.isArray(ballots)) throw wrongArgument('ballots', ballots, 'a list of { agent, value } is needed')
     const { agents } = this
-    for (const [i, ballot] of ballots.entries()) this.#checkBallot(ballot, `ballots[${i}]`, agents)
+    const names = agents.map(({ name }) => name)
+    for (const [i, ballot] of ballots.entries()) this.#checkBallot(ballot, `ballots[${i}]`, names)
     return vote(ballots, Object.fromEntries(agents.map((agent) => [agent.name, agent.weight])))
   }
 
-  #checkBallot(ballot: unknown, path: string, agents: readonly RosterEntry[]): void {
+  #checkBallot(ballot: unknown, path: string, names: readonly string[]): void {
     checkObject(ballot, path)
     const { agent, weight } = ballot as { agent: unknown; weight?: unknown }
     checkName(agent, `${path}.agent`)
     if (weight !== undefined)
       throw wrongArgument(`${path}.weight`, weight, 'a ballot has none: the weight is the one of the role of its agent')
     const name = agent as string
-    const names = agents.map((one) => one.name)
     if (names.includes(name) || this.#turn.knows(name)) return
     const meant = nearest(name, names)
     const advice = meant === undefined ? '' : `; did you mean "${meant}"?`

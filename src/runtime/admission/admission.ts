@@ -35,7 +35,7 @@ import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { Receipts, Refusal, Sending } from '../mailboxes/receipts.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import { type AgentDirectory, ORCHESTRATOR_INDEX, USER_INDEX } from '../state/agent-directory.ts'
-import { type Cell, groupKey, type HeldTask } from '../state/cell.ts'
+import type { Cell, HeldTask } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
@@ -181,7 +181,6 @@ function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell
   const correlation = correlationOf(memory, at)
   const { retries = caller.settings.retries, idempotent } = policyOf(memory, at)
   const waiting = waitingOf(memory, at)
-  const group = waiting & MOST_GROUPS
   caller.open.set(correlation, {
     caller,
     correlation,
@@ -193,7 +192,7 @@ function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell
     settle,
     retries,
     idempotent,
-    group: group === 0 ? undefined : caller.groups.get(groupKey(turnOf(memory, at), group)),
+    group: caller.groups.of(turnOf(memory, at), waiting & MOST_GROUPS),
     signalled: (waiting & SIGNALLED) !== 0,
     tried: 1,
     grantedMs: 0,

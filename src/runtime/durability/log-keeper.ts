@@ -14,6 +14,7 @@ import type { Journal, JournalKeeper, LogHealth } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { LogStore, Position } from '../store/log-store.ts'
 import { BlockBuffers } from './block-buffers.ts'
+import { SLOW_MS, StoreWatch } from './store-watch.ts'
 
 interface Needs {
   readonly clock: Scheduler
@@ -44,9 +45,6 @@ export interface LogFollower {
   reread: JournalKeeper['reread']
 }
 
-/** Time in ms after which the store takes long: all that waits for the log waits so long, too. */
-export const SLOW_MS = 10_000
-
 interface Waiting {
   readonly promise: Promise<void>
   resolve(written: Promise<void>): void
@@ -70,13 +68,11 @@ export class LogKeeper implements JournalKeeper {
   #over: DramatisError | undefined
   #isLost = false
   #sync: Timer | undefined
-  /** Times since which the store is at work on something, the oldest first. */
-  readonly #work = new Set<{ since: number }>()
-  #slowLook: Timer | undefined
-  #isSlow = false
+  readonly #watch: StoreWatch
 
   constructor(needs: Needs) {
     this.#needs = needs
+    this.#watch = new StoreWatch(needs.clock, (isSlow) => needs.slow?.(isSlow))
     this.end = needs.end
   }
 
@@ -106,8 +102,7 @@ export class LogKeeper implements JournalKeeper {
   }
 
   get health(): LogHealth {
-    const [oldest] = this.#work
-    const lagMs = oldest ? this.#needs.clock.monotonic() - oldest.since : 0
+    const { lagMs } = this.#watch
     const { state } = this.#needs.store
     return { ok: state !== 'full' && state !== 'lost' && !this.#isLost && lagMs < SLOW_MS, lagMs }
   }
@@ -117,7 +112,7 @@ export class LogKeeper implements JournalKeeper {
     const { commits, store } = this.#needs
     if (!commits) return this.#last
     if (!this.#kept) {
-      this.#kept = this.#last.then(() => this.#watched(() => store.sync()))
+      this.#kept = this.#last.then(() => this.#watch.during(() => store.sync()))
       this.#kept.catch((error: unknown) => this.#loses(error))
     }
     return this.#kept
@@ -168,12 +163,14 @@ export class LogKeeper implements JournalKeeper {
       runs: [...runs],
       entries: this.#encoder.encode(entries, this.#buffers.take),
     }
-    this.#last = this.#watched(() => store.append(block)).then((position) => {
-      this.end = block.lastSeq + 1
-      follower?.wrote(position, block.entries)
-      this.#buffers.giveBack(block.entries)
-      this.#syncLater()
-    })
+    this.#last = this.#watch
+      .during(() => store.append(block))
+      .then((position) => {
+        this.end = block.lastSeq + 1
+        follower?.wrote(position, block.entries)
+        this.#buffers.giveBack(block.entries)
+        this.#syncLater()
+      })
     this.#kept = undefined
     this.#last.catch((error: unknown) => this.#loses(error))
     this.#waiting?.resolve(this.#keptLast())
@@ -200,40 +197,8 @@ export class LogKeeper implements JournalKeeper {
     const { clock, store, syncMs } = this.#needs
     this.#sync ??= clock.timer(syncMs, () => {
       this.#sync = undefined
-      this.#watched(() => store.sync()).catch((error: unknown) => this.#loses(error))
+      this.#watch.during(() => store.sync()).catch((error: unknown) => this.#loses(error))
     })
-  }
-
-  /** Has the store do something. What it throws is a rejection: a store of somebody's own may do that. */
-  async #watched<T>(work: () => Promise<T>): Promise<T> {
-    const entry = { since: this.#needs.clock.monotonic() }
-    this.#work.add(entry)
-    this.#lookLater(SLOW_MS)
-    let result: T
-    try {
-      result = await work()
-    } finally {
-      this.#work.delete(entry)
-    }
-    if (this.#isSlow && this.health.lagMs < SLOW_MS) this.#tellSlow(false)
-    return result
-  }
-
-  #lookLater(ms: number): void {
-    this.#slowLook ??= this.#needs.clock.timer(ms, () => this.#lookForSlow())
-  }
-
-  #lookForSlow(): void {
-    this.#slowLook = undefined
-    if (this.#work.size === 0 || this.#over) return
-    const { lagMs } = this.health
-    if (lagMs >= SLOW_MS && !this.#isSlow) this.#tellSlow(true)
-    this.#lookLater(lagMs < SLOW_MS ? SLOW_MS - lagMs : SLOW_MS)
-  }
-
-  #tellSlow(isSlow: boolean): void {
-    this.#isSlow = isSlow
-    if (!this.#over) this.#needs.slow?.(isSlow)
   }
 
   #loses(error: unknown): void {
@@ -253,7 +218,7 @@ export class LogKeeper implements JournalKeeper {
     this.#waiting?.resolve(Promise.reject(reason))
     this.#waiting = undefined
     this.#sync?.cancel()
-    this.#slowLook?.cancel()
+    this.#watch.end()
   }
 }
 

@@ -20,7 +20,7 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import { turnWithin } from '../admission/chain.ts'
 import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
-import { type Cell, groupKey, NO_TURN, type OpenRequest, type RequestGroup } from '../state/cell.ts'
+import { NO_TURN, type OpenRequest } from '../state/cell.ts'
 import type { OpenMessage, OpenWait } from '../state/open-work.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isDone } from '../tasks/task-board.ts'
@@ -90,7 +90,7 @@ export class MessageRecovery {
       settle: index === 1 ? (settle ?? (() => {})) : correlation < 0 ? () => {} : undefined,
       retries,
       idempotent,
-      group: groupOf(caller, turn, waiting & MOST_GROUPS),
+      group: caller.first.groups.restore(turn, waiting & MOST_GROUPS),
       signalled: (waiting & SIGNALLED) !== 0,
       tried: 1,
       grantedMs: 0,
@@ -225,15 +225,3 @@ export class MessageRecovery {
 }
 
 const noMatter = () => {}
-
-/**
- * Returns the group of a request. How many answers it still needs is not known until the turn comes again: it waits in
- * vain only if none of its requests can be answered.
- */
-function groupOf({ first: { groups } }: Cell, turn: number, group: number): RequestGroup | undefined {
-  if (group === 0) return undefined
-  const key = groupKey(turn, group)
-  const known = groups.get(key) ?? { need: 1, isRestored: true }
-  groups.set(key, known)
-  return known
-}

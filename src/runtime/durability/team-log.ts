@@ -8,11 +8,12 @@ import type { DurableLog } from '../settings/settings.ts'
 import { type Journal, newLogName } from '../state/journal.ts'
 import { FileStore } from '../store/file-store.ts'
 import type { LogStore, OpenedLog } from '../store/log-store.ts'
-import { LogKeeper, SLOW_MS } from './log-keeper.ts'
+import { LogKeeper } from './log-keeper.ts'
 import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
 import { Recovery } from './recovery.ts'
 import type { RestoredOwners, TeamParts } from './restored-owners.ts'
+import { SLOW_MS } from './store-watch.ts'
 import { TraceArchive } from './trace-archive.ts'
 
 interface Owners extends RestoredOwners {

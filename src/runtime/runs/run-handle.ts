@@ -43,12 +43,13 @@ export interface RunHost {
   readonly redactor: Redactor
 }
 
+/** Gives a result the data that a schema makes of it. Never rejects. */
+type Check<T> = (result: MultiAgentResult<unknown>, run: RunState) => Promise<MultiAgentResult<T>>
+
 export class RunHandle<T> implements Run<T> {
   readonly result: Promise<MultiAgentResult<T>>
   #status: RunStatus = 'queued'
   state: RunState
-  /** Gives the caller's output schema a result whose run had none: a schema is code, so a log does not have it. */
-  check: ((result: MultiAgentResult<unknown>) => Promise<MultiAgentResult<T>>) | undefined
   readonly #host: RunHost
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
@@ -56,6 +57,7 @@ export class RunHandle<T> implements Run<T> {
   #errorCode: ErrorCode | null = null
   #finished: MultiAgentResult<T> | undefined
   #source: EventSource
+  #check: Check<T> | undefined
   /** Functions that wake the readers of events when the result is known. */
   readonly #enders = new Set<() => void>()
 
@@ -126,14 +128,25 @@ export class RunHandle<T> implements Run<T> {
     }
   }
 
-  /** The result, once it is known; undefined also for a run that was refused. */
-  get finished(): MultiAgentResult<T> | undefined {
-    return this.#finished
+  /**
+   * Returns a handle whose result is checked by a caller's schema, unless the run has one of its own: a schema is code,
+   * so the log of an earlier process does not have it.
+   */
+  checkedBy<Data>(check: Check<Data>): RunHandle<Data> {
+    const known = this.#finished
+    const handle = (known && this.#lacksData(known) ? new RunHandle(this.state, this.#host) : this) as RunHandle<Data>
+    handle.#check ??= check
+    if (known && handle !== (this as unknown)) handle.finish(known as MultiAgentResult<Data>, this.#status)
+    return handle
+  }
+
+  #lacksData(result: MultiAgentResult<unknown>): boolean {
+    return result.success && result.data === undefined && !this.state.output
   }
 
   finish(result: MultiAgentResult<T>, status: RunStatus): void {
-    const isUnchecked = result.success && result.data === undefined && !this.state.output
-    if (this.check && isUnchecked) void this.check(result).then((checked) => this.#finish(checked, status))
+    if (this.#check && this.#lacksData(result))
+      void this.#check(result, this.state).then((checked) => this.#finish(checked, status))
     else this.#finish(result, status)
   }
 

@@ -45,22 +45,24 @@ export class RunResumption {
     const clear = resumes || !signal ? undefined : onAbort(signal, () => this.#needs.cancel(state, reasonOf(signal)))
     try {
       const result = await handle.result
-      // A run that was read from the log meanwhile has another state.
-      return (resumes || !output ? result : await this.checkedBy(output, result, handle.state)) as MultiAgentResult<T>
+      if (resumes || !output) return result as MultiAgentResult<T>
+      // a run that was read from the log meanwhile has another state
+      return await this.checkedBy(output, result, handle.state)
     } finally {
       clear?.()
     }
   }
 
   /** Returns a result with the data that a schema makes of it, or with the error that it misses the schema. */
-  async checkedBy(
-    schema: NonNullable<ResumeOptions<unknown>['output']>,
+  async checkedBy<T>(
+    schema: NonNullable<ResumeOptions<T>['output']>,
     result: MultiAgentResult<unknown>,
     run: RunState,
-  ): Promise<MultiAgentResult<unknown>> {
+  ): Promise<MultiAgentResult<T>> {
     if (!result.success) return result
     try {
-      return { ...result, data: await new RunOutput(schema, run.id).dataOf(run.structured, result.finalOutput) }
+      const data = (await new RunOutput(schema, run.id).dataOf(run.structured, result.finalOutput)) as T
+      return { ...result, data }
     } catch (error) {
       const invalid = error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error)
       return this.#needs.entries.resultOf(run, { error: invalid }, result.executionTimeMs)

@@ -225,15 +225,10 @@ export class RunBook {
     return this.interrupted.has(entry.handle.state) ? this.interrupted.resume(entry, options) : entry.handle
   }
 
-  /** Returns a handle of that run whose result has the data that the caller's schema makes of it. */
+  /** Returns a handle of that run for a caller with that schema. */
   #checked<T>(run: RunHandle<unknown>, { output }: RunOptions<T>): RunHandle<T> {
-    const { finished, state } = run
-    const lacksData = finished?.success && finished.data === undefined && !state.output
-    if (!output || (run.isSettled && !lacksData)) return run as RunHandle<T>
-    const handle = (finished ? new RunHandle(state, this.host) : run) as RunHandle<T>
-    handle.check ??= (result) => this.resumption.checkedBy(output, result, handle.state) as Promise<MultiAgentResult<T>>
-    if (finished) handle.finish(finished as MultiAgentResult<T>, run.status)
-    return handle
+    if (!output) return run as RunHandle<T>
+    return run.checkedBy((result, state) => this.resumption.checkedBy(output, result, state))
   }
 
   /** Lets what was launched before the log was read join the runs that only the log has. */

@@ -7,7 +7,6 @@
 import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import type { DramatisError } from '../../errors.ts'
-import { MOST_GROUPS } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, Mailbox } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -15,14 +14,7 @@ import { mostOpenTurns } from '../../mailbox/window.ts'
 import type { CellSettings } from './cell-settings.ts'
 import type { Life } from './life.ts'
 import type { RunState } from './run-state.ts'
-
-/** Requests of one turn that form one wait. */
-export interface RequestGroup {
-  /** Number of answers that the group still waits for; 0: all. */
-  need: number
-  /** True if an earlier process has begun it: answers that it had are not counted here. */
-  readonly isRestored?: boolean
-}
+import { type RequestGroup, WaitingGroups } from './waiting-groups.ts'
 
 /** Call of a verb that the host is working on. */
 export interface OpenCall {
@@ -102,8 +94,7 @@ export class Cell {
    * for them.
    */
   readonly calls: Map<number, OpenCall>
-  /** Request groups of the open turns, by `groupKey`. */
-  readonly groups: Map<number, RequestGroup>
+  readonly groups: WaitingGroups
   /** Callbacks of host callers that asked whether their message was accepted. */
   readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
   /**
@@ -181,7 +172,7 @@ export class Cell {
     this.instance = first?.instances.length ?? 0
     this.mailbox = new Mailbox<RunState>((first ?? former)?.mailbox, settings.instances > 1)
     this.calls = first?.calls ?? new Map()
-    this.groups = first?.groups ?? new Map()
+    this.groups = first?.groups ?? new WaitingGroups()
     // The former agent's sends may still wait for room, and requests in its name for an answer.
     this.open = (first ?? former)?.open ?? new Map()
     this.verdicts = (first ?? former)?.verdicts ?? new Map()
@@ -373,9 +364,6 @@ export class Cell {
     return next
   }
 }
-
-/** Returns the map key for a request group of a turn. */
-export const groupKey = (turn: number, group: number): number => turn * (MOST_GROUPS + 1) + group
 
 /**
  * Returns the number before the first wait number of an instance. Each instance takes every n-th number, so that an

@@ -60,7 +60,7 @@ import type { Shelf } from '../dispatch/shelf.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
-import { type Cell, groupKey } from '../state/cell.ts'
+import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { PartStore } from '../state/part-store.ts'
@@ -367,21 +367,12 @@ export class Router {
     this.#needs.replies.passOn(caller, memory, at, CHUNK, request.turn)
   }
 
-  /**
-   * Notes how many answers a group of requests needs. A group of a turn that is not open would be kept for ever, so it
-   * is ignored. A turn that comes again may have had answers before, and its own count does not know them: it waits in
-   * vain only if none of the others can answer. The requests that it has open already stay in one group with new ones.
-   */
+  /** Notes a group of requests. One of a turn that is not open would be kept for ever, so it is ignored. */
   #group({ first, mailbox }: Cell, memory: Memory, at: number): void {
     const [turn, group] = [turnOf(memory, at), correlationOf(memory, at)]
     const envelope = mailbox.handed.get(turn)
     if (!envelope || group < 1 || group > MOST_GROUPS) return
-    const key = groupKey(turn, group)
-    const known = first.groups.get(key)
-    const need = Math.max(0, limitOf(memory, at))
-    if (envelope.attempt === 1 && !known?.isRestored) first.groups.set(key, { need })
-    else if (known) known.need = Math.min(need, 1)
-    else first.groups.set(key, { need: Math.min(need, 1) })
+    first.groups.note(turn, group, Math.max(0, limitOf(memory, at)), envelope.attempt)
   }
 
   #streamRead(cell: Cell, memory: Memory, at: number): void {

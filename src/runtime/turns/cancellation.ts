@@ -127,6 +127,7 @@ export class Cancellation {
     const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
     if (!mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
     this.withdrawRequests(cell, envelope)
+    cell.first.groups.forget(envelope.turn)
     mailboxes.freed(cell, envelope.bytes)
   }
 

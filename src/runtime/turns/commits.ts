@@ -11,7 +11,6 @@ import {
   flagsOf,
   HAS_METADATA,
   kindOf,
-  MOST_GROUPS,
   NOTHING,
   REQUEST,
   recipientOf,
@@ -33,7 +32,7 @@ import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
-import { type Cell, groupKey } from '../state/cell.ts'
+import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { Ready } from '../state/ready.ts'
@@ -102,8 +101,7 @@ export class Commits {
     if (!envelope.within) cell.lastEndAt = clock.monotonic() // the outer turn of a nested one continues
     const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
     cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
-    if (cell.groups.size > 0)
-      for (let group = 1; group <= MOST_GROUPS; group++) cell.groups.delete(groupKey(turn, group))
+    cell.groups.forget(turn)
     if (life.patches.size > 0) {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)

@@ -206,10 +206,16 @@ export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean =>
  * Resolves when what a task was told stands in the durable log of its team: what its client has been told then holds
  * after a crash, too. A log that is lost fails the task itself.
  */
-export async function written({ team, run }: FoundTask): Promise<void> {
+export const written = ({ team, run }: FoundTask): Promise<void> => flushed(team, (over) => onEnd(run, over))
+
+/**
+ * Resolves when the durable log has all until now, or is lost, or when it does not matter any more. `until` calls back
+ * then, and returns a function that ends this.
+ */
+export async function flushed(team: Team, until: (over: () => void) => () => void): Promise<void> {
   let forget = () => {}
   const over = new Promise<void>((resolve) => {
-    forget = onEnd(run, resolve)
+    forget = until(resolve)
   })
   await Promise.race([team.flush().catch(() => {}), over]).finally(() => forget())
 }

@@ -4,6 +4,7 @@ import { onAbort } from '../../on-abort.ts'
 import { type Handlers, json } from './call.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
+import { flushed } from './tasks.ts'
 
 export function watchHandlers(
   teams: ServedTeams,
@@ -35,7 +36,7 @@ export function watchHandlers(
  */
 async function* loggedLines(team: Team, signal: AbortSignal): AsyncGenerator<Digest> {
   for await (const line of team.watch({ signal })) {
-    if (hasQuestion(line)) await flushed(team, signal)
+    if (hasQuestion(line) && !signal.aborted) await flushed(team, (over) => onAbort(signal, over))
     if (signal.aborted) return
     yield line
   }
@@ -43,16 +44,6 @@ async function* loggedLines(team: Team, signal: AbortSignal): AsyncGenerator<Dig
 
 const hasQuestion = ({ facts = [], snapshot }: Digest): boolean =>
   facts.some(({ type }) => type === 'question') || (snapshot !== undefined && snapshot.questions.length > 0)
-
-/** Resolves when the durable log has all until now, or is lost, or when nobody reads any more. */
-async function flushed(team: Team, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return
-  let forget = () => {}
-  const left = new Promise<void>((resolve) => {
-    forget = onAbort(signal, resolve)
-  })
-  await Promise.race([team.flush().catch(() => {}), left]).finally(() => forget())
-}
 
 /** Yields lines of a digest as they are sent. They have no ids: who comes back gets the state of the team first. */
 export async function* digestFrames(lines: AsyncIterable<Digest>, form: StreamForm): AsyncGenerator<string> {

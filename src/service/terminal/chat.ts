@@ -10,6 +10,7 @@ import { DigestFold } from '../digest/digest-fold.ts'
 import { failureWords } from '../failure.ts'
 import type { Screen } from '../screen.ts'
 import { type ChatState, chatLines, costLines, taskLines, whoLines } from './chat-view.ts'
+import { OtherQuestions } from './other-questions.ts'
 import type { Talk, TeamSource } from './source.ts'
 import type { Keys } from './top.ts'
 
@@ -67,9 +68,7 @@ export class Chat {
   #isAnswering = false
   /** Time of the last Ctrl-C that stopped nothing. */
   #lastInterrupt = Number.NEGATIVE_INFINITY
-  /** Numbers of questions for `/answer`: each keeps its number, so that none is answered in place of another. */
-  readonly #numbers = new Map<string, number>()
-  #lastNumber = 0
+  readonly #otherQuestions = new OtherQuestions()
   /** Lines that wait for the answer before them. */
   readonly #next: string[] = []
 
@@ -199,11 +198,7 @@ export class Chat {
 
   /** Returns the questions of other tasks by their numbers. */
   #others(): Map<number, DigestQuestion> {
-    const others = [...this.#fold.questions.values()].filter(({ runId }) => !this.#isOwn(runId))
-    for (const { questionId } of others)
-      if (!this.#numbers.has(questionId)) this.#numbers.set(questionId, ++this.#lastNumber)
-    for (const id of this.#numbers.keys()) if (!this.#fold.questions.has(id)) this.#numbers.delete(id)
-    return new Map(others.map((question) => [this.#numbers.get(question.questionId)!, question]))
+    return this.#otherQuestions.byNumber([...this.#fold.questions.values()].filter(({ runId }) => !this.#isOwn(runId)))
   }
 
   /** Answers a question of another task: `/answer 2 yes`. */
