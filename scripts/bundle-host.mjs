@@ -11,7 +11,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { build } from 'esbuild'
-import { dist, filesBelow, packagesOfUsers, root } from './files.mjs'
+import { dist, filesBelow, lightModules, packagesOfUsers, root } from './files.mjs'
 import { bundlePage } from './page.mjs'
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -27,6 +27,8 @@ const entries = {
   cli: 'service/cli',
   'rehearsal-thread': 'service/rehearsal/thread-entry',
 }
+/** Entries that agents' modules import in their threads, or that are small by themselves. */
+const small = ['protocols', 'tools/index', 'models', 'mcp/index', 'ai-sdk/index', 'opentelemetry', 'bundling/index']
 /** What threads load as modules, each with what it imports. */
 const threads = ['thread-api', 'tools/sandbox/thread', 'tools/web/readable-text']
 /** What stands before the command's code: where Node keeps compiled code (from 22.8 on), the next start takes less. */
@@ -36,12 +38,12 @@ const host = join(dist, 'host')
 rmSync(join(dist, '.tsbuildinfo'), { force: true }) // the next command builds all anew
 rmSync(host, { recursive: true, force: true })
 const fromModules = { absWorkingDir: root, bundle: true, external: packagesOfUsers(), platform: 'node', format: 'esm' }
+const entryPoints = Object.fromEntries(Object.entries(entries).map(([name, module]) => [name, `dist/src/${module}.js`]))
+const split = { ...fromModules, metafile: true, entryPoints, outdir: host, splitting: true }
+const { inputs: graph } = (await build({ ...split, write: false, logLevel: 'silent' })).metafile
 const bundled = await build({
-  ...fromModules,
-  metafile: true,
-  entryPoints: Object.fromEntries(Object.entries(entries).map(([name, module]) => [name, `dist/src/${module}.js`])),
-  outdir: host,
-  splitting: true,
+  ...split,
+  plugins: [wholes(graph)],
   target: 'node20',
   sourcemap: 'linked',
   sourcesContent: false, // src is in the package
@@ -72,6 +74,50 @@ for (const [name, module] of Object.entries(entries)) {
   const bundle = relative(dirname(file), join(host, `${name}.js`)).replaceAll('\\', '/')
   if (name === 'cli') writeFileSync(file, `${COMMAND}import('${bundle}')\n`)
   else writeFileSync(file, `${name === 'rehearsal-thread' ? 'import' : 'export * from'} '${bundle}'\n`)
+}
+
+/**
+ * Plugin: of what `dramatis` imports, three files are made. esbuild would cut it into some fifty, by who else imports
+ * what, and each costs a start half a millisecond. So whoever needs a module of such a file is made to import all of
+ * it: what small entries need, what commands that run no team need beside that, and the rest.
+ */
+function wholes(inputs) {
+  const importsOf = (module, how) =>
+    inputs[module].imports.filter(({ kind, external }) => kind === how && !external).map(({ path }) => path)
+  const reached = (from) => {
+    const seen = new Set(from)
+    for (const module of seen) for (const path of importsOf(module, 'import-statement')) seen.add(path)
+    return seen
+  }
+  const modules = Object.keys(inputs)
+  const compiled = (module) => `dist/src/${module}.js`
+  const all = reached([compiled('index')])
+  const ofSmall = reached(small.map(compiled))
+  const ofLight = reached(modules.filter((module) => lightModules.test(module)))
+  const parts = ['small', 'light', 'all']
+  const partOf = (module) => (ofSmall.has(module) ? 0 : ofLight.has(module) ? 1 : 2)
+  const begins = new Set([
+    ...Object.values(entries).map(compiled),
+    ...modules.flatMap((module) => importsOf(module, 'dynamic-import')),
+  ])
+  return {
+    name: 'wholes',
+    setup(build) {
+      build.onResolve({ filter: /^whole:/ }, ({ path }) => ({ path: path.slice('whole:'.length), namespace: 'wholes' }))
+      build.onLoad({ filter: /./, namespace: 'wholes' }, ({ path }) => {
+        const own = [...all].filter((module) => module.startsWith('dist/') && partOf(module) <= parts.indexOf(path))
+        return { contents: own.map((module) => `import './${module}'`).join('\n'), resolveDir: root }
+      })
+      build.onLoad({ filter: /\.js$/ }, ({ path }) => {
+        const module = relative(root, path).replaceAll('\\', '/')
+        if (!begins.has(module)) return undefined
+        const needed = [...reached([module])].filter((each) => all.has(each)).map(partOf)
+        if (needed.length === 0) return undefined
+        const whole = `\nimport 'whole:${parts[Math.max(...needed)]}'\n`
+        return { contents: readFileSync(path, 'utf8') + whole, resolveDir: dirname(path) }
+      })
+    },
+  }
 }
 
 const { metafile } = await build({

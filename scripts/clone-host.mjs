@@ -8,10 +8,8 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { build } from 'esbuild'
-import { packagesOfUsers, root } from './files.mjs'
+import { lightModules, packagesOfUsers, root } from './files.mjs'
 
-/** Commands that run no team, and the command line itself: they load what they need and no more. */
-const light = /^src\/service\/(cli|commands\/(answer|log-\w+|questions|replay|runs|trace))\.ts$/
 /**
  * Files by the modules that begin them. Each holds those and what they import, unless a file before it does. What no
  * module here leads to stays as tsc made it, and so does, with all that it needs, what is loaded late and what is light.
@@ -19,7 +17,7 @@ const light = /^src\/service\/(cli|commands\/(answer|log-\w+|questions|replay|ru
 const files = {
   base: /^src\/((errors|on-abort|own-files|clock|nearest|visible)|(mailbox|blackboard)\/.+)\.ts$/,
   actors: /^src\/actors\/.+\.ts$/,
-  logs: light,
+  logs: lightModules,
   host: /^src\/index\.ts$/,
   testing: /^src\/testing\.ts$/,
   command: /^src\/service\/commands\/run\.ts$/,
@@ -53,7 +51,7 @@ export async function planOf(modules) {
     const first = modules.filter((module) => begins.test(module))
     const all = reached(first)
     const later = late.filter((module) => all.has(module) && !first.includes(module))
-    const apart = reached([...later, ...modules.filter((module) => light.test(module))])
+    const apart = reached([...later, ...modules.filter((module) => lightModules.test(module))])
     for (const module of all) {
       const belongs = whole.includes(file) ? ofIndex.has(module) : !apart.has(module)
       if (belongs && !fileOf.has(module)) fileOf.set(module, file)

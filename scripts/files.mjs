@@ -12,6 +12,9 @@ export const pageFolder = 'src/service/dashboard/page'
 // programs with an installation of their own; tsconfig.json leaves them out as well
 const apart = ['bench/comparisons', 'test/packed']
 
+/** Commands that run no team, and the command line itself: they load what they need and no more. */
+export const lightModules = /\bsrc\/service\/(cli|commands\/(answer|log-\w+|questions|replay|runs|trace))\.(ts|js)$/
+
 /** Every file below `folder`, as sorted paths from the repository's root with forward slashes. */
 export function filesBelow(folder) {
   const found = []
