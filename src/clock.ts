@@ -42,12 +42,24 @@ export interface Timer {
 
 const LONGEST_TIMEOUT_MS = 2 ** 31 - 1 // setTimeout fires at once beyond it
 
-const ORIGIN = performance.timeOrigin // the getter is slower than the clock
+let zero: number | undefined
+
+/** Epoch ms at which `systemClock.monotonic()` is 0: the same in all threads of the process. */
+export function epochZero(): number {
+  zero ??= performance.timeOrigin + performance.now() - monotonic()
+  return zero
+}
+
+/** `performance` has the same time, but a thread that asks it loads ten more modules of Node. */
+function monotonic(): number {
+  const [seconds, nanoseconds] = process.hrtime()
+  return seconds * 1_000 + nanoseconds / 1e6
+}
 
 /** The machine's own time. */
 export const systemClock: Scheduler = {
-  now: () => ORIGIN + performance.now(),
-  monotonic: () => performance.now(),
+  now: () => epochZero() + monotonic(),
+  monotonic,
   random: () => Math.random(),
   sleep: (ms, signal) => sleepBehind(ms, signal),
   timer: (ms, task) => timerBehind(ms, task),

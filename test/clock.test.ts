@@ -16,7 +16,7 @@ const ofUser: Clock = {
 
 const clocks: Record<string, Scheduler> = {
   'the machine': systemClock,
-  'an agent': unseenBy(new OwnWork()),
+  'an agent': unseenBy(new OwnWork(), systemClock),
   'a user': schedulerFrom(ofUser),
 }
 

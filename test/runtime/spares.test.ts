@@ -144,6 +144,37 @@ t.test('a spare that is taken before it has booted does not warm up: an agent wa
   t.equal(taken.warmUps, 0)
 })
 
+t.test('a thread that is expected boots at once, and is given to who asks next', async (t) => {
+  const { spawner, made, take } = spawnerOf(1, { cores: 2 })
+  spawner.expect(64)
+  spawner.expect(64)
+  t.same(
+    made.map(({ heap }) => heap),
+    [64],
+    'one is enough',
+  )
+  t.equal(spawner.room(64), undefined)
+  const taken = take(64)
+  t.equal(taken, made[0])
+  t.notOk(taken.warm, 'it was not there before it was needed')
+})
+
+t.test('no thread is expected where none can be made, or no more', async (t) => {
+  const system: { has?: boolean; cores: number } = { has: false, cores: 1 }
+  const { spawner, made, take } = spawnerOf(1, system)
+  spawner.expect(null)
+  t.throws(() => take(), { message: 'no more threads' }, 'who needs it is told')
+  system.has = true
+  take()
+  spawner.expect(null)
+  t.equal(made.length, 1, 'one boots, and there is one core')
+  const without = spawnerOf(0)
+  without.spawner.expect(null)
+  await spawner.close()
+  spawner.expect(null)
+  t.same([made.length, without.made.length], [1, 0])
+})
+
 t.test('who needs a thread where there is none is told', async (t) => {
   const { spawner } = spawnerOf(1, { has: false })
   t.throws(() => spawner.spawn(null), { message: 'no more threads' })

@@ -1,21 +1,35 @@
 /** Compiled code that threads of a process share. */
+import { once } from 'node:events'
+import { MessageChannel, Worker } from 'node:worker_threads'
 import t from 'tap'
 import { playFirstTurn } from '../../src/actors/loop/first-turn.ts'
+import { epochZero, systemClock } from '../../src/clock.ts'
 import { ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
 import { WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
 
-t.test('the first thread compiles the entry, the next one a turn too, and later ones begin with that', async (t) => {
-  t.equal(await playFirstTurn(), true, 'the turn ends, and something is written')
+t.test('the second thread compiles a turn too, and later ones begin with that', async (t) => {
+  t.equal(await playFirstTurn(systemClock), true, 'the turn ends, and something is written')
   const code = freshCode()
   const sizes: number[] = []
   for (let thread = 0; thread < 4; thread++) {
     t.ok(await boots(code))
     sizes.push(code.begin().compiled?.length ?? 0)
   }
-  const [first = 0, second = 0] = sizes
-  t.ok(first > 0)
-  t.ok(second > 1.2 * first, `${second} bytes, and ${first} without the turn`)
-  t.same(sizes, [first, second, second, second])
+  const [, second = 0] = sizes
+  t.ok(second > 1.2 * earlyBytes(code), `${second} bytes, and ${earlyBytes(code)} of the host`)
+  t.same(sizes.slice(1), [second, second, second])
+})
+
+t.test('the first thread begins with what the host compiles meanwhile, or compiles for itself', async (t) => {
+  const code = freshCode()
+  const early = code.begin()
+  t.equal(earlyBytes(code), 0, 'nobody waits for it')
+  await new Promise((resolve) => setImmediate(resolve))
+  t.ok(earlyBytes(code) > 0)
+  const told = await bootedWith({ ...early, plays: false })
+  t.equal(told.compiled, undefined, 'the thread had nothing to compile')
+  const alone = await bootedWith({ ...early, plays: false, early: new SharedArrayBuffer(4) })
+  t.ok(alone.compiled, 'it had, and hands it on')
 })
 
 t.test('a turn that was not played to its end is played by a later thread', async (t) => {
@@ -38,6 +52,23 @@ t.test('threads compile for themselves where what others have compiled does not 
 function freshCode(): ThreadCode {
   const { path, source } = threadCode().begin()
   return new ThreadCode(threadCode().boot, path, source)
+}
+
+/** Number of bytes that the host has compiled. */
+const earlyBytes = (code: ThreadCode) => new Int32Array(code.begin().early, 0, 1)[0] ?? 0
+
+/** Resolves to the first post of a thread with that code. */
+async function bootedWith(entry: ReturnType<ThreadCode['begin']>): Promise<{ compiled: Uint8Array | undefined }> {
+  const [control, parts] = [new MessageChannel(), new MessageChannel()]
+  const worker = new Worker(threadCode().boot, {
+    workerData: { control: control.port2, parts: parts.port2, entry, zero: epochZero() },
+    transferList: [control.port2, parts.port2],
+  })
+  const [booted] = await once(worker, 'message')
+  await worker.terminate()
+  control.port1.close()
+  parts.port1.close()
+  return booted
 }
 
 /** Resolves to true if a thread boots and answers. */

@@ -24,6 +24,7 @@ import { type Receive, silent } from './teams.ts'
 
 const noSpawner: Spawner = {
   room: () => undefined,
+  expect: () => {},
   spawn: () => {
     throw new Error('threads are local here')
   },
@@ -62,6 +63,7 @@ export class BareSupervisor {
         toolsOf: async () => ({ host: [], modules: [], names: [] }),
         roomFor: () => undefined,
         threadFor: (cell) => this.#thread(cell),
+        expect: () => {},
         roster: () => [],
       },
       maxConcurrentAgents,

@@ -2,7 +2,7 @@
  * A turn that one of the first threads of a process plays before it has an agent. V8 compiles a function when it is
  * first called, and later threads begin with what this one has compiled: so with what a turn needs.
  */
-import { systemClock } from '../../clock.ts'
+import type { Scheduler } from '../../clock.ts'
 import { BLANK, type FrameFields, REQUEST, RUN } from '../../mailbox/frame.ts'
 import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
 import { FIXED_NAMES, ORCHESTRATOR } from '../../mailbox/message.ts'
@@ -30,15 +30,16 @@ const player: AgentDefinition = defineAgent({
 })
 
 /** Plays the turn. Resolves to true if it has ended, and has written something. */
-export async function playFirstTurn(): Promise<boolean> {
+export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   const team = new TeamMemory(PARTNER + 1)
   team.open(PARTNER, 1, MOST_BYTES, MOST_BYTES)
   const window = Window.ofSeat()
-  write(window.replies, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
+  const now = clock.now()
+  write(window.replies, now, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
   const data = '{"of":"the first turn"}'
-  write(window.plain, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
+  write(window.plain, now, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
   const assignment = assignmentOf(team, window)
-  const port = { ring() {}, onRing() {}, scheduler: systemClock }
+  const port = { ring() {}, onRing() {}, scheduler: clock }
   const loop = new AgentLoop(assignment, handlersOf(player)!, new Toolbox(assignment.tools), port)
   await loop.start(undefined)
   loop.pump()
@@ -73,10 +74,10 @@ function assignmentOf(team: TeamMemory, window: Window): Assignment {
   }
 }
 
-function write(ring: Ring, fields: Partial<FrameFields>): void {
+function write(ring: Ring, now: number, fields: Partial<FrameFields>): void {
   const whole = { ...BLANK, run: RUN_INDEX, ...fields }
   const bytes = frameBytes(whole)
-  writeFrame(ring.memory, ring.reserve(bytes), whole, systemClock.now())
+  writeFrame(ring.memory, ring.reserve(bytes), whole, now)
   ring.advance(bytes)
   ring.publish()
 }

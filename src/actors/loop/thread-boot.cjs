@@ -5,20 +5,53 @@
  * agent: no agent can send code to others.
  */
 const { readlinkSync } = require('node:fs')
+const { fileURLToPath } = require('node:url')
+const { isModuleNamespaceObject } = require('node:util/types')
 const { Script } = require('node:vm')
 const { parentPort, workerData } = require('node:worker_threads')
 
-const { path, source, compiled, plays } = workerData.entry
+const { path, source, compiled = earlyOf(workerData.entry), plays } = workerData.entry
 delete workerData.entry // hides the boot data from the agent's code
 
+const [major, minor] = process.versions.node.split('.').map(Number)
+/** Some versions print a warning about it. */
+const requiresModules = process.features.require_module && (major === 20 || major > 23 || (major === 22 && minor > 12))
+
+/** Stack of a module that could not be compiled or linked: no code has run that could stand above Node's. */
+const IN_NODE = /^SyntaxError: .*\n\s+at [^\n]*\(node:/
+
 const script = new Script(source, { filename: path, cachedData: compiled })
-const importModule = (href) => import(href) // a script from the cache cannot import
+// a script from the cache cannot import
+const importModule = async (href) => (requiresModules && required(href)) || import(href)
 script.runInThisContext()(require, path, importModule, plays ? booted : undefined)
 if (!plays) booted()
 
 function booted() {
   const isNew = plays || !compiled
   parentPort.postMessage({ tid: ownTid(), compiled: isNew ? shared(script.createCachedData()) : undefined })
+}
+
+/**
+ * Returns what the module exports, read and run at once: that takes a thread half as long as an import, for which Node
+ * loads its promises of files. Undefined: it has to be imported, because it is no ESM, or awaits at its top level.
+ */
+function required(href) {
+  if (!href.startsWith('file:') || /[?#]/.test(href)) return undefined
+  try {
+    const exports = require(fileURLToPath(href))
+    return isModuleNamespaceObject(exports) ? exports : undefined
+  } catch (error) {
+    if (error?.code === 'ERR_REQUIRE_ASYNC_MODULE') return undefined
+    // Nothing of it has run. An import says where the mistake is; under its own name Node has it as a failed one.
+    if (error instanceof SyntaxError && IN_NODE.test(error.stack)) return import(`${href}#imported`)
+    throw error
+  }
+}
+
+/** Returns what the host has compiled, if it has. */
+function earlyOf({ early }) {
+  const length = Atomics.load(new Int32Array(early, 0, 1), 0)
+  return length === 0 ? undefined : new Uint8Array(early, 4, length)
 }
 
 /** Returns the thread id that the host needs to find this thread in /proc; 0 if it does not exist or cannot be read. */

@@ -5,7 +5,7 @@
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
 import { expose } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import { systemClock } from '../../clock.ts'
+import { type Scheduler, systemClock } from '../../clock.ts'
 import * as errors from '../../errors.ts'
 import { type CodeAssignment, OWN_SEAT, type Seat, type ThreadControl } from '../definition/assignment.ts'
 import { agentRef, defineAgent } from '../definition/definition.ts'
@@ -36,7 +36,14 @@ Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
 // Runs before any code of the agent loads, so that resources opened by its module belong to no turn.
 const work = followOwnWork()
 
-const { control: controlPort, parts: partsPort } = workerData as { control: MessagePort; parts: MessagePort }
+const {
+  control: controlPort,
+  parts: partsPort,
+  zero,
+} = workerData as { control: MessagePort; parts: MessagePort; zero: number }
+
+/** The host says what time it is at `monotonic() === 0`, so all threads of the process agree. */
+const clock: Scheduler = { ...systemClock, now: () => zero + systemClock.monotonic() }
 
 const ring = () => parent.postMessage(0)
 
@@ -52,7 +59,7 @@ function onRing(seat: number, listener: () => void): void {
 const ownPort: ThreadPort = {
   ring,
   onRing: (listener) => onRing(OWN_SEAT, listener),
-  scheduler: work ? unseenBy(work) : systemClock,
+  scheduler: work ? unseenBy(work, clock) : clock,
   bytesOf: downloadsFrom(partsPort),
   memories: threadMemories,
   work,
@@ -74,10 +81,10 @@ function sharedPort({ number, atWork }: Seat): ThreadPort {
     ring,
     onRing: (listener) => onRing(number, noting(listener)),
     scheduler: {
-      ...systemClock,
-      sleep: (ms, signal) => systemClock.sleep(ms, signal).finally(note),
-      timer: (ms, task) => systemClock.timer(ms, noting(task)),
-      defer: (task) => systemClock.defer(noting(task)),
+      ...clock,
+      sleep: (ms, signal) => clock.sleep(ms, signal).finally(note),
+      timer: (ms, task) => clock.timer(ms, noting(task)),
+      defer: (task) => clock.defer(noting(task)),
     },
     work: new OwnWork(),
   }
@@ -126,7 +133,7 @@ const begin = () => expose(control, nodeEndpoint(controlPort))
 
 if (!hasPlayed) begin()
 else
-  void playFirstTurn()
+  void playFirstTurn(clock)
     .catch(() => false) // then later threads compile it for themselves
     .then(() => {
       hasPlayed()

@@ -4,7 +4,7 @@
  */
 import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { types } from 'node:util'
-import { type Scheduler, sleepBehind, systemClock, timerBehind } from '../../clock.ts'
+import { type Scheduler, sleepBehind, timerBehind } from '../../clock.ts'
 import { OwnWork } from './own-work.ts'
 
 const { createHook, executionAsyncId } = asyncHooks
@@ -68,15 +68,15 @@ export function followOwnWork(): OwnWork | undefined {
   return work
 }
 
-/** Returns a scheduler whose timers belong to the runtime, so that no turn counts as waiting for them. */
-export function unseenBy(work: OwnWork): Scheduler {
+/** Returns that clock with timers that belong to the runtime, so that no turn counts as waiting for them. */
+export function unseenBy(work: OwnWork, clock: Scheduler): Scheduler {
   const later = (task: () => void) => work.unseen(() => setImmediate(task))
   return {
-    ...systemClock,
+    ...clock,
     sleep: (ms, signal) => work.unseen(() => sleepBehind(ms, signal, later)),
     timer: (ms, task) => work.unseen(() => timerBehind(ms, task, later)),
-    defer: (task) => work.unseen(() => systemClock.defer(task)),
-    hold: () => work.unseen(() => systemClock.hold()),
+    defer: (task) => work.unseen(() => clock.defer(task)),
+    hold: () => work.unseen(() => clock.hold()),
   }
 }
 

@@ -11,6 +11,8 @@ export interface Provisioning {
   /** Resolves when a thread may be made for the agent; undefined: it may be made now. */
   roomFor(cell: Cell): Promise<void> | undefined
   threadFor(cell: Cell): Thread
+  /** Lets a thread boot for the first of these agents that needs one, while their code is looked for. */
+  expect(cells: readonly Cell[]): void
   /** Returns the agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[]
 }

@@ -166,6 +166,11 @@ export class Provision implements Provisioning {
     return isolation === 'shared' ? this.#shared.seat(cell.name, ofRun) : this.#needs.spawner.spawn(maxHeapMb, ofRun)
   }
 
+  expect(cells: readonly Cell[]): void {
+    const first = cells.find((cell) => !this.#isLocal(cell))
+    if (first) this.#needs.spawner.expect(first.settings.isolation === 'shared' ? null : first.settings.maxHeapMb)
+  }
+
   #localThread(cell: Cell): LocalThread {
     const scheduler = this.#settings.clock
     if (cell.index === ORCHESTRATOR_INDEX)

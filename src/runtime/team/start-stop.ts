@@ -69,11 +69,12 @@ export class TeamLife {
   }
 
   async #startAll(): Promise<void> {
-    const { lifecycle, directory, places } = this.#supervisor
+    const { lifecycle, directory, places, provisioning } = this.#supervisor
     if (this.#log) await this.#openLog(this.#log)
     const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed && !cell.run)
     const agents = living.filter(hasOwnThread)
     const registered = agents.length > places.max ? this.#register(agents) : undefined
+    if (!registered) provisioning.expect(living.filter((cell) => cell.beginnings === 0 && !cell.stopped))
     const outcomes = await Promise.allSettled(
       living.map(
         async (cell) =>

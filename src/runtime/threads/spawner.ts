@@ -100,6 +100,17 @@ export class WorkerSpawner implements Spawner {
     })
   }
 
+  expect(maxHeapMb: number | null): void {
+    if (this.#ofEach === 0 || this.#closed || !this.#hasRoom || this.#line.length > 0) return
+    const heapClass = this.#needed(maxHeapMb)
+    if (heapClass.spares.length > 0) return
+    try {
+      this.#addSpare(heapClass).warm = false
+    } catch {
+      // Whoever asks for it is told.
+    }
+  }
+
   get #hasRoom(): boolean {
     return this.#booting.size < this.#kit.sideBySide
   }
@@ -214,7 +225,7 @@ export class WorkerSpawner implements Spawner {
     return spare !== undefined
   }
 
-  #addSpare({ maxHeapMb, spares }: HeapClass): void {
+  #addSpare({ maxHeapMb, spares }: HeapClass): SpareThread {
     const spare = this.#make(maxHeapMb)
     spare.warm = true
     void spare.booted.then(() => {
@@ -225,6 +236,7 @@ export class WorkerSpawner implements Spawner {
       if (at >= 0) spares.splice(at, 1)
     })
     spares.push(spare)
+    return spare
   }
 
   async close(): Promise<void> {

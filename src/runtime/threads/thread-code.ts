@@ -1,10 +1,14 @@
 /**
- * Code that a thread runs before it is an agent: the bundled entry. It is read once for the process, and compiled by
- * the first threads for all later ones.
+ * Code that a thread runs before it is an agent: the bundled entry. It is read once for the process. The host compiles
+ * it while the first thread boots, and a later thread, which has also run it, for all that come then.
  */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import { Script } from 'node:vm'
 import { ownFile } from '../../own-files.ts'
+
+/** Without the functions that V8 compiles when they are first called, the code takes a fraction of that. */
+const MOST_EARLY_BYTES = 512 * 1024
 
 /** As thread-boot.cjs reads it. */
 interface ThreadEntry {
@@ -16,6 +20,8 @@ interface ThreadEntry {
   readonly source: string
   /** In shared memory; undefined until a thread has compiled it. */
   readonly compiled: Uint8Array | undefined
+  /** What the host has compiled, behind its number of bytes (4 bytes), which is 0 until then. */
+  readonly early: SharedArrayBuffer
   /** True if the thread plays a turn, and compiles what that needs. */
   readonly plays: boolean
 }
@@ -25,6 +31,7 @@ export class ThreadCode {
   readonly boot: URL
   readonly #path: string
   readonly #source: string
+  readonly #early = new SharedArrayBuffer(4 + MOST_EARLY_BYTES)
   #compiled: Uint8Array | undefined
   #hasBegun = false
   #hasTurn = false
@@ -41,8 +48,17 @@ export class ThreadCode {
    */
   begin(): ThreadEntry {
     const plays = this.#hasBegun && !this.#hasTurn
+    if (!this.#hasBegun) setImmediate(() => this.#compileEarly())
     this.#hasBegun = true
-    return { path: this.#path, source: this.#source, compiled: this.#compiled, plays }
+    return { path: this.#path, source: this.#source, compiled: this.#compiled, early: this.#early, plays }
+  }
+
+  /** A thread that comes before this is done compiles the code itself. */
+  #compileEarly(): void {
+    const compiled = new Script(this.#source, { filename: this.#path }).createCachedData()
+    if (compiled.length > MOST_EARLY_BYTES) return
+    new Uint8Array(this.#early, 4).set(compiled)
+    Atomics.store(new Int32Array(this.#early, 0, 1), 0, compiled.length)
   }
 
   /** Takes what a thread that began with that entry has compiled, for those that begin later. */

@@ -13,6 +13,7 @@ import {
   type ThreadControl,
 } from '../../actors/definition/assignment.ts'
 import type { AnsweredBytes, AskedBytes } from '../../actors/transport/part-downloads.ts'
+import { epochZero } from '../../clock.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
@@ -63,7 +64,7 @@ export class WorkerThread implements SeatedThread {
     const parts = new MessageChannel()
     const entry = code.begin()
     this.#worker = new Worker(code.boot, {
-      workerData: { control: port2, parts: parts.port2, entry },
+      workerData: { control: port2, parts: parts.port2, entry, zero: epochZero() },
       transferList: [port2, parts.port2],
       env: {},
       execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
