@@ -20,7 +20,7 @@ interface ThreadEntry {
   readonly source: string
   /** In shared memory; undefined until a thread has compiled it. */
   readonly compiled: Uint8Array | undefined
-  /** What the host has compiled, behind its number of bytes (4 bytes), which is 0 until then. */
+  /** Compiled by the host, behind the number of its bytes (4 bytes), which is 0 until then. */
   readonly early: SharedArrayBuffer
   /** True if the thread plays a turn, and compiles what that needs. */
   readonly plays: boolean

@@ -82,7 +82,7 @@ export interface Spawner {
    * threads any more.
    */
   room(maxHeapMb: number | null): Promise<void> | undefined
-  /** Lets a thread boot that is asked for soon, unless one does already. It is a spare if it is not asked for after all. */
+  /** Lets a thread boot that is asked for soon, unless one does already. A spare, if nobody asks for it after all. */
   expect(maxHeapMb: number | null): void
   /**
    * A thread that waits for its assignment. `maxHeapMb` is its heap class; null: the default one. `ofRun`: a run makes
