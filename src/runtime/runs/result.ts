@@ -65,7 +65,7 @@ export type RunEnding<T> = { finalOutput: string; data: T } | { error: DramatisE
 
 /**
  * Makes the result as of this moment; later events of the run are not in it. History and trace are decoded at the first
- * access.
+ * access, and objects with a key for each task or agent are made then.
  */
 export function resultOf<T>(
   run: RunState,
@@ -79,6 +79,10 @@ export function resultOf<T>(
   const messageHistory = once(() => redactor.data(historyOf(run.log, directory, until)))
   const orchestrationTrace = once(() => redactor.data(traceOf(run.log, directory, until)))
   const tasks = [...run.tasks.values()]
+  const statuses = tasks.map(({ id, status }): [string, TaskStatus] => [id, status])
+  const taskCompletion = once(() => Object.fromEntries(statuses))
+  const used = Array.from(run.spent.byAgent, ([name, usage]): [string, TokenUsage] => [name, { ...usage }])
+  const tokenUsage = once(() => usageOf(new Map(used), agents))
   const contributions = once(() => {
     const speeches = speechesIn(run.log, directory, until)
     return contributionsOf(result as Known, redactor.data({ query: run.query, speeches, tasks }))
@@ -97,12 +101,16 @@ export function resultOf<T>(
     get messageHistory() {
       return messageHistory()
     },
-    taskCompletion: Object.fromEntries(tasks.map((task) => [task.id, task.status])),
+    get taskCompletion() {
+      return taskCompletion()
+    },
     blackboardState: redactor.data(run.boardValues()),
     get orchestrationTrace() {
       return orchestrationTrace()
     },
-    tokenUsage: usageOf(run, agents),
+    get tokenUsage() {
+      return tokenUsage()
+    },
     totalTokenUsage: run.spent.total,
     executionTimeMs,
     get agentExecutionTimesMs() {
@@ -167,9 +175,9 @@ function outputsOf(history: readonly TypedMessage[]): MultiAgentResult['agentOut
  * Returns the tokens of all agents of the team, and of any other caller of a model: the script, or an agent that has
  * left.
  */
-function usageOf({ spent }: RunState, agents: readonly string[]): Record<string, TokenUsage> {
-  const names = new Set([...agents, ...spent.byAgent.keys()])
-  return Object.fromEntries(Array.from(names, (name) => [name, { ...(spent.byAgent.get(name) ?? NO_TOKENS) }]))
+function usageOf(used: ReadonlyMap<string, TokenUsage>, agents: readonly string[]): Record<string, TokenUsage> {
+  const names = new Set([...agents, ...used.keys()])
+  return Object.fromEntries(Array.from(names, (name) => [name, used.get(name) ?? { ...NO_TOKENS }]))
 }
 
 /**
