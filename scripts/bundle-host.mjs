@@ -11,7 +11,7 @@
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join, relative } from 'node:path'
 import { build } from 'esbuild'
-import { dist, filesBelow, lightModules, packagesOfUsers, root } from './files.mjs'
+import { dist, filesBelow, lightModules, packagesOfUsers, root, slashed } from './files.mjs'
 import { bundlePage } from './page.mjs'
 
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
@@ -27,8 +27,8 @@ const entries = {
   cli: 'service/cli',
   'rehearsal-thread': 'service/rehearsal/thread-entry',
 }
-/** Entries that agents' modules import in their threads, or that are small by themselves. */
-const small = ['protocols', 'tools/index', 'models', 'mcp/index', 'ai-sdk/index', 'opentelemetry', 'bundling/index']
+/** Entries that need little, and that modules of agents and scripts import in their threads. */
+const small = ['tools/index', 'models', 'mcp/index', 'ai-sdk/index', 'opentelemetry', 'bundling/index']
 /** What threads load as modules, each with what it imports. */
 const threads = ['thread-api', 'tools/sandbox/thread', 'tools/web/readable-text']
 /** What stands before the command's code: where Node keeps compiled code (from 22.8 on), the next start takes less. */
@@ -71,15 +71,14 @@ const kit = join(host, 'testing.js')
 writeFileSync(kit, readFileSync(kit, 'utf8').replace(/(\n\/\/# sourceMappingURL=|$)/, `${early.join('')}\n$1`))
 for (const [name, module] of Object.entries(entries)) {
   const file = join(dist, 'src', `${module}.js`)
-  const bundle = relative(dirname(file), join(host, `${name}.js`)).replaceAll('\\', '/')
+  const bundle = slashed(relative(dirname(file), join(host, `${name}.js`)))
   if (name === 'cli') writeFileSync(file, `${COMMAND}import('${bundle}')\n`)
   else writeFileSync(file, `${name === 'rehearsal-thread' ? 'import' : 'export * from'} '${bundle}'\n`)
 }
 
 /**
- * Plugin: of what `dramatis` imports, three files are made. esbuild would cut it into some fifty, by who else imports
- * what, and each costs a start half a millisecond. So whoever needs a module of such a file is made to import all of
- * it: what small entries need, what commands that run no team need beside that, and the rest.
+ * Plugin: of what `dramatis` imports, four files are made. esbuild would cut it into some fifty, by who else imports
+ * what, and each costs a start half a millisecond. So whoever needs a module of such a file is made to import all of it.
  */
 function wholes(inputs) {
   const importsOf = (module, how) =>
@@ -89,32 +88,33 @@ function wholes(inputs) {
     for (const module of seen) for (const path of importsOf(module, 'import-statement')) seen.add(path)
     return seen
   }
-  const modules = Object.keys(inputs)
   const compiled = (module) => `dist/src/${module}.js`
-  const all = reached([compiled('index')])
-  const ofSmall = reached(small.map(compiled))
-  const ofLight = reached(modules.filter((module) => lightModules.test(module)))
-  const parts = ['small', 'light', 'all']
-  const partOf = (module) => (ofSmall.has(module) ? 0 : ofLight.has(module) ? 1 : 2)
-  const begins = new Set([
-    ...Object.values(entries).map(compiled),
-    ...modules.flatMap((module) => importsOf(module, 'dynamic-import')),
-  ])
+  const modules = Object.keys(inputs)
+  /** Each file has what these need, unless a file before it has it. */
+  const files = [
+    small.map(compiled),
+    [compiled('protocols')],
+    modules.filter((module) => lightModules.test(module)),
+    [compiled('index')],
+  ].map(reached)
+  const all = files.at(-1)
+  const fileOf = (module) => files.findIndex((file) => file.has(module))
+  const late = modules.flatMap((module) => importsOf(module, 'dynamic-import'))
+  const begins = new Set([...Object.values(entries).map(compiled), ...late])
   return {
     name: 'wholes',
     setup(build) {
       build.onResolve({ filter: /^whole:/ }, ({ path }) => ({ path: path.slice('whole:'.length), namespace: 'wholes' }))
       build.onLoad({ filter: /./, namespace: 'wholes' }, ({ path }) => {
-        const own = [...all].filter((module) => module.startsWith('dist/') && partOf(module) <= parts.indexOf(path))
+        const own = [...all].filter((module) => module.startsWith('dist/') && fileOf(module) <= Number(path))
         return { contents: own.map((module) => `import './${module}'`).join('\n'), resolveDir: root }
       })
       build.onLoad({ filter: /\.js$/ }, ({ path }) => {
-        const module = relative(root, path).replaceAll('\\', '/')
-        if (!begins.has(module)) return undefined
-        const needed = [...reached([module])].filter((each) => all.has(each)).map(partOf)
+        if (!begins.has(slashed(relative(root, path)))) return undefined
+        const needed = [...reached([slashed(relative(root, path))])].filter((module) => all.has(module)).map(fileOf)
         if (needed.length === 0) return undefined
-        const whole = `\nimport 'whole:${parts[Math.max(...needed)]}'\n`
-        return { contents: readFileSync(path, 'utf8') + whole, resolveDir: dirname(path) }
+        const contents = `${readFileSync(path, 'utf8')}\nimport 'whole:${Math.max(...needed)}'\n`
+        return { contents, resolveDir: dirname(path) }
       })
     },
   }
@@ -144,7 +144,7 @@ const reach = (module) => {
   declared.add(name)
   const code = readFileSync(join(root, name), 'utf8').replaceAll(/\/\*[\s\S]*?\*\//g, '') // samples in comments import too
   for (const [, path] of code.matchAll(/(?:from|import|import\()\s*['"](\.[^'"]+)\.ts['"]/g))
-    reach(join(dirname(module), path).replaceAll('\\', '/'))
+    reach(slashed(join(dirname(module), path)))
 }
 for (const [, entry] of exported) reach(/^\.\/dist\/src\/(.+)\.d\.ts$/.exec(entry.types)[1])
 for (const name of filesBelow('dist/src')) if (name.endsWith('.d.ts') && !declared.has(name)) rmSync(join(root, name))

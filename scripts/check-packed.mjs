@@ -5,7 +5,7 @@
 import { spawnSync } from 'node:child_process'
 import { cpSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { filesBelow, root } from './files.mjs'
 
 const limitMs = 120_000
@@ -90,11 +90,18 @@ check('the command line runs and rehearses a team, with the classes that the tea
   expect(run(dramatis, ['run', 'team.js', 'world']), 'Hello, world')
   expect(run(dramatis, ['rehearse', '--seeds', '5', '--faults', 'delay', 'team.js', 'world']), 'done      5')
 })
-check('an import takes a few files, not a module each', () => {
-  const files = readdirSync(join(user, 'node_modules/dramatis/dist/host')).filter((name) => name.endsWith('.js'))
+check('an import takes a few files, not a module each, and none that it does not need', () => {
+  const host = join(user, 'node_modules/dramatis/dist/host')
+  const files = readdirSync(host).filter((name) => name.endsWith('.js'))
   const modules = filesBelow('src').filter((name) => name.endsWith('.ts'))
   if (files.length > modules.length / 4) throw new Error(`${files.length} files for ${modules.length} modules`)
   expect(readFileSync(join(user, 'node_modules/dramatis/dist/src/index.js'), 'utf8'), "'../host/index.js'")
+  const kilobytes = { index: 2_000, protocols: 120, tools: 170, models: 60, cli: 100 }
+  for (const [entry, most] of Object.entries(kilobytes)) {
+    const opened = importedBy(join(host, `${entry}.js`))
+    const kb = opened.reduce((sum, file) => sum + lstatSync(file).size, 0) / 1_000
+    if (opened.length > 8 || kb > most) throw new Error(`${entry}: ${opened.length} files, ${kb.toFixed(0)} kB`)
+  }
 })
 check('each subpath has its file', () => {
   for (const { default: file } of Object.values(manifest.exports))
@@ -186,6 +193,15 @@ console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed > 0 ? 1 : 0
 
 /** Runs one check; what its task returns, if anything, is printed behind the title. */
+/** A file, and those that it imports before it runs. */
+function importedBy(file) {
+  const files = new Set([file])
+  for (const each of files)
+    for (const [, path] of readFileSync(each, 'utf8').matchAll(/^(?:import|export)\b[^'"]*['"](\.\/[^'"]+)['"]/gm))
+      files.add(join(dirname(each), path))
+  return [...files]
+}
+
 function check(title, task) {
   try {
     const figure = task()

@@ -8,7 +8,7 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { build } from 'esbuild'
-import { lightModules, packagesOfUsers, root } from './files.mjs'
+import { lightModules, packagesOfUsers, root, slashed } from './files.mjs'
 
 /**
  * Files by the modules that begin them. Each holds those and what they import, unless a file before it does. What no
@@ -113,4 +113,3 @@ export async function bundleClone(plan) {
 }
 
 const compiled = (module) => join(root, 'dist', module.replace(/\.ts$/, '.js'))
-const slashed = (path) => path.replaceAll('\\', '/')

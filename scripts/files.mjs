@@ -1,6 +1,6 @@
 /** What a build reads and what it should leave behind. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { dirname, join, relative, sep } from 'node:path'
+import { dirname, join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -21,7 +21,7 @@ export function filesBelow(folder) {
   const visit = (path) => {
     for (const entry of readdirSync(path, { withFileTypes: true })) {
       const child = join(path, entry.name)
-      const name = relative(root, child).split(sep).join('/')
+      const name = slashed(relative(root, child))
       if (entry.isDirectory()) {
         if (entry.name !== 'node_modules' && !apart.includes(name)) visit(child)
       } else found.push(name)
@@ -37,6 +37,9 @@ export function filesBelow(folder) {
 
 /** The files that take part in a build. */
 export const sources = () => sourceFolders.flatMap(filesBelow).filter((name) => !name.endsWith('.md'))
+
+/** A path as it is written in modules, on each system. */
+export const slashed = (path) => path.replaceAll('\\', '/')
 
 /** Packages that users install: no bundle of the host has them. */
 export function packagesOfUsers() {
