@@ -30,10 +30,7 @@ export class EntryEncoder {
   readonly #prompts = new Prompts()
 
   /** Writes the entries one after the other. `room` gives a buffer with at least so many bytes. */
-  encode(
-    entries: readonly LogEntry[],
-    room: (bytes: number) => Buffer<ArrayBuffer> = Buffer.allocUnsafeSlow,
-  ): Uint8Array<ArrayBuffer> {
+  encode(entries: readonly LogEntry[], room: (bytes: number) => Buffer = Buffer.allocUnsafeSlow): Uint8Array {
     const all: Written[] = []
     for (const entry of entries)
       if (entry.kind === 'frames') this.#frames(entry, all)

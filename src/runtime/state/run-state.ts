@@ -67,7 +67,7 @@ export class RunState {
   /** Parts of the query, if it is more than a text. */
   parts: readonly MessagePart[] | undefined
   /** Bytes of the large parts that the run refers to, by their hashes. */
-  readonly stored = new Map<string, Uint8Array>()
+  readonly stored: Map<string, Uint8Array> = new Map()
   /** Conversation that the caller has given: model agents of the team begin with it. */
   messages: readonly ModelMessage[] = []
   /** Frames of turns that the log in memory has given up, read from the durable log again, by message. */
