@@ -92,7 +92,9 @@ export function defineTeam<const Name extends string>(
   options: MultiAgentPatternOptions<Name>,
 ): MultiAgentPatternOptions<Name> {
   const file = callingFile()
-  return file === undefined || !isPlain(options) ? options : Object.assign({ ...options }, { [PLACE]: file })
+  return reading('options', () =>
+    file === undefined || !isPlain(options) ? options : Object.assign({ ...options }, { [PLACE]: file }),
+  )
 }
 
 /** Key of the file that has defined a team, among its options: another file may make the team of them. */

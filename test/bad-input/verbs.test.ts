@@ -8,6 +8,17 @@ cycle.list = [cycle]
 let deep: object = {}
 for (let level = 0; level < 50_000; level++) deep = { deep }
 
+/** Throws where a proxy or a getter is asked. */
+const boom = () => {
+  throw new Error('boom')
+}
+/** A proxy that was revoked throws for each question about it, even whether it is a list. */
+const revoked = (): object => {
+  const { proxy, revoke } = Proxy.revocable({}, {})
+  revoke()
+  return proxy
+}
+
 /** Each of them is refused with MESSAGE_REJECTED; the details have the path, the message names it and what came. */
 const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
   'a recipient': [
@@ -111,6 +122,34 @@ const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {
     [(context) => context.handoff('bob', 'x', 5), 'summary', /^summary is 5/],
     [(context) => context.escalate(5), 'reason', /^reason is 5/],
     [(context) => context.escalate('x', 'y'), 'details', /^details is "y"/],
+  ],
+  'a proxy or a getter': [
+    [(context) => context.request('bob', 'hi', revoked()), 'options', /^options is what throws when it is read \(Type/],
+    [(context) => context.request('bob', 'hi', new Proxy({}, { get: boom })), 'options', /^options .*\(Error: boom\)/],
+    [(context) => context.request('bob', 'hi', new Proxy({}, { ownKeys: boom })), 'options', /^options .*boom/],
+    [options({ metadata: revoked() }), 'metadata', /^metadata is what throws/],
+    [options({ metadata: new Proxy({}, { has: boom }) }), 'metadata', /^metadata is what throws/],
+    [options({ parts: revoked() }), 'parts', /^parts is what throws/],
+    [options({ structuredData: revoked() }), 'structuredData', /^structuredData is what throws/],
+    [options(Object.defineProperty({}, 'priority', { get: boom, enumerable: true })), 'priority', /^priority .*boom/],
+    [(context) => context.request(revoked(), 'hi'), 'to', /^to is what throws/],
+    [(context) => context.send('bob', 'hi', revoked()), 'options', /^options is what throws/],
+    [(context) => context.broadcast('hi', revoked()), 'options', /^options is what throws/],
+    [(context) => response(context.requestStream('bob', 'hi', revoked())), 'options', /^options is what throws/],
+    [(context) => context.requestAll(['bob'], 'hi', revoked()), 'options', /^options is what throws/],
+    [(context) => context.requestAll(revoked(), 'hi'), 'to', /^to is what throws/],
+    [(context) => context.requestAny(['bob'], 'hi', revoked()), 'options', /^options is what throws/],
+    [(context) => context.requestQuorum(['bob'], 1, 'hi', revoked()), 'options', /^options is what throws/],
+    [(context) => context.delegate('bob', revoked()), 'task', /^task is what throws/],
+    [(context) => context.delegate('bob', new Proxy({}, { ownKeys: boom })), 'task', /^task is what throws/],
+    [(context) => context.escalate('x', revoked()), 'details', /^details is what throws/],
+    [(context) => context.step('count', () => 1, revoked()), 'options', /^options is what throws/],
+    [(context) => context.blackboard.waitFor('k', revoked()), 'options', /^options is what throws/],
+    [(context) => context.ask('why?', revoked()), 'options', /^options is what throws/],
+    [(context) => context.complete(revoked()), 'request', /^request is what throws/],
+    [(context) => context.delegate('bob', new Proxy({}, { get: boom })), 'task', /^task is what throws/],
+    [(context) => context.spawn(new Proxy({}, { ownKeys: boom })), 'role', /^role is what throws/],
+    [(context) => context.spawn(revoked()), 'role', /^role is what throws/],
   ],
   'a step': [
     [(context) => context.step(5, () => 1), 'name', /^name is 5/],

@@ -1,6 +1,6 @@
 /** Checks of the arguments of verbs. Each refusal names the argument, the given value and the needed one. */
 
-import { CancelledError, MessageRejectedError, shown } from '../../errors.ts'
+import { CancelledError, DramatisError, describe, MessageRejectedError, shown } from '../../errors.ts'
 import { MOST_RETRIES } from '../../mailbox/frame.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
@@ -11,6 +11,22 @@ import type { RequestOptions } from './context/context.ts'
 /** Returns the error for one wrong argument. It does not contain the value's content, which can be a prompt. */
 export function wrongArgument(path: string, value: unknown, needed: string): MessageRejectedError {
   return new MessageRejectedError(`${path} is ${shown(value)}; ${needed}.`, { path, got: shown(value) })
+}
+
+/** Returns the result of `look`. Refuses the argument at `path` if reading it throws (a getter, a proxy). */
+export function reading<T>(path: string, look: () => T): T {
+  try {
+    return look()
+  } catch (error) {
+    if (error instanceof DramatisError) throw error
+    const got = `what throws when it is read (${describe(error)})`
+    throw new MessageRejectedError(`${path} is ${got}; plain values are needed.`, { path, got }, error)
+  }
+}
+
+/** Refuses an object with a field that throws when it is read. */
+export function checkReadable(value: object, path: string): void {
+  reading(path, () => Object.values(value))
 }
 
 export function checkText(value: unknown, path: string, advice = ''): void {
@@ -26,7 +42,7 @@ export function checkFunction(value: unknown, path: string): void {
 }
 
 export function checkObject(value: unknown, path: string): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value))
+  if (typeof value !== 'object' || value === null || reading(path, () => Array.isArray(value)))
     throw wrongArgument(path, value, 'an object is needed')
 }
 
@@ -46,18 +62,22 @@ const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
 /** Refuses a value that is not an object, and an unknown field, which would otherwise be ignored silently. */
 export function checkKnown(given: unknown, known: ReadonlySet<string>): void {
   checkObject(given, 'options')
-  for (const key in given as object)
-    if (!known.has(key))
-      throw new MessageRejectedError(`options.${key}: there is no such option; there are ${[...known].join(', ')}.`, {
-        path: `options.${key}`,
-      })
+  reading('options', () => {
+    for (const key in given as object) {
+      if (!known.has(key))
+        throw new MessageRejectedError(`options.${key}: there is no such option; there are ${[...known].join(', ')}.`, {
+          path: `options.${key}`,
+        })
+      reading(key, () => Reflect.get(given as object, key))
+    }
+  })
 }
 
 const STEP_OPTIONS: ReadonlySet<string> = new Set(['idempotent'])
 
 export function checkStepOptions(given: { idempotent?: unknown }): void {
   checkKnown(given, STEP_OPTIONS)
-  const { idempotent } = given
+  const idempotent = reading('options', () => given.idempotent)
   if (idempotent !== undefined && typeof idempotent !== 'boolean')
     throw wrongArgument('idempotent', idempotent, 'true or false is needed')
 }
@@ -65,6 +85,10 @@ export function checkStepOptions(given: { idempotent?: unknown }): void {
 /** Checks the options of a message, except those that its frame checks: data, metadata, priority, time limit. */
 export function checkRequestOptions(given: unknown): void {
   checkKnown(given, REQUEST_OPTIONS)
+  reading('options', () => checkRequestFields(given))
+}
+
+function checkRequestFields(given: unknown): void {
   const options = given as Record<string, unknown>
   const { signal, threadId, metadata, retries, idempotent, polling, parts } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
@@ -72,7 +96,7 @@ export function checkRequestOptions(given: unknown): void {
   if (threadId !== undefined && (typeof threadId !== 'string' || threadId === ''))
     throw wrongArgument('threadId', threadId, 'a text that is not empty is needed')
   if (metadata !== undefined) checkObject(metadata, 'metadata')
-  if (metadata !== undefined && PARTS in (metadata as object))
+  if (metadata !== undefined && reading('metadata', () => PARTS in (metadata as object)))
     throw wrongArgument(`metadata.${PARTS}`, 'a value', "that name is the runtime's own; give parts as parts")
   if (parts !== undefined) checkParts(parts)
   if (retries !== undefined && !(Number.isInteger(retries) && Number(retries) >= 0 && Number(retries) <= MOST_RETRIES))
@@ -84,7 +108,7 @@ export function checkRequestOptions(given: unknown): void {
 }
 
 function checkParts(parts: unknown): void {
-  const fault = partsFault(parts, 'parts')
+  const fault = reading('parts', () => partsFault(parts, 'parts'))
   if (fault) throw wrongArgument(fault.path, fault.value, fault.needed)
 }
 
@@ -100,11 +124,15 @@ const notForSends = (path: string, value: unknown) =>
 
 /** Checks the common parts of a message to several agents, before the first of them is sent. */
 export function checkRequests(to: unknown, content: unknown, options: { structuredData?: unknown }): void {
-  if (!Array.isArray(to)) throw wrongArgument('to', to, "a list of agents' names is needed")
-  for (const [i, name] of to.entries()) checkName(name, `to[${i}]`)
+  if (!reading('to', () => Array.isArray(to))) throw wrongArgument('to', to, "a list of agents' names is needed")
+  for (const [i, name] of reading('to', () => [...(to as unknown[])]).entries()) checkName(name, `to[${i}]`)
   checkContent(content)
   checkRequestOptions(options)
-  const issue = options.structuredData === undefined ? undefined : jsonIssue(options.structuredData, 'structuredData')
+  const { structuredData } = options
+  const issue =
+    structuredData === undefined
+      ? undefined
+      : reading('structuredData', () => jsonIssue(structuredData, 'structuredData'))
   if (issue) throw notJson(issue)
 }
 
@@ -137,9 +165,11 @@ export const withdrawn = (to: string, signal: AbortSignal) =>
  */
 export function encodeData(value: unknown, field: string): string | undefined {
   if (value === undefined) return undefined
-  const issue = jsonIssue(value, field)
-  if (issue) throw notJson(issue)
-  return JSON.stringify(value)
+  return reading(field, () => {
+    const issue = jsonIssue(value, field)
+    if (issue) throw notJson(issue)
+    return JSON.stringify(value)
+  })
 }
 
 /**
@@ -148,9 +178,11 @@ export function encodeData(value: unknown, field: string): string | undefined {
  * represent.
  */
 export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
-  const { value, issue } = jsonFormOf(given, field)
-  if (issue) throw notJson(issue, issue.advice)
-  return { data: JSON.stringify(value), value }
+  return reading(field, () => {
+    const { value, issue } = jsonFormOf(given, field)
+    if (issue) throw notJson(issue, issue.advice)
+    return { data: JSON.stringify(value), value }
+  })
 }
 
 export function notJson(issue: { path: string; got: string }, advice = ''): MessageRejectedError {

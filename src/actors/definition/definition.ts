@@ -3,6 +3,7 @@ import { ConfigurationError, shown } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import type { AgentContext, AgentRef } from './context/context.ts'
 import type { ModelMessage } from './model.ts'
+import { readingFor } from './reading.ts'
 import type { RoleInfo } from './role.ts'
 import type { Schema } from './tool.ts'
 
@@ -111,7 +112,11 @@ export function defineAgent<
 type Fields = Record<string, unknown>
 
 function checkDefinition(definition: unknown): void {
-  const { receive, ...others } = Object(definition) as Fields
+  const { receive, ...others } = readingFor(
+    'defineAgent',
+    'definition',
+    (): Fields => ({ ...Object(definition), receive: Object(definition).receive }),
+  )
   if (typeof receive !== 'function') {
     throw new ConfigurationError('defineAgent: "receive" is missing; give it a function (message, context) => reply.', {
       path: 'receive',
@@ -124,10 +129,12 @@ function checkDefinition(definition: unknown): void {
       throw refused(path, `there is no such field; there are receive, ${Object.keys(FIELDS).join(', ')}`)
     if (needed === 'a function' && typeof value !== 'function')
       throw refused(path, `it is ${shown(value)}; a function is needed`)
-    if (needed === 'a schema' && typeof (value as Schema)?.['~standard']?.validate !== 'function')
+    if (needed === 'a schema' && !readingFor('defineAgent', path, () => isSchema(value)))
       throw refused(path, `it is ${shown(value)}; a Standard Schema (zod, arktype, ...) is needed`)
   }
 }
+
+const isSchema = (value: unknown): boolean => typeof (value as Schema)?.['~standard']?.validate === 'function'
 
 const FIELDS: Readonly<Record<string, string>> = {
   input: 'a schema',

@@ -4,6 +4,7 @@
  */
 import { ConfigurationError, ReplyInvalidError, shown } from '../../errors.ts'
 import type { OrchestratorContext } from './context/context.ts'
+import { readingFor } from './reading.ts'
 import type { Schema } from './tool.ts'
 
 /** Result of a script: the answer as text, or as text with structured data. */
@@ -65,13 +66,14 @@ const brand = Symbol.for('dramatis.protocol') // registered: the thread has its 
 export function defineProtocol<Config extends object, Given extends object = Config>(
   protocol: ProtocolDefinition<Config, Given>,
 ): (...given: object extends Given ? [config?: Given] : [config: Given]) => CustomConfig {
-  if (typeof protocol?.name !== 'string' || protocol.name === '') {
+  const { name, run } = readingFor('defineProtocol', 'protocol', () => ({ name: protocol?.name, run: protocol?.run }))
+  if (typeof name !== 'string' || name === '') {
     throw new ConfigurationError('defineProtocol: "name" is missing; give it a text that names the protocol.', {
       path: 'name',
     })
   }
-  if (typeof protocol.run !== 'function') {
-    const message = `defineProtocol "${protocol.name}": "run" is missing; give it a function (orchestrator, query, config) => text.`
+  if (typeof run !== 'function') {
+    const message = `defineProtocol "${name}": "run" is missing; give it a function (orchestrator, query, config) => text.`
     throw new ConfigurationError(message, { path: 'run' })
   }
   const configure = (given?: Given): CustomConfig => {

@@ -3,6 +3,7 @@ import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/sp
 import { ConfigurationError, describe, shown } from '../../errors.ts'
 import type { JsonForm } from '../../mailbox/json-form.ts'
 import type { Logger } from './logger.ts'
+import { readingFor } from './reading.ts'
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
 export type Schema<In = unknown, Out = In> = StandardSchemaV1<In, Out>
@@ -267,10 +268,11 @@ function isFlag(value: unknown): boolean {
 function checkFields(tool: unknown): void {
   const given = Object(tool) as Record<string, unknown>
   const known = Object.keys(RULES)
-  for (const path of Object.keys(given))
+  for (const path of readingFor('defineTool', 'tool', () => Object.keys(given)))
     if (!known.includes(path)) throw refused(path, `there is no such field; there are ${known.join(', ')}`)
   for (const [path, [accepted, passes]] of Object.entries(RULES))
-    if (!passes(given[path])) throw refused(path, `it is ${shown(given[path])}; accepted: ${accepted}`)
+    if (!readingFor('defineTool', path, () => passes(given[path])))
+      throw refused(path, `it is ${shown(given[path])}; accepted: ${accepted}`)
 }
 
 /**

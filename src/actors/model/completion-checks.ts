@@ -1,5 +1,5 @@
 /** Checks each field of a turn's request to a model before any tokens are paid for. */
-import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import { checkObject, checkReadable, checkText, wrongArgument } from '../definition/checks.ts'
 import { asJson, contentFault, type PartKeeper } from '../definition/content.ts'
 import type { CompletionRequest, ModelCall, ModelMessage } from '../definition/model.ts'
 import { MODEL_OPTION_NAMES, MODEL_OPTIONS, modelOptionsOf } from '../definition/model-options.ts'
@@ -13,6 +13,7 @@ const ROLES: ReadonlySet<unknown> = new Set<ModelMessage['role']>(['system', 'us
 /** Throws `MessageRejectedError` for the first wrong field. `others`: additional fields that the request may have. */
 export function checkCompletion(request: unknown, others: readonly string[] = []): void {
   checkObject(request, 'request')
+  checkReadable(request as object, 'request')
   const known = [...COMPLETION, ...others]
   for (const key in request as object)
     if (!known.includes(key))

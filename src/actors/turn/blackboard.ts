@@ -1,7 +1,7 @@
 /** The blackboard as a turn uses it: each use is a call to the host and a logged step. */
 import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../../blackboard/entry.ts'
 import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
-import { checkKnown, durationOf, wrongArgument } from '../definition/checks.ts'
+import { checkKnown, durationOf, reading, wrongArgument } from '../definition/checks.ts'
 import { handled, rejected } from '../definition/promises.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import type { Schema } from '../definition/tool.ts'
@@ -49,7 +49,7 @@ async function waitFor(
   options: { timeoutMs?: number; signal?: AbortSignal },
 ): Promise<BlackboardEntry> {
   checkKnown(options, WAIT_OPTIONS)
-  const { timeoutMs, signal } = options
+  const { timeoutMs, signal } = reading('options', () => ({ ...options }))
   if (timeoutMs !== undefined) durationOf(timeoutMs, 'timeoutMs')
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')

@@ -68,9 +68,20 @@ export function requestAllWithin(
 }
 
 /** Returns the name of a recipient. Any other value is passed on, and refused where names are checked. */
-const nameOf = (to: Recipient): string => (typeof to === 'string' ? to : ((to?.name ?? to) as string))
+const nameOf = (to: Recipient): string =>
+  typeof to === 'string' ? to : unlessItThrows(to, () => (to?.name ?? to) as string)
 
-const namesOf = (to: readonly Recipient[]): string[] => (Array.isArray(to) ? to.map(nameOf) : (to as string[]))
+const namesOf = (to: readonly Recipient[]): string[] =>
+  unlessItThrows(to, () => (Array.isArray(to) ? to.map(nameOf) : (to as string[])))
+
+/** Returns the result of `look`; where it throws (a proxy), the value itself, which is refused with its path later. */
+function unlessItThrows<T>(value: unknown, look: () => T): T {
+  try {
+    return look()
+  } catch {
+    return value as T
+  }
+}
 
 export class TurnContext implements AgentContext {
   readonly #turn: Turn

@@ -3,7 +3,7 @@
  */
 import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
-import { checkName, checkObject, checkText, priorityOf, wrongArgument } from '../definition/checks.ts'
+import { checkName, checkObject, checkText, priorityOf, reading, wrongArgument } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import { handled } from '../definition/promises.ts'
@@ -113,6 +113,10 @@ const FIELDS: ReadonlySet<string> = new Set<keyof AgentTask>([
  * @throws MessageRejectedError if the input is no task.
  */
 export function offerOf(to: string, input: TaskInput, parent: string | null): TaskOffer {
+  return reading('task', () => offer(to, input, parent))
+}
+
+function offer(to: string, input: TaskInput, parent: string | null): TaskOffer {
   if (typeof input !== 'string') checkObject(input, 'task')
   const given = typeof input === 'string' ? { description: input } : input
   for (const key in given)
@@ -136,8 +140,12 @@ export function offerOf(to: string, input: TaskInput, parent: string | null): Ta
 
 /** Returns a text for the dead letter of an invalid task. */
 const descriptionOf = (input: unknown): string => {
-  const text: unknown = typeof input === 'string' ? input : Object(input).description
-  return typeof text === 'string' ? text : ''
+  try {
+    const text: unknown = typeof input === 'string' ? input : Object(input).description
+    return typeof text === 'string' ? text : ''
+  } catch {
+    return '' // a proxy that throws: the task is refused for it
+  }
 }
 
 function texts(value: unknown, path: string): string[] {

@@ -4,7 +4,7 @@
  */
 import { ConfigurationError } from '../../errors.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
-import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import { checkObject, checkReadable, checkText, reading, wrongArgument } from '../definition/checks.ts'
 import type { AgentType, AskOptions, SpawnRole, SyncResult } from '../definition/context/context.ts'
 import { quiet } from '../definition/promises.ts'
 import type { RoleInfo } from '../definition/role.ts'
@@ -41,7 +41,7 @@ export async function synced<T>(turn: HostCaller, point: string): Promise<SyncRe
 
 export async function askPerson(turn: HostCaller, question: string, options: AskOptions): Promise<string> {
   checkObject(options, 'options')
-  const { signal, ...asked } = options
+  const { signal, ...asked } = reading('options', () => ({ ...options }))
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')
   return (await turn.call('ask', { ...asked, question }, signal)) as string
@@ -49,11 +49,13 @@ export async function askPerson(turn: HostCaller, question: string, options: Ask
 
 export async function spawn(turn: HostCaller, role: SpawnRole): Promise<string> {
   checkObject(role, 'role')
+  checkReadable(role, 'role')
   return (await turn.call('spawn', role)) as string
 }
 
 export async function defineType(turn: HostCaller, type: AgentType): Promise<string> {
   checkObject(type, 'type')
+  checkReadable(type, 'type')
   return (await turn.call('define', type)) as string
 }
 

@@ -292,15 +292,25 @@ export class Messenger {
     options: RequestOptions,
     requiresResponse = true,
   ): unknown {
-    const given = { ...options, sender: this.#needs.role.name, recipient, content, requiresResponse }
-    const remains = error instanceof MessageRejectedError ? remainsOf(given) : undefined
+    if (!(error instanceof MessageRejectedError)) return error
+    const given = { ...readable(options), sender: this.#needs.role.name, recipient, content, requiresResponse }
+    const remains = remainsOf(given)
     if (!remains) return error
     const { outbox } = this.#needs
     const { run, turn, replay } = this.#turn.start
-    const data = JSON.stringify({ remains, error: errorData(error as MessageRejectedError) })
+    const data = JSON.stringify({ remains, error: errorData(error) })
     outbox.begin(REJECTED, run, turn, this.#turn.nextStep(), '', data)
     const bytes = outbox.size()
     if (!replay?.match(outbox.encode(bytes))) outbox.write(bytes, 'soon')
     return error
+  }
+}
+
+/** Options of a refused message, as far as they can be read: the refusal may be for a proxy that throws. */
+function readable(options: RequestOptions): RequestOptions {
+  try {
+    return { ...options }
+  } catch {
+    return {}
   }
 }

@@ -2,7 +2,7 @@
 import { AgentFailedError, DramatisError, MessageRejectedError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { onAbort } from '../../on-abort.ts'
-import { checkObject, checkRequests, withdrawn, wrongArgument } from '../definition/checks.ts'
+import { checkObject, checkRequests, reading, withdrawn, wrongArgument } from '../definition/checks.ts'
 import type { Outcome, RequestOptions } from '../definition/context/context.ts'
 import { inLanes } from '../definition/in-lanes.ts'
 import type { KeptLimit, NoteWaiting } from '../definition/kept-limits.ts'
@@ -36,14 +36,17 @@ export async function allOf(
   options: RequestOptions & { concurrency?: number } = {},
   limitedBy: KeptLimit = 'concurrency of requestAll',
 ): Promise<Outcome[]> {
-  const { concurrency = Math.max(1, to?.length), ...rest } = Object(options) as typeof options
+  let concurrency: number
+  let rest: RequestOptions
   try {
     checkObject(options, 'options')
+    ;({ concurrency = Number.NaN, ...rest } = reading('options', () => ({ ...options })))
     checkRequests(to, content, rest)
+    if (options.concurrency === undefined) concurrency = Math.max(1, to.length)
     if (!Number.isInteger(concurrency) || concurrency < 1)
       throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
   } catch (error) {
-    throw refuse(error, to, content, rest)
+    throw refuse(error, to, content, options)
   }
   const group = to.length > 1 ? context.open(0) : 0
   const waiting = group | context.waitingFor(rest.signal)

@@ -1,6 +1,6 @@
 /** Routing for protocol scripts. The host chooses the agent, because only the host knows the agents and their load. */
 import { AUCTION_TERMS, BID_WANTED, bidsFor, reasonFor } from '../decisions/auction.ts'
-import { checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import { checkObject, checkReadable, checkText, wrongArgument } from '../definition/checks.ts'
 import type { OrchestratorContext } from '../definition/context/context.ts'
 import type { Candidate, CandidateOptions, RouteOptions } from '../definition/routing.ts'
 import type { TaskInput } from '../definition/task.ts'
@@ -29,6 +29,7 @@ export async function route(
 ): Promise<string | null> {
   const task = taskOf(input)
   checkObject(options, 'options')
+  checkReadable(options, 'options')
   const routed = (await turn.call('route', { task, options })) as Routed
   if ('agent' in routed) return routed.agent
   const { bids } = await bidsFor(orchestrator, task.text, wanted(task), routed.bidders, AUCTION_TERMS)
@@ -40,6 +41,7 @@ export async function route(
 export async function candidates(turn: HostCaller, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
   const task = taskOf(input)
   checkObject(options, 'options')
+  checkReadable(options, 'options')
   return (await turn.call('candidates', { task, options })) as Candidate[]
 }
 
