@@ -144,6 +144,16 @@ t.test('an answer with a schema grows as an object, also where it comes a second
   t.same(answerIn(parts), (await run.result).finalOutput)
 })
 
+for (const when of ['while it goes on', 'when it has ended'])
+  t.test(`who joins a run with a schema of their own reads its answer as an object, ${when}`, async (t) => {
+    const { team } = modelTeam(t, [pieces('{"city": "Os', 'lo"}')], [{ name: 'ann' }])
+    const begun = team.launch('go', { runId: 'one', stream: true })
+    if (when.includes('ended')) await begun.result
+    const parts = await partsOf(team.launch('go', { runId: 'one', output: z.object({ city: z.string() }) }))
+    t.same(shown(parts), ['ann 1: {"city": "Os', '{"city":"Os"}', 'ann 1: lo"}', '{"city":"Oslo"}', 'run.finished'])
+    t.match(parts.at(-1), { result: { data: { city: 'Oslo' } } })
+  })
+
 t.test('a stream that breaks is retried, and what was read of it is marked', async (t) => {
   let asked = 0
   const model = {

@@ -248,7 +248,7 @@ export class RunHandle<T> implements Run<T> {
   async *stream({ after = -1 }: { after?: number } = {}): AsyncGenerator<StreamPart<T>> {
     let parts: StreamParts<T> | undefined
     for await (const event of this.events({ types: [...STREAMED] })) {
-      parts ??= new StreamParts(this.state.output !== undefined)
+      parts ??= new StreamParts(this.state.output !== undefined || this.#check !== undefined)
       for (const part of parts.of(event)) if (part.seq > after) yield part
     }
   }
