@@ -146,6 +146,8 @@ t.test('openai: a response that is not stored is unknown, as one of a stranger i
     t.match(await failureOf(asked()), { status: 404, code: 'NOT_FOUND', message: /no response ".*" that is stored/ })
   const both = client.responses.create({ model: 'desk', input: 'x', store: false, background: true })
   t.match(await failureOf(both), { status: 400, param: 'background' })
+  t.match(await failureOf(client.responses.delete(kept.id)), { status: 405 })
+  t.match(await client.responses.retrieve(kept.id), { status: 'completed' }, 'it is still there')
   const streamed = client.responses.retrieve(kept.id, { stream: true })
   t.match(await failureOf(streamed), { status: 422, message: /stream/ })
 })
