@@ -13,20 +13,29 @@ export function wrongArgument(path: string, value: unknown, needed: string): Mes
   return new MessageRejectedError(`${path} is ${shown(value)}; ${needed}.`, { path, got: shown(value) })
 }
 
-/** Returns the result of `look`. Refuses the argument at `path` if reading it throws (a getter, a proxy). */
+/** Returns the error for an argument that throws when it is read (a getter, a proxy). A refusal stays as it is. */
+function unreadable(path: string, error: unknown): unknown {
+  if (error instanceof DramatisError) return error
+  const got = `what throws when it is read (${describe(error)})`
+  return new MessageRejectedError(`${path} is ${got}; plain values are needed.`, { path, got }, error)
+}
+
+/** Returns the result of `look`. Refuses the argument at `path` if reading it throws. */
 export function reading<T>(path: string, look: () => T): T {
   try {
     return look()
   } catch (error) {
-    if (error instanceof DramatisError) throw error
-    const got = `what throws when it is read (${describe(error)})`
-    throw new MessageRejectedError(`${path} is ${got}; plain values are needed.`, { path, got }, error)
+    throw unreadable(path, error)
   }
 }
 
 /** Refuses an object with a field that throws when it is read. */
 export function checkReadable(value: object, path: string): void {
-  reading(path, () => Object.values(value))
+  try {
+    Object.values(value)
+  } catch (error) {
+    throw unreadable(path, error)
+  }
 }
 
 export function checkText(value: unknown, path: string, advice = ''): void {
@@ -42,8 +51,12 @@ export function checkFunction(value: unknown, path: string): void {
 }
 
 export function checkObject(value: unknown, path: string): void {
-  if (typeof value !== 'object' || value === null || reading(path, () => Array.isArray(value)))
-    throw wrongArgument(path, value, 'an object is needed')
+  try {
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return
+  } catch (error) {
+    throw unreadable(path, error)
+  }
+  throw wrongArgument(path, value, 'an object is needed')
 }
 
 const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
@@ -165,11 +178,13 @@ export const withdrawn = (to: string, signal: AbortSignal) =>
  */
 export function encodeData(value: unknown, field: string): string | undefined {
   if (value === undefined) return undefined
-  return reading(field, () => {
+  try {
     const issue = jsonIssue(value, field)
     if (issue) throw notJson(issue)
     return JSON.stringify(value)
-  })
+  } catch (error) {
+    throw unreadable(field, error)
+  }
 }
 
 /**
@@ -178,11 +193,13 @@ export function encodeData(value: unknown, field: string): string | undefined {
  * represent.
  */
 export function encodeForm(given: unknown, field: string): { data: string | undefined; value: unknown } {
-  return reading(field, () => {
+  try {
     const { value, issue } = jsonFormOf(given, field)
     if (issue) throw notJson(issue, issue.advice)
     return { data: JSON.stringify(value), value }
-  })
+  } catch (error) {
+    throw unreadable(field, error)
+  }
 }
 
 export function notJson(issue: { path: string; got: string }, advice = ''): MessageRejectedError {
