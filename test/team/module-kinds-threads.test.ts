@@ -5,6 +5,14 @@ import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { silent } from '../supervision/teams.ts'
 
+const teamOf = (agent: { module: string; tools?: { module: string }[] }) =>
+  createTeam({
+    agents: [{ name: 'ann', ...agent }],
+    orchestration: { strategy: 'sequential' },
+    threads: { warmSpares: 0 },
+    logger: silent,
+  })
+
 /** Notes in a file beside it that the module has run. */
 const noted = (how: string) => `${how}.appendFileSync(new URL('ran.txt', import.meta.url), 'x')\n`
 const esm = `import fs from 'node:fs'\nimport { defineAgent } from 'dramatis'\n${noted('fs')}`
@@ -51,12 +59,7 @@ export default defineAgent({ receive: () => 'hi' })
 for (const [kind, { files, entry }] of Object.entries(kinds))
   t.test(`${kind} is an agent, and has run once`, async (t) => {
     const folder = t.testdir(files)
-    const team = createTeam({
-      agents: [{ name: 'ann', module: join(folder, entry) }],
-      orchestration: { strategy: 'sequential' },
-      threads: { warmSpares: 0 },
-      logger: silent,
-    })
+    const team = teamOf({ module: join(folder, entry) })
     t.teardown(() => team.close())
     const result = await team.execute('hello')
     t.equal(result.finalOutput, 'hi', String(result.error))
@@ -65,12 +68,106 @@ for (const [kind, { files, entry }] of Object.entries(kinds))
 
 t.test('a module that throws has run once for each thread that tried', async (t) => {
   const folder = t.testdir({ 'agent.mjs': `${esm}throw new Error('no paper')\n` })
-  const team = createTeam({
-    agents: [{ name: 'ann', module: join(folder, 'agent.mjs') }],
-    orchestration: { strategy: 'sequential' },
-    logger: silent,
-  })
+  const team = teamOf({ module: join(folder, 'agent.mjs') })
   t.teardown(() => team.close())
   await t.rejects(team.start(), { code: 'CONFIGURATION', message: /agent\.mjs:4:7: Error: no paper$/ })
   t.equal(readFileSync(join(folder, 'ran.txt'), 'utf8'), 'x')
+})
+
+/** Their code has run when Node refuses what they require, so they must not be imported after that. */
+for (const [what, required] of Object.entries({
+  'is no JavaScript': 'foo bar\n',
+  'imports what is not there': "import { nothing } from 'node:fs'\n",
+  'awaits at its top level': 'await 1\n',
+}))
+  for (const [kind, entry, load] of [
+    [
+      'a module',
+      'agent.mjs',
+      `${esm}import { createRequire } from 'node:module'\nconst require = createRequire(import.meta.url)\n`,
+    ],
+    [
+      'a CommonJS module',
+      'agent.js',
+      "require('node:fs').appendFileSync(require('node:path').join(__dirname, 'ran.txt'), 'x')\n",
+    ],
+  ] as const)
+    t.test(`${kind} that requires one that ${what} has run once, and its line is named`, async (t) => {
+      const line = `${load}require('./other.mjs')`.split('\n').length
+      const folder = t.testdir({
+        [entry]: `${load}require('./other.mjs')\n`,
+        'other.mjs': required,
+        ...(entry === 'agent.js' && { 'package.json': '{}' }),
+      })
+      const team = teamOf({ module: join(folder, entry) })
+      t.teardown(() => team.close())
+      await t.rejects(team.start(), { code: 'CONFIGURATION', details: { line } })
+      t.equal(readFileSync(join(folder, 'ran.txt'), 'utf8'), 'x')
+    })
+
+const thrown: Record<string, string> = {
+  'an error whose code cannot be read':
+    "throw Object.defineProperty(new Error('no paper'), 'code', { get() { throw new Error('other') } })\n",
+  'a syntax error whose stack cannot be read':
+    "throw Object.defineProperty(new SyntaxError('no paper'), 'stack', { get() { throw new Error('other') } })\n",
+  'a syntax error whose stack is no text':
+    "Error.prepareStackTrace = () => Symbol('stack')\nthrow new SyntaxError('no paper')\n",
+}
+for (const [what, code] of Object.entries(thrown))
+  t.test(`a module that throws ${what} fails with that error`, async (t) => {
+    const folder = t.testdir({ 'agent.mjs': code })
+    const team = teamOf({ module: join(folder, 'agent.mjs') })
+    t.teardown(() => team.close())
+    await t.rejects(team.start(), { code: 'CONFIGURATION', message: /no paper$/ })
+  })
+
+t.test('a tool and what it imports may be what the module of its agent is importing', async (t) => {
+  const folder = t.testdir({
+    'agent.mjs':
+      "import { defineAgent } from 'dramatis'\nvoid import('./tool.mjs')\nexport default defineAgent({ receive: () => 'hi' })\n",
+    'tool.mjs': `import fs from 'node:fs'
+import { defineTool } from 'dramatis'
+import { z } from 'zod'
+import './shared.mjs'
+${noted('fs')}export default defineTool({ name: 'draw', description: 'Draws', input: z.object({}), run: () => 'drawn' })
+`,
+    'shared.mjs': `import fs from 'node:fs'\n${noted('fs')}`,
+  })
+  const team = teamOf({ module: join(folder, 'agent.mjs'), tools: [{ module: join(folder, 'tool.mjs') }] })
+  t.teardown(() => team.close())
+  const result = await team.execute('hello')
+  t.equal(result.finalOutput, 'hi', String(result.error))
+  t.equal(readFileSync(join(folder, 'ran.txt'), 'utf8'), 'xx')
+})
+
+t.test('a CommonJS tool may require a module that the next tool imports', async (t) => {
+  const tool = (name: string) =>
+    `defineTool({ name: '${name}', description: 'Draws', input: z.object({}), run: () => 'drawn' })\n`
+  const folder = t.testdir({
+    'agent.mjs': "import { defineAgent } from 'dramatis'\nexport default defineAgent({ receive: () => 'hi' })\n",
+    'first.cjs': `const { defineTool } = require('dramatis')
+const { z } = require('zod')
+require('./shared.mjs')
+module.exports = ${tool('first')}`,
+    'second.mjs': `import { defineTool } from 'dramatis'
+import { z } from 'zod'
+import './shared.mjs'
+import './first.cjs'
+export default ${tool('second')}`,
+    'shared.mjs': `import fs from 'node:fs'\nimport './other.mjs'\n${noted('fs')}`,
+    'other.mjs': '',
+  })
+  const tools = ['first.cjs', 'second.mjs'].map((file) => ({ module: join(folder, file) }))
+  const team = teamOf({ module: join(folder, 'agent.mjs'), tools })
+  t.teardown(() => team.close())
+  const result = await team.execute('hello')
+  t.equal(result.finalOutput, 'hi', String(result.error))
+  t.equal(readFileSync(join(folder, 'ran.txt'), 'utf8'), 'x')
+})
+
+t.test('a file that Node would not import is not an agent', async (t) => {
+  const folder = t.testdir({ 'agent.foo': `${esm}export default defineAgent({ receive: () => 'hi' })\n` })
+  const team = teamOf({ module: join(folder, 'agent.foo') })
+  t.teardown(() => team.close())
+  await t.rejects(team.start(), { code: 'CONFIGURATION', message: /Unknown file extension "\.foo"/ })
 })

@@ -91,7 +91,10 @@ async function loadAll(assignment: CodeAssignment): Promise<Loaded> {
   const { tools } = assignment
   if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
   const handlers = await handlersFor(assignment)
-  return { handlers, toolbox: new Toolbox(tools, await Promise.all(tools.modules.map(loadTool))) }
+  const loaded: LoadedTool[] = []
+  // Side by side, a CommonJS tool could require what another is importing, and Node refuses that.
+  for (const code of tools.modules) loaded.push(await loadTool(code))
+  return { handlers, toolbox: new Toolbox(tools, loaded) }
 }
 
 async function handlersFor({ code, role, option, instances }: CodeAssignment): Promise<AgentHandlers> {

@@ -17,12 +17,20 @@ const [major, minor] = process.versions.node.split('.').map(Number)
 /** Some versions print a warning about it. */
 const requiresModules = process.features.require_module && (major === 20 || major > 23 || (major === 22 && minor > 12))
 
-/** Stack of a module that could not be compiled or linked: no code has run that could stand above Node's. */
-const IN_NODE = /^SyntaxError: .*\n\s+at [^\n]*\(node:/
+/** Frame of a stack that is Node's own. */
+const IN_NODE = /^\s+at (?:[^(]*\()?(?:node:|<anonymous>\)$)/
 
 const script = new Script(source, { filename: path, cachedData: compiled })
-// a script from the cache cannot import
-const importModule = async (href) => (requiresModules && required(href)) || import(href)
+/** No code that is not ours has run: some could import beside us, and Node cannot require what it still imports. */
+let isAlone = true
+
+/** A script from the cache cannot import. */
+async function importModule(href, isOwn = false) {
+  if (!requiresModules || !isAlone) return import(href)
+  isAlone = isOwn
+  return required(href) ?? import(href)
+}
+
 script.runInThisContext()(require, path, importModule, plays ? booted : undefined)
 if (!plays) booted()
 
@@ -36,15 +44,36 @@ function booted() {
  * loads its promises of files. Undefined: it has to be imported, because it is no ESM, or awaits at its top level.
  */
 function required(href) {
-  if (!href.startsWith('file:') || /[?#]/.test(href)) return undefined
+  if (!/^file:[^?#]*\.m?js$/.test(href)) return undefined
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = Number.POSITIVE_INFINITY
   try {
     const exports = require(fileURLToPath(href))
     return isModuleNamespaceObject(exports) ? exports : undefined
   } catch (error) {
-    if (error?.code === 'ERR_REQUIRE_ASYNC_MODULE') return undefined
-    // Nothing of it has run. An import says where the mistake is; under its own name Node has it as a failed one.
-    if (error instanceof SyntaxError && IN_NODE.test(error.stack)) return import(`${href}#imported`)
+    const stack = stackBeforeRun(error)
+    if (stack === undefined) throw error
+    if (!(error instanceof SyntaxError)) return undefined
+    // An import says where the mistake is; under its own name Node has it as a failed one.
+    if (stack.startsWith('SyntaxError')) return import(`${href}#imported`)
     throw error
+  } finally {
+    if (Error.stackTraceLimit === Number.POSITIVE_INFINITY) Error.stackTraceLimit = stackTraceLimit
+  }
+}
+
+/**
+ * Returns the stack of an error that Node threw before any code of the module had run. Undefined: some may have, and
+ * would run a second time if it was imported.
+ */
+function stackBeforeRun(error) {
+  try {
+    const { stack } = error
+    const frames = stack.split('\n').filter((line) => /^\s+at /.test(line))
+    const own = frames.findIndex((frame) => frame.includes(`at required (${__filename}:`))
+    return own > 0 && frames.slice(0, own).every((frame) => IN_NODE.test(frame)) ? stack : undefined
+  } catch {
+    return undefined // whatever a module can throw
   }
 }
 
