@@ -1,4 +1,5 @@
 /** Modules that are agents, on real threads: of each kind that Node can load, and each is run once. */
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -170,4 +171,24 @@ t.test('a file that Node would not import is not an agent', async (t) => {
   const team = teamOf({ module: join(folder, 'agent.foo') })
   t.teardown(() => team.close())
   await t.rejects(team.start(), { code: 'CONFIGURATION', message: /Unknown file extension "\.foo"/ })
+})
+
+t.test('where no program may run, a module that is no JavaScript fails with what Node says', async (t) => {
+  const folder = t.testdir({
+    'main.mjs': `import { createTeam } from 'dramatis'
+const team = createTeam({
+  agents: [{ name: 'ann', module: new URL('agent.mjs', import.meta.url) }],
+  orchestration: { strategy: 'sequential' },
+})
+console.log(await team.start().catch((error) => error.message))
+await team.close()
+`,
+    'agent.mjs': 'const a = 1\nfoo bar\n',
+  })
+  const permission = process.allowedNodeEnvironmentFlags.has('--permission')
+    ? '--permission'
+    : '--experimental-permission'
+  const args = [permission, '--allow-worker', '--allow-fs-read=*', join(folder, 'main.mjs')]
+  const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
+  t.match(stdout, /agent\.mjs: SyntaxError: Unexpected identifier/, stderr)
 })

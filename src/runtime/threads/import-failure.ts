@@ -4,7 +4,7 @@ import type { AgentCode, ToolCode } from '../../actors/definition/assignment.ts'
 import { ConfigurationError, type DramatisError } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
 import { compile } from './bundle/compile.ts'
-import { cannotBundle, type Place, shownPlace } from './bundle/errors.ts'
+import { cannotBundle, isFailure, type Place, shownPlace } from './bundle/errors.ts'
 
 /** Code that a thread imports. */
 export type ImportedCode = Exclude<AgentCode, { model: true }> | ToolCode
@@ -57,6 +57,6 @@ async function typoIn(code: ImportedCode, path: string): Promise<ConfigurationEr
     await compile(entry, ownFile('thread-api.js').href)
     return undefined // it sees nothing wrong
   } catch (error) {
-    return cannotBundle(error, entry, path)
+    return isFailure(error) ? cannotBundle(error, entry, path) : undefined // it may not run, as with --permission
   }
 }

@@ -55,6 +55,7 @@ function sentence({ text, notes, location }: Message, at: Place): string {
   return at.line === undefined ? 'cannot be read.' : `cannot find "${missing}", which it imports. ${advice}`
 }
 
-function isFailure(error: unknown): error is BuildFailure {
+/** Checks whether esbuild ran, and found something wrong in a source. */
+export function isFailure(error: unknown): error is BuildFailure {
   return error instanceof Error && 'errors' in error && Array.isArray(error.errors)
 }
