@@ -197,7 +197,6 @@ else console.log(`Left for a look: ${user}`)
 console.log(`${passed} passed, ${failed} failed`)
 process.exitCode = failed > 0 ? 1 : 0
 
-/** Runs one check; what its task returns, if anything, is printed behind the title. */
 /** A file, and those that it imports before it runs. */
 function importedBy(file) {
   const files = new Set([file])
@@ -207,6 +206,7 @@ function importedBy(file) {
   return [...files]
 }
 
+/** Runs one check; what its task returns, if anything, is printed behind the title. */
 function check(title, task) {
   try {
     const figure = task()

@@ -1,15 +1,8 @@
 /** Definitions that throw when they are read: refused by path, and never with the engine's own error. */
 import t from 'tap'
 import { ConfigurationError, defineAgent, defineProtocol, defineTeam, defineTool } from '../../src/index.ts'
+import { boom, revoked } from './helpers.ts'
 
-const boom = () => {
-  throw new Error('boom')
-}
-const revoked = (): object => {
-  const { proxy, revoke } = Proxy.revocable({}, {})
-  revoke()
-  return proxy
-}
 const tool = { name: 'add', description: 'Adds.', run: () => 1 }
 
 for (const [call, define, cases] of [

@@ -96,3 +96,15 @@ export async function refusalOf(doing: Promise<unknown> | (() => unknown)): Prom
   }
   throw new Error(`nothing was refused: ${JSON.stringify(given)}`)
 }
+
+/** A getter or a trap that throws. */
+export const boom = () => {
+  throw new Error('boom')
+}
+
+/** A proxy that was revoked throws for each question about it, even whether it is a list. */
+export const revoked = (target: object = {}): object => {
+  const { proxy, revoke } = Proxy.revocable(target, {})
+  revoke()
+  return proxy
+}

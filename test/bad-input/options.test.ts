@@ -1,6 +1,7 @@
 /** Options that cannot work: refused by the constructor, before any thread starts, with path, what came and what is accepted. */
 import t from 'tap'
 import { ConfigurationError, createTeam, MultiAgentPattern } from '../../src/index.ts'
+import { boom, revoked } from './helpers.ts'
 
 const module = new URL('file:///nowhere/agent.js')
 const ann = { name: 'ann', module }
@@ -10,18 +11,8 @@ const play = (orchestration: unknown) => ({ ...team, agents: [ann, { name: 'bob'
 const cycle: Record<string, unknown> = {}
 cycle.again = { cycle }
 
-/** Throws where it is looked at. */
-const boom = () => {
-  throw new Error('boom')
-}
 const hostile = (name: string, fields: object = {}) =>
   Object.defineProperty({ ...fields }, name, { get: boom, enumerable: true })
-/** A proxy that was revoked throws for each question about it, even whether it is a list. */
-const revoked = (target: object = {}) => {
-  const { proxy, revoke } = Proxy.revocable(target, {})
-  revoke()
-  return proxy
-}
 const unseen = 'what throws when it is looked at'
 const thrown = 'what throws when it is read (Error: boom)'
 

@@ -1,23 +1,12 @@
 /** Each verb with arguments that it cannot take: refused by path, before anything is sent, and the turn goes on. */
 import t from 'tap'
-import { type Act, stage } from './helpers.ts'
+import { type Act, boom, revoked, stage } from './helpers.ts'
 
 const SECRET = { prompt: 'the secret prompt' }
 const cycle: Record<string, unknown> = {}
 cycle.list = [cycle]
 let deep: object = {}
 for (let level = 0; level < 50_000; level++) deep = { deep }
-
-/** Throws where a proxy or a getter is asked. */
-const boom = () => {
-  throw new Error('boom')
-}
-/** A proxy that was revoked throws for each question about it, even whether it is a list. */
-const revoked = (): object => {
-  const { proxy, revoke } = Proxy.revocable({}, {})
-  revoke()
-  return proxy
-}
 
 /** Each of them is refused with MESSAGE_REJECTED; the details have the path, the message names it and what came. */
 const refused: Record<string, [act: Act, path: string, says: RegExp][]> = {

@@ -123,16 +123,16 @@ t.test('an error outside of a turn is charged to the agent at work alone', async
   await t.rejects(ask(team, 'guilty', 'reject always'), { message: /died 2 times on this message, in the same way/ })
   const of = (agent: string) => team.crashes.filter((crash) => crash.agent === agent)
   t.match(of('guilty'), [{ error: { message: /threw outside of a turn: RangeError: nobody listened/ } }, {}])
-  t.match(of('other'), [
-    {
+  t.ok(of('other').length > 0) // once or twice: it may still have been starting when the second thread ended
+  for (const crash of of('other'))
+    t.match(crash, {
       error: {
         message:
           'The thread that agent "other" shares with others ended, at the work of agent "guilty": RangeError: nobody listened.',
         details: { agent: 'other', culprit: 'guilty' },
       },
-    },
-    {},
-  ])
+    })
+  t.equal(await ask(team, 'other', 'hello'), 'hello', 'it goes on')
   t.same(team.host.directory.cell('other')!.restartTimes, [], 'its restarts do not count')
 })
 

@@ -1,8 +1,8 @@
 /**
- * Boots a worker thread: runs the bundled entry, then notifies the host. Compiling the entry takes about a third of the
- * boot. So the first threads of a process send their compiled code to the host, and later threads start with it. V8
- * compiles a function when it is first called, so one of them plays a turn before. All that comes before any code of an
- * agent: no agent can send code to others.
+ * Boots a worker thread: runs the bundled entry, then notifies the host, and loads modules for it. Compiling the entry
+ * takes about a third of the boot, so the host does it while the first thread boots, and one of the first threads sends
+ * what it has compiled to the host, for later ones: V8 compiles a function when it is first called, so it plays a turn
+ * before. All that comes before any code of an agent: no agent can send code to others.
  */
 const { readlinkSync } = require('node:fs')
 const { fileURLToPath } = require('node:url')

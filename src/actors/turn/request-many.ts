@@ -36,13 +36,13 @@ export async function allOf(
   options: RequestOptions & { concurrency?: number } = {},
   limitedBy: KeptLimit = 'concurrency of requestAll',
 ): Promise<Outcome[]> {
-  let concurrency: number
+  let concurrency: number | undefined
   let rest: RequestOptions
   try {
     checkObject(options, 'options')
-    ;({ concurrency = Number.NaN, ...rest } = reading('options', () => ({ ...options })))
+    ;({ concurrency, ...rest } = reading('options', () => ({ ...options })))
     checkRequests(to, content, rest)
-    if (options.concurrency === undefined) concurrency = Math.max(1, to.length)
+    if (concurrency === undefined) concurrency = Math.max(1, to.length)
     if (!Number.isInteger(concurrency) || concurrency < 1)
       throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
   } catch (error) {
