@@ -38,15 +38,15 @@ export const realFiles: LogFiles = {
   },
   list: (folder) => readdir(folder),
   create: async (path) =>
-    fileOf(await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
-  openExisting: async (path) => fileOf(await open(path, 'r+')),
+    fileOf(path, await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
+  openExisting: async (path) => fileOf(path, await open(path, 'r+')),
   async read(path, from = 0, most = Number.POSITIVE_INFINITY) {
     const file = await open(path, 'r')
     try {
       const { size } = await file.stat()
       const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(most, size - from)))
       for (let done = 0; done < bytes.length; ) {
-        const { bytesRead } = await file.read(bytes, done, bytes.length - done, from + done)
+        const { bytesRead } = await naming(path, file.read(bytes, done, bytes.length - done, from + done))
         if (bytesRead === 0) return bytes.subarray(0, done)
         done += bytesRead
       }
@@ -77,12 +77,23 @@ export const realFiles: LogFiles = {
   },
 }
 
-function fileOf(handle: FileHandle): LogFile {
+function fileOf(path: string, handle: FileHandle): LogFile {
   return {
-    write: async (bytes, position) => (await handle.write(bytes, 0, bytes.byteLength, position)).bytesWritten,
-    sync: () => handle.datasync(),
-    truncate: (bytes) => handle.truncate(bytes),
-    close: () => handle.close(),
+    write: async (bytes, position) =>
+      (await naming(path, handle.write(bytes, 0, bytes.byteLength, position))).bytesWritten,
+    sync: () => naming(path, handle.datasync()),
+    truncate: (bytes) => naming(path, handle.truncate(bytes)),
+    close: () => naming(path, handle.close()),
+  }
+}
+
+/** Adds the path to an error of an open file, as Node adds it to those of paths: "EIO: i/o error, read" has none. */
+async function naming<T>(path: string, done: Promise<T>): Promise<T> {
+  try {
+    return await done
+  } catch (error) {
+    if (error instanceof Error) error.message += ` '${path}'`
+    throw error
   }
 }
 
