@@ -52,9 +52,7 @@ export class TraceArchive {
       await this.#removeIfThere(probe)
       await this.#removeOldProbes()
     } catch (error) {
-      const accepted = 'a folder that this process can make, read and write'
-      const text = `stateManagement.archive: ${folder} cannot be written: ${describe(error)}; accepted: ${accepted}.`
-      throw new ConfigurationError(text, { path: 'stateManagement.archive', got: folder, accepted }, error)
+      throw unwritable(folder, folder, error)
     }
   }
 
@@ -67,13 +65,24 @@ export class TraceArchive {
     }
   }
 
-  /** Writes the file of a run. When it resolves the file survives the death of the machine. */
+  /**
+   * Writes the file of a run. When it resolves the file survives the death of the machine. If it rejects, no half of a
+   * file takes room in the folder.
+   *
+   * @throws ConfigurationError that names the file
+   */
   async write(run: OldRun, logged: LoggedRun): Promise<void> {
     const { folder, redactor } = this.#needs
     const path = join(folder, fileName(logged))
-    await this.#write(`${path}.tmp`, `${JSON.stringify(redactor.data(this.#content(run, logged)), null, 2)}\n`)
-    await this.#files.rename(`${path}.tmp`, path)
-    await this.#files.syncFolder(folder)
+    const text = `${JSON.stringify(redactor.data(this.#content(run, logged)), null, 2)}\n`
+    try {
+      await this.#write(`${path}.tmp`, text)
+      await this.#files.rename(`${path}.tmp`, path)
+      await this.#files.syncFolder(folder)
+    } catch (error) {
+      await this.#files.remove(`${path}.tmp`).catch(() => {}) // where it stays, the next attempt removes it
+      throw unwritable(path, folder, error)
+    }
   }
 
   #content(run: OldRun, { id, startedAt, endedAt, status }: LoggedRun) {
@@ -123,6 +132,13 @@ export class TraceArchive {
       if (!hasCode(error, 'ENOENT')) throw error
     })
   }
+}
+
+/** Makes the error for a file or folder that cannot be written. Some errors of the system do not name it. */
+function unwritable(path: string, folder: string, cause: unknown): ConfigurationError {
+  const accepted = 'a folder with room, that this process can make, read and write'
+  const text = `stateManagement.archive: ${path} cannot be written: ${describe(cause)}; accepted: ${accepted}.`
+  return new ConfigurationError(text, { path: 'stateManagement.archive', got: folder, accepted }, cause)
 }
 
 const PROBE = /^probe-(\d+)\.tmp$/
