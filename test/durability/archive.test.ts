@@ -118,6 +118,34 @@ t.test('a run that cannot be archived is not forgotten, and that is told; later 
   for (let n = 0; n < 50; n++) if (!known.has(`run ${n}`) && !ids.has(`run ${n}`)) t.fail(`run ${n} is lost`)
 })
 
+t.test('a file for which the disk has no room is named, and no half of it stays', async (t) => {
+  const path = await deskLog(t)
+  const folder = folderOf(t)
+  const full: Partial<LogFiles> = {
+    create: async (path) => {
+      const file = await realFiles.create(path)
+      if (!path.includes('.json')) return file
+      const write = async (bytes: Uint8Array, at: number) => {
+        if (at > 0) throw Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+        return file.write(bytes.subarray(0, 10), at)
+      }
+      return { ...file, write }
+    },
+  }
+  const warnings: { error: string }[] = []
+  const store = new FileStore(path)
+  t.teardown(() => store.close())
+  const compacted = await compactLog(store, {
+    keep: { runs: 2, days: 30, bytes: 2 ** 30 },
+    logger: { ...silent, warn: (fields: object) => void warnings.push(fields as { error: string }) },
+    archive: (name) =>
+      new TraceArchive({ folder, redactor: { data: (value) => value }, name, files: { ...realFiles, ...full } }),
+  })
+  t.equal(compacted.runsForgotten, 0)
+  t.same(readdirSync(folder), [])
+  t.match(warnings, [{ error: /archive: .*\.json cannot be written: .*no space.*; accepted: a folder with room/ }])
+})
+
 t.test('an archive that is killed while it writes leaves no half of a file under its name', async (t) => {
   const path = await deskLog(t)
   const folder = folderOf(t)
@@ -149,6 +177,75 @@ t.test('an archive that is killed while it writes leaves no half of a file under
   )
 })
 
+/** What a compactor needs to archive these runs. */
+const needsOf = (runs: { index: number; bytes: number }[]) => ({
+  clock: systemClock,
+  logger: silent,
+  store: { bytes: 0, segmentBytes: 1_000 } as object,
+  index: {
+    bytes: 0,
+    expired: () => runs.map((run) => ({ ...run, partBytes: 0, own: false })),
+    forget: () => {},
+    dropped: () => {},
+  },
+  parts: { bytes: 0 },
+  carried: () => new Set(),
+  facts: () => [],
+  log: (_: { runs: number[] }) => {},
+  written: () => Promise.resolve(),
+})
+
+t.test('small runs are archived eight at a time, larger ones up to 8 MiB, and one that is larger alone', async (t) => {
+  const sizes = [...Array<number>(10).fill(1), 5, 5, 3, 9, 1].map((mib) => mib * 2 ** 20)
+  sizes.fill(1_000, 0, 10)
+  const groups: number[][] = []
+  let started: number[] = []
+  const leaves = async ({ index }: { index: number }) => {
+    if (started.length === 0) groups.push(started)
+    started.push(index)
+    await new Promise((resolve) => setImmediate(resolve))
+    started = []
+  }
+  const needs = { ...needsOf(sizes.map((bytes, index) => ({ index, bytes }))), leaves }
+  const { runsForgotten } = await new Compactor(needs as unknown as CompactorNeeds).compact()
+  t.equal(runsForgotten, sizes.length)
+  t.same(groups, [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10], [11, 12], [13], [14]])
+})
+
+t.test('after three runs that cannot be archived no others are tried', async (t) => {
+  let tried = 0
+  const leaves = async () => {
+    tried += 1
+    throw new Error('no room')
+  }
+  const needs = { ...needsOf(Array.from({ length: 30 }, (_, index) => ({ index, bytes: 1 }))), leaves }
+  t.match(await new Compactor(needs as unknown as CompactorNeeds).compact(), { runsForgotten: 0, runsNotArchived: 30 })
+  t.equal(tried, 8, 'those that were under way together')
+})
+
+t.test('what an earlier process has archived is given up before more is archived', async (t) => {
+  const acts: string[] = []
+  const store = {
+    bytes: 5_000,
+    segmentBytes: 1_000,
+    read: async function* () {},
+    sync: () => Promise.resolve(),
+  }
+  const needs = {
+    ...needsOf([{ index: 1, bytes: 1 }]),
+    store,
+    leaves: async () => void acts.push('archives'),
+    drop: async (before: number) => {
+      acts.push(`gives up to ${before}`)
+      store.bytes = 900
+    },
+  }
+  const compactor = new Compactor(needs as unknown as CompactorNeeds)
+  for (const position of [0, 1_000, 2_000]) compactor.wrote(position, 1_000)
+  await compactor.compact()
+  t.same(acts, ['gives up to 1000', 'archives'])
+})
+
 for (const [pace, msBetweenLooks, logged] of [
   ['each slice of time', 10, [[1], [2], [3]]],
   ['its end', 0, [[1, 2, 3]]],
@@ -158,10 +255,8 @@ for (const [pace, msBetweenLooks, logged] of [
     const gone: (readonly number[])[] = []
     let now = 0
     const needs = {
+      ...needsOf([1, 2, 3, 4].map((index) => ({ index, bytes: 1 }))),
       clock: { ...systemClock, monotonic: () => (now += msBetweenLooks) },
-      logger: silent,
-      store: { bytes: 0 },
-      index: { expired: () => [1, 2, 3, 4].map((index) => ({ index, own: false })), forget: () => {} },
       log: (fact: { runs: number[] }) => void gone.push(fact.runs),
       leaves: ({ index }: { index: number }) => {
         if (index < 4) return Promise.resolve()

@@ -53,6 +53,10 @@ export interface Compacted {
 
 /** Failures after which a compaction archives no more runs. */
 const MOST_FAILURES = 3
+/** Runs that are archived at the same time: each waits for the disk many times, and for turns of others between. */
+const GROUP_RUNS = 8
+/** Bytes of runs that are archived at the same time, since they are in memory. A larger run is alone. */
+const GROUP_BYTES = 8 * 2 ** 20
 
 const SEGMENT_BYTES = 64 * 2 ** 20
 /** Time that a compaction works before others have a turn. */
@@ -138,17 +142,23 @@ export class Compactor {
   async #compact(all: boolean): Promise<Compacted> {
     const { store, index, keep, clock } = this.#needs
     const before = store.bytes
+    if (!all) await this.#giveUpParts(false) // archived by a process that was ended before it came to that
     const forgetting = this.#forget(index.expired(keep, clock.now()))
-    const { runsForgotten, runsNotArchived } = await forgetting.finally(() => this.#logGone())
+    const forgotten = await forgetting.finally(() => this.#logGone())
+    await this.#giveUpParts(all)
+    return { before, after: store.bytes, ...forgotten }
+  }
+
+  /** Gives up the oldest parts of the log as far as it pays; `all`: whatever it pays. */
+  async #giveUpParts(all: boolean): Promise<void> {
+    const { store, index } = this.#needs
     this.#needs.carried() // gives up what nobody refers to
     const alive = index.bytes + this.#factBytes + this.#needs.parts.bytes
-    if (all || store.bytes > 2 * (alive + this.#most)) {
-      const end = this.#parts.at(-1) ?? 0
-      await this.#logFacts()
-      const enough = all ? 0 : alive * 1.25 + this.#most
-      while (this.#parts.length > 1 && this.#parts[0]! < end && store.bytes > enough) await this.#giveUp()
-    }
-    return { before, after: store.bytes, runsForgotten, runsNotArchived }
+    if (!all && store.bytes <= 2 * (alive + this.#most)) return
+    const end = this.#parts.at(-1) ?? 0
+    await this.#logFacts()
+    const enough = all ? 0 : alive * 1.25 + this.#most
+    while (this.#parts.length > 1 && this.#parts[0]! < end && store.bytes > enough) await this.#giveUp()
   }
 
   /**
@@ -156,30 +166,29 @@ export class Compactor {
    * process that is ended before all of them are would archive them all again.
    */
   async #forget(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
-    const { index, leaves, logger } = this.#needs
     let [runsForgotten, runsNotArchived] = [0, 0]
     let failure: { runId: string; error: string } | undefined
-    for (const run of runs) {
-      if (!run.own && runsNotArchived < MOST_FAILURES) {
-        try {
-          await this.#unlessClosed(leaves(run))
-        } catch (error) {
-          this.#closed.signal.throwIfAborted()
-          failure ??= { runId: run.id, error: describe(error) }
-          runsNotArchived += 1
-          continue
-        }
-      } else if (!run.own) {
+    const leave = async (run: LoggedRun) => {
+      try {
+        if (!run.own) await this.#unlessClosed(this.#needs.leaves(run))
+      } catch (error) {
+        this.#closed.signal.throwIfAborted()
+        failure ??= { runId: run.id, error: describe(error) }
         runsNotArchived += 1
-        continue
+        return
       }
       if (!run.own) runsForgotten += 1
-      index.forget(run)
+      this.#needs.index.forget(run)
       this.#gone.push(run.index)
       if (this.#isSliceOver) this.#logGone()
       await this.#othersTurn()
     }
-    if (failure) logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
+    for (const group of groupsOf(runs)) {
+      const isTried = runsNotArchived < MOST_FAILURES
+      await Promise.all(group.filter(({ own }) => own || isTried).map(leave))
+      if (!isTried) runsNotArchived += group.filter(({ own }) => !own).length
+    }
+    if (failure) this.#needs.logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
     return { runsForgotten, runsNotArchived }
   }
 
@@ -260,4 +269,19 @@ export class Compactor {
       done.then(resolve, reject).finally(forget)
     })
   }
+}
+
+/** Yields the runs in their order, so many at a time as may be archived at once. */
+function* groupsOf(runs: readonly LoggedRun[]): Generator<LoggedRun[]> {
+  let [group, bytes]: [LoggedRun[], number] = [[], 0]
+  for (const run of runs) {
+    const size = run.bytes + run.partBytes
+    if (group.length === GROUP_RUNS || (group.length > 0 && bytes + size > GROUP_BYTES)) {
+      yield group
+      ;[group, bytes] = [[], 0]
+    }
+    group.push(run)
+    bytes += size
+  }
+  if (group.length > 0) yield group
 }
