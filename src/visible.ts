@@ -3,14 +3,12 @@
  * the rest.
  */
 
-/**
- * Controls, format and direction characters, fillers, private and unassigned characters, every space but the plain one.
- */
-const UNSEEN = /(?! )[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu
+/** Controls, format and direction characters, fillers, private and unassigned characters, every space but the plain one. */
+const unseen = () => /(?! )[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /** The same with what cannot be seen as `\u{...}`. Characters of `except` stay. */
 export function visible(text: string, except = ''): string {
-  return text.replaceAll(UNSEEN, (character) =>
+  return text.replaceAll(unseen(), (character) =>
     except.includes(character) ? character : `\\u{${character.codePointAt(0)!.toString(16)}}`,
   )
 }

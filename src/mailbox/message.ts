@@ -87,8 +87,10 @@ export const ORCHESTRATOR = '$orchestrator'
 /** Names that every team has first, in this order. */
 export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
 
-/** Grammar of names: a letter, then letters, digits, '_' and '-', in any script, at most 64 characters. */
-export const NAME_GRAMMAR = /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u
+/** Checks the grammar of names: a letter, then letters, digits, '_' and '-', in any script, at most 64 characters. */
+export function isName(text: string): boolean {
+  return /^[a-z][\w-]{0,63}$/i.test(text) || /^\p{L}[\p{L}\p{M}\p{Nd}_-]{0,63}$/u.test(text)
+}
 
 /**
  * Returns the path and the kind of the first part of `value` that is no JSON; undefined if all of it is JSON.

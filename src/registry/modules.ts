@@ -8,7 +8,6 @@ import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts
 
 const RELATIVE = /^\.\.?[\\/]/
 const ENDINGS = ['.ts', '.mts', '.js', '.mjs']
-const CLASS = /^[\p{L}_$][\p{L}\p{N}_$]*$/u
 
 /**
  * Returns the href of a module that is named relative to a file; any other name is returned as it is. Throws if no such
@@ -31,7 +30,7 @@ export function moduleAt(module: string, path: string, file: URL): string {
  * OrchestratorAgent is in orchestrator_agent.ts.
  */
 export function moduleOfClass(name: string, file: URL): string | undefined {
-  if (!CLASS.test(name)) return undefined
+  if (!/^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name)) return undefined
   for (const stem of stemsOf(name))
     for (const ending of ENDINGS) {
       const found = new URL(`./${stem}${ending}`, file)

@@ -32,10 +32,8 @@ export interface ReadWebpageOptions {
   timeoutMs?: number
 }
 
-const HOST = /^(?:[\p{L}\p{N}._-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/iu
-
 function isHost(text: string): boolean {
-  return HOST.test(text) && URL.canParse(`http://${text}`)
+  return /^(?:[\p{L}\p{N}._-]+|\[[\da-f:.]+\])(?::\d{1,5})?$/iu.test(text) && URL.canParse(`http://${text}`)
 }
 
 const optionsSchema = z.strictObject({

@@ -68,20 +68,19 @@ function spellings(name: string, language: string): string[] {
   return complete ? [name] : [name, `${name}市`]
 }
 
-const SCRIPTS: [RegExp, string][] = [
-  [/[\p{Script=Hiragana}\p{Script=Katakana}]/u, 'ja'],
-  [/\p{Script=Han}/u, 'zh'],
-  [/\p{Script=Hangul}/u, 'ko'],
-  [/\p{Script=Cyrillic}/u, 'ru'],
-  [/\p{Script=Arabic}/u, 'ar'],
-  [/\p{Script=Hebrew}/u, 'he'],
-  [/\p{Script=Greek}/u, 'el'],
-  [/\p{Script=Thai}/u, 'th'],
-  [/\p{Script=Devanagari}/u, 'hi'],
-]
-
 function languageOf(name: string): string {
-  return SCRIPTS.find(([script]) => script.test(name))?.[1] ?? 'en'
+  const scripts: [RegExp, string][] = [
+    [/[\p{Script=Hiragana}\p{Script=Katakana}]/u, 'ja'],
+    [/\p{Script=Han}/u, 'zh'],
+    [/\p{Script=Hangul}/u, 'ko'],
+    [/\p{Script=Cyrillic}/u, 'ru'],
+    [/\p{Script=Arabic}/u, 'ar'],
+    [/\p{Script=Hebrew}/u, 'he'],
+    [/\p{Script=Greek}/u, 'el'],
+    [/\p{Script=Thai}/u, 'th'],
+    [/\p{Script=Devanagari}/u, 'hi'],
+  ]
+  return scripts.find(([script]) => script.test(name))?.[1] ?? 'en'
 }
 
 /** Common spellings of country codes. */

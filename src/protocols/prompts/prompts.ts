@@ -10,7 +10,7 @@ import { refused } from '../../runtime/checks/refused.ts'
 /** Prompts by name. */
 export type Prompts<Name extends string> = Readonly<Record<Name, string>>
 
-const PLACE = /\{(\p{L}[\p{L}\p{Nd}]*)\}/gu
+const placeholder = () => /\{(\p{L}[\p{L}\p{Nd}]*)\}/gu
 
 /** Returns the prompt of that name with its placeholders filled. A value is inserted as it is, whatever it contains. */
 export type Speak<Name extends string> = (name: Name, values: Readonly<Record<string, string | number>>) => string
@@ -28,7 +28,7 @@ export function speaking<Name extends string>(
 ): Speak<Name> {
   const texts: Partial<Record<string, string>> = { ...own }
   return (name, values) =>
-    (texts[name] ?? defaults[name]).replaceAll(PLACE, (place, word: string) => String(values[word] ?? place))
+    (texts[name] ?? defaults[name]).replaceAll(placeholder(), (whole, word: string) => String(values[word] ?? whole))
 }
 
 /**
@@ -52,7 +52,7 @@ export function promptsOf(defaults: Prompts<string>): Check {
   }
 }
 
-const placesOf = (text: string): string[] => [...new Set([...text.matchAll(PLACE)].map(([place]) => place))]
+const placesOf = (text: string): string[] => [...new Set([...text.matchAll(placeholder())].map(([whole]) => whole))]
 
 function unknownPrompt(path: string, name: string, names: readonly string[]): ConfigurationError {
   const meant = nearest(name, names)

@@ -1,9 +1,9 @@
 /** Splits text into sentences that can be compared, in any language, by Unicode's rules for sentence ends. */
 
 /** Mark at the start of a Markdown line: of a heading, a quotation, or a list item. */
-const MARKER = /^\s*(?:#{1,6}|>|[-*+•]|\d+[.)])\s+/u
+const MARKER = /^\s*(?:#{1,6}|>|[-*+\u2022]|\d+[.)])\s+/u
 
-const HAS_WORDS = /[\p{L}\p{N}]/u
+const hasWords = (text: string) => /[\p{L}\p{N}]/u.test(text)
 
 let segmenter: Intl.Segmenter | undefined
 
@@ -16,7 +16,7 @@ export function sentencesOf(text: string): string[] {
   segmenter ??= new Intl.Segmenter('en', { granularity: 'sentence' }) // the locale affects words, not sentences
   const sentences: string[] = []
   for (const paragraph of paragraphsOf(text.normalize('NFC')))
-    for (const segment of segmentsOf(paragraph, segmenter)) if (HAS_WORDS.test(segment)) sentences.push(segment.trim())
+    for (const segment of segmentsOf(paragraph, segmenter)) if (hasWords(segment)) sentences.push(segment.trim())
   return sentences
 }
 

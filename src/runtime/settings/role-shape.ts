@@ -4,7 +4,7 @@ import type { CommunicationConfig } from '../../actors/definition/communication-
 import type { AgentType, SpawnRole } from '../../actors/definition/context/context.ts'
 import type { AgentRole, Capability, RoleInfo } from '../../actors/definition/role.ts'
 import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
-import { jsonIssue, NAME_GRAMMAR } from '../../mailbox/message.ts'
+import { isName, jsonIssue } from '../../mailbox/message.ts'
 import { OVERFLOWS } from '../../mailbox/overflow.ts'
 import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
 import type { Check, Fields } from '../checks/checks.ts'
@@ -59,7 +59,7 @@ const capability: Check = (value, path) => {
 }
 
 const agentName: Check = (value, path) => {
-  if (typeof value === 'string' && NAME_GRAMMAR.test(value)) return
+  if (typeof value === 'string' && isName(value)) return
   const own = typeof value === 'string' && value.startsWith('$')
   const advice = own ? "Names that begin with '$' are the runtime's own." : ''
   throw refused(path, value, "a letter, then letters, digits, '_' and '-', at most 64 characters", advice)

@@ -13,7 +13,7 @@ interface Rule {
   readonly why: string
 }
 
-const ofPaths: Rule[] = [
+const ofPaths = (): Rule[] => [
   { breaks: /[\p{Cc}\p{Cs}]/u, why: 'it has a control character' },
   { breaks: /\\/, why: 'it has a backslash; folders are separated by "/"' },
   { breaks: /^~(?:\/|$)/, why: 'the home folder is not in the workspace' },
@@ -39,7 +39,7 @@ const ofWindows: Rule[] = [
  */
 export function pathNames(path: string, root: string, platform: string = process.platform): string[] {
   const below = path === root || path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path
-  refuse(path, brokenBy(below, ofPaths))
+  refuse(path, brokenBy(below, ofPaths()))
   const names = below.split('/').filter((name) => name !== '' && name !== '.')
   const rules = platform === 'win32' ? [...ofNames, ...ofWindows] : ofNames
   for (const name of names) {

@@ -60,13 +60,13 @@ function sampled(text: string, model?: string): number {
 }
 
 const LONGEST_RUN = 128
-const RUNS = /[\p{L}\p{M}]+|[^\p{L}\p{M}\p{N}]+/gu // spaces and signs can form one run
 
 function exactly(text: string, model?: string): number {
   const tokenizer = tokenizerOf(encodingOf(model))
   let count = 0
   let from = 0
-  for (const { 0: run, index } of text.matchAll(RUNS)) {
+  const runs = /[\p{L}\p{M}]+|[^\p{L}\p{M}\p{N}]+/gu // spaces and signs can form one run
+  for (const { 0: run, index } of text.matchAll(runs)) {
     if (run.length <= LONGEST_RUN) continue
     count += tokenizer.countTokens(text.slice(from, index), AS_TEXT)
     from = index
