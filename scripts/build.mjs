@@ -86,13 +86,19 @@ function compile(project) {
   })
 }
 
-/** uuid hashes names by it. To load it is a tenth of a thread's boot, and most threads never hash. */
-const cryptoOnUse = {
-  name: 'crypto-on-use',
+/** Functions of Node that few threads call. To load the module that uuid hashes names by is a tenth of a thread's boot. */
+const onUse = {
+  'node:crypto': ['createHash'],
+  'node:module': ['createRequire'],
+}
+const loadedOnUse = {
+  name: 'loaded-on-use',
   setup(build) {
-    build.onResolve({ filter: /^node:crypto$/ }, () => ({ path: 'crypto', namespace: 'on-use' }))
-    build.onLoad({ filter: /^crypto$/, namespace: 'on-use' }, () => ({
-      contents: "export const createHash = (name) => process.getBuiltinModule('node:crypto').createHash(name)",
+    build.onResolve({ filter: /^node:(crypto|module)$/ }, ({ path }) => ({ path, namespace: 'on-use' }))
+    build.onLoad({ filter: /./, namespace: 'on-use' }, ({ path }) => ({
+      contents: onUse[path]
+        .map((name) => `export const ${name} = (of) => process.getBuiltinModule('${path}').${name}(of)`)
+        .join('\n'),
     }))
   },
 }
@@ -161,7 +167,7 @@ async function bundled(entry, outfile) {
     platform: 'node',
     target: 'node20',
     mainFields: ['module', 'main'],
-    plugins: [cryptoOnUse],
+    plugins: [loadedOnUse],
     // a thread holds its source: names stay for stack traces, white space goes
     minifyWhitespace: true,
     minifySyntax: true,

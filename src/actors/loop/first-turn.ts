@@ -10,9 +10,9 @@ import type { Ring } from '../../mailbox/ring.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
 import { Window } from '../../mailbox/window.ts'
 import type { Assignment } from '../definition/assignment.ts'
-import { type AgentDefinition, defineAgent, handlersOf } from '../definition/definition.ts'
-import { Toolbox } from '../tools/toolbox.ts'
-import { AgentLoop } from './agent-loop.ts'
+import { type AgentDefinition, defineAgent } from '../definition/definition.ts'
+import type { ThreadPort } from '../transport/link.ts'
+import { Resident } from './resident.ts'
 
 const [SENDER, PLAYER, PARTNER] = [FIXED_NAMES.indexOf(ORCHESTRATOR), FIXED_NAMES.length, FIXED_NAMES.length + 1]
 const RUN_INDEX = 1
@@ -29,7 +29,7 @@ const player: AgentDefinition = defineAgent({
   },
 })
 
-/** Plays the turn. Resolves to true if it has ended, and has written something. */
+/** Plays the turn, from the load of the agent to its stop. Resolves to true if it has ended, and has written something. */
 export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   const team = new TeamMemory(PARTNER + 1)
   team.open(PARTNER, 1, MOST_BYTES, MOST_BYTES)
@@ -38,21 +38,30 @@ export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   write(window.replies, now, { kind: RUN, content: 'run', data: '{"metadata":{}}' })
   const data = '{"of":"the first turn"}'
   write(window.plain, now, { kind: REQUEST, content: 'play', data, sender: SENDER, recipient: PLAYER, turn: TURN })
-  const assignment = assignmentOf(team, window)
-  const port = { ring() {}, onRing() {}, scheduler: clock }
-  const loop = new AgentLoop(assignment, handlersOf(player)!, new Toolbox(assignment.tools), port)
-  await loop.start(undefined)
-  loop.pump()
-  for (let left = LONGEST; left > 0 && !loop.isIdle; left--) await loop.breath()
-  loop.link.close()
-  return loop.isIdle && window.outbox.more()
+  let ring = () => {}
+  const port: ThreadPort = {
+    ring() {},
+    onRing(listener) {
+      ring = listener
+    },
+    scheduler: clock,
+  }
+  const resident = new Resident(port, async () => ({ default: player }))
+  const started = await resident.start(assignmentOf(team, window))
+  ring()
+  const hasEnded = () => resident.isIdle && window.outbox.more()
+  for (let left = LONGEST; left > 0 && !hasEnded(); left--) await new Promise<void>((resolve) => clock.defer(resolve))
+  const hasPlayed = started.ok && hasEnded()
+  if (hasPlayed) await resident.stop() // which would wait for its turn
+  resident.leave()
+  return hasPlayed
 }
 
 function assignmentOf(team: TeamMemory, window: Window): Assignment {
   return {
     role: { name: 'player' },
     option: 'agents[0]',
-    code: { model: true },
+    code: { module: '', bundled: false, shown: 'player' },
     tools: { host: [], modules: [], names: [] },
     env: {},
     index: PLAYER,

@@ -12,7 +12,9 @@ import { AgentLoop } from './agent-loop.ts'
 import { startFailure } from './starting.ts'
 
 /** Provided by thread-boot.cjs. */
-declare const importModule: (href: string) => Promise<Exports>
+declare const importModule: Imports
+
+type Imports = (href: string) => Promise<Exports>
 
 /** Code of the agent, as its modules export it. */
 interface Loaded {
@@ -22,11 +24,13 @@ interface Loaded {
 
 export class Resident {
   readonly #port: ThreadPort
+  readonly #imports: Imports
   #loaded: Promise<Loaded> | undefined
   #loop: AgentLoop | undefined
 
-  constructor(port: ThreadPort) {
+  constructor(port: ThreadPort, imports: Imports = importModule) {
     this.#port = port
+    this.#imports = imports
   }
 
   load(assignment: CodeAssignment): Promise<Started> {
@@ -70,7 +74,7 @@ export class Resident {
   }
 
   #code(assignment: CodeAssignment): Promise<Loaded> {
-    this.#loaded ??= loadAll(assignment)
+    this.#loaded ??= loadAll(assignment, this.#imports)
     return this.#loaded
   }
 }
@@ -86,21 +90,24 @@ async function replyOf({ role }: CodeAssignment, part: () => Promise<Started>): 
   }
 }
 
-async function loadAll(assignment: CodeAssignment): Promise<Loaded> {
+async function loadAll(assignment: CodeAssignment, imports: Imports): Promise<Loaded> {
   Object.assign(process.env, assignment.env)
   const { tools } = assignment
   if (tools.modules.some(({ bundled }) => bundled)) process.setSourceMapsEnabled(true)
-  const handlers = await handlersFor(assignment)
+  const handlers = await handlersFor(assignment, imports)
   const loaded: LoadedTool[] = []
   // Side by side, a CommonJS tool could require what another is importing, and Node refuses that.
-  for (const code of tools.modules) loaded.push(await loadTool(code))
+  for (const code of tools.modules) loaded.push(await loadTool(code, imports))
   return { handlers, toolbox: new Toolbox(tools, loaded) }
 }
 
-async function handlersFor({ code, role, option, instances }: CodeAssignment): Promise<AgentHandlers> {
+async function handlersFor(
+  { code, role, option, instances }: CodeAssignment,
+  imports: Imports,
+): Promise<AgentHandlers> {
   if ('model' in code) return modelAgent(instances === 1)
   if (code.bundled) process.setSourceMapsEnabled(true)
-  const { default: exported } = await exportsIn('module' in code ? code.module : code.protocol, 'agent')
+  const { default: exported } = await exportsIn('module' in code ? code.module : code.protocol, 'agent', imports)
   return 'protocol' in code
     ? moduleScript(exported, code.shown, code.config)
     : agentOf(exported, code.shown, role.name, option)
@@ -116,16 +123,16 @@ class ImportFailure {
   }
 }
 
-async function exportsIn(module: string, whose: 'agent' | ToolCode): Promise<Exports> {
+async function exportsIn(module: string, whose: 'agent' | ToolCode, imports: Imports): Promise<Exports> {
   try {
-    return exportsOf(await importModule(module))
+    return exportsOf(await imports(module))
   } catch (error) {
     throw new ImportFailure(error, whose)
   }
 }
 
-async function loadTool(code: ToolCode): Promise<LoadedTool> {
-  return { tool: toolIn(await exportsIn(code.module, code), code), option: code.option }
+async function loadTool(code: ToolCode, imports: Imports): Promise<LoadedTool> {
+  return { tool: toolIn(await exportsIn(code.module, code, imports), code), option: code.option }
 }
 
 function agentOf(exported: unknown, shown: string, agent: string, option: string): AgentHandlers {
