@@ -3,7 +3,7 @@
  * the rest.
  */
 
-/** Controls, format and direction characters, fillers, private and unassigned characters, every space but the plain one. */
+/** Controls, format and direction characters, fillers, private and unassigned ones, every space but the plain one. */
 const unseen = () => /(?! )[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Z}\p{Default_Ignorable_Code_Point}\u2800]/gu
 
 /** The same with what cannot be seen as `\u{...}`. Characters of `except` stay. */

@@ -29,7 +29,7 @@ const player: AgentDefinition = defineAgent({
   },
 })
 
-/** Plays the turn, from the load of the agent to its stop. Resolves to true if it has ended, and has written something. */
+/** Plays the turn, from the load of its agent to the stop. Resolves to true if it has ended and written something. */
 export async function playFirstTurn(clock: Scheduler): Promise<boolean> {
   const team = new TeamMemory(PARTNER + 1)
   team.open(PARTNER, 1, MOST_BYTES, MOST_BYTES)
