@@ -1,5 +1,5 @@
 /** The log on disk: what it does beyond the contract, where disks and processes fail. */
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,6 +18,7 @@ import { MemoryDisk, MemoryStore } from './memory-store.ts'
 import { storeContract } from './store-contract.ts'
 
 const small = { segmentBytes: 1_000 }
+const noPipes = process.platform === 'win32' && 'Windows has no named pipes in folders'
 
 storeContract(
   'in memory',
@@ -93,6 +94,17 @@ t.test('an error while a file is read or written names the file', async (t) => {
   await file.close()
   t.match(await failureOf(file.write(new Uint8Array(1), 0)), { message: /'.*file'$/ })
   t.match(await failureOf(file.sync()), { message: /'.*file'$/ })
+})
+
+t.test('a pipe in place of a file is refused, and nobody waits at it', { skip: noPipes }, async (t) => {
+  const folder = folderOf(t)
+  await written(folder, 50, small)
+  const segment = join(folder, segmentsOf(folder)[1]!)
+  rmSync(segment)
+  execFileSync('mkfifo', [segment])
+  const named = new RegExp(`not a regular file, open '.*${segmentsOf(folder)[1]}'`)
+  t.match(await failureOf(new FileStore(folder).open()), { code: 'LOG_LOST', message: named })
+  t.match(await failureOf(contentOf(readLog(folder))), { code: 'EINVAL', message: named })
 })
 
 t.test('a full disk makes blocks wait, and nothing is lost', async (t) => {

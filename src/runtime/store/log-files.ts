@@ -39,9 +39,9 @@ export const realFiles: LogFiles = {
   list: (folder) => readdir(folder),
   create: async (path) =>
     fileOf(path, await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
-  openExisting: async (path) => fileOf(path, await open(path, 'r+')),
+  openExisting: async (path) => fileOf(path, await opened(path, constants.O_RDWR)),
   async read(path, from = 0, most = Number.POSITIVE_INFINITY) {
-    const file = await open(path, 'r')
+    const file = await opened(path, constants.O_RDONLY)
     try {
       const { size } = await file.stat()
       const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(most, size - from)))
@@ -75,6 +75,15 @@ export const realFiles: LogFiles = {
       await folder.close()
     }
   },
+}
+
+/** Opens a file that exists. A pipe, which a plain open waits at until somebody writes, is refused like any device. */
+async function opened(path: string, flags: number): Promise<FileHandle> {
+  const file = await open(path, flags | (constants.O_NONBLOCK ?? 0)) // Windows has no such flag, and no such files
+  const status = await file.stat()
+  if (status.isFile() || status.isDirectory()) return file
+  await file.close()
+  throw Object.assign(new Error(`EINVAL: not a regular file, open '${path}'`), { code: 'EINVAL' })
 }
 
 function fileOf(path: string, handle: FileHandle): LogFile {
