@@ -94,7 +94,8 @@ const onUse = {
 const loadedOnUse = {
   name: 'loaded-on-use',
   setup(build) {
-    build.onResolve({ filter: /^node:(crypto|module)$/ }, ({ path }) => ({ path, namespace: 'on-use' }))
+    const filter = new RegExp(`^(${Object.keys(onUse).join('|')})$`)
+    build.onResolve({ filter }, ({ path }) => ({ path, namespace: 'on-use' }))
     build.onLoad({ filter: /./, namespace: 'on-use' }, ({ path }) => ({
       contents: onUse[path]
         .map((name) => `export const ${name} = (of) => process.getBuiltinModule('${path}').${name}(of)`)

@@ -1,7 +1,7 @@
 /** The log on disk: what it does beyond the contract, where disks and processes fail. */
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -9,7 +9,6 @@ import t from 'tap'
 import { LogHeldError, LogLostError } from '../../src/errors.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { realFiles } from '../../src/runtime/store/log-files.ts'
-import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { appendAll, blockOf, contentOf, entriesUpTo } from './blocks.ts'
 import { FaultyFiles } from './faulty-files.ts'
@@ -18,7 +17,6 @@ import { MemoryDisk, MemoryStore } from './memory-store.ts'
 import { storeContract } from './store-contract.ts'
 
 const small = { segmentBytes: 1_000 }
-const noPipes = process.platform === 'win32' && 'Windows has no named pipes in folders'
 
 storeContract(
   'in memory',
@@ -79,32 +77,6 @@ t.test('opening syncs what the process before had written last', async (t) => {
   t.type(error, LogLostError)
   t.match(error, { message: /cannot be opened: .*EIO/ })
   t.match(await reopened(folder), { lastSeq: 3 })
-})
-
-t.test('an error while a file is read or written names the file', async (t) => {
-  const folder = folderOf(t)
-  await written(folder, 50, small)
-  const segment = join(folder, segmentsOf(folder)[1]!)
-  rmSync(segment)
-  mkdirSync(segment) // its reads fail, as those of a disk that is broken
-  const named = new RegExp(`illegal operation on a directory, read '.*${segmentsOf(folder)[1]}'`)
-  t.match(await failureOf(new FileStore(folder).open()), { code: 'LOG_LOST', message: named })
-  t.match(await failureOf(contentOf(readLog(folder))), { code: 'EISDIR', message: named })
-  const file = await realFiles.create(join(folder, 'file'))
-  await file.close()
-  t.match(await failureOf(file.write(new Uint8Array(1), 0)), { message: /'.*file'$/ })
-  t.match(await failureOf(file.sync()), { message: /'.*file'$/ })
-})
-
-t.test('a pipe in place of a file is refused, and nobody waits at it', { skip: noPipes }, async (t) => {
-  const folder = folderOf(t)
-  await written(folder, 50, small)
-  const segment = join(folder, segmentsOf(folder)[1]!)
-  rmSync(segment)
-  execFileSync('mkfifo', [segment])
-  const named = new RegExp(`not a regular file, open '.*${segmentsOf(folder)[1]}'`)
-  t.match(await failureOf(new FileStore(folder).open()), { code: 'LOG_LOST', message: named })
-  t.match(await failureOf(contentOf(readLog(folder))), { code: 'EINVAL', message: named })
 })
 
 t.test('a full disk makes blocks wait, and nothing is lost', async (t) => {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import t from 'tap'
 import { playFirstTurn } from '../../src/actors/loop/first-turn.ts'
+import { Resident } from '../../src/actors/loop/resident.ts'
 import { epochZero, systemClock } from '../../src/clock.ts'
 import { ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
 import { WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
@@ -18,6 +19,25 @@ t.test('the second thread compiles a turn too, and later ones begin with that', 
   const [, second = 0] = sizes
   t.ok(second > 1.2 * earlyBytes(code), `${second} bytes, and ${earlyBytes(code)} of the host`)
   t.same(sizes.slice(1), [second, second, second])
+})
+
+t.test('the turn is played as an agent plays it, from its load to its stop', async (t) => {
+  const called = (['start', 'stop', 'leave'] as const).map((part) =>
+    t.capture(Resident.prototype, part, Resident.prototype[part]),
+  )
+  t.equal(await playFirstTurn(systemClock), true)
+  t.same(
+    called.map((calls) => calls().length),
+    [1, 1, 1],
+  )
+})
+
+t.test('the bundle of threads loads no module of Node that few of them need', async (t) => {
+  const { source } = threadCode().begin()
+  for (const name of ['node:crypto', 'node:module']) {
+    t.notMatch(source, `require("${name}")`)
+    t.match(source, `getBuiltinModule("${name}")`)
+  }
 })
 
 t.test('the first thread begins with what the host compiles meanwhile, or compiles for itself', async (t) => {

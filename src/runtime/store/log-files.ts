@@ -39,11 +39,10 @@ export const realFiles: LogFiles = {
   list: (folder) => readdir(folder),
   create: async (path) =>
     fileOf(path, await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
-  openExisting: async (path) => fileOf(path, await opened(path, constants.O_RDWR)),
+  openExisting: async (path) => fileOf(path, (await opened(path, constants.O_RDWR)).file),
   async read(path, from = 0, most = Number.POSITIVE_INFINITY) {
-    const file = await opened(path, constants.O_RDONLY)
+    const { file, size } = await opened(path, constants.O_RDONLY)
     try {
-      const { size } = await file.stat()
       const bytes = Buffer.allocUnsafe(Math.max(0, Math.min(most, size - from)))
       for (let done = 0; done < bytes.length; ) {
         const { bytesRead } = await naming(path, file.read(bytes, done, bytes.length - done, from + done))
@@ -78,12 +77,16 @@ export const realFiles: LogFiles = {
 }
 
 /** Opens a file that exists. A pipe, which a plain open waits at until somebody writes, is refused like any device. */
-async function opened(path: string, flags: number): Promise<FileHandle> {
+async function opened(path: string, flags: number): Promise<{ file: FileHandle; size: number }> {
   const file = await open(path, flags | (constants.O_NONBLOCK ?? 0)) // Windows has no such flag, and no such files
-  const status = await file.stat()
-  if (status.isFile() || status.isDirectory()) return file
-  await file.close()
-  throw Object.assign(new Error(`EINVAL: not a regular file, open '${path}'`), { code: 'EINVAL' })
+  try {
+    const status = await naming(path, file.stat())
+    if (status.isFile() || status.isDirectory()) return { file, size: status.size }
+    throw Object.assign(new Error(`EINVAL: not a regular file, open '${path}'`), { code: 'EINVAL' })
+  } catch (error) {
+    await file.close()
+    throw error
+  }
 }
 
 function fileOf(path: string, handle: FileHandle): LogFile {
