@@ -296,6 +296,12 @@ export const limitOf = (memory: Memory, at: number): number => memory.i32[(at >>
 export const priorityOf = (memory: Memory, at: number): number => memory.i32[(at >> 2) + PRIORITY]!
 export const startedOf = (memory: Memory, at: number): number => memory.f64[(at >> 3) + STARTED]!
 
+/** Returns a bit for the kind of the frame. Some kinds share a bit, so who gets a batch by it still has to look. */
+export const kindBit = (memory: Memory, at: number): number => 1 << (memory.i32[(at >> 2) + KIND]! & 31)
+/** Returns the bits of several kinds, as `kindBit` makes them. */
+export const kindBits = (...kinds: readonly number[]): number =>
+  kinds.reduce((bits, kind) => bits | (1 << (kind & 31)), 0)
+
 export function setKind(memory: Memory, at: number, kind: number): void {
   const i = (at >> 2) + KIND
   memory.i32[i] = (memory.i32[i]! & ~0xff) | kind

@@ -75,7 +75,8 @@ export class CautiousStart implements Reader {
   readonly #resting = new Map<Envelope<RunState>, readonly [life: Life, told: number]>()
   readonly #questions = new Map<number, Envelope<RunState>>()
   #hasStarted = false
-  #isHolding = false
+  /** True while nothing is held back: then it reads nothing. */
+  isIdle = true
   readonly #waiting = new Map<Envelope<RunState>, (() => void)[]>()
   #timer: Timer | undefined
 
@@ -85,12 +86,12 @@ export class CautiousStart implements Reader {
 
   /** True if it has to be asked before a message is handed over. */
   get isAsked(): boolean {
-    return this.#isHolding || this.#firsts.size > 0
+    return !this.isIdle || this.#firsts.size > 0
   }
 
   /** True while nothing begins but what is in the present stage. */
   get isHolding(): boolean {
-    return this.#isHolding
+    return !this.isIdle
   }
 
   /** Lets the first turn of these agents wait for the log. */
@@ -102,7 +103,7 @@ export class CautiousStart implements Reader {
   hold(stages: readonly Stage[]): void {
     if (stages.length === 0) return
     this.#stages.push(...stages)
-    this.#isHolding = true
+    this.isIdle = false
     if (this.#hasStarted) this.#needs.clock.defer(() => this.#go())
   }
 
@@ -113,12 +114,12 @@ export class CautiousStart implements Reader {
   }
 
   #go(): void {
-    if (this.#isHolding && !this.#stage) this.#next()
+    if (!this.isIdle && !this.#stage) this.#next()
   }
 
   /** Resolves when the turn of that message may begin, or will not begin any more; undefined if nothing is held. */
   until(envelope: Envelope<RunState>): Promise<void> | undefined {
-    if (!this.#isHolding || this.#mayBegin.has(envelope)) return undefined
+    if (this.isIdle || this.#mayBegin.has(envelope)) return undefined
     return new Promise((resolve) => {
       this.#waiting.set(envelope, [...(this.#waiting.get(envelope) ?? []), resolve])
     })
@@ -126,7 +127,7 @@ export class CautiousStart implements Reader {
 
   /** Checks whether the message may begin. */
   allows(envelope: Envelope<RunState>): boolean {
-    return !this.#isHolding || this.#mayBegin.has(envelope)
+    return this.isIdle || this.#mayBegin.has(envelope)
   }
 
   /** Returns the message that the agent may be handed while others are held back. */
@@ -238,7 +239,7 @@ export class CautiousStart implements Reader {
   }
 
   #release(): void {
-    this.#isHolding = false
+    this.isIdle = true
     this.#mayBegin.clear()
     this.#open.clear()
     this.#resting.clear()
@@ -251,7 +252,6 @@ export class CautiousStart implements Reader {
   // ---- what the suspects do
 
   next(batch: Batch): void {
-    if (!this.#isHolding) return
     for (const entry of batch)
       if (entry.kind === 'frames')
         for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry.memory, at)

@@ -22,6 +22,9 @@ export class RunLog {
   adopted = 0
   /** Bytes that are kept: exact for frames, approximate for records. */
   bytes = 0
+  /** Bytes beyond which `onLarge` is called after each entry. */
+  most = Number.POSITIVE_INFINITY
+  onLarge: (() => void) | undefined
   /** Number of entries that were discarded because the run's log was full. */
   forgotten = 0
   /**
@@ -66,8 +69,9 @@ export class RunLog {
   }
 
   #keep(entry: LogEntry): void {
-    this.bytes += bytesOf(entry)
+    this.bytes += entry.kind === 'frames' ? entry.to - entry.from : bytesOf(entry)
     this.#entries.push(entry)
+    if (this.bytes > this.most) this.onLarge?.()
     if (entry.kind !== 'run.finished') return
     this.isUnderWay = false
     this.#end ??= this.length
@@ -159,6 +163,8 @@ function bytesOf(entry: LogEntry): number {
   switch (entry.kind) {
     case 'frames':
       return entry.to - entry.from
+    case 'turn.started':
+      return RECORD
     case 'message.dead':
       return RECORD + ERROR * entry.letter.errors.length + 2 * entry.letter.message.content.length
     case 'agent.exited':

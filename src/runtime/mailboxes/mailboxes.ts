@@ -111,7 +111,7 @@ export class Mailboxes {
    */
   #turnAway(callee: Cell, envelope: Envelope<RunState>): void {
     const { run, memory, at } = envelope
-    run.open -= 1
+    run.messageEnded()
     const sender = this.#needs.directory.cells[senderOf(envelope.memory, envelope.at)]!
     const request = this.#needs.requests.of(envelope)
     if (request) sender.open.delete(request.correlation)
@@ -175,7 +175,7 @@ export class Mailboxes {
   ): void {
     const { journal, requests } = this.#needs
     const request = told && requests.of(envelope)
-    envelope.run.open -= 1
+    envelope.run.messageEnded()
     journal.deadLetter(envelope.run, envelope.memory, envelope.at, reason, errors)
     if (request) requests.answerWithError(request, told)
   }

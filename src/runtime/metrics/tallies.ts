@@ -9,6 +9,7 @@ import {
   FAILED,
   flagsOf,
   HAS_THREAD,
+  kindBits,
   kindOf,
   lengthOf,
   STEP_DONE,
@@ -57,6 +58,7 @@ export class Tallies {
   }
 
   readonly part = (needs: Needs): Reader => ({
+    frames: kindBits(END, STEP_DONE),
     kinds: ['frames', 'agent.crashed', 'message.dead', 'model.called', 'tool.finished', 'run.finished'],
     next: (batch) => {
       for (const entry of batch)

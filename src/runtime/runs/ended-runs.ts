@@ -7,13 +7,12 @@ import { AgentTerminatedError, type DramatisError, RunAbortedError, RunTimeoutEr
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
+import { KEPT_BYTES } from '../state/run-table.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import { cancelOpenTasks } from '../tasks/task-board.ts'
 import type { Holds } from './process-holds.ts'
 
 const KEPT_RUNS = 100
-/** Bytes that the log of one run has in memory, and those of all kept runs together. */
-export const KEPT_BYTES = 64 * 2 ** 20
 
 interface Told {
   /** Called with each run of which nothing is under way any more. */
@@ -29,6 +28,8 @@ export class EndedRuns {
   readonly #tell: Told
   /** Runs that still have messages under way that nobody waits for. */
   readonly #quieting = new Map<RunState, Timer | undefined>()
+  /** Those of them that may be quiet by now. */
+  readonly #due = new Set<RunState>()
   /** Runs that are over and quiet, oldest first, with the bytes that each has in memory. */
   readonly #kept = new Map<RunState, number>()
   #keptBytes = 0
@@ -44,6 +45,7 @@ export class EndedRuns {
   add(run: RunState): void {
     if (this.#quieting.has(run)) return
     this.#quieting.set(run, undefined)
+    this.#await(run)
     this.#holds.begin()
   }
 
@@ -80,16 +82,29 @@ export class EndedRuns {
         windDown(this.#supervisor, run, new RunTimeoutError(text, { runId: run.id, timeoutMs: limit }))
       }),
     )
+    this.#await(run)
+  }
+
+  #await(run: RunState): void {
+    run.onQuiet = () => this.#due.add(run)
+    if (run.open <= 0) this.#due.add(run)
   }
 
   get areQuiet(): boolean {
     return this.#quieting.size === 0
   }
 
-  /** Retires runs that have become quiet, and trims the logs of the others. */
-  settle(keptBytes: number): void {
-    for (const run of this.#quieting.keys()) if (run.open <= 0) this.#retire(run)
-    for (const run of this.#quieting.keys()) trimLog(run, this.#supervisor.directory.cells, keptBytes)
+  /** True if some run may have become quiet. */
+  get isDue(): boolean {
+    return this.#due.size > 0
+  }
+
+  /** Retires runs that have become quiet. */
+  settle(): void {
+    for (const run of this.#due) {
+      this.#due.delete(run)
+      if (run.open <= 0 && this.#quieting.has(run)) this.#retire(run)
+    }
   }
 
   abort(run: RunState, error: DramatisError): void {
@@ -104,6 +119,7 @@ export class EndedRuns {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
     this.#holds.end()
+    run.onQuiet = undefined
     run.end(() => new RunAbortedError('The run is over.', { runId: run.id }))
     for (const stop of run.subscriptions.values()) stop()
     run.subscriptions.clear()

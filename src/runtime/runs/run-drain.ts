@@ -25,6 +25,11 @@ export class RunDrain {
     return () => this.#listeners.delete(listener)
   }
 
+  /** True if somebody waits for records. */
+  get isWatched(): boolean {
+    return this.#listeners.size > 0
+  }
+
   /** Tells those who wait that there are records. */
   tell(): void {
     for (const listener of [...this.#listeners]) listener()

@@ -23,7 +23,7 @@ import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
-import { EndedRuns, KEPT_BYTES, trimLog } from './ended-runs.ts'
+import { EndedRuns, trimLog } from './ended-runs.ts'
 import { InterruptedRuns } from './interrupted-runs.ts'
 import { launchedOf } from './launch-record.ts'
 import { Holds } from './process-holds.ts'
@@ -57,8 +57,6 @@ export class RunBook {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
-  /** Bytes that the log of a run may have in memory. */
-  keptBytes = KEPT_BYTES
   /** Hash of the text of the protocol script. */
   script: string | undefined
   /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
@@ -152,12 +150,18 @@ export class RunBook {
   /** Retires runs that have become quiet, trims logs, and wakes readers of events. */
   readonly part = (): Reader => ({
     next: () => {
-      this.#ended.settle(this.keptBytes)
-      for (const { handle } of this.#line.running)
-        trimLog(handle.state, this.#supervisor.directory.cells, this.keptBytes)
-      this.drain.tell()
+      if (this.#ended.isDue) this.#ended.settle()
+      if (this.#supervisor.runs.large.size > 0) this.#trim()
+      if (this.drain.isWatched) this.drain.tell()
     },
   })
+
+  /** Trims the logs that have become too large, of runs that are under way. */
+  #trim(): void {
+    const { directory, runs } = this.#supervisor
+    for (const run of runs.large) if (!run.over || run.open > 0) trimLog(run, directory.cells, runs.most)
+    runs.large.clear()
+  }
 
   // ---- launch
 

@@ -3,12 +3,11 @@
  * numbers records. Readers are trampolined: what a reader records while it reads is passed on after what it reads.
  */
 import { randomBytes } from 'node:crypto'
-import type { Observable } from 'rxjs'
 import type { Clock } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import { DeadLetterList, type DeadLetterReason } from '../../mailbox/dead-letters.ts'
-import { recipientOf } from '../../mailbox/frame.ts'
+import { kindBit, recipientOf } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -23,7 +22,7 @@ import {
   SEQ_STEP,
   type Unrecorded,
 } from '../log/records.ts'
-import { Subject } from '../log/rx.ts'
+import { Observable, Subject } from '../log/rx.ts'
 import type { Cell } from './cell.ts'
 import { letterOf, letterOfRemains, type MadeLetter } from './dead-letter.ts'
 import type { RunState } from './run-state.ts'
@@ -70,7 +69,16 @@ export class Journal {
   readonly records$: Observable<Batch>
   readonly #needs: JournalNeeds
   readonly #records = new Subject<Batch>()
+  /** Number of subscribers of `records$`. */
+  #watchers = 0
+  /** Set by the readers of the team: they are called before all others. */
+  #readers: ((batch: Batch, frames: number) => void) | undefined
   #pending: LogEntry[] = []
+  /**
+   * Kinds of the frames that the readers have not seen (`kindBit`). Who appends frames of a thread adds them here, from
+   * the copy: the thread can still write to its ring.
+   */
+  frames = 0
   /** True while a reader is called: new records have to wait. */
   isTelling = false
   #seq = 0
@@ -83,7 +91,14 @@ export class Journal {
 
   constructor(needs: JournalNeeds) {
     this.#needs = needs
-    this.records$ = this.#records.asObservable()
+    this.records$ = new Observable((watcher) => {
+      this.#watchers += 1
+      const subscription = this.#records.subscribe(watcher)
+      return () => {
+        this.#watchers -= 1
+        subscription.unsubscribe()
+      }
+    })
   }
 
   /** Number of the next record. */
@@ -158,6 +173,7 @@ export class Journal {
   /** Adds a frame that the host made to the run's log, without a copy. */
   appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
     const block = run.log.appendOwned(this.#take(1), this.#needs.clock.now(), run.index, memory, bytes)
+    this.frames |= kindBit(memory, 0)
     this.#add(block)
     return block
   }
@@ -219,11 +235,22 @@ export class Journal {
   tell(): void {
     if (this.isTelling) return
     this.isTelling = true
-    for (let batch = this.#pending; batch.length > 0; batch = this.#pending) {
-      this.#pending = []
-      this.#records.next(batch)
+    try {
+      for (let batch = this.#pending; batch.length > 0; batch = this.#pending) {
+        const { frames } = this
+        this.#pending = []
+        this.frames = 0
+        this.#readers?.(batch, frames)
+        if (this.#watchers > 0) this.#records.next(batch)
+      }
+    } finally {
+      this.isTelling = false
     }
-    this.isTelling = false
+  }
+
+  /** Sets what is called with each batch, before the subscribers of `records$`; undefined: nothing any more. */
+  readWith(readers: ((batch: Batch, frames: number) => void) | undefined): void {
+    this.#readers = readers
   }
 
   close(): void {

@@ -8,6 +8,10 @@ import type { RunState } from './run-state.ts'
 export interface Reader {
   /** Kinds of records that it handles: it gets only batches with at least one of them. Default: all batches. */
   readonly kinds?: readonly LogEntry['kind'][]
+  /** Kinds of frames that it handles, by `kindBits`, if 'frames' is among its `kinds`. Default: all. */
+  readonly frames?: number
+  /** True while it has nothing to do, whatever comes: it is not called. */
+  isIdle?: boolean
   next(batch: Batch): void
   /** Called when a wait in that run, or the run itself, has ended only because its time was up. */
   overdue?(run: RunState): void

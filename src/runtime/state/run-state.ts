@@ -45,6 +45,8 @@ export class RunState {
   readonly startedAt: number
   /** Number of messages that were accepted or are parked, and are neither handled nor dead. */
   open = 0
+  /** Called when the last of them is handled or dead. Set once it is to be known. */
+  onQuiet: (() => void) | undefined
   /** Set when the run is to end: it accepts nothing more. */
   ending: DramatisError | undefined
   /** True when the run has its answer (or its error). Messages that nobody waits for may still be under way. */
@@ -136,6 +138,12 @@ export class RunState {
     this.startedAt = startedAt
     this.metadata = metadata
     this.threadId = threadId
+  }
+
+  /** Notes that one of its open messages is handled or dead. */
+  messageEnded(): void {
+    this.open -= 1
+    if (this.open <= 0) this.onQuiet?.()
   }
 
   /** Aborted when the run is over. Made when it is asked for: most runs have nobody who waits for it. */

@@ -3,10 +3,17 @@ import type { Clock } from '../../clock.ts'
 import type { Launched } from '../log/records.ts'
 import { RunState } from './run-state.ts'
 
+/** Bytes that the log of one run has in memory, and those of all kept runs together. */
+export const KEPT_BYTES = 64 * 2 ** 20
+
 export class RunTable {
   readonly #clock: Clock
   readonly #runs = new Map<number, RunState>()
   #last = 0
+  /** Bytes that the log of a run may have in memory. */
+  most = KEPT_BYTES
+  /** Runs whose log has more than that. */
+  readonly large = new Set<RunState>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -14,7 +21,7 @@ export class RunTable {
 
   open(id: string, query: string, metadata?: Readonly<Record<string, string>>, threadId?: string): RunState {
     const run = new RunState(++this.#last, id, query, this.#clock.now(), metadata, threadId)
-    this.#runs.set(run.index, run)
+    this.#add(run)
     return run
   }
 
@@ -44,8 +51,14 @@ export class RunTable {
     run.messages = messages ?? []
     run.traceHeaders = traceHeaders
     run.parts = parts
-    this.#runs.set(index, run)
+    this.#add(run)
     return run
+  }
+
+  #add(run: RunState): void {
+    this.#runs.set(run.index, run)
+    run.log.most = this.most
+    run.log.onLarge = () => this.large.add(run)
   }
 
   /** Moves the runs that there are behind those of earlier processes, of which `last` is the highest index. */

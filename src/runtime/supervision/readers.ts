@@ -15,32 +15,35 @@ interface Needs {
 }
 
 export class Readers {
+  readonly #journal: Journal
   readonly #logger: Logger
-  readonly #all: { readonly reader: Reader; readonly kinds: number }[] = []
-  readonly #subscription: { unsubscribe(): void }
+  /** `kinds` of records and of frames, as bits. */
+  readonly #all: { readonly reader: Reader; readonly kinds: number; readonly frames: number }[] = []
 
   constructor({ journal, logger }: Needs) {
+    this.#journal = journal
     this.#logger = logger
-    this.#subscription = journal.records$.subscribe((batch) => this.#next(batch))
+    journal.readWith((batch, frames) => this.#next(batch, frames))
   }
 
   /** Adds a reader: from now on it gets the batches that concern it. */
   add(reader: Reader): void {
-    const kinds = reader.kinds ? reader.kinds.reduce((bits, kind) => bits | bitOf(kind), 0) : EVERY_KIND
-    this.#all.push({ reader, kinds })
+    const { kinds, frames = ALL } = reader
+    const records = kinds?.reduce((bits, kind) => (kind === 'frames' ? bits : bits | bitOf(kind)), 0)
+    this.#all.push({ reader, kinds: records ?? ALL, frames: !kinds || kinds.includes('frames') ? frames : 0 })
   }
 
-  #next(batch: Batch): void {
+  /** `seen`: kinds of the frames in the batch. */
+  #next(batch: Batch, seen: number): void {
     let present = 0
-    for (const { kind } of batch) present |= kind === 'frames' ? FRAMES : bitOf(kind)
-    for (const { reader, kinds } of this.#all) if ((kinds & present) !== 0) this.#tell(reader, batch)
-  }
-
-  #tell(reader: Reader, batch: Batch): void {
-    try {
-      reader.next(batch)
-    } catch (error) {
-      this.#logger.error({ error: describe(error) }, 'a part of the supervisor threw; the others go on')
+    for (const { kind } of batch) if (kind !== 'frames') present |= bitOf(kind)
+    for (const each of this.#all) {
+      if (((each.kinds & present) | (each.frames & seen)) === 0 || each.reader.isIdle) continue
+      try {
+        each.reader.next(batch)
+      } catch (error) {
+        this.#logger.error({ error: describe(error) }, 'a part of the supervisor threw; the others go on')
+      }
     }
   }
 
@@ -55,20 +58,23 @@ export class Readers {
   }
 
   close(): void {
-    this.#subscription.unsubscribe()
+    this.#journal.readWith(undefined)
     for (const { reader } of this.#all) reader.close?.()
   }
 }
 
-const FRAMES = 1
-const EVERY_KIND = ~0
-const BITS = new Map<LogEntry['kind'], number>([['frames', FRAMES]])
+const ALL = ~0
+const BITS = new Map<LogEntry['kind'], number>()
+const MOST_BITS = 31
 
-/** Returns a bit for each kind of record, so that the kinds of a batch are one number. */
+/**
+ * Returns a bit for each kind of record, so that the kinds of a batch are one number. The last kinds share one: who gets
+ * a batch by it still has to look.
+ */
 function bitOf(kind: LogEntry['kind']): number {
   let bit = BITS.get(kind)
   if (bit === undefined) {
-    bit = 1 << BITS.size
+    bit = 1 << Math.min(BITS.size, MOST_BITS)
     BITS.set(kind, bit)
   }
   return bit

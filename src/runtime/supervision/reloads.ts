@@ -77,12 +77,14 @@ export class Reloads {
     this.#needs = needs
   }
 
-  readonly part = (): Reader => ({
+  readonly #reader: Reader = {
     kinds: ['frames', 'agent.exited', 'message.dead'],
+    isIdle: true,
     next: () => {
       for (const look of this.#draining) look()
     },
-  })
+  }
+  readonly part = (): Reader => this.#reader
 
   /** Reloads all instances of an agent, once earlier reloads of it are over. */
   async reload(cell: Cell, { signal, timeoutMs = TIMEOUT_MS }: ReloadOptions): Promise<void> {
@@ -188,6 +190,7 @@ export class Reloads {
     })
     look()
     this.#draining.add(look)
+    this.#reader.isIdle = false
     ready.touchInstance(cell) // it gives back permits for messages that it does not get now
     loop.wake()
     let reject = (_error: DramatisError) => {}
@@ -201,6 +204,7 @@ export class Reloads {
     } finally {
       timer?.cancel()
       this.#draining.delete(look)
+      this.#reader.isIdle = this.#draining.size === 0
     }
   }
 

@@ -16,6 +16,7 @@ import {
   GO_ON,
   GROUP,
   HAS_THREAD,
+  kindBit,
   kindOf,
   LIMIT_WAIT,
   LOG,
@@ -210,6 +211,7 @@ export class Router {
         blank(block.memory, at, block.to)
         throw new Error('a frame that changed while it was read')
       }
+      this.#needs.journal.frames |= kindBit(block.memory, at)
       if (run) this.#route(cell, life, run, block.memory, at)
       else this.#withoutRun(cell, life, block.memory, at)
     }

@@ -179,12 +179,12 @@ export const timeouts = (needs: Needs): Reader => {
       // Turns begin and messages wait only after something was logged; for most batches the timer is early enough
       // already. Each record checks its own agent alone: checking all agents for every turn would cost a large team too
       // much time.
-      const now = clock.monotonic()
+      const queueMs = directory.shortestQueueMs
       for (const record of batch) {
         if (record.kind === 'turn.started') {
-          for (const each of directory.cells[record.index]?.instances ?? []) arm(enforceOpenTurns(each, now))
-        } else if (record.kind === 'frames' && directory.shortestQueueMs !== undefined)
-          arm(now + directory.shortestQueueMs)
+          for (const each of directory.cells[record.index]?.instances ?? [])
+            arm(enforceOpenTurns(each, clock.monotonic()))
+        } else if (record.kind === 'frames' && queueMs !== undefined) arm(clock.monotonic() + queueMs)
       }
     },
   }

@@ -159,8 +159,8 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     // A turn begins only after one of these.
     kinds: ['frames', 'turn.started'],
     next() {
-      weigh()
-      arm()
+      if (limited.length > 0 || seen < directory.cells.length) weigh()
+      if (!timer) arm()
     },
   }
 }

@@ -6,6 +6,7 @@ import {
   CANCEL,
   correlationOf,
   END,
+  kindBits,
   kindOf,
   lengthOf,
   priorityOf,
@@ -107,6 +108,7 @@ export const tasks = (needs: Needs): Reader => {
 
   return {
     kinds: ['frames', 'turn.started', 'message.dead', 'handoff', 'reassignment'],
+    frames: kindBits(REQUEST, END, RESPONSE, CANCEL),
     next(batch) {
       for (const record of batch) {
         const run = needs.runs.get(record.run)

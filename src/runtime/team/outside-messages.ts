@@ -147,7 +147,7 @@ export class Posting {
       const error = await conversations.load(run)
       if (error) throw error
     } finally {
-      run.open -= 1
+      run.messageEnded()
     }
   }
 

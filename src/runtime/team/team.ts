@@ -110,7 +110,7 @@ export class TeamRuntime extends TeamRuns {
     }
     this.runBook = new RunBook(this.supervisor, settings, () => this.#life.whenStarted(), tracing)
     this.runBook.script = scriptHash(protocol)
-    if (kit?.keptBytes !== undefined) this.runBook.keptBytes = kit.keptBytes
+    if (kit?.keptBytes !== undefined) this.supervisor.runs.most = kit.keptBytes
     this.supervisor.attach(this.runBook.part)
     this.#posting = new Posting(this.supervisor, this.runBook)
     this.#letters = new Letters(this.supervisor, this.runBook)

@@ -95,7 +95,7 @@ export class Commits {
     }
     if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
     else cell.mailbox.commit(turn)
-    run.open -= 1
+    run.messageEnded()
     cell.turns += 1
     cell.suspects.delete(envelope)
     if (!envelope.within) cell.lastEndAt = clock.monotonic() // the outer turn of a nested one continues

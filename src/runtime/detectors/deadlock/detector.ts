@@ -70,14 +70,8 @@ interface Question {
 
 export const deadlock =
   (mode: 'break' | 'report', confirmMs: number, foreignScript: boolean): ((needs: DeadlockNeeds) => Reader) =>
-  (needs) => {
-    const detector = new Detector(needs, mode, confirmMs, foreignScript)
-    return {
-      next: (batch) => detector.next(batch),
-      overdue: (run) => detector.overdue(run),
-      close: () => detector.close(),
-    }
-  }
+  (needs) =>
+    new Detector(needs, mode, confirmMs, foreignScript)
 
 /**
  * Checks whether a turn may still go on: by a frame that came after the question, or by one that waits in the host for
@@ -99,7 +93,7 @@ const isToBegin = ({ cell: { life }, envelope }: TurnNode): boolean => !life?.be
 const waitsOf = ({ turns }: Stuck): Set<string> =>
   new Set(turns.flatMap((turn) => turn.waits.map((wait) => waitKey(turn, wait))))
 
-class Detector {
+class Detector implements Reader {
   readonly #needs: DeadlockNeeds
   readonly #mode: 'break' | 'report'
   readonly #confirmMs: number
@@ -125,7 +119,7 @@ class Detector {
   }
 
   next(batch: Batch): void {
-    for (const entry of batch) if (entry.kind === 'frames') this.#answers(entry)
+    if (this.#questions.size > 0) for (const entry of batch) if (entry.kind === 'frames') this.#answers(entry)
     if (this.#suspicion.has(batch) || this.#cases.size > 0) this.#look()
   }
 
@@ -238,7 +232,6 @@ class Detector {
   }
 
   #answers({ memory, from, to }: Extract<Batch[number], { kind: 'frames' }>): void {
-    if (this.#questions.size === 0) return
     for (let at = from; at < to; at += lengthOf(memory, at))
       if (kindOf(memory, at) === QUIET) this.#answered(memory, at)
   }
