@@ -1,6 +1,6 @@
 /** The envelope of a message in a mailbox: the position of its frame in the log, and its progress. */
 import type { ErrorData } from '../errors.ts'
-import { lengthOf, priorityOf } from './frame.ts'
+import { PRIORITY } from './frame.ts'
 import type { Memory } from './memory.ts'
 
 /** Times before the start of the process are below 0. */
@@ -67,9 +67,9 @@ export function envelopeOf<Owner>(run: Owner, memory: Memory, at: number): Envel
   return {
     memory,
     at,
-    bytes: lengthOf(memory, at),
+    bytes: memory.i32[at >> 2]!,
     run,
-    priority: priorityOf(memory, at),
+    priority: memory.i32[(at >> 2) + PRIORITY]!,
     within: undefined,
     turn: 0,
     attempt: 1,

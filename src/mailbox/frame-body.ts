@@ -4,6 +4,7 @@
  */
 import {
   BLANK_BODY,
+  BODY,
   type Body,
   bodyBytesOf,
   type FrameFields,
@@ -13,7 +14,7 @@ import {
   HAS_NAME,
   HAS_THREAD,
   HEADER,
-  lengthOf,
+  KIND,
   writeHeader,
 } from './frame.ts'
 import type { Memory } from './memory.ts'
@@ -144,16 +145,17 @@ export function readBody(memory: Memory, at: number): Body {
 
 /** Checks whether the body lies within the frame, and the strings named by the flags within the body. */
 export function stringsFit(memory: Memory, at: number): boolean {
-  const bytes = bodyBytesOf(memory, at)
+  const { i32 } = memory
+  const bytes = i32[(at >> 2) + BODY]!
   if (bytes === 0) return true
-  if (bytes < 0 || bytes > lengthOf(memory, at) - HEADER) return false
+  if (bytes < 0 || bytes > i32[at >> 2]! - HEADER) return false
   const end = at + HEADER + bytes
-  const flags = flagsOf(memory, at) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+  const flags = (i32[(at >> 2) + KIND]! >>> 8) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
   let place = at + HEADER
   for (let left = 1 | (flags << 1); left !== 0; left >>= 1) {
     if ((left & 1) === 0) continue
     if (place + 4 > end) return false
-    const word = memory.i32[place >> 2]!
+    const word = i32[place >> 2]!
     const length = word & LENGTH
     place = (place + 4 + (word & WIDE ? length * 2 : length) + 3) & ~3
     if (place > end || place < 0) return false // an end beyond the int32 range is negative

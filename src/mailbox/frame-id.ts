@@ -33,8 +33,6 @@ export class IdSource {
 }
 
 const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
-const hexWord = (word: number) =>
-  hex[word >>> 24]! + hex[(word >>> 16) & 255]! + hex[(word >>> 8) & 255]! + hex[word & 255]!
 
 /** Returns the id of a frame as the text of a UUID. */
 export function idOf(memory: Memory, at: number): string {
@@ -43,9 +41,10 @@ export function idOf(memory: Memory, at: number): string {
 }
 
 export function idText(a: number, b: number, c: number, d: number): string {
-  const second = hexWord(b)
-  const third = hexWord(c)
-  return `${hexWord(a)}-${second.slice(0, 4)}-${second.slice(4)}-${third.slice(0, 4)}-${third.slice(4)}${hexWord(d)}`
+  const first = `${hex[a >>> 24]}${hex[(a >>> 16) & 255]}${hex[(a >>> 8) & 255]}${hex[a & 255]}`
+  const second = `${hex[b >>> 24]}${hex[(b >>> 16) & 255]}-${hex[(b >>> 8) & 255]}${hex[b & 255]}`
+  const third = `${hex[c >>> 24]}${hex[(c >>> 16) & 255]}-${hex[(c >>> 8) & 255]}${hex[c & 255]}`
+  return `${first}-${second}-${third}${hex[d >>> 24]}${hex[(d >>> 16) & 255]}${hex[(d >>> 8) & 255]}${hex[d & 255]}`
 }
 
 /** The four words of an id. */
@@ -70,5 +69,7 @@ export function writeId(memory: Memory, at: number, id: FrameId): void {
 
 /** Copies the 16 bytes of an id from one frame to another. */
 export function copyId(from: Memory, at: number, to: Memory, target: number): void {
-  for (let word = 0; word < 4; word++) to.i32[(target >> 2) + ID + word] = from.i32[(at >> 2) + ID + word]!
+  const source = from.i32
+  const copy = to.i32
+  for (let word = 0, i = (at >> 2) + ID, j = (target >> 2) + ID; word < 4; word++) copy[j + word] = source[i + word]!
 }

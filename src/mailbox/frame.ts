@@ -145,20 +145,21 @@ export const LOG_ONLY = -1
 /** Recipient of a frame for no agent, or for an agent that is missing in the sender's table of names. */
 export const NOBODY = 0xffff
 
-// Word offsets in the header, for loops over many frames, too. Others use the functions below.
+// Word offsets in the header, for what is done with each frame: it reads the words that it needs once. Others use the
+// functions below.
 export const KIND = 1
 export const WHO = 2
-const RUN_INDEX = 3
+export const RUN_INDEX = 3
 export const TURN = 4
 export const CORRELATION = 5
-const STEP = 6
+export const STEP = 6
 export const BODY = 7
 /** Index of the first of the id's four words. */
 export const ID = 8
 export const TIME = 6 // in f64
 export const STARTED = 7 // in f64, END only
-const LIMIT = 14
-const PRIORITY = 15
+export const LIMIT = 14
+export const PRIORITY = 15
 
 /** The sender intends to repeat the message. Stored behind the type, because the flags' own byte is full. */
 const POLLING = 1 << 27

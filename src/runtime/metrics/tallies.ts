@@ -7,15 +7,13 @@ import {
   BEGINS_AGAIN,
   END,
   FAILED,
-  flagsOf,
   HAS_THREAD,
+  KIND,
   kindBits,
-  kindOf,
-  lengthOf,
+  STARTED,
   STEP_DONE,
-  senderOf,
-  startedOf,
-  timeOf,
+  TIME,
+  WHO,
 } from '../../mailbox/frame.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
@@ -68,18 +66,21 @@ export class Tallies {
   })
 
   #frames(needs: Needs, { memory, from, to }: FrameBlock): void {
-    for (let at = from; at < to; at += lengthOf(memory, at)) {
-      const kind = kindOf(memory, at)
+    const { i32, f64 } = memory
+    for (let at = from; at < to; at += i32[at >> 2]!) {
+      const word = i32[(at >> 2) + KIND]!
+      const kind = word & 0xff
       if (kind !== END && kind !== STEP_DONE) continue
-      const cell = needs.directory.cells[senderOf(memory, at)]
+      const flags = word >>> 8
+      const cell = needs.directory.cells[i32[(at >> 2) + WHO]! & 0xffff]
       if (kind === STEP_DONE) {
-        if ((flagsOf(memory, at) & HAS_THREAD) === 0) continue // no call of a tool: that has the id of a call
+        if ((flags & HAS_THREAD) === 0) continue // no call of a tool: that has the id of a call
         this.calls.step(labelOf(cell), memory, at)
         if (cell) this.of(cell).toolCalls += 1
       } else if (cell) {
         const tally = this.of(cell)
-        tally.turns.observe(timeOf(memory, at) - startedOf(memory, at))
-        if ((flagsOf(memory, at) & (FAILED | BEGINS_AGAIN)) !== 0) tally.failedTurns += 1
+        tally.turns.observe(f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!)
+        if ((flags & (FAILED | BEGINS_AGAIN)) !== 0) tally.failedTurns += 1
       }
     }
   }

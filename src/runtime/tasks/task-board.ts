@@ -6,19 +6,20 @@ import {
   CANCEL,
   correlationOf,
   END,
+  KIND,
   kindBits,
-  kindOf,
-  lengthOf,
   priorityOf,
   REQUEST,
   RESPONSE,
   recipientOf,
   senderOf,
   typeOf,
+  WHO,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import { offered, offeredIn } from '../mailboxes/task-offer.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
@@ -35,10 +36,15 @@ interface Needs {
 
 export const tasks = (needs: Needs): Reader => {
   const frame = (run: RunState, memory: Memory, at: number) => {
-    const kind = kindOf(memory, at)
+    const { i32 } = memory
+    const i = at >> 2
+    const word = i32[i + KIND]!
+    const kind = word & 0xff
     if (kind === REQUEST) {
-      if (senderOf(memory, at) === ORCHESTRATOR_INDEX || typeOf(memory, at) === 'delegate') assign(run, memory, at)
+      if ((i32[i + WHO]! & 0xffff) === ORCHESTRATOR_INDEX || MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate')
+        assign(run, memory, at)
     } else if (kind === END || kind === RESPONSE) {
+      if (run.openTasks.size === 0 && run.handoffs === 0) return
       const id = taken(run, recipientOf(memory, at), correlationOf(memory, at))
       if (id !== undefined || (run.handoffs > 0 && correlationOf(memory, at) !== 0)) answered(run, id, memory, at)
     } else if (kind === CANCEL) {
@@ -114,7 +120,7 @@ export const tasks = (needs: Needs): Reader => {
         const run = needs.runs.get(record.run)
         if (!run) continue
         if (record.kind === 'frames')
-          for (let at = record.from; at < record.to; at += lengthOf(record.memory, at)) frame(run, record.memory, at)
+          for (let at = record.from; at < record.to; at += record.memory.i32[at >> 2]!) frame(run, record.memory, at)
         else if (record.kind === 'turn.started') {
           const task = run.tasks.get(record.messageId)
           if (task?.status === 'assigned') move(needs, run, task, 'in_progress')

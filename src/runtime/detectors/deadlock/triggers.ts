@@ -8,22 +8,19 @@ import {
   ASKS,
   CALL,
   CANCEL,
-  correlationOf,
+  CORRELATION,
   END,
-  flagsOf,
-  kindOf,
-  lengthOf,
-  limitOf,
+  KIND,
+  LIMIT,
   QUIET,
   REFUSED,
   REQUEST,
   RESPONSE,
   RESULT,
-  recipientOf,
-  runOf,
+  RUN_INDEX,
   SEND,
   STREAM_WAIT,
-  senderOf,
+  WHO,
 } from '../../../mailbox/frame.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { Batch } from '../../log/records.ts'
@@ -58,7 +55,7 @@ export class Suspicion {
     for (const entry of batch) {
       if (entry.kind === 'frames') {
         const { memory, to } = entry
-        for (let at = entry.from; at < to; at += lengthOf(memory, at)) if (this.#frame(memory, at)) suspicious = true
+        for (let at = entry.from; at < to; at += memory.i32[at >> 2]!) if (this.#frame(memory, at)) suspicious = true
       } else if (entry.kind === 'agent.status' && !HARMLESS.has(entry.status)) suspicious ||= this.#isTurnOpen
       // A redelivered turn waits again for what it asked before it was interrupted, and writes nothing about that.
       else if (entry.kind === 'turn.started' && entry.attempt > 1) suspicious = true
@@ -88,39 +85,43 @@ export class Suspicion {
   }
 
   /** Checks whether the frame can have left a turn stuck: only a wait for an agent that waits can. */
-  #frame(memory: Memory, at: number): boolean {
+  #frame({ i32 }: Memory, at: number): boolean {
     const { cells } = this.#needs.directory
-    switch (kindOf(memory, at)) {
+    const i = at >> 2
+    const who = i32[i + WHO]!
+    const sender = who & 0xffff
+    const recipient = who >>> 16
+    switch (i32[i + KIND]! & 0xff) {
       case SEND:
-        this.#note(memory, at)
+        if (this.#waitedIn.size > 0) this.#note(i32[i + RUN_INDEX]!, recipient)
         // A message that had its room already may have taken the room of others.
-        if (!(flagsOf(memory, at) & ASKS)) return this.#isFull(cells[recipientOf(memory, at)])
-        this.#askers.add(senderOf(memory, at))
+        if (((i32[i + KIND]! >>> 8) & ASKS) === 0) return this.#isFull(cells[recipient])
+        this.#askers.add(sender)
         return true
       case REQUEST: {
-        this.#note(memory, at)
-        if (flagsOf(memory, at) & ASKS) this.#askers.add(senderOf(memory, at))
-        const callee = cells[recipientOf(memory, at)]
+        if (this.#waitedIn.size > 0) this.#note(i32[i + RUN_INDEX]!, recipient)
+        if (((i32[i + KIND]! >>> 8) & ASKS) !== 0) this.#askers.add(sender)
+        const callee = cells[recipient]
         return callee === undefined || this.#mayWait(callee)
       }
       case CALL: {
-        const waits = cells[senderOf(memory, at)]?.calls.get(correlationOf(memory, at))?.waitsFor !== undefined
-        if (waits) this.#waitedIn.add(runOf(memory, at))
+        const waits = cells[sender]?.calls.get(i32[i + CORRELATION]!)?.waitsFor !== undefined
+        if (waits) this.#waitedIn.add(i32[i + RUN_INDEX]!)
         return waits
       }
       case END:
-        if (this.#isBlocking(cells[senderOf(memory, at)])) return true
-        if (correlationOf(memory, at) > 0 && this.#waitsOn(cells[recipientOf(memory, at)])) return true
-        return this.#waitedIn.has(runOf(memory, at)) && !this.#isAnybodyAtWork(runOf(memory, at))
+        if (this.#isBlocking(cells[sender])) return true
+        if (i32[i + CORRELATION]! > 0 && this.#waitsOn(cells[recipient])) return true
+        return this.#waitedIn.has(i32[i + RUN_INDEX]!) && !this.#isAnybodyAtWork(i32[i + RUN_INDEX]!)
       case RESPONSE:
       case RESULT:
       case ACCEPTED:
       case REFUSED:
-        return this.#waitsOn(cells[recipientOf(memory, at)])
+        return this.#waitsOn(cells[recipient])
       case CANCEL:
-        return this.#waitsOn(cells[senderOf(memory, at)])
+        return this.#waitsOn(cells[sender])
       case STREAM_WAIT:
-        return limitOf(memory, at) === 1
+        return i32[i + LIMIT] === 1
       case QUIET:
         return true
       default:
@@ -128,10 +129,10 @@ export class Suspicion {
     }
   }
 
-  #note(memory: Memory, at: number): void {
-    if (this.#waitedIn.size === 0 || !this.#waitedIn.has(runOf(memory, at))) return
-    const callee = this.#needs.directory.cells[recipientOf(memory, at)]
-    if (callee) this.#lastAsked.set(runOf(memory, at), callee)
+  #note(run: number, recipient: number): void {
+    if (!this.#waitedIn.has(run)) return
+    const callee = this.#needs.directory.cells[recipient]
+    if (callee) this.#lastAsked.set(run, callee)
   }
 
   #isFull(cell: Cell | undefined): boolean {
@@ -154,12 +155,15 @@ export class Suspicion {
 
   /** Checks whether messages wait for the agent while its remaining turns may wait, too. */
   #isBlocking(cell: Cell | undefined): boolean {
-    return cell !== undefined && (cell.mailbox.waiting > 0 || this.#isFull(cell)) && this.#mayWait(cell)
+    if (cell === undefined) return false
+    return (cell.mailbox.waiting > 0 || cell.mailbox.parked.length > 0) && this.#mayWait(cell)
   }
 
-  #mayWait({ first }: Cell): boolean {
+  #mayWait({ instances }: Cell): boolean {
+    const first = instances[0]!
     if (first.open.size > 0 || first.calls.size > 0 || this.#askers.has(first.index)) return true
-    return first.instances.some(({ life }) => life !== undefined && life.awaitReader.size > 0)
+    for (const { life } of instances) if (life !== undefined && life.awaitReader.size > 0) return true
+    return false
   }
 
   /**
