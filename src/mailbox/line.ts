@@ -27,6 +27,10 @@ export class Line<Owner> {
   accepted = 0
   handled = 0
   deadLettered = 0
+  /** Number of messages that wait and are not handed over yet. To be read only. */
+  waiting = 0
+  /** The next message to hand over, nested ones excluded: see `peek`. To be read only. */
+  next: Envelope<Owner> | undefined
   #lastTurn = 0
   /**
    * Number of waiting messages per owner, nested ones excluded. Counted once `has` is called while several owners may
@@ -34,19 +38,17 @@ export class Line<Owner> {
    */
   #counts: Map<Owner, number> | undefined
 
-  /** Number of messages that wait and are not handed over yet. */
-  get waiting(): number {
-    return this.#again.length + this.#plain.length + this.#ranked.length + this.nested.length
-  }
-
   push(envelope: Envelope<Owner>): void {
     this.accepted += 1
+    this.waiting += 1
     if (envelope.within) return this.nested.push(envelope)
-    const first = this.peek()
+    const first = this.next
     this.isMixed = first !== undefined && (this.isMixed || first.run !== envelope.run)
     if (this.#counts) this.#count(envelope.run, 1)
     if (envelope.priority === 0) this.#plain.push(envelope)
     else this.#rank(envelope)
+    if (!first) this.next = envelope
+    else if (envelope.priority !== 0 || first.priority < 0) this.next = this.peek()
   }
 
   /** Highest number that a turn has had. */
@@ -63,9 +65,11 @@ export class Line<Owner> {
   takeUp(envelope: Envelope<Owner>, begun: boolean): void {
     if (!begun || envelope.within) return this.push(envelope)
     this.accepted += 1
+    this.waiting += 1
     this.isMixed = true
     this.#counts = undefined
     this.#again.push(envelope)
+    this.next = this.peek()
   }
 
   #rank(envelope: Envelope<Owner>): void {
@@ -93,7 +97,7 @@ export class Line<Owner> {
    * each call.
    */
   has(owner: Owner): boolean {
-    if (!this.isMixed) return this.peek()?.run === owner
+    if (!this.isMixed) return this.next?.run === owner
     this.#counts ??= this.#countAll()
     return this.#counts.has(owner)
   }
@@ -116,11 +120,13 @@ export class Line<Owner> {
 
   /** Removes a message that is handed over, usually the one from `peek`, and numbers its turn. */
   take(envelope: Envelope<Owner>): void {
-    if (this.#again.peek() === envelope) this.#again.shift()
-    else if (this.#plain.peek() === envelope) this.#plain.shift()
-    else this.#remove(envelope)
+    if (envelope.priority === 0 && this.#again.length === 0 && this.#plain.peek() === envelope) {
+      this.#plain.shift()
+      this.waiting -= 1
+      this.next = this.#plain.length + this.#ranked.length === 0 ? undefined : this.peek()
+    } else this.#remove(envelope)
     if (this.#counts && !envelope.within) this.#count(envelope.run, -1)
-    this.number(envelope)
+    if (envelope.turn === 0) envelope.turn = ++this.#lastTurn
     this.underWay += 1
   }
 
@@ -136,9 +142,14 @@ export class Line<Owner> {
   }
 
   #remove(envelope: Envelope<Owner>): boolean {
-    if (envelope.within) return this.nested.remove(envelope)
-    if (envelope.priority !== 0 && this.#removeRanked(envelope)) return true
-    return this.#plain.remove(envelope) || this.#again.remove(envelope)
+    const found = envelope.within
+      ? this.nested.remove(envelope)
+      : (envelope.priority !== 0 && this.#removeRanked(envelope)) ||
+        this.#plain.remove(envelope) ||
+        this.#again.remove(envelope)
+    if (found) this.waiting -= 1
+    if (found && envelope === this.next) this.next = this.peek()
+    return found
   }
 
   #removeRanked(envelope: Envelope<Owner>): boolean {
@@ -156,6 +167,7 @@ export class Line<Owner> {
     this.isMixed = true
     this.#counts = undefined
     this.underWay -= begun.length + untouched.length
+    this.waiting += begun.length + untouched.length
     this.nested.unshift([...begun, ...untouched].filter(({ within }) => within))
     const inLine = untouched.filter(({ within }) => !within)
     const fresh = inLine.filter((envelope) => envelope.attempt === 1)
@@ -167,6 +179,7 @@ export class Line<Owner> {
     const ranked = fresh.filter((envelope) => envelope.priority !== 0)
     this.#ranked = [...ranked, ...this.#ranked].sort((a, b) => b.priority - a.priority) // stable
     if (this.isShared) this.#putInOrder()
+    this.next = this.peek()
   }
 
   /** Restores the order in which messages were handed over (rule 16), since instances die one after the other. */

@@ -8,6 +8,7 @@
  */
 import type { Envelope } from './envelope.ts'
 import { Line } from './line.ts'
+import { Queue } from './queue.ts'
 
 export { type Envelope, envelopeOf, LANES, NOT_YET } from './envelope.ts'
 
@@ -16,15 +17,14 @@ export { type Envelope, envelopeOf, LANES, NOT_YET } from './envelope.ts'
  * the searched message is nearly always the first. Shelved ones are kept apart: their turns are open and take no place.
  */
 class Handed<Owner> {
-  #items: (Envelope<Owner> | undefined)[] = []
-  #head = 0
+  /** The message that was handed first. To be read only. */
+  first: Envelope<Owner> | undefined
+  /** The others, in the order of handing. */
+  #others = new Queue<Envelope<Owner>>()
+  /** Number of messages that are not shelved. To be read only. */
+  size = 0
   /** Messages whose turns are shelved, by turn. */
   readonly shelved = new Map<number, Envelope<Owner>>()
-
-  /** Number of messages that are not shelved. */
-  get size(): number {
-    return this.#items.length - this.#head
-  }
 
   get isEmpty(): boolean {
     return this.size === 0 && this.shelved.size === 0
@@ -36,33 +36,26 @@ class Handed<Owner> {
   nested = 0
 
   add(envelope: Envelope<Owner>): void {
-    this.#items.push(envelope)
-    this.#count(envelope, 1)
-  }
-
-  #count({ within, priority }: Envelope<Owner>, by: 1 | -1): void {
-    if (within) this.nested += by
-    else if (priority !== 0) this.ranked += by
-  }
-
-  #indexOf(turn: number): number {
-    for (let i = this.#head; i < this.#items.length; i++) if (this.#items[i]?.turn === turn) return i
-    return -1
-  }
-
-  /** The message that was handed first. */
-  get first(): Envelope<Owner> | undefined {
-    return this.#items[this.#head]
+    if (this.first) this.#others.push(envelope)
+    else this.first = envelope
+    this.size += 1
+    if (envelope.within) this.nested += 1
+    else if (envelope.priority !== 0) this.ranked += 1
   }
 
   get(turn: number): Envelope<Owner> | undefined {
-    return this.#items[this.#indexOf(turn)] ?? this.shelved.get(turn)
+    if (this.first?.turn === turn) return this.first
+    if (this.size > 1) {
+      const other = this.#others.find((envelope) => envelope.turn === turn)
+      if (other) return other
+    }
+    return this.shelved.size > 0 ? this.shelved.get(turn) : undefined
   }
 
   /** Sets a message apart whose turn waits for a person. */
   shelve(envelope: Envelope<Owner>): void {
     envelope.wasShelved = true
-    if (this.delete(envelope.turn)) this.shelved.set(envelope.turn, envelope)
+    if (this.delete(envelope)) this.shelved.set(envelope.turn, envelope)
   }
 
   /** Brings back a message that was shelved. */
@@ -70,25 +63,19 @@ class Handed<Owner> {
     if (this.shelved.delete(envelope.turn)) this.add(envelope)
   }
 
-  delete(turn: number): boolean {
-    const at = this.#indexOf(turn)
-    if (at < 0) return this.shelved.delete(turn)
-    this.#count(this.#items[at]!, -1)
-    if (at > this.#head) this.#items.splice(at, 1)
-    else this.#items[this.#head++] = undefined // releases the reference to the message
-    if (this.#head === this.#items.length) {
-      this.#items.length = 0
-      this.#head = 0
-    } else if (this.#head >= 1024) {
-      this.#items = this.#items.slice(this.#head)
-      this.#head = 0
-    }
+  delete(envelope: Envelope<Owner>): boolean {
+    if (envelope === this.first) this.first = this.size > 1 ? this.#others.shift() : undefined
+    else if (!this.#others.remove(envelope)) return this.shelved.delete(envelope.turn)
+    this.size -= 1
+    if (envelope.within) this.nested -= 1
+    else if (envelope.priority !== 0) this.ranked -= 1
     return true
   }
 
   /** Messages that are not shelved. */
   *values(): IterableIterator<Envelope<Owner>> {
-    for (let i = this.#head; i < this.#items.length; i++) yield this.#items[i]!
+    if (this.first) yield this.first
+    yield* this.#others
   }
 
   /** All messages, shelved ones last. */
@@ -103,7 +90,8 @@ class Handed<Owner> {
  * shared and go to any free instance.
  */
 export class Mailbox<Owner> {
-  readonly #line: Line<Owner>
+  /** The messages that wait, for all instances. To be changed by this class alone. */
+  readonly line: Line<Owner>
   /** Messages handed to the thread that have not committed, in the order of handing. */
   readonly handed = new Handed<Owner>()
 
@@ -112,95 +100,95 @@ export class Mailbox<Owner> {
    * shares.
    */
   constructor(other?: Mailbox<Owner>, isShared = false) {
-    this.#line = other ? other.#line : new Line<Owner>()
-    this.#line.isShared = isShared
+    this.line = other ? other.line : new Line<Owner>()
+    this.line.isShared = isShared
   }
 
   // ---- waiting messages
 
   /** Messages in transit, whose senders had to ask because there was no room. */
   get parked(): Line<Owner>['parked'] {
-    return this.#line.parked
+    return this.line.parked
   }
   /** The first parked message, once its room is taken. */
   get expected(): Envelope<Owner> | undefined {
-    return this.#line.expected
+    return this.line.expected
   }
   set expected(envelope: Envelope<Owner> | undefined) {
-    this.#line.expected = envelope
+    this.line.expected = envelope
   }
   /** True if messages of several owners may wait. */
   get isMixed(): boolean {
-    return this.#line.isMixed
+    return this.line.isMixed
   }
   /** Number of messages handed over but not committed, over all instances. */
   get underWay(): number {
-    return this.#line.underWay
+    return this.line.underWay
   }
   get accepted(): number {
-    return this.#line.accepted
+    return this.line.accepted
   }
   get handled(): number {
-    return this.#line.handled
+    return this.line.handled
   }
   get deadLettered(): number {
-    return this.#line.deadLettered
+    return this.line.deadLettered
   }
   /** Number of messages that wait and are not handed over yet. */
   get waiting(): number {
-    return this.#line.waiting
+    return this.line.waiting
   }
   get empty(): boolean {
-    return this.#line.underWay === 0 && this.#line.waiting === 0
+    return this.line.underWay === 0 && this.line.waiting === 0
   }
 
   push(envelope: Envelope<Owner>): void {
-    this.#line.push(envelope)
+    this.line.push(envelope)
   }
   /** Returns the next message to hand over: interrupted messages first, then by priority. */
   peek(): Envelope<Owner> | undefined {
-    return this.#line.peek()
+    return this.line.next
   }
   /** Checks whether a message of that owner waits, nested ones excluded. */
   has(owner: Owner): boolean {
-    return this.#line.has(owner)
+    return this.line.has(owner)
   }
   /** Returns the messages interrupted by a thread exit that wait for another attempt. */
   cutOff(): IterableIterator<Envelope<Owner>> {
-    return this.#line.cutOff()
+    return this.line.cutOff()
   }
   /**
    * Returns the messages that may be dropped to make room, lowest priority first, then oldest. Messages of which an
    * attempt has begun are never dropped.
    */
   droppable(): IterableIterator<Envelope<Owner>> {
-    return this.#line.droppable()
+    return this.line.droppable()
   }
   /** Returns all waiting messages, in the order in which they would be handed over. */
   queued(): IterableIterator<Envelope<Owner>> {
-    return this.#line.queued()
+    return this.line.queued()
   }
 
   /** Messages that wait to run inside an open turn of the agent. */
   get nested(): Line<Owner>['nested'] {
-    return this.#line.nested
+    return this.line.nested
   }
 
   /** Continues the numbers of turns of an earlier process. */
   continueFrom(turn: number): void {
-    this.#line.continueFrom(turn)
+    this.line.continueFrom(turn)
   }
   /** Highest number that a turn of the agent has had. */
   get lastTurn(): number {
-    return this.#line.lastTurn
+    return this.line.lastTurn
   }
   /** Numbers the turn of a waiting message before it is handed over. */
   number(envelope: Envelope<Owner>): void {
-    this.#line.number(envelope)
+    this.line.number(envelope)
   }
   /** Takes a message of an earlier process. `begun`: its turn was open there. */
   takeUp(envelope: Envelope<Owner>, begun: boolean): void {
-    this.#line.takeUp(envelope, begun)
+    this.line.takeUp(envelope, begun)
   }
 
   // ---- messages of this instance
@@ -212,34 +200,38 @@ export class Mailbox<Owner> {
 
   /** Moves an envelope from waiting to handed, usually the one from `peek`, and numbers its turn. */
   hand(envelope: Envelope<Owner>): void {
-    this.#line.take(envelope)
+    this.line.take(envelope)
     this.handed.add(envelope)
   }
 
   /** Removes the message of a committed turn and counts it as handled. */
   commit(turn: number): Envelope<Owner> | undefined {
     const envelope = this.handed.get(turn)
-    if (!envelope) return undefined
-    this.handed.delete(turn)
-    this.#line.underWay -= 1
-    this.#line.handled += 1
+    if (envelope) this.ended(envelope)
     return envelope
+  }
+
+  /** The same for a message that it has. */
+  ended(envelope: Envelope<Owner>): void {
+    this.handed.delete(envelope)
+    this.line.underWay -= 1
+    this.line.handled += 1
   }
 
   /** Removes an envelope that becomes a dead letter, from the waiting messages or from this instance. */
   discard(envelope: Envelope<Owner>): boolean {
     const isHanded = this.handed.get(envelope.turn) === envelope
-    const found = isHanded ? this.handed.delete(envelope.turn) : this.#line.takeOut(envelope)
-    if (isHanded) this.#line.underWay -= 1
-    if (found) this.#line.deadLettered += 1
+    const found = isHanded ? this.handed.delete(envelope) : this.line.takeOut(envelope)
+    if (isHanded) this.line.underWay -= 1
+    if (found) this.line.deadLettered += 1
     return found
   }
 
   /** Takes out a message whose turn is interrupted. `takeUp` brings it back. */
   setAside(envelope: Envelope<Owner>): void {
-    if (!this.handed.delete(envelope.turn)) return
-    this.#line.underWay -= 1
-    this.#line.accepted -= 1
+    if (!this.handed.delete(envelope)) return
+    this.line.underWay -= 1
+    this.line.accepted -= 1
   }
 
   /**
@@ -247,8 +239,8 @@ export class Mailbox<Owner> {
    * begun return to their place.
    */
   giveBack(begun: readonly Envelope<Owner>[], untouched: readonly Envelope<Owner>[]): void {
-    for (const envelope of begun) this.handed.delete(envelope.turn)
-    for (const envelope of untouched) this.handed.delete(envelope.turn)
-    this.#line.giveBack(begun, untouched)
+    for (const envelope of begun) this.handed.delete(envelope)
+    for (const envelope of untouched) this.handed.delete(envelope)
+    this.line.giveBack(begun, untouched)
   }
 }

@@ -12,15 +12,15 @@ export class Parked<Owner> {
   readonly #lines = new Map<number, Queue<Envelope<Owner>>>()
   readonly #counts = new Map<Owner, number>()
 
-  get length(): number {
-    return this.#queue.length
-  }
+  /** To be read only. */
+  length = 0
 
   peek(): Envelope<Owner> | undefined {
     return this.#queue.peek()
   }
 
   push(envelope: Envelope<Owner>): void {
+    this.length += 1
     this.#queue.push(envelope)
     this.#all.add(envelope)
     const line = this.#lines.get(lineOf(envelope))
@@ -41,6 +41,7 @@ export class Parked<Owner> {
 
   remove(envelope: Envelope<Owner>): boolean {
     if (!this.#all.delete(envelope)) return false
+    this.length -= 1
     const key = lineOf(envelope)
     const line = this.#lines.get(key)
     line?.remove(envelope)

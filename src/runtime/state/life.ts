@@ -134,7 +134,7 @@ export class Life {
   /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. */
   gives(turn: number): void {
     this.told += 1
-    this.quiet.goesOn(turn)
+    if (this.quiet.any) this.quiet.goesOn(turn)
   }
 
   /** Returns the first reply for that turn that is held back. */

@@ -8,6 +8,9 @@ export class QuietTurns {
   readonly #asked = new Map<number, number>()
   readonly #quiet = new Set<number>()
 
+  /** True if any turn is quiet, or was asked. */
+  any = false
+
   has(turn: number): boolean {
     return this.#quiet.has(turn)
   }
@@ -19,6 +22,7 @@ export class QuietTurns {
 
   ask(turn: number, question: number): void {
     this.#asked.set(turn, question)
+    this.any = true
   }
 
   /**
@@ -37,5 +41,6 @@ export class QuietTurns {
   goesOn(turn: number): void {
     this.#asked.delete(turn)
     this.#quiet.delete(turn)
+    this.any = this.#asked.size + this.#quiet.size > 0
   }
 }

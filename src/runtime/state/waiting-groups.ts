@@ -15,6 +15,9 @@ export interface RequestGroup {
 export class WaitingGroups {
   readonly #groups = new Map<number, RequestGroup>()
 
+  /** True if any turn has had a group. To be read only. */
+  any = false
+
   /** Returns the group of that number of a turn. 0 is the number of a request that waits alone. */
   of(turn: number, group: number): RequestGroup | undefined {
     return group === 0 ? undefined : this.#groups.get(keyOf(turn, group))
@@ -28,6 +31,7 @@ export class WaitingGroups {
   note(turn: number, group: number, count: number, attempt: number): void {
     const known = this.of(turn, group)
     const comesAgain = attempt > 1 || known?.isRestored === true
+    this.any = true
     const need = comesAgain ? Math.min(count, 1) : count
     if (known && comesAgain) known.need = need
     else this.#groups.set(keyOf(turn, group), { need })
@@ -39,13 +43,14 @@ export class WaitingGroups {
    */
   restore(turn: number, group: number): RequestGroup | undefined {
     if (group !== 0 && !this.of(turn, group)) this.#groups.set(keyOf(turn, group), { need: 1, isRestored: true })
+    this.any = this.#groups.size > 0
     return this.of(turn, group)
   }
 
   /** Forgets the groups of a turn that is over. */
   forget(turn: number): void {
-    if (this.#groups.size === 0) return
     for (let group = 1; group <= MOST_GROUPS; group++) this.#groups.delete(keyOf(turn, group))
+    this.any = this.#groups.size > 0
   }
 }
 

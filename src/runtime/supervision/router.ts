@@ -274,8 +274,10 @@ export class Router {
         if (isWithdrawn(cell, memory, at)) this.#takeBack(cell, run, memory, at)
         return
       case END:
-        if (cell.mailbox.handed.get(turnOf(memory, at))?.run === run)
-          return this.#needs.commits.end(cell, life, run, memory, at)
+        {
+          const envelope = cell.mailbox.handed.get(turnOf(memory, at))
+          if (envelope?.run === run) return this.#needs.commits.end(cell, life, envelope, memory, at)
+        }
         return this.#ofNoTurn(cell, life, run, memory, at)
       case CHUNK:
         if (flagsOf(memory, at) & STREAMS) this.#chunk(cell, memory, at)

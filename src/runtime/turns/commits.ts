@@ -3,28 +3,27 @@ import type { PatchNotice } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock } from '../../clock.ts'
 import { type DramatisError, describe, StepMismatchError } from '../../errors.ts'
-import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { errorOf, jsonIn } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
   BEGINS_AGAIN,
-  correlationOf,
-  flagsOf,
+  CORRELATION,
+  FAILED,
   HAS_METADATA,
-  kindOf,
+  ID,
+  KIND,
   NOTHING,
   REQUEST,
-  recipientOf,
-  senderOf,
+  STARTED,
   setCorrelation,
   setFlag,
   setKind,
-  setRecipient,
-  startedOf,
-  timeOf,
+  TIME,
   turnOf,
+  WHO,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
-import { copyId, idOf } from '../../mailbox/frame-id.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Gate } from '../dispatch/permits.ts'
@@ -70,13 +69,13 @@ export class Commits {
     this.#needs = needs
   }
 
-  end(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+  end(cell: Cell, life: Life, envelope: Envelope<RunState>, memory: Memory, at: number): void {
     const { cancellation, clock, gate, mailboxes, ready, redelivery } = this.#needs
-    const turn = turnOf(memory, at)
-    const failed = isFailure(memory, at)
-    const envelope = cell.mailbox.handed.get(turn)
-    if (!envelope) return
-    life.quiet.goesOn(turn)
+    const { run, turn } = envelope
+    const { i32, f64 } = memory
+    const flags = (i32[(at >> 2) + KIND]! >>> 8) & 0xff
+    const failed = (flags & FAILED) !== 0
+    if (life.quiet.any) life.quiet.goesOn(turn)
     if (failed && envelope.onMismatch === 'refuse' && !run.over && !envelope.cancelled) {
       const error = errorOf(memory, at)
       if (error.code === 'STEP_MISMATCH') {
@@ -85,23 +84,23 @@ export class Commits {
         return this.#needs.changed(cell, envelope, error)
       }
     }
-    addressEnd(envelope, memory, at)
+    const { caller, correlation } = addressEnd(envelope, memory, at)
     if (envelope.attempt > 1) cancellation.withdrawRequests(cell, envelope) // what only earlier attempts asked
-    if (envelope.announced) setFlag(memory, at, ANNOUNCED)
+    if (envelope.announced) i32[(at >> 2) + KIND]! |= ANNOUNCED << 8
     if (failed && redelivery.tryAgain(cell, envelope, memory, at)) {
       life.patches.delete(turn)
       setFlag(memory, at, BEGINS_AGAIN)
       return setCorrelation(memory, at, 0) // a turn that is retried has not answered
     }
-    if (failed && correlationOf(memory, at) === 0) cell.mailbox.discard(envelope)
-    else cell.mailbox.commit(turn)
+    if (failed && correlation === 0) cell.mailbox.discard(envelope)
+    else cell.mailbox.ended(envelope)
     run.messageEnded()
     cell.turns += 1
-    cell.suspects.delete(envelope)
+    if (cell.suspects.size > 0) cell.suspects.delete(envelope)
     if (!envelope.within) cell.lastEndAt = clock.monotonic() // the outer turn of a nested one continues
-    const off = Math.max(0, timeOf(memory, at) - startedOf(memory, at)) - cell.turnMs
+    const off = Math.max(0, f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!) - cell.turnMs
     cell.turnMs += off > 0 ? off / TURNS_TO_SLOW : off / TURNS_TO_SPEED
-    cell.groups.forget(turn)
+    if (cell.groups.any) cell.groups.forget(turn)
     if (life.patches.size > 0) {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
@@ -109,12 +108,7 @@ export class Commits {
     mailboxes.freed(cell, envelope.bytes)
     if (cell.isDoneWith(run)) gate.release(run, cell)
     ready.touch(cell)
-    if (!failed && flagsOf(memory, at) & HAS_METADATA) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
-    this.#settleEnd(run, envelope, memory, at, failed)
-  }
-
-  #settleEnd(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
-    const correlation = correlationOf(memory, at)
+    if (!failed && (flags & HAS_METADATA) !== 0) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     if (correlation === 0) {
       if (failed)
         this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
@@ -122,15 +116,17 @@ export class Commits {
         ])
       return
     }
-    const caller = this.#needs.directory.cells[recipientOf(memory, at)]
-    const request = caller?.open.get(correlation)
-    if (!caller || !request || request.envelope !== envelope) {
-      const duty = this.#needs.requests.of(envelope)
-      if (duty) return this.#needs.requests.conclude(duty, memory, at)
-      if (!failed || !envelope.cancelled) this.#needs.journal.deadLetter(run, memory, at, 'late', [])
-      return setCorrelation(memory, at, 0) // the caller has had its one answer
-    }
-    this.#needs.requests.settle(request, memory, at)
+    const request = this.#needs.directory.cells[caller]?.open.get(correlation)
+    if (request?.envelope === envelope) this.#needs.requests.settle(request, memory, at)
+    else this.#settleOther(run, envelope, memory, at, failed)
+  }
+
+  /** Settles the end of a turn whose message is not what its sender waits for under that number. */
+  #settleOther(run: RunState, envelope: Envelope<RunState>, memory: Memory, at: number, failed: boolean): void {
+    const duty = this.#needs.requests.of(envelope)
+    if (duty) return this.#needs.requests.conclude(duty, memory, at)
+    if (!failed || !envelope.cancelled) this.#needs.journal.deadLetter(run, memory, at, 'late', [])
+    setCorrelation(memory, at, 0) // the caller has had its one answer
   }
 
   #mismatch(cell: Cell, run: RunState, memory: Memory, at: number, missed: string[]): void {
@@ -163,11 +159,21 @@ export class Commits {
  * Sets the recipient and the number of an END frame. The writer has no say in it: the answer goes to the caller, under
  * its number, or to nobody.
  */
-function addressEnd(envelope: Envelope<RunState>, memory: Memory, at: number): void {
-  const asked = kindOf(envelope.memory, envelope.at) === REQUEST && !envelope.handedOff
-  setCorrelation(memory, at, asked ? correlationOf(envelope.memory, envelope.at) : 0)
-  setRecipient(memory, at, senderOf(envelope.memory, envelope.at))
-  copyId(envelope.memory, envelope.at, memory, at)
+function addressEnd(
+  { memory: asked, at: from, handedOff }: Envelope<RunState>,
+  { i32 }: Memory,
+  at: number,
+): { caller: number; correlation: number } {
+  const source = asked.i32
+  const i = from >> 2
+  const j = at >> 2
+  const isAsked = (source[i + KIND]! & 0xff) === REQUEST && !handedOff
+  const correlation = isAsked ? source[i + CORRELATION]! : 0
+  const caller = source[i + WHO]! & 0xffff
+  i32[j + CORRELATION] = correlation
+  i32[j + WHO] = (i32[j + WHO]! & 0xffff) | (caller << 16)
+  for (let word = ID; word < ID + 4; word++) i32[j + word] = source[i + word]!
+  return { caller, correlation }
 }
 
 /** Reads the steps that a redelivered turn did not ask for again: an END has no other metadata. */
