@@ -137,7 +137,7 @@ export const TO_ALL = 128
 export const MOST_GROUPS = 7
 /** The sender's own signal may end the wait. */
 export const SIGNALLED = 8
-const WAITING_SHIFT = 28
+export const WAITING_SHIFT = 28
 
 /** Step of a SEND that the host logs for readers alone: it is in no mailbox. */
 export const LOG_ONLY = -1
@@ -354,7 +354,7 @@ export const policyAttempt = (retries: number | undefined, idempotent: boolean):
 
 /** Reads the retry policy of a REQUEST in the log. */
 export function policyOf(memory: Memory, at: number): { retries: number | undefined; idempotent: boolean } {
-  const said = attemptOf(memory, at) - 1
+  const said = (memory.i32[(at >> 2) + KIND]! >>> 16) & 0xff
   if (said === 0) return NO_POLICY
   const retries = said & (IDEMPOTENT - 1)
   return { retries: retries === 0 ? undefined : retries - 1, idempotent: (said & IDEMPOTENT) !== 0 }

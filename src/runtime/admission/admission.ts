@@ -7,28 +7,31 @@ import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejec
 import { partsOf } from '../../mailbox/codec.ts'
 import {
   ASKS,
-  correlationOf,
+  CORRELATION,
   flagsOf,
   HAS_NAME,
+  KIND,
   kindOf,
   lengthOf,
   MOST_GROUPS,
   NOBODY,
   policyOf,
   REQUEST,
-  recipientOf,
   SEND,
   SIGNALLED,
   STREAMS,
   senderOf,
   setFlag,
+  TURN,
   turnOf,
   typeOf,
-  waitingOf,
+  WAITING_SHIFT,
+  WHO,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
@@ -70,42 +73,58 @@ export class Admission {
   /** Admits or refuses a message from an agent or (with `settle`) from a caller in the host. */
   message(arrival: Arrival): void {
     const { sender, run, memory, at, giver = sender } = arrival
-    const { delegations, directory, mailboxes, receipts } = this.#needs
-    const index = recipientOf(memory, at)
-    const named = index === NOBODY && flagsOf(memory, at) & HAS_NAME ? readBody(memory, at).name : undefined
+    const { delegations, directory, mailboxes } = this.#needs
+    const { i32 } = memory
+    const i = at >> 2
+    const word = i32[i + KIND]!
+    const flags = (word >>> 8) & 0xff
+    const index = i32[i + WHO]! >>> 16
+    const bytes = i32[i]!
+    const named = index === NOBODY && flags & HAS_NAME ? readBody(memory, at).name : undefined
     const known = named === undefined ? directory.cells[index] : this.#named(named, sender, run)
     const callee = known?.removed ? directory.cell(known.name, run) : known // the run may have another
-    const name = named ?? callee?.name ?? `#${index}`
-    const refuse = (reason: Refusal, error: DramatisError) => {
-      // A sender without ASKS has claimed room: it goes back.
-      if (callee && !(flagsOf(memory, at) & ASKS)) mailboxes.freed(callee, lengthOf(memory, at))
-      receipts.refuse(arrival, reason, error)
-    }
-    if (run.ending) return refuse('cancelled', run.ending)
+    if (run.ending) return this.#refuse(arrival, callee, 'cancelled', run.ending)
     const distrust = sender.settings.untrusted ? messageRefusal(sender, callee, memory, at) : undefined
-    if (distrust) return refuse('rejected', distrust)
+    if (distrust) return this.#refuse(arrival, callee, 'rejected', distrust)
     if (!callee || !mayReach(sender, callee, run)) {
-      if (callee && isReportToScript(callee, memory, at)) return receipts.give(sender, run, memory, at, undefined)
-      return refuse('unknown_agent', directory.unknown(name, run))
+      if (callee && isReportToScript(callee, memory, at))
+        return this.#needs.receipts.give(sender, run, memory, at, undefined)
+      const error = directory.unknown(named ?? callee?.name ?? `#${index}`, run)
+      return this.#refuse(arrival, callee, 'unknown_agent', error)
     }
-    if (callee.gone) return refuse('stopped', this.#terminated(callee, callee.gone))
-    const { maxMessageBytes } = callee.settings.mailbox
-    if (lengthOf(memory, at) > maxMessageBytes)
-      return refuse('rejected', tooLarge(lengthOf(memory, at), maxMessageBytes, callee.name))
-    const foreign = foreignPart(callee, memory, at)
-    if (foreign) return refuse('rejected', foreign)
-    const refusal = delegations.refusal(giver, callee, memory, at)
-    if (refusal) return refuse('rejected', refusal)
-    const isRequest = kindOf(memory, at) === REQUEST
-    const isHeld = hasDependencies(memory, at)
-    const within = isRequest && !isHeld ? this.#within(sender, callee, memory, at) : undefined
-    if (within instanceof ChainDepthError) return refuse('rejected', within)
+    const { settings } = callee
+    const gone = callee.stopped && callee.gone
+    if (gone) return this.#refuse(arrival, callee, 'stopped', this.#terminated(callee, gone))
+    const { maxMessageBytes } = settings.mailbox
+    if (bytes > maxMessageBytes)
+      return this.#refuse(arrival, callee, 'rejected', tooLarge(bytes, maxMessageBytes, callee.name))
+    const foreign = settings.info.accepts && foreignPart(callee, memory, at)
+    if (foreign) return this.#refuse(arrival, callee, 'rejected', foreign)
+    const isTask = MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate'
+    const refusal = isTask ? delegations.refusal(giver, callee, memory, at) : undefined
+    if (refusal) return this.#refuse(arrival, callee, 'rejected', refusal)
+    const isRequest = (word & 0xff) === REQUEST
+    const isHeld = isTask && hasDependencies(memory, at)
+    const mayNest = isRequest && !isHeld && settings.reentrancy === 'chain'
+    const within = mayNest ? this.#within(sender, callee, memory, at) : undefined
+    if (within instanceof ChainDepthError) return this.#refuse(arrival, callee, 'rejected', within)
     const envelope = envelopeOf(run, memory, at)
     envelope.within = within
     if (isRequest) open(arrival, callee, envelope)
     run.open += 1
-    if (isHeld && this.#needs.blocked.hold(callee, envelope)) this.#giveBack(callee, envelope)
+    if (isHeld && this.#needs.blocked.hold(callee, envelope)) return this.#giveBack(callee, envelope)
+    const { mailbox } = callee
+    const { size, shelved } = mailbox.handed
+    const hasRoom = mailbox.line.waiting + size + shelved.size < settings.mailbox.capacity
+    if (!within && (flags & ASKS) === 0 && hasRoom) mailboxes.accept(callee, envelope)
     else this.#enter(callee, envelope, sender.index === 0)
+  }
+
+  #refuse(arrival: Arrival, callee: Cell | undefined, reason: Refusal, error: DramatisError): void {
+    const { memory, at } = arrival
+    // A sender without ASKS has claimed room: it goes back.
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#needs.mailboxes.freed(callee, lengthOf(memory, at))
+    this.#needs.receipts.refuse(arrival, reason, error)
   }
 
   /** `isTrusted`: what the message says of its room is true, because the host has taken it. */
@@ -178,21 +197,26 @@ function foreignPart({ name, settings }: Cell, memory: Memory, at: number): Mess
 
 /** Registers the request: its sender waits for the answer. */
 function open({ sender: caller, run, memory, at, settle }: Sending, callee: Cell, envelope: Envelope<RunState>): void {
-  const correlation = correlationOf(memory, at)
+  const { i32 } = memory
+  const i = at >> 2
+  const word = i32[i + KIND]!
+  const turn = i32[i + TURN]!
+  const correlation = i32[i + CORRELATION]!
   const { retries = caller.settings.retries, idempotent } = policyOf(memory, at)
-  const waiting = waitingOf(memory, at)
+  const waiting = word >>> WAITING_SHIFT
+  const group = waiting & MOST_GROUPS
   caller.open.set(correlation, {
     caller,
     correlation,
     run,
-    turn: turnOf(memory, at),
+    turn,
     callee,
     envelope,
-    streams: (flagsOf(memory, at) & STREAMS) !== 0,
+    streams: ((word >>> 8) & STREAMS) !== 0,
     settle,
     retries,
     idempotent,
-    group: caller.groups.of(turnOf(memory, at), waiting & MOST_GROUPS),
+    group: group === 0 ? undefined : caller.groups.of(turn, group),
     signalled: (waiting & SIGNALLED) !== 0,
     tried: 1,
     grantedMs: 0,

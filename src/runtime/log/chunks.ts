@@ -3,7 +3,8 @@
  * memory for the first time costs more than the copy, and so does its collection. So a chunk whose frames the log has
  * discarded is filled again if nothing else refers to it.
  */
-import { allocate, copyBytes, type Memory, renewed } from '../../mailbox/memory.ts'
+import { copyFrame } from '../../mailbox/frame.ts'
+import { allocate, type Memory, renewed } from '../../mailbox/memory.ts'
 
 const SMALLEST = 1 << 14
 const LARGEST = 1 << 20
@@ -22,22 +23,18 @@ export class LogChunks {
   #given: Memory[] = []
   readonly #spare: Memory[] = []
   #bytes = SMALLEST
-  #end = 0
+  /** End of the last copy. To be read only. */
+  end = 0
 
   /** Appends a copy of the bytes. Returns the memory that holds the copy, which ends at `end`. */
   copy(from: Memory, start: number, end: number): Memory {
     const bytes = end - start
     let chunk = this.#filled[this.#filled.length - 1]
-    if (!chunk || this.#end + bytes > chunk.memory.u8.length) chunk = this.#next(bytes)
+    if (!chunk || this.end + bytes > chunk.memory.u8.length) chunk = this.#next(bytes)
     chunk.entries += 1
-    copyBytes(from.u8.subarray(start, end), chunk.memory, this.#end)
-    this.#end += bytes
+    copyFrame(from, start, chunk.memory, this.end, bytes)
+    this.end += bytes
     return chunk.memory
-  }
-
-  /** End of the last copy. */
-  get end(): number {
-    return this.#end
   }
 
   #next(bytes: number): Chunk {
@@ -46,7 +43,7 @@ export class LogChunks {
     const chunk: Chunk = { memory, entries: 0 }
     this.#filled.push(chunk)
     this.#bytes = Math.min(this.#bytes * 2, LARGEST)
-    this.#end = 0
+    this.end = 0
     return chunk
   }
 

@@ -48,10 +48,13 @@ export class RunLog {
     end: number,
     count: number,
   ): FrameBlock {
+    const bytes = end - start
     const memory = this.#chunks.copy(from, start, end)
     const to = this.#chunks.end
-    const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: to - (end - start), to, count }
-    this.#keep(block)
+    const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: to - bytes, to, count }
+    this.bytes += bytes
+    this.#entries.push(block)
+    if (this.bytes > this.most) this.onLarge?.()
     return block
   }
 

@@ -40,8 +40,8 @@ export class Mailboxes {
 
   /** Accepts a message that has its room. */
   accept(callee: Cell, envelope: Envelope<RunState>): void {
-    this.#waits(callee, envelope)
-    callee.mailbox.push(envelope)
+    if (callee.settings.queueTimeoutMs !== false) this.#waits(callee, envelope)
+    callee.mailbox.line.push(envelope)
     if (envelope.priority > 0) this.#hasten(callee)
     else this.#needs.ready.touch(callee)
   }
@@ -194,9 +194,10 @@ export class Mailboxes {
 
   /** Returns the room of a message that has left the mailbox: to the sender that waits for it, else to all. */
   freed(callee: Cell, bytes: number): void {
+    const { line } = callee.mailbox
     this.#needs.team.release(callee.index, bytes)
-    this.admit(callee)
-    if (callee.mailbox.waiting > 0) this.#needs.ready.touch(callee) // those behind it may be next
+    if (line.parked.length > 0) this.admit(callee)
+    if (line.waiting > 0) this.#needs.ready.touch(callee) // those behind it may be next
   }
 
   /**

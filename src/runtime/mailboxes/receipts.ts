@@ -29,7 +29,7 @@ export interface Sending {
   readonly run: RunState
   readonly memory: Memory
   readonly at: number
-  readonly settle?: OpenRequest['settle']
+  readonly settle?: OpenRequest['settle'] | undefined
 }
 
 interface Needs {

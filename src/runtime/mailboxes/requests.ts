@@ -2,8 +2,9 @@
 import type { DramatisError } from '../../errors.ts'
 import { isFailure } from '../../mailbox/codec.ts'
 import {
+  CORRELATION,
   correlationOf,
-  kindOf,
+  KIND,
   REQUEST,
   RESPONSE,
   senderOf,
@@ -11,6 +12,7 @@ import {
   setRecipient,
   stepOf,
   typeOf,
+  WHO,
 } from '../../mailbox/frame.ts'
 import { copyId, idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -53,10 +55,10 @@ export class Requests {
 
   /** Returns the request that a message is, if its caller still waits. */
   of(envelope: Envelope<RunState>): OpenRequest | undefined {
-    if (kindOf(envelope.memory, envelope.at) !== REQUEST) return undefined
-    const request = this.#needs.directory.cells[senderOf(envelope.memory, envelope.at)]!.open.get(
-      correlationOf(envelope.memory, envelope.at),
-    )
+    const { i32 } = envelope.memory
+    const i = envelope.at >> 2
+    if ((i32[i + KIND]! & 0xff) !== REQUEST) return undefined
+    const request = this.#needs.directory.cells[i32[i + WHO]! & 0xffff]!.open.get(i32[i + CORRELATION]!)
     if (request?.envelope === envelope) return request
     const duty = this.#moved.get(envelope)
     return duty?.envelope === envelope && duty.caller.open.get(duty.correlation) === duty ? duty : undefined

@@ -32,7 +32,8 @@ export class AgentDirectory {
   readonly #byName = new Map<string, Cell>()
   /** Places of names that the log of an earlier process has, and the team has not. */
   readonly #vacant = new Map<string, Cell>()
-  #shortestQueueMs = Number.POSITIVE_INFINITY
+  /** Shortest `queueTimeoutMs` of the agents; undefined if none has one. To be read only. */
+  shortestQueueMs: number | undefined
   #names: string | undefined
   /** Number of agents that were added so far. */
   additions = 0
@@ -81,7 +82,7 @@ export class AgentDirectory {
       this.#vacant.delete(name)
     }
     if (settings.queueTimeoutMs !== false)
-      this.#shortestQueueMs = Math.min(this.#shortestQueueMs, settings.queueTimeoutMs)
+      this.shortestQueueMs = Math.min(this.shortestQueueMs ?? Number.POSITIVE_INFINITY, settings.queueTimeoutMs)
     const { capacity, bytes, maxMessageBytes } = settings.mailbox
     this.#team.open(cell.index, capacity, bytes, maxMessageBytes)
     return cell
@@ -227,10 +228,6 @@ export class AgentDirectory {
   /** Frees the index of a run agent that is gone. */
   vacate(index: number): void {
     this.#free.push(index)
-  }
-
-  get shortestQueueMs(): number | undefined {
-    return Number.isFinite(this.#shortestQueueMs) ? this.#shortestQueueMs : undefined
   }
 
   name(index: number): string {

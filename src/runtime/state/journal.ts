@@ -81,8 +81,11 @@ export class Journal {
   frames = 0
   /** True while a reader is called: new records have to wait. */
   isTelling = false
-  #seq = 0
+  /** Number of the next record. To be read only. */
+  seq = 0
   #keeper: JournalKeeper | undefined
+  /** True if there is a durable log. To be read only. */
+  isKept = false
   /**
    * Name of the log that the numbers of records belong to: a new one for each process, or that of the durable log.
    * undefined as long as the durable log is not open.
@@ -101,16 +104,12 @@ export class Journal {
     })
   }
 
-  /** Number of the next record. */
-  get seq(): number {
-    return this.#seq
-  }
-
   /** Gives all that is logged from now on to a keeper too. `seq`: number of the next record; `name`: of its log. */
   keepWith(keeper: JournalKeeper, seq: number, name: string): void {
     this.#keeper = keeper
+    this.isKept = true
     this.name = name
-    this.#seq = seq
+    this.seq = seq
   }
 
   /** Resolves when all that was logged until now is written; undefined without a durable log. */
@@ -134,11 +133,6 @@ export class Journal {
   /** State of the durable log; of one in memory, which is always well. */
   get health(): LogHealth {
     return this.#keeper?.health ?? { ok: true, lagMs: 0 }
-  }
-
-  /** True if there is a durable log. */
-  get isKept(): boolean {
-    return this.#keeper !== undefined
   }
 
   /** Writes a record for the durable log alone, if there is one. */
@@ -165,8 +159,11 @@ export class Journal {
 
   /** Copies frames of an agent into the run's log. */
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {
-    const block = run.log.appendFrames(this.#take(count), this.#needs.clock.now(), run.index, memory, from, to, count)
-    this.#add(block)
+    const { seq } = this
+    this.seq = seq + count * SEQ_STEP
+    const block = run.log.appendFrames(seq, this.#needs.clock.now(), run.index, memory, from, to, count)
+    this.#pending.push(block)
+    this.#keeper?.take(block)
     return block
   }
 
@@ -258,8 +255,8 @@ export class Journal {
   }
 
   #take(count: number): number {
-    const seq = this.#seq
-    this.#seq += count * SEQ_STEP
+    const { seq } = this
+    this.seq += count * SEQ_STEP
     return seq
   }
 

@@ -9,6 +9,7 @@ import {
   CALL,
   CANCEL,
   CHUNK,
+  CORRELATION,
   correlationOf,
   END,
   FRAGMENT,
@@ -16,7 +17,8 @@ import {
   GO_ON,
   GROUP,
   HAS_THREAD,
-  kindBit,
+  HEADER,
+  KIND,
   kindOf,
   LIMIT_WAIT,
   LOG,
@@ -32,9 +34,11 @@ import {
   QUIET,
   REJECTED,
   REQUEST,
+  RUN_INDEX,
   recipientOf,
   runOf,
   SEND,
+  STEP,
   STEP_BEGAN,
   STREAM_READ,
   STREAM_WAIT,
@@ -42,9 +46,11 @@ import {
   setKind,
   stepOf,
   TO_ALL,
+  TURN,
   timeOf,
   turnOf,
   WANTS_PERMIT,
+  WHO,
   WRITTEN,
 } from '../../mailbox/frame.ts'
 import { contentBytes, readBody } from '../../mailbox/frame-body.ts'
@@ -115,7 +121,7 @@ export class Router {
     } catch (error) {
       this.#foreign.broken(cell, life, describe(error))
     }
-    this.#answerBlocked(life)
+    if (Atomics.load(life.window.words, OUT_BLOCKED) === 1) this.#answerBlocked(life)
     return more
   }
 
@@ -126,8 +132,13 @@ export class Router {
       const at = ring.peekForeign()
       if (at === BROKEN) throw new Error('a position or a length that cannot be')
       if (at < 0) break
+      const kind = ring.memory.i32[(at >> 2) + KIND]! & 0xff
+      if (kind !== FRAGMENT && kind !== PART) {
+        count += this.#takeStretch(cell, life, at, share - count)
+        continue
+      }
       const length = lengthOf(ring.memory, at)
-      if (kindOf(ring.memory, at) === FRAGMENT) {
+      if (kind === FRAGMENT) {
         const whole = life.joiner.join(ring.memory, at, length)
         ring.pass(length)
         ring.release()
@@ -135,16 +146,12 @@ export class Router {
         count += 1
         continue
       }
-      if (kindOf(ring.memory, at) === PART) {
-        const index = runOf(ring.memory, at)
-        if (!frameFits(ring.memory, at, ring.limit(), index)) throw new Error('a part of a length that none has')
-        const whole = ownCopyOf(ring.memory, at, length)
-        ring.pass(length)
-        this.#takePart(cell, life, whole)
-        count += 1
-        continue
-      }
-      count += this.#takeStretch(cell, life, at, share - count)
+      const index = runOf(ring.memory, at)
+      if (!frameFits(ring.memory, at, ring.limit(), index)) throw new Error('a part of a length that none has')
+      const whole = ownCopyOf(ring.memory, at, length)
+      ring.pass(length)
+      this.#takePart(cell, life, whole)
+      count += 1
     }
     if (count > 0) ring.release()
     return count >= share
@@ -156,8 +163,7 @@ export class Router {
    */
   #answerBlocked({ window, thread }: Life): void {
     if (window.outbox.used() > window.outbox.capacity >> 1) return
-    if (Atomics.load(window.words, OUT_BLOCKED) === 1 && Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1)
-      thread.ring()
+    if (Atomics.compareExchange(window.words, OUT_BLOCKED, 1, 0) === 1) thread.ring()
   }
 
   #takeLarge(cell: Cell, life: Life, memory: Memory): void {
@@ -189,29 +195,36 @@ export class Router {
    * there. The thread can still write to the ring, so only the copy counts.
    */
   #takeStretch(cell: Cell, life: Life, start: number, share: number): number {
+    const { journal } = this.#needs
     const ring = life.window.outbox
     const { memory } = ring
+    const { i32 } = memory
     const limit = ring.limit()
-    const index = runOf(memory, start)
+    const index = i32[(start >> 2) + RUN_INDEX]!
     let end = start
     let count = 0
-    while (count < share && end < limit && kindOf(memory, end) !== FRAGMENT && kindOf(memory, end) !== PART) {
-      if (!frameFits(memory, end, limit, index)) break
-      end += lengthOf(memory, end)
+    while (count < share && end < limit) {
+      const kind = i32[(end >> 2) + KIND]! & 0xff
+      const length = i32[end >> 2]!
+      if (kind === FRAGMENT || kind === PART || i32[(end >> 2) + RUN_INDEX] !== index) break
+      if (length < HEADER || (length & 7) !== 0 || length > limit - end) break
+      end += length
       count += 1
     }
     if (count === 0) throw new Error('a frame of a length that none has')
-    const run = this.#runOf(cell, index)
+    const known = this.#needs.runs.get(index)
+    const run = known?.members.has(cell.index) ? known : undefined
     const block = run
-      ? this.#needs.journal.appendFrames(run, memory, start, end, count)
+      ? journal.appendFrames(run, memory, start, end, count)
       : { memory: ownCopyOf(memory, start, end - start), from: 0, to: end - start }
     ring.pass(end - start)
-    for (let at = block.from; at < block.to; at += lengthOf(block.memory, at)) {
+    const copy = block.memory.i32
+    for (let at = block.from; at < block.to; at += copy[at >> 2]!) {
       if (!frameFits(block.memory, at, block.to, index)) {
         blank(block.memory, at, block.to)
         throw new Error('a frame that changed while it was read')
       }
-      this.#needs.journal.frames |= kindBit(block.memory, at)
+      journal.frames |= 1 << (copy[(at >> 2) + KIND]! & 31)
       if (run) this.#route(cell, life, run, block.memory, at)
       else this.#withoutRun(cell, life, block.memory, at)
     }
@@ -249,36 +262,34 @@ export class Router {
     const flaw = flawOf(memory, at, cell.index)
     if (flaw !== undefined) return this.#foreign.refuse(cell, life, run, memory, at, flaw)
     try {
-      this.#routeFrame(cell, life, run, memory, at)
+      const { i32 } = memory
+      const i = at >> 2
+      const kind = i32[i + KIND]! & 0xff
+      if (kind === END) {
+        const envelope = cell.mailbox.handed.get(i32[i + TURN]!)
+        if (envelope?.run === run) return this.#needs.commits.end(cell, life, envelope, memory, at)
+        return this.#ofNoTurn(cell, life, run, memory, at)
+      }
+      if (kind !== SEND && kind !== REQUEST) return this.#routeOther(cell, life, run, memory, at)
+      const turn = i32[i + TURN]!
+      const correlation = i32[i + CORRELATION]!
+      const sender = cell.instances[0]!
+      life.lastTurn = turn
+      life.lastStep = i32[i + STEP]!
+      if (kind === REQUEST && cell.open.has(correlation))
+        return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
+      if (correlation !== 0) noteCorrelation(cell, correlation)
+      if (kind === SEND && i32[i + WHO]! >>> 16 === NOBODY && ((i32[i + KIND]! >>> 8) & TO_ALL) !== 0)
+        return this.#needs.broadcasts.send(sender, run, memory, at)
+      this.#needs.admission.message({ sender, run, memory, at, settle: undefined })
+      if (kind === REQUEST && cell.mailbox.handed.get(turn)?.cancelled) this.#takeBack(cell, run, memory, at)
     } catch (error) {
       this.#needs.logger.error({ agent: cell.name, error: describe(error) }, 'a frame of the agent was refused')
     }
   }
 
-  #routeFrame(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
+  #routeOther(cell: Cell, life: Life, run: RunState, memory: Memory, at: number): void {
     switch (kindOf(memory, at)) {
-      case SEND:
-        life.lastTurn = turnOf(memory, at)
-        life.lastStep = stepOf(memory, at)
-        noteCorrelation(cell, correlationOf(memory, at))
-        if (recipientOf(memory, at) === NOBODY && flagsOf(memory, at) & TO_ALL)
-          return this.#needs.broadcasts.send(cell.first, run, memory, at)
-        return this.#needs.admission.message({ sender: cell.first, run, memory, at })
-      case REQUEST:
-        life.lastTurn = turnOf(memory, at)
-        life.lastStep = stepOf(memory, at)
-        if (cell.open.has(correlationOf(memory, at)))
-          return this.#foreign.refuse(cell, life, run, memory, at, 'it asks under the number of a request that is open')
-        noteCorrelation(cell, correlationOf(memory, at))
-        this.#needs.admission.message({ sender: cell.first, run, memory, at })
-        if (isWithdrawn(cell, memory, at)) this.#takeBack(cell, run, memory, at)
-        return
-      case END:
-        {
-          const envelope = cell.mailbox.handed.get(turnOf(memory, at))
-          if (envelope?.run === run) return this.#needs.commits.end(cell, life, envelope, memory, at)
-        }
-        return this.#ofNoTurn(cell, life, run, memory, at)
       case CHUNK:
         if (flagsOf(memory, at) & STREAMS) this.#chunk(cell, memory, at)
         return
@@ -407,6 +418,6 @@ const isWithdrawn = (cell: Cell, memory: Memory, at: number): boolean =>
  * and the numbers begin anew at their end. A turn that another instance began may write a number of that instance.
  */
 function noteCorrelation(cell: Cell, correlation: number): void {
-  if (correlation === 0 || (correlation - cell.correlation) % cell.settings.instances !== 0) return
+  if ((correlation - cell.correlation) % cell.settings.instances !== 0) return
   if (correlation > cell.correlation || cell.correlation - correlation > 2 ** 30) cell.correlation = correlation
 }

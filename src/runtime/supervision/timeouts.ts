@@ -6,7 +6,7 @@
  */
 import type { Scheduler, Timer } from '../../clock.ts'
 import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
-import { limitOf } from '../../mailbox/frame.ts'
+import { LIMIT, limitOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
@@ -164,6 +164,18 @@ export const timeouts = (needs: Needs): Reader => {
     timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
   }
 
+  /** Checks for a turn whose limits the timer is early enough for: most turns begin while it is set for earlier ones. */
+  const isEarly = ({ attempt, index, turn }: { attempt: number; index: number; turn: number }): boolean => {
+    const cell = directory.cells[index]
+    if (!cell || attempt > 1 || cell.instances.length > 1 || cell.interleaves) return false
+    const { first, nested } = cell.mailbox.handed
+    if (first?.turn !== turn || nested > 0 || pauses.isKnown(first)) return false
+    const { settings } = cell
+    const asked = first.memory.i32[(first.at >> 2) + LIMIT]!
+    if (first.startedAt + (asked >= 0 ? asked : settings.responseTimeoutMs) < due) return false
+    return settings.turnTimeoutMs === false || first.startedAt + settings.turnTimeoutMs >= due
+  }
+
   /** Sets a timer instead of enforcing the deadline at once: no turn may be ended in this callback. */
   pauses.onResume((cell, envelope) => {
     const now = clock.monotonic()
@@ -182,6 +194,7 @@ export const timeouts = (needs: Needs): Reader => {
       const queueMs = directory.shortestQueueMs
       for (const record of batch) {
         if (record.kind === 'turn.started') {
+          if (isEarly(record)) continue
           for (const each of directory.cells[record.index]?.instances ?? [])
             arm(enforceOpenTurns(each, clock.monotonic()))
         } else if (record.kind === 'frames' && queueMs !== undefined) arm(clock.monotonic() + queueMs)

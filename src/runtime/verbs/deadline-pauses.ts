@@ -90,6 +90,11 @@ export class DeadlinePauses {
     Object.assign(this.#pauseOf(envelope), { ms: pausedMs, spentMs })
   }
 
+  /** Checks whether any time of the turn has not counted. */
+  isKnown(envelope: Envelope<RunState>): boolean {
+    return this.#pauses.has(envelope)
+  }
+
   isPaused(envelope: Envelope<RunState>): boolean {
     return (this.#pauses.get(envelope)?.open ?? 0) > 0
   }
