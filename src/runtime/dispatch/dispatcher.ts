@@ -8,6 +8,7 @@ import type { Scheduler } from '../../clock.ts'
 import type { DramatisError } from '../../errors.ts'
 import {
   copyFrame,
+  KIND,
   kindOf,
   ownCopyOf,
   REPLAY,
@@ -15,13 +16,14 @@ import {
   runOf,
   setAttempt,
   setTurn,
+  TURN,
   turnOf,
 } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Ring } from '../../mailbox/ring.ts'
-import { ASLEEP, inlineLimit, ROOM_WANTED } from '../../mailbox/window.ts'
+import { inlineLimit, ROOM_WANTED } from '../../mailbox/window.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import { loggedFrames } from '../state/attempt-log.ts'
@@ -66,7 +68,7 @@ export class Dispatcher {
    * Full rings, with the agent that waits for space in each; one thread can have several. The thread wakes the host
    * when it has freed space.
    */
-  readonly #cramped = new Map<Ring, { cell: Cell; life: Life }>()
+  readonly cramped = new Map<Ring, { cell: Cell; life: Life }>()
 
   /** Passivated agents that were marked as ready. */
   readonly #asleep: Cell[] = []
@@ -99,7 +101,7 @@ export class Dispatcher {
 
   /** Hands over all messages that can be handed over, publishes them, and wakes sleeping threads. */
   flush(): void {
-    this.roomAgain()
+    if (this.cramped.size > 0) this.roomAgain()
     const { ready } = this.#needs
     while (ready.marked.size > 0) for (const cell of ready.takeAll()) this.#serve(cell)
     if (this.#asleep.length > 0) this.#needs.awaken(this.#asleep.splice(0))
@@ -116,11 +118,14 @@ export class Dispatcher {
       if (cell.dormant === 'asleep') this.#asleep.push(cell)
       return
     }
-    this.#sendReplies(cell, life)
-    this.#handOver(cell, life)
-    if (cell.mailbox.nested.length > 0) this.#handNested(cell, life)
-    this.#ring(life) // before the records: the thread can begin meanwhile
-    this.#announceTurns(cell)
+    const { handed, line } = cell.mailbox
+    if (life.backlog.length + life.held.length > 0) this.#sendReplies(cell, life)
+    if (line.waiting > 0 || life.sending || cell.interleaves || handed.size === 0) this.#handOver(cell, life)
+    if (line.nested.length > 0) this.#handNested(cell, life)
+    if (life.wantsBell !== 'none') life.wake() // before the records: the thread can begin meanwhile
+    const { first } = handed
+    if (cell.interleaves || handed.nested + handed.ranked > 0) this.#announceTurns(cell)
+    else if (first && (!first.announced || first.startedAt < cell.lastEndAt)) this.#announceTurns(cell)
   }
 
   /**
@@ -128,10 +133,10 @@ export class Dispatcher {
    * every sleep.
    */
   roomAgain(): boolean {
-    for (const [ring, { cell, life }] of this.#cramped) {
+    for (const [ring, { cell, life }] of this.cramped) {
       Atomics.store(life.window.words, ROOM_WANTED, 1)
       if (cell.life === life && ring.free() < ring.capacity >> 1) continue
-      this.#cramped.delete(ring)
+      this.cramped.delete(ring)
       this.#needs.ready.touchInstance(cell)
     }
     return this.#needs.ready.marked.size > 0
@@ -177,7 +182,6 @@ export class Dispatcher {
   }
 
   #sendReplies(cell: Cell, life: Life): void {
-    life.window.replies.publish() // frames that `passOn` wrote
     if (life.held.length > 0) this.#letIn(cell, life)
     const { backlog } = life
     if (backlog.length === 0 || !this.#mayReply(cell)) return
@@ -188,25 +192,34 @@ export class Dispatcher {
       sent += 1
     }
     backlog.splice(0, sent)
-    if (backlog.length > 0) this.#cramped.set(life.window.replies, { cell, life })
+    if (backlog.length > 0) this.cramped.set(life.window.replies, { cell, life })
     if (life.window.replies.written !== before) life.wantsBell = 'reply' // also for the first parts of a large one
     life.window.replies.publish()
   }
 
   #handOver(cell: Cell, life: Life): void {
+    const { mailbox } = cell
+    const { line, handed } = mailbox
+    const { plain, ranked } = life.window
+    let any = false
     for (;;) {
-      if (life.sending && !this.#sendLarge(cell, life)) return
-      if (life.backlog.length > 0) return // replies carry what a message needs to be understood
+      if (life.sending && !this.#sendLarge(cell, life)) break
+      if (life.backlog.length > 0) break // replies carry what a message needs to be understood
       const envelope = this.#next.of(cell, life)
-      if (!envelope || !this.#introduce(cell, life, envelope)) break
+      if (!envelope) break
+      const isKnown = envelope.attempt === 1 && life.announced.has(envelope.run.index)
+      if (!isKnown && !this.#introduce(cell, life, envelope)) break
       if (!this.#place(cell, life, envelope)) {
-        this.#cramped.set(life.window[envelope.lane], { cell, life })
+        this.cramped.set(life.window[envelope.lane], { cell, life })
         break
       }
+      any = true
       if (life.wantsBell === 'none') life.wantsBell = 'message'
+      if (line.waiting === 0 && handed.size > 0 && !cell.interleaves && !life.sending) break
     }
-    life.window.plain.publish()
-    life.window.ranked.publish()
+    if (!any) return
+    plain.publish()
+    if (handed.ranked > 0) ranked.publish()
   }
 
   #handNested(cell: Cell, life: Life): void {
@@ -246,7 +259,7 @@ export class Dispatcher {
   #place(cell: Cell, life: Life, envelope: Envelope<RunState>): boolean {
     const { memory, at, bytes } = envelope
     // A large message is sent in parts, and parts cannot be reordered by priority.
-    if (ranksLarge(life, envelope)) life.ranksLarge = envelope
+    if (envelope.priority !== 0 && ranksLarge(life, envelope)) life.ranksLarge = envelope
     envelope.lane = envelope.priority === 0 || life.ranksLarge === envelope ? 'plain' : 'ranked'
     const ring = life.window[envelope.lane]
     if (bytes > inlineLimit(ring)) {
@@ -264,8 +277,11 @@ export class Dispatcher {
     if (to < 0) return false
     cell.mailbox.hand(envelope)
     copyFrame(memory, at, ring.memory, to, bytes)
-    setTurn(ring.memory, to, envelope.turn)
-    setAttempt(ring.memory, to, envelope.attempt) // the log has the sender's retry policy there
+    const { i32 } = ring.memory
+    const i = to >> 2
+    i32[i + TURN] = envelope.turn
+    // The log has the sender's retry policy there.
+    i32[i + KIND] = (i32[i + KIND]! & ~0xff_0000) | (Math.min(envelope.attempt - 1, 255) << 16)
     ring.advance(bytes)
     envelope.windowAt = to
     envelope.windowEnd = ring.written
@@ -279,7 +295,7 @@ export class Dispatcher {
     life.window.plain.publish()
     if (life.wantsBell === 'none') life.wantsBell = 'message'
     if (!whole) {
-      this.#cramped.set(life.window.plain, { cell, life })
+      this.cramped.set(life.window.plain, { cell, life })
       return false
     }
     envelope.windowEnd = life.window.plain.written
@@ -288,8 +304,9 @@ export class Dispatcher {
   }
 
   #started(cell: Cell, envelope: Envelope<RunState>): void {
-    envelope.handedSeq ||= this.#needs.journal.seq
-    this.#needs.journal.handed(cell, envelope)
+    const { journal } = this.#needs
+    envelope.handedSeq ||= journal.seq
+    if (journal.isKept) journal.handed(cell, envelope)
     if (cell.life) cell.life.run = envelope.run
     if (cell.interleaves) cell.promised.delete(envelope.run)
     if (cell.mailbox.handed.size === 1 || cell.interleaves) this.#begins(envelope)
@@ -338,15 +355,6 @@ export class Dispatcher {
       turn: envelope.turn,
       beside: cell.interleaves || cell.instances.length > 1 || envelope.within !== undefined,
     })
-  }
-
-  #ring(life: Life): void {
-    if (life.wantsBell === 'none') return
-    const { words } = life.window
-    const state = Atomics.load(words, ASLEEP)
-    const wakes = state === 1 || (state === 2 && life.wantsBell === 'reply')
-    life.wantsBell = 'none'
-    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) life.thread.ring()
   }
 }
 

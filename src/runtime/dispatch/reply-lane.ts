@@ -2,7 +2,7 @@
  * Replies to the threads: answers, receipts, and notices of the host. User messages never enter their ring. A reply for
  * a turn that gave up its permit waits until the turn has it back.
  */
-import { copyFrame, kindOf, lengthOf, PROBE, RUN_OVER, runOf, setKind, setTurn, turnOf } from '../../mailbox/frame.ts'
+import { copyFrame, KIND, kindOf, PROBE, RUN_OVER, runOf, TURN, turnOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { inlineLimit } from '../../mailbox/window.ts'
 import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
@@ -43,10 +43,11 @@ export class ReplyLane {
 
   /** Passes on a frame of another agent as a reply: directly into the ring if no other reply waits. */
   passOn(to: Cell, memory: Memory, at: number, kind: number, turn: number): void {
-    const cell = to.holderOf(turn)
+    const cell = to.instances.length === 1 ? to : to.holderOf(turn)
     const life = cell?.life
     if (!cell || !life) return
-    const bytes = lengthOf(memory, at)
+    const { i32 } = memory
+    const bytes = i32[at >> 2]!
     const ring = life.window.replies
     const shelved = cell.mailbox.handed.shelved.size
     const waits = life.backlog.length + life.held.length + cell.suspended.size + shelved > 0
@@ -55,13 +56,16 @@ export class ReplyLane {
     const target = place < 0 ? allocate(bytes) : ring.memory
     const start = Math.max(place, 0)
     copyFrame(memory, at, target, start, bytes)
-    setKind(target, start, kind)
-    setTurn(target, start, turn)
+    const copy = target.i32
+    const i = start >> 2
+    copy[i + KIND] = (copy[i + KIND]! & ~0xff) | kind
+    copy[i + TURN] = turn
     if (place < 0) return this.reply(cell, { memory: target, bytes })
     ring.advance(bytes)
+    ring.publish()
     life.gives(turn)
     life.wantsBell = 'reply'
-    this.#needs.ready.hasten(cell)
+    life.wake()
   }
 
   /**

@@ -311,6 +311,14 @@ export class Cell {
     return this.settings.reentrancy === 'none' || !this.isAt(run)
   }
 
+  /** Checks that nothing is left to be handed to the agent, and nothing to be given back. */
+  isBare({ backlog, draining, held, retired }: Life): boolean {
+    const { handed, line } = this.mailbox
+    if (this.interleaves || this.instances.length > 1 || this.permit || draining || retired) return false
+    if (line.waiting + handed.size + handed.shelved.size > 0) return false
+    return backlog.length + held.length + this.suspended.size === 0
+  }
+
   /** Checks whether a waiting request is to run within a turn that this instance has open for that run. */
   isAskedWithin(run: RunState): boolean {
     for (const { run: of, within } of this.mailbox.nested) if (of === run && this.mailbox.holds(within!)) return true

@@ -41,8 +41,12 @@ export class HostLoop {
   #look(): void {
     this.#isLooking = true
     this.ticks += 1
-    const hasMore = this.#needs.look()
-    this.#isLooking = false
+    let hasMore = false
+    try {
+      hasMore = this.#needs.look()
+    } finally {
+      this.#isLooking = false
+    }
     if (hasMore) this.wake()
   }
 }

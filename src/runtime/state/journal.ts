@@ -74,6 +74,8 @@ export class Journal {
   /** Set by the readers of the team: they are called before all others. */
   #readers: ((batch: Batch, frames: number) => void) | undefined
   #pending: LogEntry[] = []
+  /** True if there are records that the readers have not seen. To be read only. */
+  hasNews = false
   /**
    * Kinds of the frames that the readers have not seen (`kindBit`). Who appends frames of a thread adds them here, from
    * the copy: the thread can still write to its ring.
@@ -152,17 +154,13 @@ export class Journal {
     this.#keeper?.handed(cell, envelope)
   }
 
-  /** True if there are records that the readers have not seen. */
-  get hasNews(): boolean {
-    return this.#pending.length > 0
-  }
-
   /** Copies frames of an agent into the run's log. */
   appendFrames(run: RunState, memory: Memory, from: number, to: number, count: number): FrameBlock {
     const { seq } = this
     this.seq = seq + count * SEQ_STEP
     const block = run.log.appendFrames(seq, this.#needs.clock.now(), run.index, memory, from, to, count)
     this.#pending.push(block)
+    this.hasNews = true
     this.#keeper?.take(block)
     return block
   }
@@ -199,6 +197,7 @@ export class Journal {
 
   #add(entry: LogEntry): void {
     this.#pending.push(entry)
+    this.hasNews = true
     this.#keeper?.take(entry)
   }
 
@@ -236,6 +235,7 @@ export class Journal {
       for (let batch = this.#pending; batch.length > 0; batch = this.#pending) {
         const { frames } = this
         this.#pending = []
+        this.hasNews = false
         this.frames = 0
         this.#readers?.(batch, frames)
         if (this.#watchers > 0) this.#records.next(batch)

@@ -6,6 +6,7 @@ import { runOf, turnOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import {
+  ASLEEP,
   AT_WORK,
   FrameJoiner,
   FrameWriter,
@@ -129,6 +130,15 @@ export class Life {
     if (working.some(({ run }) => run !== first!.run)) return undefined
     const turn = Atomics.load(this.window.words, AT_WORK)
     return working.find((envelope) => envelope.turn === turn)
+  }
+
+  /** Wakes the thread for what was published, if it sleeps and that may wake it. */
+  wake(): void {
+    const { words } = this.window
+    const state = Atomics.load(words, ASLEEP)
+    const wakes = state === 1 || (state === 2 && this.wantsBell === 'reply')
+    this.wantsBell = 'none'
+    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) this.thread.ring()
   }
 
   /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. */

@@ -39,66 +39,52 @@ export class Look {
 
   /** Looks at all agents that have written something. True: there is more. */
   all(): boolean {
-    try {
-      return this.#all()
-    } finally {
-      this.#needs.clock.runOn()
-    }
-  }
-
-  #all(): boolean {
     const { clock, dispatcher, gate, journal, loop, ready, team } = this.#needs
     const { words } = team
-    Atomics.store(words, HOST_ASLEEP, 0)
-    let more = true
-    for (let rounds = 0; more && rounds < ROUNDS && !loop.closed; ) {
-      Atomics.store(words, HOST_CALLED, 0)
-      while (more && rounds++ < ROUNDS) {
-        clock.holdStill()
-        more = this.#drain()
-        if (more) dispatcher.hurry()
+    try {
+      Atomics.store(words, HOST_ASLEEP, 0)
+      let more = true
+      for (let rounds = 0; more && rounds < ROUNDS && !loop.closed; ) {
+        Atomics.store(words, HOST_CALLED, 0)
+        while (more && rounds++ < ROUNDS) {
+          clock.holdStill()
+          more = this.#drain()
+          if (more) dispatcher.hurry()
+        }
+        gate.reconsider()
+        do {
+          if (ready.marked.size + dispatcher.cramped.size > 0) dispatcher.flush()
+          if (journal.hasNews) journal.tell()
+        } while (journal.hasNews || ready.marked.size > 0)
+        if (more) continue
+        // Announces sleep, then looks again: something may have come in between.
+        Atomics.store(words, HOST_ASLEEP, 1)
+        more = Atomics.load(words, HOST_CALLED) !== 0 || (dispatcher.cramped.size > 0 && dispatcher.roomAgain())
+        if (more) Atomics.store(words, HOST_ASLEEP, 0)
       }
-      gate.reconsider()
-      do {
-        dispatcher.flush()
-        journal.tell()
-      } while (journal.hasNews || ready.marked.size > 0)
-      more ||= !this.#sleep()
+      return more
+    } finally {
+      clock.runOn()
     }
-    return more
   }
 
   /** Takes a share of what each agent has written. True: some agent has more. */
   #drain(): boolean {
-    const { directory, team } = this.#needs
+    const { directory, router, team } = this.#needs
     const words = (directory.cells.length + 31) >> 5
     let more = false
     for (let word = 0; word < words; word++)
       for (let bits = team.takeWriters(word); bits !== 0; bits &= bits - 1) {
         const index = word * 32 + 31 - Math.clz32(bits & -bits)
-        if (!this.#drainAt(index)) continue
+        let has = false
+        for (const cell of directory.livingAt(index)) {
+          const { life } = cell
+          if (life?.window.outbox.more() && router.drain(cell, life)) has = true
+        }
+        if (!has) continue
         team.wrote(index)
         more = true
       }
     return more
-  }
-
-  #drainAt(index: number): boolean {
-    const { directory, router } = this.#needs
-    let more = false
-    for (const cell of directory.livingAt(index)) {
-      const { life } = cell
-      if (life?.window.outbox.more() && router.drain(cell, life)) more = true
-    }
-    return more
-  }
-
-  /** Announces sleep, then looks again. False: something came in between. */
-  #sleep(): boolean {
-    const { dispatcher, team } = this.#needs
-    Atomics.store(team.words, HOST_ASLEEP, 1)
-    if (Atomics.load(team.words, HOST_CALLED) === 0 && !dispatcher.roomAgain()) return true
-    Atomics.store(team.words, HOST_ASLEEP, 0)
-    return false
   }
 }

@@ -107,7 +107,7 @@ export class Commits {
     }
     mailboxes.freed(cell, envelope.bytes)
     if (cell.isDoneWith(run)) gate.release(run, cell)
-    ready.touch(cell)
+    if (!cell.isBare(life)) ready.touch(cell)
     if (!failed && (flags & HAS_METADATA) !== 0) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
     if (correlation === 0) {
       if (failed)
