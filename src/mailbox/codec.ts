@@ -10,26 +10,26 @@ import {
   FAILED,
   flagsOf,
   HAS_METADATA,
+  KIND,
   kindOf,
-  limitOf,
+  LIMIT,
   MANY,
   NOBODY,
-  priorityOf,
+  PRIORITY,
   REQUEST,
   RESPONSE,
+  RUN_INDEX,
   recipientOf,
-  runOf,
   SEND,
-  senderOf,
+  TIME,
   TO_ALL,
-  timeOf,
-  typeOf,
+  WHO,
 } from './frame.ts'
 import { readBody } from './frame-body.ts'
 import { type FrameId, idOf, idText, readId } from './frame-id.ts'
 import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
-import type { AgentMessage, MessageType, TypedMessage } from './message.ts'
+import { type AgentMessage, MESSAGE_TYPES, type MessageType, type TypedMessage } from './message.ts'
 import { type MessagePart, PARTS, partsIn } from './parts.ts'
 import { type ReadBytes, readableParts } from './stored-parts.ts'
 
@@ -156,24 +156,30 @@ export class ReceivedMessage implements AgentMessage {
   readonly #directory: Directory
 
   constructor(memory: Memory, at: number, id: FrameId, directory: Directory) {
+    const { i32 } = memory
+    const i = at >> 2
+    const word = i32[i + KIND]!
+    const who = i32[i + WHO]!
+    const run = i32[i + RUN_INDEX]!
+    const kind = word & 0xff
     const body = readBody(memory, at)
-    const kind = kindOf(memory, at)
     const response = kind === END || kind === RESPONSE
-    const limit = response ? -1 : limitOf(memory, at)
-    this.type = response ? 'response' : typeOf(memory, at)
-    this.sender = directory.name(senderOf(memory, at))
-    this.recipient = recipientName(memory, at, body, directory)
+    const limit = response ? -1 : i32[i + LIMIT]!
+    const isPlain = ((word >>> 8) & TO_ALL) === 0 && body.name === undefined
+    this.type = response ? 'response' : (MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request')
+    this.sender = directory.name(who & 0xffff)
+    this.recipient = isPlain ? directory.name(who >>> 16) : recipientName(memory, at, body, directory)
     this.content = body.content
-    this.priority = response ? 0 : priorityOf(memory, at)
+    this.priority = response ? 0 : i32[i + PRIORITY]!
     this.requiresResponse = kind === REQUEST
     this.responseTimeoutMs = limit < 0 ? null : limit
     this.threadId = body.threadId ?? null
-    this.runId = directory.runId(runOf(memory, at))
-    this.sentAt = timeOf(memory, at)
+    this.runId = directory.runId(run)
+    this.sentAt = memory.f64[(at >> 3) + TIME]!
     this.#id = id
     this.#data = body.data
     this.#metadata = body.metadata
-    this.#run = runOf(memory, at)
+    this.#run = run
     this.#directory = directory
   }
 

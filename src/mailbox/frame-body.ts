@@ -130,8 +130,9 @@ export function dataPlace(memory: Memory, at: number, content: string): TextPlac
 export const dataAfter = (content: string): number => HEADER + stringBytes(content) + 4
 
 export function readBody(memory: Memory, at: number): Body {
-  if (bodyBytesOf(memory, at) === 0) return { ...BLANK_BODY }
-  const flags = flagsOf(memory, at)
+  const { i32 } = memory
+  if (i32[(at >> 2) + BODY] === 0) return { ...BLANK_BODY }
+  const flags = i32[(at >> 2) + KIND]! >>> 8
   cursor = at + HEADER
   const content = readString(memory)
   return {

@@ -102,6 +102,12 @@ export class Ring {
 
   // ---- the reader's side
 
+  /** Moves the write position past a frame written at the reserved offset, and makes it visible to the reader. */
+  commit(bytes: number): void {
+    this.#published = this.#tail = (this.#tail + bytes) | 0
+    Atomics.store(this.#control, TAIL, this.#tail)
+  }
+
   /** Returns the offset of the next frame, or -1 if there is none. */
   peek(): number {
     for (;;) {
@@ -153,6 +159,7 @@ export class Ring {
    * stays.
    */
   best(better: (at: number, than: number) => boolean): number {
+    if (this.#head === Atomics.load(this.#control, TAIL)) return -1
     let best = this.peek()
     if (best < 0) return -1
     this.#seenTail = Atomics.load(this.#control, TAIL)
@@ -169,6 +176,12 @@ export class Ring {
   take(at: number): void {
     this.memory.i32[at >> 2] = -this.memory.i32[at >> 2]!
     this.peek() // passes the gaps at the head
+  }
+
+  /** Passes a frame that has been read: its room is free. */
+  done(bytes: number): void {
+    this.#head = (this.#head + bytes) | 0
+    Atomics.store(this.#control, HEAD, this.#head)
   }
 
   release(): void {

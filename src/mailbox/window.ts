@@ -50,8 +50,6 @@ const FRAGMENT_HEADER = 16
 
 /** The turn only waits for others, and the thread's loop is idle. */
 export const SURELY = 1
-/** The turn has open waits. The host must wake the thread to learn whether it only waits. */
-export const PERHAPS = 2
 /**
  * The turn was SURELY parked, and the host has taken its permit. Only the host writes this value; it writes SURELY
  * again when it returns the permit.
@@ -59,8 +57,7 @@ export const PERHAPS = 2
 export const TAKEN = 3
 
 /** Returns the word for a turn of that run. */
-export const parkedWord = (run: number, state: typeof SURELY | typeof PERHAPS | typeof TAKEN): number =>
-  (run << 2) | state
+export const parkedWord = (run: number, state: typeof SURELY | typeof TAKEN): number => (run << 2) | state
 
 /** Checks whether the word says SURELY, for a turn of any run. */
 export const isSurely = (word: number): boolean => (word & 3) === SURELY

@@ -33,7 +33,7 @@ function stage(room: number) {
     const size = fill(SEND)
     const correlation = waits.next()
     outbox.fields.correlation = correlation
-    const wait = { kind: 'send' as const, stream: undefined, resolve() {}, reject() {} }
+    const wait = { kind: 'send' as const, correlation, stream: undefined, resolve() {}, reject() {} }
     const verdict = new Promise<void>((resolve) => {
       waits.add(correlation, { ...wait, resolve: () => resolve() })
     })

@@ -6,25 +6,24 @@ import type { Timer } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError, describe, StepMismatchError } from '../../errors.ts'
 import { ReceivedMessage } from '../../mailbox/codec.ts'
 import {
-  attemptOf,
-  correlationOf,
-  flagsOf,
+  CORRELATION,
   HEADER,
-  kindOf,
+  KIND,
   NESTED,
   NOBODY,
   REQUEST,
+  RUN_INDEX,
   runOf,
   STREAMS,
-  senderOf,
   setLimit,
-  turnOf,
-  typeOf,
+  TURN,
   WANTS_PERMIT,
+  WHO,
   writeControl,
 } from '../../mailbox/frame.ts'
 import { type FrameId, readId } from '../../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
 import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import { Window } from '../../mailbox/window.ts'
@@ -116,7 +115,7 @@ export class AgentLoop {
     this.#turned()
   }
   readonly #directory = {
-    name: (index: number) => this.name(index),
+    name: (index: number) => this.#names.name(index),
     runId: (index: number) => this.#runs.idOf(index),
     bytesOf: (run: number, hash: string) => this.bytesOf(run, hash),
   }
@@ -187,7 +186,7 @@ export class AgentLoop {
     const { maxExternalMb } = assignment
     if (maxExternalMb !== null && port.memories)
       this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
-    this.now = () => port.scheduler.now()
+    this.now = port.scheduler.now.bind(port.scheduler)
     const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
     this.sends = new SendQueue({ link: this.link, outbox: this.outbox, waits: this.waits })
@@ -260,12 +259,12 @@ export class AgentLoop {
   #run(): boolean {
     this.#endedAt = 0
     if (this.#replies.drain()) this.#stir()
-    const now = this.#port.scheduler.monotonic()
     if (this.#turns.length === 0) this.#probes.rest()
-    const until = now + SLICE_MS
+    else if (this.#isFull()) return false
+    const until = this.#port.scheduler.monotonic() + SLICE_MS
     let turns = 0
     let more = false
-    for (; !this.#isFull(); turns++) {
+    for (; this.#turns.length === 0 ? !this.#takesNone : !this.#isFull(); turns++) {
       more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until)
       if (more || !this.link.takeMessage(this.#taken)) break
       this.#begin()
@@ -298,7 +297,9 @@ export class AgentLoop {
 
   #sleep(): void {
     if (this.#nesting.isOpen && this.#goOn()) return this.#later()
-    if (this.parking.isAsked) for (const turn of this.#turns) this.#judge(turn)
+    const { parking } = this
+    if (parking.isAsked && (parking.marked > 0 || this.#probes.waiting || this.link.arePermitsWanted()))
+      for (const turn of this.#turns) this.#judge(turn)
     if (this.#probes.waiting) {
       if (this.#stirred)
         this.#later() // the turn that got an answer continues before it is judged
@@ -332,7 +333,7 @@ export class AgentLoop {
     const parked = turn.parked || (turn.waits && this.#probes.isQuiet(turn))
     if (!parked || (this.#nesting.isOpen && !this.#nesting.isAlone(turn))) this.parking.unpark(start)
     else if (!this.#stirred) this.parking.park(start)
-    else if (this.parking.mayPark(start)) this.#later() // let the started or answered turn continue before judging it
+    else if (this.parking.isWanted(start)) this.#later() // let the started or answered turn continue before judging it
   }
 
   /** Lets the event loop turn once, so that timers, sockets and wake-ups run. */
@@ -352,11 +353,13 @@ export class AgentLoop {
 
   #begin(): void {
     const { memory, at } = this.#taken
-    const run = runOf(memory, at)
-    const attempt = attemptOf(memory, at)
-    const turnId = turnOf(memory, at)
+    const { i32 } = memory
+    const i = at >> 2
+    const run = i32[i + RUN_INDEX]!
+    const attempt = ((i32[i + KIND]! >>> 16) & 0xff) + 1
+    const turnId = i32[i + TURN]!
     // Replies carry the run's data, new agents and the log of earlier attempts. They are published before the message.
-    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(senderOf(memory, at)))
+    if (attempt > 1 || !this.#runs.has(run) || !this.#names.isKnown(i32[i + WHO]! & 0xffff))
       this.#replies.drainFor(turnId)
     this.#stir()
     const id = readId(memory, at)
@@ -395,20 +398,23 @@ export class AgentLoop {
     slot: number,
     nested: boolean,
   ): TurnStart {
-    const kind = kindOf(memory, at)
-    const run = runOf(memory, at)
-    const turn = turnOf(memory, at)
+    const { i32 } = memory
+    const i = at >> 2
+    const word = i32[i + KIND]!
+    const isRequest = (word & 0xff) === REQUEST
+    const run = i32[i + RUN_INDEX]!
+    const turn = i32[i + TURN]!
     return {
       turn,
       run,
       view: this.#runs.get(run),
       id,
       message,
-      attempt: attemptOf(memory, at),
-      caller: senderOf(memory, at),
-      correlation: kind === REQUEST ? correlationOf(memory, at) : 0,
-      streams: kind === REQUEST && (flagsOf(memory, at) & STREAMS) !== 0,
-      type: typeOf(memory, at),
+      attempt: ((word >>> 16) & 0xff) + 1,
+      caller: i32[i + WHO]! & 0xffff,
+      correlation: isRequest ? i32[i + CORRELATION]! : 0,
+      streams: isRequest && ((word >>> 8) & STREAMS) !== 0,
+      type: MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request',
       // Turns that run back to back need only one reading of the clock.
       startedAt: this.#endedAt > 0 ? this.#endedAt : this.now(),
       replay: this.#replies.takeReplay(turn),
@@ -486,11 +492,11 @@ export class AgentLoop {
   }
 
   #finish(turn: Turn, value: unknown, thrown: unknown): void {
-    const hasPermit = this.#nesting.shares(turn) || this.parking.close(turn.start)
+    const hasPermit = (this.#nesting.isOpen && this.#nesting.shares(turn)) || this.parking.close(turn.start)
     this.#endedAt = this.#commit.write(turn, value, thrown)
     if (this.#turns[this.#turns.length - 1] === turn) this.#turns.pop()
     else this.#turns.splice(this.#turns.indexOf(turn), 1)
-    this.#shelved.delete(turn)
+    if (this.#shelved.size > 0) this.#shelved.delete(turn)
     if (this.#nesting.isOpen) this.#nesting.ended(turn)
     // With a higher concurrency the run has no other message in this thread.
     if (!hasPermit && this.#concurrency === 1) this.#pause(turn.start.run)
@@ -564,7 +570,7 @@ export class AgentLoop {
   mayPark(start: TurnStart): void {
     if (this.#pumping) return // the end of the pump does it
     if (this.#held.any) this.#later()
-    else if (this.parking.mayPark(start) || this.#nesting.isOpen || this.#probes.waiting) this.#later()
+    else if (this.#nesting.isOpen || this.#probes.waiting || this.parking.isWanted(start)) this.#later()
   }
 
   writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {

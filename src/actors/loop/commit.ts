@@ -80,10 +80,11 @@ export class Commit {
     const { outbox, agent } = this.#host
     try {
       const reply = start.correlation === 0 ? NO_REPLY : replyOf(value, start, agent)
-      const data = dataOf(reply.structuredData, start, agent)
+      const { structuredData } = reply
+      const data = structuredData === undefined ? undefined : dataOf(structuredData, start, agent)
       const bytes = plainFrameBytes(reply.content, data)
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
-      this.#writePatches(turn)
+      if (turn.changes) this.#writePatches(turn)
       this.#prepareEnd(start, reply.content, data, 0)
       const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? []
       if (missed.length > 0) outbox.fields.metadata = JSON.stringify({ missed })

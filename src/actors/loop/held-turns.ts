@@ -24,18 +24,17 @@ export class HeldTurns {
   readonly #needs: Needs
   /** Turns with something held back, with the timer of those that may be idle. */
   readonly #turns = new Map<Turn, Timer | undefined>()
+  /** True if there are such turns. To be read only. */
+  any = false
 
   constructor(needs: Needs) {
     this.#needs = needs
   }
 
-  get any(): boolean {
-    return this.#turns.size > 0
-  }
-
   /** Notes that something of the turn is held back. */
   add(turn: Turn): void {
     if (!this.#turns.has(turn)) this.#turns.set(turn, undefined)
+    this.any = true
     this.#needs.later()
   }
 
@@ -53,6 +52,7 @@ export class HeldTurns {
     const before = turn.hold?.progress
     return this.#needs.timer(UNKNOWN_MS, () => {
       this.#turns.set(turn, undefined)
+      this.any = true
       if (turn.isHeld && !turn.ended && turn.hold?.progress === before) this.#changed(turn)
       else this.#needs.later()
     })
@@ -66,5 +66,6 @@ export class HeldTurns {
   #forget(turn: Turn): void {
     this.#turns.get(turn)?.cancel()
     this.#turns.delete(turn)
+    this.any = this.#turns.size > 0
   }
 }

@@ -38,15 +38,12 @@ export class Nesting {
   readonly #turns: readonly Turn[]
   readonly #words: Int32Array
   readonly #strands = new Map<number, Strand>()
+  /** True while any run has nested turns or held frames. To be read only. */
+  isOpen = false
 
   constructor(turns: readonly Turn[], words: Int32Array) {
     this.#turns = turns
     this.#words = words
-  }
-
-  /** True while any run has nested turns or held frames. */
-  get isOpen(): boolean {
-    return this.#strands.size > 0
   }
 
   /** Number of runs that have open turns. */
@@ -82,6 +79,7 @@ export class Nesting {
     if (!strand) {
       strand = { works: undefined, requests: [], replies: [] }
       this.#strands.set(run, strand)
+      this.isOpen = true
     }
     strand.requests.push(ownCopyOf(memory, at))
   }
@@ -125,6 +123,7 @@ export class Nesting {
   #drop(run: number, { requests, replies }: Strand): void {
     if (requests.length + replies.length > 0 || this.of(run).length > 1) return
     this.#strands.delete(run)
+    this.isOpen = this.#strands.size > 0
     Atomics.store(this.#words, AT_WORK, 0)
   }
 

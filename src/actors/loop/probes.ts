@@ -25,6 +25,8 @@ const MOST_TOLD = 8
 export class Probes {
   readonly #work: OwnWork | undefined
   #asked: Asked[] = []
+  /** True if there are questions. To be read only. */
+  waiting = false
 
   constructor(work: OwnWork | undefined) {
     this.#work = work
@@ -50,10 +52,7 @@ export class Probes {
     const told = this.#asked.filter((asked) => asked.turn === turn && asked.state === 'busy')
     if (told.length >= MOST_TOLD) this.#asked.splice(this.#asked.indexOf(told[0]!), 1)
     this.#asked.push({ turn, number, state: 'new' })
-  }
-
-  get waiting(): boolean {
-    return this.#asked.length > 0
+    this.waiting = true
   }
 
   /** Answers the open questions; call it when the loop is idle. Returns true if it must be called once more. */
@@ -80,6 +79,7 @@ export class Probes {
       }
       return !quiet
     })
+    this.waiting = this.#asked.length > 0
     loop.link.flush()
     return again
   }

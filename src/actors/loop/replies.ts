@@ -9,9 +9,12 @@ import {
   ABORT,
   ACCEPTED,
   CHUNK,
+  CORRELATION,
   correlationOf,
+  FAILED,
   GO_ON,
   HEADER,
+  KIND,
   kindOf,
   lengthOf,
   limitOf,
@@ -122,7 +125,7 @@ export class Replies {
   #take(taken: Taken): void {
     const { memory, at } = taken
     const { link, nesting, parking } = this.#to
-    const goesOn = (parking.isAsked || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
+    const goesOn = (parking.marked > 0 || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
     if (goesOn) parking.regain(goesOn.start)
     const waits = goesOn && nesting.isOpen && nesting.keeps(goesOn, memory, at)
     if (!waits) this.letIn(memory, at)
@@ -130,9 +133,14 @@ export class Replies {
   }
 
   letIn(memory: Memory, at = 0): void {
+    const word = memory.i32[(at >> 2) + KIND]!
+    const correlation = memory.i32[(at >> 2) + CORRELATION]!
+    if ((word & 0xff) === RESPONSE && ((word >>> 8) & FAILED) === 0) {
+      const wait = this.#to.waits.get(correlation)
+      if (wait) return wait.resolve(new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory))
+    }
     const { names, nesting, runs } = this.#to
-    const correlation = correlationOf(memory, at)
-    switch (kindOf(memory, at)) {
+    switch (word & 0xff) {
       case RESPONSE:
       case RESULT:
       case ACCEPTED:

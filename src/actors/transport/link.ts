@@ -6,7 +6,7 @@
  * waits for an answer wakes it at once. The end of a turn that nobody waits for does not wake it earlier.
  */
 import type { Scheduler } from '../../clock.ts'
-import { copyFrame, FRAGMENT, kindOf, lengthOf, priorityOf } from '../../mailbox/frame.ts'
+import { copyFrame, FRAGMENT, KIND, lengthOf, priorityOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import type { Ring } from '../../mailbox/ring.ts'
 import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED, type TeamMemory } from '../../mailbox/room.ts'
@@ -83,7 +83,10 @@ export class Link {
   /** Frames written since the last wake-up. */
   #unrung = 0
   #unrungBytes = 0
-  #closed = false
+  /** True once the agent is fenced. To be read only. */
+  closed = false
+  /** Memory of the outbox ring, in which `reserve` finds a place. */
+  readonly memory: Memory
   readonly #flush = () => this.flush()
   readonly #better = (at: number, than: number) =>
     priorityOf(this.#window.ranked.memory, at) > priorityOf(this.#window.ranked.memory, than)
@@ -96,6 +99,7 @@ export class Link {
     this.#port = port
     this.#me = me
     this.#writer = new FrameWriter(window.outbox)
+    this.memory = window.outbox.memory
   }
 
   /**
@@ -103,11 +107,7 @@ export class Link {
    * thread that is terminated cannot write.
    */
   close(): void {
-    this.#closed = true
-  }
-
-  get closed(): boolean {
-    return this.#closed
+    this.closed = true
   }
 
   /** True if no frame waits for room in the ring to the host. */
@@ -117,24 +117,20 @@ export class Link {
 
   // ---- out
 
-  /** Memory of the outbox ring, in which `reserve` finds a place. */
-  get memory(): Memory {
-    return this.#window.outbox.memory
-  }
-
   /**
    * Returns the offset at which a frame of `bytes` can be written now. Returns -1 if it cannot: then the frame must be
    * encoded separately and passed to `post`.
    */
   reserve(bytes: number): number {
-    if (this.#closed || this.#blocked.length > 0 || bytes > inlineLimit(this.#window.outbox)) return -1
-    return this.#window.outbox.reserve(bytes)
+    const { outbox } = this.#window
+    if (this.closed || this.#blocked.length > 0 || bytes > outbox.capacity >> 2) return -1
+    return outbox.reserve(bytes)
   }
 
   /** Publishes the frame that was written at the reserved offset. */
   commit(bytes: number, urgency: Urgency): void {
-    this.#window.outbox.advance(bytes)
-    this.#publish()
+    this.#window.outbox.commit(bytes)
+    this.team.wrote(this.#me)
     this.#bell(bytes, urgency)
   }
 
@@ -148,7 +144,7 @@ export class Link {
 
   /** Queues a separately encoded frame behind the frames that already wait for room. */
   post(memory: Memory, bytes: number, late?: LateClaim): void {
-    if (this.#closed) return
+    if (this.closed) return
     this.#blocked.push({ memory, bytes, late })
     this.#unblock()
   }
@@ -186,7 +182,12 @@ export class Link {
   }
 
   #bell(bytes: number, urgency: Urgency): void {
-    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) return this.#announce()
+    if (urgency === 'now' || (urgency === 'soon' && !this.#rung)) {
+      this.#rung = true
+      this.#unrung = 0
+      this.#unrungBytes = 0
+      return this.wakeHost()
+    }
     this.#unrung += 1
     this.#unrungBytes += bytes
     if (this.#unrung >= FRAMES_A_RING || this.#unrungBytes >= this.#window.outbox.capacity >> 1) this.#announce()
@@ -218,7 +219,7 @@ export class Link {
    * it.
    */
   claim(recipient: number, bytes: number, turn: number, step: number): boolean {
-    if (this.#closed) return false
+    if (this.closed) return false
     const note = this.#claim
     note[1] = bytes
     note[2] = turn
@@ -244,7 +245,7 @@ export class Link {
     const { ranked, plain } = this.#window
     const urgent = ranked.best(this.#better)
     if (urgent >= 0 && (priorityOf(ranked.memory, urgent) > 0 || !plain.more())) return this.#takeRanked(urgent, into)
-    return this.#take('plain', into)
+    return this.#take('plain', plain, into)
   }
 
   #takeRanked(at: number, into: Taken): boolean {
@@ -260,15 +261,14 @@ export class Link {
   }
 
   takeReply(into: Taken): boolean {
-    return this.#take('replies', into)
+    return this.#take('replies', this.#window.replies, into)
   }
 
-  #take(lane: 'plain' | 'replies', into: Taken): boolean {
-    const ring = this.#window[lane]
+  #take(lane: 'plain' | 'replies', ring: Ring, into: Taken): boolean {
     for (;;) {
       const at = ring.peek()
       if (at < 0) return false
-      if (kindOf(ring.memory, at) !== FRAGMENT) {
+      if ((ring.memory.i32[(at >> 2) + KIND]! & 0xff) !== FRAGMENT) {
         into.memory = ring.memory
         into.at = at
         return true
@@ -292,9 +292,8 @@ export class Link {
   done(lane: 'plain' | 'replies', taken: Taken): void {
     const ring = this.#window[lane]
     if (taken.memory !== ring.memory) return
-    ring.pass(lengthOf(ring.memory, taken.at))
-    ring.release()
-    this.#madeRoom(ring)
+    ring.done(ring.memory.i32[taken.at >> 2]!)
+    if (Atomics.load(this.#window.words, ROOM_WANTED) !== 0) this.#madeRoom(ring)
   }
 
   /** Wakes the host if it waits for room, once at least half of the ring is free. */
@@ -318,7 +317,7 @@ export class Link {
   }
 
   /** Checks whether the host needs permits. If not, parking a turn has no use. */
-  get permitsWanted(): boolean {
+  arePermitsWanted(): boolean {
     return Atomics.load(this.team.words, PERMITS_WANTED) === 1
   }
 }

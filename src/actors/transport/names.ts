@@ -28,11 +28,12 @@ export class Names {
 
   /** Checks whether the index belongs permanently to one agent whose name is known. */
   isKnown(index: number): boolean {
-    return index < FIXED_NAMES.length || (this.#ofTeam[index] ?? '') !== ''
+    return index < FIXED_NAMES.length || ((this.#list ?? this.#ofTeam)[index] ?? '') !== ''
   }
 
   name(index: number): string {
-    return FIXED_NAMES[index] ?? (this.#ofTeam[index] || (this.#ofRuns[index] ?? `#${index}`))
+    const list = this.#list ?? this.#ofTeam
+    return FIXED_NAMES[index] ?? (list[index] || (this.#ofRuns[index] ?? `#${index}`))
   }
 
   indexOf(name: string, run: RunView): number | undefined {

@@ -73,6 +73,12 @@ export class Outbox {
     this.link.commit(bytes, urgency)
   }
 
+  /** Writes the frame at the place that `Link.reserve` has returned for it. */
+  writeAt(at: number, bytes: number, urgency: Urgency): void {
+    this.#encodeAt(this.link.memory, at)
+    this.link.commit(bytes, urgency)
+  }
+
   /** Writes the bytes of a part for a run. */
   writePart(run: number, bytes: Uint8Array): void {
     this.begin(PART, run, 0, 0, Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1'), undefined)

@@ -6,7 +6,7 @@
  * A turn whose permit was taken continues once the host has given it one again. Replies to it arrive no earlier. An
  * event of its own, such as its signal, asks for the permit and waits.
  */
-import { isSurely, MAX_CONCURRENCY, mostOpenTurns, PARKED, PERHAPS, parkedWord, SURELY } from '../../mailbox/window.ts'
+import { isSurely, MAX_CONCURRENCY, mostOpenTurns, PARKED, parkedWord, SURELY } from '../../mailbox/window.ts'
 import type { Link } from './link.ts'
 
 /** Fields that identify a turn's slot and run. */
@@ -32,17 +32,17 @@ export class Parking {
   readonly #told: number[]
   /** Slots of turns that continued without a permit and have none yet. */
   readonly #without = new Set<number>()
+  /** True if the turns of this thread need permits. To be read only. */
+  readonly isAsked: boolean
+  /** Number of turns that are marked, or have lost their permit. While it is 0 no turn has to be unparked. To be read only. */
+  marked = 0
 
   /** Creates one word per open turn; `concurrency` is the number of places. */
   constructor(words: Int32Array, concurrency: number, link: Link) {
     this.#words = words
     this.#link = link
     this.#told = concurrency > MAX_CONCURRENCY ? [] : new Array<number>(mostOpenTurns(concurrency)).fill(UNUSED)
-  }
-
-  /** True if the turns of this thread need permits. */
-  get isAsked(): boolean {
-    return this.#told.length > 0
+    this.isAsked = this.#told.length > 0
   }
 
   /** Returns the slot for a turn that begins. */
@@ -58,26 +58,24 @@ export class Parking {
    */
   close({ slot }: OpenTurn): boolean {
     if (slot < 0) return true
-    this.#tell(slot, 0)
+    if (this.#told[slot] !== 0) this.#tell(slot, 0)
     this.#told[slot] = UNUSED
-    return this.#without.size === 0 || !this.#without.delete(slot)
+    return this.#without.size === 0 || !this.#regained(slot)
   }
 
   /** Marks that the turn only waits for others, so that the host may take its permit. */
   park({ slot, run }: OpenTurn): void {
     if (slot < 0) return
     this.#tell(slot, parkedWord(run, SURELY))
-    if (this.#link.permitsWanted) this.#link.wakeHost()
+    if (this.#link.arePermitsWanted()) this.#link.wakeHost()
   }
 
   /**
-   * Marks that the turn has waits. Whether it has other work is examined only when a permit is wanted. Returns true if
-   * one is wanted now.
+   * Checks whether the turn has to be judged: a permit is wanted now. Nothing is marked before that. An agent that
+   * begins to wait for a permit wakes the threads of all that have one, so a turn that waits by then is judged too.
    */
-  mayPark({ slot, run }: OpenTurn): boolean {
-    if (slot < 0) return false
-    this.#tell(slot, parkedWord(run, PERHAPS))
-    return this.#link.permitsWanted
+  isWanted({ slot }: OpenTurn): boolean {
+    return slot >= 0 && this.#link.arePermitsWanted()
   }
 
   /**
@@ -97,7 +95,7 @@ export class Parking {
   regain({ slot }: OpenTurn): void {
     if (slot < 0) return
     this.#tell(slot, 0)
-    if (this.#without.size > 0) this.#without.delete(slot)
+    if (this.#without.size > 0) this.#regained(slot)
   }
 
   /** Frees the slot of a turn that waits for a person. Its permit is taken; what it does by itself asks for one. */
@@ -105,7 +103,7 @@ export class Parking {
     if (turn.slot < 0) return
     this.#tell(turn.slot, 0)
     this.#told[turn.slot] = UNUSED
-    this.#without.delete(turn.slot)
+    this.#regained(turn.slot)
     turn.slot = SHELVED
   }
 
@@ -118,8 +116,21 @@ export class Parking {
     const told = this.#told[slot]!
     if (told === word) return
     this.#told[slot] = word
+    if (word === 0) this.marked -= 1
+    else if (told === 0) this.marked += 1
     const at = PARKED + slot
     if (!isSurely(told)) Atomics.store(this.#words, at, word)
-    else if (Atomics.exchange(this.#words, at, word) !== told) this.#without.add(slot)
+    else if (Atomics.exchange(this.#words, at, word) !== told) this.#lost(slot)
+  }
+  #lost(slot: number): void {
+    if (!this.#without.has(slot)) this.marked += 1
+    this.#without.add(slot)
+  }
+
+  /** Returns true if the turn was without a permit. */
+  #regained(slot: number): boolean {
+    if (!this.#without.delete(slot)) return false
+    this.marked -= 1
+    return true
   }
 }

@@ -2,6 +2,7 @@
 /** An open wait of a turn. */
 export interface Wait {
   readonly kind: 'request' | 'send'
+  readonly correlation: number
   /** Receives the chunks that arrive before the answer. */
   stream: { push(piece: string): void } | undefined
   resolve(value: unknown): void
@@ -12,7 +13,6 @@ const HIGHEST = 0x7fff_ffff
 
 export class Waits {
   readonly #byNumber = new Map<number, Wait>()
-  readonly #numbers = new Map<Wait, number>()
   readonly #step: number
   readonly #first: number
   #last: number
@@ -37,12 +37,9 @@ export class Waits {
 
   add(correlation: number, wait: Wait): void {
     this.#byNumber.set(correlation, wait)
-    this.#numbers.set(wait, correlation)
   }
 
   delete(correlation: number): void {
-    const wait = this.#byNumber.get(correlation)
-    if (wait) this.#numbers.delete(wait)
     this.#byNumber.delete(correlation)
   }
 
@@ -51,6 +48,6 @@ export class Waits {
   }
 
   numberOf(wait: Wait): number | undefined {
-    return this.#numbers.get(wait)
+    return this.#byNumber.get(wait.correlation) === wait ? wait.correlation : undefined
   }
 }

@@ -66,8 +66,10 @@ export function beginMessage(
   if (kind === SEND) checkSendOptions(options)
   const { outbox } = needs
   const { run, turn } = from.start
-  const data = encodeData(options.structuredData, 'structuredData')
-  const given = options.parts ?? partsOfQuery(from.start, content)
+  const { structuredData } = options
+  const data = structuredData === undefined ? undefined : encodeData(structuredData, 'structuredData')
+  const isScript = from.start.message?.recipient === ORCHESTRATOR
+  const given = options.parts ?? (isScript ? partsOfQuery(from.start, content) : undefined)
   const parts = given && messageParts(asJson(given, uploadsFor(outbox, from.start.view)))
   const fields = outbox.begin(kind, run, turn, from.nextStep(), content, data)
   if (options !== NO_OPTIONS) {

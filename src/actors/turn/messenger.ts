@@ -65,8 +65,9 @@ export class Messenger {
       if (hold?.isOpen && !replay.repeats(frame))
         return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
     }
-    if (!this.#claim(bytes)) return this.#ask(bytes, to, options)
-    outbox.write(bytes, 'soon')
+    const at = this.#claim(bytes)
+    if (at < 0) return this.#ask(bytes, to, options)
+    outbox.writeAt(at, bytes, 'soon')
     link.claimed()
     return this.#accepted()
   }
@@ -80,14 +81,16 @@ export class Messenger {
   }
 
   /**
-   * Claims room for the frame in the recipient's mailbox. Returns false if there is none. Only for frames that go into
+   * Claims room for the frame in the recipient's mailbox. Returns the place for it in the outbox, or -1 if there is no
+   * room. Only for frames that go into
    * the outbox at once: if the thread dies, a claim for a frame that still waits in it would be lost.
    */
-  #claim(bytes: number): boolean {
+  #claim(bytes: number): number {
     const { link, outbox, sends } = this.#needs
     const { recipient, step, turn } = outbox.fields
-    if (recipient === NOBODY || sends.open(recipient) || link.reserve(bytes) < 0) return false
-    return link.claim(recipient, bytes, turn, step)
+    if (recipient === NOBODY || (!sends.isEmpty && sends.open(recipient))) return -1
+    const at = link.reserve(bytes)
+    return at >= 0 && link.claim(recipient, bytes, turn, step) ? at : -1
   }
 
   /** Queues a send for which there is no room. */
@@ -267,7 +270,8 @@ export class Messenger {
     const { hold } = this.#turn
     if (replayed && hold?.isOpen && !replay.repeats(replayed))
       return this.#requestLater(hold, to, () => this.#request(to, content, options, flags, type, waiting, onSent))
-    if (!this.#claim(bytes)) {
+    const at = this.#claim(bytes)
+    if (at < 0) {
       const response = this.#calls.awaitResponse(to, correlation, options)
       sends.add('request', bytes, response.promise, quiet, onSent)
       return response
@@ -276,7 +280,7 @@ export class Messenger {
       const frame = outbox.encode(bytes)
       link.put(frame, bytes, 'now')
       onSent(idOf(frame, 0))
-    } else outbox.write(bytes, 'now')
+    } else outbox.writeAt(at, bytes, 'now')
     link.claimed()
     return this.#calls.awaitResponse(to, correlation, options)
   }

@@ -146,6 +146,11 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.#drafts.change('runState', this.#needs.runState(this.start.view), change)
   }
 
+  /** True if the turn may have changed a state. */
+  get changes(): boolean {
+    return this.#drafts !== undefined
+  }
+
   /** Returns the changes of that state that the commit must write. Not called for a failed turn. */
   draftOf(scope: StateScope): Draft | undefined {
     return this.#drafts?.of(scope, scope === 'state' ? this.#needs.state : this.#needs.runState(this.start.view))

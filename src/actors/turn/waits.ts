@@ -84,6 +84,7 @@ export class TurnWaits {
       }
       const wait: Wait = {
         kind,
+        correlation,
         stream: undefined,
         resolve: (value) => {
           settled()
@@ -95,7 +96,7 @@ export class TurnWaits {
         },
       }
       this.#open.add(wait)
-      parking.unpark(start)
+      if (parking.marked > 0) parking.unpark(start)
       waits.add(correlation, wait)
       this.#needs.mayPark(start)
     })

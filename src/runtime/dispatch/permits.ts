@@ -182,8 +182,8 @@ export class Permits implements Gate {
       ledger.since.set(cell, this.#needs.clock.now())
       this.#contended.set(run, ledger)
     }
-    this.#announce() // before the look for parked turns: one that parks later wakes the host
-    if (isFirst) for (const { life } of ledger.holders) if (life?.mayBeParked(run)) life.thread.ring()
+    this.#announce() // before the wake-ups: a turn that comes to wait later finds it, and wakes the host
+    if (isFirst) for (const { life } of ledger.holders) life?.thread.ring()
     this.#serve(run, ledger)
     if (waiting.includes(cell) && ledger.holders.size >= this.#limit) {
       const reached = { option: OPTION, limit: this.#limit, runId: run.id, agent: cell.name }
@@ -260,8 +260,7 @@ export class Permits implements Gate {
   #announceAgain(): void {
     Atomics.store(this.#needs.team.words, PERMITS_WANTED, 1)
     this.#needs.repairs.report({ word: 'permits wanted' })
-    for (const [run, { holders }] of this.#ledgers)
-      for (const { life } of holders) if (life?.mayBeParked(run)) life.thread.ring()
+    for (const { holders } of this.#ledgers.values()) for (const { life } of holders) life?.thread.ring()
   }
 
   /** Sets the word that threads read when a turn parks: they wake the host only while an agent waits for a permit. */

@@ -11,7 +11,6 @@ import {
   FrameJoiner,
   FrameWriter,
   PARKED,
-  PERHAPS,
   parkedWord,
   SURELY,
   TAKEN,
@@ -160,11 +159,6 @@ export class Life {
   /** Checks whether replies for that run are held back. */
   holds(run: number): boolean {
     return this.held.some(({ memory }) => runOf(memory, 0) === run)
-  }
-
-  /** Checks whether the turn of that run has open waits, while the thread was not asked whether it has other work. */
-  mayBeParked(run: RunState): boolean {
-    return this.#says(parkedWord(run.index, PERHAPS))
   }
 
   /**
