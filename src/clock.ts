@@ -131,30 +131,37 @@ export interface OwnScheduler extends Scheduler {
   runOn(): void
 }
 
-const UNREAD = Number.NaN
+const UNREAD = Number.NEGATIVE_INFINITY
 
 /** Makes the scheduler of an owner. `look` takes in what has come; it is called before the task of each limit. */
 export function ownScheduler(scheduler: Scheduler, look: () => void): OwnScheduler {
   const open = new Set<Timer>()
   let isStill = false
+  /** Epoch ms at 0 of the scheduler's own time, if that is one clock with two faces. */
+  const zero = scheduler === systemClock ? epochZero() : undefined
   let now = UNREAD
-  let monotonic = UNREAD
+  let read = UNREAD
   return {
     virtual: scheduler.virtual ?? false,
     now() {
       if (!isStill) return scheduler.now()
-      if (Number.isNaN(now)) now = scheduler.now()
+      if (now !== UNREAD) return now
+      if (zero === undefined) now = scheduler.now()
+      else {
+        if (read === UNREAD) read = monotonic()
+        now = zero + read
+      }
       return now
     },
     monotonic() {
       if (!isStill) return scheduler.monotonic()
-      if (Number.isNaN(monotonic)) monotonic = scheduler.monotonic()
-      return monotonic
+      if (read === UNREAD) read = zero === undefined ? scheduler.monotonic() : monotonic()
+      return read
     },
     holdStill() {
       isStill = true
       now = UNREAD
-      monotonic = UNREAD
+      read = UNREAD
     },
     runOn() {
       isStill = false

@@ -57,12 +57,13 @@ export class NextMessage {
     if (mailbox.handed.size > 0 && life.held.length > 0) return undefined // a shelved turn is to go on first
     const shelved = mailbox.handed.shelved
     const isOpen = shelved.size > 0 ? runsOf(shelved.values()) : NONE
-    const first = mailbox.peek()
+    const first = mailbox.line.next
     if (first && isOpen.has(first.run)) {
       const other = mailbox.handed.size === 0 ? this.#another(cell, new Set(isOpen)) : undefined
       return other ?? (mailbox.handed.size > 0 ? undefined : this.#nothing(cell))
     }
-    if (first && this.#isRecalled(cell, first)) return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
+    if (first && first.attempt > 1 && this.#isRecalled(cell, first))
+      return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
       if (settings.isAgent && !this.#mayFollow(cell, life, first)) return undefined

@@ -28,8 +28,10 @@ export interface Gate {
   resume(run: RunState, cell: Cell): boolean
   /** Gets a permit for a shelved turn of that run that is to go on. Returns false if there is none. */
   regain(run: RunState, cell: Cell): boolean
-  /** Gives out permits again, because a turn may have parked. */
+  /** Gives out permits again, because a turn may have parked. Only where some agent waits for one. */
   reconsider(): void
+  /** Runs with agents that wait for a permit. */
+  readonly contended: { readonly size: number }
 }
 
 /** Gate without a limit. */
@@ -40,6 +42,7 @@ export const OPEN_GATE: Gate = {
   resume: () => true,
   regain: () => true,
   reconsider: () => {},
+  contended: new Map(),
 }
 
 interface Needs {
@@ -71,7 +74,7 @@ export class Permits implements Gate {
   readonly #limit: number
   readonly #ledgers = new Map<RunState, Ledger>()
   /** Runs with agents that wait for a permit. */
-  readonly #contended = new Map<RunState, Ledger>()
+  readonly contended = new Map<RunState, Ledger>()
   /** Runs whose permit was free while the agent was busy with another run. */
   readonly #overdue = new Map<Cell, RunState>()
   #isAnnounced = false
@@ -149,13 +152,13 @@ export class Permits implements Gate {
   }
 
   reconsider(): void {
-    if (this.#contended.size === 0) return
+    if (this.contended.size === 0) return
     if (Atomics.load(this.#needs.team.words, PERMITS_WANTED) !== 1) this.#announceAgain()
-    for (const [run, ledger] of this.#contended) this.#serve(run, ledger)
+    for (const [run, ledger] of this.contended) this.#serve(run, ledger)
   }
 
   *#waits(): IterableIterator<LimitWait> {
-    for (const [run, { holders, waiting, since }] of this.#contended) {
+    for (const [run, { holders, waiting, since }] of this.contended) {
       if (holders.size < this.#limit) continue // those that wait are busy with other runs
       for (const cell of waiting) {
         const messageId = messageOf(cell, run)
@@ -180,7 +183,7 @@ export class Permits implements Gate {
       const at = waiting.findIndex((other) => (other.settings.info.priority ?? 0) < priority)
       waiting.splice(at < 0 ? waiting.length : at, 0, cell)
       ledger.since.set(cell, this.#needs.clock.now())
-      this.#contended.set(run, ledger)
+      this.contended.set(run, ledger)
     }
     this.#announce() // before the wake-ups: a turn that comes to wait later finds it, and wakes the host
     if (isFirst) for (const { life } of ledger.holders) life?.thread.ring()
@@ -210,7 +213,7 @@ export class Permits implements Gate {
     }
     if (waiting.length > 0) return
     if (holders.size === 0) this.#ledgers.delete(run)
-    if (this.#contended.delete(run)) this.#announce()
+    if (this.contended.delete(run)) this.#announce()
   }
 
   /**
@@ -265,7 +268,7 @@ export class Permits implements Gate {
 
   /** Sets the word that threads read when a turn parks: they wake the host only while an agent waits for a permit. */
   #announce(): void {
-    const isContended = this.#contended.size > 0
+    const isContended = this.contended.size > 0
     if (this.#isAnnounced === isContended) return
     this.#isAnnounced = isContended
     Atomics.store(this.#needs.team.words, PERMITS_WANTED, isContended ? 1 : 0)

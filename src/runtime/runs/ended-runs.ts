@@ -29,7 +29,7 @@ export class EndedRuns {
   /** Runs that still have messages under way that nobody waits for. */
   readonly #quieting = new Map<RunState, Timer | undefined>()
   /** Those of them that may be quiet by now. */
-  readonly #due = new Set<RunState>()
+  readonly due = new Set<RunState>()
   /** Runs that are over and quiet, oldest first, with the bytes that each has in memory. */
   readonly #kept = new Map<RunState, number>()
   #keptBytes = 0
@@ -86,23 +86,18 @@ export class EndedRuns {
   }
 
   #await(run: RunState): void {
-    run.onQuiet = () => this.#due.add(run)
-    if (run.open <= 0) this.#due.add(run)
+    run.onQuiet = () => this.due.add(run)
+    if (run.open <= 0) this.due.add(run)
   }
 
   get areQuiet(): boolean {
     return this.#quieting.size === 0
   }
 
-  /** True if some run may have become quiet. */
-  get isDue(): boolean {
-    return this.#due.size > 0
-  }
-
   /** Retires runs that have become quiet. */
   settle(): void {
-    for (const run of this.#due) {
-      this.#due.delete(run)
+    for (const run of this.due) {
+      this.due.delete(run)
       if (run.open <= 0 && this.#quieting.has(run)) this.#retire(run)
     }
   }

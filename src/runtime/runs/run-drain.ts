@@ -12,7 +12,7 @@ interface Needs {
 
 export class RunDrain {
   readonly #needs: Needs
-  readonly #listeners = new Set<() => void>()
+  readonly listeners = new Set<() => void>()
   readonly #entering = new Set<Promise<unknown>>()
 
   constructor(needs: Needs) {
@@ -21,18 +21,13 @@ export class RunDrain {
 
   /** Calls back after each batch of records. Returns a function that ends this. */
   readonly onRecords = (listener: () => void): (() => void) => {
-    this.#listeners.add(listener)
-    return () => this.#listeners.delete(listener)
-  }
-
-  /** True if somebody waits for records. */
-  get isWatched(): boolean {
-    return this.#listeners.size > 0
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
   }
 
   /** Tells those who wait that there are records. */
   tell(): void {
-    for (const listener of [...this.#listeners]) listener()
+    for (const listener of [...this.listeners]) listener()
   }
 
   /** Tracks a message from outside on its way to its run: `drained` waits for it. */

@@ -150,9 +150,9 @@ export class RunBook {
   /** Retires runs that have become quiet, trims logs, and wakes readers of events. */
   readonly part = (): Reader => ({
     next: () => {
-      if (this.#ended.isDue) this.#ended.settle()
+      if (this.#ended.due.size > 0) this.#ended.settle()
       if (this.#supervisor.runs.large.size > 0) this.#trim()
-      if (this.drain.isWatched) this.drain.tell()
+      if (this.drain.listeners.size > 0) this.drain.tell()
     },
   })
 

@@ -5,8 +5,8 @@ export interface HostLoopNeeds {
   readonly clock: Pick<Scheduler, 'defer'>
   /** Reads what threads have written. True: there is more than it took in this turn of the event loop. */
   look(): boolean
-  /** True while the readers of the journal are called. That must end before the next look. */
-  isTelling(): boolean
+  /** `isTelling`: true while the readers of the journal are called. That must end before the next look. */
+  readonly journal: { readonly isTelling: boolean }
 }
 
 export class HostLoop {
@@ -24,7 +24,7 @@ export class HostLoop {
 
   /** Looks now, or as soon as the present look is over, because something may be there. */
   kick(): void {
-    if (this.#needs.isTelling()) this.wake()
+    if (this.#needs.journal.isTelling) this.wake()
     else if (!this.#isLooking) this.#look()
   }
 

@@ -51,7 +51,7 @@ export class Look {
           more = this.#drain()
           if (more) dispatcher.hurry()
         }
-        gate.reconsider()
+        if (gate.contended.size > 0) gate.reconsider()
         do {
           if (ready.marked.size + dispatcher.cramped.size > 0) dispatcher.flush()
           if (journal.hasNews) journal.tell()

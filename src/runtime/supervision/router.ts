@@ -140,8 +140,7 @@ export class Router {
       const length = lengthOf(ring.memory, at)
       if (kind === FRAGMENT) {
         const whole = life.joiner.join(ring.memory, at, length)
-        ring.pass(length)
-        ring.release()
+        ring.done(length)
         if (whole) this.#takeLarge(cell, life, whole)
         count += 1
         continue
@@ -149,11 +148,10 @@ export class Router {
       const index = runOf(ring.memory, at)
       if (!frameFits(ring.memory, at, ring.limit(), index)) throw new Error('a part of a length that none has')
       const whole = ownCopyOf(ring.memory, at, length)
-      ring.pass(length)
+      ring.done(length)
       this.#takePart(cell, life, whole)
       count += 1
     }
-    if (count > 0) ring.release()
     return count >= share
   }
 
@@ -217,7 +215,7 @@ export class Router {
     const block = run
       ? journal.appendFrames(run, memory, start, end, count)
       : { memory: ownCopyOf(memory, start, end - start), from: 0, to: end - start }
-    ring.pass(end - start)
+    ring.done(end - start)
     const copy = block.memory.i32
     for (let at = block.from; at < block.to; at += copy[at >> 2]!) {
       if (!frameFits(block.memory, at, block.to, index)) {

@@ -198,8 +198,8 @@ export class Supervisor {
       bytesOf: (run, hash) => readerOf(runs.get(run)?.stored ?? NO_BYTES, hash),
     }
     const frames = new HostFrames(clock)
-    const loop = new HostLoop({ clock, look: () => look.all(), isTelling: () => this.journal.isTelling })
     const journal = new Journal({ clock, frames, runs, names, wake: () => loop.wake() })
+    const loop = new HostLoop({ clock, look: () => look.all(), journal })
     limits.onReached(({ option, limit, runId, agent }) => {
       const run = runId === undefined ? undefined : runs.find(runId)
       journal.record(run, { kind: 'limit.reached', option, limit, agent: agent ?? null })

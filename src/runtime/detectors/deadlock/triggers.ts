@@ -156,7 +156,8 @@ export class Suspicion {
   /** Checks whether messages wait for the agent while its remaining turns may wait, too. */
   #isBlocking(cell: Cell | undefined): boolean {
     if (cell === undefined) return false
-    return (cell.mailbox.waiting > 0 || cell.mailbox.parked.length > 0) && this.#mayWait(cell)
+    const { parked, waiting } = cell.mailbox.line
+    return waiting + parked.length > 0 && this.#mayWait(cell)
   }
 
   #mayWait({ instances }: Cell): boolean {
