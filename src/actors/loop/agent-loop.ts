@@ -259,7 +259,7 @@ export class AgentLoop {
   #run(): boolean {
     this.#endedAt = 0
     if (this.#replies.drain()) this.#stir()
-    if (this.#turns.length === 0) this.#probes.rest()
+    if (this.#turns.length === 0) this.#port.work?.rest()
     else if (this.#isFull()) return false
     const until = this.#port.scheduler.monotonic() + SLICE_MS
     let turns = 0
@@ -278,7 +278,7 @@ export class AgentLoop {
    */
   #stir(): void {
     this.#stirred = true
-    this.#probes.stir()
+    this.#port.work?.stir()
   }
 
   /** True if no message may begin. Nested turns share the slot of their outer turn, so only runs are counted then. */
@@ -457,7 +457,16 @@ export class AgentLoop {
     this.#end(turn, value, error)
     if (this.goingOn.any) this.goingOn.letGo(turn.start.turn)
     this.writtenSteps?.ended(turn.start.turn)
-    this.pump()
+    if (!this.#rests()) this.pump()
+  }
+
+  /** Goes to sleep after the end of the last turn. Returns false if something is there, or may be. */
+  #rests(): boolean {
+    if (this.#pumping || this.#turns.length > 0 || this.#takesNone || this.#external) return false
+    if (this.#probes.waiting || this.#held.any || this.#nesting.isOpen || this.#onTurnEnd.length > 0) return false
+    this.#port.work?.rest()
+    this.link.flush()
+    return this.link.sleep(false)
   }
 
   #end(turn: Turn, value: unknown, thrown: unknown): void {

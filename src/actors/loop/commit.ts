@@ -36,10 +36,13 @@ export interface CommitHost {
   keep(draft: Draft): void
 }
 
+const NONE: readonly string[] = []
 const NO_REPLY = { content: '', structuredData: undefined }
 
 export class Commit {
   readonly #host: CommitHost
+  /** Bytes of the END that is to be written, if they are known. */
+  #bytes = 0
 
   constructor(host: CommitHost) {
     this.#host = host
@@ -51,12 +54,13 @@ export class Commit {
   write(turn: Turn, value: unknown, thrown: unknown): number {
     const { start } = turn
     let failure = turn.reason
+    this.#bytes = 0
     if (!failure && thrown !== undefined) failure = this.failure(thrown, this.#describe(start))
     failure ??= this.#prepare(turn, value)
     if (failure) this.#prepareEnd(start, '', JSON.stringify(errorData(failure)), FAILED)
     turn.close()
     const { outbox } = this.#host
-    return outbox.writeEnd(outbox.size(), start.id, start.startedAt)
+    return outbox.writeEnd(this.#bytes || outbox.size(), start.id, start.startedAt)
   }
 
   /** Checks whether the reply must first be validated against the output schema. */
@@ -86,8 +90,9 @@ export class Commit {
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       if (turn.changes) this.#writePatches(turn)
       this.#prepareEnd(start, reply.content, data, 0)
-      const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? []
+      const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? NONE
       if (missed.length > 0) outbox.fields.metadata = JSON.stringify({ missed })
+      else this.#bytes = bytes
       return undefined
     } catch (error) {
       return this.failure(error, this.#describe(start))

@@ -131,7 +131,11 @@ export class Link {
   commit(bytes: number, urgency: Urgency): void {
     this.#window.outbox.commit(bytes)
     this.team.wrote(this.#me)
-    this.#bell(bytes, urgency)
+    if (urgency === 'later' || (urgency === 'soon' && this.#rung)) return this.#bell(bytes, urgency)
+    this.#rung = true
+    this.#unrung = 0
+    this.#unrungBytes = 0
+    this.wakeHost()
   }
 
   /**

@@ -44,7 +44,7 @@ export function fillMessage(
   content: string,
   options: RequestOptions,
 ): number {
-  checkName(to, 'to')
+  if (typeof to !== 'string' || to === '') checkName(to, 'to')
   const fields = beginMessage(needs, turn, kind, content, options)
   const index = needs.indexOf(to, turn.start.view)
   fields.recipient = index ?? NOBODY
@@ -61,7 +61,7 @@ export function beginMessage(
   content: string,
   options: RequestOptions,
 ): FrameFields {
-  checkContent(content)
+  if (typeof content !== 'string') checkContent(content)
   if (options !== NO_OPTIONS) checkRequestOptions(options)
   if (kind === SEND) checkSendOptions(options)
   const { outbox } = needs
