@@ -68,7 +68,8 @@ export function flawOf(memory: Memory, at: number, sender: number): string | und
   const who = i32[i + WHO]!
   if ((who & 0xffff) !== sender) return 'its sender is somebody else'
   const correlation = i32[i + CORRELATION]!
-  if (correlation < 0 && kind !== END && kind !== CHUNK) return "its correlation is not a thread's" // the caller can be the host
+  // An answer has the number of its caller, which can be the host.
+  if (correlation < 0 && kind !== END && kind !== CHUNK) return "its correlation is not a thread's"
   const time = f64[(at >> 3) + TIME]!
   if (!(time >= 0 && time <= LATEST)) return 'its time is none'
   if (kind > END) return undefined

@@ -34,7 +34,10 @@ export class Parking {
   readonly #without = new Set<number>()
   /** True if the turns of this thread need permits. To be read only. */
   readonly isAsked: boolean
-  /** Number of turns that are marked, or have lost their permit. While it is 0 no turn has to be unparked. To be read only. */
+  /**
+   * Number of turns that are marked, or have lost their permit. While it is 0 no turn has to be unparked. To be read
+   * only.
+   */
   marked = 0
 
   /** Creates one word per open turn; `concurrency` is the number of places. */

@@ -68,8 +68,8 @@ const BITS = new Map<LogEntry['kind'], number>()
 const MOST_BITS = 31
 
 /**
- * Returns a bit for each kind of record, so that the kinds of a batch are one number. The last kinds share one: who gets
- * a batch by it still has to look.
+ * Returns a bit for each kind of record, so that the kinds of a batch are one number. The last kinds share one: who
+ * gets a batch by it still has to look.
  */
 function bitOf(kind: LogEntry['kind']): number {
   let bit = BITS.get(kind)

@@ -164,7 +164,7 @@ export const timeouts = (needs: Needs): Reader => {
     timer = clock.timer(Math.max(0, at - clock.monotonic()), expire, true)
   }
 
-  /** Checks for a turn whose limits the timer is early enough for: most turns begin while it is set for earlier ones. */
+  /** Checks for a turn whose limits the timer is early enough for: mostly it is set for turns that began before. */
   const isEarly = ({ attempt, index, turn }: { attempt: number; index: number; turn: number }): boolean => {
     const cell = directory.cells[index]
     if (!cell || attempt > 1 || cell.instances.length > 1 || cell.interleaves) return false
