@@ -25,7 +25,7 @@ export class FaultyFiles implements LogFiles {
   folder = realFiles.folder
   list = realFiles.list
   rename = realFiles.rename
-  versionOf = realFiles.versionOf
+  statusOf = realFiles.statusOf
   remove = realFiles.remove
   syncFolder = realFiles.syncFolder
   read = async (path: string, from?: number, most?: number) => {

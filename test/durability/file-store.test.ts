@@ -1,7 +1,7 @@
 /** The log on disk: what it does beyond the contract, where disks and processes fail. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
@@ -138,18 +138,6 @@ t.test('a store for a command refuses blocks when the disk is full, and what sta
   await t.rejects(store.append(blockOf(4)), { code: 'LOG_LOST', message: /has no room: .*Make room/ })
   await store.close()
   t.match(await reopened(folder), { lastSeq: 3, cut: undefined })
-})
-
-t.test('a segment that somebody has removed takes no more blocks: they would be lost', async (t) => {
-  const folder = folderOf(t)
-  const store = new FileStore(folder)
-  await store.open()
-  await appendAll(store, 1, 3)
-  await store.sync()
-  rmSync(join(folder, segmentsOf(folder)[0]!))
-  await t.rejects(store.sync(), { code: 'LOG_LOST', message: /\.log of the log was removed/ })
-  await t.rejects(store.append(blockOf(4)), { code: 'LOG_LOST' })
-  await store.close()
 })
 
 t.test('a failed write is final: what was written stays, the rest is refused', async (t) => {

@@ -258,7 +258,7 @@ class MortalFiles implements LogFiles {
   folder = realFiles.folder
   list = realFiles.list
   read = realFiles.read
-  versionOf = realFiles.versionOf
+  statusOf = realFiles.statusOf
   rename = (from: string, to: string) => this.#act(() => realFiles.rename(from, to))
   remove = (path: string) => this.#act(() => realFiles.remove(path))
   syncFolder = (path: string) => this.#act(() => realFiles.syncFolder(path))

@@ -113,7 +113,7 @@ export class LogKeeper implements JournalKeeper {
     if (!commits) return this.#last
     if (!this.#kept) {
       this.#kept = this.#last.then(() => this.#watch.during(() => store.sync()))
-      this.#kept.catch((error: unknown) => this.#loses(error))
+      this.#kept.catch((error: unknown) => this.loses(error))
     }
     return this.#kept
   }
@@ -172,7 +172,7 @@ export class LogKeeper implements JournalKeeper {
         this.#syncLater()
       })
     this.#kept = undefined
-    this.#last.catch((error: unknown) => this.#loses(error))
+    this.#last.catch((error: unknown) => this.loses(error))
     this.#waiting?.resolve(this.#keptLast())
     this.#waiting = undefined
   }
@@ -197,11 +197,12 @@ export class LogKeeper implements JournalKeeper {
     const { clock, store, syncMs } = this.#needs
     this.#sync ??= clock.timer(syncMs, () => {
       this.#sync = undefined
-      this.#watch.during(() => store.sync()).catch((error: unknown) => this.#loses(error))
+      this.#watch.during(() => store.sync()).catch((error: unknown) => this.loses(error))
     })
   }
 
-  #loses(error: unknown): void {
+  /** Takes nothing more: the log is lost. */
+  loses(error: unknown): void {
     if (this.#over) return
     const lost =
       error instanceof DramatisError ? error : new LogLostError(`The log is lost: ${describe(error)}`, {}, error)

@@ -48,8 +48,9 @@ export class TeamLog {
     const name = (index: number) => owners.directory.name(index)
     this.#archive = folder === undefined ? undefined : new TraceArchive({ folder, redactor: owners.redactor, name })
     const onRoom = (hasRoom: boolean) => this.#tellRoom(hasRoom)
+    const onLost = (error: DramatisError) => this.#keeper?.loses(error)
     this.#newStore =
-      newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock, onRoom }))
+      newStore ?? (() => settings.store ?? new FileStore(settings.path ?? '', { clock: owners.clock, onRoom, onLost }))
   }
 
   /**

@@ -3,7 +3,7 @@
  * Each opening begins a segment of its own, which is created with its first block.
  */
 import { join } from 'node:path'
-import { type Scheduler, systemClock } from '../../clock.ts'
+import { type Scheduler, systemClock, type Timer } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
 import { blockLength, SEGMENT_HEADER_BYTES, segmentHeader, writeBlock } from './block-format.ts'
 import { checkSegments, hasGrown } from './check-segments.ts'
@@ -11,6 +11,7 @@ import { noteGivenUp } from './given-up.ts'
 import { hasCode, type LogFile, type LogFiles, realFiles } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, LogState, LogStore, OpenedLog, Position, ReadOptions, StoredBlock } from './log-store.ts'
+import { SegmentWatch } from './segment-watch.ts'
 import { listSegments, scanSegments, segmentName } from './segments.ts'
 
 export interface FileStoreOptions {
@@ -24,6 +25,8 @@ export interface FileStoreOptions {
   waitsForRoom?: boolean
   /** Called when the disk has no room for the next block, and when it has room again. */
   onRoom?(hasRoom: boolean): void
+  /** Called once, when nothing can be written any more. */
+  onLost?(error: DramatisError): void
 }
 
 interface Waiting {
@@ -35,6 +38,8 @@ interface Waiting {
 const SEGMENT_BYTES = 64 * 2 ** 20
 const WRITE_BYTES = 2 ** 20
 const FULL_RETRY_MS = 1_000
+/** Time after which the files are looked at again while nothing is synced, which looks at them too. */
+const LOOK_MS = 5_000
 /** The buffer of a larger write is not kept. */
 const KEPT_BYTES = 2 ** 23
 const NO_BYTES = Buffer.alloc(0)
@@ -47,6 +52,7 @@ export class FileStore implements LogStore {
   readonly #writeBytes: number
   readonly #waitsForRoom: boolean
   readonly #onRoom: (hasRoom: boolean) => void
+  readonly #onLost: (error: DramatisError) => void
   #state: LogState = 'new'
   #bytes = 0
   #lock: LogLock | undefined
@@ -56,6 +62,11 @@ export class FileStore implements LogStore {
   #segment: { file: LogFile; start: Position } | undefined
   #end: Position = 0
   #synced: Position = 0
+  /** Position behind the last byte that was, or is being written. */
+  #reach: Position = 0
+  readonly #watch: SegmentWatch
+  #look: Timer | undefined
+  #looking: Promise<void> | undefined
   /** Number of carried blocks that were written. */
   #carried = 0
   #waiting: Waiting[] = []
@@ -75,6 +86,7 @@ export class FileStore implements LogStore {
       writeBytes = WRITE_BYTES,
       waitsForRoom = true,
       onRoom = () => {},
+      onLost = () => {},
     }: FileStoreOptions = {},
   ) {
     this.#folder = folder
@@ -84,6 +96,8 @@ export class FileStore implements LogStore {
     this.#writeBytes = writeBytes
     this.#waitsForRoom = waitsForRoom
     this.#onRoom = onRoom
+    this.#onLost = onLost
+    this.#watch = new SegmentWatch(folder, files)
   }
 
   get state(): LogState {
@@ -114,7 +128,9 @@ export class FileStore implements LogStore {
       const { end, bytes, ...found } = isGrown ? await checkSegments(this.#folder, this.#files, signal) : checked
       this.#end = end
       this.#bytes = bytes
+      await this.#watch.takeAll()
       this.#state = 'open'
+      this.#lookLater()
       return { ...found, incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
     } catch (error) {
       this.#state = 'new'
@@ -168,6 +184,7 @@ export class FileStore implements LogStore {
     if (first < 1) return
     await noteGivenUp(this.#folder, this.#files, segments[first]!.start)
     for (const [index, { path, start }] of segments.slice(0, first).entries()) {
+      this.#watch.forget(start)
       await this.#files.remove(path)
       this.#bytes -= segments[index + 1]!.start - start
       await this.#files.syncFolder(this.#folder) // each by itself: a gap would be damage
@@ -182,6 +199,8 @@ export class FileStore implements LogStore {
   async #close(): Promise<void> {
     this.#closed.abort(this.#refusal())
     await this.#opening?.catch(() => {}) // a failure is told to who opened it
+    this.#look?.cancel()
+    await this.#looking
     await this.#writing
     try {
       if (this.#segment && !this.#lost) await this.sync()
@@ -259,6 +278,7 @@ export class FileStore implements LogStore {
   /** Puts the bytes behind the last block, or leaves the file as it was. */
   async #write({ file, start }: { file: LogFile; start: Position }, bytes: Buffer): Promise<void> {
     const at = this.#end - start
+    this.#reach = this.#end + bytes.length
     try {
       for (let done = 0; done < bytes.length; ) {
         const written = await file.write(bytes.subarray(done), at + done)
@@ -279,6 +299,7 @@ export class FileStore implements LogStore {
     try {
       await this.#write(segment, segmentHeader(this.#incarnation, start, this.#clock.now()))
       await this.#files.syncFolder(this.#folder)
+      await this.#watch.take(start)
     } catch (error) {
       await file.close()
       await this.#files.remove(path)
@@ -298,6 +319,7 @@ export class FileStore implements LogStore {
   async #closeSegment(): Promise<void> {
     const segment = this.#segment
     this.#segment = undefined // first: a file that is being closed cannot be synced any more
+    if (segment) this.#watch.ended(segment.start, this.#end - segment.start)
     await segment?.file.close()
   }
 
@@ -305,7 +327,7 @@ export class FileStore implements LogStore {
     const [end, segment] = [this.#end, this.#segment]
     try {
       await segment?.file.sync()
-      await Promise.all([this.#lock?.check(), segment && this.#checkThere(segment.start)])
+      await Promise.all([this.#lock?.check(), segment && this.#watch.check(segment.start, this.#sizeOf(segment.start))])
       this.#synced = Math.max(this.#synced, end)
     } catch (error) {
       this.#lose(error)
@@ -313,14 +335,28 @@ export class FileStore implements LogStore {
     }
   }
 
-  /** A file that somebody has removed takes writes as before, and they are lost. */
-  async #checkThere(start: Position): Promise<void> {
-    const path = join(this.#folder, segmentName(start))
-    if ((await this.#files.versionOf(path)) !== undefined) return
-    throw new LogLostError(
-      `The file ${path} of the log was removed while this process wrote to it: what it had is lost. Nothing else may remove files of a log, such as a rotation of *.log files. Put the file back from a copy, if there is one, and start again.`,
-      { path: this.#folder },
-    )
+  /** Size of the segment that is written, as far as it is known. */
+  #sizeOf(start: Position) {
+    return { start, least: this.#end - start, most: () => this.#reach - start }
+  }
+
+  #lookLater(): void {
+    const look = () => {
+      this.#looking = this.#lookAround()
+    }
+    this.#look = this.#clock.timer(LOOK_MS, look, true)
+  }
+
+  /** Files that nothing is written to are not synced, and can be touched all the same. */
+  async #lookAround(): Promise<void> {
+    if (this.#lost || this.#closing) return
+    try {
+      const written = this.#segment && this.#sizeOf(this.#segment.start)
+      await Promise.all([this.#lock?.check(), this.#watch.checkAll(written)])
+      if (!this.#closing) this.#lookLater()
+    } catch (error) {
+      this.#lose(error)
+    }
   }
 
   async #waitForRoom(): Promise<void> {
@@ -332,7 +368,8 @@ export class FileStore implements LogStore {
   }
 
   #lose(error: unknown): void {
-    this.#lost ??=
+    if (this.#lost) return
+    this.#lost =
       error instanceof LogLostError
         ? error
         : new LogLostError(
@@ -342,6 +379,7 @@ export class FileStore implements LogStore {
           )
     this.#state = 'lost'
     this.#refuseWaiting(this.#lost)
+    this.#onLost(this.#lost)
   }
 
   #refuseWaiting(reason: DramatisError): void {

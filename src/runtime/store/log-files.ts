@@ -2,11 +2,22 @@
 import { constants, type FileHandle, mkdir, open, readdir, rename, stat, unlink } from 'node:fs/promises'
 
 export interface LogFile {
-  /** Resolves to the number of bytes that were written, which can be fewer than given. */
+  /**
+   * Resolves to the number of bytes that were written, which can be fewer than given. Bytes of a file that was created
+   * go to its end: where somebody has cut it, it stays shorter than it should be, and that shows.
+   */
   write(bytes: Uint8Array, position: number): Promise<number>
   sync(): Promise<void>
   truncate(bytes: number): Promise<void>
   close(): Promise<void>
+}
+
+export interface FileStatus {
+  /** Changes when another file takes the place of this one. */
+  readonly identity: string
+  readonly bytes: number
+  /** Changes when the file is written or replaced. */
+  readonly version: string
 }
 
 export interface LogFiles {
@@ -18,13 +29,16 @@ export interface LogFiles {
   openExisting(path: string): Promise<LogFile>
   /** Reads from that byte on, at most so many: fewer where the file ends before. By default all of it. */
   read(path: string, from?: number, bytes?: number): Promise<Buffer>
-  /** Returns what changes when the file is written or replaced, undefined where there is none. */
-  versionOf(path: string): Promise<string | undefined>
+  /** Returns undefined where there is no such file. */
+  statusOf(path: string): Promise<FileStatus | undefined>
   rename(from: string, to: string): Promise<void>
   remove(path: string): Promise<void>
   /** Makes names that were created, renamed or removed in the folder survive the death of the machine. */
   syncFolder(path: string): Promise<void>
 }
+
+/** Windows lets no file be cut that is open for its end alone. */
+const APPENDS = process.platform === 'win32' ? 0 : constants.O_APPEND
 
 const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
@@ -38,7 +52,11 @@ export const realFiles: LogFiles = {
   },
   list: (folder) => readdir(folder),
   create: async (path) =>
-    fileOf(path, await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR, PRIVATE_FILE)),
+    fileOf(
+      path,
+      await open(path, constants.O_CREAT | constants.O_EXCL | constants.O_RDWR | APPENDS, PRIVATE_FILE),
+      true,
+    ),
   openExisting: async (path) => fileOf(path, (await opened(path, constants.O_RDWR)).file),
   async read(path, from = 0, most = Number.POSITIVE_INFINITY) {
     const { file, size } = await opened(path, constants.O_RDONLY)
@@ -54,10 +72,10 @@ export const realFiles: LogFiles = {
       await file.close()
     }
   },
-  async versionOf(path) {
+  async statusOf(path) {
     try {
       const { ino, mtimeNs, size } = await stat(path, { bigint: true })
-      return `${ino} ${mtimeNs} ${size}`
+      return { identity: `${ino}`, bytes: Number(size), version: `${ino} ${mtimeNs} ${size}` }
     } catch (error) {
       if (hasCode(error, 'ENOENT')) return undefined
       throw error
@@ -89,10 +107,11 @@ async function opened(path: string, flags: number): Promise<{ file: FileHandle; 
   }
 }
 
-function fileOf(path: string, handle: FileHandle): LogFile {
+function fileOf(path: string, handle: FileHandle, isCreated = false): LogFile {
+  const place = (position: number) => (isCreated && APPENDS !== 0 ? null : position)
   return {
     write: async (bytes, position) =>
-      (await naming(path, handle.write(bytes, 0, bytes.byteLength, position))).bytesWritten,
+      (await naming(path, handle.write(bytes, 0, bytes.byteLength, place(position)))).bytesWritten,
     sync: () => naming(path, handle.datasync()),
     truncate: (bytes) => naming(path, handle.truncate(bytes)),
     close: () => naming(path, handle.close()),

@@ -74,7 +74,7 @@ export class LogLock {
     const fresh = `${path}.${this.#token}`
     try {
       await this.#write(fresh, Buffer.from(`${JSON.stringify(owner)}\n`))
-      this.#version = await this.#files.versionOf(fresh) // before others can replace it
+      this.#version = (await this.#files.statusOf(fresh))?.version // before others can replace it
       await this.#files.rename(fresh, path)
     } catch (error) {
       await this.#files.remove(fresh).catch(() => {}) // it may not have come into being
@@ -113,7 +113,7 @@ export class LogLock {
    * @throws LogLostError where another process has taken the log since.
    */
   async check(): Promise<void> {
-    const version = await this.#files.versionOf(join(this.#folder, OWNER_FILE))
+    const version = (await this.#files.statusOf(join(this.#folder, OWNER_FILE)))?.version
     if (version !== undefined && version === this.#version) return
     const owner = await ownerOf(this.#folder, this.#files)
     if (owner?.token === this.#token) {
