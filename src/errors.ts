@@ -3,7 +3,9 @@
  * do; `details` has the same as fields. Class and fields survive threads: `toJSON` on one side, `errorFrom` on the
  * other.
  */
+
 import { type ModelFailure, modelFailureIn } from './model-failure.ts'
+import { own } from './own.ts'
 
 /** The code of each failure, as `error.code`. There is one exported class for each. */
 export type ErrorCode =
@@ -111,7 +113,7 @@ Object.defineProperty(DramatisError, Symbol.hasInstance, {
   value(this: unknown, error: unknown): boolean {
     if (Function.prototype[Symbol.hasInstance].call(this, error)) return true
     if (typeof error !== 'object' || error === null || !(brand in error) || !Object.hasOwn(error, 'code')) return false
-    return this === DramatisError || Reflect.get(classes, String(Reflect.get(error, 'code'))) === this
+    return this === DramatisError || own<unknown>(classes, String(Reflect.get(error, 'code'))) === this
   },
 })
 

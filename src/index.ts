@@ -5,6 +5,7 @@
  *   model-failure   why a model gave no answer
  *   on-abort        who waits under a signal
  *   nearest         the name that a mistyped one was meant to be
+ *   own             a field of a plain object by a name that came from elsewhere
  *   slots           a number of places, and who waits for one
  *   thread-flags    what a thread is told of how the process was started
  *   visible         a stranger's text, shown to a person who decides by it

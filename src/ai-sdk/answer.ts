@@ -2,9 +2,11 @@
  * Reads the answer of an AI SDK model as pieces of a model client: a whole answer, or the parts of a stream. Parts come
  * from foreign code, so each is checked. A part that has no place in an answer here becomes a warning.
  */
+
 import type { ProviderData } from '../actors/definition/content.ts'
 import type { FinishReason, ModelPiece } from '../actors/definition/model.ts'
 import type { ModelFailureCode } from '../model-failure.ts'
+import { own } from '../own.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import { modelError } from '../runtime/providers/model-errors.ts'
 import type { FailedCall } from '../runtime/providers/refusals.ts'
@@ -91,7 +93,7 @@ export class SdkAnswer {
     if (!this.#finish) throw brokenOff(this.#call)
     const { unified, raw } = Object(this.#finish.finishReason) as { unified?: unknown; raw?: unknown }
     const shown = typeof raw === 'string' && /^[\w-]{1,40}$/.test(raw) ? ` (${raw})` : ''
-    const known = REASONS[String(unified)]
+    const known = own(REASONS, String(unified))
     // A provider that ran its own tools alone may end with a call of tools that concerns nobody here.
     if (known)
       return void (yield { finishReason: known === 'stop' || known === 'tool_calls' ? this.#stopped() : known })

@@ -1,6 +1,8 @@
 /** Encodes a request as the options of a call of an AI SDK model, and names what the model cannot be told. */
+
 import type { ModelRequest } from '../actors/definition/model.ts'
 import { offeredIn } from '../actors/model/answer-function.ts'
+import { own } from '../own.ts'
 import { type Family, familyOf } from './families.ts'
 import type { AiSdkModel, CallOptions, PromptMessage, ProviderOptions, SdkToolChoice } from './language-model.ts'
 import { promptOf, type TakesUrl } from './prompt.ts'
@@ -77,9 +79,8 @@ function ofProvider(request: ModelRequest, version: string, family: Family, hasT
 }
 
 function merged(options: ProviderOptions, more: ProviderOptions): ProviderOptions {
-  const both = { ...options }
-  for (const [name, fields] of Object.entries(more)) both[name] = { ...both[name], ...fields }
-  return both
+  const joined = Object.entries(more).map(([name, fields]) => [name, { ...own(options, name), ...fields }])
+  return { ...options, ...Object.fromEntries(joined) }
 }
 
 /**

@@ -2,6 +2,7 @@
  * Options that the provider specification leaves to each provider, under the names that providers have for them. A
  * provider that is not named here has none: its users write `providerOptions`.
  */
+import { own } from '../own.ts'
 import type { AiSdkModel, ProviderOptions } from './language-model.ts'
 
 /** Options of a call that a family of providers has under names of its own. */
@@ -37,7 +38,7 @@ const BUDGETS: Readonly<Record<string, number>> = { none: 0, minimal: 1_024, low
 const google = (modelId: string): Family => ({
   resultMedia: true,
   effort(effort) {
-    const thinkingBudget = BUDGETS[effort]
+    const thinkingBudget = own(BUDGETS, effort)
     if (thinkingBudget === undefined) return undefined
     const takesBudget = effort === 'none' || /gemini-2\b/.test(modelId)
     return { google: { thinkingConfig: takesBudget ? { thinkingBudget } : { thinkingLevel: effort } } }

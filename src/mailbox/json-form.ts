@@ -3,6 +3,7 @@
  * to an object (or to a list of pairs, if a key is no text and no number), and a Set to a list.
  * For results from other sources, above all database rows. Messages between agents are JSON already.
  */
+import { own } from '../own.ts'
 import { jsonIssue } from './message.ts'
 
 /**
@@ -91,7 +92,7 @@ function formOf(given: unknown, key: string, path: string, parents: Parents | un
     case 'object':
       return value === null ? null : insideOf(value, path, parents)
     default:
-      throw new Unsayable(path, typeof value, ADVICE[typeof value])
+      throw new Unsayable(path, typeof value, own(ADVICE, typeof value))
   }
 }
 
@@ -120,7 +121,7 @@ function insideOf(value: object, path: string, parents: Parents | undefined): un
   const fields = Object.entries(value).filter(([, field]) => field !== undefined)
   if (isUnseen(value, fields.length)) {
     const name = value.constructor?.name ?? 'class instance'
-    throw new Unsayable(path, `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`, ADVICE[name])
+    throw new Unsayable(path, `${/^[AEIO]/.test(name) ? 'an' : 'a'} ${name}`, own(ADVICE, name))
   }
   return Object.fromEntries(fields.map(([name, field]) => [name, formOf(field, name, `${path}.${name}`, here)]))
 }

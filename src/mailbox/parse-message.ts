@@ -95,7 +95,7 @@ function read(value: unknown) {
 
 function throwsAt(value: unknown, field: string): boolean {
   try {
-    jsonIssue(Object(value)[field])
+    jsonIssue(Reflect.get(Object(value), field))
     return false
   } catch {
     return true

@@ -95,7 +95,7 @@ class Fields {
 
   #get(field: string): unknown {
     try {
-      return Object(this.#given)[field] as unknown
+      return Reflect.get(Object(this.#given), field) as unknown
     } catch {
       return undefined
     }

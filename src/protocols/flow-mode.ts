@@ -1,6 +1,8 @@
 /** Environment variable `FLOW_MODE`, which selects one of three flows for the same team. Source: document 004, 6. */
+
 import type { AgentRole, ToolReference } from '../actors/definition/role.ts'
 import { ConfigurationError, shown } from '../errors.ts'
+import { own } from '../own.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import type { OrchestrationConfig } from './index.ts'
 import type { FlowMode, SupervisorConfig } from './supervisor.ts'
@@ -32,7 +34,7 @@ interface Switchable {
  */
 export function inFlowMode<Options extends Switchable>(options: Options, mode: string | undefined): Options {
   if (mode === undefined || mode === '') return options
-  const flow = Object.hasOwn(MODES, mode) ? MODES[mode] : undefined
+  const flow = own(MODES, mode)
   const accepted = Object.keys(MODES).join(', ')
   if (flow === undefined) throw wrong(mode, accepted, `accepted: ${accepted}.`)
   const { orchestration } = options

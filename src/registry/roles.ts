@@ -1,8 +1,10 @@
 /** Makes roles from the entries of `agents`. The entry itself has priority, then its class, then agent_config.yaml. */
+
 import type { AgentRole, ContextStrategy, ToolReference } from '../actors/definition/role.ts'
 import type { Tool } from '../actors/definition/tool.ts'
 import { VERB_NAMES } from '../actors/model/verb-tools.ts'
 import { nearest } from '../nearest.ts'
+import { own } from '../own.ts'
 import { type Check, type Fields, isObject, shape, text } from '../runtime/checks/checks.ts'
 import { refused, refusedAs } from '../runtime/checks/refused.ts'
 import { roleFields, someText } from '../runtime/settings/role-shape.ts'
@@ -67,7 +69,8 @@ function roleFrom(name: string, given: unknown, path: string, surroundings: Surr
 }
 
 function ofClass(name: string, path: string, file: URL, classes: Surroundings['classes']): Partial<AgentRole> {
-  if (Object.hasOwn(classes, name)) return classes[name]!
+  const given = own(classes, name)
+  if (given !== undefined) return given
   const module = moduleOfClass(name, file)
   if (module !== undefined) return { module }
   const known = Object.keys(classes)

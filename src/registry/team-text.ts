@@ -69,7 +69,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
 
 function withoutCode(value: object): object {
   for (const key of ['logger', 'clock', 'registry'])
-    if (key in value)
+    if (Reflect.has(value, key))
       throw refused(
         key,
         Reflect.get(value, key),

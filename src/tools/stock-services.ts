@@ -1,6 +1,8 @@
 /** The services that `stock_price` knows. Neither tells the currency; the exchange does, which is in the symbol. */
+
 import { z } from 'zod'
 import { ToolFailedError } from '../errors.ts'
+import { own } from '../own.ts'
 import { endpoint, malformed, parsed, type Question, refusedBy } from './web/service.ts'
 
 export interface StockPrice {
@@ -129,7 +131,7 @@ export const alphaVantage: StockService = {
 function placed(symbol: string, exchanges: Exchanges, service: string) {
   const dot = symbol.lastIndexOf('.')
   const exchange = dot === -1 ? '' : symbol.slice(dot + 1).toUpperCase()
-  const found = Object.hasOwn(exchanges, exchange) ? exchanges[exchange] : undefined
+  const found = own(exchanges, exchange)
   if (found) return { ticker: dot === -1 ? symbol : symbol.slice(0, dot), suffix: found[0], currency: found[1] }
   const known = Object.keys(exchanges)
     .filter((name) => name !== '')

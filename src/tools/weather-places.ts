@@ -3,8 +3,10 @@
  * alone, so the script of the name says in which; and it does not know "Paris, Texas", so what stands after a comma
  * chooses among what it finds. Source: open-meteo.com/en/docs/geocoding-api; open-meteo/geocoding-api, issue 20.
  */
+
 import { z } from 'zod'
 import { ToolFailedError } from '../errors.ts'
+import { own } from '../own.ts'
 import { openMeteoReason } from './weather-report.ts'
 import { type Ask, endpoint, parsed } from './web/service.ts'
 
@@ -87,7 +89,7 @@ function languageOf(name: string): string {
 const CODES: Readonly<Record<string, string>> = { UK: 'GB', USA: 'US', UAE: 'AE' }
 
 function liesIn({ country, country_code, admin1, admin2 }: Place, part: string): boolean {
-  const meant = CODES[part.toUpperCase().replaceAll('.', '')] ?? part
+  const meant = own(CODES, part.toUpperCase().replaceAll('.', '')) ?? part
   return [country, country_code, admin1, admin2].some((region) => region !== undefined && same(region, meant))
 }
 

@@ -2,8 +2,10 @@
  * Counts votes: weighted, or by majority if a voter has no usable weight. Values are compared by structure, so two
  * agents that answer the same object with its keys in another order agree. Source: document 000, consensus mechanisms.
  */
+
 import { ConsensusError } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import { own } from '../../own.ts'
 
 export interface Ballot<T = unknown> {
   agent: string
@@ -76,7 +78,7 @@ export function canonical(value: unknown): string {
 }
 
 function weightOf(agent: string, weights: Record<string, number | null | undefined>): number | null {
-  const weight = Object.hasOwn(weights, agent) ? weights[agent] : undefined // an agent may be called "constructor"
+  const weight = own(weights, agent)
   return weight === undefined ? 1 : weight
 }
 

@@ -1,6 +1,8 @@
 /** Defines agents: handlers, schemas and initial state. An agent's module exports one definition as its default. */
+
 import { ConfigurationError, shown } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
+import { own } from '../../own.ts'
 import type { AgentContext, AgentRef } from './context/context.ts'
 import type { ModelMessage } from './model.ts'
 import { readingFor } from './reading.ts'
@@ -124,7 +126,7 @@ function checkDefinition(definition: unknown): void {
   }
   for (const [path, value] of Object.entries(others)) {
     if (value === undefined) continue
-    const needed = FIELDS[path]
+    const needed = own(FIELDS, path)
     if (needed === undefined)
       throw refused(path, `there is no such field; there are receive, ${Object.keys(FIELDS).join(', ')}`)
     if (needed === 'a function' && typeof value !== 'function')

@@ -271,8 +271,8 @@ function checkFields(tool: unknown): void {
   for (const path of readingFor('defineTool', 'tool', () => Object.keys(given)))
     if (!known.includes(path)) throw refused(path, `there is no such field; there are ${known.join(', ')}`)
   for (const [path, [accepted, passes]] of Object.entries(RULES))
-    if (!readingFor('defineTool', path, () => passes(given[path])))
-      throw refused(path, `it is ${shown(given[path])}; accepted: ${accepted}`)
+    if (!readingFor('defineTool', path, () => passes(Reflect.get(given, path))))
+      throw refused(path, `it is ${shown(Reflect.get(given, path))}; accepted: ${accepted}`)
 }
 
 /**

@@ -1,6 +1,8 @@
 /** Writes the prompts of a model agent: about its role, its team and the message. */
+
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import { own } from '../../own.ts'
 import type { Capability, RoleInfo } from '../definition/role.ts'
 
 /** Another agent, as a model is told of it. */
@@ -39,7 +41,7 @@ export function userContent({ sender, type, content, structuredData, metadata }:
   if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
     parts.push(JSON.stringify(structuredData, null, 2))
   for (const key of ['handoff', 'escalation'])
-    if (key in metadata) parts.push(`${key}: ${JSON.stringify(metadata[key], null, 2)}`)
+    if (Object.hasOwn(metadata, key)) parts.push(`${key}: ${JSON.stringify(own(metadata, key), null, 2)}`)
   return parts.join('\n\n')
 }
 

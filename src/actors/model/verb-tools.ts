@@ -2,8 +2,10 @@
  * Offers verbs of a turn as tools to a model. The host enforces the role's rights in any case; this file decides only
  * what a model is told. The model also gets the error of a verb that rejects, so it can do something else.
  */
+
 import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { own } from '../../own.ts'
 import type { Content } from '../definition/content.ts'
 import type { EscalationOutcome } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
@@ -223,9 +225,10 @@ export function inputOf({ spec }: VerbTool, text: string): Input {
   }
   const input = objectIn(spec.name, text)
   for (const key of required)
-    if (input[key] === undefined) throw wrongInput(spec.name, `"${key}" is missing; it needs ${required.join(', ')}`)
+    if (own(input, key) === undefined)
+      throw wrongInput(spec.name, `"${key}" is missing; it needs ${required.join(', ')}`)
   for (const [key, value] of Object.entries(input)) {
-    const property = Object.hasOwn(properties, key) ? properties[key] : undefined
+    const property = own(properties, key)
     if (!property) throw wrongInput(spec.name, `it has no "${key}"; it has ${Object.keys(properties).join(', ')}`)
     if (property.type === 'string' && typeof value !== 'string') throw wrongInput(spec.name, `"${key}" is no string`)
     if (property.type === 'boolean' && typeof value !== 'boolean')

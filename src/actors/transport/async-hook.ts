@@ -2,6 +2,7 @@
  * Reports to OwnWork which resources a thread opens and closes, by Node's async hooks. Promises are excluded, because a
  * hook for them would slow down each message.
  */
+
 import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { types } from 'node:util'
 import { type Scheduler, sleepBehind, timerBehind } from '../../clock.ts'
@@ -36,7 +37,7 @@ const CONNECTIONS: ReadonlySet<string> = new Set(['PIPEWRAP', 'TCPWRAP'])
  * the others are contexts kept by libraries, and ticks.
  */
 const isWork = (type: string): boolean =>
-  type === 'Timeout' || type === 'Immediate' || (type in PROVIDERS && !KEPT.has(type))
+  type === 'Timeout' || type === 'Immediate' || (Object.hasOwn(PROVIDERS, type) && !KEPT.has(type))
 
 /** Global functions whose work the hooks show only as a promise. */
 const PROMISING: Readonly<Record<string, readonly string[]>> = {

@@ -1,6 +1,8 @@
 /** Blackboard entries that each agent has not seen yet and that match its interests. */
+
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { compilePattern } from '../../blackboard/pattern.ts'
+import { own } from '../../own.ts'
 
 /** Patterns of keys, by the agent's name. An agent that is not in the record wants all entries except its own. */
 export type Interests = Partial<Record<string, readonly string[]>>
@@ -14,7 +16,7 @@ export class News {
   readonly #versions = new Map<string, number>()
 
   constructor(agents: readonly string[], interests: Interests) {
-    const desk = (agent: string) => ({ wants: wantsOf(agent, interests[agent]), begins: false, untold: new Map() })
+    const desk = (agent: string) => ({ wants: wantsOf(agent, own(interests, agent)), begins: false, untold: new Map() })
     this.#desks = new Map(agents.map((agent) => [agent, desk(agent)]))
   }
 

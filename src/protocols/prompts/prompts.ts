@@ -2,8 +2,10 @@
  * Prompts of strategies. The defaults of each strategy are in one file of this folder; a user's own text replaces a
  * default by its name. `{word}` is a placeholder for a value that the strategy knows when it sends the prompt.
  */
+
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import { own } from '../../own.ts'
 import { type Check, isObject, NO_SUCH_OPTION } from '../../runtime/checks/checks.ts'
 import { refused } from '../../runtime/checks/refused.ts'
 
@@ -24,11 +26,12 @@ export type Speak<Name extends string> = (name: Name, values: Readonly<Record<st
  */
 export function speaking<Name extends string>(
   defaults: Prompts<Name>,
-  own: Partial<Record<string, string>> | undefined,
+  texts: Partial<Record<string, string>> = {},
 ): Speak<Name> {
-  const texts: Partial<Record<string, string>> = { ...own }
   return (name, values) =>
-    (texts[name] ?? defaults[name]).replaceAll(placeholder(), (whole, word: string) => String(values[word] ?? whole))
+    (own(texts, name) ?? defaults[name]).replaceAll(placeholder(), (whole, word: string) =>
+      String(own(values, word) ?? whole),
+    )
 }
 
 /**
@@ -37,10 +40,10 @@ export function speaking<Name extends string>(
  */
 export function promptsOf(defaults: Prompts<string>): Check {
   const names = Object.keys(defaults)
-  return (own, path) => {
-    if (!isObject(own)) throw refused(path, own, `an object with texts of your own for ${names.join(', ')}`)
-    for (const [name, text] of Object.entries(own)) {
-      const ours = Object.hasOwn(defaults, name) ? defaults[name] : undefined
+  return (given, path) => {
+    if (!isObject(given)) throw refused(path, given, `an object with texts of your own for ${names.join(', ')}`)
+    for (const [name, text] of Object.entries(given)) {
+      const ours = own(defaults, name)
       if (ours === undefined) throw unknownPrompt(`${path}.${name}`, name, names)
       if (text === undefined) continue
       if (typeof text !== 'string' || text.trim() === '')

@@ -1,10 +1,12 @@
 /** Counts the calls of models and tools in the log: their number, agents, cost, duration and errors. */
+
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { DramatisError } from '../../errors.ts'
 import { errorOf, isFailure } from '../../mailbox/codec.ts'
 import { limitOf } from '../../mailbox/frame.ts'
 import { contentOf } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { own } from '../../own.ts'
 import { Histogram } from './histogram.ts'
 import type { Metric } from './prometheus.ts'
 
@@ -31,7 +33,7 @@ class Series<Value> {
     const known = this.#known.get(key)
     if (known) return known.value
     const last = Object.keys(labels).at(-1)
-    if (this.#known.size >= MOST_SERIES && labels[last ?? ''] !== OTHER)
+    if (this.#known.size >= MOST_SERIES && own(labels, last ?? '') !== OTHER)
       return this.at(Object.fromEntries(Object.keys(labels).map((name) => [name, OTHER])))
     const value = this.#make()
     this.#known.set(key, { labels, value })

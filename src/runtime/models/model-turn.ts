@@ -6,7 +6,7 @@ import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { LOOP_FOUND, MODEL_TURN } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
-import type { Heirs, Inheritance } from '../../actors/model/context/inheritance.ts'
+import type { Heirs } from '../../actors/model/context/inheritance.ts'
 import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
 import { LAST_SIGN } from '../../actors/model/rounds-watch.ts'
 import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
@@ -91,10 +91,6 @@ const LONGEST_SIGN = 1_000
 
 /** Returns the agents that inherit a part of a conversation, with that part. */
 function heirsOf(agents: readonly Cell[]): Heirs {
-  const heirs: Record<string, Inheritance> = {}
-  for (const { name, settings } of agents) {
-    const inherit = settings.contextStrategy?.inherit ?? 'none'
-    if (inherit !== 'none') heirs[name] = inherit
-  }
-  return heirs
+  const inherits = agents.map(({ name, settings }) => [name, settings.contextStrategy?.inherit ?? 'none'] as const)
+  return Object.fromEntries(inherits.filter(([, inherit]) => inherit !== 'none'))
 }

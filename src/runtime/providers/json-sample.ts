@@ -3,8 +3,10 @@
  * it misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a
  * pattern are words with a label, so that nobody takes them for an answer.
  */
+
 import { dereference, type Schema, validate } from '@cfworker/json-schema'
 import { ModelError } from '../../errors.ts'
+import { own } from '../../own.ts'
 import { sampleNumber, sampleText } from './json-sample-scalars.ts'
 import { fieldsOf, type JsonSchema, joined, listOf } from './json-schema.ts'
 import type { Dice } from './seeded-random.ts'
@@ -163,11 +165,14 @@ class Draw {
   }
 
   #schemaOf(schema: JsonSchema, key: string): unknown {
-    const own = fieldsOf(schema.properties)
+    const properties = fieldsOf(schema.properties)
     const byPattern = Object.entries(fieldsOf(schema.patternProperties))
       .filter(([pattern]) => new RegExp(pattern, 'u').test(key))
       .map(([, part]) => part)
-    if (Object.hasOwn(own, key)) return byPattern.length === 0 ? own[key] : { allOf: [own[key], ...byPattern] }
+    if (Object.hasOwn(properties, key)) {
+      const part = own(properties, key)
+      return byPattern.length === 0 ? part : { allOf: [part, ...byPattern] }
+    }
     return byPattern.length > 0 ? { allOf: byPattern } : (schema.additionalProperties ?? true)
   }
 

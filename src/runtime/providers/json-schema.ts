@@ -2,6 +2,7 @@
  * Resolves a JSON schema at one place: `$ref`, `allOf` and the chosen branch of `anyOf`, `oneOf` and `if` joined into
  * one.
  */
+import { own } from '../../own.ts'
 
 /** A JSON schema of any draft from 6 on. The value of a key is checked by the code that reads it. */
 export interface JsonSchema {
@@ -54,17 +55,18 @@ function target(root: JsonSchema, ref: string): unknown {
   let at: unknown = root
   for (const step of ref.split('/').slice(1)) {
     const key = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
-    at = Array.isArray(at) ? at[Number(key)] : Object.hasOwn(fieldsOf(at), key) ? fieldsOf(at)[key] : false
+    at = Array.isArray(at) ? at[Number(key)] : (own(fieldsOf(at), key) ?? false)
   }
   return at
 }
 
 /** Joins two schemas. Of two patterns or formats the first stays: a value that misses the second is drawn again. */
 function both(one: JsonSchema, other: JsonSchema): JsonSchema {
-  const whole: Record<string, unknown> = { ...one }
-  for (const [key, value] of Object.entries(other))
-    whole[key] = Object.hasOwn(one, key) ? (JOINS[key] ?? first)(one[key], value) : value
-  return whole
+  const joined = Object.entries(other).map(([key, value]) => {
+    const mine = own(one, key)
+    return [key, mine === undefined ? value : (own(JOINS, key) ?? first)(mine, value)]
+  })
+  return { ...one, ...Object.fromEntries(joined) }
 }
 
 type Join = (one: unknown, other: unknown) => unknown
@@ -77,7 +79,11 @@ const bothOf: Join = (one, other) => (one === false || other === false ? false :
 const eachOf: Join = (one, other) => {
   const [left, right] = [fieldsOf(one), fieldsOf(other)]
   const shared = Object.keys(left).filter((key) => Object.hasOwn(right, key))
-  return { ...left, ...right, ...Object.fromEntries(shared.map((key) => [key, bothOf(left[key], right[key])])) }
+  return {
+    ...left,
+    ...right,
+    ...Object.fromEntries(shared.map((key) => [key, bothOf(own(left, key), own(right, key))])),
+  }
 }
 const eachInOrder: Join = (one, other) => {
   const [left, right] = [listOf(one), listOf(other)]

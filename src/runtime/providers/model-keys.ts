@@ -2,8 +2,10 @@
  * Resolves the key of a model: from a variable of the environment, the options, or a function that is called before
  * each request.
  */
+
 import { ConfigurationError, describe, ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
+import { own } from '../../own.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { Environment } from '../logging/secret-variables.ts'
 
@@ -19,7 +21,7 @@ export const NO_KEY: ModelKey = { identity: undefined, from: undefined, get: asy
 
 /** Returns the key in a variable. Throws `ConfigurationError` with its name if it is not set, or holds no key. */
 export function keyOfVariable(name: string, path: string, env: Environment, redactor: Redactor): ModelKey {
-  const value = env[name]?.trim()
+  const value = own(env, name)?.trim()
   if (!value) {
     const text = `${path}: the variable ${name} is not set. Set it to the key of the provider; a .env file is read by the command line alone.`
     throw new ConfigurationError(text, { path, variable: name, got: 'a variable that is not set' })

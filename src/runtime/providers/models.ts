@@ -1,9 +1,11 @@
 /** The team's models by their names, from the option `models`, or without it from the environment. */
+
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import { own } from '../../own.ts'
 import { refusedAs } from '../checks/refused.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import { isSecretName, type Redactor } from '../logging/redactor.ts'
@@ -84,7 +86,7 @@ export class Models {
    */
   resolve(wanted: string | undefined, path: string, overrides: Readonly<Record<string, string>> = {}): ResolvedModel {
     const name = wanted ?? DEFAULT
-    const instead = Object.hasOwn(overrides, name) ? overrides[name] : undefined
+    const instead = own(overrides, name)
     if (this.#isRehearsed) return { client: this.#rehearse(), model: instead ?? wanted ?? 'rehearsal' }
     const found = this.#table.get(name) ?? this.#byDefault(wanted, path)
     const { hasMore: _, ...resolved } =

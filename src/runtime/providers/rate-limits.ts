@@ -1,4 +1,5 @@
 /** Reads a provider's limits from the headers of its answers. All functions are pure; `now` is epoch ms. */
+import { own } from '../../own.ts'
 
 /** Limits that a provider has reported. */
 export interface Limits {
@@ -52,7 +53,7 @@ const DURATION = /^(?:\d+(?:\.\d+)?(?:ms|[smhd]))+$/
 function durationMs(text: string, now: number): number | undefined {
   if (DURATION.test(text)) {
     const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhd])/g)]
-    return parts.reduce((sum, [, count, unit]) => sum + Number(count) * UNIT_MS[unit!]!, 0)
+    return parts.reduce((sum, [, count, unit]) => sum + Number(count) * own(UNIT_MS, unit!)!, 0)
   }
   const seconds = text === '' ? Number.NaN : Number(text)
   if (seconds >= 0) return seconds * 1_000

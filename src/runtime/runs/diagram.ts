@@ -1,5 +1,7 @@
 /** Draws a run's trace as the text of a Mermaid sequence diagram. It shows nothing that is not in the trace. */
+
 import { type MessageType, ORCHESTRATOR, RUNTIME, USER } from '../../mailbox/message.ts'
+import { own } from '../../own.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
 type TraceEvent = OrchestrationTrace['events'][number]
@@ -105,7 +107,7 @@ const PARTIES: Readonly<Record<string, string>> = { sync: 'arrived' }
 
 /** Returns the participants that an event's note stands over: the agents that met, or the agent of the event. */
 function placeOf({ eventType, agent, details }: TraceEvent): readonly string[] {
-  const met = textsOf(details, PARTIES[eventType] ?? 'agents')
+  const met = textsOf(details, own(PARTIES, eventType) ?? 'agents')
   return met.length > 0 ? met : [agent ?? textOf(details, 'to') ?? RUNTIME]
 }
 

@@ -162,13 +162,14 @@ function toJSON(this: MultiAgentResult<unknown>): object {
 
 /** Returns the answers of each agent, in order. */
 function outputsOf(history: readonly TypedMessage[]): MultiAgentResult['agentOutputs'] {
-  const outputs: MultiAgentResult['agentOutputs'] = {}
+  const outputs = new Map<string, MultiAgentResult['agentOutputs'][string]>()
   for (const { type, sender, content, structuredData, metadata } of history) {
     if (type !== 'response' || 'error' in metadata || sender === ORCHESTRATOR || sender === USER) continue
-    if (!Object.hasOwn(outputs, sender)) outputs[sender] = [] // an agent may be named "constructor"
-    outputs[sender]!.push(structuredData === null ? { content } : { content, structuredData })
+    const ofSender = outputs.get(sender) ?? []
+    outputs.set(sender, ofSender)
+    ofSender.push(structuredData === null ? { content } : { content, structuredData })
   }
-  return outputs
+  return Object.fromEntries(outputs)
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Names of one module before and after compilation: tsc writes `critic.ts` as `critic.js`. */
+import { own } from '../../own.ts'
 
 const OTHERS: Readonly<Record<string, readonly string[]>> = {
   '.ts': ['.js', '.mjs', '.cjs'],
@@ -17,7 +18,7 @@ const OTHERS: Readonly<Record<string, readonly string[]>> = {
 export function namesOfModule(path: string): [string, ...string[]] {
   const ending = /\.\w+$/.exec(path)?.[0] ?? ''
   const stem = path.slice(0, path.length - ending.length)
-  return [path, ...(OTHERS[ending] ?? []).map((other) => stem + other)]
+  return [path, ...(own(OTHERS, ending) ?? []).map((other) => stem + other)]
 }
 
 /** Returns the other paths as part of an error's sentence: `, and none of x.js, x.mjs beside it`. */

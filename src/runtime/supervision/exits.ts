@@ -236,7 +236,7 @@ function fingerprint({ code, error, outside }: ThreadExit, verdict: DramatisErro
   if (error) return `${error.name}: ${error.message}\n${error.stack?.split('\n')[1] ?? ''}`
   if (verdict.code !== 'AGENT_CRASHED') return verdict.message
   // the measured time or memory differs each time
-  const isMeasured = MEASURED.some((limit) => limit in verdict.details)
+  const isMeasured = MEASURED.some((limit) => Object.hasOwn(verdict.details, limit))
   const text = isMeasured ? verdict.message.replaceAll(/\d+/g, '#') : verdict.message
   return code === FENCED ? text : `${code}: ${text}`
 }

@@ -1,4 +1,5 @@
 /** Turns a thread into an agent: its assignment, the time limit of its start, and its output from then on. */
+
 import type {
   AgentCode,
   AssignedTools,
@@ -10,6 +11,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Clock, Scheduler } from '../../clock.ts'
 import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
+import { picked } from '../../own.ts'
 import { guardedBy } from '../settings/guardrail-shape.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -22,8 +24,7 @@ const MOST_POSTS = 2_000
 /** Returns what the thread has to know to load its code. */
 export function codeAssignmentOf({ settings }: Cell, code: AgentCode, tools: AssignedTools): CodeAssignment {
   const { info: role, option, instances } = settings
-  const env = settings.env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]]))
-  return { role, option, instances, env: Object.fromEntries(env), code, tools }
+  return { role, option, instances, env: picked(process.env, settings.env), code, tools }
 }
 
 interface AssignmentNeeds {

@@ -2,9 +2,11 @@
  * Attributes of spans, named by OpenTelemetry's semantic conventions for generative AI. Attributes without a name there
  * begin with `dramatis.`.
  */
+
 import { type Content, type ContentPart, transcriptOf } from '../../actors/definition/content.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
+import { own } from '../../own.ts'
 import type { MadeCall, PendingCall } from '../models/gateway.ts'
 import type { SpanAttributes } from '../settings/telemetry.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -68,7 +70,7 @@ function providerName(isRehearsed: boolean, host: string | undefined, provider: 
   if (isRehearsed) return 'dramatis.rehearsal'
   if (host !== undefined) return 'openai'
   const name = provider?.split('.')[0] ?? 'custom'
-  return PROVIDERS[name] ?? name
+  return own(PROVIDERS, name) ?? name
 }
 
 export const answerAttributes = ({ answer, usage }: MadeCall): SpanAttributes => ({

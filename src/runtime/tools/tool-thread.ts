@@ -3,9 +3,11 @@
  * another call. What comes from the thread is the tool's own say, since its code can post whatever it likes: each
  * message is looked at, and none makes a listener throw.
  */
+
 import { Worker } from 'node:worker_threads'
 import { TOOL_NAME } from '../../actors/definition/tool.ts'
 import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
+import { picked } from '../../own.ts'
 import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { errorIn } from '../log/thread-error.ts'
@@ -46,9 +48,7 @@ export class ToolThread {
   constructor({ env, maxHeapMb }: LimitClass) {
     this.#worker = new Worker(ownFile('actors/tools/tool-entry.bundle.js'), {
       execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
-      env: Object.fromEntries(
-        env.flatMap((name) => (process.env[name] === undefined ? [] : [[name, process.env[name]]])),
-      ),
+      env: picked(process.env, env),
       stdout: true,
       stderr: true,
       ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),

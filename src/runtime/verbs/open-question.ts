@@ -1,8 +1,10 @@
 /** Questions to a person that are open: how they are listed, and how they are answered. */
+
 import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import { ConfigurationError, shown } from '../../errors.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
+import { own } from '../../own.ts'
 import type { LogEntry } from '../log/records.ts'
 import type { OpenQuestion, QuestionEnd } from '../state/open-question.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -109,7 +111,7 @@ function approvalGiven(answer: object, agent: string, call: ApprovedCall | undef
   if (!call) throw wrong('answer', answer, 'a string', `Agent "${agent}" asks no approval of a tool.`)
   const { approved, input, reason, ...others } = answer as Record<string, unknown>
   const [unknown] = Object.keys(others)
-  if (unknown !== undefined) throw wrong(`answer.${unknown}`, others[unknown], APPROVALS)
+  if (unknown !== undefined) throw wrong(`answer.${unknown}`, own(others, unknown), APPROVALS)
   if (typeof approved !== 'boolean') throw wrong('answer.approved', approved, 'true, false')
   if (!approved) {
     if (input !== undefined) throw wrong('answer.input', input, 'nothing', 'The call does not begin.')

@@ -55,18 +55,16 @@ export function fateOf(
  */
 export function resultOf(point: SyncPointSettings, generation: number, arrived: Arrived): SyncResult {
   const missing = missingAt(point, arrived)
-  const data: Record<string, unknown> = {}
-  if (point.dataExchange)
-    for (const name of point.requiredAgents) {
-      const brought = arrived.get(name)?.data
-      if (brought !== undefined) data[name] = brought
-    }
+  const brought = point.requiredAgents.flatMap((name) => {
+    const data = arrived.get(name)?.data
+    return data === undefined ? [] : [[name, data]]
+  })
   return {
     generation,
     arrived: point.requiredAgents.filter((name) => arrived.has(name)),
     missing,
     timedOut: missing.length > 0,
-    data,
+    data: point.dataExchange ? Object.fromEntries(brought) : {},
   }
 }
 

@@ -1,9 +1,11 @@
 /** `dramatis serve [name=]<team file> ...`: teams over HTTP, until a signal ends the process. */
+
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { basename, extname, resolve } from 'node:path'
 import { ConfigurationError, describe } from '../../errors.ts'
 import { createTeam, type Team } from '../../index.ts'
+import { own } from '../../own.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/default-logger.ts'
 import { type Closing, listenForClosing } from '../closing.ts'
@@ -60,12 +62,12 @@ export async function serve(
   const doors = doorsOf(flags)
   const prices = flags.price === undefined ? {} : { prices: readPrices(flags.price, folder) }
   const teams = new Map<string, Team>()
-  const teamFiles: Record<string, string> = {}
+  const teamFiles = new Map<string, string>()
   try {
     for (const given of files) {
       const [, name = basename(given, extname(given)), file = given] = NAMED.exec(given) ?? []
       if (teams.has(name)) throw named(given, name)
-      teamFiles[name] = file
+      teamFiles.set(name, file)
       const definition = inFlowMode(await loadTeamFile(file, folder), process.env.FLOW_MODE)
       teams.set(name, createTeam({ ...definition, logger: definition.logger ?? lineLogger(say) }))
     }
@@ -73,7 +75,7 @@ export async function serve(
     const api = httpApi({
       teams: Object.fromEntries(teams),
       ...doors,
-      teamFiles,
+      teamFiles: Object.fromEntries(teamFiles),
       dashboard: true,
       limits: LIMITS,
       ...prices,
@@ -115,11 +117,12 @@ function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
     }
     return { ...doors, authorize: () => ({ id: 'local', may: EVERYTHING }) }
   }
-  if (!process.env[tokenEnv])
+  const token = own(process.env, tokenEnv)
+  if (!token)
     throw new ConfigurationError(`--token-env ${tokenEnv}: there is no such environment variable, or it is empty.`, {
       path: 'tokenEnv',
     })
-  return { ...doors, authorize: bearerToken(process.env[tokenEnv], { id: 'token', may: EVERYTHING }) }
+  return { ...doors, authorize: bearerToken(token, { id: 'token', may: EVERYTHING }) }
 }
 
 /** @throws ConfigurationError for a file that cannot be read, or is no JSON. */

@@ -1,7 +1,9 @@
 /** Agents: look, restart, send messages. */
+
 import { posix } from 'node:path'
 import type { z } from 'zod'
 import type { AgentInstance, Health, ToolReference } from '../../index.ts'
+import { own } from '../../own.ts'
 import { type Handlers, json } from './call.ts'
 import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
@@ -61,7 +63,7 @@ function shownAgent(served: ServedTeam, instance: AgentInstance): Shown {
 
 function agentIn({ name: team }: ServedTeam, instance: AgentInstance, { agents }: Health): Shown {
   const { name, role } = instance
-  const { status, queued, inFlight, restarts, lastBeatMs } = agents[name]!
+  const { status, queued, inFlight, restarts, lastBeatMs } = own(agents, name)!
   const description = role.description ?? null
   const usage = instance.getTokenUsage()
   return { name, team, description, status, queued, inFlight, restarts, lastBeatMs, usage }

@@ -6,6 +6,7 @@ import { Hono } from 'hono'
 import type { z } from 'zod'
 import { describe } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
+import { own } from '../../own.ts'
 import { openAiError } from '../openai/error.ts'
 import { openAiHandlers } from '../openai/handlers.ts'
 import { agentHandlers } from './agent-handlers.ts'
@@ -267,7 +268,7 @@ const MOST_SHOWN = 60
 
 /** Says what came in place of what is accepted, if it is short. */
 function cameAs(value: unknown, path: readonly PropertyKey[]): string {
-  const came = path.reduce<unknown>((inside, key) => Object(inside)[key], value)
+  const came = path.reduce<unknown>((inside, key) => own(Object(inside), String(key)), value)
   const text = came === undefined || typeof came === 'object' ? '' : JSON.stringify(came)
   return text === '' || text.length > MOST_SHOWN ? '' : `; got ${text}`
 }

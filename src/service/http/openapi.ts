@@ -5,18 +5,18 @@ import { problemBody } from './schemas.ts'
 
 /** Returns the document. `basePath`: path below which the API is mounted. */
 export function openApi(basePath: string): object {
-  const paths: Record<string, Record<string, object>> = {}
+  const paths = new Map<string, [string, object][]>()
   for (const [operationId, route] of Object.entries(routes) as [string, Route][])
     for (const path of [route.path, ...(route.also ?? [])]) {
       const name = path.replaceAll(/:(\w+)(?:\{\.\+\})?/g, '{$1}')
-      paths[name] ??= {}
-      paths[name][route.method.toLowerCase()] = operation(path === route.path ? operationId : undefined, path, route)
+      const made = operation(path === route.path ? operationId : undefined, path, route)
+      paths.set(name, [...(paths.get(name) ?? []), [route.method.toLowerCase(), made]])
     }
   return {
     openapi: '3.1.0',
     info: { title: 'dramatis', version: '1', description: 'Teams of AI agents. A task is a run of a team.' },
     servers: [{ url: basePath === '' ? '/' : basePath }],
-    paths,
+    paths: Object.fromEntries(Array.from(paths, ([name, methods]) => [name, Object.fromEntries(methods)])),
     components: {
       schemas: { Problem: schemaOf(problemBody, 'output') },
       securitySchemes: { bearer: { type: 'http', scheme: 'bearer' } },

@@ -1,4 +1,5 @@
 /** The dashboard: its page, its session, and what the page has to know first. */
+import { own } from '../../own.ts'
 import { pageFileResponse, pageResponse } from '../dashboard/page-files.ts'
 import { type Handlers, json } from './call.ts'
 import type { HttpSettings } from './options.ts'
@@ -39,7 +40,7 @@ export function pageHandlers({ settings, teams, sessions }: Needs): Pick<Handler
 
 /** Returns where a team and its log are on the machine of the service, for those who work there. */
 const placesOf = ({ name, team }: ServedTeam, files: HttpSettings['teamFiles']) => ({
-  file: files[name] ?? null,
+  file: own(files, name) ?? null,
   log: team.logPath ?? null,
 })
 
@@ -47,10 +48,9 @@ const placesOf = ({ name, team }: ServedTeam, files: HttpSettings['teamFiles']) 
 function shapeOf({ name, team }: ServedTeam) {
   const agents = team.listAgents().map((agent) => agent.name)
   const { strategy, ...options } = team.orchestration
-  const roles: Record<string, string[]> = {}
-  for (const [option, value] of Object.entries(options)) {
-    const named = [value].flat().filter((each): each is string => typeof each === 'string' && agents.includes(each))
-    if (named.length > 0) roles[option] = named
-  }
-  return { name, strategy, agents, roles }
+  const roles = Object.entries(options).map(([option, value]): [string, string[]] => [
+    option,
+    [value].flat().filter((each): each is string => typeof each === 'string' && agents.includes(each)),
+  ])
+  return { name, strategy, agents, roles: Object.fromEntries(roles.filter(([, named]) => named.length > 0)) }
 }

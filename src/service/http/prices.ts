@@ -1,5 +1,7 @@
 /** Cost of a task by prices that the user has given. They are always an estimate: providers bill as they like. */
+
 import type { Run, TokenUsage } from '../../index.ts'
+import { own } from '../../own.ts'
 import type { Cost } from './schemas.ts'
 
 /** Price of a model, for a million tokens. */
@@ -25,17 +27,22 @@ export class Prices {
   async costOf(run: Run<unknown>): Promise<Cost> {
     const known = this.#known.get(run)
     if (known) return known
-    const cost: Cost = { estimate: 0, byModel: {}, unpriced: [] }
+    let estimate = 0
+    const byModel = new Map<string, number>()
+    const unpriced = new Set<string>()
     for await (const event of run.events({ types: ['model.called'], follow: false })) {
       if (event.type !== 'model.called' || event.rehearsed) continue
       const { model, usage } = event
-      const price = Object.hasOwn(this.#prices, model) ? this.#prices[model]! : undefined
-      if (!price && !cost.unpriced.includes(model)) cost.unpriced.push(model)
-      if (!price) continue
+      const price = own(this.#prices, model)
+      if (!price) {
+        unpriced.add(model)
+        continue
+      }
       const paid = costOfCall(price, usage)
-      cost.estimate += paid
-      cost.byModel[model] = (Object.hasOwn(cost.byModel, model) ? cost.byModel[model]! : 0) + paid
+      estimate += paid
+      byModel.set(model, (byModel.get(model) ?? 0) + paid)
     }
+    const cost: Cost = { estimate, byModel: Object.fromEntries(byModel), unpriced: [...unpriced] }
     this.#known.set(run, cost)
     return cost
   }

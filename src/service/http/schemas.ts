@@ -1,7 +1,9 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
+
 import { z } from 'zod'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import { storedIn } from '../../mailbox/stored-parts.ts'
+import { recordOf } from './record-of.ts'
 
 const epochMs = z.number().describe('epoch ms')
 
@@ -204,7 +206,7 @@ export const messageRequest = z.strictObject({
   requiresResponse: z.boolean().optional(),
   responseTimeoutMs: z.number().positive().optional(),
   threadId: z.string().min(1).max(256).optional(),
-  metadata: z.record(z.string(), z.unknown()).optional(),
+  metadata: recordOf(z.unknown()).optional(),
 })
 
 export const answerRequest = z.strictObject({
@@ -366,9 +368,9 @@ export const taskRequest = z
     timeoutMs: z.number().positive().max(2_147_483_647).optional(),
     priority: z.number().optional().describe('in the queue of tasks; higher first'),
     budget: z.strictObject({ tokens: z.int().positive(), perAgentTokens: z.int().positive() }).partial().optional(),
-    models: z.record(z.string(), z.string()).optional().describe('replacement models by name'),
-    metadata: z.record(z.string(), z.string()).optional().describe('for the agents to read'),
-    output: z.record(z.string(), z.unknown()).optional().describe('JSON Schema that `data` of the task has to fit'),
+    models: recordOf(z.string()).optional().describe('replacement models by name'),
+    metadata: recordOf(z.string()).optional().describe('for the agents to read'),
+    output: recordOf(z.unknown()).optional().describe('JSON Schema that `data` of the task has to fit'),
     stream: z.boolean().optional().describe('true: models answer in pieces, for `deltas=1`'),
   })
   .refine(({ query, task, message }) => [query, task, message].filter((each) => each !== undefined).length === 1, {

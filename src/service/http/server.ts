@@ -1,8 +1,10 @@
 /** A server of its own for the HTTP API, for `dramatis serve`: bounds of connections, and an end in good order. */
+
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConfigurationError, describe } from '../../errors.ts'
+import { own } from '../../own.ts'
 import type { HttpApi } from './api.ts'
 
 export interface ServerPlace {
@@ -89,7 +91,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 function reasonOf(error: unknown): string {
   const code = String(Object(error).code)
-  const reason = REASONS[code]
+  const reason = own(REASONS, code)
   return reason === undefined ? describe(error).replace(/^Error: /, '') : `${reason} (${code})`
 }
 

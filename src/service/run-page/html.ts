@@ -1,4 +1,5 @@
 /** HTML in which every value is text: only what stands in the template itself is markup. */
+import { own } from '../../own.ts'
 import { visible } from '../../visible.ts'
 
 export class Html {
@@ -30,5 +31,5 @@ function markupOf(value: Value): string {
   if (value === undefined) return ''
   if (value instanceof Html) return value.text
   if (typeof value === 'object') return value.map(({ text }) => text).join('')
-  return visible(String(value), KEPT).replaceAll(/[&<>"']/g, (character) => ENTITIES[character]!)
+  return visible(String(value), KEPT).replaceAll(/[&<>"']/g, (character) => own(ENTITIES, character)!)
 }

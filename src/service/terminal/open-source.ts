@@ -1,5 +1,7 @@
 /** Opens the team that a command names: a team file, or the URL of a team that is served. */
+
 import { ConfigurationError, createTeam } from '../../index.ts'
+import { own } from '../../own.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/default-logger.ts'
 import type { Print } from '../answer-stream.ts'
@@ -29,7 +31,7 @@ export async function openSource(target: string, { folder, tokenEnv, print, sign
 }
 
 function tokenIn(name: string): string {
-  const token = process.env[name]
+  const token = own(process.env, name)
   if (token) return token
   throw new ConfigurationError(
     `--token-env: the variable ${name} is not set; it has to have the token of the service.`,

@@ -1,5 +1,6 @@
 /** The screen of `dramatis top`: a pure function of what is known of the team. */
 
+import { own } from '../../own.ts'
 import type { Wait } from '../../runtime/digest/wait.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 import type { FoldedAgent, FoldedRun } from '../digest/folded.ts'
@@ -66,7 +67,7 @@ const BY_STATUS: Readonly<Record<string, number>> = {
 function troubleOf(agent: FoldedAgent, fold: DigestFold): number {
   const wait = waitOf(fold, agent.name)
   const waitedMs = wait ? Math.min(1e7, Math.max(0, fold.now - wait.since)) : 0
-  return (BY_STATUS[agent.status] ?? 0) + agent.crashes * 1e5 + waitedMs + agent.queued
+  return (own(BY_STATUS, agent.status) ?? 0) + agent.crashes * 1e5 + waitedMs + agent.queued
 }
 
 const waitOf = ({ waits }: DigestFold, name: string) => toldWaits(waits).get(name)

@@ -1,6 +1,8 @@
 /** The screen of `dramatis top`: draws what is known of a team again and again, and acts on keys. */
+
 import { emitKeypressEvents, type Key } from 'node:readline'
 import { createLogUpdate } from 'log-update'
+import { own } from '../../own.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { failureWords } from '../failure.ts'
 import type { Screen } from '../screen.ts'
@@ -78,7 +80,7 @@ export async function showTop({ source, screen, keys, signal, now = Date.now }: 
   const press = (_text: string | undefined, { name = '', ctrl }: Key) => {
     if (ctrl && name === 'c') return end()
     state.note = ''
-    act[name]?.()
+    own(act, name)?.()
     draw()
   }
   emitKeypressEvents(keys)

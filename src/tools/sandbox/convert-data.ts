@@ -1,7 +1,9 @@
 /** CSV, JSON and YAML into each other. Each is read by its library, within bounds, into plain data. */
+
 import { parse as parseCsv } from 'csv-parse/sync'
 import { stringify as stringifyCsv } from 'csv-stringify/sync'
 import { parseDocument, stringify as stringifyYaml } from 'yaml'
+import { own } from '../../own.ts'
 import { Refused } from './task.ts'
 
 const formats = ['csv', 'json', 'yaml', 'yml'] as const
@@ -70,7 +72,7 @@ function csvOf(data: unknown): string {
   if (!data.some(isRecord)) return stringifyCsv(data.map((row) => (Array.isArray(row) ? row : [row]).map(cellOf)))
   if (!data.every(isRecord)) throw new Refused('Only a list of one kind becomes CSV: all objects, or none.')
   const names = [...new Set(data.flatMap((record) => Object.keys(record)))]
-  const rows = data.map((record) => names.map((name) => (Object.hasOwn(record, name) ? cellOf(record[name]) : '')))
+  const rows = data.map((record) => names.map((name) => (Object.hasOwn(record, name) ? cellOf(own(record, name)) : '')))
   return stringifyCsv([names, ...rows])
 }
 

@@ -1,4 +1,5 @@
 /** Physical units, by the table of the maths library. */
+import { own } from '../../own.ts'
 import { math } from './numbers.ts'
 import { Refused } from './task.ts'
 
@@ -30,7 +31,7 @@ export function convertUnits(value: string, from: string, to: string): string {
 }
 
 function unitOf(given: string): string {
-  const name = otherNames[given.toLowerCase()] ?? given
+  const name = own(otherNames, given.toLowerCase()) ?? given
   // the library's parser of units takes numbers too, and powers without a bound
   if (/^[a-z][a-z\d_]*(?:\^-?[1-9])?(?:[*/ ][a-z][a-z\d_]*(?:\^-?[1-9])?)*$/i.test(name)) {
     try {

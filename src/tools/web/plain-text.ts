@@ -1,4 +1,5 @@
 /** A line of HTML, as search services give titles and snippets, as plain text. */
+import { own } from '../../own.ts'
 
 const NAMED: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'", nbsp: ' ' }
 
@@ -12,7 +13,7 @@ export function plainLine(html: string, most: number): string {
 }
 
 function character(reference: string, decimal?: string, hex?: string, name?: string): string {
-  if (name !== undefined) return NAMED[name.toLowerCase()] ?? reference
+  if (name !== undefined) return own(NAMED, name.toLowerCase()) ?? reference
   const code = decimal === undefined ? Number.parseInt(hex ?? '', 16) : Number(decimal)
   return code <= 0x10ffff ? String.fromCodePoint(code) : reference
 }

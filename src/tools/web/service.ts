@@ -2,10 +2,12 @@
  * A question to a web service with a JSON or CSV API. What it answers is text of a stranger: bounded, checked, and
  * without the key, whatever the service says about it.
  */
+
 import { z } from 'zod'
 import type { ToolContext } from '../../actors/definition/tool.ts'
 import { systemClock } from '../../clock.ts'
 import { type DramatisError, ToolFailedError, ToolTimeoutError } from '../../errors.ts'
+import { own } from '../../own.ts'
 import { within } from './deadline.ts'
 import { type Answer, get } from './http-get.ts'
 
@@ -70,7 +72,7 @@ export function endpoint(base: string, path: string, query: Readonly<Record<stri
 
 /** The key in the host's environment, read anew at each call. */
 export function keyIn(variable: string, tool: string): string {
-  const key = process.env[variable]?.trim() ?? ''
+  const key = own(process.env, variable)?.trim() ?? ''
   if (/^[\x21-\x7e]+$/.test(key)) return key
   const state = key === '' ? 'is not set' : 'holds what cannot be a key'
   throw new ToolFailedError(`${tool} has no key: the environment variable ${variable} ${state}. Set it in the host.`, {

@@ -1,6 +1,8 @@
 /** A command of the allow-list, run in the workspace: what is checked before, and what is said of it afterwards. */
+
 import { delimiter, join } from 'node:path'
 import { ConfigurationError, shown, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
+import { own } from '../../own.ts'
 import { confineArguments } from './confine-arguments.ts'
 import { findProgram, safePath } from './find-program.ts'
 import { pathNames } from './path-names.ts'
@@ -54,7 +56,7 @@ export async function runAllowed(
 }
 
 async function findAlias(command: string, folders: string[], root: string): Promise<string | undefined> {
-  const other = alsoCalled[command]
+  const other = own(alsoCalled, command)
   return other === undefined ? undefined : findProgram(other, folders, root)
 }
 

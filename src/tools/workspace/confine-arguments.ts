@@ -3,9 +3,11 @@
  * that leads out, a file: URL. This is about what is written there, so that a linter or a package installer is not
  * pointed elsewhere; what an interpreter does with a script of the workspace is not confined by it.
  */
+
 import { lstat, realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { ToolInputError } from '../../errors.ts'
+import { own } from '../../own.ts'
 import { isInside } from './folder.ts'
 
 // the argument after one of these is a program's text
@@ -23,7 +25,7 @@ const OTHER_URL = /(?<![a-z\d+.-])[a-z][a-z\d+.-]*:\/\/\S*/gi
  * @throws ToolInputError that names the argument.
  */
 export async function confineArguments(command: string, args: string[], cwd: string, root: string): Promise<void> {
-  const code = args.findIndex((arg) => codeAfter[command]?.includes(arg)) + 1
+  const code = args.findIndex((arg) => own(codeAfter, command)?.includes(arg)) + 1
   for (const [index, arg] of args.entries()) {
     if (arg.includes('\0')) throw refused(arg, 'it has a NUL character')
     if (code > 0 && index === code) continue

@@ -1,7 +1,9 @@
 /** The workspace's root: made when it is first used, and then the same folder for as long as the process lives. */
+
 import { mkdir, realpath } from 'node:fs/promises'
 import { parse, resolve } from 'node:path'
 import { ConfigurationError, shown, ToolFailedError, ToolInputError } from '../../errors.ts'
+import { own } from '../../own.ts'
 import { Folder } from './folder.ts'
 import { pathNames } from './path-names.ts'
 
@@ -98,7 +100,7 @@ const reasons: Record<string, string> = {
 /** Describes an error code of the system in words that a model can act on. */
 function explained(error: unknown, path: string): unknown {
   const code = error instanceof Error && 'code' in error ? String(error.code) : ''
-  const reason = reasons[code]
+  const reason = own(reasons, code)
   if (reason === undefined) return error
   return new ToolFailedError(`The path ${shown(path)} cannot be used: ${reason}.`, { path, code }, error)
 }

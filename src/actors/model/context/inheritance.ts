@@ -3,7 +3,9 @@
  * the messages that are sent to it; a role that is to inherit more sets `contextStrategy.inherit`. An agent that takes
  * a task over, or is to help with it, gets a summary.
  */
+
 import type { AgentMessage } from '../../../mailbox/message.ts'
+import { own } from '../../../own.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
 import { piecesOf } from './exchanges.ts'
@@ -47,7 +49,7 @@ export class PassingOn {
 
   /** Returns the metadata for a message to that agent. */
   async metadataFor(to: string): Promise<object | undefined> {
-    const inheritance = Object.hasOwn(this.#heirs, to) ? this.#heirs[to] : 'none'
+    const inheritance = own(this.#heirs, to) ?? 'none'
     if (inheritance === 'none') return undefined
     const text = inheritance === 'full' ? transcriptOf(this.#said()) : await this.summary()
     return { [KEY]: { text } satisfies Inherited }

@@ -2,9 +2,11 @@
  * Makes the calls of a provider with the `openai` package: with the key of the moment, ended by the caller's signal,
  * and with errors that callers get.
  */
+
 import { APIError, OpenAI } from 'openai'
 import type { ModelPiece, ModelRequest } from '../../../actors/definition/model.ts'
 import { onAbort } from '../../../on-abort.ts'
+import { picked } from '../../../own.ts'
 import { boundedFetch } from '../bounded-fetch.ts'
 import { hostOf, type Provider } from '../provider.ts'
 import type { FailedCall } from '../refusals.ts'
@@ -115,14 +117,12 @@ const FOR_OPENAI = ['OPENAI_ORG_ID', 'OPENAI_PROJECT_ID', 'OPENAI_CUSTOM_HEADERS
  * are restored before any other code runs.
  */
 function withoutVariables<T>(make: () => T): T {
-  const kept = FOR_OPENAI.flatMap((name) =>
-    process.env[name] === undefined ? [] : [[name, process.env[name]] as const],
-  )
-  for (const [name] of kept) delete process.env[name]
+  const kept = picked(process.env, FOR_OPENAI)
+  for (const name of FOR_OPENAI) Reflect.deleteProperty(process.env, name)
   try {
     return make()
   } finally {
-    Object.assign(process.env, Object.fromEntries(kept))
+    Object.assign(process.env, kept)
   }
 }
 

@@ -1,5 +1,7 @@
 /** Compares values of two plays of a run. Ids and times are not compared: each play has its own. */
+
 import { canonical } from '../../../actors/decisions/vote.ts'
+import { own } from '../../../own.ts'
 
 const ID = /[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}/gi
 
@@ -27,7 +29,7 @@ export function differenceOf(before: unknown, now: unknown, path = ''): Differen
     }
   } else if (isObject(before) && isObject(now)) {
     for (const name of new Set([...Object.keys(before), ...Object.keys(now)])) {
-      const found = differenceOf(before[name], now[name], path === '' ? name : `${path}.${name}`)
+      const found = differenceOf(own(before, name), own(now, name), path === '' ? name : `${path}.${name}`)
       if (found) return found
     }
   }

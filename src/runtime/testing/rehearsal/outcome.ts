@@ -1,5 +1,7 @@
 /** Outcome of one seed, and summaries of many. */
+
 import { DeadlockError, type DramatisError, LivelockError, StallError } from '../../../errors.ts'
+import { own } from '../../../own.ts'
 import type { RuntimeEvent } from '../../runs/events.ts'
 import type { OrchestrationTrace } from '../../runs/trace-types.ts'
 import type { Injected } from './faults.ts'
@@ -62,7 +64,7 @@ const KIND_OF: Readonly<Partial<Record<string, OutcomeKind>>> = {
  */
 export function kindOf(error: Caused): OutcomeKind {
   for (const { code } of causesOf(error)) {
-    const kind = KIND_OF[code]
+    const kind = own(KIND_OF, code)
     if (kind) return kind
   }
   return 'failed'

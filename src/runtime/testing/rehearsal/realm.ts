@@ -81,7 +81,7 @@ export function define(realm: object, name: string, value: unknown): void {
 }
 
 function link(realm: Realm, name: string, ours: Class): void {
-  const theirs = realm[name]
+  const theirs: unknown = Reflect.get(realm, name)
   if (typeof theirs !== 'function') return
   const own: unknown = Reflect.get(theirs, 'prototype')
   if (typeof own === 'object' && own !== null) Object.setPrototypeOf(own, ours.prototype)

@@ -1,4 +1,5 @@
 /** World of one run: its clock, its randomness, and a sandbox for each thread of each agent. */
+
 import { type AgentHandlers, agentRef, defineAgent } from '../../../actors/definition/definition.ts'
 import { type Exports, exportsOfRequired } from '../../../actors/definition/exports.ts'
 import type { Logger } from '../../../actors/definition/logger.ts'
@@ -9,6 +10,7 @@ import { systemClock } from '../../../clock.ts'
 import * as errors from '../../../errors.ts'
 import { ConfigurationError, describe } from '../../../errors.ts'
 import { onAbort } from '../../../on-abort.ts'
+import { picked } from '../../../own.ts'
 import type { RehearsedModels } from '../../providers/models.ts'
 import { rehearsalModel } from '../../providers/rehearsal-model.ts'
 import { Dice } from '../../providers/seeded-random.ts'
@@ -136,7 +138,7 @@ export class Stage {
     const script = await this.clock.outside(this.#theatre.scripts.agent(specifier, from, option))
     const number = (this.#lives.get(agent) ?? 0) + 1
     this.#lives.set(agent, number)
-    const granted = Object.fromEntries(env.map((name) => [name, process.env[name]]))
+    const granted = picked(process.env, env)
     const sandbox = this.#sandbox(`agent "${agent}"`, `${agent} ${number}`, granted, {
       symbols: THREAD_API,
       modules: this.#theatre.modules,

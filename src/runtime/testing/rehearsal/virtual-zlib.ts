@@ -11,7 +11,7 @@ const NO_STREAMS = 'Take the function for a whole buffer: gzipSync, or gzip with
 export function virtualZlib(outside: Outside, refuse: Refuse): object {
   const entries = Object.entries(zlib).map(([name, value]: [string, unknown]) => {
     if (typeof value !== 'function' || name.endsWith('Sync') || name === 'crc32') return [name, value]
-    if (`${name}Sync` in zlib) return [name, stoppingTheClock(value as AnyFunction, outside)]
+    if (Object.hasOwn(zlib, `${name}Sync`)) return [name, stoppingTheClock(value as AnyFunction, outside)]
     return [
       name,
       function refused() {

@@ -107,9 +107,10 @@ function remember(key: string, entry: string, { code }: Compiled, note: Note | u
 /** Returns the sources of a bundle with their state, if a change of them can be noticed. */
 async function noteOf({ inputs, outside, closed }: Compiled): Promise<Note | undefined> {
   if (!closed) return undefined
-  const files: Note['files'] = Object.fromEntries(inputs)
-  for (const file of await configsOf(inputs.keys(), outside)) files[file] ??= await hashOfFile(file)
-  return { bundle: '', files, outside: [...outside] }
+  const files = new Map<string, string | null>(inputs)
+  for (const file of await configsOf(inputs.keys(), outside))
+    if (!files.has(file)) files.set(file, await hashOfFile(file))
+  return { bundle: '', files: Object.fromEntries(files), outside: [...outside] }
 }
 
 /** Nobody ever sees half a file: it is written under another name, then moved. */

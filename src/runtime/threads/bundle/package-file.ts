@@ -2,8 +2,10 @@
  * Which file a package's name means to `import`, seen from a folder: Node's own rules (its documentation, ECMAScript
  * modules, "Resolution algorithm"), which Node offers for the importing file alone.
  */
+
 import { readFile, realpath, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { own } from '../../../own.ts'
 
 /** The conditions of `exports` that hold for `import` in this Node. */
 export const CONDITIONS: readonly string[] = [
@@ -80,14 +82,14 @@ function exported(exports: unknown, subpath: string): string | undefined {
   if (!isRecord(exports) || !Object.keys(exports).some((key) => key.startsWith('.'))) {
     return subpath === '.' ? targetOf(exports, '') : undefined
   }
-  if (subpath in exports && !subpath.includes('*')) return targetOf(exports[subpath], '')
+  if (Object.hasOwn(exports, subpath) && !subpath.includes('*')) return targetOf(own(exports, subpath), '')
   const patterns = Object.keys(exports).filter((key) => key.includes('*'))
   // the longer what stands before the star, the better it fits; then the longer pattern
   patterns.sort((one, other) => other.indexOf('*') - one.indexOf('*') || other.length - one.length)
   for (const pattern of patterns) {
     const [before = '', after = ''] = pattern.split('*')
     if (subpath.length < pattern.length || !subpath.startsWith(before) || !subpath.endsWith(after)) continue
-    return targetOf(exports[pattern], subpath.slice(before.length, subpath.length - after.length))
+    return targetOf(own(exports, pattern), subpath.slice(before.length, subpath.length - after.length))
   }
   return undefined
 }
@@ -104,9 +106,7 @@ function targetOf(target: unknown, star: string): string | undefined {
 }
 
 function conditional(target: Readonly<Record<string, unknown>>): unknown[] {
-  return Object.keys(target)
-    .filter((condition) => CONDITIONS.includes(condition))
-    .map((condition) => target[condition])
+  return Object.entries(target).flatMap(([condition, value]) => (CONDITIONS.includes(condition) ? [value] : []))
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

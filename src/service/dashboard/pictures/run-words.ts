@@ -1,5 +1,7 @@
 /** Rows of a run in words. */
+
 import { MESSAGE_TYPES } from '../../../mailbox/message-type.ts'
+import { own } from '../../../own.ts'
 import { type DigestFact, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
 import { texts } from './deadlocks.ts'
 import type { RunStory } from './run-story.ts'
@@ -52,7 +54,7 @@ export const sizeOf = (bytes: number): string =>
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 
-const field = (value: unknown, name: string): string => text((Object(value) as Record<string, unknown>)[name])
+const field = (value: unknown, name: string): string => text(own(Object(value), name))
 
 export function wordsOfFact(fact: DigestFact): RowWords {
   const { at, type, agent } = fact

@@ -1,4 +1,5 @@
 /** Places of agents in the picture of a team. They follow from its strategy, so each agent stays where it is. */
+import { own } from '../../../own.ts'
 
 export interface TeamShape {
   readonly strategy: string
@@ -35,7 +36,7 @@ const STEP_Y = 128
 const LEADS = ['manager', 'supervisor', 'judge', 'auctioneer', 'aggregator', 'moderator', 'synthesizer']
 
 export function layoutOf({ strategy, agents, roles }: TeamShape): TeamLayout {
-  const lead = LEADS.flatMap((role) => roles[role] ?? [])[0]
+  const lead = LEADS.flatMap((role) => own(roles, role) ?? [])[0]
   const debaters = roles.debaters ?? []
   if (debaters.length > 1) return sides(agents, debaters, lead)
   if (strategy === 'sequential') return rows(inOrder(agents, roles.agentOrder ?? []))

@@ -1,5 +1,7 @@
 /** Agents that work in a task now, and what each of them waits for. */
+
 import type { JSX } from 'preact'
+import { own } from '../../../../own.ts'
 import type { Wait } from '../../../../runtime/digest/wait.ts'
 import { span } from '../../../figures.ts'
 import { live, now, version } from '../state/live.ts'
@@ -64,7 +66,7 @@ const KINDS: Readonly<Record<string, string>> = {
   reader: 'waits for its reader',
 }
 
-const wordsOf = (kind: string): string => KINDS[kind] ?? `waits for ${kind}`
+const wordsOf = (kind: string): string => own(KINDS, kind) ?? `waits for ${kind}`
 
 /** Says what is waited for, without the word for waiting: `seller`, `a person to allow buy`. */
 export const subjectOf = ({ kind, for: subjects }: Pick<Wait, 'kind' | 'for'>): string =>

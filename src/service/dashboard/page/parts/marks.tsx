@@ -1,5 +1,7 @@
 /** Statuses, as a shape, a word and a colour: no two of them look alike to anybody. */
+
 import type { JSX } from 'preact'
+import { own } from '../../../../own.ts'
 
 const SHAPES: Readonly<Record<string, string>> = {
   queued: '◌',
@@ -17,8 +19,8 @@ const SHAPES: Readonly<Record<string, string>> = {
 }
 const WORDS: Readonly<Record<string, string>> = { finished: 'done', aborted: 'stopped' }
 
-export const shapeOf = (status: string): string => SHAPES[status] ?? '·'
-export const wordOf = (status: string): string => WORDS[status] ?? status
+export const shapeOf = (status: string): string => own(SHAPES, status) ?? '·'
+export const wordOf = (status: string): string => own(WORDS, status) ?? status
 
 export const Mark = ({ status }: { status: string }): JSX.Element => (
   <span class={`mark ${status}`}>

@@ -1,5 +1,7 @@
 /** Lanes of a run on a canvas: one pass over what is in sight, into a field for each lane and pixel. */
+
 import { MESSAGE_TYPES } from '../../../../mailbox/message-type.ts'
+import { own } from '../../../../own.ts'
 import { type AxisLabel, roomyLabels } from '../../pictures/axis-labels.ts'
 import { isTrouble, type RunStory } from '../../pictures/run-story.ts'
 import { type Colours, drawingOf } from '../parts/canvas.ts'
@@ -296,7 +298,7 @@ function paintFacts(
   drawing.textAlign = 'center'
   drawing.textBaseline = 'middle'
   for (const fact of story.fold.facts) {
-    const sign = SIGNS[fact.type]
+    const sign = own(SIGNS, fact.type)
     if (sign === undefined) continue
     const place = x(fact.at)
     if (place < left || place > width) continue

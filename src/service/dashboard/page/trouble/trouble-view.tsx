@@ -1,5 +1,7 @@
 /** View of what died, why, and what was done about it. */
+
 import type { JSX } from 'preact'
+import { own } from '../../../../own.ts'
 import { grouped } from '../../../figures.ts'
 import { undecided } from '../../pictures/deadlocks.ts'
 import { wordsOfFact } from '../../pictures/run-words.ts'
@@ -77,7 +79,7 @@ function TroubleCard({ trouble }: { trouble: Trouble }): JSX.Element {
   const story = fact.type === 'agent.crashed' ? storyOfCrash(fact, fold) : undefined
   const runId = fact.runId || story?.runId
   const { who, what } = wordsOfFact(fact)
-  const [sign = '·', title = fact.type] = TITLES[fact.type] ?? []
+  const [sign = '·', title = fact.type] = own(TITLES, fact.type) ?? []
   const isMild = fact.type === 'budget' || fact.type === 'limit.reached'
   return (
     <article class="trouble" aria-label={title}>
