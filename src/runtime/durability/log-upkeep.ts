@@ -81,7 +81,9 @@ export class LogUpkeep implements LogFollower {
     for (const { position, bytes } of blocks) this.#compactor.wrote(position, bytes)
     this.#compactor.endPart()
     book.recalled.past = this.#past
-    book.onQuiet = ({ index }) => void this.#quiet.push(index)
+    book.onQuiet = ({ index: run }) => {
+      if (index.get(run)?.open !== false) this.#quiet.push(run) // not one that was read from the log
+    }
   }
 
   see(record: HostRecord): void {

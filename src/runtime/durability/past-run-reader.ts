@@ -3,7 +3,8 @@
 import { UnknownRunError } from '../../errors.ts'
 import { entriesOf, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
-import type { PastRun, PastRuns, PastSummary } from '../runs/past-runs.ts'
+import type { PastRun, PastRuns } from '../runs/past-runs.ts'
+import type { ListedRun } from '../runs/run-list.ts'
 import type { LogStore, StoredBlock } from '../store/log-store.ts'
 import { OldRun } from './old-run.ts'
 import type { PartIndex } from './part-index.ts'
@@ -37,26 +38,13 @@ export class PastRunReader implements PastRuns {
     return this.#needs.index.get(run.index)?.queryHash === hashOf(query)
   }
 
-  *list(): Iterable<PastSummary> {
-    for (const run of this.#needs.index.values()) {
-      const { index, id, query, status, startedAt, endedAt, errorCode, usage, threadId } = run
-      if (endedAt > 0 && !run.own) yield { index, id, query, status, startedAt, endedAt, errorCode, usage, threadId }
+  *newest(): Iterable<ListedRun> {
+    for (const run of this.#needs.index.newest()) {
+      const { index, id, query, isCut, status, startedAt, endedAt, errorCode, usage, threadId, caller, own } = run
+      if (endedAt === 0 || own) continue
+      const times = { startedAt, endedAt }
+      yield { index, isCut, summary: { id, query, status, ...times, errorCode, usage: { ...usage }, threadId, caller } }
     }
-  }
-
-  async queries(runs: readonly { readonly index: number }[]): Promise<ReadonlyMap<number, string>> {
-    const found = new Map<number, string>()
-    if (runs.length === 0) return found
-    await this.#read(async () => {
-      const wanted = new Set(runs.map(({ index }) => index))
-      const { signal } = this.#closed
-      const read = () => this.#needs.store.read({ runs: wanted, signal })
-      await whileMoved(async () => {
-        for await (const entry of entriesOf(read, { runs: wanted }))
-          if (entry.kind === 'run.launched') found.set(entry.run, entry.query)
-      })
-    })
-    return found
   }
 
   async load(run: PastRun): Promise<void> {

@@ -7,6 +7,7 @@ import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/mo
 import type { ErrorCode } from '../../errors.ts'
 import type { SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
+import { callerIn, isLong, isNewer, listedQuery } from '../runs/run-list.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Position } from '../store/log-store.ts'
 
@@ -16,13 +17,16 @@ export type EndStatus = 'finished' | 'failed' | 'aborted'
 export interface LoggedRun {
   readonly index: number
   readonly id: string
-  /** Query of the run, unless it is long: then the log has it. */
-  readonly query: string | undefined
+  /** Query of the run as the list has it. */
+  readonly query: string
+  /** True if the log alone has all of the query. */
+  readonly isCut: boolean
   /** Number made from the query: runs of the same query have the same one. */
   readonly queryHash: number
   /** True for the work that a message from outside has caused. */
   readonly own: boolean
   readonly threadId: string | null
+  readonly caller: string | null
   readonly startedAt: number
   /** Tokens that models have used. */
   usage: TokenUsage
@@ -45,12 +49,13 @@ export interface LoggedRun {
   step: number
 }
 
-const LONGEST_QUERY = 200
 const DAY_MS = 86_400_000
 
 export class RunIndex {
   readonly #byIndex = new Map<number, LoggedRun>()
   readonly #byId = new Map<string, LoggedRun>()
+  /** All runs, the one that started first is first. */
+  readonly #order: LoggedRun[] = []
   /** Runs that are over, the one that ended first is first. */
   readonly #over = new Set<LoggedRun>()
   /** Number of the compaction step that carries entries now. */
@@ -72,15 +77,18 @@ export class RunIndex {
     }
   }
 
-  #add({ run: index, id, query, own, startedAt, threadId }: Extract<HostRecord, { kind: 'run.launched' }>): void {
+  #add(record: Extract<HostRecord, { kind: 'run.launched' }>): void {
+    const { run: index, id, query, own, startedAt, threadId, metadata } = record
     if (this.#byIndex.has(index)) return // its record was carried
     const run: LoggedRun = {
       index,
       id,
-      query: query.length > LONGEST_QUERY ? undefined : query,
+      query: listedQuery(query),
+      isCut: isLong(query),
       queryHash: hashOf(query),
       own,
       threadId: threadId ?? null,
+      caller: callerIn(metadata),
       startedAt,
       usage: NO_TOKENS,
       errorCode: null,
@@ -94,7 +102,13 @@ export class RunIndex {
       step: 0,
     }
     this.#byIndex.set(index, run)
+    this.#order.splice(this.#placeOf(run), 0, run)
     if (!own) this.#byId.set(id, run)
+  }
+
+  /** Number of the runs that started before. Most come in their order, so it is looked for from the end. */
+  #placeOf(run: LoggedRun): number {
+    return this.#order.findLastIndex((other) => isNewer(run, other)) + 1
   }
 
   #gone(runs: readonly number[]): void {
@@ -142,6 +156,11 @@ export class RunIndex {
     return this.#byIndex.values()
   }
 
+  /** Yields the runs, the one that started last is first. */
+  *newest(): Iterable<LoggedRun> {
+    for (let at = this.#order.length - 1; at >= 0; at--) yield this.#order[at]!
+  }
+
   get size(): number {
     return this.#byIndex.size
   }
@@ -176,7 +195,7 @@ export class RunIndex {
 
   forget(run: LoggedRun): void {
     this.#over.delete(run)
-    this.#byIndex.delete(run.index)
+    if (this.#byIndex.delete(run.index)) this.#order.splice(this.#order.indexOf(run), 1)
     if (this.#byId.get(run.id) === run) this.#byId.delete(run.id)
   }
 

@@ -90,6 +90,11 @@ export class Redactor {
     return values ? redacted(value, (text) => text.replace(values, REDACTED), false) : value
   }
 
+  /** Redacts the begin of a longer text. What may be the begin of a key at its end is left out. */
+  begin(text: string): string {
+    return this.data(text.slice(0, this.#mayBegin(text)))
+  }
+
   /**
    * Redacts a text that comes in pieces: a key may begin in one and end in another. `say` gets the text that cannot be
    * part of a key any more, and `end` passes it the rest. The joined text is the same as `data` returns for the whole.

@@ -90,6 +90,12 @@ export class EndedRuns {
     if (run.open <= 0) this.due.add(run)
   }
 
+  /** Adds a run that had ended in an earlier process. Nothing else may be under way, so no reader may be called. */
+  addOld(run: RunState): void {
+    this.add(run)
+    this.#supervisor.clock.defer(() => this.settle())
+  }
+
   get areQuiet(): boolean {
     return this.#quieting.size === 0
   }

@@ -5,12 +5,12 @@
 import { ConfigurationError, DramatisError, describe, LogLostError } from '../../errors.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
-import type { PastRun, PastRuns, PastSummary } from './past-runs.ts'
+import type { PastRun, PastRuns } from './past-runs.ts'
 import type { Holds } from './process-holds.ts'
 import { type RunEnding, resultOf } from './result.ts'
 import type { RunEntries, RunEntry } from './run-entries.ts'
 import { RunHandle, type RunHost } from './run-handle.ts'
-import type { RunStatus, RunSummary } from './run-list.ts'
+import type { ListedRun, RunStatus } from './run-list.ts'
 
 interface Needs {
   readonly supervisor: Supervisor
@@ -50,7 +50,7 @@ export class RecalledRuns {
   /** Finds a run that only the log has: it is read now. */
   find(runId: string): RunHandle<unknown> | undefined {
     const past = this.past?.find(runId)
-    return past && this.#recall(past, past.query)
+    return past && this.#recall(past, past.isCut ? undefined : past.query)
   }
 
   /** Returns the handle of a run that is read from the log now. */
@@ -111,21 +111,10 @@ export class RecalledRuns {
     handle.finish(result, status)
   }
 
-  /** Returns the runs that only the log has, also those that are being read. */
-  list(): PastSummary[] {
-    const runs = [...(this.past?.list() ?? [])]
-    return runs.filter(({ id }) => !this.#needs.entries.find(id)?.handle.state.index)
-  }
-
-  /** Returns the runs with their queries: long ones are read from the log. */
-  async withQueries(runs: readonly (PastSummary | RunSummary)[]): Promise<RunSummary[]> {
-    const long = runs.flatMap((run) => ('index' in run && run.query === undefined ? [run] : []))
-    const queries = await this.past?.queries(long)
-    return runs.map((run) => {
-      if (!('index' in run)) return run
-      const { index, query = queries?.get(index) ?? '', ...rest } = run
-      return { ...rest, query, usage: { ...rest.usage } }
-    })
+  /** Yields the runs that only the log has, also those that are being read, the one that started last is first. */
+  *newest(): Iterable<ListedRun> {
+    for (const run of this.past?.newest() ?? [])
+      if (!this.#needs.entries.find(run.summary.id)?.handle.state.index) yield run
   }
 }
 

@@ -17,7 +17,7 @@ import type { RuntimeEvent } from './events.ts'
 import type { EventSource } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { EventOptions, Run } from './run.ts'
-import type { RunStatus, RunSummary } from './run-list.ts'
+import { callerIn, isLong, type ListedRun, listedQuery, type RunStatus } from './run-list.ts'
 import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -111,21 +111,14 @@ export class RunHandle<T> implements Run<T> {
     return this.#settled
   }
 
-  /** Summary of the run as of now; undefined while the run is read from the log. */
-  get summary(): RunSummary | undefined {
-    const { index, startedAt, threadId = null, spent } = this.state
+  /** The run for the list, as of now; undefined while the run is read from the log. */
+  get listed(): ListedRun | undefined {
+    const { index, startedAt, threadId = null, spent, metadata } = this.state
     if (index === 0) return undefined
-    const { id, query, status } = this
-    return {
-      id,
-      query,
-      status,
-      startedAt,
-      endedAt: this.#endedAt,
-      errorCode: this.#errorCode,
-      usage: spent.total,
-      threadId,
-    }
+    const { id, status } = this
+    const [endedAt, errorCode, usage] = [this.#endedAt, this.#errorCode, spent.total]
+    const [query, isCut, caller] = [listedQuery(this.state.query), isLong(this.state.query), callerIn(metadata)]
+    return { index, isCut, summary: { id, query, status, startedAt, endedAt, errorCode, usage, threadId, caller } }
   }
 
   /**

@@ -2,6 +2,7 @@
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import { type ErrorCode, shown, UnknownRunError } from '../../errors.ts'
 import { integer, oneOf, shape, text } from '../checks/checks.ts'
+import type { Redactor } from '../logging/redactor.ts'
 
 /**
  * State of a run. 'interrupted': it has no end, and this process does not go on with it; `team.resume`, or a later
@@ -12,6 +13,7 @@ export type RunStatus = 'queued' | 'running' | 'waiting' | 'finished' | 'failed'
 /** Entry of `team.listRuns`: a run. Times are epoch ms. */
 export interface RunSummary {
   id: string
+  /** First 512 characters of the query: `team.getRun` has all of it. */
   query: string
   status: RunStatus
   startedAt: number
@@ -23,6 +25,8 @@ export interface RunSummary {
   usage: TokenUsage
   /** Thread of the run; null if it has none. */
   threadId: string | null
+  /** Caller that began the run, as its metadata name it (`caller`); null if they name none. */
+  caller: string | null
 }
 
 /** Selects runs of `team.listRuns`. */
@@ -31,6 +35,8 @@ export interface RunFilter {
   status?: RunStatus
   /** Thread of the runs. Default: any, and none. */
   threadId?: string
+  /** Caller that began the runs, as their metadata name it (`caller`). Default: any, and none. */
+  caller?: string
   /** Largest number of runs. Default: all. */
   limit?: number
   /** Id of a run, after which the list begins: for the next page, that of the last run of this one. */
@@ -45,29 +51,83 @@ export const checkRunFilter = (filter: unknown): void => filterShape(filter, '')
 const filterShape = shape<RunFilter>({
   status: oneOf(...STATUSES),
   threadId: text,
+  caller: text,
   limit: integer(1),
   before: text,
 })
 
-/**
- * Returns one page of runs, those that started last first. `all`: the runs in the order in which the team got them.
- *
- * @throws UnknownRunError if the run that the page comes after is not among them.
- */
-export function pageOf<R extends Pick<RunSummary, 'id' | 'status' | 'startedAt' | 'threadId'>>(
-  all: readonly R[],
-  { status, threadId, limit, before }: RunFilter,
-): R[] {
-  const newest = [...all].reverse().sort((one, other) => other.startedAt - one.startedAt)
-  const last = before === undefined ? -1 : newest.findIndex(({ id }) => id === before)
-  if (before !== undefined && last < 0)
-    throw new UnknownRunError(`before: no run ${shown(before)} is known; begin the list again without it.`, {
-      path: 'before',
-      runId: before,
-    })
-  return newest
-    .slice(last + 1)
-    .filter((run) => status === undefined || run.status === status)
-    .filter((run) => threadId === undefined || run.threadId === threadId)
-    .slice(0, limit)
+/** Run of the list, with its number: the later one of two that started in the same millisecond has the higher. */
+export interface ListedRun {
+  readonly index: number
+  readonly summary: RunSummary
+  /** True if the summary has only the begin of the query. */
+  readonly isCut: boolean
 }
+
+/**
+ * Returns one page of runs. `known`: runs that are in memory, in any order. `past`: other runs, the one that started
+ * last is first; no more of them are looked at than it takes.
+ *
+ * @throws UnknownRunError if the run that the page comes after is not among those of the caller.
+ */
+export function pageOf(known: readonly ListedRun[], past: Iterable<ListedRun>, filter: RunFilter): ListedRun[] {
+  const { status, threadId, caller, limit = Number.POSITIVE_INFINITY, before } = filter
+  const page: ListedRun[] = []
+  let isBehind = before === undefined
+  for (const run of merged(known, past)) {
+    const { summary } = run
+    if (caller !== undefined && summary.caller !== caller) continue
+    if (!isBehind) isBehind = summary.id === before
+    else if (status !== undefined && summary.status !== status) continue
+    else if (threadId !== undefined && summary.threadId !== threadId) continue
+    else if (page.push(run) === limit) break
+  }
+  if (isBehind) return page
+  throw new UnknownRunError(`before: no run ${shown(before)} is known; begin the list again without it.`, {
+    path: 'before',
+    runId: before,
+  })
+}
+
+function* merged(known: readonly ListedRun[], past: Iterable<ListedRun>): Iterable<ListedRun> {
+  const sorted = known.map((run) => ({ run, index: run.index, startedAt: run.summary.startedAt }))
+  sorted.sort((one, other) => (isNewer(one, other) ? -1 : 1))
+  let next = 0
+  for (const run of past) {
+    const place = { index: run.index, startedAt: run.summary.startedAt }
+    while (next < sorted.length && isNewer(sorted[next]!, place)) yield sorted[next++]!.run
+    yield run
+  }
+  for (const { run } of sorted.slice(next)) yield run
+}
+
+type Place = Pick<ListedRun, 'index'> & Pick<RunSummary, 'startedAt'>
+
+/** Checks whether a run started after another one. */
+export const isNewer = (one: Place, other: Place): boolean =>
+  one.startedAt === other.startedAt ? one.index > other.index : one.startedAt > other.startedAt
+
+const CUT = '…'
+/** Characters of a query that the list has, with the mark that it was cut. */
+const LISTED_QUERY = 512
+
+export const isLong = (query: string): boolean => query.length > LISTED_QUERY
+
+/** Cuts a query to what the list has of it. The result is a text of its own: a slice would keep all of the query. */
+export function listedQuery(query: string): string {
+  if (!isLong(query)) return query
+  const begin = query.slice(0, LISTED_QUERY - CUT.length).replace(/[\uD800-\uDBFF]$/, '')
+  return Buffer.from(begin).toString()
+}
+
+/** Returns the summary of a run as anybody may read it. */
+export function toldSummary({ summary, isCut }: ListedRun, redactor: Redactor): RunSummary {
+  return redactor.data(isCut ? { ...summary, query: `${redactor.begin(summary.query)}${CUT}` } : summary)
+}
+
+/** Field of a run's metadata with the id of its caller. */
+export const CALLER = 'caller'
+
+/** Returns the caller that metadata name. */
+export const callerIn = (metadata: Readonly<Record<string, string>> = {}): string | null =>
+  Object.hasOwn(metadata, CALLER) ? metadata[CALLER]! : null

@@ -370,7 +370,7 @@ export class RunBook {
   /** Adds a run that had ended in an earlier process. `goesOn`: false if messages of it are left where they are. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus, goesOn: boolean): void {
     if (!state.over) this.recalled.takeEnded(state, ending, endedAt, status)
-    if (goesOn) this.#ended.add(state)
+    if (goesOn) this.#ended.addOld(state)
   }
 
   /** Goes on with the work that a message from outside has caused in an earlier process. */

@@ -94,14 +94,14 @@ const figuresOf = (cell: Parameters<typeof statusOf>[0]) => ({
 
 function snapshotOf({ supervisor, runs, tallies, questions }: Needs): DigestSnapshot {
   const { directory, journal, redactor } = supervisor
-  const open = runs.list().flatMap(({ isSettled, summary }) => (summary && !isSettled ? [summary] : []))
+  const open = runs.list().filter(({ isSettled, listed }) => listed && !isSettled)
   return redactor.data({
     log: journal.name ?? null,
     agents: directory.agents().map((cell) => {
       const { turns, failedTurns, toolCalls } = tallies.of(cell)
       return { ...figuresOf(cell), usage: { ...NO_TOKENS, ...cell.spent }, turns: turns.count, failedTurns, toolCalls }
     }),
-    runs: open.map(({ id, query, status, startedAt, threadId }) => ({
+    runs: open.map(({ id, query, status, startedAt, state: { threadId = null } }) => ({
       id,
       query: query.slice(0, LONGEST_TEXT),
       status,

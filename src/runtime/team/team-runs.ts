@@ -7,7 +7,7 @@ import type { Digest } from '../digest/digest-line.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
 import type { ResumeOptions, Run, RunOptions } from '../runs/run.ts'
-import { checkRunFilter, pageOf, type RunFilter, type RunSummary } from '../runs/run-list.ts'
+import { checkRunFilter, pageOf, type RunFilter, type RunSummary, toldSummary } from '../runs/run-list.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import { endOf, type OpenQuestionInfo } from '../verbs/open-question.ts'
@@ -109,7 +109,7 @@ export abstract class TeamRuns extends TeamInsight {
 
   /**
    * Returns the run of that id, if the log still has it. A run that ended long ago is read from the durable log: its
-   * tasks, history and usage, and a query of more than 200 characters, are there when its `result` has resolved. Runs
+   * tasks, history and usage, and a query of more than 512 characters, are there when its `result` has resolved. Runs
    * of earlier processes are known from `start` on.
    */
   getRun(runId: string): Run<unknown> | undefined {
@@ -163,9 +163,9 @@ export abstract class TeamRuns extends TeamInsight {
   async listRuns(filter: RunFilter = {}): Promise<RunSummary[]> {
     checkRunFilter(filter)
     await this.untilLogRead()
-    const known = this.runBook.list().flatMap(({ summary }) => summary ?? [])
-    const page = pageOf([...this.runBook.recalled.list(), ...known], filter)
-    return this.supervisor.redactor.data(await this.runBook.recalled.withQueries(page))
+    const known = this.runBook.list().flatMap(({ listed }) => listed ?? [])
+    const page = pageOf(known, this.runBook.recalled.newest(), filter)
+    return page.map((run) => toldSummary(run, this.supervisor.redactor))
   }
 
   /**

@@ -109,7 +109,12 @@ export const problemBody = problem.extend({
 
 export const taskSummary = task
   .pick({ id: true, team: true, query: true, status: true, createdAt: true, endedAt: true, usage: true })
-  .extend({ threadId: z.string().nullable(), errorCode: z.string().nullable() })
+  .extend({
+    query: z.string().describe('its first 512 characters'),
+    threadId: z.string().nullable(),
+    errorCode: z.string().nullable(),
+    caller: z.string().nullable().describe('who has begun it'),
+  })
   .describe('a task in a list')
 
 export const taskList = z.object({

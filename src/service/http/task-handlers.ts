@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
+import { CALLER } from '../../runtime/runs/run-list.ts'
 import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
@@ -10,12 +11,12 @@ import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
 import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
 import type { Routes } from './routes.ts'
-import { endOf, isOver, knownEndOf } from './run-ends.ts'
+import { endOf, isOver } from './run-ends.ts'
 import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
 import { pathOf, type ServedTeam, taskOf } from './task-view.ts'
-import { CALLER, type FoundTask, isOf, type Tasks, untilRead, waitFor, written } from './tasks.ts'
+import { type FoundTask, type Tasks, untilRead, waitFor, written } from './tasks.ts'
 
 interface Needs {
   readonly settings: HttpSettings
@@ -89,19 +90,11 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
 
     async listTasks({ query: { team, before, limit, ...filter }, caller }) {
       const served = teams.named(team)
-      const mayAll = caller.may.includes('watch')
-      const listed: TaskSummary[] = []
-      let place = before
-      for (;;) {
-        const page = await served.team.listRuns({ ...filter, ...(place && { before: place }), limit: PAGE })
-        for (const summary of page) {
-          if (!mayAll && !(await isOwn(served, summary, caller))) continue
-          if (listed.length === limit) return json({ tasks: listed, next: listed.at(-1)!.id })
-          listed.push(summaryOf(served, summary))
-        }
-        if (page.length < PAGE) return json({ tasks: listed, next: null })
-        place = page.at(-1)!.id
-      }
+      const whose = caller.may.includes('watch') ? {} : { caller: caller.id }
+      const page = { ...filter, ...whose, ...(before && { before }), limit: limit + 1 }
+      const runs = await served.team.listRuns(page)
+      const listed = runs.slice(0, limit).map((summary) => summaryOf(served, summary))
+      return json({ tasks: listed, next: runs.length > limit ? listed.at(-1)!.id : null })
     },
 
     async getTask({ request, task, query: { wait } }) {
@@ -119,15 +112,6 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
       return json(await taskOf(task, run), wasOver ? 200 : 202)
     },
   }
-}
-
-/** Number of runs that are looked at in one go. */
-const PAGE = 200
-
-async function isOwn({ team }: ServedTeam, { id }: RunSummary, caller: Caller): Promise<boolean> {
-  const run = team.getRun(id)
-  if (run) await knownEndOf(run) // one that is read from the log has its metadata then
-  return run !== undefined && isOf(run, caller)
 }
 
 const summaryOf = ({ name: team }: ServedTeam, { startedAt: createdAt, ...rest }: RunSummary): TaskSummary => ({

@@ -7,6 +7,7 @@ import type { Content } from '../../actors/definition/content.ts'
 import { type Timer, timerBehind } from '../../clock.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
+import { CALLER, callerIn } from '../../runtime/runs/run-list.ts'
 import { assertSameBody, BODY_HASH } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
@@ -31,9 +32,6 @@ export interface TaskStart {
   /** Id of the task, and hash of its body, where an idempotency key names it. Default: a new id. */
   readonly keyed?: { readonly id: string; readonly hash: string } | undefined
 }
-
-/** Field of a run's metadata with the id of its caller. */
-export const CALLER = 'caller'
 
 type Settings = Pick<HttpSettings, 'limits'>
 
@@ -199,8 +197,7 @@ async function errorOf(result: Promise<string | MultiAgentResult<unknown>>): Pro
 }
 
 /** Checks whether a task was begun by that caller. */
-export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean =>
-  Object.hasOwn(metadata, CALLER) && metadata[CALLER] === id
+export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean => callerIn(metadata) === id
 
 /**
  * Resolves when what a task was told stands in the durable log of its team: what its client has been told then holds
