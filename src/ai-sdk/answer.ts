@@ -196,13 +196,11 @@ function* usagePieces(given: unknown): Generator<ModelPiece> {
   const { inputTokens, outputTokens } = Object(given) as Fields
   const input = Object(inputTokens) as Fields
   const output = Object(outputTokens) as Fields
-  const totals = [count(input.total), count(output.total)]
-  if (totals.every((total) => total === undefined)) return
-  const [inputs = 0, outputs = 0] = totals
-  const cached = count(input.cacheRead)
-  const reasoning = count(output.reasoning)
-  yield { usage: usageFrom({ input: inputs, output: outputs, cached, reasoning }) }
+  const usage = usageFrom({
+    input: input.total,
+    output: output.total,
+    cached: input.cacheRead,
+    reasoning: output.reasoning,
+  })
+  if (usage) yield { usage }
 }
-
-const count = (value: unknown): number | undefined =>
-  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value : undefined

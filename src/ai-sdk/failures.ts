@@ -105,15 +105,16 @@ interface ApiCallError {
 }
 
 function refusedCall(error: ApiCallError, call: FailedCall): ModelError {
-  const { statusCode, responseHeaders } = error
+  const { statusCode, responseHeaders, responseBody, data } = error
   if (typeof statusCode !== 'number') return unreachable(error, call)
   if (statusCode < 400 && (isBroken(error) || systemCode(error) !== undefined)) return unreachable(error, call)
   if (statusCode < 400) return wrongAnswer(call, 'answered with something else than its AI SDK provider expects')
-  const body = bodyOf(error)
   // Anthropic's package makes a refusal of the first event of a stream that it cannot read.
-  if (/^AI_(JSONParse|TypeValidation)Error$/.test(String(Object(body).name))) return unreadable(call)
-  return refusal(statusCode, { body, headers: headersOf(responseHeaders) }, call)
+  if (typeof responseBody === 'string' && UNREAD.test(responseBody)) return unreadable(call)
+  return refusal(statusCode, { body: responseBody ?? data, headers: headersOf(responseHeaders) }, call)
 }
+
+const UNREAD = /^\{[^{}]{0,20}"name":\s?"AI_(JSONParse|TypeValidation)Error"/
 
 /** Returns headers that came from foreign code, without those that are none. */
 export function headersOf(given: unknown): Headers {
@@ -123,35 +124,6 @@ export function headersOf(given: unknown): Headers {
   return headers
 }
 
-const LONGEST_BODY = 65_536
-
-/** Returns the error in the body of a refusal. What the provider package has read of it can lack fields. */
-function bodyOf({ responseBody, data }: ApiCallError): unknown {
-  let body = data
-  if (typeof responseBody === 'string' && responseBody.length <= LONGEST_BODY)
-    try {
-      body = JSON.parse(responseBody)
-    } catch {
-      body ??= responseBody
-    }
-  return errorIn(body)
-}
-
-function errorIn(body: unknown): unknown {
-  const { error } = Object(body) as { error?: unknown }
-  return error ?? body
-}
-
 function streamed(said: unknown, call: FailedCall): unknown {
-  return said instanceof Error ? failureOf(said, call) : saidInPlace(errorIn(parsed(said)), call)
-}
-
-/** Returns the error as an object, where a provider passes it on as the text of one. */
-function parsed(said: unknown): unknown {
-  if (typeof said !== 'string' || !said.startsWith('{') || said.length > LONGEST_BODY) return said
-  try {
-    return JSON.parse(said)
-  } catch {
-    return said
-  }
+  return said instanceof Error ? failureOf(said, call) : saidInPlace(said, call)
 }

@@ -88,7 +88,7 @@ const refused: {
   },
   {
     what: 'an end that the API does not have',
-    answer: { text: 'One.', finishReason: 'bored' },
+    answer: { finishReason: 'bored' },
     code: { 'chat completions': 'unknown_end' },
   },
   {

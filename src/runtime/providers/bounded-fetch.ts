@@ -26,7 +26,47 @@ export class AnswerRefusedError extends Error {
 
 /** Returns a bounded `fetch`. The fetch and the reading of its body reject with `AnswerRefusedError`. */
 export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch {
-  return async (input, init) => boundedAnswer(await withinOrigin(input, init), refuse, { limits })
+  return async (input, init) => {
+    const response = await withinOrigin(input, init)
+    return boundedAnswer(response.ok ? await withTrueType(response, limits.empty) : response, refuse, { limits })
+  }
+}
+
+/**
+ * Returns the answer with the content type that its first bytes show: servers and gateways send JSON and events under a
+ * wrong one, or under none. Other answers keep theirs. `mostBlank`: bytes of blanks that may come before.
+ */
+async function withTrueType(response: Response, mostBlank: number): Promise<Response> {
+  const { body, headers: given, status, statusText, url } = response
+  if (!body) return response
+  const chunks = body[Symbol.asyncIterator]()
+  const first: Uint8Array[] = []
+  let start = ''
+  for (let size = 0; start === '' && size <= mostBlank; ) {
+    const { value, done } = await chunks.next()
+    if (done) break
+    first.push(value)
+    size += value.byteLength
+    start = new TextDecoder().decode(value.subarray(0, LONGEST_START)).trimStart()
+  }
+  const type = /^[[{]/.test(start) ? 'application/json' : EVENT.test(start) ? 'text/event-stream' : undefined
+  const headers = new Headers(given)
+  if (type) headers.set('content-type', type)
+  const again = new Response(ReadableStream.from(chained(first, chunks)), { headers, status, statusText })
+  return Object.defineProperty(again, 'url', { value: url })
+}
+
+/** Bytes of the first chunk that show what an answer is. */
+const LONGEST_START = 1_024
+const EVENT = /^(data|event|id|retry)?:/
+
+async function* chained(first: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* first
+    for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value
+  } finally {
+    await rest.return?.()
+  }
 }
 
 async function withinOrigin(input: string | URL | Request, init: RequestInit | undefined): Promise<Response> {

@@ -10,18 +10,12 @@ export interface Limits {
 }
 
 /**
- * Returns the pause that the provider asks for by `retry-after-ms` or `retry-after` (seconds or a date); undefined if
- * there is no readable header. Source: RFC 9110, 10.2.3.
+ * Returns the pause that the provider asks for by `retry-after-ms` or `retry-after`; undefined if there is no readable
+ * header. Sources: RFC 9110, 10.2.3; servers also send durations and points in time there.
  */
 export function retryAfterMs(headers: Headers, now: number): number | undefined {
-  const ms = Number(headers.get('retry-after-ms') ?? Number.NaN)
-  if (ms >= 0) return ms
-  const text = headers.get('retry-after')?.trim()
-  if (!text) return undefined
-  const seconds = Number(text)
-  if (seconds >= 0) return seconds * 1_000
-  const at = Number.isNaN(seconds) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now)
+  const ms = Number((headers.get('retry-after-ms') ?? headers.get('x-ms-retry-after-ms')) || Number.NaN)
+  return ms >= 0 ? ms : durationMs(headers.get('retry-after')?.trim() ?? '', now)
 }
 
 /**
@@ -38,8 +32,12 @@ export function limitsOf(headers: Headers, now: number): Limits | undefined {
 }
 
 function limitOf(headers: Headers, of: 'requests' | 'tokens', now: number): Limits | undefined {
-  const left = headers.get(`x-ratelimit-remaining-${of}`) ?? headers.get(`anthropic-ratelimit-${of}-remaining`)
-  const reset = headers.get(`x-ratelimit-reset-${of}`) ?? headers.get(`anthropic-ratelimit-${of}-reset`)
+  const header = (what: 'remaining' | 'reset') =>
+    headers.get(`x-ratelimit-${what}-${of}`) ??
+    headers.get(`anthropic-ratelimit-${of}-${what}`) ??
+    (of === 'requests' ? headers.get(`x-ratelimit-${what}`) : null) // OpenRouter
+  const left = header('remaining')
+  const reset = header('reset')
   if (left === null || left.trim() === '' || reset === null) return undefined
   const remaining = Number(left)
   const resetMs = durationMs(reset.trim(), now)
@@ -49,14 +47,24 @@ function limitOf(headers: Headers, of: 'requests' | 'tokens', now: number): Limi
 const UNIT_MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 const DURATION = /^(?:\d+(?:\.\d+)?(?:ms|[smhd]))+$/
 
-/** Parses a duration (`1s`, `6m0s`, `2m59.56s`, `20ms`), a number of seconds or a date into ms from now. */
-function durationMs(text: string, now: number): number | undefined {
+/** Numbers from here on are points in time: seconds, or ms, since 1970. */
+const SECONDS_SINCE_1970 = 1e9
+const MS_SINCE_1970 = 1e12
+
+/**
+ * Parses a duration (`1s`, `6m0s`, `2m59.56s`, `20ms`), a number of seconds, or a point in time (a date, or a number
+ * since 1970) into ms from now. A point in the past is 0.
+ */
+export function durationMs(text: string, now: number): number | undefined {
   if (DURATION.test(text)) {
     const parts = [...text.matchAll(/(\d+(?:\.\d+)?)(ms|[smhd])/g)]
-    return parts.reduce((sum, [, count, unit]) => sum + Number(count) * own(UNIT_MS, unit!)!, 0)
+    return Math.ceil(parts.reduce((sum, [, count, unit]) => sum + Number(count) * own(UNIT_MS, unit!)!, 0))
   }
-  const seconds = text === '' ? Number.NaN : Number(text)
-  if (seconds >= 0) return seconds * 1_000
-  const at = Number.isNaN(seconds) ? Date.parse(text) : Number.NaN
-  return Number.isNaN(at) ? undefined : Math.max(0, at - now)
+  const number = text === '' ? Number.NaN : Number(text)
+  const at = number >= MS_SINCE_1970 ? number : number >= SECONDS_SINCE_1970 ? number * 1_000 : dateOf(text)
+  if (!Number.isNaN(at)) return Math.max(0, at - now)
+  return number >= 0 ? number * 1_000 : undefined
 }
+
+/** A number is no date: `Date.parse` reads some as years. */
+const dateOf = (text: string): number => (Number.isNaN(Number(text)) ? Date.parse(text) : Number.NaN)

@@ -9,6 +9,7 @@ import type { ModelFailureCode, ModelFailureReason } from '../../model-failure.t
 import type { Redactor } from '../logging/redactor.ts'
 import { type Asked, modelError } from './model-errors.ts'
 import { retryAfterMs } from './rate-limits.ts'
+import { errorIn, type SaidError } from './refusal-body.ts'
 
 /** Properties of a call that its error needs. */
 export interface FailedCall {
@@ -54,24 +55,41 @@ export interface Said {
   headers: Headers
 }
 
+/** Answer of a provider that refuses with an HTTP status. `text`: its body. */
+export class HttpRefusal extends Error {
+  readonly status: number
+  readonly headers: Headers
+  readonly text: string
+
+  constructor({ status, headers }: Response, text: string) {
+    super('The provider refused.')
+    this.status = status
+    this.headers = headers
+    this.text = text
+  }
+}
+
 /** Returns the error for an answer with that HTTP status. */
 export function refusal(status: number, { body, headers }: Said, call: FailedCall): ModelError {
+  return statusError(status, errorIn(body, call.now), headers, call)
+}
+
+function statusError(status: number, said: SaidError, headers: Headers, call: FailedCall): ModelError {
   const { asked, keyAdvice: key, isKeyless, now } = call
-  const wait = retryAfterMs(headers, now) ?? retryDelayMs(body)
+  const wait = retryAfterMs(headers, now) ?? said.retryAfterMs
   const told = headers.get('x-should-retry')
   const worthIt = status === 408 || status === 409 || status === 425 || status === 429 || status >= 500
-  const usedUp = codeOf(body) === 'insufficient_quota' || LITTLE_CREDIT.test(messageOf(body))
-  const retryable = told === 'true' || (told !== 'false' && worthIt && !usedUp)
+  const kind = kindOf(said)
+  const lasts = kind === 'quota' || kind === 'too_long' || kind === 'filtered'
+  const retryable = told === 'true' || (told !== 'false' && worthIt && !lasts)
   const fail = (reason: ModelFailureReason, what: string, advice: string, code?: ModelFailureCode) => {
     const failing = { reason, code, status, retryable, retryAfterMs: wait }
-    return modelError(asked, `${what} (${status})${words(body, call)}`, advice, failing)
+    return modelError(asked, `${what} (${status})${inWords(said.message, call)}`, advice, failing)
   }
-  if (usedUp) return fail('quota', 'has no quota left for this key', 'Look at the account of the key.')
-  if (status === 401 || hasReason(body, 'API_KEY_INVALID'))
+  if (kind === 'quota') return fail('quota', 'has no quota left for this key', 'Look at the account of the key.')
+  if (status === 401 || (status === 400 && kind === 'auth'))
     return fail('auth', isKeyless ? 'wants a key' : 'does not accept the key', key)
   if (status === 402) return fail('quota', 'wants to be paid first', 'Look at the account of the key.')
-  if (status === 403)
-    return fail('auth', 'may not be used', `${key} It may lack the right to this model, or the country is closed.`)
   if (status === 404) return fail('not_found', 'does not exist, or its address is wrong', 'Check model and baseURL.')
   if (status === 408) return fail('timeout', 'gave up waiting for the request', 'Ask again.')
   if (status === 413) return fail('too_long', 'was asked too much at once', 'Shorten the conversation.')
@@ -81,17 +99,18 @@ export function refusal(status: number, { body, headers }: Said, call: FailedCal
       'is asked too often',
       `${pause(wait)}Lower maxConcurrentAgents, or ask for a higher limit.`,
     )
-  if (status >= 500)
-    return fail('server', 'has a failure of its own', `${pause(wait)}If it stays so, look at the provider's status.`)
-  if (codeOf(body) === 'context_length_exceeded' || TOO_LONG.test(messageOf(body)))
+  if (kind === 'too_long')
     return fail(
       'too_long',
       'was given a conversation that is too long for it',
       "Lower the role's maxTokens, or take a larger model.",
     )
-  if (codeOf(body) === 'content_filter')
-    return fail('filtered', 'refused the request', 'Ask in another way, or take another model.')
-  if (NOT_TAKEN.test(messageOf(body)))
+  if (kind === 'filtered') return fail('filtered', 'refused the request', 'Ask in another way, or take another model.')
+  if (status === 403)
+    return fail('auth', 'may not be used', `${key} It may lack the right to this model, or the country is closed.`)
+  if (status >= 500)
+    return fail('server', 'has a failure of its own', `${pause(wait)}If it stays so, look at the provider's status.`)
+  if (NOT_TAKEN.test(said.message))
     return fail(
       'rejected',
       'takes no part of that kind',
@@ -101,43 +120,9 @@ export function refusal(status: number, { body, headers }: Said, call: FailedCal
   return fail('rejected', 'refused the request', 'Check the model, its options and the schemas of output and tools.')
 }
 
-/**
- * Words for a conversation that is too long, where no code says it. Sources: the API references of Anthropic ("prompt
- * is too long") and Gemini ("The input token count (n) exceeds the maximum number of tokens"), and servers of chat
- * completions.
- */
-const TOO_LONG = /prompt is too long|input token count.{0,40}exceeds|maximum context length/i
 /** Words for an image, a sound or a file that the model does not take. Servers have no code for it. */
 const NOT_TAKEN =
   /\b(image|vision|audio|multimodal|modalit|file)\w*\b.{0,80}\b(not|n't|only|un)\s?support|support\w*.{0,40}\b(no|not)\b.{0,40}\b(image|vision|audio|file)|not support.{0,60}\b(image|vision|audio|multimodal|file)|only support\w* text/i
-/** Anthropic's words for an account without money, which come with status 400. */
-const LITTLE_CREDIT = /credit balance is too low/i
-
-const messageOf = (body: unknown): string => {
-  const message = fieldOf(body, 'message')
-  return typeof message === 'string' ? message.slice(0, LONGEST_READ) : ''
-}
-
-/** Returns the details of a Google API's error. Source: google.rpc.Status. */
-function detailsOf(body: unknown): unknown[] {
-  const details = fieldOf(body, 'details')
-  return Array.isArray(details) ? details.slice(0, MOST_DETAILS) : []
-}
-
-const MOST_DETAILS = 16
-
-const hasReason = (body: unknown, reason: string) =>
-  detailsOf(body).some((detail) => fieldOf(detail, 'reason') === reason)
-
-/** Returns the pause that the body of a Google API's error asks for, in ms. Source: google.rpc.RetryInfo. */
-function retryDelayMs(body: unknown): number | undefined {
-  for (const detail of detailsOf(body)) {
-    const delay = fieldOf(detail, 'retryDelay')
-    const seconds = typeof delay === 'string' ? /^(\d{1,9}(?:\.\d{1,9})?)s$/.exec(delay)?.[1] : undefined
-    if (seconds !== undefined) return Math.ceil(Number(seconds) * 1_000)
-  }
-  return undefined
-}
 
 const pause = (ms: number | undefined) =>
   ms === undefined ? '' : `It wants to be left alone for ${Math.ceil(ms / 1_000)} s. `
@@ -147,26 +132,47 @@ const pause = (ms: number | undefined) =>
  * providers is the status that the error would have had.
  */
 export function saidInPlace(body: unknown, call: FailedCall): ModelError {
-  const status = Number(codeOf(body) ?? Number.NaN)
-  if (Number.isInteger(status) && status >= 400 && status < 600)
-    return refusal(status, { body, headers: new Headers() }, call)
-  const kind = `${codeOf(body) ?? ''} ${typeOf(body) ?? ''}`
-  const reason = reasonIn(kind)
+  const said = errorIn(body, call.now)
+  if (said.status !== undefined) return statusError(said.status, said, new Headers(), call)
+  const reason = kindOf(said)
   const retryable = reason === 'rate_limit' || reason === 'server' || reason === 'timeout'
-  return modelError(call.asked, `answered with an error${words(body, call)}`, lookAt(call), { reason, retryable })
+  const { retryAfterMs: wait } = said
+  const failing = { reason, retryable, ...(wait !== undefined && { retryAfterMs: wait }) }
+  return modelError(call.asked, `answered with an error${inWords(said.message, call)}`, lookAt(call), failing)
 }
 
-/** Returns the reason for the code or type of a provider's error. */
-function reasonIn(kind: string): ModelFailureReason {
-  if (/rate.?limit/i.test(kind)) return 'rate_limit'
-  if (/timeout/i.test(kind)) return 'timeout'
-  if (/overload|server_error|^ ?api_error|internal|unavailable|capacity/i.test(kind)) return 'server'
-  if (/insufficient_quota|billing/i.test(kind)) return 'quota'
-  if (/content_filter/i.test(kind)) return 'filtered'
-  if (/context_length|too_large/i.test(kind)) return 'too_long'
-  if (/api.?key|auth|permission/i.test(kind)) return 'auth'
-  if (/not_found/i.test(kind)) return 'not_found'
-  return /invalid|bad.?request/i.test(kind) ? 'rejected' : 'other'
+/** Reasons by the codes and types of providers, the first that fits. */
+const BY_KIND: readonly (readonly [ModelFailureReason, RegExp])[] = [
+  ['quota', /insufficient_quota|billing|insufficient_(credit|balance|fund)|payment_required/i],
+  ['too_long', /context_(length|size|window)|contextwindow|too_large|too_long|max_length/i],
+  ['filtered', /content_?(filter|policy)|responsible_?ai|moderation|safety|blocked/i],
+  ['auth', /api_?key|auth|permission/i],
+  ['rate_limit', /rate.?limit|resource_exhausted|too_many_requests/i],
+  ['timeout', /timeout|deadline/i],
+  ['server', /overload|server_?error|^api_?error|internal|unavailable|capacity/i],
+  ['not_found', /not_?found/i],
+  ['rejected', /invalid|bad.?request/i],
+]
+
+/**
+ * Reasons by words, where no code says it. Sources: the API references of Anthropic ("credit balance is too low",
+ * "prompt is too long") and Gemini ("The input token count (n) exceeds the maximum number of tokens"), DeepSeek
+ * ("Insufficient Balance"), and servers of chat completions.
+ */
+const BY_WORDS: readonly (readonly [ModelFailureReason, RegExp])[] = [
+  ['quota', /credit balance is too low|insufficient (balance|credits|funds)/i],
+  [
+    'too_long',
+    /prompt is too long|input token count.{0,40}exceeds|(maximum|available) context (length|size)|context window/i,
+  ],
+  ['auth', /(invalid|incorrect|no|missing) api.?key/i],
+]
+
+/** Returns the reason that an error tells, by its codes or else its words. */
+function kindOf({ kinds, message }: SaidError): ModelFailureReason {
+  const byKind = BY_KIND.find(([, fits]) => kinds.some((kind) => fits.test(kind)))?.[0]
+  const byWords = BY_WORDS.find(([, fits]) => fits.test(message))?.[0]
+  return (byKind === 'rejected' || byKind === undefined ? byWords : undefined) ?? byKind ?? 'other'
 }
 
 /** Returns the error for a request with no answer, or half of one. */
@@ -203,30 +209,15 @@ export function causesOf(thrown: unknown): Error[] {
   return causes
 }
 
-function fieldOf(body: unknown, field: string): unknown {
-  return typeof body === 'object' && body !== null ? Reflect.get(body, field) : undefined
-}
-
-function codeOf(body: unknown): string | undefined {
-  const code = fieldOf(body, 'code')
-  return typeof code === 'string' || typeof code === 'number' ? String(code) : undefined
-}
-
-function typeOf(body: unknown): string | undefined {
-  const type = fieldOf(body, 'type')
-  return typeof type === 'string' ? type : undefined
-}
-
 const LONGEST = 300
-const LONGEST_READ = 4_096
 
-/** Returns the provider's message without the key. A message that repeats the prompt is left out. */
-export function words(body: unknown, { request, redactor }: Pick<FailedCall, 'request' | 'redactor'>): string {
-  const message = typeof body === 'string' ? body : fieldOf(body, 'message')
-  if (typeof message !== 'string' || message.trim() === '') return ''
+/** Returns the words of an error without the key. A message that repeats the prompt is left out. */
+export const words = (said: unknown, call: FailedCall): string => inWords(errorIn(said, call.now).message, call)
+
+function inWords(message: string, { request, redactor }: FailedCall): string {
+  if (message.trim() === '') return ''
   if (repeats(message, request)) return ': it repeats what it was asked, so its words are left out'
-  const read = message.slice(0, LONGEST_READ) // before the pattern, because a message can be as long as an answer
-  const text = withoutEnd((redactor?.text(read) ?? read).replaceAll(/[\p{Cc}\s]+/gu, ' '))
+  const text = withoutEnd((redactor?.text(message) ?? message).replaceAll(/[\p{Cc}\s]+/gu, ' '))
   return `: ${text.length > LONGEST ? `${cut(text)} and so on` : text}`
 }
 

@@ -1,21 +1,26 @@
 /** Usage of one call, from the counts that each API gives under names of its own. */
 import type { TokenUsage } from '../../actors/definition/model.ts'
 
-/** Counts of tokens; what the provider does not say is left out of the usage. */
-interface Counts {
-  readonly input: number
-  readonly output: number
-  readonly cached?: number | null | undefined
-  readonly reasoning?: number | null | undefined
-}
+/** Counts of tokens as a provider gives them: numbers, something odd, or nothing. */
+type Counts = Partial<Record<'input' | 'output' | 'total' | 'cached' | 'reasoning', unknown>>
 
-export function usageFrom({ input, output, cached, reasoning }: Counts): TokenUsage {
+/** Returns the usage. An odd count is left out and the others count; undefined if there is none of the tokens. */
+export function usageFrom({ input: i, output: o, total: t, cached: c, reasoning: r }: Counts): TokenUsage | undefined {
+  const total = countOf(t)
+  const output = countOf(o)
+  const input = countOf(i) ?? (total === undefined ? undefined : Math.max(0, total - (output ?? 0)))
+  if (input === undefined && output === undefined) return undefined
+  const cached = countOf(c)
+  const reasoning = countOf(r)
   return {
-    inputTokens: input,
-    outputTokens: output,
-    totalTokens: input + output,
-    ...(cached != null && { cachedTokens: cached }),
-    ...(reasoning != null && { reasoningTokens: reasoning }),
+    inputTokens: input ?? 0,
+    outputTokens: output ?? 0,
+    totalTokens: (input ?? 0) + (output ?? 0),
+    ...(cached !== undefined && { cachedTokens: cached }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
     calls: 1,
   }
 }
+
+const countOf = (given: unknown): number | undefined =>
+  typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : undefined

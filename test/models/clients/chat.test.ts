@@ -14,4 +14,5 @@ providerContract(t, {
   unknownEvent: event({ object: 'chat.completion.news', choices: [] }),
   errorEvent: event(errorBody('Overloaded.', 'overloaded')),
   tooLong: errorBody('8192 tokens at most.', 'context_length_exceeded'),
+  endsAnyhow: true,
 })

@@ -8,6 +8,7 @@ import { BOTH, clientOf, errorOf, request } from './asking.ts'
 const choice = (fields: object) => ({ choices: [{ index: 0, finish_reason: 'stop', ...fields }] })
 const event = (data: object | string) => `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`
 const half = event(choice({ delta: { content: 'Half' }, finish_reason: null }))
+const silence = { delta: { role: 'assistant' }, finish_reason: null }
 
 interface Case {
   title: string
@@ -28,23 +29,35 @@ const cases: Case[] = [
     retryable: true,
   },
   {
-    title: 'a stream that ends too early',
+    title: 'a stream that ends before its first word',
     stream: true,
-    answer: { events: [half] },
+    answer: { events: [event(choice(silence))] },
     says: 'broke off: its answer has no end',
     retryable: true,
   },
   {
-    title: 'a stream that is done too early',
+    title: 'a stream that is done before its first word',
     stream: true,
-    answer: { events: [half, event('[DONE]')] },
+    answer: { events: [event(choice(silence)), event('[DONE]')] },
     says: 'broke off: its answer has no end',
     retryable: true,
   },
   {
-    title: 'a body without an end',
-    answer: { body: choice({ message: { content: 'Half' }, finish_reason: null }) },
+    title: 'a body without words and without an end',
+    answer: { body: choice({ message: { content: '' }, finish_reason: null }) },
     says: 'broke off: its answer has no end',
+    retryable: true,
+  },
+  {
+    title: 'a choice without a message',
+    answer: { body: choice({ message: null }) },
+    says: 'answered without a message',
+    retryable: true,
+  },
+  {
+    title: 'an end by an error',
+    answer: { text: 'Well', finishReason: 'error' },
+    says: 'ended its answer with an error',
     retryable: true,
   },
   {
@@ -131,7 +144,7 @@ const cases: Case[] = [
   },
   {
     title: 'a reason that nobody knows',
-    answer: { text: 'Well', finishReason: 'abducted' },
+    answer: { finishReason: 'abducted' },
     says: 'stopped for the reason "abducted" that chat completions do not have',
     retryable: false,
   },

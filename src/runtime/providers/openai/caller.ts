@@ -2,15 +2,14 @@
  * Makes the calls of a provider with the `openai` package: with the key of the moment, ended by the caller's signal,
  * and with errors that callers get.
  */
-
-import { APIError, OpenAI } from 'openai'
+import { OpenAI } from 'openai'
 import type { ModelPiece, ModelRequest } from '../../../actors/definition/model.ts'
 import { onAbort } from '../../../on-abort.ts'
 import { picked } from '../../../own.ts'
 import { boundedFetch } from '../bounded-fetch.ts'
 import { hostOf, type Provider } from '../provider.ts'
-import type { FailedCall } from '../refusals.ts'
-import { failureOf, wrongContent } from './failures.ts'
+import { type FailedCall, HttpRefusal } from '../refusals.ts'
+import { failureOf, httpRefusalIn, wrongContent } from './failures.ts'
 import { isOpenAI } from './host.ts'
 
 /** Signal and headers of a call, as the SDK takes them. */
@@ -25,7 +24,7 @@ export class OpenAICaller {
   readonly #provider: Provider
   readonly #speaks: string
   readonly #host: string
-  readonly #fetch = boundedFetch()
+  readonly #fetch = withRefusals(boundedFetch())
   #client: { key: string | undefined; sdk: OpenAI } | undefined
 
   /** `speaks`: name of the API, for errors. */
@@ -49,7 +48,8 @@ export class OpenAICaller {
       yield* ask(this.#clientWith(key), { signal: left.signal, headers })
     } catch (thrown) {
       signal.throwIfAborted() // the SDK throws another error, or ends the stream as if it were whole
-      if (thrown instanceof APIError && thrown.headers) request.onHeaders?.(thrown.headers)
+      const refused = httpRefusalIn(thrown)
+      if (refused) request.onHeaders?.(refused.headers)
       throw failureOf(thrown, this.failedCall(request))
     } finally {
       detach()
@@ -70,7 +70,7 @@ export class OpenAICaller {
     // A server may not stream, or answer with an error.
     if (kind === 'json') yield await response.json()
     else if (kind === 'events' && events) yield* events
-    else throw wrongContent(response.headers.get('content-type'), this.failedCall(request), response.status)
+    else throw wrongContent(response, await startOf(response), this.failedCall(request))
   }
 
   failedCall(request: ModelRequest): FailedCall {
@@ -124,6 +124,22 @@ function withoutVariables<T>(make: () => T): T {
   } finally {
     Object.assign(process.env, kept)
   }
+}
+
+/** Has the fetch throw `HttpRefusal` for a refusal: of its body, the SDK keeps the field `error` alone. */
+function withRefusals(inner: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    const response = await inner(input, init)
+    if (response.ok) return response
+    throw new HttpRefusal(response, await response.text().catch(() => '')) // the status says enough
+  }
+}
+
+/** Returns the first words of an answer, without waiting for the others. */
+async function startOf({ body }: Response): Promise<string> {
+  const reader = body?.getReader()
+  const first = await reader?.read()
+  return new TextDecoder().decode(first?.value)
 }
 
 function kindOf({ headers }: Response): 'json' | 'events' | 'other' {

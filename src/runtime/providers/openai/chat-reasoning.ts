@@ -10,16 +10,17 @@ type Field = (typeof FIELDS)[number]
 /** Name under which the provider data of these parts stands. */
 const CHAT = 'chat'
 
+/** Reasoning as a piece of an answer. */
 export interface ChatReasoning {
-  readonly text: string
-  readonly providerData: ProviderData
+  readonly reasoning: string
+  readonly providerData?: ProviderData
 }
 
 /** Returns the reasoning of a message or a chunk, if it has any. */
 export function reasoningIn(said: Partial<Record<Field, unknown>>): ChatReasoning | undefined {
   for (const field of FIELDS) {
     const text = said[field]
-    if (typeof text === 'string' && text !== '') return { text, providerData: { [CHAT]: { field } } }
+    if (typeof text === 'string' && text !== '') return { reasoning: text, providerData: { [CHAT]: { field } } }
   }
   return undefined
 }

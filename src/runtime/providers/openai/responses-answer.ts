@@ -11,11 +11,12 @@ import { valuesIn } from '../../../json-values.ts'
 import type { ModelFailureCode } from '../../../model-failure.ts'
 import { endless, MOST_CALLS, MOST_CHARACTERS } from '../collect.ts'
 import { type Asked, modelError } from '../model-errors.ts'
+import { isRefusal } from '../refusal-body.ts'
 import { ProviderRefusal } from '../refusals.ts'
 import { usageFrom } from '../usage.ts'
+import { finishOf } from './finish.ts'
 import { callData, phaseData, reasoningData } from './responses-data.ts'
 
-const count = z.int().min(0)
 const textShape = z.looseObject({
   type: z.string().nullish(),
   text: z.string().nullish(),
@@ -39,12 +40,6 @@ const responseShape = z.looseObject({
   incomplete_details: z.object({ reason: z.string().nullish() }).nullish(),
   output: z.preprocess(notTooMany, z.array(itemShape)).nullish(),
   usage: z.unknown().optional(),
-})
-const usageShape = z.object({
-  input_tokens: count,
-  output_tokens: count,
-  input_tokens_details: z.object({ cached_tokens: count.nullish() }).nullish(),
-  output_tokens_details: z.object({ reasoning_tokens: count.nullish() }).nullish(),
 })
 const eventShape = z.looseObject({
   type: z.string(),
@@ -107,7 +102,7 @@ export class ResponsesAnswer {
       if (this.#end?.error) throw new ProviderRefusal(this.#end.error)
       return
     }
-    if (error) throw new ProviderRefusal(error)
+    if (isRefusal(data, 'output')) throw new ProviderRefusal(data)
     this.#end = this.#parsed(responseShape, data, 'the body')
     if (!this.#end.output) throw this.#wrong('answered without output', 'no_parts')
     for (const [at, item] of this.#end.output.entries()) {
@@ -207,11 +202,12 @@ export class ResponsesAnswer {
 
   #finishReason({ status, incomplete_details: details }: z.infer<typeof responseShape>): FinishReason {
     if (this.#refused) return 'content_filter'
-    if (status === 'completed' || status === undefined || status === null)
-      return this.#calls.length > 0 ? 'tool_calls' : 'stop'
-    if (status === 'incomplete' && details?.reason === 'max_output_tokens') return 'length'
-    if (status === 'incomplete' && details?.reason === 'content_filter') return 'content_filter'
-    const shown = /^[\w-]{1,40}$/.test(status) ? `the status "${status}"` : 'a status'
+    const word = (status === 'incomplete' ? details?.reason : status) ?? 'completed'
+    const reason = finishOf(word)
+    if (reason === 'stop') return this.#calls.length > 0 ? 'tool_calls' : 'stop'
+    if (reason === 'error') throw this.#wrong(`ended its answer with an error`, 'broken_off')
+    if (reason) return reason
+    const shown = /^[\w-]{1,40}$/.test(word) ? `the status "${word}"` : 'a status'
     throw this.#wrong(`ended with ${shown} that is no end of an answer`, 'unknown_end')
   }
 
@@ -246,10 +242,12 @@ function leftOut(type: string): string {
 
 /** Returns the usage of an answer, or undefined if the answer has no valid counts. */
 function usageOf(given: unknown): TokenUsage | undefined {
-  const { success, data } = usageShape.safeParse(given)
-  if (!success) return undefined
-  const { input_tokens: input, output_tokens: output } = data
-  const { cached_tokens: cached } = data.input_tokens_details ?? {}
-  const { reasoning_tokens: reasoning } = data.output_tokens_details ?? {}
-  return usageFrom({ input, output, cached, reasoning })
+  const usage = Object(given)
+  return usageFrom({
+    input: usage.input_tokens,
+    output: usage.output_tokens,
+    total: usage.total_tokens,
+    cached: Object(usage.input_tokens_details).cached_tokens,
+    reasoning: Object(usage.output_tokens_details).reasoning_tokens,
+  })
 }
