@@ -8,6 +8,7 @@ import {
   transcriptOf,
 } from '../actors/definition/content.ts'
 import type { ModelMessage, ToolCall } from '../actors/definition/model.ts'
+import { inputObject } from '../runtime/providers/call-input.ts'
 import type {
   AiSdkModel,
   FilePart,
@@ -141,21 +142,7 @@ function fileOf(part: MediaPart, takesUrl: TakesUrl): { data: string | URL; medi
 const ANY = { image: 'image/*', audio: 'audio/*', file: undefined } as const
 
 function callPart({ id, name, input, providerData }: ToolCall): ToolCallPart {
-  return { type: 'tool-call', toolCallId: id, toolName: name, input: inputOf(input), ...optionsOf(providerData) }
-}
-
-/**
- * Returns the arguments of a call as an object. Providers take nothing else, so what a model wrote wrongly goes back as
- * the field of one.
- */
-function inputOf(input: string): object {
-  try {
-    const value: unknown = JSON.parse(input === '' ? '{}' : input)
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value
-  } catch {
-    // the model wrote no JSON; the tool has told it so
-  }
-  return { input }
+  return { type: 'tool-call', toolCallId: id, toolName: name, input: inputObject(input), ...optionsOf(providerData) }
 }
 
 function outputOf(content: ModelMessage['content'], version: Version): ToolResultPart['output'] {

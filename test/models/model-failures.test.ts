@@ -1,6 +1,7 @@
 /** Why a model gave no answer, as its caller reads it: however deep it lies, over threads, and in JSON. */
 import t from 'tap'
-import { type DramatisError, defineAgent, ModelError } from '../../src/index.ts'
+import { z } from 'zod'
+import { type DramatisError, defineAgent, defineTool, ModelError } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { silent } from '../supervision/teams.ts'
@@ -8,6 +9,13 @@ import { FakeModel } from './fake-model.ts'
 import { ThreadTeam } from './teams.ts'
 
 type Test = Pick<typeof t, 'teardown'>
+
+const add = defineTool({
+  name: 'add',
+  description: 'Adds.',
+  input: z.object({ a: z.number() }),
+  run: ({ a }) => `${a}`,
+})
 
 const sequential = { strategy: 'sequential' } as const
 
@@ -109,4 +117,54 @@ t.test('an agent that throws by itself has no failure of a model', async (t) => 
   t.equal(error?.code, 'AGENT_FAILED')
   t.equal(error?.modelFailure, undefined)
   t.notOk('modelFailure' in JSON.parse(JSON.stringify(error)))
+})
+
+t.test('a provider that wants to be left alone for longer than the run has is not asked again', async (t) => {
+  const server = await modelServer(t)
+  const team = new ThreadTeam({
+    agents: [{ name: 'ann', systemPrompt: 'Answer.' }],
+    orchestration: sequential,
+    models: { default: { model: 'small', baseURL: server.baseURL } },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  const tomorrow = Date.now() + 86_400_000
+  const waits: Record<string, string>[] = [
+    { 'x-ratelimit-remaining': '0', 'x-ratelimit-reset': `${tomorrow}` },
+    { 'retry-after': `${Math.ceil(tomorrow / 1_000)}` },
+    { 'retry-after': '45' },
+  ]
+  for (const headers of waits) {
+    const before = server.calls.length
+    server.answer({ status: 429, headers })
+    const { error } = await team.execute('go', { timeoutMs: 40_000 })
+    t.match(error?.modelFailure, { reason: 'rate_limit' })
+    t.ok(error!.modelFailure!.retryAfterMs! > 40_000, 'its time is told')
+    t.ok(server.calls.length <= before + 1)
+  }
+  t.equal(server.calls.length, 1, 'those that come meanwhile fail without a call')
+})
+
+t.test('history goes back in a form that strict servers take', async (t) => {
+  const server = await modelServer(t)
+  const team = testTeam({
+    agents: [{ name: 'ann', systemPrompt: 'Answer.', tools: [add] }],
+    orchestration: sequential,
+    models: { default: { model: 'small', baseURL: server.baseURL } },
+    logger: silent,
+  })
+  t.teardown(() => team.close())
+  const inputs = ['', '{"a":1', 'null', '[]', '{"a":NaN}', '```json\n{"a":1}\n```', '"{\\"a\\":1}"', '7', '{"a":1}']
+  for (const input of inputs) {
+    server.answer({ toolCalls: [{ name: 'add', input }] }, 'Done.')
+    await team.execute('go')
+    const messages = server.calls.at(-1)!.body.messages as { tool_calls?: { function: { arguments: string } }[] }[]
+    const [call] = messages.flatMap(({ tool_calls: calls = [] }) => calls)
+    const given: unknown = JSON.parse(call!.function.arguments)
+    t.ok(typeof given === 'object' && given !== null && !Array.isArray(given), `${input} goes back as an object`)
+  }
+  server.answer('', '', 'Done.')
+  for (const threadId of ['t1', 't1', 't1']) await team.execute('go', { threadId })
+  const said = server.calls.at(-1)!.body.messages.filter(({ role }) => role === 'assistant')
+  t.same(said, [], 'nothing was said, so nothing goes back')
 })

@@ -3,11 +3,12 @@
  * no thread has a key. A call goes on when its thread ends: its answer is in the log for the next attempt.
  */
 import { v5 } from 'uuid'
-import { contentFault, readableMessages } from '../../actors/definition/content.ts'
+import { contentFault, readableMessages, transcriptOf } from '../../actors/definition/content.ts'
 import {
   addUsage,
   type ModelAnswer,
   type ModelCall,
+  type ModelMessage,
   NO_TOKENS,
   type TokenUsage,
   type Watched,
@@ -148,7 +149,7 @@ export class ModelGateway {
         ...rest,
         ...modelOptionsOf(rest, options),
         model,
-        messages: readableMessages(messages, ({ hash }) => readerOf(caller.run.stored, hash)),
+        messages: readableMessages(messages.filter(isSaid), ({ hash }) => readerOf(caller.run.stored, hash)),
         ...(tools.length > 0 && { tools: [...tools] }),
         ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
         agent: caller.cell.name,
@@ -157,7 +158,7 @@ export class ModelGateway {
           return keyOf(caller) // a hash, for providers that send it
         },
         clock,
-        timeoutMs: caller.cell.settings.modelTimeoutMs,
+        timeoutMs: Math.max(1, Math.min(caller.cell.settings.modelTimeoutMs, caller.run.leftMs)),
         signal,
       }
       await collect(client, request, collected, hear)
@@ -265,6 +266,10 @@ function isWatched(watched: unknown): watched is Watched {
   const isAnswer = answerOf === 'run' || answerOf === 'turn' || answerOf === 'call'
   return typeof messageId === 'string' && Number.isSafeInteger(round) && isAnswer
 }
+
+/** Checks for a message that says something: many providers refuse an empty one of an assistant. */
+const isSaid = ({ role, content, toolCalls = [] }: ModelMessage): boolean =>
+  role !== 'assistant' || toolCalls.length > 0 || transcriptOf(content).trim() !== ''
 
 function isMessage(message: unknown): boolean {
   const { role, content } = Object(message) as { role?: unknown; content?: unknown }

@@ -8,7 +8,7 @@ import type { ModelError } from '../../errors.ts'
 import type { ModelFailureCode, ModelFailureReason } from '../../model-failure.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { type Asked, modelError } from './model-errors.ts'
-import { retryAfterMs } from './rate-limits.ts'
+import { limitsOf, retryAfterMs } from './rate-limits.ts'
 import { errorIn, type SaidError } from './refusal-body.ts'
 
 /** Properties of a call that its error needs. */
@@ -76,7 +76,7 @@ export function refusal(status: number, { body, headers }: Said, call: FailedCal
 
 function statusError(status: number, said: SaidError, headers: Headers, call: FailedCall): ModelError {
   const { asked, keyAdvice: key, isKeyless, now } = call
-  const wait = retryAfterMs(headers, now) ?? said.retryAfterMs
+  const wait = retryAfterMs(headers, now) ?? said.retryAfterMs ?? usedUpMs(status, headers, now)
   const told = headers.get('x-should-retry')
   const worthIt = status === 408 || status === 409 || status === 425 || status === 429 || status >= 500
   const kind = kindOf(said)
@@ -118,6 +118,12 @@ function statusError(status: number, said: SaidError, headers: Headers, call: Fa
       'part_not_taken',
     )
   return fail('rejected', 'refused the request', 'Check the model, its options and the schemas of output and tools.')
+}
+
+/** Returns the time until a limit that is used up is restored. */
+function usedUpMs(status: number, headers: Headers, now: number): number | undefined {
+  const limits = status === 429 ? limitsOf(headers, now) : undefined
+  return limits?.remaining === 0 ? limits.resetMs : undefined
 }
 
 /** Words for an image, a sound or a file that the model does not take. Servers have no code for it. */

@@ -273,6 +273,9 @@ export class RunBook {
     const time = new RunTime({ clock: this.#supervisor.clock, expire }, timeoutMs)
     entry.time = time
     handle.state.clockOn({
+      get leftMs() {
+        return time.leftMs
+      },
       pause: () => {
         time.pause()
         this.#line.asks(entry, (next) => void this.#begin(next))

@@ -18,6 +18,7 @@ import { Spent } from './spent.ts'
 import type { TurnFrames } from './turn-frames.ts'
 
 interface StoppableClock {
+  readonly leftMs: number
   pause(): void
   resume(): void
 }
@@ -172,6 +173,11 @@ export class RunState {
   clockOn(clock: StoppableClock): void {
     this.#clock = clock
     if (this.questions.size > 0) clock.pause()
+  }
+
+  /** Time that the run still has, in ms. */
+  get leftMs(): number {
+    return this.#clock?.leftMs ?? Number.POSITIVE_INFINITY
   }
 
   /** Adds a question to a person. */

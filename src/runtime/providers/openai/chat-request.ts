@@ -8,6 +8,7 @@ import { type ContentPart, mediaOf, textOf, transcriptOf } from '../../../actors
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../../actors/definition/model.ts'
 import { offeredIn } from '../../../actors/model/answer-function.ts'
 import { ModelError } from '../../../errors.ts'
+import { inputText } from '../call-input.ts'
 import { reasoningFields } from './chat-reasoning.ts'
 import { isOpenAI } from './host.ts'
 
@@ -84,7 +85,7 @@ function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMe
   const calls = toolCalls.map(({ id, name, input }) => ({
     id,
     type: 'function' as const,
-    function: { name, arguments: input },
+    function: { name, arguments: inputText(input) },
   }))
   return { role, content: text === '' ? null : text, tool_calls: calls, ...reasoning }
 }

@@ -8,6 +8,7 @@ import { type ContentPart, mediaOf, textOf } from '../../../actors/definition/co
 import type { ModelMessage, ModelRequest, ToolCall } from '../../../actors/definition/model.ts'
 import { offeredIn } from '../../../actors/model/answer-function.ts'
 import { ModelError } from '../../../errors.ts'
+import { inputText } from '../call-input.ts'
 import { schemaOf } from './chat-request.ts'
 import { callPlaceOf, phaseOf, reasoningItemOf } from './responses-data.ts'
 
@@ -102,7 +103,7 @@ const callItem = ({ id, name, input }: ToolCall): ResponseInputItem => ({
   type: 'function_call',
   call_id: id,
   name,
-  arguments: input,
+  arguments: inputText(input),
 })
 
 function partItems(part: ContentPart): ResponseInputItem[] {
