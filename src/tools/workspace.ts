@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ConfigurationError, shown } from '../errors.ts'
-import { checkAllowed, runAllowed } from './workspace/command.ts'
+import { checkAllowed, checkWritable, type Permitted, runAllowed } from './workspace/command.ts'
 import { LARGEST_READ, LARGEST_WRITE, listFolder, MOST_ENTRIES, readText, writeText } from './workspace/files.ts'
 import { Root } from './workspace/root.ts'
 
@@ -22,6 +22,8 @@ export interface WorkspaceOptions {
   root: string
   /** Names of the programs that `run_cmd` may start; `['python', 'pytest', 'ruff', 'pip']`. */
   allow?: readonly string[]
+  /** Other folders that programs may write in, such as the virtual environment that `pip` installs into. */
+  writable?: readonly string[]
   /** How long one command may run, in ms; 120,000, at most one hour. */
   timeoutMs?: number
 }
@@ -37,12 +39,17 @@ export interface WorkspaceOptions {
  *
  * **Commands.** The program's name is on the allow-list and is looked for on the host's PATH, never in the workspace;
  * `python` and `pip` may be `python3` and `pip3`. No shell sees the arguments, and none may name a place outside of the
- * workspace. The environment is PATH, HOME (the workspace) and LANG. Of the output the first and the last 16 KiB are
- * kept. At the deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL 2 s later.
+ * workspace. The environment is PATH, HOME (the workspace) and LANG, and on Linux TMPDIR. Of the output the first and
+ * the last 16 KiB are kept. At the deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL
+ * 2 s later.
  *
- * **What a program does once it runs is not confined**: a Python script, a test or a package's installer reads, writes
- * and connects as the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust
- * leave interpreters out of `allow`, or run the host in a container.
+ * **What a program writes, on Linux**, lies in the workspace, in the folders of `writable`, or in a folder TMPDIR that is
+ * removed when it ends, whatever its arguments and its files say. That takes Landlock (a kernel of 5.13 or newer) and
+ * perl on the host's PATH. Without them, and on other systems, the check of the arguments is all there is.
+ *
+ * **What else a program does is not confined**: a Python script, a test or a package's installer reads and connects as
+ * the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust leave
+ * interpreters out of `allow`, or run the host in a container.
  *
  * @throws ConfigurationError for a root, a list or a limit that cannot work.
  * @example
@@ -50,24 +57,28 @@ export interface WorkspaceOptions {
  */
 export function workspace(options: WorkspaceOptions): Tool[] {
   checkNames(options)
-  const { root, allow = DEFAULT_ALLOW, timeoutMs = COMMAND_TIMEOUT_MS } = options
+  const { root, allow = DEFAULT_ALLOW, writable = [], timeoutMs = COMMAND_TIMEOUT_MS } = options
   const folder = new Root(root)
   const allowed = checkAllowed(allow)
   if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > LONGEST_COMMAND_MS) {
     const message = `workspace: timeoutMs must be a whole number from 1 to ${LONGEST_COMMAND_MS}, and is ${shown(timeoutMs)}.`
     throw new ConfigurationError(message, { path: 'timeoutMs' })
   }
-  return [writeTool(folder), readTool(folder), listTool(folder), commandTool(folder, allowed, timeoutMs)]
+  const permitted = { allow: allowed, writable: checkWritable(writable), timeoutMs }
+  return [writeTool(folder), readTool(folder), listTool(folder), commandTool(folder, permitted)]
 }
 
-const OPTIONS: readonly string[] = ['root', 'allow', 'timeoutMs'] satisfies (keyof WorkspaceOptions)[]
+const OPTIONS: readonly string[] = ['root', 'allow', 'writable', 'timeoutMs'] satisfies (keyof WorkspaceOptions)[]
 
 /** A list of programs under a mistyped name would leave the list of the default in force. */
 function checkNames(options: unknown): void {
   if (typeof options !== 'object' || options === null)
-    throw new ConfigurationError(`workspace: got ${shown(options)}; accepted: { root, allow?, timeoutMs? }.`, {
-      path: 'options',
-    })
+    throw new ConfigurationError(
+      `workspace: got ${shown(options)}; accepted: { root, allow?, writable?, timeoutMs? }.`,
+      {
+        path: 'options',
+      },
+    )
   const unknown = Object.keys(options).find((key) => !OPTIONS.includes(key))
   if (unknown === undefined) return
   const message = `workspace: there is no option "${unknown}"; there are ${OPTIONS.join(', ')}.`
@@ -81,11 +92,11 @@ export const readFile: Tool<{ path: string }, string> = readTool(defaultRoot)
 /** `write_file` in the folder `workspace` of the current one; see {@link workspace}. */
 export const writeFile: Tool<{ path: string; content: string }, void> = writeTool(defaultRoot)
 /** `run_cmd` with the default allow-list in the folder `workspace` of the current one; see {@link workspace}. */
-export const runCommand: Tool<{ command: string; args?: string[]; cwd?: string }, string> = commandTool(
-  defaultRoot,
-  DEFAULT_ALLOW,
-  COMMAND_TIMEOUT_MS,
-)
+export const runCommand: Tool<{ command: string; args?: string[]; cwd?: string }, string> = commandTool(defaultRoot, {
+  allow: DEFAULT_ALLOW,
+  writable: [],
+  timeoutMs: COMMAND_TIMEOUT_MS,
+})
 
 function readTool(root: Root) {
   return defineTool({
@@ -129,7 +140,8 @@ function listTool(root: Root) {
   })
 }
 
-function commandTool(root: Root, allow: string[], timeoutMs: number) {
+function commandTool(root: Root, permitted: Permitted) {
+  const { allow, timeoutMs } = permitted
   return defineTool({
     name: 'run_cmd',
     description: `Runs one of these programs in the workspace, without a shell: ${allow.join(', ')}. Answers with the exit code and what it printed.`,
@@ -141,6 +153,6 @@ function commandTool(root: Root, allow: string[], timeoutMs: number) {
     sequential: true,
     outside: true,
     timeoutMs: timeoutMs + KILLING_MS,
-    run: (call, { signal }) => runAllowed(root, allow, call, timeoutMs, signal),
+    run: (call, { signal }) => runAllowed(root, permitted, call, signal),
   })
 }

@@ -38,7 +38,9 @@ t.test("sees nothing of the host's environment but what finds programs", async (
   t.teardown(() => delete process.env.DRAMATIS_TEST_KEY)
   const { root, run } = place(t)
   const text = await run('console.log(JSON.stringify({ ...process.env, PATH: "-" }))')
-  t.same(JSON.parse(String(text).slice('exit code 0\n'.length)), { PATH: '-', HOME: root, LANG: 'C.UTF-8' })
+  const { TMPDIR = '/dramatis-command-', ...others } = JSON.parse(String(text).slice('exit code 0\n'.length))
+  t.same(others, { PATH: '-', HOME: root, LANG: 'C.UTF-8' })
+  t.match(TMPDIR, /\/dramatis-command-/, 'a folder of its own, where it can write nowhere else')
 })
 
 t.test('keeps the first and the last part of a long output', async (t) => {

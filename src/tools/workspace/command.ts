@@ -1,10 +1,13 @@
 /** A command of the allow-list, run in the workspace: what is checked before, and what is said of it afterwards. */
 
+import { mkdtemp, realpath, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { ConfigurationError, shown, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
 import { own } from '../../own.ts'
 import { confineArguments } from './confine-arguments.ts'
 import { findProgram, safePath } from './find-program.ts'
+import { landlock } from './landlock.ts'
 import { pathNames } from './path-names.ts'
 import { type Ended, runProgram } from './process-group.ts'
 import type { Root } from './root.ts'
@@ -26,14 +29,28 @@ export function checkAllowed(allow: unknown): string[] {
   throw new ConfigurationError(message, { path: 'allow' })
 }
 
+/** @throws ConfigurationError for what is no list of paths. */
+export function checkWritable(writable: unknown): string[] {
+  const isPath = (path: unknown) => typeof path === 'string' && path !== '' && !path.includes('\0')
+  if (Array.isArray(writable) && writable.every(isPath)) return [...writable]
+  const message = `workspace: writable must be a list of paths of folders, and is ${shown(writable)}.`
+  throw new ConfigurationError(message, { path: 'writable' })
+}
+
 const LONGEST_ARGUMENTS = 128 * 1024 // characters, of all together
+
+export interface Permitted {
+  allow: string[]
+  /** Folders that programs may write in, beside the workspace. */
+  writable: readonly string[]
+  timeoutMs: number
+}
 
 /** Runs it and says how it ended and what it printed; a failed command is no error, since the model has to read why. */
 export async function runAllowed(
   root: Root,
-  allow: string[],
+  { allow, writable, timeoutMs }: Permitted,
   { command, args, cwd }: Call,
-  timeoutMs: number,
   signal: AbortSignal,
 ): Promise<string> {
   if (!allow.includes(command)) throw notAllowed(command, allow)
@@ -45,14 +62,37 @@ export async function runAllowed(
   if (file === undefined) throw notThere(command)
   const ended = await root.folder(cwd, async (folder) => {
     await confineArguments(command, args, join(real, ...pathNames(cwd, real)), real)
-    signal.throwIfAborted()
+    const run = (program: { file: string; args: string[] }, env: Record<string, string>) => {
+      signal.throwIfAborted()
+      return runProgram({ ...program, cwd: folder.path, env, timeoutMs, signal })
+    }
     const env = environment(folders, real)
-    return runProgram({ file, args, cwd: folder.path, env, timeoutMs, signal })
+    const confine = await landlock(folders, real)
+    if (!confine) return run({ file, args }, env)
+    const places = await Promise.all(writable.map(realFolder))
+    return withScratch((scratch) => run(confine(file, args, [real, scratch, ...places]), { ...env, TMPDIR: scratch }))
   })
   signal.throwIfAborted()
   if (ended.timedOut) throw timedOut(command, timeoutMs, ended)
   const how = ended.signal === null ? `exit code ${ended.code}` : `ended by ${ended.signal}`
   return `${how}\n${ended.output === '' ? '(no output)' : ended.output}`
+}
+
+/** Gives a folder for temporary files that is gone afterwards: the system's own lies outside of the workspace. */
+async function withScratch<T>(use: (folder: string) => Promise<T>): Promise<T> {
+  const scratch = await mkdtemp(join(await realpath(tmpdir()), 'dramatis-command-'))
+  try {
+    return await use(scratch)
+  } finally {
+    await rm(scratch, { recursive: true, force: true }).catch(() => {}) // a program that left its group may still write
+  }
+}
+
+async function realFolder(path: string): Promise<string> {
+  return realpath(path).catch((error) => {
+    const message = `run_cmd cannot run: the folder ${shown(path)} of the option writable is not there.`
+    throw new ToolFailedError(message, { path }, error)
+  })
 }
 
 async function findAlias(command: string, folders: string[], root: string): Promise<string | undefined> {

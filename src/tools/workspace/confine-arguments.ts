@@ -4,7 +4,7 @@
  * pointed elsewhere; what an interpreter does with a script of the workspace is not confined by it.
  */
 
-import { lstat, realpath } from 'node:fs/promises'
+import { lstat, readdir, realpath } from 'node:fs/promises'
 import { dirname, isAbsolute, resolve } from 'node:path'
 import { ToolInputError } from '../../errors.ts'
 import { own } from '../../own.ts'
@@ -18,6 +18,8 @@ const codeAfter: Record<string, string[]> = {
 }
 // pip percent-decodes them, so that they can say ".." without two dots
 const FILE_URL = /(?<![a-z\d])(?:[a-z\d]+\+)?file:/i
+const APART = 'Write each option, and each value, as an argument of its own'
+const LONGEST_NAME = 255 // bytes of one name of a path, on the file systems that there are
 const OTHER_URL = /(?<![a-z\d+.-])[a-z][a-z\d+.-]*:\/\/\S*/gi
 
 /**
@@ -26,17 +28,22 @@ const OTHER_URL = /(?<![a-z\d+.-])[a-z][a-z\d+.-]*:\/\/\S*/gi
  */
 export async function confineArguments(command: string, args: string[], cwd: string, root: string): Promise<void> {
   const code = args.findIndex((arg) => own(codeAfter, command)?.includes(arg)) + 1
+  const names = new Set(await readdir(cwd))
   for (const [index, arg] of args.entries()) {
     if (arg.includes('\0')) throw refused(arg, 'it has a NUL character')
     if (code > 0 && index === code) continue
-    const why = await leadsOut(arg, cwd, root)
+    if (FILE_URL.test(arg)) throw refused(arg, 'file: URLs are not possible')
+    const why = await leadsOut(partsOf(arg), cwd, root)
     if (why !== undefined) throw refused(arg, why)
+    const inGroups = listIn(arg).flatMap((part) => pathsInGroup(part, names))
+    const grouped = await leadsOut(inGroups, cwd, root)
+    if (grouped !== undefined)
+      throw refused(arg, `of what may be the value of one of its options, ${grouped}. ${APART}`)
   }
 }
 
-async function leadsOut(arg: string, cwd: string, root: string): Promise<string | undefined> {
-  if (FILE_URL.test(arg)) return 'file: URLs are not possible'
-  for (const part of partsOf(arg)) {
+async function leadsOut(parts: Iterable<string>, cwd: string, root: string): Promise<string | undefined> {
+  for (const part of parts) {
     if (part.startsWith('~')) return 'the home folder is not in the workspace'
     if (part.split(/[\\/]/).includes('..')) return 'it has ".."'
     if (isRooted(part) && !isInside(resolve(part), root)) return 'it leads out of the workspace'
@@ -49,9 +56,26 @@ async function leadsOut(arg: string, cwd: string, root: string): Promise<string 
 /** Everything in an argument that could be taken for a path: `--config=/a`, `-r/a`, `@/a`, `x,/a`, `name:/a`. */
 function partsOf(arg: string): Set<string> {
   const attached = /^-[a-z\d](.+)$/is.exec(arg)?.[1] ?? ''
-  const lists = arg.replaceAll(OTHER_URL, '').split(/[=,;:]/) // what follows a URL's colon is no path
-  const parts = [arg, attached, ...arg.split(/[=,;]/), ...lists].map((part) => part.trim().replace(/^@/, ''))
+  const parts = [arg, attached, ...arg.split(/[=,;]/), ...listIn(arg)].map((part) => part.trim().replace(/^@/, ''))
   return new Set(parts.filter((part) => part !== ''))
+}
+
+/** What follows a URL's colon is no path. */
+const listIn = (arg: string): string[] => arg.replaceAll(OTHER_URL, '').split(/[=,;:]/)
+
+/**
+ * Returns what else could be a path in a group of short options: `-uo/a` is `-u -o /a` to some programs, and `-u o/a` to
+ * others. So a path may begin at the first "/", with "..", and with each name that there is in the folder.
+ */
+function pathsInGroup(part: string, names: ReadonlySet<string>): string[] {
+  const group = /^-([^-].+)$/s.exec(part)?.[1]
+  if (group === undefined) return []
+  const slash = group.search(/[\\/]/)
+  const nameEnd = slash < 0 ? group.length : slash
+  const isName = (text: string) => text === '..' || names.has(text)
+  const starts = Array.from({ length: Math.min(nameEnd, LONGEST_NAME) }, (_, back) => nameEnd - 1 - back)
+  const named = starts.filter((start) => start > 0 && isName(group.slice(start, nameEnd)))
+  return [...named, ...[slash, group.indexOf('~')].filter((start) => start >= 0)].map((start) => group.slice(start))
 }
 
 function isRooted(part: string): boolean {
