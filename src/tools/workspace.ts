@@ -43,9 +43,9 @@ export interface WorkspaceOptions {
  * the last 16 KiB are kept. At the deadline, or when the call is aborted, its process group gets SIGTERM, and SIGKILL
  * 2 s later.
  *
- * **What a program writes, on Linux**, lies in the workspace, in the folders of `writable`, or in a folder TMPDIR that is
- * removed when it ends, whatever its arguments and its files say. That takes Landlock (a kernel of 5.13 or newer) and
- * perl on the host's PATH. Without them, and on other systems, the check of the arguments is all there is.
+ * **What a program writes, on Linux**, lies in the workspace, in the folders of `writable`, or in a folder TMPDIR that
+ * is removed when it ends, whatever its arguments and its files say. That takes Landlock (a kernel of 5.13 or newer)
+ * and perl on the host's PATH. Without them, and on other systems, the check of the arguments is all there is.
  *
  * **What else a program does is not confined**: a Python script, a test or a package's installer reads and connects as
  * the host's user can, and finds the host's own environment in `/proc`. For agents that you don't trust leave

@@ -60,12 +60,12 @@ function partsOf(arg: string): Set<string> {
   return new Set(parts.filter((part) => part !== ''))
 }
 
-/** What follows a URL's colon is no path. */
+/** Splits a list. Behind the colon of a URL there is no path. */
 const listIn = (arg: string): string[] => arg.replaceAll(OTHER_URL, '').split(/[=,;:]/)
 
 /**
- * Returns what else could be a path in a group of short options: `-uo/a` is `-u -o /a` to some programs, and `-u o/a` to
- * others. So a path may begin at the first "/", with "..", and with each name that there is in the folder.
+ * Returns what else could be a path in a group of short options: `-uo/a` is `-u -o /a` to some programs, and `-u o/a`
+ * to others. So a path may begin at the first "/", with "..", and with each name that there is in the folder.
  */
 function pathsInGroup(part: string, names: ReadonlySet<string>): string[] {
   const group = /^-([^-].+)$/s.exec(part)?.[1]

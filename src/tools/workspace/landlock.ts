@@ -41,7 +41,7 @@ exec { $rest[0] } @rest or die "$rest[0]: $!\\n";
 /** Makes of a program and its arguments those that run it where only these folders can be written. */
 export type Confine = (file: string, args: string[], folders: readonly string[]) => { file: string; args: string[] }
 
-/** Whether a perl can do it, by its path. */
+/** Perls that were tried, by their paths: true if the kernel did it for them. */
 const tried = new Map<string, Promise<boolean>>()
 
 /** Looks for perl in the folders of a PATH. Returns undefined where the system cannot do it. */
