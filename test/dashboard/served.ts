@@ -75,7 +75,7 @@ export async function served(
     logger: silent,
     dashboard: true,
     ...api,
-    limits: { postsPerSecond: 10_000, ...api.limits },
+    limits: { postsPerSecond: 10_000, getsPerSecond: 10_000, ...api.limits },
   })
   const server = createServer(http.node)
   const sockets = new Set<Socket>()

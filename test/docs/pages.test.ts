@@ -40,6 +40,14 @@ t.test('the changelog has each entry once', async (t) => {
   )
 })
 
+t.test('each program that closes a server also bounds the time which its clients take', async (t) => {
+  const closing = taught.flatMap((path) =>
+    blocksOf(read(path)).filter(({ text }) => /^ *(?:await )?(?:server|app)\.close\(\)/m.test(text)),
+  )
+  t.ok(closing.length >= 6)
+  for (const { text } of closing) t.match(text, /\.closeAllConnections\(\)/)
+})
+
 t.test('each program, as it stands, is strict TypeScript', async (t) => {
   // Inside the repository, so that `dramatis` is the package that the folder belongs to.
   const folder = resolve('.cache', `typed-${process.pid}`)

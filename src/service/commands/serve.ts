@@ -42,6 +42,7 @@ const LIMITS: Partial<HttpLimits> = {
   bodyBytes: 2 ** 26,
   postsPerSecond: 100,
   burst: 200,
+  getsPerSecond: 500,
   tasksPerCaller: 1_000,
   streamsPerCaller: 256,
 }

@@ -12,7 +12,7 @@ import { openAiHandlers } from '../openai/handlers.ts'
 import { agentHandlers } from './agent-handlers.ts'
 import { readJson } from './body.ts'
 import { type Call, type Handlers, json } from './call.ts'
-import { hasConnection } from './connections.ts'
+import { closeBehind, noteConnection } from './connections.ts'
 import { assertHost, assertOrigin, corsHeaders, preflight, SAFE_HEADERS } from './doors.ts'
 import { eventHandlers } from './event-handlers.ts'
 import { IdempotencyKeys } from './idempotency.ts'
@@ -32,6 +32,7 @@ import { Sessions } from './sessions.ts'
 import { Streams } from './streams.ts'
 import { taskHandlers } from './task-handlers.ts'
 import { Tasks } from './tasks.ts'
+import { Unread } from './unread.ts'
 import { watchHandlers } from './watch-handlers.ts'
 
 /** Teams over HTTP, as a handler for a server of yours. */
@@ -62,12 +63,13 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   const teams = new ServedTeams(settings)
   const tasks = new Tasks(settings, teams)
   const keys = new IdempotencyKeys(settings.limits)
-  const streams = new Streams(settings.limits, (error) =>
+  const unread = new Unread(settings.limits)
+  const streams = new Streams(settings.limits, unread, (error) =>
     settings.logger.error({ error: describe(error) }, 'a stream of the HTTP API has failed'),
   )
   const times = new RequestTimes()
   const sessions = new Sessions()
-  const needs = { settings, teams, tasks, keys, streams, times, openapi: () => openApi(settings.basePath) }
+  const needs = { settings, teams, tasks, keys, streams, unread, times, openapi: () => openApi(settings.basePath) }
   const handlers: Handlers = {
     ...taskHandlers(needs),
     ...eventHandlers(needs),
@@ -80,7 +82,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
     ...pageHandlers({ settings, teams, sessions }),
     ...openAiHandlers(needs),
   }
-  const fetch = fetchOf(settings, tasks, routerOf(settings, { tasks, times, handlers, sessions }))
+  const fetch = fetchOf(settings, { tasks, unread, router: routerOf(settings, { tasks, times, handlers, sessions }) })
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
@@ -96,13 +98,7 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   }
   return {
     fetch,
-    node: getRequestListener(
-      (request, { outgoing }) => {
-        hasConnection(request, () => outgoing.destroy())
-        return fetch(request)
-      },
-      { overrideGlobalObjects: false },
-    ),
+    node: getRequestListener(fetch, { overrideGlobalObjects: false }),
     close: (given = {}) => {
       closing ??= close(given)
       return closing
@@ -115,9 +111,17 @@ export const LAST_EVENTS_MS = 5_000
 
 type Router = (request: Request) => Promise<Response>
 
-/** Everything that holds for all routes: doors, errors, headers. */
-function fetchOf(settings: HttpSettings, tasks: Tasks, router: Router): Router {
-  return async (request) => {
+interface FetchNeeds {
+  readonly tasks: Tasks
+  readonly unread: Unread
+  readonly router: Router
+}
+
+/** Everything that holds for all routes: doors, errors, headers, and how long an answer waits for its client. */
+function fetchOf(settings: HttpSettings, { tasks, unread, router }: FetchNeeds) {
+  return async (request: Request, host?: unknown): Promise<Response> => {
+    noteConnection(request, host)
+    closeBehind(request, () => tasks.isDraining)
     const path = pathBelow(request, settings.basePath)
     const respond = async () => {
       try {
@@ -138,7 +142,9 @@ function fetchOf(settings: HttpSettings, tasks: Tasks, router: Router): Router {
       ...(tasks.isDraining && { connection: 'close' }),
     }
     for (const [name, value] of Object.entries(common)) if (!headers.has(name)) headers.set(name, value)
-    return new Response(response.body, { status: response.status, headers })
+    const { body, bytes } = await unread.bodyOf(request, response)
+    if (bytes !== undefined) headers.set('content-length', String(bytes))
+    return new Response(body, { status: response.status, headers })
   }
 }
 
@@ -161,7 +167,9 @@ interface RouterNeeds {
 }
 
 function routerOf(settings: HttpSettings, { tasks, times, handlers, sessions }: RouterNeeds): Router {
-  const rates = new Rates(settings.limits)
+  const { postsPerSecond, burst, getsPerSecond } = settings.limits
+  const posts = new Rates({ perSecond: postsPerSecond, burst, names: 'limits.postsPerSecond, limits.burst' })
+  const gets = new Rates({ perSecond: getsPerSecond, burst: 4 * getsPerSecond, names: 'limits.getsPerSecond' })
   const app = new Hono({ getPath: (request) => pathBelow(request, settings.basePath) })
   const allowed = new Map<string, string[]>()
   for (const [name, route] of Object.entries(routes) as [Operation, Route][]) {
@@ -174,7 +182,8 @@ function routerOf(settings: HttpSettings, { tasks, times, handlers, sessions }: 
         const respond = async () => {
           const caller = await callerOf(sessions.withToken(request), route, settings)
           if (caller instanceof Response) return caller
-          if (route.method !== 'GET') await rates.count(caller.id)
+          if (route.method !== 'GET') await posts.count(caller.id)
+          else if (caller !== NOBODY && !route.isUncounted) await gets.count(caller.id)
           const params: Record<string, string> = context.req.param()
           const query = checked(route.query, queryOf(request), 'query') as object
           const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined

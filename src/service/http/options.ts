@@ -45,6 +45,11 @@ export interface HttpLimits {
   postsPerSecond: number
   /** Requests beyond that, within any 10 seconds, of one caller. Default: 20. */
   burst: number
+  /**
+   * GET requests of one caller, and four times as many beyond that within any 10 seconds. Probes and streams are not
+   * counted. Default: 50 a second.
+   */
+  getsPerSecond: number
   /** Tasks of one caller that are not over. Default: 16. */
   tasksPerCaller: number
   /** Open event streams of one caller. Default: 10. */
@@ -55,8 +60,13 @@ export interface HttpLimits {
   idempotencyKeys: number
   /** Silence after which a stream sends a comment, so that proxies keep it open. Default: 15,000. */
   heartbeatMs: number
-  /** Time after which a stream whose client reads nothing is cut. Default: 30,000. */
+  /** Time after which an answer or a stream whose client reads nothing is cut. Default: 30,000. */
   unreadMs: number
+  /**
+   * Bytes of answers and streams that clients have not read, of all callers: beyond that the one that has waited longest
+   * is cut. Default: 64 MiB.
+   */
+  unreadBytes: number
   /** Time for which a task goes on after its client has left, where `onDisconnect` cancels it. Default: 10,000. */
   disconnectGraceMs: number
 }
@@ -122,12 +132,14 @@ const LIMITS: HttpLimits = {
   bodyMs: 30_000,
   postsPerSecond: 10,
   burst: 20,
+  getsPerSecond: 50,
   tasksPerCaller: 16,
   streamsPerCaller: 10,
   streams: 256,
   idempotencyKeys: 10_000,
   heartbeatMs: 15_000,
   unreadMs: 30_000,
+  unreadBytes: 2 ** 26,
   disconnectGraceMs: 10_000,
 }
 
@@ -142,12 +154,14 @@ const limits = shape<Partial<HttpLimits>>({
   bodyMs: wait(),
   postsPerSecond: count,
   burst: integer(0),
+  getsPerSecond: count,
   tasksPerCaller: count,
   streamsPerCaller: count,
   streams: count,
   idempotencyKeys: count,
   heartbeatMs: wait(),
   unreadMs: wait(),
+  unreadBytes: count,
   disconnectGraceMs: pause,
 })
 const options = shape<HttpApiOptions>(

@@ -1,23 +1,25 @@
 /** Probes and metrics, for what watches the service. */
 import type { Metric } from '../../index.ts'
-import { gauge, histogram, prometheusText } from '../../runtime/metrics/prometheus.ts'
+import { counter, gauge, histogram, prometheusText } from '../../runtime/metrics/prometheus.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import type { RequestTimes } from './request-times.ts'
 import type { ServedTeams } from './served-teams.ts'
 import type { Streams } from './streams.ts'
 import type { Tasks } from './tasks.ts'
+import type { Unread } from './unread.ts'
 
 interface Needs {
   readonly teams: ServedTeams
   readonly tasks: Tasks
   readonly streams: Streams
+  readonly unread: Unread
   readonly times: RequestTimes
   readonly openapi: () => object
 }
 
 type Own = 'live' | 'ready' | 'health' | 'metrics' | 'openapi'
 
-export function probeHandlers({ teams, tasks, streams, times, openapi }: Needs): Pick<Handlers, Own> {
+export function probeHandlers({ teams, tasks, streams, unread, times, openapi }: Needs): Pick<Handlers, Own> {
   let document: object | undefined
   const isLive = () => teams.all.every(({ team }) => team.health().live)
   const isReady = () => !tasks.isDraining && teams.all.every(({ team }) => team.health().ready)
@@ -31,7 +33,7 @@ export function probeHandlers({ teams, tasks, streams, times, openapi }: Needs):
     ready: (call) => answer(call, isReady()),
     health: (call) => answer(call, isLive() && isReady()),
     metrics() {
-      const text = prometheusText([...joined(teams), ...httpMetrics(times.samples(), streams.open)])
+      const text = prometheusText([...joined(teams), ...httpMetrics(times.samples(), streams.open, unread)])
       return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4' } })
     },
     openapi() {
@@ -42,9 +44,19 @@ export function probeHandlers({ teams, tasks, streams, times, openapi }: Needs):
 }
 
 /** Returns the metrics of the service itself. */
-export const httpMetrics = (times: Metric['samples'], streams: number): Metric[] => [
+export const httpMetrics = (
+  times: Metric['samples'],
+  streams: number,
+  { bytes, cuts }: Pick<Unread, 'bytes' | 'cuts'> = { bytes: 0, cuts: 0 },
+): Metric[] => [
   histogram('http_request_duration', 'Time until the response of a route begins.', times),
   gauge('http_streams', 'Open event streams.', [{ labels: {}, value: streams }]),
+  gauge('http_unread_bytes', 'Bytes of answers and streams that clients have not read.', [
+    { labels: {}, value: bytes },
+  ]),
+  counter('http_unread_cuts', 'Answers and streams that were cut since nobody read them.', [
+    { labels: {}, value: cuts },
+  ]),
 ]
 
 /** Returns the metrics of all teams, each sample with the name of its team. */

@@ -1,16 +1,18 @@
-/** How often a caller may send what changes something. */
+/** How often a caller may send requests of a kind. */
 import { BurstyRateLimiter, RateLimiterMemory, type RateLimiterRes } from 'rate-limiter-flexible'
-import type { HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
 
 const BURST_S = 10
 
 export class Rates {
   readonly #limiter: BurstyRateLimiter
+  readonly #names: string
 
-  constructor({ postsPerSecond, burst }: Pick<HttpLimits, 'postsPerSecond' | 'burst'>) {
+  /** `burst`: requests beyond `perSecond` within 10 seconds. `names`: the limits, as an error names them. */
+  constructor({ perSecond, burst, names }: { perSecond: number; burst: number; names: string }) {
+    this.#names = names
     this.#limiter = new BurstyRateLimiter(
-      new RateLimiterMemory({ keyPrefix: 'rate', points: postsPerSecond, duration: 1 }),
+      new RateLimiterMemory({ keyPrefix: 'rate', points: perSecond, duration: 1 }),
       new RateLimiterMemory({ keyPrefix: 'burst', points: burst, duration: BURST_S }),
     )
   }
@@ -25,7 +27,7 @@ export class Rates {
       await this.#limiter.consume(caller)
     } catch (refused) {
       const waitS = Math.max(1, Math.ceil((refused as RateLimiterRes).msBeforeNext / 1_000))
-      const detail = `Too many requests of "${caller}" (limits.postsPerSecond, limits.burst). Try again in ${waitS} s.`
+      const detail = `Too many requests of "${caller}" (${this.#names}). Try again in ${waitS} s.`
       throw new HttpError('RATE_LIMITED', detail, { headers: { 'retry-after': String(waitS) } })
     }
   }

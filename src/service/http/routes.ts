@@ -27,6 +27,8 @@ export interface Route {
   readonly leadsToLogin?: boolean
   /** Is there only with `dashboard: true`. */
   readonly isOfPage?: boolean
+  /** Is not counted by `limits.getsPerSecond`: a probe, or a stream, which has bounds of its own. */
+  readonly isUncounted?: boolean
   /** Errors have the shape of OpenAI's. */
   readonly isOpenAi?: boolean
   /** The path names a task. Right that a caller needs for the tasks of others. */
@@ -56,6 +58,7 @@ const probe = <Path extends string>(path: Path) =>
     path,
     rights: [],
     isOpen: true,
+    isUncounted: true,
     query: none,
     answers: {
       200: { description: 'yes', json: shapes.health },
@@ -140,6 +143,7 @@ export const routes = {
     summary: 'Streams what happens in a task, from its begin or behind Last-Event-ID (after=)',
     rights: ['run', 'watch'],
     others: 'watch',
+    isUncounted: true,
     query: z.strictObject({
       types: z.string().optional().describe('types of events, with commas between them; default: all'),
       after: z.string().optional(),
@@ -291,6 +295,7 @@ export const routes = {
     path: '/api/watch',
     summary: 'Streams what happens in a team, in short: its state first, then at most ten lines a second',
     rights: ['watch'],
+    isUncounted: true,
     query: z.strictObject({ team: teamName }),
     answers: {
       200: { description: 'lines of the digest', types: ['text/event-stream', 'application/x-ndjson'] },

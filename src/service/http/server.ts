@@ -61,9 +61,6 @@ export async function listen(
     keepAliveTimeout: keepAliveMs,
   }
   const server = createServer({ ...limits, connectionsCheckingInterval: 1_000 }, (request, response) => {
-    response.once('close', () => {
-      if (!server.listening) setImmediate(() => server.closeIdleConnections())
-    })
     void api.node(request, response)
   })
   server.maxConnections = connections

@@ -2,10 +2,10 @@
  * Event streams. Each is a cursor on the log of a run: nothing is queued for a client. Events that it has not read yet
  * stay in the log, and the id of each event is its place there, so a client that was cut off goes on behind the last.
  */
-import { type Timer, timerBehind } from '../../clock.ts'
-import { cutConnection } from './connections.ts'
+import { onAbort } from '../../on-abort.ts'
 import type { Caller, HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
+import type { Unread } from './unread.ts'
 
 /** Form of a stream, by the header `Accept`. */
 export type StreamForm = 'sse' | 'ndjson'
@@ -29,14 +29,16 @@ const encoder = new TextEncoder()
 
 export class Streams {
   readonly #limits: HttpLimits
+  readonly #unread: Unread
   readonly #failed: (error: unknown) => void
   /** Functions that end each open stream, by caller. */
   readonly #open = new Map<string, Set<() => void>>()
   readonly #quiet = new Set<() => void>()
 
   /** `failed`: told of what has kept a stream from going on. */
-  constructor(limits: HttpLimits, failed: (error: unknown) => void) {
+  constructor(limits: HttpLimits, unread: Unread, failed: (error: unknown) => void) {
     this.#limits = limits
+    this.#unread = unread
     this.#failed = failed
   }
 
@@ -70,56 +72,37 @@ export class Streams {
   }
 
   #body({ request, caller, form, frames, left }: StreamPlan): ReadableStream<Uint8Array> {
-    const { heartbeatMs, unreadMs } = this.#limits
+    const { heartbeatMs } = this.#limits
     const reading = new AbortController()
-    const source = frames(reading.signal)[Symbol.asyncIterator]()
+    const { signal } = reading
+    const source = frames(signal)[Symbol.asyncIterator]()
     let next: Promise<IteratorResult<string>> | undefined
-    let unread: Timer | undefined
-    let isOver = false
-    /** Ends the reading; `closes` ends the body too. */
-    const end = (closes: () => void) => {
-      if (isOver) return
-      isOver = true
-      unread?.cancel()
+    let held = 0
+    const end = () => {
       reading.abort()
-      this.#close(caller.id, endNow)
-      closes()
+      this.#close(caller.id, end)
     }
-    let endNow = () => {}
-    const waitForReader = (controller: ReadableStreamDefaultController) => {
-      unread = timerBehind(unreadMs, () =>
-        end(() => {
-          if (!cutConnection(request)) controller.error(new Error(`The client has read nothing for ${unreadMs} ms.`))
-        }),
-      )
-    }
-    return new ReadableStream<Uint8Array>(
-      {
-        start: (controller) => {
-          endNow = () => end(() => controller.close())
-          this.#add(caller.id, endNow)
-          waitForReader(controller)
-        },
-        pull: async (controller) => {
-          unread?.cancel()
-          next ??= source.next()
-          const got = await within(next, heartbeatMs).catch((error: unknown) => {
-            this.#failed(error)
-            return { done: true as const, value: undefined }
-          })
-          if (isOver) return
-          if (got) next = undefined
-          if (got?.done) return end(() => controller.close())
-          controller.enqueue(encoder.encode(got?.value ?? HEARTBEATS[form]))
-          waitForReader(controller)
-        },
-        cancel: () => {
-          end(() => {})
-          left?.()
-        },
+    this.#add(caller.id, end)
+    return this.#unread.body(request, {
+      next: async () => {
+        if (signal.aborted) return undefined
+        next ??= source.next()
+        const got = await within(next, heartbeatMs, signal).catch((error: unknown) => {
+          this.#failed(error)
+          return { done: true as const, value: undefined }
+        })
+        if (got) next = undefined
+        if (got?.done || signal.aborted) return undefined
+        const piece = encoder.encode(got?.value ?? HEARTBEATS[form])
+        held = piece.byteLength
+        return piece
       },
-      { highWaterMark: 0 },
-    )
+      held: () => held,
+      over(isAtEnd) {
+        end()
+        if (!isAtEnd) left?.()
+      },
+    })
   }
 
   #add(caller: string, end: () => void): void {
@@ -162,15 +145,20 @@ export function streamFormOf(request: Request): StreamForm | undefined {
   return accept.includes('text/event-stream') ? 'sse' : undefined
 }
 
-/** Resolves to undefined after that many ms. */
-async function within<T>(promise: Promise<T>, ms: number): Promise<T | undefined> {
-  let timer: NodeJS.Timeout | undefined
+/** Resolves to undefined after that many ms, or when the signal is aborted. */
+async function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): Promise<T | undefined> {
+  let stop = () => {}
   const late = new Promise<undefined>((resolve) => {
-    timer = setTimeout(resolve, ms, undefined)
+    const timer = setTimeout(resolve, ms, undefined)
+    const unlisten = onAbort(signal, () => resolve(undefined))
+    stop = () => {
+      clearTimeout(timer)
+      unlisten()
+    }
   })
   try {
     return await Promise.race([promise, late])
   } finally {
-    clearTimeout(timer)
+    stop()
   }
 }

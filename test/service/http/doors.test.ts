@@ -4,7 +4,7 @@ import t from 'tap'
 import { ConfigurationError } from '../../../src/index.ts'
 import { bearerToken, type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
 import { block } from '../../busy.ts'
-import { echo, stage } from './stage.ts'
+import { echo, type Sent, stage } from './stage.ts'
 
 const HELLO = { body: { query: 'hello' } }
 
@@ -129,18 +129,32 @@ t.test('no path leads to a file', async (t) => {
   for (const path of paths) t.equal((await send('GET', path)).status, 404, path)
 })
 
-t.test('a caller who sends too much is told when to try again; others are not concerned', async (t) => {
-  const { send } = stage(t, echo(), { limits: { postsPerSecond: 1, burst: 2 } })
-  const statuses: number[] = []
-  let retryAfter: string | null = null
-  for (let i = 0; i < 20; i++) {
-    const { status, headers } = await send('DELETE', '/api/tasks/none')
-    statuses.push(status)
-    retryAfter ??= headers.get('retry-after')
-  }
-  t.ok(statuses.includes(404) && statuses.includes(429), statuses.join())
-  t.ok(Number(retryAfter) >= 1)
-  t.equal((await send('DELETE', '/api/tasks/none', { caller: 'bob:operate' })).status, 404)
+const RATES = [
+  { method: 'DELETE', limits: { postsPerSecond: 1, burst: 2 }, named: 'limits.postsPerSecond, limits.burst' },
+  { method: 'GET', limits: { getsPerSecond: 1 }, named: 'limits.getsPerSecond' },
+  { method: 'HEAD', limits: { getsPerSecond: 1 }, named: '' },
+]
+
+for (const { method, limits, named } of RATES)
+  t.test(`a caller who sends too much is told when to try again; others are not concerned: ${method}`, async (t) => {
+    const { send } = stage(t, echo(), { limits })
+    const answers: Sent[] = []
+    for (let i = 0; i < 20; i++) answers.push(await send(method, '/api/tasks/none'))
+    const statuses = answers.map(({ status }) => status)
+    t.ok(statuses.includes(404) && statuses.includes(429), statuses.join())
+    const refused = answers.find(({ status }) => status === 429)!
+    t.ok(Number(refused.headers.get('retry-after')) >= 1)
+    if (method !== 'HEAD') t.match(refused.body.detail, `(${named})`)
+    t.equal((await send(method, '/api/tasks/none', { caller: 'bob:run,operate' })).status, 404)
+  })
+
+t.test('probes and streams are not counted as GET requests', async (t) => {
+  const { send } = stage(t, echo(), { limits: { getsPerSecond: 1 } })
+  const { body: task } = await send('POST', '/api/tasks', HELLO)
+  for (let i = 0; i < 20; i++)
+    for (const path of ['/livez', '/readyz', '/healthz', `/api/tasks/${task.id}/events`])
+      t.equal((await send('GET', path)).status, 200, path)
+  t.equal((await send('GET', `/api/tasks/${task.id}`)).status, 200)
 })
 
 t.test('a caller has so many open tasks', async (t) => {

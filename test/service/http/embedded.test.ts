@@ -1,12 +1,15 @@
 /** The API in servers of others: Node's own, hono, express, fastify, and a route handler as Next has it. */
 
 import { once } from 'node:events'
-import { createServer, type RequestListener, type Server } from 'node:http'
+import { Agent, createServer, get, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { getRequestListener } from '@hono/node-server'
 import express from 'express'
 import fastify from 'fastify'
 import { Hono } from 'hono'
 import t, { type Test } from 'tap'
+import { defineAgent } from '../../../src/index.ts'
+import type { HttpApi } from '../../../src/service/http/index.ts'
 import { EVERYTHING, stage } from './stage.ts'
 
 t.test("Node's http serves it at the root", async (t) => {
@@ -57,6 +60,49 @@ t.test('a route handler of Next is the fetch function: its request has the whole
   }
   await worksBy(t, handler, '/agents')
 })
+
+const HOSTS: { name: string; listener(api: HttpApi): RequestListener }[] = [
+  { name: "Node's http", listener: (api) => api.node },
+  { name: 'express', listener: (api) => express().use(api.node) as RequestListener },
+  { name: 'hono', listener: (api) => getRequestListener(new Hono().mount('/', api.fetch).fetch) },
+]
+for (const { name, listener } of HOSTS)
+  t.test(`${name}: after the end of the API no client keeps the server from closing`, async (t) => {
+    let filled = () => {}
+    const full = new Promise<void>((resolve) => {
+      filled = resolve
+    })
+    const big = defineAgent({
+      async receive(_message, context) {
+        // 12 MB: no connection takes that by itself.
+        for (let n = 0; n < 120; n++) await context.blackboard!.write(`entry.n${n}`, 'x'.repeat(100_000), 'text')
+        filled()
+        return new Promise<never>(() => {})
+      },
+    })
+    const { api, send } = stage(t, big, { limits: { unreadMs: 500 } })
+    const server = createServer(listener(api))
+    const url = await listening(t, server)
+    const headers = { prefer: 'respond-async' }
+    const { body: task } = await send('POST', '/api/tasks', { body: { query: 'q' }, headers })
+    await full
+    const agent = new Agent({ keepAlive: true }) // it keeps connections as long as the server does
+    t.teardown(() => agent.destroy())
+    const begin = async (path: string, reads: boolean) => {
+      const asked = get(`${url}/api/tasks/${task.id}${path}`, { agent, headers: { 'x-caller': EVERYTHING } })
+      const [response] = await once(asked, 'response')
+      response.on('error', () => {}) // it is cut
+      if (reads) response.resume()
+    }
+    await Promise.all([begin('/events', false), begin('/blackboard', false), begin('/events?types=run.started', true)])
+    const arrived = once(server, 'request')
+    const waiting = begin('?wait=60', true)
+    await arrived
+    await api.close()
+    const closed = once(server, 'close')
+    server.close()
+    await Promise.all([closed, waiting])
+  })
 
 async function listening(t: Test, server: Server): Promise<string> {
   server.listen(0, '127.0.0.1')

@@ -4,7 +4,7 @@
  *   npm test   300 random bodies      npm run test:deep   10,000
  */
 import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { type AgentDefinition, defineAgent } from '../../../src/index.ts'
 import type { HttpLimits } from '../../../src/service/http/index.ts'
@@ -89,25 +89,56 @@ t.test('a body without an end is cut at its bound', async (t) => {
   t.ok(await isAlive())
 })
 
-t.test('a client that never reads is cut, and holds nothing in this process', async (t) => {
-  const big = defineAgent({
-    async receive(_message, context) {
-      for (let n = 0; n < 120; n++) await context.blackboard!.write(`entry.n${n}`, 'x'.repeat(100_000), 'text')
-      return 'done'
-    },
-  })
-  const { port, isAlive, send: ask } = await served(t, {}, { agent: big, limits: { unreadMs: 200 } })
-  const { body: task } = await ask('POST', '/api/tasks', { body: { query: 'q' } })
-  const socket = connect(port, '127.0.0.1').on('error', () => {})
-  socket.write(`GET /api/tasks/${task.id}/events HTTP/1.1\r\nhost: localhost\r\n${COMMON}\r\n`)
-  const open = async () => /http_streams 1$/m.test((await ask('GET', '/metrics')).body)
-  while (!(await open())) await new Promise(setImmediate)
-  while (await open()) await new Promise(setImmediate)
-  socket.resume()
-  await once(socket, 'close')
-  t.ok(socket.bytesRead < 12_000_000, `${socket.bytesRead} bytes were sent`)
-  t.ok(await isAlive())
+/** 12 MB on its blackboard: no connection takes that by itself. */
+const BIG = defineAgent({
+  async receive(_message, context) {
+    for (let n = 0; n < 120; n++) await context.blackboard!.write(`entry.n${n}`, 'x'.repeat(100_000), 'text')
+    return 'done'
+  },
 })
+const BIG_BYTES = 12_000_000
+/** Paths below a task of `BIG` whose answer has all of that: a stream, and a plain answer. */
+const BIG_PATHS = ['events', 'blackboard']
+
+for (const path of BIG_PATHS)
+  t.test(`a client that never reads is cut, and holds nothing in this process: ${path}`, async (t) => {
+    const { port, isAlive, send: ask } = await served(t, {}, { agent: BIG, limits: { unreadMs: 200 } })
+    const { body: task } = await ask('POST', '/api/tasks', { body: { query: 'q' } })
+    const socket = unreadBy(port, `/api/tasks/${task.id}/${path}`)
+    while ((await metric(ask, 'http_unread_cuts_total')) === 0) await new Promise(setImmediate)
+    t.equal(await metric(ask, 'http_unread_bytes'), 0)
+    t.equal(await metric(ask, 'http_streams'), 0)
+    socket.resume()
+    await once(socket, 'close')
+    t.ok(socket.bytesRead < BIG_BYTES, `${socket.bytesRead} bytes were sent`)
+    t.ok(await isAlive())
+  })
+
+t.test('of what nobody reads there is so much: what has waited longest is cut, and who reads gets all', async (t) => {
+  const limits = { unreadBytes: 2 * BIG_BYTES, unreadMs: 600_000, streamsPerCaller: 100 }
+  const { port, send: ask } = await served(t, {}, { agent: BIG, limits })
+  const { body: task } = await ask('POST', '/api/tasks', { body: { query: 'q' } })
+  const path = `/api/tasks/${task.id}/blackboard`
+  const clients = Array.from({ length: 8 }, () => unreadBy(port, path))
+  // A connection takes some MB by itself, so that there is room for two or three.
+  while ((await metric(ask, 'http_unread_cuts_total')) < 5) await new Promise(setImmediate)
+  t.ok((await metric(ask, 'http_unread_bytes')) <= limits.unreadBytes)
+  const reading = await fetch(`http://localhost:${port}${path}`, { headers: { 'x-caller': EVERYTHING } })
+  t.ok((await reading.text()).length > BIG_BYTES)
+  for (const socket of clients) socket.destroy()
+})
+
+/** A client that asks for an answer and reads nothing of it. */
+function unreadBy(port: number, path: string): Socket {
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  socket.write(`GET ${path} HTTP/1.1\r\nhost: localhost\r\n${COMMON}\r\n`)
+  return socket.pause()
+}
+
+async function metric(ask: Stage['send'], name: string): Promise<number> {
+  const { body } = await ask('GET', '/metrics')
+  return Number(new RegExp(`^dramatis_${name} (\\d+)$`, 'm').exec(body)?.[1])
+}
 
 t.test('beyond the bound of connections new ones are closed, and later ones are taken', async (t) => {
   const { port, isAlive } = await served(t, { connections: 4 })

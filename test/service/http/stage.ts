@@ -57,7 +57,7 @@ export function stage(
     authorize: callerOf,
     logger,
     ...options,
-    limits: { postsPerSecond: 10_000, disconnectGraceMs: 0, ...options.limits },
+    limits: { postsPerSecond: 10_000, getsPerSecond: 10_000, disconnectGraceMs: 0, ...options.limits },
   })
   t.teardown(async () => {
     await api.close()

@@ -351,7 +351,7 @@ async function served(t: Test) {
     authorize: (request) =>
       bearerToken(TOKEN, { id: 'ann', may: ['run'] })(request) ??
       bearerToken(OTHER_TOKEN, { id: 'bob', may: ['run'] })(request),
-    limits: { postsPerSecond: 10_000, disconnectGraceMs: 0 },
+    limits: { postsPerSecond: 10_000, getsPerSecond: 10_000, disconnectGraceMs: 0 },
   })
   const server = createServer(api.node).listen(0, '127.0.0.1')
   await once(server, 'listening')
