@@ -63,8 +63,8 @@ export interface HttpLimits {
   /** Time after which an answer or a stream whose client reads nothing is cut. Default: 30,000. */
   unreadMs: number
   /**
-   * Bytes of answers and streams that clients have not read, of all callers: beyond that the one that has waited longest
-   * is cut. Default: 64 MiB.
+   * Bytes of answers and streams that clients have not read, of all callers: beyond that the one that has waited
+   * longest is cut. Default: 64 MiB.
    */
   unreadBytes: number
   /** Time for which a task goes on after its client has left, where `onDisconnect` cancels it. Default: 10,000. */

@@ -1,12 +1,12 @@
 /**
- * What clients have not read yet. Each piece of an answer has `limits.unreadMs` to be read, and all that wait together
- * have `limits.unreadBytes`. Who reads slowly gets on piece by piece, and who reads nothing is cut.
+ * Bounds answers that clients have not read yet. Each piece of an answer has `limits.unreadMs` to be read, and all that
+ * wait together have `limits.unreadBytes`. A slow client gets on piece by piece; one that reads nothing is cut.
  */
 import { type Timer, timerBehind } from '../../clock.ts'
 import { cutConnection, onClosed } from './connections.ts'
 import type { HttpLimits } from './options.ts'
 
-/** Where the pieces of an answer come from. */
+/** Gives the pieces of an answer. */
 export interface Source {
   /** Returns the next piece, or undefined at the end. */
   next(): Uint8Array | undefined | Promise<Uint8Array | undefined>
@@ -34,7 +34,7 @@ const PIECE = 65_536
 
 export class Unread {
   readonly #limits: Pick<HttpLimits, 'unreadMs' | 'unreadBytes'>
-  /** What waits, by the function that cuts it; what has waited longest is first. */
+  /** Answers that wait, by the function that cuts each; the one that has waited longest is first. */
   readonly #waiting = new Map<Cut, Waiting>()
   readonly #bodies = new WeakSet<ReadableStream>()
   #bytes = 0
