@@ -259,7 +259,7 @@ export interface OldRunPlan<T = undefined> {
    * the model, tool, person or step would give, or undefined for none. A model gives a `ModelAnswer`.
    */
   answer?(asked: UnknownAsked): unknown
-  /** Schema for the data of the result, if the run was launched with one: the log does not have it. */
+  /** Schema for the data of the result, with its code. Default: the JSON schema that the run was launched with. */
   output?: RunOptions<T>['output']
   /**
    * Code for the roles, in place of their modules. Its own time and randomness stay real, so use those of its context.

@@ -61,7 +61,7 @@ export class Recovery {
     const going: OldRun[] = []
     const hindrances: DramatisError[] = []
     for (const run of open) {
-      const isWanted = !byHand || this.#isLaunched(run)
+      const isWanted = !this.#hasOtherOutput(run) && (!byHand || this.#isLaunched(run))
       const error = isWanted ? this.#hindrance(run) : undefined
       if (isWanted && !error) going.push(run)
       else this.#interrupt(run, error)
@@ -94,6 +94,17 @@ export class Recovery {
 
   #isLaunched({ launched: { id, query } }: OldRun): boolean {
     return this.#book.get(id)?.state.query === query
+  }
+
+  /** Checks whether a caller has launched a run again with another schema: it does not go on with that one. */
+  #hasOtherOutput({ launched: { id, query, output } }: OldRun): boolean {
+    const again = this.#book.get(id)?.state
+    return (
+      output !== undefined &&
+      again?.query === query &&
+      again.output !== undefined &&
+      again.output.logged?.digest !== output.digest
+    )
   }
 
   /** Leaves a run as the log has it. `error`: what its callers are told. */

@@ -27,6 +27,8 @@ export interface LoggedRun {
   readonly own: boolean
   readonly threadId: string | null
   readonly caller: string | null
+  /** Digest of the schema that its answer has to fit. */
+  readonly output: string | undefined
   readonly startedAt: number
   /** Tokens that models have used. */
   usage: TokenUsage
@@ -78,7 +80,7 @@ export class RunIndex {
   }
 
   #add(record: Extract<HostRecord, { kind: 'run.launched' }>): void {
-    const { run: index, id, query, own, startedAt, threadId, metadata } = record
+    const { run: index, id, query, own, startedAt, threadId, metadata, output } = record
     if (this.#byIndex.has(index)) return // its record was carried
     const run: LoggedRun = {
       index,
@@ -89,6 +91,7 @@ export class RunIndex {
       own,
       threadId: threadId ?? null,
       caller: callerIn(metadata),
+      output: output?.digest,
       startedAt,
       usage: NO_TOKENS,
       errorCode: null,

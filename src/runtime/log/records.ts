@@ -81,6 +81,13 @@ export interface GuardrailDecided {
 /** Fields that name a call of a model whose pieces are read along. `callId`: the same for all of its pieces. */
 export type OfWatchedCall = Watched & { agent: string; callId: string }
 
+/** Schema of a run as the durable log has it. */
+export interface LoggedOutput {
+  /** The same for the same JSON schema, however its keys are ordered. */
+  readonly digest: string
+  readonly jsonSchema: object
+}
+
 /** Options of a run that a later process needs to go on with it. Keys of models are never among them. */
 export interface Launched {
   id: string
@@ -104,6 +111,8 @@ export interface Launched {
   traceHeaders?: TraceHeaders
   /** Parts of the query, if it is more than a text. */
   parts?: readonly MessagePart[]
+  /** Schema that the answer has to fit. */
+  output?: LoggedOutput
   /** Conversation that the caller has given. */
   messages?: readonly ModelMessage[]
 }

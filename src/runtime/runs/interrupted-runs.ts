@@ -121,7 +121,7 @@ export class InterruptedRuns {
       this.#settle(entry, hindrance)
       return entry.handle
     }
-    if (output) state.output = new RunOutput(output, state.id)
+    if (output) state.output ??= new RunOutput(output, state.id, 'resumer')
     entry.options = { ...entry.options, ...(signal && { signal }), ...(timeoutMs !== undefined && { timeoutMs }) }
     this.goOn(entry, onMismatch)
     if (signal?.aborted) host.cancel(state, reasonOf(signal))

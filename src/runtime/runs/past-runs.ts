@@ -10,6 +10,8 @@ export interface PastRun {
   /** True if the log alone has all of the query. */
   readonly isCut: boolean
   readonly startedAt: number
+  /** Digest of the schema that it was begun with (`LoggedOutput`). */
+  readonly output: string | undefined
   readonly status: 'finished' | 'failed' | 'aborted'
 }
 

@@ -3,6 +3,7 @@
  * for it. A caller may have launched a run before the log was read: it joins the one of that id that the log has.
  */
 import { ConfigurationError, DramatisError, describe, LogLostError } from '../../errors.ts'
+import type { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { PastRun, PastRuns } from './past-runs.ts'
@@ -33,12 +34,24 @@ export class RecalledRuns {
   /**
    * Returns the handle of the run with that id and query, if only the log has it.
    *
-   * @throws ConfigurationError if its query is another.
+   * @throws ConfigurationError if its query is another, or its schema.
    */
-  join(runId: string, query: string): RunHandle<unknown> | undefined {
+  join(runId: string, query: string, output: RunOutput | undefined): RunHandle<unknown> | undefined {
     const past = this.past?.find(runId)
     if (past && !this.past?.isOf(past, query)) throw otherQuery(runId)
+    if (past?.output !== undefined) output?.assertIs({ digest: past.output })
     return past && this.#recall(past, query)
+  }
+
+  /**
+   * Takes the schema of a caller who gives the id of a run that is there.
+   *
+   * @throws ConfigurationError if the run was begun with another one.
+   */
+  takeOutput({ handle: { state } }: RunEntry, output: RunOutput | undefined): void {
+    const past = state.index === 0 ? this.past?.find(state.id) : undefined
+    if (past?.output !== undefined) output?.assertIs({ digest: past.output })
+    state.takeOutput(output)
   }
 
   /** Checks whether that is the query of a run that the team knows. */
@@ -92,8 +105,12 @@ export class RecalledRuns {
     const { handle } = entry
     if (handle.state === state) return handle.isSettled ? new RunHandle<unknown>(state, host) : handle
     this.#needs.leave(entry)
-    if (!entry.takesQuery && handle.state.query !== state.query) {
-      handle.misconfigured(otherQuery(state.id))
+    try {
+      if (!entry.takesQuery && handle.state.query !== state.query) throw otherQuery(state.id)
+      state.takeOutput(handle.state.output)
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error
+      handle.misconfigured(error)
       return new RunHandle<unknown>(state, host)
     }
     handle.becomes(state)
@@ -103,10 +120,10 @@ export class RecalledRuns {
   /** Adds a run that had ended in an earlier process. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
     const { entries, supervisor } = this.#needs
+    state.over = true
     const handle = this.handleOf(state)
     supervisor.boards.board(state)
     const result = entries.resultOf(state, ending, endedAt - state.startedAt)
-    state.over = true
     entries.add({ ...entries.idle(handle), result })
     handle.finish(result, status)
   }

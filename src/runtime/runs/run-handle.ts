@@ -122,8 +122,8 @@ export class RunHandle<T> implements Run<T> {
   }
 
   /**
-   * Returns a handle whose result is checked by a caller's schema, unless the run has one of its own: a schema is code,
-   * so the log of an earlier process does not have it.
+   * Returns a handle whose result is checked by a caller's schema, unless the run has one of its own. Of that the log
+   * of an earlier process has the JSON schema alone.
    */
   checkedBy<Data>(check: Check<Data>): RunHandle<Data> {
     const known = this.#finished
@@ -134,7 +134,8 @@ export class RunHandle<T> implements Run<T> {
   }
 
   #lacksData(result: MultiAgentResult<unknown>): boolean {
-    return result.success && result.data === undefined && !this.state.output
+    const { output } = this.state
+    return result.success && (output ? output.from === 'log' : result.data === undefined)
   }
 
   finish(result: MultiAgentResult<T>, status: RunStatus): void {

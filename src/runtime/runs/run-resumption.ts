@@ -4,6 +4,7 @@ import { onAbort } from '../../on-abort.ts'
 import { RunOutput } from '../state/run-output.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { InterruptedRuns } from './interrupted-runs.ts'
+import type { RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { ResumeOptions } from './run.ts'
 import type { RunEntries } from './run-entries.ts'
@@ -13,6 +14,7 @@ import { readResumeOptions, reasonOf } from './run-options.ts'
 interface Needs {
   readonly entries: RunEntries
   readonly interrupted: InterruptedRuns
+  readonly recalled: RecalledRuns
   /** Resolves when the team has started. Rejects if it takes no runs. */
   ready(): Promise<void>
   /** Finds a run also if only the durable log has it: then it is read. */
@@ -41,6 +43,7 @@ export class RunResumption {
     const { state } = entry.handle
     const resumes = this.#needs.interrupted.has(state)
     const { output, signal } = options
+    if (output) this.#needs.recalled.takeOutput(entry, new RunOutput(output, runId))
     const handle = resumes ? this.#needs.interrupted.resume(entry, options) : entry.handle
     const clear = resumes || !signal ? undefined : onAbort(signal, () => this.#needs.cancel(state, reasonOf(signal)))
     try {

@@ -49,7 +49,11 @@ export interface RunOptions<T = undefined> {
    * Schema for the answer's structured data, or its text, or the JSON in that text; `result.data` is what the schema
    * returns. A model agent that speaks last is asked for its answer in this schema, and once more if the answer does
    * not fit. The built-in strategies know the last speaker. A script of your own marks the request whose answer is the
-   * run's with `metadata: { lastSpeaker: true }`. A later process has `result.data` as JSON has it.
+   * run's with `metadata: { lastSpeaker: true }`.
+   *
+   * The durable log has its JSON schema: a later process asks models in it, checks the answer by it, and has
+   * `result.data` as JSON has it. With the schema given again for the `runId`, its code counts again; another schema is
+   * a `ConfigurationError`.
    */
   output?: ModelSchema<unknown, T> | undefined
   /**

@@ -138,6 +138,7 @@ export class RunBook {
     this.resumption = new RunResumption({
       entries: this.#entries,
       interrupted: this.interrupted,
+      recalled: this.recalled,
       ready: async () => {
         await start()
         this.#assertTakes()
@@ -224,8 +225,10 @@ export class RunBook {
 
   #join(runId: string, query: string, options: RunOptions<unknown>): RunHandle<unknown> | undefined {
     const entry = this.#entries.find(runId)
-    if (!entry) return this.recalled.join(runId, query)
+    const output = options.output && new RunOutput(options.output, runId)
+    if (!entry) return this.recalled.join(runId, query, output)
     if (!this.recalled.isOf(entry, query)) throw otherQuery(runId)
+    this.recalled.takeOutput(entry, output)
     return this.interrupted.has(entry.handle.state) ? this.interrupted.resume(entry, options) : entry.handle
   }
 

@@ -1,23 +1,59 @@
 /** Output schema that a caller wants a run's answer to fit. The models of the run get it as JSON schema. */
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { outputSchema } from '../../actors/model/last-speaker.ts'
 import { jsonIn, jsonSchemaOf } from '../../actors/model/structured-output.ts'
-import { ReplyInvalidError } from '../../errors.ts'
+import { ConfigurationError, ReplyInvalidError } from '../../errors.ts'
+import { jsonOutput } from '../checks/json-output.ts'
+import type { LoggedOutput } from '../log/records.ts'
+import { differenceOf, digestOf } from './schema-digest.ts'
 
 export class RunOutput {
   readonly #schema: ModelSchema
   readonly #runId: string
-  /** JSON schema of the output. undefined: the schema's library cannot convert it, so models do not get it. */
-  readonly jsonSchema: object | undefined
+  /** 'log': the code of the schema may check more. 'resumer': the run was begun without one. */
+  readonly from: 'launch' | 'log' | 'resumer'
+  #logged: LoggedOutput | null | undefined
 
-  constructor(schema: ModelSchema, runId: string) {
+  constructor(schema: ModelSchema, runId: string, from: RunOutput['from'] = 'launch') {
     this.#schema = schema
     this.#runId = runId
-    try {
-      this.jsonSchema = jsonSchemaOf(schema)
-    } catch {
-      this.jsonSchema = undefined
-    }
+    this.from = from
+  }
+
+  /** Returns the output of a run of an earlier process. */
+  static ofLog({ jsonSchema }: LoggedOutput, runId: string): RunOutput {
+    return new RunOutput(readBack(jsonSchema), runId, 'log')
+  }
+
+  /** The output for the durable log. undefined: the schema's library cannot convert it, so models do not get it. */
+  get logged(): LoggedOutput | undefined {
+    if (this.#logged === undefined) this.#logged = written(this.#schema)
+    return this.#logged ?? undefined
+  }
+
+  /** Goes on with an output of the log: models are asked in the very words that they were asked in before. */
+  goOnFrom(before: LoggedOutput): RunOutput {
+    this.#logged = before
+    return this
+  }
+
+  /** JSON schema of the output, as far as there is one. */
+  get jsonSchema(): object | undefined {
+    return this.logged?.jsonSchema
+  }
+
+  /**
+   * Checks a schema that is given again for a run.
+   *
+   * @throws ConfigurationError if it is not the one with which the run was begun.
+   */
+  assertIs({ digest, jsonSchema }: Pick<LoggedOutput, 'digest'> & Partial<LoggedOutput>): void {
+    if (this.logged?.digest === digest) return
+    const at = jsonSchema && (differenceOf(jsonSchema, this.logged?.jsonSchema, '') || '/')
+    const where = at ? `: it differs at ${at}` : ''
+    const text = `output: run "${this.#runId}" was begun with another schema${where}. Give the same one, or begin another run.`
+    throw new ConfigurationError(text, { path: 'output', runId: this.#runId, ...(at && { differsAt: at }) })
   }
 
   /** Returns what is wrong with a value; null: nothing. */
@@ -51,5 +87,24 @@ export class RunOutput {
       const text = `The answer of run "${this.#runId}" misses its output schema: ${issues}`
       return new ReplyInvalidError(text, { runId: this.#runId, issues })
     })
+  }
+}
+
+/** Returns what the log has of a schema; null if its library cannot write it as JSON schema. */
+function written(schema: ModelSchema): LoggedOutput | null {
+  try {
+    const jsonSchema = jsonSchemaOf(schema)
+    return { digest: digestOf(jsonSchema), jsonSchema }
+  } catch {
+    return null
+  }
+}
+
+/** Returns the schema that a JSON schema of the log stands for. What cannot be checked by it here is asked for only. */
+function readBack(jsonSchema: object): ModelSchema {
+  try {
+    return jsonOutput(jsonSchema)
+  } catch {
+    return outputSchema(jsonSchema, async () => null)
   }
 }

@@ -169,6 +169,18 @@ export class RunState {
     return { ...rest, ...this.traceHeaders }
   }
 
+  /**
+   * Takes the schema of a caller who gives the id of this run. Its code checks what is still to come.
+   *
+   * @throws ConfigurationError if the run was begun with another one.
+   */
+  takeOutput(given: RunOutput | undefined): void {
+    const before = this.output?.from === 'resumer' ? undefined : this.output?.logged
+    if (!given || !before) return
+    given.assertIs(before)
+    if (this.output?.from === 'log' && !this.over) this.output = given.goOnFrom(before)
+  }
+
   /** Sets the clock of its time limit. */
   clockOn(clock: StoppableClock): void {
     this.#clock = clock

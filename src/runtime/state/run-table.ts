@@ -1,6 +1,7 @@
 /** Runs whose logs are kept, by their index in frames and by id. */
 import type { Clock } from '../../clock.ts'
 import type { Launched } from '../log/records.ts'
+import { RunOutput } from './run-output.ts'
 import { RunState } from './run-state.ts'
 
 /** Bytes that the log of one run has in memory, and those of all kept runs together. */
@@ -39,6 +40,7 @@ export class RunTable {
       script,
       streams,
       messages,
+      output,
       traceHeaders,
       parts,
     }: Launched,
@@ -49,6 +51,7 @@ export class RunTable {
     run.script = script
     run.streams = streams === true
     run.messages = messages ?? []
+    run.output = output && RunOutput.ofLog(output, id)
     run.traceHeaders = traceHeaders
     run.parts = parts
     this.#add(run)

@@ -1,7 +1,7 @@
 /** Tasks: begin, list, look, wait, cancel. */
-import { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
+import { jsonOutput } from '../../runtime/checks/json-output.ts'
 import { CALLER } from '../../runtime/runs/run-list.ts'
 import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
@@ -160,7 +160,7 @@ function startOf(body: Call<Routes['createTask']>['body']): {
 
 function schemaOf(output: Record<string, unknown>): NonNullable<RunOptions<unknown>['output']> {
   try {
-    return z.fromJSONSchema(output as Parameters<typeof z.fromJSONSchema>[0])
+    return jsonOutput(output)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new HttpError('CONFIGURATION', `output: it is no JSON Schema that can be used: ${why.slice(0, 500)}`)

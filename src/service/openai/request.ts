@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
 import type { ModelMessage, RunOptions } from '../../index.ts'
+import { jsonOutput } from '../../runtime/checks/json-output.ts'
 import { contentIn, givenPart, refused, textIn } from './content.ts'
 
 /** Query with the conversation before it. */
@@ -165,7 +166,7 @@ function outputIn(output: unknown, path: string): Content {
 export function outputOf(path: string, schema: object | undefined): Pick<RunOptions<unknown>, 'output'> {
   if (!schema) return {}
   try {
-    return { output: z.fromJSONSchema(schema as Parameters<typeof z.fromJSONSchema>[0]) }
+    return { output: jsonOutput(schema) }
   } catch (error) {
     throw refused(path, `It is no JSON Schema that can be used: ${error instanceof Error ? error.message : error}`)
   }

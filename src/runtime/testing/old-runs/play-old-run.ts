@@ -4,6 +4,7 @@ import type { AgentDefinition } from '../../../actors/definition/definition.ts'
 import { type DramatisError, describe, errorData, RunAbortedError } from '../../../errors.ts'
 import { type TypedMessage, USER } from '../../../mailbox/message.ts'
 import type { MessagePart } from '../../../mailbox/parts.ts'
+import { jsonOutput } from '../../checks/json-output.ts'
 import type { RecordedRun } from '../../replay/recorded-runs.ts'
 import type { MultiAgentResult } from '../../runs/result.ts'
 import type { Run, RunOptions } from '../../runs/run.ts'
@@ -76,7 +77,8 @@ export async function playOldRun(
   const before = outcomeOfOld(run)
   try {
     const { id: runId, threadId, metadata, models, budget, timeoutMs } = launched
-    const options = { runId, metadata, models, timeoutMs, ...(budget && { budget }), ...(output && { output }) }
+    const schema = output ?? (launched.output && jsonOutput(launched.output.jsonSchema))
+    const options = { runId, metadata, models, timeoutMs, ...(budget && { budget }), ...(schema && { output: schema }) }
     const target = run.directory.name(launched.target)
     handle = team.launchFor(target, queryOf(run), { ...options, ...(threadId !== undefined && { threadId }) })
     for (const { atMs, message } of old.outside)

@@ -1,0 +1,149 @@
+/** The schema of a run's answer over restarts: models are asked in it again, and `data` fits it. */
+import t, { type Test } from 'tap'
+import { z } from 'zod'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
+import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { httpApi } from '../../src/service/http/index.ts'
+import { FakeModel } from '../models/fake-model.ts'
+import { callerOf, send } from '../service/http/stage.ts'
+import { gate, silent } from '../supervision/teams.ts'
+import { MemoryDisk, MemoryStore } from './memory-store.ts'
+
+type Answers = (request: ModelRequest) => string | Promise<string>
+type More = Partial<MultiAgentPatternOptions>
+
+const roles = { agents: [{ name: 'ann' }, { name: 'bob' }], orchestration: { strategy: 'sequential' } } as const
+const output = z.object({ n: z.number() })
+/** A model that answers in words, unless it is asked for something else. */
+const obedient: Answers = ({ jsonSchema }) => (jsonSchema ? '{"n":1}' : 'in words')
+
+function teamOn(t: Test, disk: MemoryDisk, answers: Answers = obedient, more: More = {}) {
+  const model = new FakeModel(answers)
+  const team = createTeam({
+    ...roles,
+    models: { default: Object.assign(model, { offline: true }) },
+    stateManagement: { store: new MemoryStore(disk) },
+    logger: silent,
+    ...more,
+  })
+  t.teardown(() => team.close())
+  return { team, model }
+}
+
+/** Begins a run in a process that is gone before its last speaker has answered. Returns what that has left. */
+async function left(t: Test, options: { output?: z.ZodType } = { output }, more?: More): Promise<MemoryDisk> {
+  const disk = new MemoryDisk()
+  const asked = gate()
+  const { team } = teamOn(
+    t,
+    disk,
+    ({ agent }) => {
+      if (agent === 'ann') return 'in words'
+      asked.open()
+      return new Promise(() => {})
+    },
+    more,
+  )
+  void team.execute('go', { runId: 'one', ...options })
+  await asked.opened
+  await team.close()
+  return disk
+}
+
+t.test('a run has its data wherever its process dies, with the schema given again and without', async (t) => {
+  const disk = new MemoryDisk()
+  const { team } = teamOn(t, disk)
+  t.match(await team.execute('go', { runId: 'one', output }), { success: true, data: { n: 1 } })
+  await team.close()
+  const launched = disk.blocks.findIndex(({ entries }) => Buffer.from(entries).includes('"run.launched"'))
+  t.ok(disk.blocks.length - launched > 3)
+  for (let length = launched + 1; length <= disk.blocks.length; length++) {
+    const copy = Object.assign(new MemoryDisk(), { position: disk.position, incarnation: 1 })
+    copy.blocks.push(...disk.blocks.slice(0, length))
+    const { team: next, model } = teamOn(t, copy)
+    const result = await next.execute('go', { runId: 'one', ...(length % 2 && { output }) })
+    t.match(result, { success: true, data: { n: 1 } }, `with ${length} blocks`)
+    for (const { agent, jsonSchema } of model.requests) t.equal(jsonSchema !== undefined, agent === 'bob')
+    await next.close()
+  }
+})
+
+t.test('without the code of a schema its JSON schema checks the answer, and the model is told', async (t) => {
+  const { team, model } = teamOn(t, await left(t), (request) =>
+    model.requests.length > 1 ? obedient(request) : '{"n":"1"}',
+  )
+  await team.start()
+  t.match(await team.getRun('one')!.result, { success: true, data: { n: 1 } })
+  t.match(model.requests[1]?.messages.at(-1)?.content, /misses the JSON schema.*n: .*number/)
+})
+
+t.test('with the code of a schema that checks too, and data are what it returns', async (t) => {
+  const even = z.object({ n: z.number().refine((n) => n % 2 === 0) }).transform(({ n }) => BigInt(n))
+  const disk = await left(t, { output: even })
+  const { team, model } = teamOn(t, disk, () => `{"n":${model.requests.length}}`)
+  t.match(await team.execute('go', { runId: 'one', output: even }), { success: true, data: 2n })
+  await team.close()
+  const { team: later } = teamOn(t, disk)
+  t.match(await later.execute('go', { runId: 'one', output: even }), { data: 2n }, 'of a run that has ended, too')
+})
+
+t.test('a task over HTTP has its data after a restart of the service', async (t) => {
+  const disk = new MemoryDisk()
+  const task = { query: 'go', output: { type: 'object', properties: { n: { type: 'integer' } }, required: ['n'] } }
+  const asked = gate()
+  const serve = (answers: Answers) => {
+    const { team, model } = teamOn(t, disk, answers)
+    return { team, model, api: httpApi({ teams: { desk: team }, authorize: callerOf, logger: silent }) }
+  }
+  const first = serve(() => {
+    asked.open()
+    return new Promise(() => {})
+  })
+  const { body } = await send(first.api, 'POST', '/api/tasks', { body: task, headers: { prefer: 'respond-async' } })
+  await asked.opened
+  await first.team.close()
+  const { api, model } = serve(obedient)
+  const { body: done } = await send(api, 'GET', `/api/tasks/${body.id}?wait=60`)
+  t.match(done, { status: 'finished', data: { n: 1 } })
+  t.same(model.requests.at(-1)?.jsonSchema, task.output, 'word for word')
+})
+
+t.test('another schema is refused before anything goes on, at each moment', async (t) => {
+  const more = z.object({ n: z.number(), refundedCents: z.number() })
+  const refusal = {
+    code: 'CONFIGURATION',
+    message: /run "one" was begun with another schema/,
+    details: { path: 'output' },
+  }
+  const disk = await left(t)
+  const { team, model } = teamOn(t, disk)
+  const first = await team.execute('go', { runId: 'one', output: more }).catch((error: unknown) => error)
+  t.match(first, { ...refusal, message: /differs at \/properties\/refundedCents/ }, 'before the log was read')
+  t.same(model.requests, [])
+  await t.rejects(team.resume('one', { output: more }), refusal, 'while it is interrupted')
+  t.match(await team.execute('go', { runId: 'one', output }), { data: { n: 1 } })
+  await t.rejects(team.execute('go', { runId: 'one', output: more }), refusal, 'when it has ended')
+  await team.close()
+  const { team: later } = teamOn(t, disk)
+  await t.rejects(later.execute('go', { runId: 'one', output: more }), refusal, 'when a process has ended it')
+  await t.rejects(later.resume('one', { output: more }), refusal)
+  await later.close()
+  const { team: next } = teamOn(t, disk)
+  await next.start()
+  await t.rejects(next.execute('go', { runId: 'one', output: more }), refusal, 'when only the log has it')
+  t.match(await next.execute('go', { runId: 'one', output }), { data: { n: 1 } })
+})
+
+t.test('a schema is the same in whatever order it is written', async (t) => {
+  const one = z.object({ a: z.enum(['x', 'y']), b: z.number().nullable() })
+  const other = z.object({ b: z.number().nullable(), a: z.enum(['y', 'x']) })
+  const { team } = teamOn(t, await left(t, { output: one }), () => '{"a":"x","b":null}')
+  t.match(await team.execute('go', { runId: 'one', output: other }), { data: { a: 'x', b: null } })
+})
+
+t.test('a schema that has no JSON schema checks what comes, and nobody is asked in it', async (t) => {
+  const inWords = z.custom<string>((value) => value === 'in words')
+  const { team, model } = teamOn(t, await left(t, { output: inWords }))
+  t.match(await team.execute('go', { runId: 'one', output: inWords }), { data: 'in words' })
+  t.equal(model.requests[0]?.jsonSchema, undefined)
+})
