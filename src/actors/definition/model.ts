@@ -86,6 +86,8 @@ export interface ModelRequest extends ModelOptions {
   clock?: Clock
   /** Limit of the whole call with all of its retries, in ms. The signal is aborted then. */
   timeoutMs?: number
+  /** Names of further fields of the provider that go back to it (`models.<name>.giveBack`). */
+  giveBack?: readonly string[]
   /** Takes the headers of an answer: the limits that they name hold back the next calls of the same client. */
   onHeaders?: (headers: Headers) => void
   signal: AbortSignal

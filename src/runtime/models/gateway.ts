@@ -8,6 +8,7 @@ import {
   addUsage,
   type ModelAnswer,
   type ModelCall,
+  type ModelClient,
   type ModelMessage,
   NO_TOKENS,
   type TokenUsage,
@@ -26,6 +27,7 @@ import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/col
 import type { Cell } from '../state/cell.ts'
 import { type RunState, readerOf } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+import { withoutThoughts } from './thoughts.ts'
 import { WatchedPieces } from './watched-pieces.ts'
 
 /** Agent, run and turn that call a model. */
@@ -85,11 +87,15 @@ export interface GatewayOptions {
 
 /** Maximum number of warnings that are remembered, so that each is logged once. */
 const MOST_WARNINGS = 1_000
+/** Maximum number of models that are remembered as thinking. */
+const MOST_THINKING = 1_000
 
 export class ModelGateway {
   readonly #options: GatewayOptions
   /** Warnings that were logged, by model. */
   readonly #warned = new Set<string>()
+  /** Models whose thoughts stood in an answer without a tag before them. */
+  readonly #thinking = new Set<string>()
 
   constructor(options: GatewayOptions) {
     this.#options = options
@@ -151,6 +157,7 @@ export class ModelGateway {
         model,
         messages: readableMessages(messages.filter(isSaid), ({ hash }) => readerOf(caller.run.stored, hash)),
         ...(tools.length > 0 && { tools: [...tools] }),
+        ...(pending.giveBack && { giveBack: pending.giveBack }),
         ...((stream || watched) && { stream: true, ...(!stream && { restarts: true }) }),
         agent: caller.cell.name,
         runId: caller.run.id,
@@ -161,7 +168,7 @@ export class ModelGateway {
         timeoutMs: Math.max(1, Math.min(caller.cell.settings.modelTimeoutMs, caller.run.leftMs)),
         signal,
       }
-      await collect(client, request, collected, hear)
+      await collect(this.#withoutThoughts(pending), request, collected, hear)
       pieces.end()
     } catch (thrown) {
       const { reason } = signal
@@ -194,6 +201,14 @@ export class ModelGateway {
       error: error ?? null,
     })
     return { answer, usage, cost, error }
+  }
+
+  #withoutThoughts({ client, host, provider, model, thinks }: PendingCall): Pick<ModelClient, 'complete'> {
+    const name = `${host ?? provider} ${model}`
+    return withoutThoughts(client, {
+      thinks: thinks ?? this.#thinking.has(name),
+      found: () => void (this.#thinking.size < MOST_THINKING && this.#thinking.add(name)),
+    })
   }
 
   #warn(warning: string, model: string, { cell }: ModelCaller): void {

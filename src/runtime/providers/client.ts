@@ -10,6 +10,10 @@ export interface ResolvedModel {
   readonly model: string
   /** Options of all its calls, unless the role or the call sets its own. */
   readonly options?: ModelOptions
+  /** True if each of its answers begins with thoughts, up to `</think>`. */
+  readonly thinks?: boolean
+  /** Names of further fields of the provider that go back to it. */
+  readonly giveBack?: readonly string[]
   /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
   /** Name of the provider of a client of the user's own. */

@@ -192,7 +192,19 @@ export class Models {
         if ('client' in entry) return [name, this.#ofClient(entry, name)]
         const reached = this.#atAddress(entry, `models.${name}`)
         this.#learnHeaders(entry.headers)
-        return [name, { ...reached, model: entry.model, hasMore: true, options: modelOptionsOf(entry) }]
+        const { model, thinks, giveBack } = entry
+        const options = modelOptionsOf(entry)
+        return [
+          name,
+          {
+            ...reached,
+            model,
+            hasMore: true,
+            options,
+            ...(thinks !== undefined && { thinks }),
+            ...(giveBack && { giveBack }),
+          },
+        ]
       }),
     )
   }
@@ -204,7 +216,7 @@ export class Models {
   }
 
   #ofClient(entry: ClientEntry, name: string): Entry {
-    const { client, secrets = [], headers } = entry
+    const { client, secrets = [], headers, thinks } = entry
     for (const secret of secrets) this.#context.redactor.learn(secret)
     this.#learnHeaders(headers)
     const provider = client.provider ?? name
@@ -215,6 +227,7 @@ export class Models {
       client: standIn ?? this.#clients.ofClient(entry, provider, `models.${name}`),
       model,
       hasMore: false,
+      ...(thinks !== undefined && { thinks }),
       ...(client.provider !== undefined && { provider: client.provider }),
       ...(Object.keys(options).length > 0 && { options }),
     }

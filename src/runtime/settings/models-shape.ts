@@ -1,6 +1,6 @@
 /** Shape of `models`, and of the replacement models of a run. Errors never show a value that can be a key. */
 import { shown } from '../../errors.ts'
-import { type Check, integer, isObject, methods, oneOf, pause, shape } from '../checks/checks.ts'
+import { type Check, flag, integer, isObject, methods, oneOf, pause, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import type { AddressEntry, ClientEntry } from '../providers/models-config.ts'
 import { isAddress } from '../providers/provider.ts'
@@ -27,6 +27,11 @@ const middleware: Check = (value, path) => {
   throw refusedAs(path, kindOf(value), 'a function, or a list of functions')
 }
 
+const fieldNames: Check = (value, path) => {
+  const isField = (name: unknown) => typeof name === 'string' && /^\w{1,64}$/.test(name)
+  if (!Array.isArray(value) || !value.every(isField)) throw refused(path, value, 'a list of names of fields')
+}
+
 const described = shape<AddressEntry>(
   {
     model: someText,
@@ -37,6 +42,8 @@ const described = shape<AddressEntry>(
     maxConcurrent: integer(1),
     maxRetryAfterMs: pause,
     middleware,
+    thinks: flag,
+    giveBack: fieldNames,
     ...modelOptionFields,
   },
   'model',
@@ -55,6 +62,7 @@ const withClient = shape<ClientEntry>(
     maxConcurrent: integer(1),
     maxRetryAfterMs: pause,
     middleware,
+    thinks: flag,
     ...modelOptionFields,
   },
   'client',

@@ -13,6 +13,7 @@ import { isRefusal } from '../refusal-body.ts'
 import { ProviderRefusal } from '../refusals.ts'
 import { usageFrom } from '../usage.ts'
 import { ChatCalls, callShape, notTooMany } from './chat-calls.ts'
+import { ChatFields } from './chat-fields.ts'
 import { type ChatReasoning, reasoningIn } from './chat-reasoning.ts'
 import { finishOf } from './finish.ts'
 
@@ -24,7 +25,7 @@ const partShape = z.union([
   z.object({ type: z.enum(['text', 'output_text']), text: z.string() }),
   z.object({ type: z.literal('thinking'), thinking: z.array(z.object({ text: z.string() })) }),
 ])
-const messageShape = z.object({
+const messageShape = z.looseObject({
   content: z.union([z.string(), z.array(partShape)]).nullish(),
   refusal: z.string().nullish(),
   reasoning_content: z.unknown().optional(),
@@ -59,8 +60,14 @@ export class ChatAnswer {
   #finish: string | undefined
   #usage: TokenUsage | undefined
 
-  constructor(asked: Asked) {
+  readonly #fields: ChatFields
+  readonly #giveBack: readonly string[] | undefined
+
+  /** `origin`: address and model, to which alone the fields that are listed in `giveBack` go back. */
+  constructor(asked: Asked, origin: string, giveBack?: readonly string[]) {
     this.#asked = asked
+    this.#fields = new ChatFields(origin)
+    this.#giveBack = giveBack
   }
 
   /**
@@ -80,6 +87,7 @@ export class ChatAnswer {
     const said = choice.delta ?? choice.message
     if (!said) return []
     this.#spoke = true
+    this.#fields.take(this, 'message', said)
     const inputs = (said.tool_calls ?? []).flatMap((call) => this.#takeCall(call, !choice.delta))
     if (said.refusal) this.#refused = true
     const { text, reasoning } = wordsOf(said)
@@ -96,8 +104,14 @@ export class ChatAnswer {
       if (toolCall.name === '') throw this.#wrong('called a tool without its name', 'half_part')
       if (hasTooManyValues(toolCall.input))
         throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
-      yield { toolCall }
+      yield { toolCall: { ...toolCall, ...this.#fields.of(toolCall) } }
     }
+    const { providerData } = this.#fields.of(this)
+    if (providerData) yield { reasoning: '', block: 'fields', providerData }
+    for (const name of this.#fields.others(this.#giveBack))
+      yield {
+        warning: `the answer has the field "${name}", which stays here: models.<name>.giveBack lists what goes back.`,
+      }
     if (this.#usage) yield { usage: this.#usage }
     yield { finishReason, ...(warning !== undefined && { warning }) }
   }
@@ -107,9 +121,10 @@ export class ChatAnswer {
     this.#size += input.length
     if (this.#size > MOST_CHARACTERS) throw endless()
     const call = isWhole ? this.#calls.add(part) : this.#calls.addPart(part)
+    this.#fields.take(call, 'call', part)
     if (this.#calls.all.length > MOST_CALLS)
       throw this.#wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
-    return call ? [{ toolInput: { id: call.id, name: call.name, text: input } }] : []
+    return isWhole ? [] : [{ toolInput: { id: call.id, name: call.name, text: input } }]
   }
 
   /** Returns why the answer ended. Servers have many words for it, and some give none. */

@@ -7,7 +7,7 @@ import { z } from 'zod'
 import type { ToolCall } from '../../../actors/definition/model.ts'
 import { MOST_CALLS } from '../collect.ts'
 
-export const callShape = z.object({
+export const callShape = z.looseObject({
   index: z.coerce.number().nullish().catch(undefined),
   id: z.string().nullish(),
   function: z
@@ -38,8 +38,10 @@ export class ChatCalls {
   readonly #given = new Map<ToolCall, string>()
 
   /** Adds a whole call. */
-  add({ id, function: called }: Part): void {
-    this.#begin(id, called?.name ?? '').input = called?.arguments ?? ''
+  add({ id, function: called }: Part): ToolCall {
+    const call = this.#begin(id, called?.name ?? '')
+    call.input = called?.arguments ?? ''
+    return call
   }
 
   /** Adds a part of a call. Returns the call, of which the part is the last. */

@@ -24,8 +24,10 @@ export class ChatClient implements ModelClient {
   }
 
   async *#ask({ chat }: OpenAI, request: ModelRequest, settings: CallSettings): AsyncGenerator<ModelPiece> {
-    const body = chatRequest(request, tokensFieldOf(new URL(this.#provider.baseURL)))
-    const answer = new ChatAnswer(this.#caller.failedCall(request).asked)
+    const { baseURL } = this.#provider
+    const origin = `${baseURL} ${request.model}`
+    const body = chatRequest(request, origin, tokensFieldOf(new URL(baseURL)))
+    const answer = new ChatAnswer(this.#caller.failedCall(request).asked, origin, request.giveBack)
     const streamed = { ...body, stream: true, stream_options: { include_usage: true } } as const
     const { response, data } = request.stream
       ? await chat.completions.create(streamed, settings).withResponse()

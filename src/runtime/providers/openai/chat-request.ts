@@ -4,17 +4,28 @@ import type {
   ChatCompletionCreateParamsBase,
   ChatCompletionMessageParam,
 } from 'openai/resources/chat/completions'
-import { type ContentPart, mediaOf, textOf, transcriptOf } from '../../../actors/definition/content.ts'
+import {
+  type ContentPart,
+  mediaOf,
+  type ProviderData,
+  textOf,
+  transcriptOf,
+} from '../../../actors/definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../../../actors/definition/model.ts'
 import { offeredIn } from '../../../actors/model/answer-function.ts'
 import { ModelError } from '../../../errors.ts'
 import { inputText } from '../call-input.ts'
+import { fieldsGivenBack } from './chat-fields.ts'
 import { reasoningFields } from './chat-reasoning.ts'
 import { isOpenAI } from './host.ts'
 
-/** Returns the body of a request. `tokensField`: the provider's name for the bound of an answer. */
+/**
+ * Returns the body of a request. `origin`: address and model, to which fields of its own answers go back.
+ * `tokensField`: the provider's name for the bound of an answer.
+ */
 export function chatRequest(
   request: ModelRequest,
+  origin: string,
   tokensField: 'max_tokens' | 'max_completion_tokens',
 ): ChatCompletionCreateParamsBase {
   const { model, messages, temperature, topP, stop, seed, reasoningEffort, parallelToolCalls, strict } = request
@@ -22,7 +33,7 @@ export function chatRequest(
   const { tools, jsonSchema, mustCall } = offeredIn(request)
   return {
     model,
-    messages: chatMessages(messages),
+    messages: chatMessages(messages, (data) => fieldsGivenBack(data, origin, request.giveBack)),
     ...(tools.length > 0 && { tools: tools.map((tool) => chatTool(tool, strict)), ...toolChoice(request, mustCall) }),
     ...(tools.length > 0 && parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
     ...(jsonSchema && {
@@ -53,7 +64,7 @@ export function tokensFieldOf({ hostname }: URL): 'max_tokens' | 'max_completion
  * Returns the messages of a conversation. The result of a tool is text there; its media follow as a message of the
  * user, behind the results of all calls of the same answer, which must stand together.
  */
-function chatMessages(messages: readonly ModelMessage[]): ChatCompletionMessageParam[] {
+function chatMessages(messages: readonly ModelMessage[], fieldsOf: FieldsOf): ChatCompletionMessageParam[] {
   const all: ChatCompletionMessageParam[] = []
   let shown: ChatCompletionContentPart[] = []
   const show = () => {
@@ -63,7 +74,7 @@ function chatMessages(messages: readonly ModelMessage[]): ChatCompletionMessageP
   for (const message of messages) {
     if (message.role !== 'tool') show()
     else shown.push(...mediaOfResult(message))
-    all.push(chatMessage(message))
+    all.push(chatMessage(message, fieldsOf))
   }
   show()
   return all
@@ -75,14 +86,23 @@ function mediaOfResult({ content, toolCallId }: ModelMessage): ChatCompletionCon
   return media.length === 0 ? [] : [{ type: 'text', text: `Result of the call ${toolCallId}:` }, ...media]
 }
 
-function chatMessage({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ChatCompletionMessageParam {
+/** Returns the fields of a provider that go back with a message or a call. */
+type FieldsOf = (data: ProviderData | undefined) => object
+
+function chatMessage(
+  { role, content, toolCalls = [], toolCallId = '' }: ModelMessage,
+  fieldsOf: FieldsOf,
+): ChatCompletionMessageParam {
   if (role === 'user') return { role, content: typeof content === 'string' ? content : content.flatMap(chatPart) }
   const text = textOf(content)
   if (role === 'tool') return { role, content: text || transcriptOf(content), tool_call_id: toolCallId }
   if (role === 'system') return { role, content: text }
-  const reasoning = reasoningFields(content)
+  const parts = typeof content === 'string' ? [] : content
+  const fields = parts.map((part) => (part.type === 'reasoning' ? fieldsOf(part.providerData) : {}))
+  const reasoning = Object.assign(reasoningFields(content), ...fields)
   if (toolCalls.length === 0) return { role, content: text, ...reasoning }
-  const calls = toolCalls.map(({ id, name, input }) => ({
+  const calls = toolCalls.map(({ id, name, input, providerData }) => ({
+    ...fieldsOf(providerData),
     id,
     type: 'function' as const,
     function: { name, arguments: inputText(input) },
