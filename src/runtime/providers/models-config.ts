@@ -16,8 +16,8 @@ interface EntryFields extends ModelOptions, CallLimits {
   /** Code around the calls of this entry, the first outermost. It runs in the host, again for each retry. */
   middleware?: ModelMiddleware | readonly ModelMiddleware[]
   /**
-   * True for a model whose answers begin with thoughts that only `</think>` ends: its words are held back until the tag,
-   * or the end. Default: from the first such answer on.
+   * True for a model whose answers begin with thoughts that only `</think>` ends: its words are held back until the
+   * tag, or the end. Default: from the first such answer on.
    */
   thinks?: boolean
 }
@@ -43,8 +43,8 @@ export interface AddressEntry extends EntryFields {
   apiKeyEnv?: string
   apiKey?: string | (() => string | Promise<string>)
   /**
-   * Names of fields of an answer's message or of its calls of tools that go back to the same model with the next request.
-   * Those that Gemini, OpenRouter and LiteLLM want back go without it. Chat completions alone.
+   * Names of fields of an answer's message or of its calls of tools that go back to the same model with the next
+   * request. Those that Gemini, OpenRouter and LiteLLM want back go without it. Chat completions alone.
    */
   giveBack?: readonly string[]
 }
