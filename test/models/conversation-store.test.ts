@@ -58,7 +58,11 @@ t.test('each run of a thread goes on with what any process has said in it', asyn
   t.same(seen(one.model).at(-1), ['a', 're a', 'b', 're b', 'c'])
   t.same(seen(two.model), [['a', 're a', 'b'], ['other']])
   await one.team.execute('none')
-  t.equal(table.rows.size, 2, 'a run without a thread stores nothing')
+  t.same(
+    [...table.rows.keys()].sort(),
+    ['another $thread', 'another bot', 'talk $thread', 'talk bot'],
+    'a run without a thread stores nothing',
+  )
 })
 
 t.test('what a run has not changed is not saved again', async (t) => {
@@ -81,7 +85,7 @@ t.test('what a run has not changed is not saved again', async (t) => {
   t.teardown(() => team.close())
   for (const query of ['both', 'ann alone']) await team.execute(query, { threadId: 'talk' })
   const stored = await table.load('talk')
-  t.same(stored.map(({ agent, version }) => `${agent} ${version}`).sort(), ['ann 2', 'bob 1'])
+  t.same(stored.map(({ agent, version }) => `${agent} ${version}`).sort(), ['$thread 1', 'ann 2', 'bob 1'])
 })
 
 t.test('runs of two processes at once are merged, whoever is first', async (t) => {
@@ -100,7 +104,7 @@ t.test('runs of two processes at once are merged, whoever is first', async (t) =
   const [last] = seen(one.model).slice(-1)
   t.same(last!.slice(-1), ['c'])
   t.same(last!.slice(0, 4).sort(), ['a', 'b', 're a', 're b'])
-  t.equal(table.conflicts, 1)
+  t.equal(table.conflicts, 2, 'one for the thread, which both begin')
 })
 
 t.test('a message from outside goes on with the thread, and is saved', async (t) => {

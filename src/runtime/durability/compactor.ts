@@ -66,7 +66,7 @@ const NOT_ARCHIVED =
 
 /** Facts that are logged in one task. Those of large kinds are alone. */
 const FACTS = 64
-const SMALL_FACTS: ReadonlySet<Fact['kind']> = new Set(['name', 'numbers', 'turns'])
+const SMALL_FACTS: ReadonlySet<Fact['kind']> = new Set(['name', 'numbers', 'thread', 'turns'])
 
 export class Compactor {
   readonly #needs: CompactorNeeds

@@ -45,6 +45,7 @@ export function* oldFacts(
     return run === 0 || isKept(run)
   }
   for (const [index, value] of states.ofAgents) if (isThere(index)) yield { kind: 'state', index, value }
+  for (const [threadId, owner] of states.conversations.owners.all()) yield { kind: 'thread', threadId, owner }
   for (const { agent: index, threadId, conversation } of states.conversations.all())
     if (isThere(index)) yield { kind: 'conversation', index, threadId, conversation }
   for (const { kind, scope, owner, key, version, value } of team.shared)

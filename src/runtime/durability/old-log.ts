@@ -20,6 +20,7 @@ import { type EntryOptions, entriesOf, type ReadBlocks, type SeenBlock } from '.
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
+import { callerIn } from '../state/caller.ts'
 import type { LogStore, Position } from '../store/log-store.ts'
 import { OldDeaths } from './old-deaths.ts'
 import { OldRun } from './old-run.ts'
@@ -196,6 +197,8 @@ export class OldLog {
       case 'state':
         this.states.ofAgents.set(record.index, Object(record.value))
         return
+      case 'thread':
+        return this.states.conversations.owners.set(record.threadId, record.owner)
       case 'conversation':
         this.states.conversations.keep(record.index, record.threadId, record.conversation)
         return
@@ -221,6 +224,8 @@ export class OldLog {
         return
       case 'run.launched':
         this.runs.set(record.run, new OldRun(record))
+        if (record.threadId !== undefined)
+          this.states.conversations.owners.begin(record.threadId, callerIn(record.metadata))
     }
   }
 

@@ -7,8 +7,9 @@ import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/mo
 import type { ErrorCode } from '../../errors.ts'
 import type { SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
-import { callerIn, isLong, isNewer, listedQuery } from '../runs/run-list.ts'
+import { isLong, isNewer, listedQuery } from '../runs/run-list.ts'
 import type { KeepSettings } from '../settings/settings.ts'
+import { callerIn } from '../state/caller.ts'
 import type { Position } from '../store/log-store.ts'
 
 export type EndStatus = 'finished' | 'failed' | 'aborted'

@@ -38,6 +38,7 @@ export function* teamFacts(owners: Owners, parts: TeamParts): Generator<Fact> {
   yield { kind: 'turns', turns: [...openTurns(directory)], again: true }
   yield* parts.madeAgents.facts()
   for (const { index, state } of directory.cells) if (state !== undefined) yield { kind: 'state', index, value: state }
+  for (const [threadId, owner] of agentStates.conversations.owners.all()) yield { kind: 'thread', threadId, owner }
   for (const { agent: index, threadId, conversation } of agentStates.conversations.all())
     yield { kind: 'conversation', index, threadId, conversation }
   yield* sharedStates.facts()

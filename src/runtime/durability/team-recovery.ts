@@ -4,6 +4,7 @@ import { jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { readableParts } from '../../mailbox/stored-parts.ts'
 import type { RunState } from '../state/run-state.ts'
+import { callerIn } from '../state/caller.ts'
 import type { OldLog } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 
@@ -27,10 +28,13 @@ export function restoreStates({ agentStates, directory }: RestoredOwners, old: O
     const cell = directory.cells[index] // also of an agent that may be added later
     if (cell) cell.state = state
   }
+  const { owners } = agentStates.conversations
+  for (const [threadId, owner] of old.states.conversations.owners.all()) owners.set(threadId, owner)
   for (const { agent, threadId, conversation } of old.states.conversations.all()) {
     const cell = directory.cells[agent]
     if (cell?.removed || cell?.settings.playedByModel) agentStates.conversations.keep(agent, threadId, conversation)
   }
+  for (const { threadId, metadata } of runs) if (threadId !== undefined) owners.begin(threadId, callerIn(metadata)) // whatever became of it meanwhile
   for (const run of runs)
     for (const [index, state] of old.states.ofRun(run.index)) if (directory.cells[index]) run.states.set(index, state)
 }

@@ -163,6 +163,8 @@ export type KeptRecord =
   | Record<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
   /** Conversation of an agent with its model in a thread, across runs. */
   | Record<'conversation', { index: number; threadId: string; conversation: Conversation }>
+  /** A thread has begun, for that caller. null: nobody is known whom it belongs to. */
+  | Record<'thread', { threadId: string; owner: string | null }>
   /** Highest numbers that were used: by each agent, by the host for its messages (they descend), and for runs. */
   | Record<
       'numbers',

@@ -236,6 +236,7 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   state: true,
   'turn.begins': true,
   subscribed: true,
+  thread: true,
   turns: true,
 }
 

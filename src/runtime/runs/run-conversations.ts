@@ -28,6 +28,15 @@ export class RunConversations {
     }
   }
 
+  /**
+   * Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  begin(threadId: string, caller: string): Promise<string | null> {
+    return this.#threads.begin(threadId, caller)
+  }
+
   /** Saves what the run has changed. A failure is one of the run: it has its answer all the same. */
   async save(run: RunState): Promise<void> {
     try {

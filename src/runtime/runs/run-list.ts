@@ -124,10 +124,3 @@ export function listedQuery(query: string): string {
 export function toldSummary({ summary, isCut }: ListedRun, redactor: Redactor): RunSummary {
   return redactor.data(isCut ? { ...summary, query: `${redactor.begin(summary.query)}${CUT}` } : summary)
 }
-
-/** Field of a run's metadata with the id of its caller. */
-export const CALLER = 'caller'
-
-/** Returns the caller that metadata name. */
-export const callerIn = (metadata: Readonly<Record<string, string>> = {}): string | null =>
-  Object.hasOwn(metadata, CALLER) ? metadata[CALLER]! : null

@@ -21,6 +21,7 @@ import type { Cell } from '../state/cell.ts'
 import type { Reader } from '../state/reader.ts'
 import { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
+import { callerIn } from '../state/caller.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
 import { EndedRuns, trimLog } from './ended-runs.ts'
@@ -183,6 +184,7 @@ export class RunBook {
       options.metadata,
       options.threadId,
     )
+    this.#beginThread(state)
     state.models = options.models ?? {}
     state.budget = options.budget
     // A check of the answer comes before anybody sees a word of it.
@@ -199,6 +201,22 @@ export class RunBook {
     else if (waits) this.#wait(entry)
     else void this.#begin(entry)
     return handle
+  }
+
+  #beginThread({ threadId, metadata }: RunState): void {
+    if (threadId !== undefined) this.#claim(threadId, callerIn(metadata))
+  }
+
+  #claim(threadId: string, caller: string | null): string | null {
+    const { agentStates, journal } = this.#supervisor
+    const { owners } = agentStates.conversations
+    if (!owners.has(threadId)) journal.keep(undefined, { kind: 'thread', threadId, owner: caller })
+    return owners.begin(threadId, caller)
+  }
+
+  /** Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known. */
+  async beginThread(threadId: string, caller: string): Promise<string | null> {
+    return this.conversations ? this.conversations.begin(threadId, caller) : this.#claim(threadId, caller)
   }
 
   *#queued(): IterableIterator<LimitWait> {
@@ -421,6 +439,7 @@ export class RunBook {
   /** Opens a run for a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {
     const run = this.#ended.open(threadId)
+    this.#beginThread(run)
     this.#tracing?.posted(run)
     return run
   }

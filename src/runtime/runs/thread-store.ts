@@ -20,6 +20,7 @@ import type { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
 import type { PartStore } from '../state/part-store.ts'
 import { type RunState, readerOf } from '../state/run-state.ts'
+import { callerIn } from '../state/caller.ts'
 
 interface Needs {
   readonly store: ConversationStore
@@ -36,6 +37,8 @@ interface Synced {
   version: number
 }
 
+/** Agent whose row says whom a thread belongs to. It is no agent of a team: none has such a name. */
+const THREAD = '$thread'
 /** Limit of one call of the store. */
 const LIMIT_MS = 30_000
 /** Number of times that a conversation is merged with what others save at the same time. */
@@ -46,6 +49,8 @@ export class ThreadStore {
   readonly #synced = new WeakMap<RunState, Map<string, Synced>>()
   /** Saves of a run come one after the other. */
   readonly #saving = new WeakMap<RunState, Promise<void>>()
+  /** Writes that say whom a thread belongs to, by the run that has begun it. */
+  readonly #beginning = new WeakMap<RunState, Promise<unknown>>()
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -60,6 +65,11 @@ export class ThreadStore {
     const { threadId } = run
     if (threadId === undefined) return
     const found = await this.#load(threadId, run.ended)
+    if (found.size === 0) {
+      const begun = this.#begun(threadId, callerIn(run.metadata), found)
+      begun.catch(() => {}) // told when the run is saved: it need not wait
+      this.#beginning.set(run, begun)
+    }
     const { agentStates } = this.#needs
     for (const cell of this.#agents(run)) {
       const { stored } = this.#sync(run, cell, found)
@@ -69,6 +79,33 @@ export class ThreadStore {
       )
       agentStates.conversations.keep(cell.index, threadId, kept)
     }
+  }
+
+  /**
+   * Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  async begin(threadId: string, caller: string): Promise<string | null> {
+    const stored = await this.#begun(threadId, caller, await this.#load(threadId))
+    const owner: unknown = Reflect.get(Object(stored.get(THREAD)?.conversation), 'owner')
+    return typeof owner === 'string' ? owner : null
+  }
+
+  /** Returns what a thread has. One that nobody has begun begins now: of all processes that try it, one does. */
+  async #begun(
+    threadId: string,
+    owner: string | null,
+    found: ReadonlyMap<string, StoredConversation>,
+  ): Promise<ReadonlyMap<string, StoredConversation>> {
+    let stored = found
+    for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
+      if (stored.size > 0) return stored
+      const row = { agent: THREAD, version: 1, conversation: { ...NO_CONVERSATION, owner } }
+      if (await this.#write(threadId, row)) return new Map([[THREAD, row]])
+      stored = await this.#load(threadId)
+    }
+    throw tooManyConflicts(THREAD, threadId)
   }
 
   /**
@@ -90,6 +127,7 @@ export class ThreadStore {
       const now = run.states.get(cell.index) as Conversation | undefined
       if (now && this.#synced.get(run)?.get(cell.name)?.before !== now) await this.#saveOne(run, threadId, cell, now)
     }
+    await this.#beginning.get(run)
   }
 
   async #saveOne(run: RunState, threadId: string, cell: Cell, now: Conversation): Promise<void> {
@@ -99,14 +137,20 @@ export class ThreadStore {
       const version = synced.version + 1
       const conversation = bounded(merged(synced.stored, synced.before, now))
       const stored = { agent: cell.name, version, conversation: withBytes(conversation, run) }
-      const isSaved = await this.#ask('save', (signal) => this.#needs.store.save(threadId, stored, signal))
-      if (typeof isSaved !== 'boolean') throw wrong(`save resolved to ${shown(isSaved)}; true or false is needed`)
-      if (isSaved) return void Object.assign(synced, { before: now, stored: conversation, version })
+      if (await this.#write(threadId, stored))
+        return void Object.assign(synced, { before: now, stored: conversation, version })
       const { before } = synced
       synced = this.#sync(run, cell, await this.#load(threadId))
       synced.before = before
     }
-    throw wrong(`save resolved to false ${MOST_CONFLICTS} times for "${cell.name}" in thread ${shown(threadId)}`)
+    throw tooManyConflicts(cell.name, threadId)
+  }
+
+  /** Resolves to false if another process was faster. */
+  async #write(threadId: string, stored: StoredConversation): Promise<boolean> {
+    const isSaved = await this.#ask('save', (signal) => this.#needs.store.save(threadId, stored, signal))
+    if (typeof isSaved !== 'boolean') throw wrong(`save resolved to ${shown(isSaved)}; true or false is needed`)
+    return isSaved
   }
 
   /** Notes what the store has. `now`: conversation of a run that has begun without it. */
@@ -171,6 +215,9 @@ function checked(stored: unknown): StoredConversation {
     throw wrong(`load gave ${shown(conversation)} as the conversation of "${agent}"; give it back as it was`)
   return stored as StoredConversation
 }
+
+const tooManyConflicts = (agent: string, threadId: string) =>
+  wrong(`save resolved to false ${MOST_CONFLICTS} times for "${agent}" in thread ${shown(threadId)}`)
 
 const wrong = (what: string, cause?: unknown) =>
   new ConversationStoreError(`The store of conversations (conversations): ${what}.`, {}, cause)

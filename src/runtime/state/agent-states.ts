@@ -8,14 +8,15 @@ import type { Cell } from './cell.ts'
 import { Conversations } from './conversations.ts'
 import type { PartStore } from './part-store.ts'
 import type { RunState } from './run-state.ts'
+import type { RunTable } from './run-table.ts'
 
 enablePatches()
 
 export class AgentStates {
   readonly conversations: Conversations
 
-  constructor(parts: PartStore) {
-    this.conversations = new Conversations(parts)
+  constructor(parts: PartStore, runs: RunTable) {
+    this.conversations = new Conversations(parts, (threadId) => runs.isOpen(threadId))
   }
 
   /** Applies a patch to the state of an agent. Throws if the patch does not fit that state. */

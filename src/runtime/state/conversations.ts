@@ -20,6 +20,7 @@ import {
 import type { Cell } from './cell.ts'
 import type { PartStore } from './part-store.ts'
 import type { RunState } from './run-state.ts'
+import { ThreadOwners } from './thread-owners.ts'
 
 const MOST = 1_000
 const MOST_CHARACTERS = 2 ** 26
@@ -41,10 +42,13 @@ export class Conversations {
   readonly #kept = new Map<string, Kept>()
   #characters = 0
   readonly #parts: PartStore | undefined
+  /** Whom the threads belong to. A thread with a conversation is always among them. */
+  readonly owners: ThreadOwners
 
-  /** Without a store of parts, the bytes of large ones are not kept. */
-  constructor(parts?: PartStore) {
+  /** Without a store of parts, the bytes of large ones are not kept. `isInUse` keeps the owner of a thread. */
+  constructor(parts?: PartStore, isInUse: (threadId: string) => boolean = () => false) {
     this.#parts = parts
+    this.owners = new ThreadOwners(isInUse, (threadId) => this.#dropAll((kept) => kept.threadId === threadId))
   }
 
   /**
@@ -84,6 +88,7 @@ export class Conversations {
   /** Keeps a conversation as that of an agent and a thread. */
   keep(agent: number, threadId: string, conversation: Conversation): void {
     const key = `${agent} ${threadId}`
+    this.owners.begin(threadId, null)
     const characters = charactersOf(historyOf(conversation)) + (conversation.summary?.text.length ?? 0)
     const stored = new Map<string, Uint8Array>()
     for (const hash of this.#parts?.size ? hashesInMessages(historyOf(conversation)) : []) {
@@ -106,7 +111,11 @@ export class Conversations {
 
   /** Drops the conversations of an agent that has left. */
   forget(agent: number): void {
-    for (const [key, kept] of this.#kept) if (kept.agent === agent) this.#drop(key)
+    this.#dropAll((kept) => kept.agent === agent)
+  }
+
+  #dropAll(isGone: (kept: Kept) => boolean): void {
+    for (const [key, kept] of this.#kept) if (isGone(kept)) this.#drop(key)
   }
 
   #drop(key: string): void {

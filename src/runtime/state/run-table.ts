@@ -90,6 +90,12 @@ export class RunTable {
     return undefined
   }
 
+  /** Checks whether something of a thread is under way. */
+  isOpen(threadId: string): boolean {
+    for (const run of this.#runs.values()) if (run.threadId === threadId && (!run.over || run.open > 0)) return true
+    return false
+  }
+
   /** Returns the id of a run; '' if it is forgotten. */
   idOf(index: number): string {
     return this.#runs.get(index)?.id ?? ''

@@ -204,7 +204,7 @@ export class Supervisor {
       const run = runId === undefined ? undefined : runs.find(runId)
       journal.record(run, { kind: 'limit.reached', option, limit, agent: agent ?? null })
     })
-    const agentStates = new AgentStates(parts)
+    const agentStates = new AgentStates(parts, runs)
     const ready = new Ready()
     limits.watch(() => waitsForTurns(directory))
     this.limits = limits

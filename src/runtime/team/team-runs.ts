@@ -2,6 +2,7 @@
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { Content } from '../../actors/definition/content.ts'
 import { ConfigurationError, shown, TeamOverloadedError } from '../../errors.ts'
+import { refused } from '../checks/refused.ts'
 import type { DigestFeed } from '../digest/digest-feed.ts'
 import type { Digest } from '../digest/digest-line.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
@@ -146,6 +147,24 @@ export abstract class TeamRuns extends TeamInsight {
     const open = runs.flatMap(({ state }) => [...state.questions.keys()]).join(', ') || 'none'
     const text = `questionId: no run of this team has a question ${shown(questionId)}. Open: ${open}.`
     throw new ConfigurationError(text, { path: 'questionId', got: shown(questionId), accepted: open })
+  }
+
+  /**
+   * Begins a thread (`threadId`) for a caller, unless somebody has begun it, and resolves to whom it belongs: to the
+   * caller in the metadata (`caller`) of its first run. null: to nobody that is known. A service of your own asks it
+   * before it runs a query in a thread that a client has named; runs of the program are not bound by it.
+   *
+   * Rejects with `ConfigurationError` for an empty id, and with what keeps the durable log or the store of
+   * `conversations` from being read.
+   *
+   * @example
+   * if ((await team.beginThread(threadId, user.id)) !== user.id) throw new Error('There is no such thread.')
+   */
+  async beginThread(threadId: string, caller: string): Promise<string | null> {
+    if (typeof threadId !== 'string' || threadId === '') throw refused('threadId', threadId, 'a text that is not empty')
+    if (typeof caller !== 'string') throw refused('caller', caller, 'a text')
+    await this.untilLogRead()
+    return this.runBook.beginThread(threadId, caller)
   }
 
   /**

@@ -111,6 +111,12 @@ export interface HttpApiOptions {
    * login of its own: `authorize` decides, and who has a token gives it to the page. Default: false.
    */
   dashboard?: boolean
+  /**
+   * A thread (`threadId`) belongs to the caller that began it, and others may not go on with it but those with the
+   * right 'operate'. true: every caller with the right 'run' may go on with every thread, and so read it. Default:
+   * false.
+   */
+  sharedThreads?: boolean
   limits?: Partial<HttpLimits>
   /** Log for failures of the API itself. Default: lines on stderr. */
   logger?: Logger
@@ -175,6 +181,7 @@ const options = shape<HttpApiOptions>(
     prices: checkPrices,
     teamFiles: checkFiles,
     dashboard: oneOf(true, false),
+    sharedThreads: oneOf(true, false),
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
   },
@@ -199,6 +206,7 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     prices: given.prices && { ...given.prices },
     teamFiles: { ...given.teamFiles },
     dashboard: given.dashboard ?? false,
+    sharedThreads: given.sharedThreads ?? false,
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
   }

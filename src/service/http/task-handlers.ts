@@ -2,7 +2,7 @@
 import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
 import { jsonOutput } from '../../runtime/checks/json-output.ts'
-import { CALLER } from '../../runtime/runs/run-list.ts'
+import { CALLER } from '../../runtime/state/caller.ts'
 import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'

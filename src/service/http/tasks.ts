@@ -7,7 +7,7 @@ import type { Content } from '../../actors/definition/content.ts'
 import { type Timer, timerBehind } from '../../clock.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
-import { CALLER, callerIn } from '../../runtime/runs/run-list.ts'
+import { CALLER, callerIn } from '../../runtime/state/caller.ts'
 import { assertSameBody, BODY_HASH } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { HttpError } from './problem.ts'
@@ -33,7 +33,7 @@ export interface TaskStart {
   readonly keyed?: { readonly id: string; readonly hash: string } | undefined
 }
 
-type Settings = Pick<HttpSettings, 'limits'>
+type Settings = Pick<HttpSettings, 'limits' | 'sharedThreads'>
 
 export class Tasks {
   readonly #settings: Settings
@@ -62,6 +62,7 @@ export class Tasks {
    */
   async start({ served, agent, query, options, caller, request, keyed }: TaskStart): Promise<FoundTask> {
     const id = keyed?.id ?? v4()
+    if (options.threadId !== undefined) await this.#assertThread(served, options.threadId, caller)
     if (this.isDraining) throw draining()
     const open = this.#open.get(caller.id) ?? new Set()
     const { tasksPerCaller } = this.#settings.limits
@@ -85,6 +86,13 @@ export class Tasks {
     void this.#untilOver(run, caller.id)
     if (keyed) await assertSameBody(run, keyed.hash)
     return { ...served, run }
+  }
+
+  /** @throws HttpError for the thread of somebody else. It must not differ from none. */
+  async #assertThread({ team }: ServedTeam, threadId: string, caller: Caller): Promise<void> {
+    if (this.#settings.sharedThreads) return
+    const owner = await team.beginThread(threadId, caller.id)
+    if (owner !== caller.id && !caller.may.includes('operate')) throw noThread(threadId)
   }
 
   async #untilOver(run: Run<unknown>, caller: string): Promise<void> {
@@ -236,6 +244,9 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
 
 const noTask = (id: string): HttpError =>
   new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
+
+const noThread = (id: string): HttpError =>
+  new HttpError('NOT_FOUND', `threadId: there is no thread "${id.slice(0, 255)}", or it is not yours.`)
 
 export const draining = (): HttpError =>
   new HttpError('DRAINING', 'The service is being closed and takes no more tasks. Send it to another one.', {

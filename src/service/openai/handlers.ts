@@ -33,6 +33,7 @@ interface Needs {
 type Own = 'listModels' | 'getModel' | 'chatCompletions' | 'createResponse' | 'getResponse' | 'cancelResponse'
 /** Header of a request that names the thread whose conversation the query goes on with. */
 const THREAD = 'x-dramatis-thread'
+const MOST_THREAD_ID = 256
 /** Header of a response with the fields of the request that a team has no use for. */
 const IGNORED = 'x-dramatis-ignored'
 
@@ -50,7 +51,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     options: RunOptions<unknown>,
   ): Promise<FoundTask> => {
     const { served, agent } = modelOf(teams, model)
-    const threadId = request.headers.get(THREAD) ?? undefined
+    const threadId = threadIn(request)
     const before = threadId === undefined ? { messages } : { threadId } // a thread has its conversation already
     return tasks.start({ served, agent, query, caller, request, options: { ...options, ...before } })
   }
@@ -107,7 +108,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     responseId: string | null | undefined,
   ): Promise<Asked['messages']> => {
     if (responseId == null) return []
-    const { run } = await stored(responseId, caller, 'watch', taskIdOf(responseId) ?? responseId)
+    const { run } = await stored(responseId, caller, 'operate', taskIdOf(responseId) ?? responseId)
     await untilEnd(request, run)
     return [...(await run.result).messages]
   }
@@ -176,6 +177,13 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       return json(await responseNow({ run, ...asked }, failed))
     },
   }
+}
+
+/** @throws HttpError for the id of a thread that no task can have. */
+function threadIn({ headers }: Request): string | undefined {
+  const threadId = headers.get(THREAD) ?? undefined
+  if (threadId === undefined || (threadId !== '' && threadId.length <= MOST_THREAD_ID)) return threadId
+  throw refused(THREAD, `The id of a thread has 1 to ${MOST_THREAD_ID} characters.`)
 }
 
 const ignoredHeader = (names: readonly string[]): Record<string, string> =>
