@@ -42,7 +42,7 @@ export class Conversations {
   readonly #kept = new Map<string, Kept>()
   #characters = 0
   readonly #parts: PartStore | undefined
-  /** Whom the threads belong to. A thread with a conversation is always among them. */
+  /** Owners of the threads. A thread with a conversation is always among them. */
   readonly owners: ThreadOwners
 
   /** Without a store of parts, the bytes of large ones are not kept. `isInUse` keeps the owner of a thread. */

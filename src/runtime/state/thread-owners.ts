@@ -1,5 +1,5 @@
 /**
- * Whom threads belong to: the caller of the run that began each. A thread that was begun without a caller, or of which
+ * Owners of threads: a thread belongs to the caller of the run that began it. A thread that was begun without a caller, or of which
  * it is not known, belongs to nobody.
  */
 
