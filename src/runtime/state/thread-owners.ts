@@ -1,6 +1,6 @@
 /**
- * Owners of threads: a thread belongs to the caller of the run that began it. A thread that was begun without a caller, or of which
- * it is not known, belongs to nobody.
+ * Owners of threads: a thread belongs to the caller of the run that began it. One that was begun without a caller, or
+ * of which none is known, belongs to nobody.
  */
 
 /** Threads whose owners are kept, beside those in use. */
