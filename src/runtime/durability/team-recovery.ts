@@ -3,8 +3,8 @@
 import { jsonIn } from '../../mailbox/codec.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { readableParts } from '../../mailbox/stored-parts.ts'
-import type { RunState } from '../state/run-state.ts'
 import { callerIn } from '../state/caller.ts'
+import type { RunState } from '../state/run-state.ts'
 import type { OldLog } from './old-log.ts'
 import type { RestoredOwners } from './restored-owners.ts'
 

@@ -17,10 +17,10 @@ import { isObject } from '../checks/checks.ts'
 import type { ConversationStore, StoredConversation } from '../settings/conversation-store.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
+import { callerIn } from '../state/caller.ts'
 import type { Cell } from '../state/cell.ts'
 import type { PartStore } from '../state/part-store.ts'
 import { type RunState, readerOf } from '../state/run-state.ts'
-import { callerIn } from '../state/caller.ts'
 
 interface Needs {
   readonly store: ConversationStore
