@@ -5,7 +5,8 @@ import type { LoggedRun } from '../runtime/durability/run-index.ts'
 import { oneLine } from './one-line.ts'
 
 /** Returns the report as data. */
-export function logReport({ old, segments, blocks, bytes, tail, damages, touched, headless, untold }: LogExamination) {
+export function logReport(examined: LogExamination) {
+  const { old, segments, blocks, bytes, tail, damages, touched, headless, untold, cutOff } = examined
   const runs = [...old.index.values()].filter(({ own }) => !own)
   return {
     segments,
@@ -15,6 +16,7 @@ export function logReport({ old, segments, blocks, bytes, tail, damages, touched
     unfinishedRuns: runs.filter(({ endedAt }) => endedAt === 0).length,
     ...(tail && { unfinishedBlock: { segment: basename(tail.path), offset: tail.offset, bytes: tail.bytes } }),
     damage: damages.map(damageInfo),
+    ...(cutOff && { missingEnd: cutOff }),
     lostRuns: touched.map(runInfo),
     runsWithoutBegin: headless,
     damageOfUnknownRuns: untold,
@@ -37,10 +39,14 @@ const MOST_NAMED = 10
 
 /** Returns the lines that say how large a log is, and what is damaged. */
 export function logLines(report: LogReport): string {
-  const { segments, blocks, bytes, runs, unfinishedRuns, unfinishedBlock, damage } = report
+  const { segments, blocks, bytes, runs, unfinishedRuns, unfinishedBlock, damage, missingEnd } = report
   const counts = [count(segments, 'segment'), count(blocks, 'block'), count(bytes, 'byte'), count(runs, 'run')]
   const lines = [`${counts.join(', ')} (${unfinishedRuns} unfinished)`]
   for (const each of damage) lines.push(damageLine(each))
+  if (missingEnd)
+    lines.push(
+      `The end is missing: the last entry is ${missingEnd.lastSeq}, and entry ${missingEnd.toldSeq} had been on the disk. Runs that stood there alone are in no list, and are done again if they are asked for again.`,
+    )
   if (unfinishedBlock) {
     const { segment, offset } = unfinishedBlock
     lines.push(

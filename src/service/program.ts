@@ -262,9 +262,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
 
   log
     .command('repair')
-    .description('say which runs of a damaged log can be kept; with --drop-runs give the others up')
+    .description('say which runs of a damaged log can be kept; with a flag give the others up')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--drop-runs', 'do it, while no process has the log: the damaged files are replaced')
+    .option('--accept-loss', 'do it where the end of the log is missing: what stood there is lost')
     .option('--json', 'print it as JSON')
     .action(async (flags: LogRepairFlags) => {
       const { logRepair } = await import('./commands/log-repair.ts')

@@ -214,7 +214,12 @@ function withSegment(t: Test, bytes: Buffer): string {
   return folder
 }
 
-/** Without the moment at which the segment was created, and the checksum over it. */
+/** Without the moment at which the segment was created, its marks, and the checksum over them. */
 function withoutTime(segment: Buffer): Buffer {
-  return Buffer.concat([segment.subarray(0, 12), segment.subarray(16, 24), segment.subarray(32)])
+  return Buffer.concat([
+    segment.subarray(0, 12),
+    segment.subarray(16, 24),
+    segment.subarray(32, 40),
+    segment.subarray(56),
+  ])
 }

@@ -52,6 +52,10 @@ export interface LogExamination {
   readonly untold: { readonly places: number; readonly bytes: number }
   /** Number of entries that may be lost. */
   readonly lost: number
+  /** Set if the log lacks its end: the number of its last entry, and of the last one that had been on the disk. */
+  readonly cutOff: { readonly lastSeq: number; readonly toldSeq: number } | undefined
+  /** True if there is damage elsewhere. */
+  readonly isDamagedWithin: boolean
 }
 
 /** Entries of a run that whole blocks have. */
@@ -132,12 +136,15 @@ class Shape {
     if (gaps.length > 0) for (const run of old.runs.values()) if (!hasNames(run, old)) touched.add(run.index)
     const untold = damages.filter((damage) => judged.get(damage)?.isUntold)
     const known = (runs: Iterable<number>) => [...runs].flatMap((run) => old.index.get(run) ?? [])
+    const ofEnd = gaps.at(-1)?.told ? gaps.at(-1) : undefined
     return {
       old,
+      cutOff: ofEnd?.told && { lastSeq: ofEnd.from - 1, toldSeq: ofEnd.told.seq },
+      isDamagedWithin: damages.some((damage) => !ofEnd?.damages.includes(damage)),
       segments: this.#segments,
       blocks: this.#blocks,
       bytes: this.#bytes,
-      end: this.#end,
+      end: Math.max(this.#end, (ofEnd?.told?.end ?? 0) + 1),
       incarnation: this.#incarnation,
       tail,
       damages: damages.map((damage) => {

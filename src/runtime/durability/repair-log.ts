@@ -17,9 +17,16 @@ import { RecordWriter } from './record-writer.ts'
 interface Options {
   files?: LogFiles
   clock?: Pick<Scheduler, 'now'>
+  /** Gives up the runs that damage has taken something of. */
+  dropRuns?: boolean
+  /** Gives up the end of the log, if it is missing. */
+  acceptLoss?: boolean
 }
 
-/** Log as it was found, and the size of what it was replaced by; undefined if it was not damaged, and is as it was. */
+/**
+ * Log as it was found, and the size of what it was replaced by; undefined if it was not damaged, or not all of its
+ * damage may be given up: then it is as it was.
+ */
 export interface Repaired {
   readonly found: LogExamination
   readonly bytes: number | undefined
@@ -28,12 +35,13 @@ export interface Repaired {
 /** @throws LogHeldError, LogVersionError */
 export async function repairLog(
   folder: string,
-  { files = realFiles, clock = systemClock }: Options = {},
+  { files = realFiles, clock = systemClock, dropRuns = false, acceptLoss = false }: Options,
 ): Promise<Repaired> {
   const rewriter = await LogRewriter.take(folder, files)
   try {
     const found = await examineLog(folder, files)
-    if (found.damages.length === 0) return { found, bytes: undefined }
+    const isKept = (found.isDamagedWithin && !dropRuns) || (found.cutOff !== undefined && !acceptLoss)
+    if (found.damages.length === 0 || isKept) return { found, bytes: undefined }
     const opened = await rewriter.begin(found.incarnation, found.end, clock.now())
     await rewrite(folder, files, found, rewriter, opened, clock.now())
     return { found, bytes: await rewriter.commit() }

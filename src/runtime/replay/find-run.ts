@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { ConfigurationError, describe, UnknownRunError } from '../../errors.ts'
 import { nearest } from '../../nearest.ts'
 import { readLog } from '../store/log-reader.ts'
+import { TOLD } from '../store/told.ts'
 import { type RecordedRun, recordedRuns } from './recorded-runs.ts'
 
 const MOST_NAMED = 5
@@ -17,7 +18,7 @@ export function logFolder(given: string, folder: string, option = '--log'): stri
   const path = resolve(folder, given)
   const what = `${option}: "${given}"`
   try {
-    if (readdirSync(path).some((name) => name.endsWith('.log'))) return path
+    if (readdirSync(path).some((name) => name.endsWith('.log') || name === TOLD)) return path
   } catch (error) {
     throw new ConfigurationError(`${what} cannot be read: ${describe(error)}`, { path: 'log', folder: path }, error)
   }

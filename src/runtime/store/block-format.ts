@@ -3,19 +3,23 @@
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
  *               flags u32 (1: the log begins here, whatever stands before; 2: what was given up before it is noted,
- *               given-up.ts) | created f64 | first position f64 | 24 bytes of zeros
+ *               given-up.ts) | created f64 | first position f64 | mark, 8 bytes | mark of the segment before it |
+ *               8 bytes of zeros
  *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u16 (1: carried) |
  *               carried blocks that its incarnation wrote before u16 (modulo 65,536) | incarnation u32 | runs u32 |
  *               first seq f64 | last seq f64 | synced f64
  *               body: the runs (u32 each), entries; zeros up to a multiple of 8
  *
  * `synced` is the position up to which all was known to be on the disk when the block was written. It tells damage from
- * the tail of a machine that went down, since disks write in any order. Later formats keep the first 16 bytes of a
- * segment and the rule of its checksum, so that every version can tell that a log is newer.
+ * the tail of a machine that went down, since disks write in any order. A mark has four random bytes for the log and
+ * four for the segment: segments of different logs, or of copies that went on by themselves, are told apart. Older
+ * versions wrote zeros there. Later formats keep the first 16 bytes of a segment and the rule of its checksum, so that
+ * every version can tell that a log is newer.
  *
  * Format 3 has entries of kind 4 (log/entry-layout.ts), format 2 has none of these. Format 1 has no entries of kind 3
  * either, and does not count carried blocks.
  */
+import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Block, Position } from './log-store.ts'
 
@@ -24,6 +28,11 @@ export const SEGMENT_HEADER_BYTES = 64
 export const BLOCK_HEADER_BYTES = 48
 const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')
 export const BLOCK_MAGIC = Buffer.from('BLK1', 'latin1')
+const MARK_BYTES = 8
+/** Hexadecimal digits of a mark that all segments of a log have in common. */
+const LOG_DIGITS = 8
+const MARK_AT = 40
+const AFTER_AT = 48
 const BEGINS = 1
 const NOTED = 2
 const CARRIED = 1
@@ -40,9 +49,37 @@ export interface SegmentHeader {
   begins: boolean
   /** True if all that was ever given up before it is noted in the folder. */
   noted: boolean
+  /** Names the segment, and the one behind which it was written. */
+  mark?: string
+  after?: string
 }
 
-export function segmentHeader(incarnation: number, firstPosition: Position, createdAt: number, begins = false): Buffer {
+/** Fields of a new segment. */
+export interface NewSegment extends Pick<SegmentHeader, 'firstPosition' | 'mark' | 'after'> {
+  incarnation: number
+  /** Epoch ms. */
+  createdAt: number
+  begins?: boolean
+}
+
+/** Makes a mark for a segment. `before`: mark of another one of the log, if there is one. */
+export function newMark(before?: string): string {
+  const log = before?.slice(0, LOG_DIGITS) ?? randomBytes(LOG_DIGITS / 2).toString('hex')
+  return log + randomBytes(MARK_BYTES - LOG_DIGITS / 2).toString('hex')
+}
+
+/** Tells whether segments with these marks are of one log, or of copies of one. */
+export const isOfLog = (mark: string, other: string): boolean =>
+  mark.slice(0, LOG_DIGITS) === other.slice(0, LOG_DIGITS)
+
+export function segmentHeader({
+  incarnation,
+  firstPosition,
+  createdAt,
+  mark = '',
+  after = '',
+  begins = false,
+}: NewSegment): Buffer {
   const bytes = Buffer.alloc(SEGMENT_HEADER_BYTES)
   SEGMENT_MAGIC.copy(bytes)
   bytes.writeUInt32LE(FORMAT, 8)
@@ -50,6 +87,8 @@ export function segmentHeader(incarnation: number, firstPosition: Position, crea
   bytes.writeUInt32LE(NOTED | (begins ? BEGINS : 0), 20)
   bytes.writeDoubleLE(createdAt, 24)
   bytes.writeDoubleLE(firstPosition, 32)
+  bytes.write(mark, MARK_AT, MARK_BYTES, 'hex')
+  bytes.write(after, AFTER_AT, MARK_BYTES, 'hex')
   bytes.writeUInt32LE(segmentSum(bytes), 12)
   return bytes
 }
@@ -58,12 +97,20 @@ export function segmentHeader(incarnation: number, firstPosition: Position, crea
 export function readSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 8).equals(SEGMENT_MAGIC)) return undefined
   if (bytes.readUInt32LE(12) !== segmentSum(bytes)) return undefined
+  const [mark, after] = [markAt(bytes, MARK_AT), markAt(bytes, AFTER_AT)]
   return {
+    ...(mark !== undefined && { mark }),
+    ...(after !== undefined && { after }),
     format: bytes.readUInt32LE(8),
     firstPosition: bytes.readDoubleLE(32),
     begins: (bytes.readUInt32LE(20) & BEGINS) !== 0,
     noted: (bytes.readUInt32LE(20) & NOTED) !== 0,
   }
+}
+
+function markAt(bytes: Buffer, at: number): string | undefined {
+  const mark = bytes.subarray(at, at + MARK_BYTES)
+  return mark.every((byte) => byte === 0) ? undefined : mark.toString('hex')
 }
 
 function segmentSum(bytes: Buffer): number {

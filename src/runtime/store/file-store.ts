@@ -2,17 +2,17 @@
  * Keeps a log in segment files. Blocks that are appended while a write is under way go out with one write behind it.
  * Each opening begins a segment of its own, which is created with its first block.
  */
-import { join } from 'node:path'
-import { type Scheduler, systemClock, type Timer } from '../../clock.ts'
+import { type Scheduler, systemClock } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
-import { blockLength, SEGMENT_HEADER_BYTES, segmentHeader, writeBlock } from './block-format.ts'
+import { blockLength, SEGMENT_HEADER_BYTES, writeBlock } from './block-format.ts'
 import { checkSegments, hasGrown } from './check-segments.ts'
 import { noteGivenUp } from './given-up.ts'
-import { hasCode, type LogFile, type LogFiles, realFiles } from './log-files.ts'
+import { isFull, type LogFiles, realFiles } from './log-files.ts'
+import { LogGuard } from './log-guard.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, LogState, LogStore, OpenedLog, Position, ReadOptions, StoredBlock } from './log-store.ts'
-import { SegmentWatch } from './segment-watch.ts'
-import { listSegments, scanSegments, segmentName } from './segments.ts'
+import { SegmentWriter } from './segment-writer.ts'
+import { listSegments, scanSegments } from './segments.ts'
 
 export interface FileStoreOptions {
   files?: LogFiles
@@ -38,8 +38,6 @@ interface Waiting {
 const SEGMENT_BYTES = 64 * 2 ** 20
 const WRITE_BYTES = 2 ** 20
 const FULL_RETRY_MS = 1_000
-/** Time after which the files are looked at again while nothing is synced, which looks at them too. */
-const LOOK_MS = 5_000
 /** The buffer of a larger write is not kept. */
 const KEPT_BYTES = 2 ** 23
 const NO_BYTES = Buffer.alloc(0)
@@ -58,15 +56,13 @@ export class FileStore implements LogStore {
   #lock: LogLock | undefined
   #lost: DramatisError | undefined
   #incarnation = 0
-  /** Segment that is being written, the position of its first byte, and the position behind the last whole block. */
-  #segment: { file: LogFile; start: Position } | undefined
+  #guard: LogGuard | undefined
+  /** Segment that is being written, the mark of the one before it, and the end of the last whole block. */
+  #segment: SegmentWriter | undefined
+  #mark: string | undefined
   #end: Position = 0
+  #lastSeq = 0
   #synced: Position = 0
-  /** Position behind the last byte that was, or is being written. */
-  #reach: Position = 0
-  readonly #watch: SegmentWatch
-  #look: Timer | undefined
-  #looking: Promise<void> | undefined
   /** Number of carried blocks that were written. */
   #carried = 0
   #waiting: Waiting[] = []
@@ -97,7 +93,6 @@ export class FileStore implements LogStore {
     this.#waitsForRoom = waitsForRoom
     this.#onRoom = onRoom
     this.#onLost = onLost
-    this.#watch = new SegmentWatch(folder, files)
   }
 
   get state(): LogState {
@@ -125,13 +120,17 @@ export class FileStore implements LogStore {
       await lock.own(this.#incarnation)
       // A process whose lock this one cannot see may have synced more until `own` has fenced it off.
       const isGrown = await hasGrown(this.#folder, this.#files, checked.end)
-      const { end, bytes, ...found } = isGrown ? await checkSegments(this.#folder, this.#files, signal) : checked
-      this.#end = end
-      this.#bytes = bytes
-      await this.#watch.takeAll()
+      const found = isGrown ? await checkSegments(this.#folder, this.#files, signal) : checked
+      const lost = (error: unknown) => this.#lose(error)
+      const guarded = { folder: this.#folder, files: this.#files, clock: this.#clock, lock, lost }
+      this.#guard = await LogGuard.take(guarded, found)
+      const { cut, lastSeq } = found
+      this.#mark = found.last?.mark
+      this.#end = found.end
+      this.#lastSeq = lastSeq
+      this.#bytes = found.bytes
       this.#state = 'open'
-      this.#lookLater()
-      return { ...found, incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
+      return { lastSeq, cut, incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
     } catch (error) {
       this.#state = 'new'
       await this.#freeLock()
@@ -184,7 +183,7 @@ export class FileStore implements LogStore {
     if (first < 1) return
     await noteGivenUp(this.#folder, this.#files, segments[first]!.start)
     for (const [index, { path, start }] of segments.slice(0, first).entries()) {
-      this.#watch.forget(start)
+      this.#guard?.forget(start)
       await this.#files.remove(path)
       this.#bytes -= segments[index + 1]!.start - start
       await this.#files.syncFolder(this.#folder) // each by itself: a gap would be damage
@@ -199,8 +198,6 @@ export class FileStore implements LogStore {
   async #close(): Promise<void> {
     this.#closed.abort(this.#refusal())
     await this.#opening?.catch(() => {}) // a failure is told to who opened it
-    this.#look?.cancel()
-    await this.#looking
     await this.#writing
     try {
       if (this.#segment && !this.#lost) await this.sync()
@@ -212,8 +209,10 @@ export class FileStore implements LogStore {
   }
 
   async #freeLock(): Promise<void> {
-    const lock = this.#lock
+    const [guard, lock] = [this.#guard, this.#lock]
+    this.#guard = undefined
     this.#lock = undefined
+    await guard?.close()
     await lock?.free()
   }
 
@@ -242,11 +241,12 @@ export class FileStore implements LogStore {
       bytes = end
       if (this.#end + bytes - segment.start >= this.segmentBytes) break
     }
-    await this.#write(segment, this.#encoded(ends))
+    await segment.write(this.#encoded(ends))
     const begin = this.#end
     for (const end of ends) {
       const written = this.#waiting.shift() // none is left if the log was lost meanwhile
       if (written?.block.carried) this.#carried += 1
+      else if (written) this.#lastSeq = written.block.lastSeq
       written?.resolve(this.#end)
       this.#end = begin + end
     }
@@ -275,39 +275,15 @@ export class FileStore implements LogStore {
     return buffer.subarray(0, bytes)
   }
 
-  /** Puts the bytes behind the last block, or leaves the file as it was. */
-  async #write({ file, start }: { file: LogFile; start: Position }, bytes: Buffer): Promise<void> {
-    const at = this.#end - start
-    this.#reach = this.#end + bytes.length
-    try {
-      for (let done = 0; done < bytes.length; ) {
-        const written = await file.write(bytes.subarray(done), at + done)
-        if (written <= 0) throw new Error(`a write of ${bytes.length - done} bytes wrote ${written}`)
-        done += written
-      }
-    } catch (error) {
-      await file.truncate(at) // half a block is no harm, but it takes the room that others lack
-      throw error
-    }
-  }
-
-  async #beginSegment(): Promise<{ file: LogFile; start: Position }> {
-    const start = this.#end
-    const path = join(this.#folder, segmentName(start))
-    const file = await this.#files.create(path)
-    const segment = { file, start }
-    try {
-      await this.#write(segment, segmentHeader(this.#incarnation, start, this.#clock.now()))
-      await this.#files.syncFolder(this.#folder)
-      await this.#watch.take(start)
-    } catch (error) {
-      await file.close()
-      await this.#files.remove(path)
-      throw error
-    }
+  async #beginSegment(): Promise<SegmentWriter> {
+    const [incarnation, firstPosition, createdAt, after] = [this.#incarnation, this.#end, this.#clock.now(), this.#mark]
+    const header = { incarnation, firstPosition, createdAt, ...(after !== undefined && { after }) }
+    const segment = await SegmentWriter.begin(this.#folder, this.#files, header)
     this.#segment = segment
+    this.#mark = segment.mark
     this.#end += SEGMENT_HEADER_BYTES
     this.#bytes += SEGMENT_HEADER_BYTES
+    await this.#guard?.begins(segment, this.#lastSeq)
     return segment
   }
 
@@ -319,43 +295,20 @@ export class FileStore implements LogStore {
   async #closeSegment(): Promise<void> {
     const segment = this.#segment
     this.#segment = undefined // first: a file that is being closed cannot be synced any more
-    if (segment) this.#watch.ended(segment.start, this.#end - segment.start)
-    await segment?.file.close()
+    if (segment) this.#guard?.ended(segment)
+    await segment?.close()
   }
 
   async #syncNow(): Promise<void> {
-    const [end, segment] = [this.#end, this.#segment]
+    const [seq, end, segment] = [this.#lastSeq, this.#end, this.#segment]
     try {
-      await segment?.file.sync()
-      await Promise.all([this.#lock?.check(), segment && this.#watch.check(segment.start, this.#sizeOf(segment.start))])
+      await segment?.sync()
+      const isEmpty = segment && end <= segment.start + SEGMENT_HEADER_BYTES
+      await this.#guard?.synced(segment, { seq, end: isEmpty ? segment.start : end })
       this.#synced = Math.max(this.#synced, end)
     } catch (error) {
       this.#lose(error)
       throw this.#lost
-    }
-  }
-
-  /** Size of the segment that is written, as far as it is known. */
-  #sizeOf(start: Position) {
-    return { start, least: this.#end - start, most: () => this.#reach - start }
-  }
-
-  #lookLater(): void {
-    const look = () => {
-      this.#looking = this.#lookAround()
-    }
-    this.#look = this.#clock.timer(LOOK_MS, look, true)
-  }
-
-  /** Files that nothing is written to are not synced, and can be touched all the same. */
-  async #lookAround(): Promise<void> {
-    if (this.#lost || this.#closing) return
-    try {
-      const written = this.#segment && this.#sizeOf(this.#segment.start)
-      await Promise.all([this.#lock?.check(), this.#watch.checkAll(written)])
-      if (!this.#closing) this.#lookLater()
-    } catch (error) {
-      this.#lose(error)
     }
   }
 
@@ -402,8 +355,4 @@ function withoutRoom(path: string): LogLostError {
     `The disk of the log in ${path} has no room: what waited for room is not written. Make room, and start again: what stands in the log goes on from there.`,
     { path },
   )
-}
-
-function isFull(error: unknown): boolean {
-  return hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')
 }

@@ -2,11 +2,31 @@
  * Looks at all of a log that may be damaged: goes on behind damage, where `scanSegments` ends with an error. Damage and
  * the tail of a process that died are the same for both.
  */
-import { CarriedCount, FORMAT, type ReadBlock, readSegmentHeader, SEGMENT_HEADER_BYTES } from './block-format.ts'
+import { join } from 'node:path'
+import {
+  CarriedCount,
+  FORMAT,
+  isOfLog,
+  type ReadBlock,
+  readSegmentHeader,
+  SEGMENT_HEADER_BYTES,
+  type SegmentHeader,
+} from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
 import type { Position } from './log-store.ts'
 import { SegmentReader } from './segment-reader.ts'
-import { hasBlock, laterBlock, logSegments, missingBefore, newerFormat, type Segment } from './segments.ts'
+import {
+  hasBlock,
+  isBehind,
+  laterBlock,
+  logSegments,
+  missingBefore,
+  newerFormat,
+  type Segment,
+  STRANGER,
+  segmentName,
+} from './segments.ts'
+import { missingEnd, readTold, type Told } from './told.ts'
 
 /** Place in a log where it is not as it was written. */
 export interface Damage {
@@ -16,11 +36,12 @@ export interface Damage {
   /** Sentence without its end. */
   readonly found: string
   /**
-   * `bytes`: they are no block. `missing`: the segment is too short, or those before it are missing.
+   * `bytes`: they are no block. `missing`: the segment is too short or not there, or those before it are missing.
+   * `stranger`: the segment is of another log.
    * `order`: blocks are whole, and entries between them are missing. `stale`: a whole block of a process that had lost
    * the log. `header`: only that of the segment.
    */
-  readonly kind: 'bytes' | 'missing' | 'order' | 'stale' | 'header'
+  readonly kind: 'bytes' | 'missing' | 'stranger' | 'order' | 'stale' | 'header'
   /** The bytes that are no block. */
   readonly content: Buffer
 }
@@ -33,6 +54,8 @@ export interface Gap {
   /** Number of carried blocks that are missing there; undefined if that is not known. */
   readonly carried: number | undefined
   readonly damages: readonly Damage[]
+  /** The end that the log had, if it does not go so far any more: then these are of the end. */
+  readonly told?: Told | undefined
 }
 
 export type InspectedPart =
@@ -55,7 +78,9 @@ export async function* inspectSegments(
   files: LogFiles,
   signal?: AbortSignal,
 ): AsyncGenerator<InspectedPart> {
+  const told = await readTold(folder, files) // first: who has the log may write on
   const { segments } = await logSegments(folder, files)
+  const strangers = await strangersIn(segments, told, files)
   const order = new Order()
   const first = segments[0]
   const bytes = first ? await missingBefore(first, folder, files) : 0
@@ -63,19 +88,85 @@ export async function* inspectSegments(
     const found = `${bytes} bytes before it are missing`
     yield order.beginMissing({ kind: 'missing', segment: first, offset: 0, bytes, found, content: NOTHING })
   }
+  let end = 0
   for (const [index, segment] of segments.entries()) {
     signal?.throwIfAborted()
-    yield* partsOf(segment, files, segments[index + 1], order)
+    const next = segments[index + 1]
+    if (strangers.has(segment)) yield* strange(segment, files, next, order)
+    else end = yield* partsOf(segment, files, next, order, told?.end ?? 0)
   }
-  yield* order.end()
+  const missing = told && missingEnd(told, segments.at(-1)?.start, order.wholeEnd)
+  if (!told || !missing) return yield* order.end()
+  const [segment] = segments.slice(-1).filter(({ start }) => start >= told.segment)
+  const lacking = { path: join(folder, segmentName(told.segment)), start: told.segment }
+  if (!segment || end < told.end) {
+    const at = segment ?? lacking
+    const offset = Math.max(0, end - at.start)
+    const found = `entry ${told.seq} had been on the disk, and ${missing}`
+    yield order.damage({
+      kind: 'missing',
+      segment: at,
+      offset,
+      bytes: Math.max(0, told.end - at.start - offset),
+      found,
+      content: NOTHING,
+    })
+  }
+  yield* order.end(told)
 }
 
-async function* partsOf(
+/**
+ * Finds the segments that are of another log, or were not written behind the ones before them. Which of two is the
+ * stranger, the note of the log's end tells; without one, the last segment is of the log.
+ */
+async function strangersIn(
+  segments: readonly Segment[],
+  told: Told | undefined,
+  files: LogFiles,
+): Promise<ReadonlySet<Segment>> {
+  const strangers = new Set<Segment>()
+  const noted = told?.mark && segments.some(({ start }) => start === told.segment) ? told : undefined
+  let log = noted?.mark
+  let isStranger = false
+  let next: { readonly header: SegmentHeader; readonly start: Position } | undefined
+  for (const segment of segments.toReversed()) {
+    const header = readSegmentHeader(await files.read(segment.path, 0, SEGMENT_HEADER_BYTES))
+    const { mark } = header ?? {}
+    log ??= mark
+    if (mark && log && !isOfLog(mark, log)) {
+      strangers.add(segment)
+      next = undefined
+      continue
+    }
+    const { bytes = 0 } = (await files.statusOf(segment.path)) ?? {}
+    if (next && segment.start + bytes >= next.start && !isBehind(next.header, mark)) isStranger = !isStranger
+    if (mark && noted?.segment === segment.start) isStranger = mark !== noted.mark
+    if (isStranger) strangers.add(segment)
+    next = header && { header, start: segment.start }
+  }
+  return strangers
+}
+
+async function* strange(
   segment: Segment,
   files: LogFiles,
   next: Segment | undefined,
   order: Order,
 ): AsyncGenerator<InspectedPart> {
+  const { bytes = 0 } = (await files.statusOf(segment.path)) ?? {}
+  yield { kind: 'segment', segment, bytes }
+  const size = next ? next.start - segment.start : bytes
+  yield order.damage({ kind: 'stranger', segment, offset: 0, bytes: size, found: STRANGER, content: NOTHING })
+}
+
+/** Yields what a segment has, and returns the position behind its bytes. `told`: end of the log that was noted. */
+async function* partsOf(
+  segment: Segment,
+  files: LogFiles,
+  next: Segment | undefined,
+  order: Order,
+  told: Position,
+): AsyncGenerator<InspectedPart, Position> {
   const end = next ? next.start - segment.start : Number.POSITIVE_INFINITY
   const reader = new SegmentReader(segment.path, files, end)
   const isLast = next === undefined
@@ -89,8 +180,8 @@ async function* partsOf(
     const bytes = await reader.rest(0)
     if (isLast && !header && !hasBlock(bytes, 0)) {
       yield { kind: 'segment', segment, bytes: bytes.length }
-      yield { kind: 'tail', segment, offset: 0, bytes: bytes.length }
-      return
+      if (segment.start >= told) yield { kind: 'tail', segment, offset: 0, bytes: bytes.length }
+      return segment.start
     }
     const found = header
       ? `the segment says that it begins at position ${header.firstPosition}`
@@ -103,7 +194,7 @@ async function* partsOf(
     if (!read) break
     if ('rest' in read) {
       const { rest } = read
-      if (isLast && !hasBlock(rest, 1, segment.start + at)) {
+      if (isLast && segment.start + at >= told && !hasBlock(rest, 1, segment.start + at)) {
         yield { kind: 'tail', segment, offset: at, bytes: rest.length }
         at += rest.length
         break
@@ -125,6 +216,7 @@ async function* partsOf(
     const found = `the segment ends after ${at} bytes, and the log goes on ${end} after its start`
     yield damaged({ kind: 'missing', offset: at, bytes: end - at, found })
   }
+  return segment.start + at
 }
 
 /** Follows the numbers of entries and incarnations over damage. */
@@ -138,6 +230,8 @@ class Order {
   #damages: Damage[] = []
   /** Format of the segment. */
   format = FORMAT
+  /** Position behind the last whole block. */
+  wholeEnd = 0
 
   damage(damage: Damage): InspectedPart {
     if (damage.kind !== 'header') this.#damages.push(damage)
@@ -157,6 +251,7 @@ class Order {
       return
     }
     this.#incarnation = block.incarnation
+    this.wholeEnd = segment.start + at + block.bytes
     const missing = this.#count.missingBefore(block, this.format)
     if (missing === undefined && this.#damages.length > 0) this.#carried = undefined
     else if (missing && this.#carried !== undefined) this.#carried += missing
@@ -177,16 +272,16 @@ class Order {
   }
 
   /** Yields what is missing at the end of the log. */
-  *end(): Generator<InspectedPart> {
+  *end(told?: Told): Generator<InspectedPart> {
     this.#carried = undefined
-    if (this.#damages.length > 0) yield this.#gap((this.#lastSeq ?? 0) + 1, Number.POSITIVE_INFINITY)
+    if (this.#damages.length > 0) yield this.#gap((this.#lastSeq ?? 0) + 1, told?.seq ?? Number.POSITIVE_INFINITY, told)
   }
 
-  #gap(from: number, to: number): InspectedPart {
+  #gap(from: number, to: number, told?: Told): InspectedPart {
     const damages = this.#damages
     const carried = this.#carried
     this.#damages = []
     this.#carried = 0
-    return { kind: 'gap', gap: { from, to, carried, damages } }
+    return { kind: 'gap', gap: { from, to, carried, damages, told } }
   }
 }

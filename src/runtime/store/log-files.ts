@@ -132,3 +132,7 @@ async function naming<T>(path: string, done: Promise<T>): Promise<T> {
 export function hasCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }
+
+export function isFull(error: unknown): boolean {
+  return hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')
+}

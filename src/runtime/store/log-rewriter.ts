@@ -3,7 +3,7 @@
  * place of all others in the moment in which its file gets its name; until then the old log is as it was.
  */
 import { join } from 'node:path'
-import { encodeBlock, segmentHeader } from './block-format.ts'
+import { encodeBlock, newMark, segmentHeader } from './block-format.ts'
 import { hasCode, type LogFile, type LogFiles } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, OpenedLog, Position } from './log-store.ts'
@@ -50,7 +50,14 @@ export class LogRewriter {
     this.#incarnation = Math.max(last, before.incarnation) + 1
     await this.#lock.own(this.#incarnation)
     this.#file = await this.#files.create(join(this.#folder, UNFINISHED))
-    await this.#add(segmentHeader(this.#incarnation, this.#start, createdAt, true))
+    const header = {
+      incarnation: this.#incarnation,
+      firstPosition: this.#start,
+      createdAt,
+      mark: newMark(),
+      begins: true,
+    }
+    await this.#add(segmentHeader(header))
     return { incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
   }
 

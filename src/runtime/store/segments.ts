@@ -63,8 +63,8 @@ export async function missingBefore(first: Segment, folder: string, files: LogFi
 export type SegmentPart =
   | { kind: 'block'; position: Position; block: ReadBlock }
   /** The last segment ends with bytes that are no whole block, or has no whole header (`wholeBytes` 0). */
-  | { kind: 'tail'; segment: Segment; wholeBytes: number; bytes: number }
-  | { kind: 'end'; segment: Segment; bytes: number }
+  | { kind: 'tail'; segment: Segment; wholeBytes: number; bytes: number; mark?: string | undefined }
+  | { kind: 'end'; segment: Segment; bytes: number; mark: string | undefined }
 
 export interface Scan {
   folder: string
@@ -119,6 +119,7 @@ async function* partsOf(
 ): AsyncGenerator<SegmentPart, number> {
   let at = from
   let format: number | undefined
+  let mark: string | undefined
   if (from <= SEGMENT_HEADER_BYTES) {
     const header = readSegmentHeader(await reader.at(0, SEGMENT_HEADER_BYTES))
     if (!header) {
@@ -128,7 +129,9 @@ async function* partsOf(
       return bytes.length
     }
     checkHeader(segment, header)
+    order.begin(segment, header)
     format = header.format
+    mark = header.mark
     at = SEGMENT_HEADER_BYTES
   }
   for (;;) {
@@ -140,7 +143,7 @@ async function* partsOf(
       if (!isLast) throw corrupt(segment, at, 'a block is damaged', runs)
       if (hasBlock(rest, 1, segment.start + at))
         throw corrupt(segment, at, 'a block is damaged that had reached the disk', runs)
-      yield { kind: 'tail', segment, wholeBytes: at, bytes: at + rest.length }
+      yield { kind: 'tail', segment, wholeBytes: at, bytes: at + rest.length, mark }
       return at + rest.length
     }
     const { block } = found
@@ -148,7 +151,7 @@ async function* partsOf(
     yield { kind: 'block', position: segment.start + at, block }
     at += block.bytes
   }
-  yield { kind: 'end', segment, bytes: at }
+  yield { kind: 'end', segment, bytes: at, mark }
   return at
 }
 
@@ -165,11 +168,20 @@ export function newerFormat({ path }: Segment, format: number): LogVersionError 
   )
 }
 
-/** Sees to it that no entry is missing between two blocks, and that no older process wrote behind a newer one. */
+/**
+ * Sees to it that no entry is missing between two blocks, that no older process wrote behind a newer one, and that each
+ * segment was written behind the one before it.
+ */
 class BlockOrder {
   readonly #count = new CarriedCount()
   #lastSeq: number | undefined
   #incarnation = 0
+  #mark: string | undefined
+
+  begin(segment: Segment, header: SegmentHeader): void {
+    if (!isBehind(header, this.#mark)) throw corrupt(segment, 0, STRANGER)
+    this.#mark = header.mark
+  }
 
   /** `format`: that of the segment, if it was read. */
   check(segment: Segment, at: number, block: ReadBlock, format: number | undefined): void {
@@ -189,6 +201,15 @@ class BlockOrder {
       throw corrupt(segment, at, `entry ${expected} was expected and ${block.firstSeq} follows`, block.runs)
     this.#lastSeq = block.lastSeq
   }
+}
+
+/** Text about a segment that stands where another one was. */
+export const STRANGER =
+  'it was not written behind the segment before it: they are of different logs, or of copies that went on by themselves'
+
+/** Tells whether a segment was written behind the one with that mark. Those of older versions have none. */
+export function isBehind({ after }: SegmentHeader, mark: string | undefined): boolean {
+  return after === undefined || mark === undefined || after === mark
 }
 
 /** Tells whether a whole block stands anywhere behind, of those that were written when `synced` was on the disk. */
@@ -224,7 +245,12 @@ function headless(segment: Segment): LogCorruptError {
   return corrupt(segment, 0, `the segments before it are missing, and no file ${note} says that they were given up`)
 }
 
-function corrupt(segment: Segment, offset: number, found: string, runs: readonly number[] = []): LogCorruptError {
+export function corrupt(
+  segment: Segment,
+  offset: number,
+  found: string,
+  runs: readonly number[] = [],
+): LogCorruptError {
   return new LogCorruptError(
     `The log is damaged: ${found} (segment ${segment.path}, byte ${offset}). Nothing was changed. Restore the segment from a copy; or see with "dramatis log repair" which runs are lost, and let it give them up; or start with another path.`,
     { segment: segment.path, offset, runs: [...runs] },
