@@ -144,6 +144,44 @@ export function readBody(memory: Memory, at: number): Body {
   }
 }
 
+/** String of a body: its bytes, latin1 or UTF-16. */
+export interface WrittenString {
+  readonly bytes: Uint8Array
+  readonly isWide: boolean
+}
+
+/** Returns the strings of a body as they are written, in their order. */
+export function stringsOf(memory: Memory, at: number): WrittenString[] {
+  if (bodyBytesOf(memory, at) === 0) return []
+  const strings: WrittenString[] = []
+  let place = at + HEADER
+  for (let left = 1 | (namedBy(flagsOf(memory, at)) << 1); left !== 0; left >>= 1) {
+    if ((left & 1) === 0) continue
+    const word = memory.i32[place >> 2]!
+    const isWide = (word & WIDE) !== 0
+    const end = place + 4 + (word & LENGTH) * (isWide ? 2 : 1)
+    strings.push({ bytes: memory.u8.subarray(place + 4, end), isWide })
+    place = (end + 3) & ~3
+  }
+  return strings
+}
+
+/** Writes the strings of a body behind the header of their frame, into empty memory. Bytes are those of latin1. */
+export function writeStrings(memory: Memory, at: number, strings: readonly (string | Uint8Array)[]): void {
+  let end = at + HEADER
+  for (const text of strings) {
+    if (typeof text === 'string') end = writeString(memory, end, text)
+    else {
+      memory.i32[end >> 2] = text.length
+      memory.u8.set(text, end + 4)
+      end = (end + 4 + text.length + 3) & ~3
+    }
+  }
+}
+
+/** Strings that the flags name, beside the content. */
+const namedBy = (flags: number): number => flags & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+
 /** Checks whether the body lies within the frame, and the strings named by the flags within the body. */
 export function stringsFit(memory: Memory, at: number): boolean {
   const { i32 } = memory
@@ -151,9 +189,8 @@ export function stringsFit(memory: Memory, at: number): boolean {
   if (bytes === 0) return true
   if (bytes < 0 || bytes > i32[at >> 2]! - HEADER) return false
   const end = at + HEADER + bytes
-  const flags = (i32[(at >> 2) + KIND]! >>> 8) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
   let place = at + HEADER
-  for (let left = 1 | (flags << 1); left !== 0; left >>= 1) {
+  for (let left = 1 | (namedBy(flagsOf(memory, at)) << 1); left !== 0; left >>= 1) {
     if ((left & 1) === 0) continue
     if (place + 4 > end) return false
     const word = i32[place >> 2]!

@@ -175,7 +175,7 @@ t.test('a log of a later format is refused with both versions', async (t) => {
   t.match(error, { details: { format: FORMAT + 1, supported: FORMAT } })
 })
 
-const FORMATS = ['1', '2', '2-noted', '3']
+const FORMATS = ['1', '2', '2-noted', '3', '4']
 for (const format of FORMATS)
   t.test(`the bytes of format ${format} are those that were checked in`, async (t) => {
     const file = fileURLToPath(new URL(`../../../test/fixtures/durability/format-${format}.base64`, import.meta.url))

@@ -1,5 +1,5 @@
 /** Entries as bytes and back, for tests that do without what reads a whole log. */
-import { decodeEntries, EntryDecoder, EntryEncoder } from '../../src/runtime/log/entry-codec.ts'
+import { decodeEntries, EntryDecoder, EntryEncoder, type WrittenEntry } from '../../src/runtime/log/entry-codec.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 
 export const encoded = (entries: readonly LogEntry[]): Uint8Array => new EntryEncoder().encode(entries)
@@ -18,17 +18,17 @@ export function entriesIn(blocks: Iterable<{ readonly entries: Uint8Array }>): L
   )
 }
 
-type Read = ReturnType<typeof decodeEntries> extends Generator<infer Entry> ? Entry : never
+const bySeq = (entries: WrittenEntry[]) => entries.map((entry) => [entry.seq, entry] as const)
 
-const bySeq = (entries: Read[]) => entries.map((entry) => [entry.seq, entry] as const)
-
-function inOrder(entries: Iterable<Read>, decoder: EntryDecoder): LogEntry[] {
-  const all = [...entries]
-  const launched = new Set(all.flatMap((entry) => (entry.kind === 'run.launched' ? [entry.run] : [])))
-  for (const entry of all) if (entry.kind === 'runs.gone') for (const run of entry.runs) launched.delete(run)
-  return all.flatMap((entry) => {
-    const whole = decoder.whole(entry)
-    if (!whole && launched.has(entry.run)) throw new RangeError(`entry ${entry.seq} lacks the prompt before it`)
+function inOrder(entries: Iterable<WrittenEntry>, decoder: EntryDecoder): LogEntry[] {
+  const all = Array.from(entries, (entry) => ({ entry, whole: decoder.whole(entry) }))
+  const launched = new Set<number>()
+  for (const { whole } of all) {
+    if (whole?.kind === 'run.launched') launched.add(whole.run)
+    if (whole?.kind === 'runs.gone') for (const run of whole.runs) launched.delete(run)
+  }
+  return all.flatMap(({ entry, whole }) => {
+    if (!whole && launched.has(entry.run)) throw new RangeError(`entry ${entry.seq} lacks the one that it goes on from`)
     return whole ? [whole] : [] // a rest of a run that the log has forgotten
   })
 }

@@ -8,7 +8,7 @@ import { takeLogFolder } from '../../examples/data-desk/lib/log-folder.ts'
 import { withoutKeys } from '../../examples/lib/without-keys.ts'
 import { kindOf, lengthOf, STEP_DONE } from '../../src/mailbox/frame.ts'
 import { readBody } from '../../src/mailbox/frame-body.ts'
-import { decodeEntries } from '../../src/runtime/log/entry-codec.ts'
+import { entriesOf } from '../../src/runtime/log/read-entries.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { folderOf } from '../durability/log-folders.ts'
 
@@ -32,15 +32,14 @@ async function start(t: Test, folder: string, diesAt = '') {
 async function logged(folder: string) {
   const steps: string[] = []
   let [runs, ended] = [0, 0]
-  for await (const { entries } of readLog(folder))
-    for (const entry of decodeEntries(entries)) {
-      if (entry.kind === 'run.launched') runs += 1
-      if (entry.kind === 'run.finished') ended += 1
-      if (entry.kind !== 'frames') continue
-      const { memory } = entry
-      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at))
-        if (kindOf(memory, at) === STEP_DONE) steps.push(readBody(memory, at).content)
-    }
+  for await (const entry of entriesOf(() => readLog(folder))) {
+    if (entry.kind === 'run.launched') runs += 1
+    if (entry.kind === 'run.finished') ended += 1
+    if (entry.kind !== 'frames') continue
+    const { memory } = entry
+    for (let at = entry.from; at < entry.to; at += lengthOf(memory, at))
+      if (kindOf(memory, at) === STEP_DONE) steps.push(readBody(memory, at).content)
+  }
   return { steps, runs, ended }
 }
 

@@ -1,15 +1,18 @@
 /**
  * Entries of the log as bytes, for a durable log: their encoder and their decoder. The layout is in entry-layout.ts.
- * A record is JSON in UTF-8, its errors as `errorData`. A prompt that shares much with the one before it in its turn is
- * written as the difference (prompts.ts); its frame is an entry of its own then.
+ * A record is JSON in UTF-8, its errors as `errorData`. What an entry has in common with earlier ones of its run
+ * is written as copies of these (copies.ts); a frame is an entry of its own then.
  */
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import { lengthOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { storedForm } from '../../mailbox/stored-parts.ts'
+import { type CopiedEntry, copiedBody, copiedFrom, copiedText } from './copied-entries.ts'
+import { CopyFinder } from './copies.ts'
 import {
   aligned,
+  COPIES,
   DIFFERENCE,
   entrySpans,
   FRAMES,
@@ -19,15 +22,19 @@ import {
   RECORD,
   type Written,
 } from './entry-layout.ts'
-import { partEntry, partFrom } from './part-entries.ts'
+import { type PartRecord, partEntry, partFrom } from './part-entries.ts'
+import { plainFrame, plainRecord, recordOf, writeFrameOf } from './plain-form.ts'
 import { BEFORE_PROMPT, Prompts, type Shared } from './prompts.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
+import { LEAST_TEXT, Texts } from './texts.ts'
 
 const SHARED_BYTES = 16
 
-/** Writes the entries of one process: it knows the prompts that were written before. */
+/** Writes the entries of one process: it knows the texts that were written before. */
 export class EntryEncoder {
-  readonly #prompts = new Prompts()
+  readonly #finder = new CopyFinder()
+  /** Frames that are made again, to compare them. */
+  #scratch = allocate(LEAST_TEXT)
 
   /** Writes the entries one after the other. `room` gives a buffer with at least so many bytes. */
   encode(entries: readonly LogEntry[], room: (bytes: number) => Buffer = Buffer.allocUnsafeSlow): Uint8Array {
@@ -60,49 +67,68 @@ export class EntryEncoder {
 
   #record(record: HostRecord): Written {
     if (record.kind === 'part') return partEntry(record)
-    this.#prompts.over(record)
     const { run, seq, at, ...fields } = record
     const body = Buffer.from(JSON.stringify(withErrorData(fields)))
-    return { kind: RECORD, run, seq, at, frames: 0, body: [body], bytes: body.byteLength }
+    const isText = run !== 0 && body.byteLength >= LEAST_TEXT
+    const copied =
+      isText && this.#copied(record, 0, body.byteLength, plainRecord(body), (form) => recordOf(form).equals(body))
+    this.#finder.texts.see(record)
+    return copied || { kind: RECORD, run, seq, at, frames: 0, body: [body], bytes: body.byteLength }
   }
 
-  /** Cuts the frames where a prompt is written as a difference. */
-  #frames({ memory, from, to, run, seq: first, at: time }: FrameBlock, all: Written[]): void {
+  /** Cuts the frames where one is written as copies. */
+  #frames(block: FrameBlock, all: Written[]): void {
+    const { memory, from, to, run, at: time } = block
     let begin = from
     let frames = 0
-    let seq = first
+    let { seq } = block
+    const writeWhole = (end: number) => {
+      const body = memory.u8.subarray(begin, end)
+      const first = seq - frames * SEQ_STEP
+      if (frames > 0) all.push({ kind: FRAMES, run, seq: first, at: time, frames, body: [body], bytes: end - begin })
+    }
     for (let at = from; at < to; at += lengthOf(memory, at), seq += SEQ_STEP) {
-      const prompt = this.#prompts.see(memory, at, run, seq)
-      if (!prompt?.shared) {
+      const copied = run !== 0 && this.#copiedFrame({ run, seq, at: time }, memory, at)
+      if (!copied) {
         frames += 1
         continue
       }
-      if (frames > 0) all.push(wholeFrames(memory, begin, at, { run, seq: seq - frames * SEQ_STEP, at: time }, frames))
-      const { text, shared } = prompt
-      const between = text.subarray(shared.prefix, text.length - shared.suffix)
-      const body = [encodedShare(shared), memory.u8.subarray(at, at + BEFORE_PROMPT), between]
-      const bytes = SHARED_BYTES + BEFORE_PROMPT + between.byteLength
-      all.push({ kind: DIFFERENCE, run, seq, at: time, frames: 1, body, bytes })
+      writeWhole(at)
+      all.push(copied)
       begin = at + lengthOf(memory, at)
       frames = 0
     }
-    if (frames > 0) all.push(wholeFrames(memory, begin, to, { run, seq: seq - frames * SEQ_STEP, at: time }, frames))
+    writeWhole(to)
+  }
+
+  #copiedFrame(numbers: Numbers, memory: Memory, at: number): Written | undefined {
+    const bytes = lengthOf(memory, at)
+    if (bytes < LEAST_TEXT) return undefined
+    return this.#copied(numbers, 1, bytes, plainFrame(memory, at), (form) => {
+      if (this.#scratch.u8.length < bytes) this.#scratch = allocate(bytes * 2)
+      this.#scratch.u8.fill(0, 0, bytes)
+      writeFrameOf(form, this.#scratch)
+      return memory.text.compare(this.#scratch.u8, 0, bytes, at, at + bytes) === 0
+    })
+  }
+
+  /** Returns an entry as copies of earlier ones, if that is smaller, and gives the entry back as it is. */
+  #copied(
+    { run, seq, at }: Numbers,
+    frames: number,
+    entryBytes: number,
+    form: Buffer,
+    isSame: (form: Buffer) => boolean,
+  ): Written | undefined {
+    const text = this.#finder.add({ run, seq, entryBytes }, form)
+    const body = copiedBody(text)
+    const bytes = body.reduce((sum, { byteLength }) => sum + byteLength, 0)
+    if (bytes >= entryBytes || !isSame(form)) return undefined
+    return { kind: COPIES, run, seq, at, frames, body, bytes }
   }
 }
 
-function wholeFrames(memory: Memory, from: number, to: number, numbers: Numbers, frames: number): Written {
-  return { kind: FRAMES, ...numbers, frames, body: [memory.u8.subarray(from, to)], bytes: to - from }
-}
-
-function encodedShare({ base, prefix, suffix }: Shared): Uint8Array {
-  const bytes = Buffer.alloc(SHARED_BYTES)
-  bytes.writeDoubleLE(base, 0)
-  bytes.writeUInt32LE(prefix, 8)
-  bytes.writeUInt32LE(suffix, 12)
-  return bytes
-}
-
-/** Frame with a prompt as it is written: without what it shares with the one before. */
+/** Frame with a prompt as earlier versions have written it: without what it shares with the one before. */
 export interface FrameDifference extends Numbers, Shared {
   readonly kind: 'difference'
   /** The frame up to its prompt. */
@@ -111,6 +137,15 @@ export interface FrameDifference extends Numbers, Shared {
   readonly between: Uint8Array
 }
 
+/** Record as it is written. */
+interface WrittenRecord extends Numbers {
+  readonly kind: 'record'
+  readonly json: Buffer
+}
+
+/** Entry as it stands in a log: it may need others before it to be whole. */
+export type WrittenEntry = FrameBlock | PartRecord | WrittenRecord | FrameDifference | CopiedEntry
+
 /**
  * Reads what an encoder has written, without the runs that are not wanted. Frames get memory of their own. Throws
  * `RangeError` for anything else: a store has checked the bytes before.
@@ -118,7 +153,7 @@ export interface FrameDifference extends Numbers, Shared {
 export function* decodeEntries(
   bytes: Uint8Array,
   isWanted: (run: number) => boolean = () => true,
-): Generator<LogEntry | FrameDifference> {
+): Generator<WrittenEntry> {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   for (let at = 0; at < view.length; ) {
     const kind = view.readUInt32LE(at)
@@ -127,31 +162,86 @@ export function* decodeEntries(
     if (end > view.length) throw new RangeError(`the entry at byte ${at} ends behind the last of ${view.length} bytes`)
     const numbers = { run: view.readUInt32LE(at + 8), seq: view.readDoubleLE(at + 16), at: view.readDoubleLE(at + 24) }
     const content = view.subarray(body, end)
-    if (kind < FRAMES || kind > PART)
-      throw new RangeError(`the entry at byte ${at} is of kind ${kind}; known are ${FRAMES} to ${PART}`)
-    if (isWanted(numbers.run))
-      if (kind === FRAMES) yield framesFrom(content, view.readUInt32LE(at + 12), numbers)
-      else if (kind === PART) yield partFrom(content, numbers)
-      else yield kind === RECORD ? recordFrom(content, numbers) : differenceFrom(content, numbers)
+    if (isWanted(numbers.run)) yield entryFrom(kind, content, view.readUInt32LE(at + 12), numbers)
     at = body + aligned(end - body)
   }
 }
 
-/** Makes whole frames of differences. It has to see all entries of a run, in the order of their numbers. */
+function entryFrom(kind: number, content: Buffer, frames: number, numbers: Numbers): WrittenEntry {
+  switch (kind) {
+    case FRAMES:
+      return framesFrom(content, frames, numbers)
+    case RECORD:
+      return { kind: 'record', ...numbers, json: Buffer.from(content) }
+    case DIFFERENCE:
+      return differenceFrom(content, numbers)
+    case PART:
+      return partFrom(content, numbers)
+    case COPIES:
+      return copiedFrom(content, frames > 0, numbers)
+    default:
+      throw new RangeError(`entry ${numbers.seq} is of kind ${kind}; known are ${FRAMES} to ${COPIES}`)
+  }
+}
+
+/** Makes entries whole. It has to see all entries of a run, in the order of their numbers. */
 export class EntryDecoder {
   readonly #prompts = new Prompts()
+  readonly #texts = new Texts()
 
-  /** Returns the entry; undefined for a difference to a prompt that was not among the entries before. */
-  whole(entry: LogEntry | FrameDifference): LogEntry | undefined {
-    if (entry.kind === 'difference') return this.#whole(entry)
-    if (entry.kind === 'frames') this.#see(entry)
-    else this.#prompts.over(entry)
-    return entry
+  /** Returns the entry; undefined if it goes on from one that was not among the entries before. */
+  whole(entry: WrittenEntry): LogEntry | undefined {
+    switch (entry.kind) {
+      case 'copies':
+        return this.#copied(entry)
+      case 'difference':
+        return this.#whole(entry)
+      case 'frames':
+        return this.#seeFrames(entry)
+      case 'record':
+        return this.#record(entry)
+      default:
+        return entry
+    }
   }
 
-  #see({ memory, from, to, run, seq }: FrameBlock): void {
-    for (let at = from, n = 0; at < to; at += lengthOf(memory, at), n++)
-      this.#prompts.see(memory, at, run, seq + n * SEQ_STEP)
+  #record({ json, run, seq, at }: WrittenRecord): LogEntry {
+    if (run !== 0 && json.byteLength >= LEAST_TEXT)
+      this.#texts.add({ run, seq, entryBytes: json.byteLength, origin: () => plainRecord(json) })
+    return this.#parsed(json, { run, seq, at })
+  }
+
+  #parsed(json: Buffer, numbers: Numbers): HostRecord {
+    const record = recordFrom(json, numbers)
+    this.#prompts.over(record)
+    this.#texts.see(record)
+    return record
+  }
+
+  #seeFrames(block: FrameBlock): FrameBlock {
+    const { memory, from, to, run } = block
+    let { seq } = block
+    for (let at = from; at < to; at += lengthOf(memory, at), seq += SEQ_STEP) {
+      this.#prompts.see(memory, at, run, seq)
+      const entryBytes = lengthOf(memory, at)
+      if (run !== 0 && entryBytes >= LEAST_TEXT)
+        this.#texts.add({ run, seq, entryBytes, origin: () => plainFrame(memory, at) })
+    }
+    return block
+  }
+
+  #copied(entry: CopiedEntry): LogEntry | undefined {
+    const text = copiedText(entry, this.#texts)
+    if (!text) return undefined
+    const { run, seq, at, entryBytes, isFrame } = entry
+    const form = this.#texts.put(text.origin)
+    this.#texts.add(text)
+    if (!isFrame) return this.#parsed(recordOf(form), { run, seq, at })
+    const memory = allocate(entryBytes)
+    memory.u8.fill(0)
+    writeFrameOf(form, memory)
+    this.#prompts.see(memory, 0, run, seq)
+    return { kind: 'frames', run, seq, at, memory, from: 0, to: entryBytes, count: 1 }
   }
 
   #whole({ run, seq, at, base, prefix, suffix, head, between }: FrameDifference): LogEntry | undefined {
@@ -169,8 +259,7 @@ export class EntryDecoder {
     u8.set(before.subarray(before.byteLength - suffix), end)
     u8.fill(0, end + suffix, bytes)
     const block: FrameBlock = { kind: 'frames', run, seq, at, memory, from: 0, to: bytes, count: 1 }
-    this.#see(block)
-    return block
+    return this.#seeFrames(block)
   }
 }
 
@@ -192,9 +281,9 @@ export function runsIn(
     const kind = view.readUInt32LE(at)
     const seq = view.readDoubleLE(at + 16)
     const isExpected = carried ? seq >= firstSeq && seq <= lastSeq : seq === next
-    if (kind < FRAMES || kind > PART || !isExpected) return undefined
+    if (kind < FRAMES || kind > COPIES || !isExpected) return undefined
     runs.add(view.readUInt32LE(at + 8))
-    next = seq + (kind === RECORD || kind === PART ? 1 : view.readUInt32LE(at + 12)) * SEQ_STEP
+    next = seq + Math.max(1, view.readUInt32LE(at + 12)) * SEQ_STEP
     at += HEADER_BYTES + aligned(view.readUInt32LE(at + 4))
     if (at > view.length) return undefined
   }
@@ -223,7 +312,7 @@ export function bytesByRun(bytes: Uint8Array): Map<number, number> {
   return sizes
 }
 
-function framesFrom(content: Uint8Array, count: number, numbers: Numbers): LogEntry {
+function framesFrom(content: Uint8Array, count: number, numbers: Numbers): FrameBlock {
   const memory = allocate(content.byteLength)
   memory.u8.set(content)
   return { kind: 'frames', ...numbers, memory, from: 0, to: content.byteLength, count }
@@ -242,7 +331,7 @@ function differenceFrom(content: Buffer, numbers: Numbers): FrameDifference {
   }
 }
 
-function recordFrom(content: Buffer, numbers: Numbers): LogEntry {
+function recordFrom(content: Buffer, numbers: Numbers): HostRecord {
   const fields: WrittenFields = JSON.parse(content.toString('utf8'))
   return Object.assign(withErrors(fields), numbers) as HostRecord
 }

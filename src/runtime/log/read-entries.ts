@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../../clock.ts'
 import { LogCorruptError, LogHeldError } from '../../errors.ts'
 import { hasCode } from '../store/log-files.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
-import { bytesByRun, decodeEntries, EntryDecoder, type FrameDifference } from './entry-codec.ts'
+import { bytesByRun, decodeEntries, EntryDecoder, type WrittenEntry } from './entry-codec.ts'
 import { type PartEntry, partsIn } from './part-entries.ts'
 import type { LogEntry } from './records.ts'
 
@@ -60,6 +60,9 @@ export interface SeenBlock {
   readonly parts: readonly PartEntry[]
 }
 
+/** Entry that goes on from another one, `base`, which the log lacks. */
+export type UnreadEntry = Extract<WrittenEntry, { readonly base: number }>
+
 export interface EntryOptions {
   /** Leaves out the entries of all other runs. */
   runs?: ReadonlySet<number>
@@ -69,7 +72,7 @@ export interface EntryOptions {
    * Called for each run with the first entry that cannot be read, because the log lacks one before it. By default that
    * is an error. If entries of the team are read too, it is called behind all entries.
    */
-  lost?: (entry: FrameDifference) => void
+  lost?: (entry: UnreadEntry) => void
 }
 
 /**
@@ -83,18 +86,18 @@ export async function* entriesOf(
   { runs, seen = () => {}, lost = refuse }: EntryOptions = {},
 ): AsyncGenerator<LogEntry> {
   const launched = new Set<number>()
-  const broken = new Map<number, FrameDifference>()
+  const broken = new Map<number, UnreadEntry>()
   const decoder = new EntryDecoder()
   const isWanted: IsWanted = (run) => !runs || runs.has(run)
   for await (const entry of encodedEntries(read, seen, isWanted)) {
     const whole = decoder.whole(entry)
     if (whole) yield whole
-    else if (entry.kind === 'difference' && launched.has(entry.run)) {
+    else if ('base' in entry && launched.has(entry.run)) {
       if (!broken.has(entry.run)) broken.set(entry.run, entry)
       if (!isWanted(TEAM)) break
     } // else a rest of a forgotten run
-    if (entry.kind === 'run.launched') launched.add(entry.run)
-    if (entry.kind === 'runs.gone') for (const run of entry.runs) broken.delete(run)
+    if (whole?.kind === 'run.launched') launched.add(entry.run)
+    if (whole?.kind === 'runs.gone') for (const run of whole.runs) broken.delete(run)
   }
   for (const entry of broken.values()) lost(entry)
 }
@@ -102,19 +105,18 @@ export async function* entriesOf(
 /** Run number of the entries of the team itself. */
 const TEAM = 0
 
-function refuse({ run, seq, base }: FrameDifference): never {
+function refuse({ run, seq, base }: UnreadEntry): never {
   const text = `The log is damaged: entry ${seq} of run number ${run} goes on from entry ${base}, which the log does not have. Nothing was changed. Restore the log from a copy; or see with "dramatis log repair" which runs are lost, and let it give them up; or start with another path.`
   throw new LogCorruptError(text, { runs: [run] })
 }
 
-type Encoded = LogEntry | FrameDifference
 type IsWanted = (run: number) => boolean
 
 async function* encodedEntries(
   read: ReadBlocks,
   seen: (block: SeenBlock) => void,
   isWanted: IsWanted,
-): AsyncGenerator<Encoded> {
+): AsyncGenerator<WrittenEntry> {
   const { blocks, entries: carried } = await carriedIn(read, isWanted)
   const known = new Set(blocks.map(({ position }) => position))
   let next = 0
@@ -134,9 +136,12 @@ async function* encodedEntries(
   for (const block of blocks) seen(block)
 }
 
-async function carriedIn(read: ReadBlocks, isWanted: IsWanted): Promise<{ blocks: SeenBlock[]; entries: Encoded[] }> {
+async function carriedIn(
+  read: ReadBlocks,
+  isWanted: IsWanted,
+): Promise<{ blocks: SeenBlock[]; entries: WrittenEntry[] }> {
   const blocks: SeenBlock[] = []
-  const entries = new Map<number, Encoded>()
+  const entries = new Map<number, WrittenEntry>()
   for await (const block of read()) {
     if (!block.carried) continue
     blocks.push(seenBlock(block))

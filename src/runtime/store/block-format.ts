@@ -1,5 +1,5 @@
 /**
- * Bytes of a log on disk, format 3. All numbers are little-endian.
+ * Bytes of a log on disk, format 4. All numbers are little-endian.
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
  *               flags u32 (1: the log begins here, whatever stands before; 2: what was given up before it is noted,
@@ -16,14 +16,14 @@
  * versions wrote zeros there. Later formats keep the first 16 bytes of a segment and the rule of its checksum, so that
  * every version can tell that a log is newer.
  *
- * Format 3 has entries of kind 4 (log/entry-layout.ts), format 2 has none of these. Format 1 has no entries of kind 3
+ * Format 4 has entries of kind 5 (log/entry-layout.ts). Format 3 has those of kind 4, format 2 has none of these. Format 1 has no entries of kind 3
  * either, and does not count carried blocks.
  */
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import type { Block, Position } from './log-store.ts'
 
-export const FORMAT = 3
+export const FORMAT = 4
 export const SEGMENT_HEADER_BYTES = 64
 export const BLOCK_HEADER_BYTES = 48
 const SEGMENT_MAGIC = Buffer.from('DRAMATIS', 'latin1')

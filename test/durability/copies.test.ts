@@ -1,11 +1,10 @@
-/** Prompts in a durable log: each is written as what it has more than the one before it in its turn. */
-import { readdirSync, statSync } from 'node:fs'
+/** What is said in a run stands in a durable log once: later entries are written as copies of what earlier ones have. */
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import * as z from 'zod'
 import { LogCorruptError } from '../../src/errors.ts'
 import { createTeam, defineTool } from '../../src/index.ts'
-import { BEGINS_AGAIN, CALL, END } from '../../src/mailbox/frame.ts'
+import { CALL, END, REQUEST } from '../../src/mailbox/frame.ts'
 import { EntryDecoder, EntryEncoder } from '../../src/runtime/log/entry-codec.ts'
 import { HostFrames } from '../../src/runtime/log/host-frames.ts'
 import { entriesOf } from '../../src/runtime/log/read-entries.ts'
@@ -16,7 +15,7 @@ import { Dice } from '../dice.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { lostInBytes } from '../simulation/invariants.ts'
 import { decoded, encoded } from './log-entries.ts'
-import { failureOf, folderOf } from './log-folders.ts'
+import { bytesIn, failureOf, folderOf } from './log-folders.ts'
 
 /** Makes the entries of one log: each has the next number. */
 class Entries {
@@ -69,22 +68,79 @@ t.test('a turn of n prompts is written as what each has more than the one before
   t.ok(sizes[2]! < 40 * 1_300, `${sizes} bytes for 10, 20 and 40 messages of 1,000`)
 })
 
-t.test('a prompt is not written in terms of another turn, agent, or of a turn that is over', async (t) => {
+t.test('a text of a run is written once, until the run is over, and not for another run', async (t) => {
   const entries = new Entries()
   const [whole, more] = [talk(20), talk(21)]
   const next = (between: LogEntry[], fields = {}) => {
     const written = [entries.prompt(whole), ...between, entries.prompt(more, fields)]
     t.same(lostInBytes(written), [])
-    return encoded(written).byteLength > 40_000 ? 'whole' : 'by difference'
+    return encoded(written).byteLength > 4_000 ? 'whole' : 'as a copy'
   }
-  t.equal(next([]), 'by difference')
-  t.equal(next([entries.prompt('short', { turn: 2 }), entries.frame(CALL, { content: 'tool' })]), 'by difference')
-  t.equal(next([entries.frame(END, { turn: 2 }), entries.finished(2)]), 'by difference')
-  t.equal(next([], { turn: 2 }), 'whole')
-  t.equal(next([], { sender: 8 }), 'whole')
-  t.equal(next([entries.frame(END, {})]), 'whole')
-  t.equal(next([entries.frame(END, { flags: BEGINS_AGAIN })]), 'whole')
+  t.equal(next([]), 'as a copy')
+  t.equal(next([entries.prompt('short', { turn: 2 }), entries.frame(CALL, { content: 'tool' })]), 'as a copy')
+  t.equal(next([entries.frame(END, { turn: 1 }), entries.finished(2)]), 'as a copy')
+  t.equal(next([], { turn: 2 }), 'as a copy')
+  t.equal(next([], { sender: 8 }), 'as a copy')
   t.equal(next([entries.finished()]), 'whole')
+  t.equal(next([entries.gone()]), 'whole')
+  t.equal(next([], { run: 2 }), 'whole')
+})
+
+/** Words that nobody has said before. */
+const words = (dice: Dice, characters: number, between = ' ') => {
+  const all: string[] = []
+  for (let length = 0; length < characters; length += all.at(-1)!.length + between.length)
+    all.push(dice.upTo(36 ** 5).toString(36))
+  return all.join(between)
+}
+
+const said: { [what: string]: (dice: Dice) => string } = {
+  'plain words': (dice) => words(dice, 9_000),
+  'lines and quotes': (dice) => words(dice, 9_000, '"\n'),
+  'other letters of latin1': (dice) => words(dice, 9_000, ' für '),
+  'letters beyond latin1': (dice) => words(dice, 5_000, ' 世界 '),
+  'latin letters and one beyond': (dice) => `${words(dice, 9_000)}…`,
+  'a path of Windows': (dice) => words(dice, 9_000, '\\'),
+  JSON: (dice) => JSON.stringify(Array.from({ length: 300 }, (_, n) => ({ n, text: words(dice, 30, '"') }))),
+  'JSON in JSON': (dice) => JSON.stringify({ input: JSON.stringify({ lines: words(dice, 9_000, '\n') }) }),
+  'the same again and again': () => 'again '.repeat(1_500),
+}
+
+for (const [what, saying] of Object.entries(said))
+  t.test(`${what}: written once, whether a record, a frame or JSON in it says it`, async (t) => {
+    const text = saying(new Dice(7))
+    const entries = new Entries()
+    const call = { id: 'c', name: 'look', input: JSON.stringify({ text }) }
+    const all = [
+      { ...entries.launched(), query: text } as LogEntry,
+      entries.frame(REQUEST, { content: text }),
+      entries.frame(REQUEST, { content: `Do this:\n${text}\nThat is all.`, data: JSON.stringify({ task: text }) }),
+      entries.prompt(JSON.stringify({ messages: [{ role: 'user', content: `You are asked: ${text}` }] })),
+      entries.prompt(JSON.stringify({ messages: [{ role: 'assistant', content: '', toolCalls: [call] }] })),
+      entries.frame(END, { content: text }),
+      { ...entries.finished(), output: `${text}.` } as LogEntry,
+    ]
+    t.same(lostInBytes(all), [])
+    t.ok(encoded(all).byteLength < 1.1 * Buffer.byteLength(text) + 256 * all.length, `${encoded(all).byteLength} bytes`)
+  })
+
+t.test('letters that are half of one, and what only looks like JSON, come back as they were', async (t) => {
+  const entries = new Entries()
+  const texts = [
+    '\ud83d',
+    '"\\ud83d"',
+    '"\\u00e4"',
+    '"\\/"',
+    '"a\nb\\',
+    '\u0000"\\u0000"',
+    '\xfd\xfe\xff"\\n"',
+    '"\\n"'.repeat(9),
+  ]
+  for (const text of texts) {
+    const long = `${text} `.repeat(200)
+    const all = [entries.frame(REQUEST, { content: long }), entries.frame(END, { content: long, data: long })]
+    t.same(lostInBytes([...all, { ...entries.finished(), output: long } as LogEntry]), [], JSON.stringify(text))
+  }
 })
 
 t.test(
@@ -129,7 +185,8 @@ t.test('frames that stand in one entry with a prompt keep their numbers', async 
   t.same(
     decoded(encoded([one])).map((entry) => [entry.seq - seq, entry.kind === 'frames' && entry.count]),
     [
-      [0, 2],
+      [0, 1],
+      [SEQ_STEP, 1],
       [2 * SEQ_STEP, 1],
       [3 * SEQ_STEP, 1],
     ],
@@ -202,8 +259,6 @@ function lookingTeam(t: Test, path: string, baseURL: string) {
   t.teardown(() => team.close())
   return team
 }
-
-const bytesIn = (path: string) => readdirSync(path).reduce((sum, name) => sum + statSync(join(path, name)).size, 0)
 
 t.test('the log of a model that calls a tool in n rounds grows with n', async (t) => {
   const sizes: number[] = []
