@@ -1,14 +1,14 @@
 /**
- * Anchors: places in texts by a hash of the bytes that stand there, so that a text that comes again is found, wherever it
- * stands. What is an anchor follows from the bytes, not from where they stand: the same bytes have the same anchors.
+ * Anchors are places in texts, by a hash of the bytes that stand there: so a text that comes again is found. The bytes
+ * say which places are anchors, so the same bytes have the same anchors wherever they stand.
  */
 import type { Text } from './texts.ts'
 
 /** Bytes that the hash of an anchor is made of. */
 export const ANCHOR_BYTES = 16
-/** Bytes without an anchor, at most. Prime, so that bytes which repeat themselves have anchors at all of their phases. */
+/** Most bytes without an anchor. It is prime: bytes that repeat themselves get anchors at all of their phases. */
 const MOST_BETWEEN = 127
-/** One place in so many is an anchor, on average. A power of two. */
+/** Average distance of two anchors in bytes; a power of two. */
 const SPARSENESS = 64
 
 /** Returns the next anchor at or behind a place; -1 if there is none. `last`: the anchor before. */

@@ -25,7 +25,7 @@ export interface Text {
   readonly seq: number
   readonly run: number
   readonly entryBytes: number
-  /** What it is put together from, in its order; or makes it anew. */
+  /** Pieces that it is put together from, in their order, or a function that makes it anew. */
   readonly origin: readonly Piece[] | (() => Buffer)
 }
 
