@@ -16,8 +16,8 @@
  * versions wrote zeros there. Later formats keep the first 16 bytes of a segment and the rule of its checksum, so that
  * every version can tell that a log is newer.
  *
- * Format 4 has entries of kind 5 (log/entry-layout.ts). Format 3 has those of kind 4, format 2 has none of these. Format
- * 1 has no entries of kind 3 either, and does not count carried blocks.
+ * Format 4 has entries of kind 5 (log/entry-layout.ts). Format 3 has those of kind 4, format 2 has none of these.
+ * Format 1 has no entries of kind 3 either, and does not count carried blocks.
  */
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
