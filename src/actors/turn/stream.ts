@@ -21,6 +21,8 @@ export class ResponseStream implements AsyncIterable<string> {
   readonly #read: (count: number) => void
   readonly #leave: () => void
   #chunks: string[] = []
+  /** Number of those that are read: a list of thousands is not moved with each. */
+  #taken = 0
   #wake: (() => void) | undefined
   #over = false
   #error: unknown
@@ -44,7 +46,7 @@ export class ResponseStream implements AsyncIterable<string> {
   get response(): Promise<AgentMessage> {
     if (!this.#iterated && !this.#unheld) {
       this.#unheld = true
-      for (const _ of this.#chunks) this.#report()
+      for (let n = this.#taken; n < this.#chunks.length; n++) this.#report()
     }
     return this.#response
   }
@@ -84,8 +86,13 @@ export class ResponseStream implements AsyncIterable<string> {
         // A turn that relays a stream reads only as fast as its own reader, so back-pressure reaches the original
         // writer.
         while (this.#relay.breathless) await this.#relay.breathe()
-        const chunk = this.#chunks.shift()
+        const chunk = this.#chunks[this.#taken]
         if (chunk !== undefined) {
+          this.#taken += 1
+          if (this.#taken === this.#chunks.length) {
+            this.#chunks = []
+            this.#taken = 0
+          }
           if (!this.#unheld) this.#report()
           yield chunk
         } else if (this.#over) {

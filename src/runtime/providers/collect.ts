@@ -19,12 +19,13 @@ import type { ModelFailureCode } from '../../model-failure.ts'
 import { onAbort } from '../../on-abort.ts'
 
 type Said = TextPart | ReasoningPart
+type SaidPart = Said & { block: string | undefined }
 
 /** Parts that have been received. Usage counts even if the answer never comes. */
 export interface Collected {
   text: string
   /** Text and reasoning in the order of their blocks. */
-  parts: (Said & { block: string | undefined })[]
+  parts: SaidPart[]
   toolCalls: ToolCall[]
   usage: TokenUsage
   finishReason: FinishReason | undefined
@@ -111,6 +112,8 @@ export function piecesOf(client: ModelClient, request: ModelRequest): AsyncItera
 class Adding {
   readonly #into: Collected
   readonly #hear: (heard: Heard) => void
+  /** Parts by the name of their block: an answer may have one for each word. */
+  #blocks = blocksYet()
   /** Ids of the tool calls whose input has come in parts. */
   #inParts = new Set<string>()
   #said = 0
@@ -156,8 +159,25 @@ class Adding {
 
   #say(part: Said['type'], text: string, piece: ModelPiece): void {
     this.#said += text.length
-    addTo(this.#into, part, text, piece)
+    this.#addTo(part, text, piece)
     if (text !== '') this.#hear({ part, text })
+  }
+
+  /** Adds text or reasoning to its block, or begins one. */
+  #addTo(type: Said['type'], text: string, { block, providerData }: ModelPiece): void {
+    if (block !== undefined && typeof block !== 'string') throw wrong(`${shown(block)} in place of the name of a block`)
+    const data = providerDataOf(providerData)
+    const { parts } = this.#into
+    const last = parts.at(-1)
+    const unnamed = last?.type === type ? last : undefined
+    const found = block === undefined ? unnamed : this.#blocks[type].get(block)
+    if (!found && text === '' && !data) return
+    const part: SaidPart = found ?? { type, text: '', block }
+    part.text += text
+    if (data) part.providerData = data
+    if (found) return
+    parts.push(part)
+    if (block !== undefined) this.#blocks[type].set(block, part)
   }
 
   #toolInput(given: unknown): void {
@@ -183,6 +203,7 @@ class Adding {
 
   #restart(): void {
     Object.assign(this.#into, { ...nothingYet(), usage: this.#into.usage })
+    this.#blocks = blocksYet()
     this.#inParts = new Set()
     this.#said = 0
     this.#inputs = 0
@@ -192,23 +213,7 @@ class Adding {
 
 type Given = Partial<Record<keyof ModelPiece, unknown>>
 
-/** Adds text or reasoning to its block, or begins one. */
-function addTo({ parts }: Collected, type: Said['type'], text: string, { block, providerData }: ModelPiece): void {
-  if (block !== undefined && typeof block !== 'string') throw wrong(`${shown(block)} in place of the name of a block`)
-  const data = providerDataOf(providerData)
-  const last = parts.at(-1)
-  const found =
-    block === undefined
-      ? last?.type === type
-        ? last
-        : undefined
-      : parts.find((part) => part.type === type && part.block === block)
-  if (!found && text === '' && !data) return
-  const part: Collected['parts'][number] = found ?? { type, text: '', block }
-  part.text += text
-  if (data) part.providerData = data
-  if (!found) parts.push(part)
-}
+const blocksYet = () => ({ text: new Map<string, SaidPart>(), reasoning: new Map<string, SaidPart>() })
 
 /** Returns checked data of a provider. It comes from a client, and has to be JSON: it goes through threads and logs. */
 function providerDataOf(data: unknown): ProviderData | undefined {

@@ -8,6 +8,7 @@ import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import type { ToolFinished, ToolProgress, ToolStarted } from '../log/tool-event.ts'
 import type { RuntimeEvent } from './events.ts'
 import { PartialJson } from './partial-json.ts'
+import { PrefixMatch } from './prefix-match.ts'
 import type { MultiAgentResult } from './result.ts'
 
 /** A value of which any part may not be there yet. */
@@ -78,6 +79,8 @@ interface Said {
   readonly answerOf: Watched['answerOf']
   /** Text so far, if it may be the answer of the run. */
   text: string
+  /** Comparison of that text with what the script has said so far. */
+  relay: PrefixMatch
   hasText: boolean
   /** Number of pieces that were not superseded. */
   count: number
@@ -98,6 +101,8 @@ export class StreamParts<T> {
   readonly #calls = new Map<string, Said>()
   /** Last call of each turn, by the message that it handles. */
   readonly #ofTurns = new Map<string, Said>()
+  /** Texts that may be the answer. */
+  readonly #candidates = new Set<Said>()
   /** Words of the script as the answer, and the part of them that was yielded as its own. */
   #script = ''
   #yielded = ''
@@ -146,7 +151,8 @@ export class StreamParts<T> {
     const { agent, messageId, callId, round, answerOf, part, text } = event
     let said = this.#calls.get(callId)
     if (!said) {
-      said = { of: { agent, messageId, callId, round }, answerOf, text: '', hasText: false, count: 0, json: undefined }
+      const of = { agent, messageId, callId, round }
+      said = { of, answerOf, text: '', relay: new PrefixMatch(), hasText: false, count: 0, json: undefined }
       yield* this.#begin(said)
     }
     said.count += 1
@@ -156,10 +162,22 @@ export class StreamParts<T> {
       yield { type: 'tool.input', ...of, toolCallId: event.toolCallId ?? '', tool: event.tool ?? '', text }
     else {
       said.hasText = true
-      if (answerOf === 'run') said.text += text // a reader keeps no other words: a run may be long
+      if (answerOf === 'run') this.#mayBeAnswer(said, text)
       yield { type: 'text', ...of, text, final: answerOf === 'run' }
       yield* this.#object(said, text)
     }
+  }
+
+  /** Keeps the words of a text that may be the answer. A reader keeps no others: a run may be long. */
+  #mayBeAnswer(said: Said, text: string): void {
+    if (text === '') return
+    if (!this.#candidates.has(said)) {
+      this.#candidates.add(said)
+      said.relay = new PrefixMatch()
+      said.relay.add('script', this.#script)
+    }
+    said.text += text
+    said.relay.add('text', text)
   }
 
   /** A turn that asks its model again without having called a tool has dropped what it was told. */
@@ -180,6 +198,7 @@ export class StreamParts<T> {
   }
 
   #supersede(said: Said, reason: SupersededReason): Unnumbered<T> {
+    this.#candidates.delete(said)
     said.text = ''
     said.hasText = false
     said.count = 0
@@ -187,20 +206,17 @@ export class StreamParts<T> {
     return { type: 'superseded', ...said.of, reason }
   }
 
-  /** Texts that may be the answer. */
-  #candidates(): Said[] {
-    return [...this.#calls.values()].filter(({ answerOf, text }) => answerOf === 'run' && text !== '')
-  }
-
   /** The script mostly relays what a model has said. Only what is more, or something else, is a part of its own. */
   *#scripted(chunk: string): Generator<Unnumbered<T>> {
+    const isFirst = this.#yielded === ''
     this.#script += chunk
-    const isRelayed = this.#yielded === '' && this.#candidates().some(({ text }) => text.startsWith(this.#script))
-    if (!isRelayed) yield* this.#say(this.#script)
+    for (const { relay } of this.#candidates) relay.add('script', chunk)
+    if (isFirst && [...this.#candidates].some(({ relay }) => relay.isScriptCovered)) return
+    yield* this.#own(isFirst ? this.#script : chunk, this.#script)
   }
 
   *#finished(answer: string): Generator<Unnumbered<T>> {
-    const candidates = this.#yielded === '' ? this.#candidates() : []
+    const candidates = this.#yielded === '' ? [...this.#candidates] : []
     const said =
       candidates.findLast(({ text }) => text === answer) ?? candidates.findLast(({ text }) => answer.startsWith(text))
     if (!said) return yield* this.#say(answer)
@@ -211,13 +227,15 @@ export class StreamParts<T> {
 
   /** Yields what is missing of an answer that no model has said. */
   *#say(answer: string): Generator<Unnumbered<T>> {
-    for (const said of this.#candidates()) yield this.#supersede(said, 'replaced')
-    if (!answer.startsWith(this.#yielded)) {
-      yield { type: 'superseded', ...SCRIPT, reason: 'replaced' }
-      this.#yielded = ''
-    }
-    const text = answer.slice(this.#yielded.length)
+    const isMore = answer.startsWith(this.#yielded)
+    if (!isMore) yield { type: 'superseded', ...SCRIPT, reason: 'replaced' }
+    yield* this.#own(isMore ? answer.slice(this.#yielded.length) : answer, answer)
+  }
+
+  /** Yields words of the script as a part of its own. `all`: its words until then, and these. */
+  *#own(text: string, all: string): Generator<Unnumbered<T>> {
+    for (const said of [...this.#candidates]) yield this.#supersede(said, 'replaced')
     if (text !== '') yield { type: 'text', ...SCRIPT, text, final: true }
-    this.#yielded = answer
+    this.#yielded = all
   }
 }

@@ -8,7 +8,7 @@ import { bar, cut, fit } from './text.ts'
 import type { Size } from './top-view.ts'
 
 export interface ChatState {
-  /** End of the answer that is being written: its last line. */
+  /** Begin of the last line of the answer that is being written, as much as a screen shows. */
   writing: string
   /** True while an answer is being made. */
   isBusy: boolean

@@ -15,6 +15,7 @@ import type { Talk, TeamSource } from './source.ts'
 import type { Keys } from './top.ts'
 
 const FRAME_MS = 200
+const MOST_DRAWN = 500
 const MOST_ROWS = 20_000
 const TWICE_MS = 2_000
 const HELP = [
@@ -60,6 +61,8 @@ export class Chat {
   readonly #left: Promise<void>
   #thread: string = randomUUID()
   #talk: Talk | undefined
+  /** Last line of the answer that is being written, as far as it has come. */
+  #line = ''
   #isWell = true
   /** Text of the last failure, told once: a service that is gone fails what is watched and what is asked. */
   #failure = ''
@@ -319,14 +322,20 @@ export class Chat {
   async #write(text: string): Promise<void> {
     this.#isWell = true
     if (!this.#given.isTerminal) return this.#given.tell(text)
-    const lines = (this.#state.writing + visible(text, '\n')).split('\n')
-    this.#state.writing = lines.pop() ?? ''
-    for (const line of lines) this.print(line)
+    const lines = visible(text, '\n').split('\n')
+    const rest = lines.pop()!
+    for (const line of lines) {
+      this.print(this.#line + line)
+      this.#line = ''
+      this.#state.writing = ''
+    }
+    this.#line += rest // a line may come in 80,000 pieces: it is put together when it is whole
+    if (this.#state.writing.length < MOST_DRAWN) this.#state.writing += rest.slice(0, MOST_DRAWN)
     this.#draw()
   }
 
   async #failed(text: string): Promise<void> {
-    if (this.#state.writing !== '') await this.#write('\n')
+    if (this.#line !== '') await this.#write('\n')
     this.#isWell = false
     if (text !== this.#failure) this.print(`error: ${visible(text)}`)
     this.#failure = text

@@ -34,6 +34,8 @@ export class ChatCalls {
   /** The last call that had an index or an id. */
   readonly #byIndex = new Map<number, ToolCall>()
   readonly #byId = new Map<string, ToolCall>()
+  /** Calls whose input may be whole. The input itself is not looked at with each part: it may have 80,000. */
+  readonly #ended = new Set<ToolCall>()
   /** Ids that the provider has given. Calls without one have an id of ours. */
   readonly #given = new Map<ToolCall, string>()
 
@@ -53,7 +55,10 @@ export class ChatCalls {
     if (index != null) this.#byIndex.set(index, call)
     if (id && !this.#given.has(call)) this.#give(call, id)
     if (call.name === '') call.name = name
-    call.input += called?.arguments ?? ''
+    const input = called?.arguments ?? ''
+    call.input += input
+    if (input.endsWith('}')) this.#ended.add(call)
+    else if (input !== '') this.#ended.delete(call)
     return call
   }
 
@@ -72,7 +77,7 @@ export class ChatCalls {
     if (id && given !== undefined && given !== id) return true
     if (!called?.name || call.name === '') return false
     if (called.name !== call.name) return true
-    if (!call.input.endsWith('}')) return false
+    if (!this.#ended.has(call)) return false
     const input = called.arguments ?? ''
     return input === '' ? index != null && this.#byIndex.get(index) !== call : input.startsWith('{')
   }

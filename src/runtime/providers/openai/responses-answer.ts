@@ -76,8 +76,8 @@ export class ResponsesAnswer {
   readonly #asked: Asked
   /** Calls, with the number of parts that came before each. */
   readonly #calls: { call: ToolCall; after: number }[] = []
-  /** Blocks of text and reasoning in their order. */
-  readonly #blocks = new Set<string>()
+  /** Places of the blocks of text and reasoning in the answer. */
+  readonly #blocks = new Map<string, number>()
   /** Calls of a stream that have begun, by the index of their item. */
   readonly #begun = new Map<number, { id: string; name: string }>()
   #lastReasoning = -1
@@ -182,8 +182,9 @@ export class ResponsesAnswer {
     if (text === '' && !providerData) return
     const block = `${at}`
     this.#count(text)
-    this.#blocks.add(block)
-    if (kind === 'reasoning') this.#lastReasoning = Math.max(this.#lastReasoning, [...this.#blocks].indexOf(block))
+    const place = this.#blocks.get(block) ?? this.#blocks.size
+    this.#blocks.set(block, place)
+    if (kind === 'reasoning') this.#lastReasoning = Math.max(this.#lastReasoning, place)
     yield { [kind]: text, block, ...(providerData && { providerData }) }
   }
 
