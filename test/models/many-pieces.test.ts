@@ -53,7 +53,7 @@ const responses = (name: string, events: object[]) =>
 
 const chat = (name: string, deltas: object[], finish_reason = 'stop') =>
   client(name, () =>
-    taken(new ChatAnswer(ASKED), [
+    taken(new ChatAnswer(ASKED, 'https://p.example/v1 m'), [
       ...deltas.map((delta) => ({ choices: [{ delta }] })),
       { choices: [{ delta: {}, finish_reason }] },
     ]),
