@@ -23,6 +23,16 @@ export function onAbort(signal: AbortSignal, task: () => void): () => void {
   }
 }
 
+/** Waits for something, until the signal is aborted: then it rejects with its reason, and nobody waits any more. */
+export async function unlessAborted<T>(signal: AbortSignal, done: Promise<T>): Promise<T> {
+  done.catch(() => {}) // told to nobody after an abort
+  signal.throwIfAborted()
+  return new Promise((resolve, reject) => {
+    const forget = onAbort(signal, () => reject(signal.reason))
+    done.then(resolve, reject).finally(forget)
+  })
+}
+
 /**
  * A signal that is aborted with the first of those, until `forget` is called. In place of `AbortSignal.any` for who
  * never stops to listen: Node keeps such a signal, and all that its listeners hold, as long as it has any.

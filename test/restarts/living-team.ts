@@ -1,8 +1,8 @@
 /** Teams of a process that dies. */
 import type { MultiAgentPatternOptions } from '../../src/index.ts'
-import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
+import type { Disk } from './mortal-store.ts'
 import { unfoldedFacts } from './team-fold.ts'
 
 /** A team with its supervisor in sight. */
@@ -19,7 +19,7 @@ export class LivingTeam extends MultiAgentPattern<string> {
   }
 
   /** Where the log and what the team itself has do not agree. */
-  unfolded(blocks: readonly StoredBlock[]): Promise<string[]> {
-    return unfoldedFacts(blocks, this.supervisor, this.parts)
+  unfolded(disk: Disk): Promise<string[]> {
+    return unfoldedFacts(disk, this.supervisor, this.parts)
   }
 }

@@ -46,7 +46,7 @@ async function ask(lives: Lives, team: LivingTeam, agent: string, content: strin
   )
   await lives.clock.advance(100)
   const answer = await asked
-  const unfolded = await team.unfolded(lives.disk.blocks)
+  const unfolded = await team.unfolded(lives.disk)
   return unfolded.length === 0 ? answer : unfolded.join('; ')
 }
 

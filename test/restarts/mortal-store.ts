@@ -2,6 +2,7 @@
 import { LogLostError } from '../../src/errors.ts'
 import type {
   Block,
+  Checkpoint,
   LogState,
   LogStore,
   OpenedLog,
@@ -18,12 +19,27 @@ export class Disk {
   incarnation = 0
   /** Number of the next block. */
   next = 0
+  #checkpoint: Checkpoint | undefined
+  /** How often one was written, and how often a process has begun by one. */
+  checkpoints = 0
+  resumed = 0
   /** How often space was given up. */
   dropped = 0
   /** How often it had no room for a while. */
   fulls = 0
   /** How often a write failed for good. */
   losses = 0
+
+  keep(checkpoint: Checkpoint): void {
+    this.#checkpoint = checkpoint
+    this.checkpoints += 1
+  }
+
+  /** The last checkpoint, if its block is there. */
+  get found(): Checkpoint | undefined {
+    const last = this.#checkpoint
+    return this.blocks.some(({ position }) => position === last?.position) ? last : undefined
+  }
 }
 
 /** What goes wrong with the disk while a process has the log: with so many blocks from the beginning. */
@@ -32,6 +48,10 @@ export interface DiskFaults {
   readonly full?: { readonly after: number; readonly ms: number }
   /** A write fails, or with `syncs` the sync behind it, and nothing is written any more. */
   readonly lost?: { readonly after: number; readonly syncs: boolean }
+}
+
+async function* iterated<T>(all: readonly T[]): AsyncGenerator<T> {
+  yield* all
 }
 
 /** A promise that is never settled, for a process that has died. Each wait has its own, which goes with the wait. */
@@ -52,6 +72,8 @@ export class MortalStore implements LogStore {
   found: readonly StoredBlock[] | undefined
   state: LogState = 'new'
   readonly segmentBytes: number
+  /** Bytes between two checkpoints. By default they come with compactions alone. */
+  checkpointBytes = 2 ** 30
   /** Called with each block that is appended, and when space is given up: then without one. */
   onAppend = (_block?: Block): void => {}
 
@@ -73,11 +95,27 @@ export class MortalStore implements LogStore {
     if (this.#dead) return never()
     this.state = 'open'
     this.found = [...this.#disk.blocks]
+    const checkpoint = this.#disk.found
+    if (checkpoint) this.#disk.resumed += 1
     return {
       incarnation: ++this.#disk.incarnation,
       lastSeq: this.#disk.blocks.findLast(({ carried }) => !carried)?.lastSeq ?? 0,
       cut: undefined,
+      ...(checkpoint && { checkpoint }),
     }
+  }
+
+  async checkpoint(position: Position, _lastSeq: number, pieces: AsyncIterable<Uint8Array>): Promise<Checkpoint> {
+    const kept: Uint8Array[] = []
+    for await (const piece of pieces) {
+      await this.#takesTime()
+      if (this.#dead) return never()
+      kept.push(Uint8Array.from(piece))
+    }
+    if (this.#dead) return never()
+    const checkpoint = { position, read: () => iterated(kept) }
+    this.#disk.keep(checkpoint)
+    return checkpoint
   }
 
   async append(block: Block): Promise<Position> {

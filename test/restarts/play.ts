@@ -134,6 +134,8 @@ class World {
   deaths = 0
   /** Size of the parts of the log; undefined for one that forgets no run, and is never compacted. */
   readonly segmentBytes: number | undefined
+  /** Bytes of the log between two checkpoints. */
+  readonly checkpointBytes: number
   readonly spawns: boolean
   /** What the service does besides, and who hears of what is written. */
   readonly more: Dice
@@ -157,6 +159,8 @@ class World {
     this.spawns = spawns
     this.#deaths = deaths
     this.segmentBytes = this.fate.chance(0.5) ? 500 + this.fate.upTo(4_000) : undefined
+    const often = new Dice(seed ^ 0x7a11)
+    this.checkpointBytes = often.chance(0.7) ? 300 + often.upTo(6_000) : 2 ** 30
     this.threads = seed % 3 === 0 ? { max: 2 + (seed % 4), idleMs: 20 } : undefined
     this.isSuspicious = mode === 'calm' && diesOnce(seed)
     const options = optionsFor[mode](dice, 1 + dice.upTo(3), ...(this.isSuspicious ? [2] : []))
@@ -322,6 +326,7 @@ class Process {
       if (--this.#tasksLeft === 0) this.#die()
     })
     this.#store = new MortalStore(disk, this.clock, this.dice, world.segmentBytes, this.#drawFaults())
+    this.#store.checkpointBytes = world.checkpointBytes
     this.#store.onAppend = (block) => {
       if (block && !block.carried) this.#compare(block)
       if (--this.#blocksLeft === 0) this.#die()
@@ -434,7 +439,7 @@ class Process {
     if (this.#mortal) return this.#die()
     await this.clock.runToIdle()
     await this.#judge()
-    for (const what of await this.#team.unfolded(this.#world.disk.blocks)) this.#problem(what)
+    for (const what of await this.#team.unfolded(this.#world.disk)) this.#problem(what)
     this.#world.ending.sum = await this.#sum()
     const closed = this.#team.close()
     await this.clock.runToIdle()

@@ -1,19 +1,43 @@
 /** What a log says of a team, as a later process reads it, beside what the team itself has. */
+import { logSince } from '../../src/runtime/durability/log-since.ts'
 import { oldFacts } from '../../src/runtime/durability/old-facts.ts'
 import { OldLog } from '../../src/runtime/durability/old-log.ts'
 import type { TeamParts } from '../../src/runtime/durability/restored-owners.ts'
+import type { LoggedRun } from '../../src/runtime/durability/run-index.ts'
+import { Slices } from '../../src/runtime/durability/slices.ts'
 import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
 import type { Unrecorded } from '../../src/runtime/log/records.ts'
-import type { StoredBlock } from '../../src/runtime/store/log-store.ts'
+import type { OpenMessage } from '../../src/runtime/state/open-work.ts'
+import type { ReadOptions, StoredBlock } from '../../src/runtime/store/log-store.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Disk } from './mortal-store.ts'
 
-/** Where the fold of the log and the team do not agree. All that the team has logged must be written. */
-export async function unfoldedFacts(
-  blocks: readonly StoredBlock[],
-  host: Supervisor,
-  parts: TeamParts,
-): Promise<string[]> {
-  const old = await OldLog.from(() => stored(blocks), parts.budgets.windowMs)
+/**
+ * Where the fold of the log and the team do not agree, and that of its last checkpoint with what stands behind. All that
+ * the team has logged must be written.
+ */
+export async function unfoldedFacts(disk: Disk, host: Supervisor, parts: TeamParts): Promise<string[]> {
+  const { windowMs } = parts.budgets
+  const read = ({ from = 0 }: ReadOptions = {}) => stored(disk.blocks.filter(({ position }) => position >= from))
+  const old = await OldLog.from(read, windowMs)
+  const differences = differencesOf(old, host, parts)
+  const checkpoint = disk.found
+  if (!checkpoint) return differences
+  const since = await logSince(checkpoint, { read }, windowMs, new Slices(host.clock))
+  const open = (log: OldLog) => JSON.stringify([[...log.runs.keys()].sort(), [...log.work.messages()].map(told).sort()])
+  if (open(since) !== open(old)) differences.push(`by the checkpoint ${open(since)} is open, and not ${open(old)}`)
+  const runs = (log: OldLog) => JSON.stringify(Array.from(log.index.values(), toldRun).sort())
+  if (runs(since) !== runs(old)) differences.push(`by the checkpoint there are ${runs(since)}, and not ${runs(old)}`)
+  return [...differences, ...differencesOf(since, host, parts).map((what) => `by the checkpoint ${what}`)]
+}
+
+const told = ({ id, run, recipient, turn, attempt, handedOff }: OpenMessage): string =>
+  [id, run, recipient, turn, attempt, handedOff].join(' ')
+
+const toldRun = ({ id, query, status, endedAt, usage, open }: LoggedRun): string =>
+  JSON.stringify([id, query, status, endedAt, usage, open])
+
+function differencesOf(old: OldLog, host: Supervisor, parts: TeamParts): string[] {
   const live = textsOf(teamFacts(host, parts))
   const read = textsOf(oldFacts(old, host.clock.now()))
   return [

@@ -6,15 +6,18 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, describe } from '../../errors.ts'
-import { onAbort } from '../../on-abort.ts'
+import { unlessAborted } from '../../on-abort.ts'
 import { isOfLife, isOfLog } from '../log/entry-codec.ts'
 import { entrySpans } from '../log/entry-layout.ts'
 import { partsIn } from '../log/part-entries.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Block, LogStore, Position } from '../store/log-store.ts'
 import { CARRIED_BYTES, Carrier } from './carrier.ts'
+import type { LogPart } from './checkpoint.ts'
+import type { Checkpoints } from './checkpoints.ts'
 import type { PartIndex } from './part-index.ts'
 import type { LoggedRun, RunIndex } from './run-index.ts'
+import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
 
 export interface CompactorNeeds {
@@ -33,6 +36,8 @@ export interface CompactorNeeds {
   carried(): ReadonlySet<number>
   /** The parts that the log has. */
   readonly parts: PartIndex
+  /** Checkpoints of the log, which are written between the steps of a compaction: blocks before them alone are dropped. */
+  readonly checkpoints?: Pick<Checkpoints, 'isDue' | 'wrote' | 'write'>
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>
   /** Called with each run before the log forgets it. If it rejects, the log keeps the run. */
@@ -59,8 +64,6 @@ const GROUP_RUNS = 8
 const GROUP_BYTES = 8 * 2 ** 20
 
 const SEGMENT_BYTES = 64 * 2 ** 20
-/** Time that a compaction works before others have a turn. */
-const SLICE_MS = 4
 const NOT_ARCHIVED =
   'runs could not be archived (stateManagement.archive): the log keeps them, and tries it again when it is compacted next'
 
@@ -80,13 +83,15 @@ export class Compactor {
   #isLoggingFacts = false
   /** Runs that were forgotten, which the log does not say yet. */
   #gone: number[] = []
-  /** Moment from which on the compaction has worked without a turn of others. */
-  #sliceAt = 0
   #running: Promise<Compacted> | undefined
+  /** Settles when the checkpoint is written that is under way. */
+  #noting: Promise<void> | undefined
   readonly #closed = new AbortController()
+  readonly #slices: Slices
 
   constructor(needs: CompactorNeeds) {
     this.#needs = needs
+    this.#slices = new Slices(needs.clock, this.#closed.signal)
   }
 
   /** Size of the parts in which the store gives up space. */
@@ -101,6 +106,12 @@ export class Compactor {
     if (this.#isLoggingFacts) this.#factBytes += ofTeam
   }
 
+  /** The parts, and the bytes of each. */
+  get logParts(): LogPart[] {
+    const last = this.#parts.length - 1
+    return this.#parts.map((position, n) => ({ position, bytes: n === last ? this.#partBytes : this.#most }))
+  }
+
   /** Lets a part begin with the next block. */
   endPart(): void {
     this.#partBytes = this.#most
@@ -111,10 +122,14 @@ export class Compactor {
     this.#partBytes = 0
   }
 
-  /** Compacts the log in the background if it has grown enough. */
+  /** Compacts the log in the background if it has grown enough, or writes a checkpoint if it is time for one. */
   consider(): void {
-    const { store, logger } = this.#needs
-    if (this.#running || store.bytes < this.#next || this.#closed.signal.aborted) return
+    const { store, logger, checkpoints } = this.#needs
+    if (this.#running || this.#noting || this.#closed.signal.aborted) return
+    if (store.bytes < this.#next) {
+      if (checkpoints?.isDue) this.#note(checkpoints)
+      return
+    }
     this.compact().catch((error: unknown) => {
       if (this.#closed.signal.aborted || store.state === 'lost') return // told elsewhere
       logger.warn(
@@ -122,6 +137,14 @@ export class Compactor {
         'the durable log could not be compacted; it is tried again when it has grown',
       )
     })
+  }
+
+  /** Writes a checkpoint, while nothing is carried. */
+  #note(checkpoints: Pick<Checkpoints, 'write'>): void {
+    const over = () => {
+      this.#noting = undefined
+    }
+    this.#noting = checkpoints.write().then(over, over)
   }
 
   /** Compacts the log as far as it pays; `all`: whatever it pays. One at a time. */
@@ -142,6 +165,7 @@ export class Compactor {
   async #compact(all: boolean): Promise<Compacted> {
     const { store, index, keep, clock } = this.#needs
     const before = store.bytes
+    await this.#noting
     if (!all) await this.#giveUpParts(false) // archived by a process that was ended before it came to that
     const forgetting = this.#forget(index.expired(keep, clock.now()))
     const forgotten = await forgetting.finally(() => this.#logGone())
@@ -157,8 +181,10 @@ export class Compactor {
     if (!all && store.bytes <= 2 * (alive + this.#most)) return
     const end = this.#parts.at(-1) ?? 0
     await this.#logFacts()
+    await this.#needs.checkpoints?.write()
     const enough = all ? 0 : alive * 1.25 + this.#most
     while (this.#parts.length > 1 && this.#parts[0]! < end && store.bytes > enough) await this.#giveUp()
+    await this.#needs.checkpoints?.write()
   }
 
   /**
@@ -170,7 +196,7 @@ export class Compactor {
     let failure: { runId: string; error: string } | undefined
     const leave = async (run: LoggedRun) => {
       try {
-        if (!run.own) await this.#unlessClosed(this.#needs.leaves(run))
+        if (!run.own) await unlessAborted(this.#closed.signal, this.#needs.leaves(run))
       } catch (error) {
         this.#closed.signal.throwIfAborted()
         failure ??= { runId: run.id, error: describe(error) }
@@ -180,13 +206,14 @@ export class Compactor {
       if (!run.own) runsForgotten += 1
       this.#needs.index.forget(run)
       this.#gone.push(run.index)
-      if (this.#isSliceOver) this.#logGone()
-      await this.#othersTurn()
+      if (this.#slices.isOver) this.#logGone()
+      await this.#slices.othersTurn()
     }
     for (const group of groupsOf(runs)) {
       const isTried = runsNotArchived < MOST_FAILURES
       await Promise.all(group.filter(({ own }) => own || isTried).map(leave))
       if (!isTried) runsNotArchived += group.filter(({ own }) => !own).length
+      await this.#noteIfDue()
     }
     if (failure) this.#needs.logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
     return { runsForgotten, runsNotArchived }
@@ -207,9 +234,9 @@ export class Compactor {
       for (const fact of facts()) {
         log(fact)
         count += 1
-        if (count % FACTS === 0 || !SMALL_FACTS.has(fact.kind)) await this.#unlessClosed(written())
+        if (count % FACTS === 0 || !SMALL_FACTS.has(fact.kind)) await unlessAborted(this.#closed.signal, written())
       }
-      await this.#unlessClosed(written())
+      await unlessAborted(this.#closed.signal, written())
     } finally {
       this.#isLoggingFacts = false
     }
@@ -230,44 +257,26 @@ export class Compactor {
         if (ofTeam || index.get(run)) carrier.add(run, seq, entry)
       }
       if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())
-      await this.#othersTurn()
+      await this.#noteIfDue()
+      await this.#slices.othersTurn()
     }
     if (carrier.bytes > 0) await this.#append(carrier.take())
-    await this.#unlessClosed(store.sync())
-    await this.#unlessClosed(drop(until))
+    await unlessAborted(this.#closed.signal, store.sync())
+    await unlessAborted(this.#closed.signal, drop(until))
     this.#parts.shift()
     index.dropped(until)
   }
 
+  async #noteIfDue(): Promise<void> {
+    if (this.#needs.checkpoints?.isDue) await this.#needs.checkpoints.write()
+  }
+
   async #append(block: Block): Promise<void> {
-    const position = await this.#unlessClosed(this.#needs.store.append(block))
+    const position = await unlessAborted(this.#closed.signal, this.#needs.store.append(block))
     this.#needs.index.carriedTo(position, block.runs)
     this.#needs.parts.at(position, partsIn(block.entries))
     this.wrote(position, block.entries.byteLength)
-  }
-
-  get #isSliceOver(): boolean {
-    return this.#needs.clock.monotonic() - this.#sliceAt >= SLICE_MS
-  }
-
-  /** Lets the event loop turn: a compaction takes long, and nobody waits for it. */
-  async #othersTurn(): Promise<void> {
-    const { clock } = this.#needs
-    if (!this.#isSliceOver) return
-    await new Promise<void>((resolve) => clock.defer(resolve))
-    this.#closed.signal.throwIfAborted()
-    this.#sliceAt = clock.monotonic()
-  }
-
-  /** Waits for something that may wait for room on the disk. */
-  async #unlessClosed<T>(done: Promise<T>): Promise<T> {
-    const { signal } = this.#closed
-    done.catch(() => {}) // after a close nobody waits for it
-    signal.throwIfAborted()
-    return new Promise((resolve, reject) => {
-      const forget = onAbort(signal, () => reject(signal.reason))
-      done.then(resolve, reject).finally(forget)
-    })
+    this.#needs.checkpoints?.wrote(position, block.entries.byteLength)
   }
 }
 

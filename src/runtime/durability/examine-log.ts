@@ -80,11 +80,9 @@ export async function examineLog(folder: string, files: LogFiles, signal?: Abort
     else shape.gaps.push(part.gap)
   }
   const broken = new Set<number>()
-  const old = await OldLog.from(
-    () => wholeBlocks(folder, files, signal),
-    LONGEST_WINDOW_MS,
-    ({ run }) => broken.add(run),
-  )
+  const old = await OldLog.from(() => wholeBlocks(folder, files, signal), LONGEST_WINDOW_MS, {
+    lost: ({ run }) => broken.add(run),
+  })
   return shape.judged(old, broken)
 }
 

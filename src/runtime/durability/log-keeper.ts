@@ -58,6 +58,8 @@ export class LogKeeper implements JournalKeeper {
   #pending: LogEntry[] = []
   #handed: { cell: Cell; envelope: Envelope<RunState> }[] = []
   #isScheduled = false
+  /** Settles when the store has written all that it was given: until then it gets nothing more. */
+  #resting: Promise<void> | undefined
   /** Settles with the block that is gathered now. */
   #waiting: Waiting | undefined
   /** Settles with the last block that was given to the store. */
@@ -125,9 +127,22 @@ export class LogKeeper implements JournalKeeper {
     return follower.reread(run, read)
   }
 
+  /** Calls `act` when all that the store was given is written, and before it gets more, with the next entry's number. */
+  atRest(act: (next: number) => void): Promise<void> {
+    const resting = this.#last.then(() => {
+      if (this.#resting !== resting) return
+      this.#resting = undefined
+      act(this.end)
+      if (!this.#over) this.#flush()
+    })
+    this.#resting = resting
+    return resting
+  }
+
   /** Writes what is left, and gives the log free. Rejects if something of it is not written: the disk may be full. */
   async close(): Promise<void> {
     const wasOver = this.#over !== undefined
+    this.#resting = undefined
     if (this.#pending.length > 0 && !wasOver) this.#flush()
     this.#ends(new TeamClosedError('The team was closed; a later process goes on with its runs.', {}))
     await this.#needs.store.close() // before the last block: only this ends its wait for room on the disk
@@ -145,6 +160,7 @@ export class LogKeeper implements JournalKeeper {
   }
 
   #flush(): void {
+    if (this.#resting) return // it goes on then
     const { follower, journal, store } = this.#needs
     journal.tell() // what readers log about it belongs to the same block
     this.#noteTurns()
@@ -163,9 +179,11 @@ export class LogKeeper implements JournalKeeper {
       runs: [...runs],
       entries: this.#encoder.encode(entries, this.#buffers.take),
     }
+    const before = this.#last
     this.#last = this.#watch
       .during(() => store.append(block))
-      .then((position) => {
+      .then(async (position) => {
+        await before // a store may tell of them in another order
         this.end = block.lastSeq + 1
         follower?.wrote(position, block.entries)
         this.#buffers.giveBack(block.entries)

@@ -8,9 +8,10 @@ import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Journal } from '../state/journal.ts'
-import type { LogStore, Position } from '../store/log-store.ts'
+import type { Checkpoint, LogStore, Position } from '../store/log-store.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { Compactor } from './compactor.ts'
-import type { LogFollower } from './log-keeper.ts'
+import type { LogFollower, LogKeeper } from './log-keeper.ts'
 import type { OldLog } from './old-log.ts'
 import type { PartIndex } from './part-index.ts'
 import { PastRunReader } from './past-run-reader.ts'
@@ -29,8 +30,11 @@ interface Owners extends RestoredOwners {
 interface Needs {
   /** Gets what the log forgets. */
   readonly archive: TraceArchive | undefined
+  readonly atRest: LogKeeper['atRest']
   readonly book: RunBook
   readonly keep: KeepSettings
+  /** Checkpoint by which the log was opened. */
+  readonly last: Checkpoint | undefined
   readonly old: OldLog
   readonly owners: Owners
   readonly parts: TeamParts
@@ -42,18 +46,36 @@ export class LogUpkeep implements LogFollower {
   readonly #past: PastRunReader
   readonly #parts: PartIndex
   readonly #compactor: Compactor
+  readonly #checkpoints: Checkpoints
   /** Agents of the team that have left: number of the last record of it, by index. */
   readonly #left: Map<number, number>
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
-  constructor({ archive, book, keep, old, owners, parts, store }: Needs) {
+  constructor({ archive, atRest, book, keep, last, old, owners, parts, store }: Needs) {
     const { clock, journal, logger } = owners
     const { index, parts: ofLog } = old
     this.#index = index
     this.#parts = ofLog
     this.#left = new Map(Array.from(old.left, ([agent, { seq }]) => [agent, seq]))
     this.#past = new PastRunReader({ store, index, parts: ofLog, restore: (run) => restoreEnded(owners, book, run) })
+    const facts = function* () {
+      yield* teamFacts(owners, parts)
+      yield { kind: 'turns' as const, turns: [...interruptedTurns(old, book)], again: true as const }
+    }
+    this.#checkpoints = new Checkpoints({
+      clock,
+      logger,
+      store,
+      old,
+      last,
+      facts,
+      left: () => this.#left.values(),
+      logParts: () => this.#compactor.logParts,
+      atRest,
+      lastSeq: () => journal.seq - 1,
+      written: async () => journal.written(),
+    })
     const referrers = () => ({
       index,
       conversations: owners.agentStates.conversations.all(),
@@ -65,10 +87,8 @@ export class LogUpkeep implements LogFollower {
       store,
       index,
       keep,
-      facts: function* () {
-        yield* teamFacts(owners, parts)
-        yield { kind: 'turns', turns: [...interruptedTurns(old, book)], again: true }
-      },
+      facts,
+      checkpoints: this.#checkpoints,
       log: (fact) => journal.keep(undefined, fact),
       carried: () => new Set([...this.#left.values(), ...ofLog.needed(referrers())]),
       parts: ofLog,
@@ -99,6 +119,7 @@ export class LogUpkeep implements LogFollower {
     if (this.#parts.areComing) this.#parts.at(position, partsIn(entries))
     if (this.#quiet.length > 0) this.#quiet = this.#quiet.filter((index) => !this.#isOver(index))
     this.#compactor.wrote(position, entries.byteLength, sizes.get(0))
+    this.#checkpoints.wrote(position, entries.byteLength)
     this.#compactor.consider()
   }
 
@@ -121,6 +142,7 @@ export class LogUpkeep implements LogFollower {
   /** Ends all that is under way. */
   async close(): Promise<void> {
     await this.#compactor.close()
+    await this.#checkpoints.close()
     await this.#past.close(new TeamClosedError('The team was closed before the run was read.', {}))
   }
 }

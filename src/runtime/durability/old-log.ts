@@ -16,19 +16,20 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { type EntryOptions, entriesOf, type ReadBlocks, type SeenBlock } from '../log/read-entries.ts'
+import { type EntryOptions, entriesOf, type SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import { callerIn } from '../state/caller.ts'
 import { OpenWork } from '../state/open-work.ts'
-import type { LogStore, Position } from '../store/log-store.ts'
+import type { LogStore, Position, StoredBlock } from '../store/log-store.ts'
 import { OldDeaths } from './old-deaths.ts'
 import { OldRun } from './old-run.ts'
 import { OldStates } from './old-states.ts'
 import { OldTeam } from './old-team.ts'
 import { OldTimes } from './old-times.ts'
 import { hashesIn, PartIndex, type Referrers } from './part-index.ts'
-import { RunIndex } from './run-index.ts'
+import { RunIndex, type RunRow } from './run-index.ts'
+import type { Slices } from './slices.ts'
 
 /** Highest numbers that an agent has used. */
 export interface Counters {
@@ -37,9 +38,20 @@ export interface Counters {
   epoch: number
 }
 
+/** Gives the blocks of a log in their order, from that one on or all of them; each call begins anew. */
+export type ReadFrom = (options?: { readonly from?: Position }) => AsyncIterable<StoredBlock>
+
+interface ReadOptions extends Pick<EntryOptions, 'lost'> {
+  readonly slices?: Slices
+}
+
 export class OldLog {
-  /** Blocks that the log has, in their order. */
+  /** Runs that a checkpoint has. */
+  readonly #restored = new Set<number>()
+  /** Blocks that the log has, in their order; those before a checkpoint as parts of the log. */
   readonly blocks: { readonly position: Position; readonly bytes: number }[] = []
+  /** Bytes of the blocks that were read: those behind a checkpoint. */
+  readBytes = 0
   /** All runs that the log has. */
   readonly index = new RunIndex()
   /** The parts whose bytes it has. */
@@ -76,22 +88,60 @@ export class OldLog {
 
   /**
    * Reads the whole log. Throws `LogCorruptError` where it is damaged. `windowMs`: time for which the team counts what
-   * model calls have cost. `lost`: called with entries that cannot be read, which are an error otherwise.
+   * model calls have cost. `lost`: called with entries that cannot be read, which are an error otherwise. `slices`: lets
+   * others have a turn meanwhile.
    */
-  static async from(read: ReadBlocks, windowMs = 0, lost?: EntryOptions['lost']): Promise<OldLog> {
+  static async from(read: ReadFrom, windowMs = 0, { lost, slices }: ReadOptions = {}): Promise<OldLog> {
     const log = new OldLog(windowMs)
-    const note = (block: SeenBlock) => {
-      log.index.at(block)
-      log.parts.at(block.position, block.parts)
-      log.blocks.push(block)
-    }
     const options = lost ? { lost } : {}
-    for await (const entry of entriesOf(read, { seen: note, ...options })) log.#see(entry)
-    await log.#takeBack(read, options)
-    log.#endAgentsOfRuns()
-    const over = [...log.index.values()].filter(({ index }) => !log.runs.has(index))
-    for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) log.index.over(run) // the first to end is the first to go
+    for await (const entry of entriesOf(read, { seen: (block) => log.wrote(block), ...options })) {
+      log.see(entry)
+      if (slices?.isOver) await slices.othersTurn()
+    }
+    await log.end(read, options)
     return log
+  }
+
+  /** Notes where a block stands whose entries were read. */
+  wrote(block: SeenBlock): void {
+    const { position, carried, sizes } = block
+    const isKnown = ([run]: readonly [number, number]) => carried && this.#restored.has(run)
+    this.index.at({ position, carried, sizes: new Map([...sizes].filter((size) => !isKnown(size))) })
+    this.index.carriedTo(
+      position,
+      [...sizes].filter(isKnown).map(([run]) => run),
+    )
+    this.parts.at(position, block.parts)
+    this.blocks.push(block)
+    this.readBytes += block.bytes
+  }
+
+  /** Puts runs in place as a checkpoint has them. The entries of those that are open follow. */
+  restore(runs: readonly RunRow[]): void {
+    this.index.restore(runs)
+    for (const { index } of runs) this.#restored.add(index)
+  }
+
+  /** Notes that all entries of a checkpoint were read. `next`: number of the next one. */
+  openRead(next: number): void {
+    this.next = next
+    for (const run of [...this.runs.keys()]) if (this.#isQuiet(run)) this.#release(run)
+  }
+
+  /** Notes that the log has nothing before that position any more. */
+  dropped(before: Position): void {
+    this.index.dropped(before)
+    this.parts.dropped(before)
+    const first = this.blocks.findIndex(({ position }) => position >= before)
+    this.blocks.splice(0, first < 0 ? this.blocks.length : first)
+  }
+
+  /** Notes that nothing follows. */
+  async end(read: ReadFrom, options: EntryOptions = {}): Promise<void> {
+    await this.#takeBack(read, options)
+    this.#endAgentsOfRuns()
+    const over = [...this.index.values()].filter(({ index }) => !this.runs.has(index))
+    for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) this.index.over(run) // the first to end is the first to go
   }
 
   /** Owners of references to parts. */
@@ -110,9 +160,15 @@ export class OldLog {
     return this.#byName.get(`${run} ${name}`) ?? this.#byName.get(`0 ${name}`)
   }
 
-  #see(entry: LogEntry): void {
-    this.next = lastSeq(entry) + 1
+  see(entry: LogEntry): void {
     if (entry.kind !== 'frames') this.index.see(entry)
+    this.seeOpen(entry)
+    if (this.#isQuiet(entry.run)) this.#release(entry.run)
+  }
+
+  /** Reads an entry that the index knows of already. */
+  seeOpen(entry: LogEntry): void {
+    this.next = lastSeq(entry) + 1
     if (entry.kind === 'agent.left') this.#leaves(entry) // also if its run is forgotten
     const logged = this.index.get(entry.run)
     if (entry.run !== 0 && !logged) return // a rest of a run that is forgotten: its messages were all handled
@@ -125,14 +181,21 @@ export class OldLog {
     else this.#record(entry)
     this.runs.get(entry.run)?.see(entry)
     if (entry.run === 0) for (const run of this.runs.values()) run.meanwhile(entry)
-    if (logged && (logged.endedAt > 0 || logged.own) && this.work.openIn(entry.run) === 0) this.#release(entry.run)
+  }
+
+  /** Checks for a run that has an end, or is the work of a message, and of which nothing is under way. */
+  #isQuiet(run: number): boolean {
+    const logged = this.index.get(run)
+    return logged !== undefined && (logged.endedAt > 0 || logged.own) && this.work.openIn(run) === 0
   }
 
   /** Reads the runs again that have got a message when nothing of them was under way any more. */
-  async #takeBack(read: ReadBlocks, options: EntryOptions): Promise<void> {
+  async #takeBack(readFrom: ReadFrom, options: EntryOptions): Promise<void> {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
+    const from = Math.min(...[...given].flatMap((run) => this.index.get(run)?.places ?? []))
+    const read = () => readFrom(Number.isFinite(from) ? { from } : {})
     for await (const entry of entriesOf(read, { ...options, runs: new Set([...given, 0]) })) {
       if (entry.run === 0) for (const run of given) this.runs.get(run)?.meanwhile(entry)
       else if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))

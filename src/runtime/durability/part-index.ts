@@ -18,6 +18,9 @@ interface Place {
   readonly position: Position | undefined
 }
 
+/** A part as a checkpoint has it: its hash, and what the index knows of it. */
+export type PartRow = readonly [hash: string, seq: number, size: number, position: Position]
+
 /** Owners of references to parts. */
 export interface Referrers {
   readonly index: { values(): Iterable<Pick<LoggedRun, 'parts'>> }
@@ -36,6 +39,25 @@ export class PartIndex {
     let bytes = 0
     for (const { size } of this.#places.values()) bytes += size
     return bytes
+  }
+
+  /** The parts that are written. */
+  rows(): PartRow[] {
+    const rows: PartRow[] = []
+    for (const [hash, { seq, size, position }] of this.#places)
+      if (position !== undefined) rows.push([hash, seq, size, position])
+    return rows
+  }
+
+  /** Adds the parts of a checkpoint. */
+  restore(rows: readonly PartRow[]): void {
+    for (const [hash, seq, size, position] of rows) this.#places.set(hash, { seq, size, position })
+  }
+
+  /** Notes that the log has nothing before that position any more. */
+  dropped(before: Position): void {
+    for (const [hash, { position }] of this.#places)
+      if (position !== undefined && position < before) this.#places.delete(hash)
   }
 
   /** Checks for a part, for who is about to refer to it: it stays until `referred`. */

@@ -39,12 +39,7 @@ export class PastRunReader implements PastRuns {
   }
 
   *newest(): Iterable<ListedRun> {
-    for (const run of this.#needs.index.newest()) {
-      const { index, id, query, isCut, status, startedAt, endedAt, errorCode, usage, threadId, caller, own } = run
-      if (endedAt === 0 || own) continue
-      const times = { startedAt, endedAt }
-      yield { index, isCut, summary: { id, query, status, ...times, errorCode, usage: { ...usage }, threadId, caller } }
-    }
+    for (const run of this.#needs.index.newest()) if (run.endedAt > 0 && !run.own) yield run
   }
 
   async load(run: PastRun): Promise<void> {

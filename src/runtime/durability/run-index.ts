@@ -12,6 +12,9 @@ import type { KeepSettings } from '../settings/settings.ts'
 import { callerIn } from '../state/caller.ts'
 import type { Position } from '../store/log-store.ts'
 
+/** A run as a checkpoint has it. */
+export type RunRow = Omit<LoggedRun, 'parts' | 'step'> & { readonly parts: readonly string[] }
+
 export type EndStatus = 'finished' | 'failed' | 'aborted'
 
 /** Run that the log has. */
@@ -52,6 +55,9 @@ export interface LoggedRun {
   step: number
 }
 
+/** Stands for the step of entries whose places a checkpoint has: what comes later has places of its own. */
+const RESTORED = -2
+
 const DAY_MS = 86_400_000
 
 export class RunIndex {
@@ -80,6 +86,20 @@ export class RunIndex {
     }
   }
 
+  /** The runs as they are now. */
+  rows(): RunRow[] {
+    return Array.from(this.#byIndex.values(), ({ step: _, ...run }) => ({
+      ...run,
+      parts: [...run.parts],
+      places: [...run.places],
+    }))
+  }
+
+  /** Adds the runs of a checkpoint. */
+  restore(rows: readonly RunRow[]): void {
+    for (const row of rows) this.#enter({ ...row, parts: new Set(row.parts), places: [...row.places], step: RESTORED })
+  }
+
   #add(record: Extract<HostRecord, { kind: 'run.launched' }>): void {
     const { run: index, id, query, own, startedAt, threadId, metadata, output } = record
     if (this.#byIndex.has(index)) return // its record was carried
@@ -105,9 +125,13 @@ export class RunIndex {
       places: [],
       step: 0,
     }
-    this.#byIndex.set(index, run)
+    this.#enter(run)
+  }
+
+  #enter(run: LoggedRun): void {
+    this.#byIndex.set(run.index, run)
     this.#order.splice(this.#placeOf(run), 0, run)
-    if (!own) this.#byId.set(id, run)
+    if (!run.own) this.#byId.set(run.id, run)
   }
 
   /** Number of the runs that started before. Most come in their order, so it is looked for from the end. */

@@ -7,12 +7,14 @@ import type { RunBook } from '../runs/runs.ts'
 import type { DurableLog } from '../settings/settings.ts'
 import { type Journal, newLogName } from '../state/journal.ts'
 import { FileStore } from '../store/file-store.ts'
-import type { LogStore, OpenedLog } from '../store/log-store.ts'
+import type { Checkpoint, LogStore, OpenedLog } from '../store/log-store.ts'
 import { LogKeeper } from './log-keeper.ts'
+import { logSince } from './log-since.ts'
 import { LogUpkeep } from './log-upkeep.ts'
 import { OldLog } from './old-log.ts'
 import { Recovery } from './recovery.ts'
 import type { RestoredOwners, TeamParts } from './restored-owners.ts'
+import { Slices } from './slices.ts'
 import { SLOW_MS } from './store-watch.ts'
 import { TraceArchive } from './trace-archive.ts'
 
@@ -70,16 +72,39 @@ export class TeamLog {
     await this.#archive?.open()
     const { store, opened } = await this.#take()
     try {
-      const old = await OldLog.from(() => store.read(), this.#parts.budgets.windowMs)
+      const { old, last } = await this.#read(store, opened)
       if (this.#closed.signal.aborted) throw this.#closed.signal.reason
       if (opened.cut) this.#tellCut(opened.cut.bytes)
       old.deaths.end(opened.ended === true)
-      this.#begin(store, opened, old, await old.readParts(store))
+      this.#begin(store, opened, old, last, await old.readParts(store))
     } catch (error) {
       if (this.#settings.store) this.#unusable = error // it was opened, and that is done once
       await store.close()
       throw error
     }
+  }
+
+  /** Reads the log from its last checkpoint on; all of it, if that one cannot be used. */
+  async #read(
+    store: LogStore,
+    { checkpoint, checkpointUnusable }: OpenedLog,
+  ): Promise<{ old: OldLog; last: Checkpoint | undefined }> {
+    const { windowMs } = this.#parts.budgets
+    const slices = new Slices(this.#owners.clock, this.#closed.signal)
+    if (checkpointUnusable !== undefined) this.#tellUnusable(checkpointUnusable)
+    if (checkpoint)
+      try {
+        return { old: await logSince(checkpoint, store, windowMs, slices), last: checkpoint }
+      } catch (error) {
+        this.#closed.signal.throwIfAborted()
+        this.#tellUnusable(describe(error))
+      }
+    return { old: await OldLog.from((options) => store.read(options), windowMs, { slices }), last: undefined }
+  }
+
+  #tellUnusable(reason: string): void {
+    const text = 'the checkpoint of the durable log is not used: all of the log is read, and a new one is written'
+    this.#owners.logger.warn({ ...this.#place, reason }, text)
   }
 
   /** Takes the log, if need be when the process that has it has ended. */
@@ -106,6 +131,7 @@ export class TeamLog {
     store: LogStore,
     { incarnation, ended }: OpenedLog,
     old: OldLog,
+    last: Checkpoint | undefined,
     bytes: ReadonlyMap<string, Uint8Array>,
   ): void {
     const { clock, directory, journal, logger } = this.#owners
@@ -113,8 +139,10 @@ export class TeamLog {
     const lost = (error: DramatisError) => this.#lost(error)
     const upkeep = new LogUpkeep({
       archive: this.#archive,
+      atRest: (act) => keeper.atRest(act),
       book: this.#runs,
       keep,
+      last,
       old,
       owners: this.#owners,
       parts: this.#parts,

@@ -147,13 +147,16 @@ interface WrittenRecord extends Numbers {
 export type WrittenEntry = FrameBlock | PartRecord | WrittenRecord | FrameDifference | CopiedEntry
 
 /**
- * Reads what an encoder has written, without the runs that are not wanted. Frames get memory of their own. Throws
- * `RangeError` for anything else: a store has checked the bytes before.
+ * Reads what an encoder has written, without the runs that are not wanted. Frames get memory of their own; with
+ * `together` all share one copy of the bytes, which is faster and stays as long as any of them. Throws `RangeError` for
+ * anything else: a store has checked the bytes before.
  */
 export function* decodeEntries(
   bytes: Uint8Array,
   isWanted: (run: number) => boolean = () => true,
+  together = false,
 ): Generator<WrittenEntry> {
+  const memory = together ? copyOf(bytes) : undefined
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   for (let at = 0; at < view.length; ) {
     const kind = view.readUInt32LE(at)
@@ -162,7 +165,10 @@ export function* decodeEntries(
     if (end > view.length) throw new RangeError(`the entry at byte ${at} ends behind the last of ${view.length} bytes`)
     const numbers = { run: view.readUInt32LE(at + 8), seq: view.readDoubleLE(at + 16), at: view.readDoubleLE(at + 24) }
     const content = view.subarray(body, end)
-    if (isWanted(numbers.run)) yield entryFrom(kind, content, view.readUInt32LE(at + 12), numbers)
+    const frames = view.readUInt32LE(at + 12)
+    if (isWanted(numbers.run))
+      if (kind === FRAMES && memory) yield framesIn(memory, body, end, frames, numbers)
+      else yield entryFrom(kind, content, frames, numbers)
     at = body + aligned(end - body)
   }
 }
@@ -170,7 +176,7 @@ export function* decodeEntries(
 function entryFrom(kind: number, content: Buffer, frames: number, numbers: Numbers): WrittenEntry {
   switch (kind) {
     case FRAMES:
-      return framesFrom(content, frames, numbers)
+      return framesIn(copyOf(content), 0, content.byteLength, frames, numbers)
     case RECORD:
       return { kind: 'record', ...numbers, json: Buffer.from(content) }
     case DIFFERENCE:
@@ -299,6 +305,11 @@ const OF_LIFE = ['status', 'ready', 'exited', 'crashed', 'reloaded'].map((what) 
 /** Checks for an encoded record about the log itself: that a process took it, or gave it free. */
 export const isOfLog = (entry: Uint8Array): boolean => beginsWith(entry, OF_LOG)
 
+const LETTER_GONE = Buffer.from('{"kind":"letter.gone"')
+
+/** Checks for an encoded record that a dead letter was sent again or discarded. */
+export const isLettersEnd = (entry: Uint8Array): boolean => beginsWith(entry, LETTER_GONE)
+
 /** Checks for an encoded record of an agent's life. */
 export const isOfLife = (entry: Uint8Array): boolean => OF_LIFE.some((text) => beginsWith(entry, text))
 
@@ -312,11 +323,20 @@ export function bytesByRun(bytes: Uint8Array): Map<number, number> {
   return sizes
 }
 
-function framesFrom(content: Uint8Array, count: number, numbers: Numbers): FrameBlock {
-  const memory = allocate(content.byteLength)
-  memory.u8.set(content)
-  return { kind: 'frames', ...numbers, memory, from: 0, to: content.byteLength, count }
+function copyOf(bytes: Uint8Array): Memory {
+  const memory = allocate(bytes.byteLength)
+  memory.u8.set(bytes)
+  return memory
 }
+
+const framesIn = (memory: Memory, from: number, to: number, count: number, numbers: Numbers): FrameBlock => ({
+  kind: 'frames',
+  ...numbers,
+  memory,
+  from,
+  to,
+  count,
+})
 
 function differenceFrom(content: Buffer, numbers: Numbers): FrameDifference {
   const between = SHARED_BYTES + BEFORE_PROMPT

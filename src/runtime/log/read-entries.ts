@@ -151,6 +151,6 @@ async function carriedIn(
   return { blocks, entries: [...entries.values()].sort((a, b) => a.seq - b.seq) }
 }
 
-function seenBlock({ position, carried, entries }: StoredBlock): SeenBlock {
+export function seenBlock({ position, carried, entries }: StoredBlock): SeenBlock {
   return { position, carried, bytes: entries.byteLength, sizes: bytesByRun(entries), parts: [...partsIn(entries)] }
 }

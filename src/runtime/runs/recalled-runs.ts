@@ -130,8 +130,7 @@ export class RecalledRuns {
 
   /** Yields the runs that only the log has, also those that are being read, the one that started last is first. */
   *newest(): Iterable<ListedRun> {
-    for (const run of this.past?.newest() ?? [])
-      if (!this.#needs.entries.find(run.summary.id)?.handle.state.index) yield run
+    for (const run of this.past?.newest() ?? []) if (!this.#needs.entries.find(run.id)?.handle.state.index) yield run
   }
 }
 

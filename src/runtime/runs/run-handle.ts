@@ -117,9 +117,20 @@ export class RunHandle<T> implements Run<T> {
     const { index, startedAt, threadId = null, spent, metadata } = this.state
     if (index === 0) return undefined
     const { id, status } = this
-    const [endedAt, errorCode, usage] = [this.#endedAt, this.#errorCode, spent.total]
-    const [query, isCut, caller] = [listedQuery(this.state.query), isLong(this.state.query), callerIn(metadata)]
-    return { index, isCut, summary: { id, query, status, startedAt, endedAt, errorCode, usage, threadId, caller } }
+    const { query } = this.state
+    return {
+      index,
+      id,
+      query: listedQuery(query),
+      isCut: isLong(query),
+      status,
+      startedAt,
+      endedAt: this.#endedAt,
+      errorCode: this.#errorCode,
+      usage: spent.total,
+      threadId,
+      caller: callerIn(metadata),
+    }
   }
 
   /**

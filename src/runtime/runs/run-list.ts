@@ -57,10 +57,9 @@ const filterShape = shape<RunFilter>({
 })
 
 /** Run of the list, with its number: the later one of two that started in the same millisecond has the higher. */
-export interface ListedRun {
+export interface ListedRun extends Readonly<RunSummary> {
   readonly index: number
-  readonly summary: RunSummary
-  /** True if the summary has only the begin of the query. */
+  /** True if the query is only its begin. */
   readonly isCut: boolean
 }
 
@@ -75,11 +74,10 @@ export function pageOf(known: readonly ListedRun[], past: Iterable<ListedRun>, f
   const page: ListedRun[] = []
   let isBehind = before === undefined
   for (const run of merged(known, past)) {
-    const { summary } = run
-    if (caller !== undefined && summary.caller !== caller) continue
-    if (!isBehind) isBehind = summary.id === before
-    else if (status !== undefined && summary.status !== status) continue
-    else if (threadId !== undefined && summary.threadId !== threadId) continue
+    if (caller !== undefined && run.caller !== caller) continue
+    if (!isBehind) isBehind = run.id === before
+    else if (status !== undefined && run.status !== status) continue
+    else if (threadId !== undefined && run.threadId !== threadId) continue
     else if (page.push(run) === limit) break
   }
   if (isBehind) return page
@@ -90,21 +88,19 @@ export function pageOf(known: readonly ListedRun[], past: Iterable<ListedRun>, f
 }
 
 function* merged(known: readonly ListedRun[], past: Iterable<ListedRun>): Iterable<ListedRun> {
-  const sorted = known.map((run) => ({ run, index: run.index, startedAt: run.summary.startedAt }))
-  sorted.sort((one, other) => (isNewer(one, other) ? -1 : 1))
+  const sorted = [...known].sort((one, other) => (isNewer(one, other) ? -1 : 1))
   let next = 0
   for (const run of past) {
-    const place = { index: run.index, startedAt: run.summary.startedAt }
-    while (next < sorted.length && isNewer(sorted[next]!, place)) yield sorted[next++]!.run
+    while (next < sorted.length && isNewer(sorted[next]!, run)) yield sorted[next++]!
     yield run
   }
-  for (const { run } of sorted.slice(next)) yield run
+  yield* sorted.slice(next)
 }
 
-type Place = Pick<ListedRun, 'index'> & Pick<RunSummary, 'startedAt'>
+type Started = Pick<ListedRun, 'index' | 'startedAt'>
 
 /** Checks whether a run started after another one. */
-export const isNewer = (one: Place, other: Place): boolean =>
+export const isNewer = (one: Started, other: Started): boolean =>
   one.startedAt === other.startedAt ? one.index > other.index : one.startedAt > other.startedAt
 
 const CUT = '…'
@@ -121,6 +117,8 @@ export function listedQuery(query: string): string {
 }
 
 /** Returns the summary of a run as anybody may read it. */
-export function toldSummary({ summary, isCut }: ListedRun, redactor: Redactor): RunSummary {
-  return redactor.data(isCut ? { ...summary, query: `${redactor.begin(summary.query)}${CUT}` } : summary)
+export function toldSummary(run: ListedRun, redactor: Redactor): RunSummary {
+  const { id, status, startedAt, endedAt, errorCode, threadId, caller } = run
+  const query = run.isCut ? `${redactor.begin(run.query)}${CUT}` : run.query
+  return redactor.data({ id, query, status, startedAt, endedAt, errorCode, usage: { ...run.usage }, threadId, caller })
 }

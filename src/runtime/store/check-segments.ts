@@ -4,6 +4,7 @@
  */
 import { LogCorruptError } from '../../errors.ts'
 import { readBlock, SEGMENT_HEADER_BYTES } from './block-format.ts'
+import { type Anchor, findCheckpoint } from './checkpoint-file.ts'
 import type { LogFiles } from './log-files.ts'
 import { removeLeftovers } from './log-rewriter.ts'
 import type { OpenedLog, Position } from './log-store.ts'
@@ -11,7 +12,8 @@ import { corrupt, listSegments, type Segment, scanSegments } from './segments.ts
 import { missingEnd, readTold, type Told } from './told.ts'
 
 /** State of the log that stands in a folder. `incarnation` is the last one that wrote. */
-export interface CheckedLog extends OpenedLog {
+export interface CheckedLog extends Omit<OpenedLog, 'checkpoint'> {
+  readonly checkpoint?: Anchor
   /** Position behind the last block. */
   readonly end: Position
   readonly bytes: number
@@ -32,10 +34,13 @@ interface LastSegment {
 /** Changes nothing of what the log says. @throws LogCorruptError, LogVersionError */
 export async function checkSegments(folder: string, files: LogFiles, signal?: AbortSignal): Promise<CheckedLog> {
   await removeLeftovers(folder, files)
-  const told = await readTold(folder, files)
-  const found = { incarnation: 0, lastSeq: 0, cut: undefined as OpenedLog['cut'], end: 0, bytes: 0, hasTail: false }
+  const [told, checkpoint] = [await readTold(folder, files), await findCheckpoint(folder, files)]
+  const anchor = checkpoint && 'position' in checkpoint ? checkpoint : undefined
+  const lastSeq = anchor?.lastSeq ?? 0
+  const found = { incarnation: 0, lastSeq, cut: undefined as OpenedLog['cut'], end: 0, bytes: 0, hasTail: false }
   let [last, empty]: [CheckedLog['last'], CheckedLog['empty']] = [undefined, undefined]
-  for await (const part of scanSegments({ folder, files, ...(signal && { signal }) })) {
+  const from = anchor && { from: anchor.position }
+  for await (const part of scanSegments({ folder, files, ...from, ...(signal && { signal }) })) {
     if (part.kind === 'block') {
       found.incarnation = Math.max(found.incarnation, part.block.incarnation)
       if (!part.block.carried) found.lastSeq = part.block.lastSeq
@@ -55,7 +60,8 @@ export async function checkSegments(folder: string, files: LogFiles, signal?: Ab
   }
   const missing = told && missingEnd(told, (empty ?? last?.segment)?.start, found.end)
   if (told && missing) throw endless(folder, told, found, missing)
-  return { ...found, last, empty }
+  const unusable = checkpoint && 'unusable' in checkpoint && { checkpointUnusable: checkpoint.unusable }
+  return { ...found, last, empty, ...(anchor && { checkpoint: anchor }), ...unusable }
 }
 
 /** Cuts off what stands behind the last block, and syncs what the process before wrote last. */

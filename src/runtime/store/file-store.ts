@@ -6,11 +6,21 @@ import { type Scheduler, systemClock } from '../../clock.ts'
 import { DramatisError, describe, LogLostError } from '../../errors.ts'
 import { blockLength, SEGMENT_HEADER_BYTES, writeBlock } from './block-format.ts'
 import { checkSegments, hasGrown } from './check-segments.ts'
+import { readCheckpoint, removeCheckpoint, writeCheckpoint } from './checkpoint-file.ts'
 import { noteGivenUp } from './given-up.ts'
 import { isFull, type LogFiles, realFiles } from './log-files.ts'
 import { LogGuard } from './log-guard.ts'
 import { LogLock } from './log-lock.ts'
-import type { Block, LogState, LogStore, OpenedLog, Position, ReadOptions, StoredBlock } from './log-store.ts'
+import type {
+  Block,
+  Checkpoint,
+  LogState,
+  LogStore,
+  OpenedLog,
+  Position,
+  ReadOptions,
+  StoredBlock,
+} from './log-store.ts'
 import { SegmentWriter } from './segment-writer.ts'
 import { listSegments, scanSegments } from './segments.ts'
 
@@ -19,6 +29,8 @@ export interface FileStoreOptions {
   clock?: Scheduler
   /** Bytes after which the next block begins a new segment. */
   segmentBytes?: number
+  /** Bytes that are appended between two checkpoints. */
+  checkpointBytes?: number
   /** Bytes that one write has at most, unless one block is larger. */
   writeBytes?: number
   /** True: blocks wait for room on a full disk. False: they are refused, for a command that somebody waits for. */
@@ -36,6 +48,7 @@ interface Waiting {
 }
 
 const SEGMENT_BYTES = 64 * 2 ** 20
+const CHECKPOINT_BYTES = 16 * 2 ** 20
 const WRITE_BYTES = 2 ** 20
 const FULL_RETRY_MS = 1_000
 /** The buffer of a larger write is not kept. */
@@ -47,6 +60,7 @@ export class FileStore implements LogStore {
   readonly #files: LogFiles
   readonly #clock: Scheduler
   readonly segmentBytes: number
+  readonly checkpointBytes: number
   readonly #writeBytes: number
   readonly #waitsForRoom: boolean
   readonly #onRoom: (hasRoom: boolean) => void
@@ -63,6 +77,8 @@ export class FileStore implements LogStore {
   #end: Position = 0
   #lastSeq = 0
   #synced: Position = 0
+  /** Position of the block behind which the last checkpoint was made. */
+  #checkpoint: Position | undefined
   /** Number of carried blocks that were written. */
   #carried = 0
   #waiting: Waiting[] = []
@@ -79,6 +95,7 @@ export class FileStore implements LogStore {
       files = realFiles,
       clock = systemClock,
       segmentBytes = SEGMENT_BYTES,
+      checkpointBytes = CHECKPOINT_BYTES,
       writeBytes = WRITE_BYTES,
       waitsForRoom = true,
       onRoom = () => {},
@@ -89,6 +106,7 @@ export class FileStore implements LogStore {
     this.#files = files
     this.#clock = clock
     this.segmentBytes = segmentBytes
+    this.checkpointBytes = checkpointBytes
     this.#writeBytes = writeBytes
     this.#waitsForRoom = waitsForRoom
     this.#onRoom = onRoom
@@ -124,13 +142,21 @@ export class FileStore implements LogStore {
       const lost = (error: unknown) => this.#lose(error)
       const guarded = { folder: this.#folder, files: this.#files, clock: this.#clock, lock, lost }
       this.#guard = await LogGuard.take(guarded, found)
-      const { cut, lastSeq } = found
+      const { cut, lastSeq, checkpoint, checkpointUnusable } = found
       this.#mark = found.last?.mark
       this.#end = found.end
       this.#lastSeq = lastSeq
       this.#bytes = found.bytes
       this.#state = 'open'
-      return { lastSeq, cut, incarnation: this.#incarnation, ...(before.ended && { ended: true }) }
+      this.#checkpoint = checkpoint?.position
+      return {
+        lastSeq,
+        cut,
+        incarnation: this.#incarnation,
+        ...(checkpoint && { checkpoint: this.#checkpointAt(checkpoint.position) }),
+        ...(checkpointUnusable !== undefined && { checkpointUnusable }),
+        ...(before.ended && { ended: true }),
+      }
     } catch (error) {
       this.#state = 'new'
       await this.#freeLock()
@@ -177,10 +203,24 @@ export class FileStore implements LogStore {
     }
   }
 
+  async checkpoint(position: Position, lastSeq: number, pieces: AsyncIterable<Uint8Array>): Promise<Checkpoint> {
+    await writeCheckpoint(this.#folder, this.#files, { position, lastSeq }, pieces)
+    this.#checkpoint = position
+    return this.#checkpointAt(position)
+  }
+
+  #checkpointAt(position: Position): Checkpoint {
+    return { position, read: () => readCheckpoint(this.#folder, this.#files) }
+  }
+
   async dropBefore(position: Position): Promise<void> {
     const segments = await listSegments(this.#folder, this.#files)
     const first = segments.findLastIndex(({ start }, index) => index === 0 || start <= position)
     if (first < 1) return
+    if (this.#checkpoint !== undefined && this.#checkpoint < segments[first]!.start) {
+      await removeCheckpoint(this.#folder, this.#files) // it is behind a block that goes
+      this.#checkpoint = undefined
+    }
     await noteGivenUp(this.#folder, this.#files, segments[first]!.start)
     for (const [index, { path, start }] of segments.slice(0, first).entries()) {
       this.#guard?.forget(start)

@@ -43,6 +43,15 @@ const APPENDS = process.platform === 'win32' ? 0 : constants.O_APPEND
 const PRIVATE_FILE = 0o600
 const PRIVATE_FOLDER = 0o700
 
+/** Writes all of the bytes to that place. */
+export async function writeWhole(file: LogFile, bytes: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < bytes.byteLength; ) {
+    const written = await file.write(bytes.subarray(done), position + done)
+    if (written <= 0) throw new Error(`a write of ${bytes.byteLength - done} bytes wrote ${written}`)
+    done += written
+  }
+}
+
 /** The real file system. */
 export const realFiles: LogFiles = {
   async folder(path) {

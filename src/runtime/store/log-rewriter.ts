@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path'
 import { encodeBlock, newMark, segmentHeader } from './block-format.ts'
-import { hasCode, type LogFile, type LogFiles } from './log-files.ts'
+import { hasCode, type LogFile, type LogFiles, writeWhole } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, OpenedLog, Position } from './log-store.ts'
 import { logSegments, segmentName } from './segments.ts'
@@ -106,12 +106,8 @@ export class LogRewriter {
     const bytes = Buffer.concat(this.#waiting)
     this.#waiting = []
     this.#waitingBytes = 0
-    for (let done = 0; done < bytes.length; ) {
-      const written = (await this.#file?.write(bytes.subarray(done), this.#written)) ?? 0
-      if (written <= 0) throw new Error(`a write of ${bytes.length - done} bytes wrote ${written}`)
-      done += written
-      this.#written += written
-    }
+    if (this.#file) await writeWhole(this.#file, bytes, this.#written)
+    this.#written += bytes.length
   }
 }
 

@@ -24,6 +24,14 @@ export interface StoredBlock extends Block {
   incarnation: number
 }
 
+/** What the user of a log has noted of all blocks up to one, so that it need not read them again. */
+export interface Checkpoint {
+  /** Position of the last of these blocks. */
+  readonly position: Position
+  /** Yields the pieces that it was made of. Throws where they are damaged. */
+  read(): AsyncIterable<Uint8Array>
+}
+
 export interface OpenedLog {
   /** Above that of every process that had this log before. */
   incarnation: number
@@ -31,6 +39,10 @@ export interface OpenedLog {
   lastSeq: number
   /** True if the process before had the log until it ended by itself: by `process.exit`, or by an uncaught error. */
   ended?: boolean
+  /** The last checkpoint, if the store has one that is whole and belongs to its blocks. */
+  checkpoint?: Checkpoint
+  /** Why a checkpoint that is there cannot be used. */
+  checkpointUnusable?: string
   /** Unfinished block at the end, left by a process or a machine that died: it was cut off. */
   cut: { position: Position; bytes: number } | undefined
 }
@@ -56,8 +68,10 @@ export interface LogStore {
   readonly bytes: number
   /** Size of the pieces, about, in which `dropBefore` gives up space. Default: 64 MiB. */
   readonly segmentBytes?: number
+  /** Bytes that are appended between two checkpoints, about. Default: 16 MiB. */
+  readonly checkpointBytes?: number
   /**
-   * Takes the log for this process and checks all of it.
+   * Takes the log for this process and checks it: all of it, or what stands behind its checkpoint.
    *
    * @throws LogHeldError, LogCorruptError, LogVersionError, LogLostError
    */
@@ -77,6 +91,13 @@ export interface LogStore {
   read(options?: ReadOptions): AsyncIterable<StoredBlock>
   /** Gives up space that lies wholly before a position. The caller has carried on what is still needed. */
   dropBefore(position: Position): Promise<void>
+  /**
+   * Keeps a checkpoint of all blocks up to that one, in place of the one before, when all of its pieces have come; then
+   * it survives the death of the machine. `lastSeq`: number of the last entry that it covers. Optional: the log of a
+   * store without checkpoints is read whole at each opening. A store must not give out one that is damaged, or that was
+   * made of other blocks.
+   */
+  checkpoint?(position: Position, lastSeq: number, pieces: AsyncIterable<Uint8Array>): Promise<Checkpoint>
   /** Writes and syncs what was appended, and gives the log free. Blocks that wait for room are refused. */
   close(): Promise<void>
 }

@@ -1,5 +1,5 @@
 /** Reads a segment file piece by piece: who looks for one block, or begins late, does not read all of it. */
-import { BLOCK_HEADER_BYTES, type ReadBlock, readBlock, statedBytes } from './block-format.ts'
+import { BLOCK_HEADER_BYTES, type ReadBlock, readBlock, SEGMENT_HEADER_BYTES, statedBytes } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
 
 const PIECE_BYTES = 2 ** 20
@@ -26,6 +26,11 @@ export class SegmentReader {
     const isThere = from >= this.#start && (this.#isLast || from + least <= this.#start + this.#piece.length)
     if (!isThere) await this.#read(from, Math.max(least, PIECE_BYTES))
     return this.#piece.subarray(from - this.#start)
+  }
+
+  /** Returns the header of the segment, for who does not read what stands behind it. */
+  header(): Promise<Buffer> {
+    return this.#files.read(this.#path, 0, SEGMENT_HEADER_BYTES)
   }
 
   /** Returns the block there, or all bytes from there on if no whole block begins there; undefined at the end. */

@@ -1,7 +1,7 @@
 /** The segment that a process writes: a file of its own, to which whole pieces are added. */
 import { join } from 'node:path'
 import { type NewSegment, newMark, segmentHeader } from './block-format.ts'
-import type { LogFile, LogFiles } from './log-files.ts'
+import { type LogFile, type LogFiles, writeWhole } from './log-files.ts'
 import type { Position } from './log-store.ts'
 import { segmentName } from './segments.ts'
 
@@ -39,11 +39,7 @@ export class SegmentWriter {
   async write(bytes: Uint8Array): Promise<void> {
     this.reach = this.bytes + bytes.length
     try {
-      for (let done = 0; done < bytes.length; ) {
-        const written = await this.#file.write(bytes.subarray(done), this.bytes + done)
-        if (written <= 0) throw new Error(`a write of ${bytes.length - done} bytes wrote ${written}`)
-        done += written
-      }
+      await writeWhole(this.#file, bytes, this.bytes)
       this.bytes = this.reach
     } catch (error) {
       await this.#file.truncate(this.bytes) // half a block is no harm, but it takes the room that others lack

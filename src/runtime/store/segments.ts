@@ -100,13 +100,27 @@ export async function* scanSegments({
     signal?.throwIfAborted()
     const next = segments[index + 1]
     if (segment.start >= until) return
-    if (next && next.start <= from) continue
+    if (next && next.start <= from) {
+      if (!isOpen) yield await unread(segment, next.start - segment.start, files, order)
+      continue
+    }
     const end = Math.min(next?.start ?? Number.POSITIVE_INFINITY, until) - segment.start
     const reader = new SegmentReader(segment.path, files, end)
     const isLast = next === undefined && !isOpen
-    const bytes = yield* partsOf(segment, reader, Math.max(0, from - segment.start), isLast, order)
+    const bytes = yield* partsOf(segment, reader, Math.max(0, from - segment.start), { isLast, isOpen, order })
     if (Number.isFinite(end) && bytes < end) throw missing(segment, bytes, end)
   }
+}
+
+/** Looks at a segment whose blocks are not read: whether it is of this log, and as long as it has to be. */
+async function unread(segment: Segment, bytes: number, files: LogFiles, order: BlockOrder): Promise<SegmentPart> {
+  const header = readSegmentHeader(await files.read(segment.path, 0, SEGMENT_HEADER_BYTES))
+  if (!header) throw corrupt(segment, 0, 'the header of the segment is damaged')
+  checkHeader(segment, header)
+  order.begin(segment, header)
+  const there = (await files.statusOf(segment.path))?.bytes ?? 0
+  if (there < bytes) throw missing(segment, there, bytes)
+  return { kind: 'end', segment, bytes, mark: header.mark }
 }
 
 /** Yields the blocks from that byte on, and returns the byte behind the last one. */
@@ -114,14 +128,14 @@ async function* partsOf(
   segment: Segment,
   reader: SegmentReader,
   from: number,
-  isLast: boolean,
-  order: BlockOrder,
+  { isLast, isOpen, order }: { isLast: boolean; isOpen: boolean; order: BlockOrder },
 ): AsyncGenerator<SegmentPart, number> {
   let at = from
   let format: number | undefined
   let mark: string | undefined
-  if (from <= SEGMENT_HEADER_BYTES) {
-    const header = readSegmentHeader(await reader.at(0, SEGMENT_HEADER_BYTES))
+  if (from <= SEGMENT_HEADER_BYTES || !isOpen) {
+    const isPartial = from > SEGMENT_HEADER_BYTES
+    const header = readSegmentHeader(await (isPartial ? reader.header() : reader.at(0, SEGMENT_HEADER_BYTES)))
     if (!header) {
       const bytes = await reader.rest(0)
       if (!isLast || hasBlock(bytes, 0)) throw corrupt(segment, 0, 'the header of the segment is damaged')
@@ -132,7 +146,7 @@ async function* partsOf(
     order.begin(segment, header)
     format = header.format
     mark = header.mark
-    at = SEGMENT_HEADER_BYTES
+    at = Math.max(from, SEGMENT_HEADER_BYTES)
   }
   for (;;) {
     const found = await reader.block(at)
