@@ -86,6 +86,7 @@ export class Checkpoints {
     const { clock, store } = this.#needs
     const cancel = () => this.#closed.abort(new CancelledError('The log is closed.', {}))
     const limit = clock.timer(END_MS, cancel)
+    await this.#writing?.catch(() => {})
     if (store.state === 'open' && this.#bytes >= this.#least) await this.write().catch(() => {}) // told
     limit.cancel()
     cancel()
