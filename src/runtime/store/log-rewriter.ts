@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { encodeBlock, newMark, segmentHeader } from './block-format.ts'
+import { removeCheckpoint } from './checkpoint-file.ts'
 import { hasCode, type LogFile, type LogFiles, writeWhole } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
 import type { Block, OpenedLog, Position } from './log-store.ts'
@@ -72,6 +73,7 @@ export class LogRewriter {
     await this.#file?.sync()
     await this.#closeFile()
     const name = join(this.#folder, segmentName(this.#start))
+    await removeCheckpoint(this.#folder, this.#files) // it is of the old log
     await this.#files.rename(join(this.#folder, UNFINISHED), name)
     await this.#files.syncFolder(this.#folder)
     await removeLeftovers(this.#folder, this.#files)
