@@ -30,6 +30,7 @@ import { b19 } from './b19.ts'
 import { b20 } from './b20.ts'
 import { b21 } from './b21.ts'
 import { b22 } from './b22.ts'
+import { b23 } from './b23.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -61,6 +62,7 @@ const benchmarks: readonly Benchmark[] = [
   b20,
   b21,
   b22,
+  b23,
   criteria,
 ]
 

@@ -73,6 +73,7 @@ export type {
 } from './runtime/settings/options.ts'
 export type {
   Block,
+  Checkpoint,
   LogState,
   LogStore,
   OpenedLog,

@@ -1,7 +1,7 @@
 /**
- * Checkpoint of a log: what its reader needs of the blocks up to one, so that it need not read them. It has the index of
- * runs and parts, the facts of the team, and the entries that a compaction would carry for the runs that are open. Facts
- * are taken while the team works: each has the number of the entry behind which it holds.
+ * Checkpoint of a log: what its reader needs of the blocks up to one, so that it need not read them. It has the index
+ * of runs and parts, the facts of the team, and the entries that a compaction would carry for the runs that are open.
+ * Facts are taken while the team works: each has the number of the entry behind which it holds.
  */
 import type { Scheduler } from '../../clock.ts'
 import { EntryEncoder, isLettersEnd, isOfLife, isOfLog } from '../log/entry-codec.ts'
@@ -111,7 +111,7 @@ async function* inOrder(position: Position, source: Source, isKept: IsKept): Asy
   if (!last) yield await carriedBefore(source, isKept)
   for await (const block of store.read({ ...(last && { from: last.position }), signal })) {
     if (block.position > position) return
-    // What was carried since is of entries that the checkpoint before had, or that stand behind it.
+    // Entries that were carried since stand in the checkpoint before, or behind it.
     if (!block.carried && block.position !== last?.position) yield block.entries
     await slices.othersTurn()
   }

@@ -1,6 +1,6 @@
 /**
- * Writes checkpoints of a log that is in use: after so many bytes, when it is compacted, and at its end. One that cannot
- * be written costs the next opening time, and nothing else.
+ * Writes checkpoints of a log that is in use: after so many bytes, when it is compacted, and at its end. One that
+ * cannot be written costs the next opening time, and nothing else.
  */
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'

@@ -36,7 +36,7 @@ export interface CompactorNeeds {
   carried(): ReadonlySet<number>
   /** The parts that the log has. */
   readonly parts: PartIndex
-  /** Checkpoints of the log, which are written between the steps of a compaction: blocks before them alone are dropped. */
+  /** Checkpoints of the log. They are written between the steps of a compaction: it drops blocks before them alone. */
   readonly checkpoints?: Pick<Checkpoints, 'isDue' | 'wrote' | 'write'>
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>

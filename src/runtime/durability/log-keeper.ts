@@ -127,7 +127,7 @@ export class LogKeeper implements JournalKeeper {
     return follower.reread(run, read)
   }
 
-  /** Calls `act` when all that the store was given is written, and before it gets more, with the next entry's number. */
+  /** Calls `act` with the next entry's number, when all that the store was given is written and it got no more. */
   atRest(act: (next: number) => void): Promise<void> {
     const resting = this.#last.then(() => {
       if (this.#resting !== resting) return

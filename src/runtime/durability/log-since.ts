@@ -26,7 +26,7 @@ export async function logSince(
   }
   for await (const block of store.read({ from: checkpoint.position })) {
     if (block.position === checkpoint.position) continue
-    // What was carried since the checkpoint has it, or it stands behind it.
+    // Entries that were carried since stand in the checkpoint, or behind it.
     if (!block.carried)
       for (const entry of decodeEntries(block.entries, all, true)) {
         tell(entry.seq)

@@ -88,8 +88,8 @@ export class OldLog {
 
   /**
    * Reads the whole log. Throws `LogCorruptError` where it is damaged. `windowMs`: time for which the team counts what
-   * model calls have cost. `lost`: called with entries that cannot be read, which are an error otherwise. `slices`: lets
-   * others have a turn meanwhile.
+   * model calls have cost. `lost`: called with entries that cannot be read, which are an error otherwise. `slices`:
+   * lets others have a turn meanwhile.
    */
   static async from(read: ReadFrom, windowMs = 0, { lost, slices }: ReadOptions = {}): Promise<OldLog> {
     const log = new OldLog(windowMs)

@@ -38,8 +38,8 @@ export class PastRunReader implements PastRuns {
     return this.#needs.index.get(run.index)?.queryHash === hashOf(query)
   }
 
-  *newest(): Iterable<ListedRun> {
-    for (const run of this.#needs.index.newest()) if (run.endedAt > 0 && !run.own) yield run
+  newest(isWanted: (run: ListedRun) => boolean): Iterable<ListedRun> {
+    return this.#needs.index.newest(isWanted)
   }
 
   async load(run: PastRun): Promise<void> {

@@ -184,9 +184,12 @@ export class RunIndex {
     return this.#byIndex.values()
   }
 
-  /** Yields the runs, the one that started last is first. */
-  *newest(): Iterable<LoggedRun> {
-    for (let at = this.#order.length - 1; at >= 0; at--) yield this.#order[at]!
+  /** Yields the runs that have an end and are wanted, the one that started last is first. */
+  *newest(isWanted: (run: LoggedRun) => boolean): Iterable<LoggedRun> {
+    for (let at = this.#order.length - 1; at >= 0; at--) {
+      const run = this.#order[at]!
+      if (run.endedAt > 0 && !run.own && isWanted(run)) yield run
+    }
   }
 
   get size(): number {

@@ -17,7 +17,7 @@ const NO_BYTES = new Uint8Array()
 /** Place of the checksum in a block. */
 const SUM_AT = 4
 
-/** What a checkpoint belongs to. */
+/** Block that a checkpoint was made behind. */
 export interface Anchor {
   /** Position of the last block that it covers. */
   readonly position: Position

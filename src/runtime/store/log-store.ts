@@ -24,7 +24,7 @@ export interface StoredBlock extends Block {
   incarnation: number
 }
 
-/** What the user of a log has noted of all blocks up to one, so that it need not read them again. */
+/** Note of the log's user about all blocks up to one: with it they need not be read again. */
 export interface Checkpoint {
   /** Position of the last of these blocks. */
   readonly position: Position
