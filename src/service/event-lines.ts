@@ -19,14 +19,16 @@ export function isTrouble(event: RuntimeEvent): boolean {
  * ready and which tasks had begun, so that it says so once.
  */
 export function eventLines(): (event: RuntimeEvent) => string | undefined {
-  const ready = new Map<string, number>()
+  const ready = new Set<string>()
+  const crashed = new Map<string, number>()
   const begun = new Set<string>()
 
   const words = (event: RuntimeEvent): string | undefined => {
     switch (event.type) {
       case 'agent.status':
-        return statusWords(event, ready)
+        return statusWords(event, ready, crashed)
       case 'agent.crashed':
+        crashed.set(event.agent, event.epoch)
         return `${event.agent} crashed: ${reasonWords(event.error.message)}; ${restartWords(event.restartInMs)}`
       case 'task':
         return taskWords(event.task, begun)
@@ -53,13 +55,20 @@ export function eventLines(): (event: RuntimeEvent) => string | undefined {
   }
 }
 
-function statusWords({ agent, status, epoch }: EventOf<'agent.status'>, ready: Map<string, number>) {
+function statusWords(
+  { agent, status, epoch }: EventOf<'agent.status'>,
+  ready: Set<string>,
+  crashed: Map<string, number>,
+) {
   if (status === 'failed') return `${agent} is stopped for good`
   if (agent.startsWith('$') || (status !== 'idle' && status !== 'running')) return undefined // '$': the runtime's own
-  const before = ready.get(agent)
-  if (before === epoch) return undefined
-  ready.set(agent, epoch)
-  return before === undefined ? `${agent} is ready` : `${agent} is ready again`
+  if (epoch > (crashed.get(agent) ?? epoch)) {
+    crashed.delete(agent)
+    return `${agent} is ready again`
+  }
+  if (ready.has(agent)) return undefined
+  ready.add(agent)
+  return `${agent} is ready`
 }
 
 /** A sentence that another part follows: without its full stop, and short enough to leave room. */

@@ -106,7 +106,8 @@ t.test('proxies give idle connections up before the service does, so that no req
 
 t.test('dashboard and alerts ask for metrics that there are, by labels that these have', async (t) => {
   const { names, labels } = await servedMetrics(t.teardown)
-  const without = [...names].filter((name) => !labels.has(name) && !/_event_loop_/.test(name)) // a thread has one
+  const ofOthers = /_event_loop_|_durable_log_/ // of threads, and of a log on a disk
+  const without = [...names].filter((name) => !labels.has(name) && !ofOthers.test(name))
   t.same(without, ['dramatis_limit_waits'], 'nothing waits for a limit here')
   for (const expr of [...queries, ...alerts.map((rule) => rule.expr)]) {
     const asked = (expr.match(/\bdramatis_\w+/g) ?? []).map(baseOf)

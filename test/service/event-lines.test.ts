@@ -6,18 +6,27 @@ import { runtimeEvent } from './fake-team.ts'
 
 type Fields = Parameters<typeof runtimeEvent>[0]
 
-t.test('says once for each life that an agent is ready', async (t) => {
+t.test('says once that an agent is ready, and once more after a crash', async (t) => {
+  const error = new AgentCrashedError('its heap is full.')
   t.strictSame(
     lines(
       { type: 'agent.status', agent: 'critic', status: 'starting', epoch: 1 },
       { type: 'agent.status', agent: 'critic', status: 'idle', epoch: 1 },
       { type: 'agent.status', agent: 'critic', status: 'running', epoch: 1 },
       { type: 'agent.status', agent: 'critic', status: 'idle', epoch: 1 },
-      { type: 'agent.status', agent: 'critic', status: 'restarting', epoch: 1 },
-      { type: 'agent.status', agent: 'critic', status: 'running', epoch: 2 },
-      { type: 'agent.status', agent: 'critic', status: 'failed', epoch: 2 },
+      { type: 'agent.status', agent: 'critic', status: 'idle', epoch: 2 }, // passivated, or loaded anew
+      { type: 'agent.crashed', agent: 'critic', epoch: 2, error, restartInMs: 0 },
+      { type: 'agent.status', agent: 'critic', status: 'restarting', epoch: 2 },
+      { type: 'agent.status', agent: 'critic', status: 'running', epoch: 3 },
+      { type: 'agent.status', agent: 'critic', status: 'idle', epoch: 3 },
+      { type: 'agent.status', agent: 'critic', status: 'failed', epoch: 3 },
     ),
-    ['critic is ready', 'critic is ready again', 'critic is stopped for good'],
+    [
+      'critic is ready',
+      'critic crashed: its heap is full; restarts at once',
+      'critic is ready again',
+      'critic is stopped for good',
+    ],
   )
 })
 

@@ -81,6 +81,8 @@ export class Compactor {
   /** Bytes of the facts when they were logged last. */
   #factBytes = 0
   #isLoggingFacts = false
+  /** Time of the last compaction, in epoch ms. */
+  endedAt: number | undefined
   /** Runs that were forgotten, which the log does not say yet. */
   #gone: number[] = []
   #running: Promise<Compacted> | undefined
@@ -124,12 +126,28 @@ export class Compactor {
 
   /** Compacts the log in the background if it has grown enough, or writes a checkpoint if it is time for one. */
   consider(): void {
-    const { store, logger, checkpoints } = this.#needs
-    if (this.#running || this.#noting || this.#closed.signal.aborted) return
-    if (store.bytes < this.#next) {
-      if (checkpoints?.isDue) this.#note(checkpoints)
-      return
-    }
+    const { store, checkpoints } = this.#needs
+    if (store.bytes >= this.#next) this.#compactBehind()
+    else if (checkpoints?.isDue && !this.#isBusy) this.#note(checkpoints)
+  }
+
+  /** Forgets runs in the background that are beyond the limits by now, however little the log has grown. */
+  keepLimits(): void {
+    if (this.#expired.length > 0) this.#compactBehind()
+  }
+
+  get #expired(): LoggedRun[] {
+    const { clock, index, keep } = this.#needs
+    return index.expired(keep, index.time.see(clock.now()))
+  }
+
+  get #isBusy(): boolean {
+    return this.#running !== undefined || this.#noting !== undefined || this.#closed.signal.aborted
+  }
+
+  #compactBehind(): void {
+    const { store, logger } = this.#needs
+    if (this.#isBusy) return
     this.compact().catch((error: unknown) => {
       if (this.#closed.signal.aborted || store.state === 'lost') return // told elsewhere
       logger.warn(
@@ -163,13 +181,14 @@ export class Compactor {
   }
 
   async #compact(all: boolean): Promise<Compacted> {
-    const { store, index, keep, clock } = this.#needs
+    const { store } = this.#needs
     const before = store.bytes
     await this.#noting
     if (!all) await this.#giveUpParts(false) // archived by a process that was ended before it came to that
-    const forgetting = this.#forget(index.expired(keep, clock.now()))
+    const forgetting = this.#forget(this.#expired)
     const forgotten = await forgetting.finally(() => this.#logGone())
     await this.#giveUpParts(all)
+    this.endedAt = this.#needs.clock.now()
     return { before, after: store.bytes, ...forgotten }
   }
 

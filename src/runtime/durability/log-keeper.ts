@@ -10,7 +10,7 @@ import { EntryEncoder } from '../log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Cell } from '../state/cell.ts'
-import type { Journal, JournalKeeper, LogHealth } from '../state/journal.ts'
+import type { Journal, JournalKeeper, LogFigures, LogHealth } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { LogStore, Position } from '../store/log-store.ts'
 import { BlockBuffers } from './block-buffers.ts'
@@ -43,6 +43,7 @@ export interface LogFollower {
   hasPart(hash: string): boolean
   /** Reads the entries of a run that stand in the log. */
   reread: JournalKeeper['reread']
+  readonly figures: LogFigures
 }
 
 interface Waiting {
@@ -101,6 +102,10 @@ export class LogKeeper implements JournalKeeper {
     if (this.#pending.length === 0) return this.#keptLast()
     this.#waiting ??= waiting()
     return this.#waiting.promise
+  }
+
+  get figures(): LogFigures | undefined {
+    return this.#needs.follower?.figures
   }
 
   get health(): LogHealth {

@@ -1,13 +1,13 @@
 /** Looks after a log that is in use: knows which runs it has, reads them again, and keeps it bounded. */
 import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler } from '../../clock.ts'
+import type { Scheduler, Timer } from '../../clock.ts'
 import { TeamClosedError } from '../../errors.ts'
 import { bytesByRun } from '../log/entry-codec.ts'
 import { partsIn } from '../log/part-entries.ts'
 import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { KeepSettings } from '../settings/settings.ts'
-import type { Journal } from '../state/journal.ts'
+import type { Journal, LogFigures } from '../state/journal.ts'
 import type { Checkpoint, LogStore, Position } from '../store/log-store.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { Compactor } from './compactor.ts'
@@ -41,7 +41,14 @@ interface Needs {
   readonly store: LogStore
 }
 
+/** Time between two looks at the clock, and at what is to be forgotten. */
+const LOOK_MS = 60_000
+const DAY_MS = 86_400_000
+
 export class LogUpkeep implements LogFollower {
+  readonly #clock: Scheduler
+  readonly #logger: Logger
+  readonly #store: LogStore
   readonly #index: RunIndex
   readonly #past: PastRunReader
   readonly #parts: PartIndex
@@ -49,12 +56,18 @@ export class LogUpkeep implements LogFollower {
   readonly #checkpoints: Checkpoints
   /** Agents of the team that have left: number of the last record of it, by index. */
   readonly #left: Map<number, number>
+  #look: Timer | undefined
+  /** Time to which the clock has jumped, as it was told. */
+  #told: number | undefined
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
   constructor({ archive, atRest, book, keep, last, old, owners, parts, store }: Needs) {
     const { clock, journal, logger } = owners
     const { index, parts: ofLog } = old
+    this.#clock = clock
+    this.#logger = logger
+    this.#store = store
     this.#index = index
     this.#parts = ofLog
     this.#left = new Map(Array.from(old.left, ([agent, { seq }]) => [agent, seq]))
@@ -100,6 +113,7 @@ export class LogUpkeep implements LogFollower {
     const blocks = [...old.blocks].sort((a, b) => a.position - b.position)
     for (const { position, bytes } of blocks) this.#compactor.wrote(position, bytes)
     this.#compactor.endPart()
+    this.#lookLater()
     book.recalled.past = this.#past
     book.onQuiet = ({ index: run }) => {
       if (index.get(run)?.open !== false) this.#quiet.push(run) // not one that was read from the log
@@ -139,13 +153,51 @@ export class LogUpkeep implements LogFollower {
     return true
   }
 
+  get figures(): LogFigures {
+    const { bytes, segments } = this.#store
+    const oldest = [this.#index.oldestAt, segments?.since].filter((at) => at !== undefined)
+    return {
+      bytes,
+      segments: segments?.count,
+      runs: this.#index.runs,
+      compactedAt: this.#compactor.endedAt,
+      oldestMs: oldest.length > 0 ? Math.max(0, this.#clock.now() - Math.min(...oldest)) : 0,
+    }
+  }
+
+  /** Looks at the clock, so that a jump is told before anything of it is written. */
+  #lookLater(): void {
+    this.#lookAtClock()
+    const look = () => {
+      this.#lookLater()
+      this.#compactor.keepLimits()
+    }
+    this.#look = this.#clock.timer(LOOK_MS, look, true)
+  }
+
+  #lookAtClock(): void {
+    const { time } = this.#index
+    time.see(this.#clock.now())
+    const { jump } = time
+    if (jump && jump.to !== this.#told) {
+      const [logAt, clockAt] = [jump.from, jump.to].map((at) => new Date(at).toISOString())
+      const days = Math.round((jump.to - jump.from) / DAY_MS)
+      this.#logger.warn({ logAt, clockAt, days }, JUMPED)
+    }
+    this.#told = jump?.to
+  }
+
   /** Ends all that is under way. */
   async close(): Promise<void> {
+    this.#look?.cancel()
     await this.#compactor.close()
     await this.#checkpoints.close()
     await this.#past.close(new TeamClosedError('The team was closed before the run was read.', {}))
   }
 }
+
+const JUMPED =
+  'the clock is more than a day ahead of the newest record of the durable log: no run is forgotten by its age until the clock has gone on from there for an hour. Look at it'
 
 /** Yields the turns of messages that are in no mailbox, because their runs wait until they are resumed. */
 function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<GivenTurn> {

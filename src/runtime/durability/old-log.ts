@@ -141,7 +141,7 @@ export class OldLog {
     await this.#takeBack(read, options)
     this.#endAgentsOfRuns()
     const over = [...this.index.values()].filter(({ index }) => !this.runs.has(index))
-    for (const run of over.sort((a, b) => a.endedAt - b.endedAt)) this.index.over(run) // the first to end is the first to go
+    for (const run of over.sort((a, b) => a.agedFrom - b.agedFrom)) this.index.over(run) // the first to end is the first to go
   }
 
   /** Owners of references to parts. */

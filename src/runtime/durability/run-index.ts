@@ -11,6 +11,7 @@ import { isLong, isNewer, listedQuery } from '../runs/run-list.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import { callerIn } from '../state/caller.ts'
 import type { Position } from '../store/log-store.ts'
+import { LogTime } from './log-time.ts'
 
 /** A run as a checkpoint has it. */
 export type RunRow = Omit<LoggedRun, 'parts' | 'step'> & { readonly parts: readonly string[] }
@@ -40,6 +41,8 @@ export interface LoggedRun {
   errorCode: ErrorCode | null
   /** Epoch ms; 0 as long as it has no end. */
   endedAt: number
+  /** Time of the log at its end, from which on its age counts. */
+  agedFrom: number
   status: EndStatus
   /** False once it has an end and nothing of it is under way any more. */
   open: boolean
@@ -69,9 +72,12 @@ export class RunIndex {
   readonly #over = new Set<LoggedRun>()
   /** Number of the compaction step that carries entries now. */
   step = 0
+  readonly time = new LogTime()
+  #lastSeq = 0
 
   /** Reads a record. */
   see(record: HostRecord): void {
+    const now = this.#timeAt(record)
     if (record.kind === 'run.launched') return this.#add(record)
     if (record.kind === 'runs.gone') return this.#gone(record.runs)
     const run = this.#byIndex.get(record.run)
@@ -80,6 +86,7 @@ export class RunIndex {
     else if (record.kind === 'model.called') run.usage = addUsage(run.usage, record.usage)
     else if (record.kind === 'run.aborted') run.status = 'aborted'
     else if (record.kind === 'run.finished') {
+      if (run.endedAt === 0) run.agedFrom = now
       run.endedAt = record.at
       run.errorCode = record.error?.code ?? null
       if (run.status !== 'aborted') run.status = record.error ? 'failed' : 'finished'
@@ -97,7 +104,17 @@ export class RunIndex {
 
   /** Adds the runs of a checkpoint. */
   restore(rows: readonly RunRow[]): void {
-    for (const row of rows) this.#enter({ ...row, parts: new Set(row.parts), places: [...row.places], step: RESTORED })
+    for (const row of rows) {
+      this.time.believe(row.agedFrom)
+      this.#enter({ ...row, parts: new Set(row.parts), places: [...row.places], step: RESTORED })
+    }
+  }
+
+  /** Returns the time of the log at a record. One that was carried says nothing of the time at its place. */
+  #timeAt({ seq, at }: HostRecord): number {
+    if (seq <= this.#lastSeq) return Math.min(at, this.time.now)
+    this.#lastSeq = seq
+    return this.time.see(at)
   }
 
   #add(record: Extract<HostRecord, { kind: 'run.launched' }>): void {
@@ -117,6 +134,7 @@ export class RunIndex {
       usage: NO_TOKENS,
       errorCode: null,
       endedAt: 0,
+      agedFrom: 0,
       status: 'finished',
       open: true,
       bytes: 0,
@@ -196,6 +214,18 @@ export class RunIndex {
     return this.#byIndex.size
   }
 
+  /** Number of the runs that are no work of messages from outside. */
+  get runs(): number {
+    return this.#byId.size
+  }
+
+  /** Begin of the run that began first, in epoch ms. */
+  get oldestAt(): number | undefined {
+    let oldest: number | undefined
+    for (const { startedAt } of this.#byIndex.values()) oldest = Math.min(oldest ?? startedAt, startedAt)
+    return oldest
+  }
+
   /** Notes that a run has an end, or is the work of a message, and that nothing of it is under way any more. */
   over(run: LoggedRun): void {
     run.open = false
@@ -209,14 +239,14 @@ export class RunIndex {
     return bytes
   }
 
-  /** Runs that are over and beyond the limits. */
+  /** Runs that are over and beyond the limits, at that time of the log. */
   expired(keep: KeepSettings, now: number): LoggedRun[] {
     const ended = [...this.#over].filter(({ own }) => !own)
     let bytes = ended.reduce((sum, run) => sum + run.bytes + run.partBytes, 0)
     let runs = ended.length
     const gone = [...this.#over].filter(({ own }) => own)
     for (const run of ended) {
-      if (runs <= keep.runs && bytes <= keep.bytes && now - run.endedAt <= keep.days * DAY_MS) break
+      if (runs <= keep.runs && bytes <= keep.bytes && now - run.agedFrom <= keep.days * DAY_MS) continue
       gone.push(run)
       runs -= 1
       bytes -= run.bytes + run.partBytes

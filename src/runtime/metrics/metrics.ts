@@ -22,6 +22,7 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
     limitWaits(supervisor),
     gauge('questions_open', 'Questions to people that nobody has answered yet.', single(openQuestions(supervisor))),
     ...callMetrics(tallies.calls),
+    ...durableLog(supervisor),
     ...host(supervisor),
   ]
 }
@@ -156,6 +157,27 @@ function limitWaits({ limits }: Supervisor): Metric {
 
 const openQuestions = ({ runs }: Supervisor): number =>
   [...runs.values()].reduce((total, { questions }) => total + questions.size, 0)
+
+/** Nothing has a value while there is no durable log, or it is not open. */
+function durableLog({ journal: { figures } }: Supervisor): Metric[] {
+  const value = (of: number | undefined): Samples => (of === undefined ? [] : single(of))
+  const seconds = (ms: number | undefined) => value(ms === undefined ? ms : ms / 1_000)
+  return [
+    gauge('durable_log_bytes', 'Bytes of the durable log on the disk.', value(figures?.bytes)),
+    gauge('durable_log_segments', 'Files of the durable log with records.', value(figures?.segments)),
+    gauge('durable_log_runs', 'Runs in the durable log, open ones and finished ones.', value(figures?.runs)),
+    gauge(
+      'durable_log_compacted_timestamp_seconds',
+      'When this process has last forgotten runs, or given up files of the durable log.',
+      seconds(figures?.compactedAt),
+    ),
+    gauge(
+      'durable_log_oldest_record_seconds',
+      'Age of the oldest record of the durable log.',
+      seconds(figures?.oldestMs),
+    ),
+  ]
+}
 
 function host(supervisor: Supervisor): Metric[] {
   const { rss, heapTotal, heapUsed, external, arrayBuffers } = process.memoryUsage()

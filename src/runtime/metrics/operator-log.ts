@@ -18,36 +18,41 @@ interface Needs {
   readonly directory: AgentDirectory
   readonly logger: Logger
   readonly runs: RunTable
+  /** Agents that have crashed and are not ready again, with their runs. */
+  readonly crashed: Set<string>
 }
 
 /** Reasons that somebody intended: they are no problem. */
 const EXPECTED_REASONS: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
 
-export const operatorLog = (needs: Needs): Reader => ({
-  kinds: [
-    'run.started',
-    'run.finished',
-    'agent.ready',
-    'agent.crashed',
-    'agent.reloaded',
-    'agent.status',
-    'message.dead',
-    'alarm',
-    'sync',
-    'budget',
-    'step.mismatch',
-  ],
-  next(batch) {
-    let letters: DeadLetter[] | undefined
-    for (const record of batch) {
-      if (record.kind === 'frames') continue
-      if (record.kind !== 'message.dead') logRecord(needs, record)
-      else if (letters) letters.push(record.letter)
-      else letters = [record.letter]
-    }
-    if (letters) logDeadLetters(needs, letters)
-  },
-})
+export function operatorLog(given: Omit<Needs, 'crashed'>): Reader {
+  const needs: Needs = { ...given, crashed: new Set() }
+  return {
+    kinds: [
+      'run.started',
+      'run.finished',
+      'agent.ready',
+      'agent.crashed',
+      'agent.reloaded',
+      'agent.status',
+      'message.dead',
+      'alarm',
+      'sync',
+      'budget',
+      'step.mismatch',
+    ],
+    next(batch) {
+      let letters: DeadLetter[] | undefined
+      for (const record of batch) {
+        if (record.kind === 'frames') continue
+        if (record.kind !== 'message.dead') logRecord(needs, record)
+        else if (letters) letters.push(record.letter)
+        else letters = [record.letter]
+      }
+      if (letters) logDeadLetters(needs, letters)
+    },
+  }
+}
 
 function logRecord(needs: Needs, record: HostRecord): void {
   const { logger } = needs
@@ -60,12 +65,12 @@ function logRecord(needs: Needs, record: HostRecord): void {
       const { agent, epoch, warm, woken } = record
       const tookMs = Math.round(record.tookMs)
       if (woken) return logger.debug({ event: 'agent.status', agent, epoch, warm, tookMs }, 'has a thread again')
-      const instances = needs.directory.cell(agent, needs.runs.get(record.run))?.instances.length ?? 1
-      if (epoch <= instances) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
+      if (!needs.crashed.delete(keyOf(record))) return logger.debug({ agent, epoch, warm, tookMs }, 'is ready')
       return logger.info({ event: 'agent.status', agent, epoch, warm, tookMs }, 'is ready again')
     }
     case 'agent.crashed': {
       const { kind, agent, epoch, error, restartInMs } = record
+      needs.crashed.add(keyOf(record))
       const next = restartInMs === null ? 'does not restart' : `restarts in ${Math.round(restartInMs)} ms`
       return logger.warn({ event: kind, agent, epoch, restartInMs, error }, `crashed and ${next}`)
     }
@@ -102,6 +107,8 @@ function logRecord(needs: Needs, record: HostRecord): void {
     }
   }
 }
+
+const keyOf = ({ run, agent }: { readonly run: number; readonly agent: string }) => `${run} ${agent}`
 
 const LONGEST_REASON = 1_000 // characters
 

@@ -34,6 +34,18 @@ export interface LogHealth {
   lagMs: number
 }
 
+/** Size of the durable log. Times are in epoch ms. */
+export interface LogFigures {
+  readonly bytes: number
+  /** Number of its files; undefined where the store has no such. */
+  readonly segments: number | undefined
+  /** Number of runs in it, open ones too. */
+  readonly runs: number
+  readonly compactedAt: number | undefined
+  /** Age of the oldest record, in ms. */
+  readonly oldestMs: number
+}
+
 /** Keeps the log on a disk too. */
 export interface JournalKeeper {
   /** Takes an entry. It can change until the current task of the event loop ends. */
@@ -45,6 +57,7 @@ export interface JournalKeeper {
   /** Number behind the last entry that stands in the log. A later process goes on with it. */
   readonly end: number
   readonly health: LogHealth
+  readonly figures: LogFigures | undefined
   /** True if the bytes with that hash stand in the log, or will with what was taken. */
   hasPart(hash: string): boolean
   /** Reads the entries of a run in their order. `read` is called again if they were moved meanwhile. */
@@ -135,6 +148,11 @@ export class Journal {
   /** State of the durable log; of one in memory, which is always well. */
   get health(): LogHealth {
     return this.#keeper?.health ?? { ok: true, lagMs: 0 }
+  }
+
+  /** Size of the durable log, if there is one and it is open. */
+  get figures(): LogFigures | undefined {
+    return this.#keeper?.figures
   }
 
   /** Writes a record for the durable log alone, if there is one. */

@@ -44,6 +44,8 @@ export const ALIGNMENT = 8
 
 export interface SegmentHeader {
   format: number
+  /** Epoch ms. */
+  createdAt: number
   firstPosition: Position
   /** True if segments before it are not part of the log: a repair has replaced them. */
   begins: boolean
@@ -55,10 +57,8 @@ export interface SegmentHeader {
 }
 
 /** Fields of a new segment. */
-export interface NewSegment extends Pick<SegmentHeader, 'firstPosition' | 'mark' | 'after'> {
+export interface NewSegment extends Pick<SegmentHeader, 'createdAt' | 'firstPosition' | 'mark' | 'after'> {
   incarnation: number
-  /** Epoch ms. */
-  createdAt: number
   begins?: boolean
 }
 
@@ -102,6 +102,7 @@ export function readSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
     ...(mark !== undefined && { mark }),
     ...(after !== undefined && { after }),
     format: bytes.readUInt32LE(8),
+    createdAt: bytes.readDoubleLE(24),
     firstPosition: bytes.readDoubleLE(32),
     begins: (bytes.readUInt32LE(20) & BEGINS) !== 0,
     noted: (bytes.readUInt32LE(20) & NOTED) !== 0,

@@ -121,6 +121,10 @@ export class FileStore implements LogStore {
     return this.#bytes
   }
 
+  get segments(): LogStore['segments'] {
+    return this.#guard?.segments
+  }
+
   async open(signal?: AbortSignal): Promise<OpenedLog> {
     if (this.#opening || this.#closing) throw new TypeError('a store is opened once: make another one')
     signal?.throwIfAborted()

@@ -6,7 +6,7 @@ import type { Scheduler, Timer } from '../../clock.ts'
 import { type CheckedLog, cutTail, removeEmpty } from './check-segments.ts'
 import { isFull, type LogFiles } from './log-files.ts'
 import type { LogLock } from './log-lock.ts'
-import type { Position } from './log-store.ts'
+import type { LogStore, Position } from './log-store.ts'
 import { SegmentWatch } from './segment-watch.ts'
 import type { SegmentWriter } from './segment-writer.ts'
 import { NOTHING_TOLD, type Told, ToldFile } from './told.ts'
@@ -59,7 +59,7 @@ export class LogGuard {
 
   /** Notes that a segment was begun. `seq`: number of the last entry before it. */
   async begins(writer: SegmentWriter, seq: number): Promise<void> {
-    await this.#watch.take(writer.start)
+    await this.#watch.take(writer.start, writer.createdAt)
     this.#writer = writer
     await this.#note({ seq, end: writer.start, segment: writer.start, mark: writer.mark })
   }
@@ -67,6 +67,10 @@ export class LogGuard {
   ended({ start, bytes }: SegmentWriter): void {
     this.#writer = undefined
     this.#watch.ended(start, bytes)
+  }
+
+  get segments(): LogStore['segments'] {
+    return this.#watch.segments
   }
 
   /** To be called before a segment is removed. */

@@ -66,6 +66,8 @@ export interface LogStore {
   readonly state: LogState
   /** Size of what is kept. */
   readonly bytes: number
+  /** Number of the files of a log, and the time at which the first of them was begun, in epoch ms. */
+  readonly segments?: { readonly count: number; readonly since: number } | undefined
   /** Size of the pieces, about, in which `dropBefore` gives up space. Default: 64 MiB. */
   readonly segmentBytes?: number
   /** Bytes that are appended between two checkpoints, about. Default: 16 MiB. */

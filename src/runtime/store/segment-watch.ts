@@ -4,8 +4,9 @@
  */
 import { join } from 'node:path'
 import { LogLostError } from '../../errors.ts'
+import { readSegmentHeader, SEGMENT_HEADER_BYTES } from './block-format.ts'
 import type { LogFiles } from './log-files.ts'
-import type { Position } from './log-store.ts'
+import type { LogStore, Position } from './log-store.ts'
 import { listSegments, segmentName } from './segments.ts'
 
 /** Number of bytes that a segment has at least and, where this process writes it, at most. */
@@ -14,10 +15,16 @@ interface Size {
   most?(): number
 }
 
+interface Known extends Size {
+  readonly identity: string
+  /** Epoch ms. */
+  readonly createdAt: number
+}
+
 export class SegmentWatch {
   readonly #folder: string
   readonly #files: LogFiles
-  readonly #known = new Map<Position, Size & { readonly identity: string }>()
+  readonly #known = new Map<Position, Known>()
 
   constructor(folder: string, files: LogFiles) {
     this.#folder = folder
@@ -28,25 +35,32 @@ export class SegmentWatch {
   async takeAll(): Promise<void> {
     for (const { start, path } of await listSegments(this.#folder, this.#files)) {
       const status = await this.#files.statusOf(path)
-      if (status) this.#known.set(start, { identity: status.identity, least: status.bytes })
+      const header = readSegmentHeader(await this.#files.read(path, 0, SEGMENT_HEADER_BYTES))
+      if (!status || !header) continue // it was checked, and is gone since
+      this.#known.set(start, { identity: status.identity, least: status.bytes, createdAt: header.createdAt })
     }
   }
 
   /** Takes a segment that was created now. */
-  async take(start: Position): Promise<void> {
+  async take(start: Position, createdAt: number): Promise<void> {
     const status = await this.#files.statusOf(this.#path(start))
-    this.#known.set(start, { identity: status?.identity ?? '', least: 0 })
+    this.#known.set(start, { identity: status?.identity ?? '', least: 0, createdAt })
   }
 
   /** Notes how large a segment is to which nothing is added any more. */
   ended(start: Position, least: number): void {
     const known = this.#known.get(start)
-    if (known) this.#known.set(start, { identity: known.identity, least })
+    if (known) this.#known.set(start, { ...known, least })
   }
 
   /** To be called before a segment is removed. */
   forget(start: Position): void {
     this.#known.delete(start)
+  }
+
+  get segments(): LogStore['segments'] {
+    const [first] = this.#known.values()
+    return first && { count: this.#known.size, since: first.createdAt }
   }
 
   /** @throws LogLostError */

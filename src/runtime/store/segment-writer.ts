@@ -8,14 +8,17 @@ import { segmentName } from './segments.ts'
 export class SegmentWriter {
   readonly start: Position
   readonly mark: string
+  /** Epoch ms. */
+  readonly createdAt: number
   /** Bytes that it has, and that it may have: a write can be under way. */
   bytes = 0
   reach = 0
   readonly #file: LogFile
 
-  private constructor(start: Position, mark: string, file: LogFile) {
-    this.start = start
-    this.mark = mark
+  private constructor({ firstPosition, createdAt, after }: Omit<NewSegment, 'mark'>, file: LogFile) {
+    this.start = firstPosition
+    this.createdAt = createdAt
+    this.mark = newMark(after)
     this.#file = file
   }
 
@@ -23,7 +26,7 @@ export class SegmentWriter {
   static async begin(folder: string, files: LogFiles, segment: Omit<NewSegment, 'mark'>): Promise<SegmentWriter> {
     const path = join(folder, segmentName(segment.firstPosition))
     const file = await files.create(path)
-    const writer = new SegmentWriter(segment.firstPosition, newMark(segment.after), file)
+    const writer = new SegmentWriter(segment, file)
     try {
       await writer.write(segmentHeader({ ...segment, mark: writer.mark }))
       await files.syncFolder(folder)

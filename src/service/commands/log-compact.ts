@@ -37,6 +37,7 @@ export async function logCompact(
     const redactor = environmentRedactor(folder)
     const compacted = await compactLog(store, {
       keep,
+      believesClock: keepDays !== undefined, // somebody says what is too old
       logger,
       ...(archive !== undefined && {
         archive: (name) => new TraceArchive({ folder: resolve(folder, archive), redactor, name }),
