@@ -19,6 +19,11 @@ t.test('the kernel tells how long a thread ran and waited, and whether it can ru
   t.match(read('42 (a) R (b)) D 1 1'), { runnable: false }, 'whatever the thread is called')
 })
 
+t.test('the kernel tells how much memory a thread has taken', async (t) => {
+  const stat = '42 (a) b) R 1 2 3 4 5 6 512 8 9'
+  t.match(kernelTimes(42, files('2500000 1500000 7\n', stat)), { takenMb: 2 })
+})
+
 t.test('a thread that is not of this process has no figures, nor have those that cannot be read', async (t) => {
   t.equal(kernelTimes(43, files('2 1 7', '42 (node) R')), undefined)
   t.equal(kernelTimes(42, files('', '42 (node) R')), undefined)

@@ -110,6 +110,17 @@ t.test('rule 13: a thread that runs out of memory has crashed', async (t) => {
   t.match(team.crashes, [{ error: { code: 'AGENT_CRASHED', message: /ran out of memory \(limits\.maxHeapMb\)/ } }])
 })
 
+t.test('rule 13: a thread has half of what the process may use, if nothing else is said', async (t) => {
+  const { constrainedMemory } = process
+  t.teardown(() => {
+    process.constrainedMemory = constrainedMemory
+  })
+  process.constrainedMemory = () => 128 * 2 ** 20
+  const team = threads(t, 'eats-memory')
+  t.equal(await ask(team, 'worker', 'go'), 'attempt 2')
+  t.match(team.crashes, [{ error: { code: 'AGENT_CRASHED', message: /ran out of memory \(limits\.maxHeapMb\)/ } }])
+})
+
 t.test('rule 13: a thread that holds more than maxExternalMb in buffers has crashed', async (t) => {
   const team = threads(t, 'holds-buffers', { limits: { maxExternalMb: 32 }, supervision: { watchdogMs: 500 } })
   t.equal(await ask(team, 'worker', 'hold 50'), 'attempt 2')
@@ -140,6 +151,13 @@ t.test('rule 13: a thread that lets its buffers go may use as many as it likes',
   for (let i = 0; i < 4; i++) t.equal(await ask(team, 'worker', 'drop 200'), 'attempt 1')
   t.same(team.crashes, [])
 })
+
+for (const kind of ['ticks', 'microtasks', 'buffers'])
+  t.test(`rule 13: a loop that takes memory costs its thread before watchdogMs: ${kind}`, async (t) => {
+    const team = threads(t, 'loops-and-grows', { supervision: { watchdogMs: 2_000 } })
+    t.equal(await ask(team, 'worker', kind), 'attempt 2')
+    t.match(team.crashes, [{ agent: 'worker', error: { message: /is stuck and takes memory/ } }])
+  })
 
 t.test('rule 13: an endless loop costs its thread after watchdogMs, while the others go on', async (t) => {
   const team = threads(t, 'loops', { supervision: { watchdogMs: 300 } })

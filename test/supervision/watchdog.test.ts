@@ -4,6 +4,7 @@ import t from 'tap'
 import type { Scheduler } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
+import { halfOfMemoryMb } from '../../src/runtime/threads/heap-limit.ts'
 import type { ThreadTimes } from '../../src/runtime/threads/thread-times.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive } from './teams.ts'
@@ -100,6 +101,39 @@ for (const priority of [0, 5])
       bare.threads.get('worker')!.ailments.add('deaf').add('mute')
       await bare.clock.advance(2_300)
       t.equal(bare.host.directory.cell('worker')!.epoch, 1)
+    },
+  )
+
+const GROWING: { title: string; grownMb: number; ownMb: number; afterMs: number }[] = [
+  { title: 'not at all', grownMb: 0, ownMb: 0, afterMs: 1_250 },
+  { title: 'by garbage that is collected', grownMb: -10, ownMb: 500, afterMs: 1_250 },
+  { title: 'by too little', grownMb: 63, ownMb: 63, afterMs: 1_250 },
+  { title: 'by what others have taken', grownMb: 100, ownMb: 24, afterMs: 1_250 },
+  { title: 'by what it has taken, some of it by helpers', grownMb: 100, ownMb: 25, afterMs: 750 },
+  { title: 'beyond half of the memory', grownMb: halfOfMemoryMb(), ownMb: halfOfMemoryMb(), afterMs: 500 },
+]
+
+for (const { title, grownMb, ownMb, afterMs } of GROWING)
+  t.test(
+    `rule 13: a thread whose loop stands while the process grows, ${title}: ended after ${afterMs} ms`,
+    async (t) => {
+      const { bare, cell, thread } = await inTurn(() => never)
+      thread.ailments.add('deaf')
+      let looks = 0
+      const rss = process.memoryUsage.rss
+      t.teardown(() => {
+        process.memoryUsage.rss = rss
+      })
+      process.memoryUsage.rss = () => (looks > 1 ? grownMb + 1_000 : 1_000) * 2 ** 20
+      cell.life!.thread.times = () => {
+        looks += 1
+        const taken = looks > 1 ? ownMb : 0
+        return { cpuMs: looks * 250, waitedMs: 0, runnable: true, takenMb: taken }
+      }
+      await bare.clock.advance(afterMs - 1)
+      t.equal(cell.epoch, 1)
+      await bare.clock.advance(251)
+      t.equal(cell.epoch, 2)
     },
   )
 

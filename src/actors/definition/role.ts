@@ -233,7 +233,8 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   /**
    * Limits of the agent's thread and turns.
    *
-   * - `maxHeapMb`: heap of its thread.
+   * - `maxHeapMb`: heap of its thread. Default: Node's own limit, or half of the memory that the process may use if
+   *   that is less.
    * - `turnTimeoutMs` (300,000): limit of a turn. The time in which it waits for models and people does not count, as
    *   for `responseTimeoutMs`. It also limits a start: the import of the module and the start hook. A longer start is a
    *   `StartFailedError`.

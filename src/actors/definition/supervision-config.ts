@@ -37,7 +37,8 @@ export interface SupervisionConfig {
   onHandlerError?: 'fail' | 'retry' | 'restart'
   /**
    * Silence of a thread with an open turn after which the thread is ended. Default: 5,000. Off while a debugger is
-   * attached.
+   * attached. Half of it holds for a thread that takes memory while its event loop does not turn: the process has grown
+   * by 64 MiB. Such a thread is ended at once when that is half of the memory that the process may use.
    *
    * The time in which the thread ran or was blocked counts; the time in which it waited for a processor does not. On
    * Linux the kernel's figures of the thread tell them apart. Where these cannot be read (another system, or Node's

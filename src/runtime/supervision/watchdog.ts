@@ -8,6 +8,11 @@
  * was late, the thread was not asked any sooner: the delay then counts as one interval, however long it was. So even a
  * host that is late each time, for want of a core, finds stuck threads.
  *
+ * A turn that loops by microtasks or `process.nextTick` can take hundreds of MB a second. So a thread that takes memory
+ * while its event loop stands has half of that time, and none once it has taken half of what the process may use. The
+ * loop stands as long as the thread answers no bell and takes no message; what it writes is no sign of it. Whether the
+ * process has grown is looked at every 250 ms, and the threads are looked at as soon as it has.
+ *
  * The heartbeat also publishes how much a thread holds outside of its heap, if that has a limit; Node is asked as well.
  */
 import { url as inspectorUrl } from 'node:inspector'
@@ -19,6 +24,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Life } from '../state/life.ts'
 import type { Reader } from '../state/reader.ts'
+import { halfOfMemoryMb } from '../threads/heap-limit.ts'
 import { Silence } from '../threads/silence.ts'
 import type { Thread } from '../threads/thread.ts'
 
@@ -31,6 +37,15 @@ const MEMORY_MS = 250
  * much of it as the thread may hold, if it is in few large buffers, and else up to 200 MiB.
  */
 const mostWithGarbage = (limitMb: number) => 2 * limitMb + 256
+
+/** Growth of the process since the last look after which the next look is made at once. */
+const SOON_MB = 32
+/** Growth of the process while the loop of a thread stands that counts against that thread. */
+const GROWN_MB = 64
+/** Part of that growth which the thread itself has to have taken: the rest of a heap is taken by helpers of V8. */
+const OWN_PART = 1 / 4
+
+const processMb = () => process.memoryUsage.rss() / 2 ** 20
 
 /**
  * Interval at which the words are compared that all threads share, if an agent is untrusted and nothing else asks for a
@@ -49,10 +64,21 @@ interface Needs {
   readonly sharedWords: SharedWords
 }
 
+/** Signs of a life that are missing since some look. */
+interface Watch {
+  /** Without a sign of any kind. */
+  silence: Silence
+  /** Without a turn of its event loop. */
+  standing: Silence
+  /** Memory at the first look that found the loop standing. */
+  before: { readonly processMb: number; readonly takenMb: number } | undefined
+}
+
 export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
-  const silences = new WeakMap<Life, Silence>()
+  const watches = new WeakMap<Life, Watch>()
   let timer: Timer | undefined
   let checkedAt = 0
+  let checkedMb = 0
   /** Agents with a memory limit, among the first `seen` cells. */
   const limited: Cell[] = []
   let seen = 0
@@ -118,6 +144,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     const passed = now - checkedAt
     const least = interval()
     checkedAt = now
+    checkedMb = clock.virtual ? 0 : processMb()
     const attached = inspectorUrl() !== undefined
     for (const cell of cells) look(cell, passed, passed > 2 * least + 100 ? least : passed, attached)
     arm()
@@ -128,21 +155,44 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
 
   const look = (cell: Cell, passedMs: number, mostMs: number, excused: boolean) => {
     const life = cell.life!
-    const { window } = life
-    const beat =
-      Atomics.load(window.words, BEAT) + window.outbox.readTo() + window.plain.readTo() + window.ranked.readTo()
-    const silence = silences.get(life)
+    const { words, outbox, plain, ranked, replies } = life.window
+    const turns = Atomics.load(words, BEAT) + plain.readTo() + ranked.readTo() + replies.readTo()
+    const beat = turns + outbox.readTo() - replies.readTo()
+    const watch = watches.get(life)
     const limit = cell.settings.supervision.watchdogMs
-    if (silence?.beat !== beat || excused || limit === false) silences.set(life, new Silence(beat))
+    const isStanding = watch?.standing.beat === turns
+    if (!watch || excused || limit === false || !(isStanding || watch.silence.beat === beat))
+      watches.set(life, { silence: new Silence(beat), standing: new Silence(turns), before: undefined })
     else {
-      silence.add(passedMs, mostMs, life.thread.times())
-      if (silence.isStuck(limit)) {
-        const guilty = whoWorksIn(life.thread) ?? cell
-        guilty.life!.starved = silence.isDoubtful(limit)
-        return guilty.life!.kill(stuck(guilty, limit, silence))
-      }
+      const times = life.thread.times()
+      if (watch.silence.beat === beat) watch.silence.add(passedMs, mostMs, times)
+      else watch.silence = new Silence(beat)
+      if (isStanding) watch.standing.add(passedMs, mostMs, times)
+      else watch.standing = new Silence(turns)
+      const guilty = whoWorksIn(life.thread) ?? cell
+      const verdict = verdictOn(guilty, limit, watch, isStanding ? times?.takenMb : undefined)
+      if (verdict) return guilty.life!.kill(verdict)
     }
     life.thread.ring()
+  }
+
+  /** Returns the error that a thread is ended with, if it is. `takenMb`: of one whose loop stands, as far as known. */
+  const verdictOn = (guilty: Cell, limit: number, watch: Watch, takenMb: number | undefined) => {
+    const { silence, standing } = watch
+    if (silence.isStuck(limit)) {
+      guilty.life!.starved = silence.isDoubtful(limit)
+      return stuck(guilty, limit, silence)
+    }
+    if (takenMb === undefined) {
+      watch.before = undefined
+      return undefined
+    }
+    watch.before ??= { processMb: processMb(), takenMb }
+    const grownMb = processMb() - watch.before.processMb
+    const isOwn = takenMb - watch.before.takenMb >= OWN_PART * grownMb
+    if (!isOwn || grownMb < GROWN_MB || !(standing.isStuck(limit / 2) || grownMb >= halfOfMemoryMb())) return undefined
+    guilty.life!.starved = grownMb < halfOfMemoryMb() && standing.isDoubtful(limit / 2)
+    return growing(guilty, limit, standing, grownMb)
   }
 
   /**
@@ -152,7 +202,16 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
   const interval = () => Math.min(wordsMs(), sharedWords.lookMs, ask().leastMs)
 
   const arm = () => {
-    if (!timer && (watched().length > 0 || mayBeUnheard())) timer = clock.timer(interval(), check)
+    if (timer || !(watched().length > 0 || mayBeUnheard())) return
+    const ms = interval()
+    timer = clock.virtual ? clock.timer(ms, check) : clock.timer(Math.min(ms, MEMORY_MS), () => checkIfDue(ms))
+  }
+
+  /** Checks when the interval is over, or the process has grown. */
+  const checkIfDue = (ms: number) => {
+    timer = undefined
+    if (clock.monotonic() - checkedAt >= ms || processMb() - checkedMb >= SOON_MB) check()
+    else arm()
   }
 
   return {
@@ -170,6 +229,14 @@ const stuck = ({ name: agent, life }: Cell, watchdogMs: number, silence: Silence
   return new AgentCrashedError(
     `The thread of agent "${agent}" is stuck: with a turn under way it gave no sign of life for ${silence.words} (an endless loop, or blocking code). Raise supervision.watchdogMs${whose} (${watchdogMs}) if its work may take that long without a pause.`,
     { agent, watchdogMs, silentMs: silence.totalMs, processorMs: silence.cpuMs, blockedMs: silence.blockedMs },
+  )
+}
+
+const growing = ({ name: agent, life }: Cell, watchdogMs: number, standing: Silence, grownMb: number) => {
+  const whose = life?.thread.shared ? ' of all agents that share it' : ''
+  return new AgentCrashedError(
+    `The thread of agent "${agent}" is stuck and takes memory: its event loop did not turn for ${standing.words}, while the process grew by ${Math.round(grownMb)} MiB (an endless loop by process.nextTick or microtasks, or blocking code). So it has half of supervision.watchdogMs (${watchdogMs}), and none once that is half of the memory. Raise it${whose} if its work may take that long without a pause.`,
+    { agent, watchdogMs, silentMs: standing.totalMs, processorMs: standing.cpuMs, grownMb },
   )
 }
 

@@ -1,8 +1,9 @@
 /**
- * Processor times of a thread. Linux tells for each thread how long it ran, how long it waited for a processor, and
+ * Processor times of a thread, and the memory that it takes. Linux tells for each thread how long it ran, how long it waited for a processor, and
  * whether it could run now (Documentation/scheduler/sched-stats.rst, proc(5)). Elsewhere, and where the permission
  * model forbids reading it, the processor time comes from newer Nodes (`worker.cpuUsage`), and the rest is concluded
- * from the whole machine.
+ * from the whole machine. Memory is what the thread was the first to touch, its heap and its buffers alike; elsewhere
+ * newer Nodes say what it holds.
  */
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
@@ -15,7 +16,12 @@ export interface ThreadTimes {
   waitedMs: number
   /** True if it may be waiting for a processor now; false if it sleeps or is blocked. */
   runnable: boolean
+  /** MiB that it has taken from the system; undefined if that is not known. */
+  takenMb?: number
 }
+
+/** Pages have 4 KiB; where they are larger, less is counted. */
+const PAGES_PER_MB = 256
 
 const readText = (path: string): string => readFileSync(path, 'utf8')
 
@@ -25,14 +31,19 @@ export function kernelTimes(tid: number, read = readText): ThreadTimes | undefin
     const [cpuNs, waitedNs] = read(`/proc/self/task/${tid}/schedstat`).split(' ', 2).map(Number)
     const stat = read(`/proc/self/task/${tid}/stat`)
     if (!(cpuNs! >= 0 && waitedNs! >= 0)) return undefined
-    const state = stat[stat.lastIndexOf(')') + 2] // the name before it may have brackets of its own
-    return { cpuMs: cpuNs! / 1e6, waitedMs: waitedNs! / 1e6, runnable: state === 'R' }
+    // The name before them may have brackets of its own. Pages count that were new to the whole process (minflt).
+    const [state, , , , , , , faults] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const taken = faults !== undefined && { takenMb: Number(faults) / PAGES_PER_MB }
+    return { cpuMs: cpuNs! / 1e6, waitedMs: waitedNs! / 1e6, runnable: state === 'R', ...taken }
   } catch {
     return undefined
   }
 }
 
-type CountsItself = Worker & { cpuUsage?(): Promise<NodeJS.CpuUsage> }
+type CountsItself = Worker & {
+  cpuUsage?(): Promise<NodeJS.CpuUsage>
+  getHeapStatistics?(): Promise<{ total_heap_size: number; external_memory: number }>
+}
 
 /** The clock of one thread. It costs nothing until it is read. */
 export class ThreadClock {
@@ -40,6 +51,7 @@ export class ThreadClock {
   /** As the thread told it before any code of an agent was there; 0: not known. */
   tid = 0
   #cpuMs = 0
+  #takenMb: number | undefined
   #asked = false
   #idleMs = 0
   #idleAt = Number.NEGATIVE_INFINITY
@@ -53,7 +65,8 @@ export class ThreadClock {
     if (exact) return exact
     this.tid = 0
     this.#ask()
-    return { cpuMs: this.#cpuMs, waitedMs: 0, runnable: this.#noneWasIdle() }
+    const taken = this.#takenMb !== undefined && { takenMb: this.#takenMb }
+    return { cpuMs: this.#cpuMs, waitedMs: 0, runnable: this.#noneWasIdle(), ...taken }
   }
 
   /**
@@ -65,7 +78,11 @@ export class ThreadClock {
     const told = ({ user, system }: NodeJS.CpuUsage) => {
       this.#cpuMs = (user + system) / 1_000
     }
+    const held = (heap: { total_heap_size: number; external_memory: number } | undefined) => {
+      if (heap) this.#takenMb = (heap.total_heap_size + heap.external_memory) / 2 ** 20
+    }
     const refused = () => {} // the thread has not begun, or is gone
+    void this.#worker.getHeapStatistics?.().then(held, refused)
     void this.#worker
       .cpuUsage()
       .then(told, refused)

@@ -19,6 +19,7 @@ import { ownFile } from '../../own-files.ts'
 import { permissionFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
 import { endWorker } from './end-worker.ts'
+import { heapLimit } from './heap-limit.ts'
 import { startedIn } from './start-reply.ts'
 import type { SeatedThread, StoredBytes, ThreadExit } from './thread.ts'
 import { type ThreadCode, threadCode } from './thread-code.ts'
@@ -70,7 +71,7 @@ export class WorkerThread implements SeatedThread {
       execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
       stdout: true,
       stderr: true,
-      ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),
+      ...heapLimit(maxHeapMb),
     })
     this.#clock = new ThreadClock(this.#worker)
     this.#worker.on('error', (error) => {

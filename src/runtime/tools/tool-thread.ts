@@ -13,6 +13,7 @@ import { permissionFlags } from '../../thread-flags.ts'
 import { errorIn } from '../log/thread-error.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
 import { endWorker } from '../threads/end-worker.ts'
+import { heapLimit } from '../threads/heap-limit.ts'
 import { unrefWorker } from '../threads/unref-worker.ts'
 
 /** Limits that the threads of a class share. */
@@ -51,7 +52,7 @@ export class ToolThread {
       env: picked(process.env, env),
       stdout: true,
       stderr: true,
-      ...(maxHeapMb !== null && { resourceLimits: { maxOldGenerationSizeMb: maxHeapMb } }),
+      ...heapLimit(maxHeapMb),
     })
     this.#worker.on('message', this.#hear)
     this.#worker.on('error', (error) => {
