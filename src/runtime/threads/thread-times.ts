@@ -1,9 +1,9 @@
 /**
- * Processor times of a thread, and the memory that it takes. Linux tells for each thread how long it ran, how long it waited for a processor, and
- * whether it could run now (Documentation/scheduler/sched-stats.rst, proc(5)). Elsewhere, and where the permission
- * model forbids reading it, the processor time comes from newer Nodes (`worker.cpuUsage`), and the rest is concluded
- * from the whole machine. Memory is what the thread was the first to touch, its heap and its buffers alike; elsewhere
- * newer Nodes say what it holds.
+ * Processor times of a thread, and the memory that it takes. Linux tells for each thread how long it ran, how long it
+ * waited for a processor, and whether it could run now (Documentation/scheduler/sched-stats.rst, proc(5)). Elsewhere,
+ * and where the permission model forbids reading it, the processor time comes from newer Nodes (`worker.cpuUsage`), and
+ * the rest is concluded from the whole machine. Memory is what the thread was the first to touch, its heap and its
+ * buffers alike; elsewhere newer Nodes say what it holds.
  */
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
