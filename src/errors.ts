@@ -51,6 +51,7 @@ export type ErrorCode =
   | 'TEAM_OVERLOADED'
   | 'TEAM_CLOSED'
   | 'UNKNOWN_RUN'
+  | 'ANSWER_REFUSED'
 
 /** An error as data: in a log, in a reply over HTTP, between two threads. */
 export interface ErrorData {
@@ -247,6 +248,8 @@ export class TeamOverloadedError extends coded('TEAM_OVERLOADED') {}
 export class TeamClosedError extends coded('TEAM_CLOSED') {}
 /** No run has that id, or it has left the log. */
 export class UnknownRunError extends coded('UNKNOWN_RUN') {}
+/** Somebody answered an approval that is for others: `details` has runId, questionId and by. */
+export class AnswerRefusedError extends coded('ANSWER_REFUSED') {}
 
 const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   CONFIGURATION: ConfigurationError,
@@ -291,6 +294,7 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
   TEAM_OVERLOADED: TeamOverloadedError,
   TEAM_CLOSED: TeamClosedError,
   UNKNOWN_RUN: UnknownRunError,
+  ANSWER_REFUSED: AnswerRefusedError,
 }
 
 /**

@@ -118,8 +118,8 @@ export type {
 // Runs, and what a team says of itself.
 export type { EventOptions, ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
 export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run-list.ts'
-export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
-export type { OpenQuestionInfo } from './runtime/verbs/open-question.ts'
+export type { ApprovalAnswer, ApprovalPolicy, ApprovedCall, Approvers } from './actors/definition/approval.ts'
+export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/open-question.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
 export type { NamedWait } from './runtime/log/alarms.ts'
 export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
@@ -200,5 +200,6 @@ export {
   TeamOverloadedError,
   TeamClosedError,
   UnknownRunError,
+  AnswerRefusedError,
   type ErrorCode,
 } from './errors.ts'

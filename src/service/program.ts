@@ -83,6 +83,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--token-env <name>', 'environment variable with the token that every request needs')
     .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
     .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
+    .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
     .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
     .showHelpAfterError('See "dramatis serve --help".')

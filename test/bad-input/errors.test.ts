@@ -51,6 +51,7 @@ const classes: Record<ErrorCode, string> = {
   TEAM_OVERLOADED: 'TeamOverloadedError',
   TEAM_CLOSED: 'TeamClosedError',
   UNKNOWN_RUN: 'UnknownRunError',
+  ANSWER_REFUSED: 'AnswerRefusedError',
 }
 
 type AnyError = new (message: string, details?: Record<string, unknown>, cause?: unknown) => DramatisError

@@ -51,6 +51,19 @@ t.test('an approval is allowed, denied with a reason, and allowed with another i
   t.same(paid.slice(1), [{ to: 'bob', euros: 1 }])
 })
 
+t.test('who began a task cannot approve its calls, and reads why in place of the buttons', inBrowser, async (t) => {
+  const { url, paid } = await served(t, { api: { approveOwn: false } })
+  const { page } = await open(t, `${url}#/chat`)
+  await page.getByLabel('Write to the team').fill('pay once')
+  await page.keyboard.press('Enter')
+  const card = page.getByRole('region', { name: 'Approval of worker' })
+  await card.getByText('"me" began this run and cannot approve it').waitFor()
+  t.equal(await card.getByRole('button').count(), 0)
+  await page.evaluate('document.activeElement.blur()')
+  await page.keyboard.press('a')
+  t.same(paid, [])
+})
+
 t.test('a question with choices is answered by keys alone', inBrowser, async (t) => {
   const { url } = await served(t)
   const { page } = await open(t, url)

@@ -71,7 +71,8 @@ export async function served(
   )
   const http = httpApi({
     teams: { desk: team },
-    authorize: () => ({ id: 'me', may: ['run', 'watch', 'operate'] }),
+    authorize: () => ({ id: 'me', may: ['run', 'watch', 'operate', 'approve'] }),
+    approveOwn: true,
     logger: silent,
     dashboard: true,
     ...api,

@@ -16,6 +16,21 @@ export type ApprovalAnswer = { approved: true; input?: unknown } | { approved: f
 /** Answer as the log and the caller of the question have it: plain, or an approval with more than yes or no. */
 export type GivenAnswer = string | { answer: string; input?: unknown; reason?: string }
 
+/**
+ * People who may approve a call. 'others': not the caller of the run. 'caller': the caller of the run alone, who confirms
+ * what is done for him. 'anybody': both. A run without a caller is approved by whoever may approve.
+ */
+export type Approvers = (typeof APPROVERS)[number]
+export const APPROVERS = ['others', 'caller', 'anybody'] as const
+
+/** Says which calls of a tool need approval, and whose. */
+export interface ApprovalPolicy<Value = unknown> {
+  /** Checks whether a call needs approval. Default: each call does. */
+  when?: (input: Value) => boolean
+  /** Default: 'others'. */
+  by?: Approvers
+}
+
 /** The call of a tool that an approval is about. */
 export interface ApprovedCall {
   readonly tool: string
@@ -23,14 +38,17 @@ export interface ApprovedCall {
   readonly input: unknown
   /** JSON schema of the input. */
   readonly inputSchema: object
+  readonly by: Approvers
 }
 
 /** Arguments of `ask`. */
-export interface ApprovalQuestion extends ApprovedCall {
+export interface ApprovalQuestion extends Omit<ApprovedCall, 'by'> {
   readonly question: string
   readonly choices: string[]
   readonly ask: 'approval'
   readonly answerWithinMs?: number
+  /** Default: 'others'. */
+  readonly by?: Approvers
 }
 
 export const YES = 'yes'
@@ -54,7 +72,7 @@ interface Call {
  * Throws `ToolFailedError` for an input that is too long for a person.
  */
 export async function approvalOf(tool: ToolDefinition, call: Call): Promise<ApprovalQuestion | undefined> {
-  const { name, inputSchema, answerWithinMs } = tool
+  const { name, inputSchema, answerWithinMs, approvers } = tool
   const { agent, callId, input } = call
   if (!tool.approval || !(await isWanted(tool, input, agent))) return undefined
   const shown = visible(JSON.stringify(input) ?? 'nothing')
@@ -64,7 +82,8 @@ export async function approvalOf(tool: ToolDefinition, call: Call): Promise<Appr
   }
   const question = `May agent "${agent}" call the tool "${name}" with ${shown}?`
   const limit = answerWithinMs !== undefined && { answerWithinMs }
-  return { question, choices: [YES, NO], ask: 'approval', tool: name, callId, input, inputSchema, ...limit }
+  const by = approvers !== 'others' && { by: approvers } // arguments as older logs have them
+  return { question, choices: [YES, NO], ask: 'approval', tool: name, callId, input, inputSchema, ...limit, ...by }
 }
 
 async function isWanted(tool: ToolDefinition, input: unknown, agent: string): Promise<boolean> {

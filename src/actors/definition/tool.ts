@@ -1,7 +1,9 @@
 /** Defines tools. A tool has a name and a description for models, a schema of its input, and the code that runs. */
+
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
 import { ConfigurationError, describe, shown } from '../../errors.ts'
 import type { JsonForm } from '../../mailbox/json-form.ts'
+import { APPROVERS, type ApprovalPolicy, type Approvers } from './approval.ts'
 import type { Logger } from './logger.ts'
 import { readingFor } from './reading.ts'
 
@@ -90,9 +92,10 @@ export interface ToolOptions<In, Value, Out> {
    * true. The person gets a `question` event of kind approval, which contains the input.
    * `run.answer(questionId, 'yes')` lets the call begin, `{ approved: true, input }` with another input; 'no', or
    * `{ approved: false, reason }`, is a `ToolFailedError` for the caller. The time limit begins after the approval. For
-   * a tool with a thread of its own, a function counts as true.
+   * a tool with a thread of its own, a function counts as true. `{ when, by }` says who may approve, too: by default
+   * somebody else than the caller of the run.
    */
-  approval?: boolean | ((input: Value) => boolean)
+  approval?: boolean | ((input: Value) => boolean) | ApprovalPolicy<Value>
   /**
    * Time for the answer of the person, in ms: below 2^31. Default: `communication.answerWithinMs` of the agent. After
    * it the call fails with `RequestTimeoutError`.
@@ -136,6 +139,7 @@ export interface ToolDefinition extends Tool {
   readonly polling: boolean
   /** True if some of its calls need approval. */
   readonly approval: boolean
+  readonly approvers: Approvers
   readonly answerWithinMs?: number | undefined
   needsApproval(input: unknown): boolean
   run(input: unknown, context: ToolContext): unknown
@@ -172,7 +176,8 @@ const TARGETS = ['draft-2020-12', 'draft-07'] as const
 export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): Tool<In, JsonForm<Out>> {
   checkFields(tool)
   const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = tool
-  const { sequential = false, polling = false, approval = false } = tool
+  const { sequential = false, polling = false } = tool
+  const { when, by = 'others' } = policyOf(tool.approval)
   const { output, readOnly = false, outside = false } = tool
   return Object.freeze({
     [brand]: true,
@@ -187,12 +192,24 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
     polling,
     timeoutMs,
     sequential,
-    approval: approval !== false,
+    approval: when !== false,
+    approvers: by,
     answerWithinMs: tool.answerWithinMs,
     precondition: () => tool.precondition?.(),
-    needsApproval: (value: Value) => (typeof approval === 'function' ? approval(value) : approval),
+    needsApproval: (value: Value) => (typeof when === 'function' ? when(value) : when),
     run: (value: Value, context: ToolContext) => tool.run(value, context),
   })
+}
+
+type GivenApproval<Value> = ToolOptions<unknown, Value, unknown>['approval']
+
+function policyOf<Value>(approval: GivenApproval<Value> = false): {
+  when: boolean | ((input: Value) => boolean)
+  by?: Approvers | undefined
+} {
+  if (typeof approval !== 'object') return { when: approval }
+  const { when = true, by } = approval
+  return { when, by }
 }
 
 /**
@@ -251,14 +268,21 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
   ],
   sequential: ['true or false', isFlag],
   approval: [
-    'true, false or a function',
-    (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function',
+    `true, false, a function, or { when, by }: a function, and one of ${APPROVERS.join(', ')}`,
+    (value) => value === undefined || typeof value === 'boolean' || typeof value === 'function' || isPolicy(value),
   ],
   answerWithinMs: [
     'a number of milliseconds above 0, at most 2,147,483,647',
     (value) => value === undefined || (typeof value === 'number' && value > 0 && value <= LONGEST_TIMEOUT_MS),
   ],
   precondition: ['a function that throws', (value) => value === undefined || typeof value === 'function'],
+}
+
+function isPolicy(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const { when, by = 'others', ...more }: { when?: unknown; by?: unknown } = value
+  const isKnown = APPROVERS.some((approvers) => approvers === by)
+  return isKnown && (when === undefined || typeof when === 'function') && Object.keys(more).length === 0
 }
 
 function isFlag(value: unknown): boolean {

@@ -53,9 +53,9 @@ async function imported(module: string): Promise<object | { thrown: errors.Error
 
 function specOf(tool: ToolDefinition): IsolatedSpec {
   const { name, description, inputSchema, timeoutMs, sequential, polling, approval, idempotent } = tool
-  const { readOnly, outside, outputSchema, answerWithinMs } = tool
+  const { readOnly, outside, outputSchema, answerWithinMs, approvers } = tool
   const told = { name, description, inputSchema, timeoutMs, sequential, polling, approval, idempotent }
-  return { ...told, readOnly, outside, outputSchema, answerWithinMs }
+  return { ...told, readOnly, outside, outputSchema, answerWithinMs, approvers }
 }
 
 /** Runs the tool without a signal and a time limit, because the host ends a call by terminating this thread. */

@@ -28,6 +28,7 @@ export type IsolatedSpec = ToolSpec &
     | 'sequential'
     | 'polling'
     | 'approval'
+    | 'approvers'
     | 'answerWithinMs'
     | 'idempotent'
     | 'readOnly'

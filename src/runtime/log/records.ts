@@ -248,8 +248,14 @@ export type HostRecord =
         choices?: string[]
       }
     >
-  /** `agent`: the agent that gets the person's answer. `input`: what the person has made of a tool's input. */
-  | Record<'answer', { agent: string; questionId: string; answer: string; input?: unknown; reason?: string }>
+  /**
+   * `agent`: the agent that gets the person's answer. `input`: what the person has made of a tool's input. `by`: id of
+   * the person; without it the program has answered.
+   */
+  | Record<
+      'answer',
+      { agent: string; questionId: string; answer: string; input?: unknown; reason?: string; by?: string }
+    >
   /** A question was closed without an answer. */
   | Record<'question.closed', { agent: string; questionId: string; how: 'withdrawn' | 'late' }>
   | Record<'alarm', Alarm>

@@ -167,7 +167,7 @@ export class MomentWords {
       case 'question':
         return `${record.agent} asks a person: ${this.#quoted(record.text)}`
       case 'answer':
-        return `a person answers ${record.agent}: ${this.#quoted(record.answer)}${this.#withInput(record)}`
+        return `${record.by === undefined ? 'a person' : this.#quoted(record.by)} answers ${record.agent}: ${this.#quoted(record.answer)}${this.#withInput(record)}`
       case 'question.closed':
         return `a question of ${record.agent} ${record.how === 'late' ? 'was not answered in time' : 'was withdrawn'}`
       case 'alarm':

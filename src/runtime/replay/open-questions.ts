@@ -7,7 +7,7 @@ import { type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
 import { lastSeq as lastSeqOf } from '../log/run-log.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { LogStore } from '../store/log-store.ts'
-import { callIn, checkBySchemaOf, givenAnswer } from '../verbs/open-question.ts'
+import { answerFields, callIn, checkBySchemaOf, givenAnswer } from '../verbs/open-question.ts'
 import { type RecordedRun, recordedRuns } from './recorded-runs.ts'
 
 /** Question that nobody has answered yet. */
@@ -37,7 +37,7 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
 }
 
 /**
- * Writes the answer of a question into a log that no process has. The next process that goes on with its run takes it.
+ * Writes the answer of a question into a log that no process has. `by`: id of who answers. The next process that goes on with its run takes it.
  *
  * Rejects with `ConfigurationError` if no such question is open, or for an answer that it does not take; with
  * `LogHeldError` if a process has the log.
@@ -46,6 +46,7 @@ export async function answerInLog(
   store: LogStore,
   questionId: string,
   answer: string | ApprovalAnswer,
+  by: string,
 ): Promise<RecordedQuestion> {
   const { incarnation, lastSeq } = await store.open()
   const { runs } = await recordedRuns(() => store.read())
@@ -54,13 +55,12 @@ export async function answerInLog(
   const call = callIn(question.asked)
   const given = givenAnswer({ agent, choices, call }, answer)
   if (typeof given === 'object' && 'input' in given) await checkBySchemaOf(call, given.input)
-  const parts = typeof given === 'string' ? { answer: given } : given
   const seq = lastSeq + 1
   const at = Date.now()
   const { run } = question.run.launched
   const entries: LogEntry[] = [
     { kind: 'log.opened', incarnation, seq, at, run: 0 },
-    { kind: 'answer', agent, questionId, ...parts, seq: seq + SEQ_STEP, at, run },
+    { kind: 'answer', agent, questionId, ...answerFields(given, by), seq: seq + SEQ_STEP, at, run },
   ]
   await store.append({
     firstSeq: seq,

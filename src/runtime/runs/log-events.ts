@@ -1,4 +1,5 @@
 /** Turns log entries into events. Each watcher has its own fold for the status of agents. */
+
 import { type Directory, decodeMessage, isCopy, isMessage } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
@@ -18,6 +19,7 @@ import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, type OfWatchedCall, SEQ_STEP } from '../log/records.ts'
 import { toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
+import { callIn } from '../verbs/open-question.ts'
 import { type StatusChange, type StatusFold, statusAfter } from './agent-status.ts'
 import type { AlarmEvent, RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
@@ -196,13 +198,14 @@ export function recordEvent(record: HostRecord, source: EventSource): RuntimeEve
     case 'decision':
       return { type: record.kind, ...base, question: record.question, choice: record.choice, reason: record.reason }
     case 'question': {
-      const { agent, questionId, ask, text, choices, tool, callId, input, inputSchema } = record
-      const call = tool !== undefined && { tool, callId, input, inputSchema }
+      const { agent, questionId, ask, text, choices } = record
+      const call = callIn(record)
       return { type: record.kind, ...base, agent, questionId, kind: ask, text, ...(choices && { choices }), ...call }
     }
     case 'answer': {
-      const { kind: _, seq: __, at: ___, run: ____, ...given } = record
-      return { type: 'question.closed', ...base, ...given, how: 'answered' }
+      const { kind: _, seq: __, at, run: ___, by, ...given } = record
+      const people = by === undefined ? [] : [{ id: by, at }]
+      return { type: 'question.closed', ...base, ...given, how: 'answered', by: people }
     }
     case 'question.closed': {
       const { agent, questionId, how } = record

@@ -10,7 +10,7 @@ import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import { callerIn } from '../state/caller.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
-import { answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
+import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
 import { type EventPosition, readPosition } from './event-position.ts'
 import { EventReader } from './event-reader.ts'
 import { readTypes } from './event-types.ts'
@@ -263,8 +263,8 @@ export class RunHandle<T> implements Run<T> {
     if (!this.state.over) this.#host.cancel(this.state, reason)
     await this.result.catch(() => {})
   }
-  async answer(questionId: string, answer: string | ApprovalAnswer): Promise<void> {
-    await answerQuestion(this.state, questionId, answer)
+  async answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void> {
+    await answerQuestion(this.state, questionId, answer, options)
     await this.#host.written()
   }
   get questions(): readonly OpenQuestionInfo[] {

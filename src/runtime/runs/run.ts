@@ -7,7 +7,7 @@ import type { Blackboard } from '../../blackboard/entry.ts'
 import type { BlackboardView } from '../../blackboard/read-only.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import type { TokenLimit } from '../settings/options.ts'
-import type { OpenQuestionInfo } from '../verbs/open-question.ts'
+import type { AnswerOptions, OpenQuestionInfo } from '../verbs/open-question.ts'
 import type { RuntimeEvent } from './events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { RunStatus } from './run-list.ts'
@@ -138,9 +138,9 @@ export interface Run<T = undefined> {
    *
    * Rejects with `ConfigurationError` if no such question is open, and says whether it was answered, withdrawn or late
    * (`details.how`). Also if the answer is none of its choices, or its input misses the schema of the tool: then the
-   * question stays open.
+   * question stays open. It does so too after an `AnswerRefusedError`, for an approval that `by` may not give.
    */
-  answer(questionId: string, answer: string | ApprovalAnswer): Promise<void>
+  answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void>
   /** Questions of this run that nobody has answered yet, in the order in which they were asked. */
   readonly questions: readonly OpenQuestionInfo[]
   /** Tasks that the script has given so far, with their status. */

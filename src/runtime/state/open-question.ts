@@ -18,5 +18,6 @@ export interface OpenQuestion {
   readonly answerBy: number | null
   /** Rejects with `ConfigurationError` for an input that the tool would refuse. */
   checkInput(input: unknown): Promise<void>
-  settle(answer: GivenAnswer): void
+  /** `by`: id of who answers; undefined for the program. */
+  settle(answer: GivenAnswer, by: string | undefined): void
 }

@@ -11,7 +11,7 @@ import type { ResumeOptions, Run, RunOptions } from '../runs/run.ts'
 import { checkRunFilter, pageOf, type RunFilter, type RunSummary, toldSummary } from '../runs/run-list.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
-import { endOf, type OpenQuestionInfo } from '../verbs/open-question.ts'
+import { type AnswerOptions, endOf, type OpenQuestionInfo } from '../verbs/open-question.ts'
 import { runDigest, teamDigest } from './digests.ts'
 import { TeamInsight, unknownRun } from './team-insight.ts'
 
@@ -138,12 +138,12 @@ export abstract class TeamRuns extends TeamInsight {
    * @example
    * for (const { questionId, kind } of team.questions()) if (kind === 'approval') await team.answer(questionId, 'no')
    */
-  async answer(questionId: string, answer: string | ApprovalAnswer): Promise<void> {
+  async answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void> {
     const runs = this.runBook.list()
     const run =
       runs.find(({ state }) => state.questions.has(questionId)) ??
       runs.find(({ state }) => endOf(state.log.entries(), questionId) !== undefined)
-    if (run) return run.answer(questionId, answer)
+    if (run) return run.answer(questionId, answer, options)
     const open = runs.flatMap(({ state }) => [...state.questions.keys()]).join(', ') || 'none'
     const text = `questionId: no run of this team has a question ${shown(questionId)}. Open: ${open}.`
     throw new ConfigurationError(text, { path: 'questionId', got: shown(questionId), accepted: open })

@@ -84,6 +84,7 @@ export function threadTool(name: string, told: Partial<ThreadTool>): ToolDefinit
     sequential: false,
     polling: false,
     approval: false,
+    approvers: 'others',
     needsApproval: () => false,
     run: () => undefined,
   }

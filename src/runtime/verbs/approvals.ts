@@ -3,7 +3,11 @@ import { type ApprovedCall, type GivenAnswer, YES } from '../../actors/definitio
 import type { RunState } from '../state/run-state.ts'
 
 /** Notes the answer of a person: the call may begin, with that input alone. */
-export function noteApproval({ approved }: RunState, { callId, input }: ApprovedCall, given: GivenAnswer): void {
+export function noteApproval(
+  { approved }: RunState,
+  { callId, input }: Pick<ApprovedCall, 'callId' | 'input'>,
+  given: GivenAnswer,
+): void {
   const { answer, ...edited } = typeof given === 'string' ? { answer: given } : given
   if (answer === YES) approved.set(callId, jsonOf('input' in edited ? edited.input : input))
 }

@@ -2,10 +2,13 @@
 
 import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
-import { ConfigurationError, shown } from '../../errors.ts'
+import { AnswerRefusedError, ConfigurationError, shown } from '../../errors.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { own } from '../../own.ts'
+import { isObject } from '../checks/checks.ts'
+import { refused, refusedAs } from '../checks/refused.ts'
 import type { LogEntry } from '../log/records.ts'
+import { callerIn } from '../state/caller.ts'
 import type { OpenQuestion, QuestionEnd } from '../state/open-question.ts'
 import type { RunState } from '../state/run-state.ts'
 
@@ -14,7 +17,7 @@ export const LONGEST_TEXT = 24_000
 
 /**
  * Question to a person that nobody has answered yet. An approval has the call that it is about: `tool`, `callId`,
- * `input` and `inputSchema`, the JSON schema of the input.
+ * `input`, `inputSchema`, the JSON schema of the input, and `by`, who may approve it.
  */
 export interface OpenQuestionInfo extends Partial<ApprovedCall> {
   runId: string
@@ -46,21 +49,79 @@ export function openQuestionsOf({ id, questions }: RunState): OpenQuestionInfo[]
 }
 
 /**
- * Answers a question. Rejects with `ConfigurationError` if the question is not open, or for an answer that it does not
+ * Somebody who answers. The program is believed: it knows who the people are.
+ *
+ * @example
+ * await run.answer(questionId, 'yes', { by: { id: 'bob' } })
+ */
+export interface Answerer {
+  /** At most 256 characters. */
+  id: string
+}
+
+/** Third argument of `run.answer` and `team.answer`. */
+export interface AnswerOptions {
+  /**
+   * Person who answers: the log and the event say so. An approval that this person may not give is an
+   * `AnswerRefusedError`. Default: the program itself answers.
+   */
+  by?: Answerer
+  /** true: who began the run may give approvals of others in it. Default: false. */
+  approveOwn?: boolean
+}
+
+const LONGEST_ID = 256
+
+/** @throws ConfigurationError that names the option, what came and what is accepted. */
+function readAnswerOptions(given: AnswerOptions): AnswerOptions {
+  if (!isObject(given)) throw refused('options', given, 'an object')
+  const { by, approveOwn, ...others } = given
+  const [unknown] = Object.keys(others)
+  if (unknown !== undefined) throw refusedAs(unknown, 'there', 'by, approveOwn', 'Remove it.')
+  if (approveOwn !== undefined && typeof approveOwn !== 'boolean')
+    throw refused('approveOwn', approveOwn, 'true or false')
+  if (by === undefined) return {}
+  const { id, ...more }: { id?: unknown } = isObject(by) ? by : {}
+  if (typeof id !== 'string' || id === '' || id.length > LONGEST_ID || Object.keys(more).length > 0)
+    throw refused('by', by, `{ id }, a text of 1 to ${LONGEST_ID} characters`)
+  return { by: { id }, ...(approveOwn && { approveOwn }) }
+}
+
+/** Returns why somebody may not answer a question; undefined if nothing is against it. `caller`: of its run. */
+export function refusalOf(
+  caller: string | null,
+  { by: approvers }: Pick<OpenQuestionInfo, 'by'>,
+  { by, approveOwn }: AnswerOptions,
+): string | undefined {
+  if (approvers === undefined || caller === null || !by) return undefined
+  if (approvers === 'others' && by.id === caller && !approveOwn)
+    return `${shown(caller)} began this run and cannot approve it: somebody else who may approve has to.`
+  if (approvers === 'caller' && by.id !== caller)
+    return `${shown(caller)} began this run, and nobody else can approve it.`
+  return undefined
+}
+
+/**
+ * Answers a question. Rejects with `AnswerRefusedError` if it is not theirs, with `ConfigurationError` if the question is not open, or for an answer that it does not
  * take: then it stays open.
  */
 export async function answerQuestion(
   run: RunState,
   questionId: string,
   answer: string | ApprovalAnswer,
+  options: AnswerOptions = {},
 ): Promise<void> {
+  const { by, approveOwn } = readAnswerOptions(options)
   const question = openIn(run, questionId)
+  const refusal = refusalOf(callerIn(run.metadata), { by: question.call?.by }, { by, approveOwn })
+  if (refusal !== undefined)
+    throw new AnswerRefusedError(`questionId: ${refusal}`, { runId: run.id, questionId, by: by?.id })
   const given = givenAnswer(question, answer)
   if (typeof given === 'object' && 'input' in given) {
     await question.checkInput(given.input)
     openIn(run, questionId) // it may have been closed meanwhile
   }
-  question.settle(given)
+  question.settle(given, by?.id)
 }
 
 function openIn({ id, log, questions }: RunState, questionId: string): OpenQuestion {
@@ -71,7 +132,14 @@ function openIn({ id, log, questions }: RunState, questionId: string): OpenQuest
   const why = how === undefined ? 'it never was, or the log has given it up' : ENDS[how]
   const text = `questionId: run "${id}" has no open question ${shown(questionId)}: ${why}. Open: ${open}.`
   const details = { path: 'questionId', got: shown(questionId), accepted: open }
-  throw new ConfigurationError(text, { ...details, ...(how !== undefined && { how }) })
+  const kind = kindOf(log.entries(), questionId)
+  throw new ConfigurationError(text, { ...details, ...(how !== undefined && { how }), ...(kind && { kind }) })
+}
+
+/** Returns the kind of a question, by the log; undefined if the log does not say. */
+function kindOf(entries: Iterable<LogEntry>, questionId: string): OpenQuestion['kind'] | undefined {
+  for (const entry of entries) if (entry.kind === 'question' && entry.questionId === questionId) return entry.ask
+  return undefined
 }
 
 const ENDS: Readonly<Record<QuestionEnd, string>> = {
@@ -157,6 +225,12 @@ export async function checkBySchemaOf(call: ApprovedCall | undefined, input: unk
   await checkBySchema(schema, input, (issues) => invalidInput(call.tool, issues))
 }
 
+/** Returns the fields of the record of an answer. */
+export const answerFields = (given: GivenAnswer, by: string | undefined) => ({
+  ...(typeof given === 'string' ? { answer: given } : given),
+  ...(by !== undefined && { by }),
+})
+
 /** Returns the answer as its record has it. */
 export function answerIn(record: { answer: string; input?: unknown; reason?: string }): GivenAnswer {
   const { answer, reason } = record
@@ -171,7 +245,8 @@ export function callIn({
   callId,
   input,
   inputSchema,
+  by = 'others',
 }: Partial<ApprovedCall> & { ask?: string }): ApprovedCall | undefined {
   if (ask !== 'approval' || typeof tool !== 'string' || typeof callId !== 'string') return undefined
-  return { tool, callId, input, inputSchema: Object(inputSchema) }
+  return { tool, callId, input, inputSchema: Object(inputSchema), by }
 }

@@ -17,7 +17,7 @@ import type { OpenQuestion, QuestionEnd } from '../state/open-question.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { DeadlinePauses } from './deadline-pauses.ts'
 import type { HostVerb, VerbWaiter } from './host-verb.ts'
-import { answerIn, callIn, checkBySchemaOf, LONGEST_TEXT } from './open-question.ts'
+import { answerFields, answerIn, callIn, checkBySchemaOf, LONGEST_TEXT } from './open-question.ts'
 
 interface Needs {
   readonly clock: Scheduler
@@ -132,10 +132,9 @@ function askPerson(
       askedAt,
       answerBy: limitMs === false ? null : askedAt + limitMs,
       checkInput: checkInput ?? ((input) => checkBySchemaOf(call, input)),
-      settle(answer) {
+      settle(answer, by) {
         close('answered')
-        const parts = typeof answer === 'string' ? { answer } : answer
-        needs.journal.record(run, { kind: 'answer', agent: name, questionId, ...parts })
+        needs.journal.record(run, { kind: 'answer', agent: name, questionId, ...answerFields(answer, by) })
         resolve(answer)
         needs.loop.wake()
       },

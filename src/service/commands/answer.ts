@@ -1,4 +1,5 @@
 /** `dramatis answer <id> <text> --log <folder>`: answers a question of a run that no process goes on with now. */
+import { hostname, userInfo } from 'node:os'
 import { type ApprovalAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import { systemClock } from '../../clock.ts'
 import { ConfigurationError, describe, LogHeldError, shown } from '../../errors.ts'
@@ -30,13 +31,22 @@ export async function answer(
   const given = answerOf(text, input, reason)
   const store = new FileStore(logFolder(log, folder), { clock: systemClock, waitsForRoom: false })
   try {
-    const { run, asked } = await answerInLog(store, questionId, given)
+    const { run, asked } = await answerInLog(store, questionId, given, whoAmI())
     stderr.write(`${oneLine(asked.agent)} gets the answer when run ${oneLine(run.id)} goes on.\n`)
     return EXIT.done
   } catch (error) {
     throw error instanceof LogHeldError ? heldElsewhere(error) : error
   } finally {
     await store.close()
+  }
+}
+
+/** Returns the name of who is at this terminal. A container may run under a number that has no name. */
+function whoAmI(): string {
+  try {
+    return `cli:${userInfo().username}@${hostname()}`
+  } catch {
+    return `cli:${process.getuid?.() ?? ''}@${hostname()}`
   }
 }
 

@@ -18,6 +18,7 @@ import {
   type HttpLimits,
   httpApi,
 } from '../http/index.ts'
+import { RIGHTS } from '../http/schemas.ts'
 import { listen } from '../http/server.ts'
 import { loadEnv } from '../load-env.ts'
 import { loadTeamFile } from '../load-team-file.ts'
@@ -32,11 +33,13 @@ export interface ServeFlags {
   allowedOrigin?: string[]
   /** JSON file with the prices of models. */
   price?: string
+  /** With a token: lets the token approve calls of tools in the tasks that it begins. */
+  approveOwn?: boolean
   /** Time for open tasks at the end, in ms. */
   drain: number
 }
 
-const EVERYTHING: Caller['may'] = ['run', 'watch', 'operate']
+const EVERYTHING: Caller['may'] = RIGHTS
 /** Bounds for the one caller that there is: the teams have bounds of their own. */
 const LIMITS: Partial<HttpLimits> = {
   bodyBytes: 2 ** 26,
@@ -61,6 +64,8 @@ export async function serve(
   loadEnv(folder)
   const say = (text: string) => void stderr.write(text)
   const doors = doorsOf(flags)
+  const isOwnMachine = flags.tokenEnv === undefined
+  const approveOwn = isOwnMachine || flags.approveOwn === true
   const prices = flags.price === undefined ? {} : { prices: readPrices(flags.price, folder) }
   const teams = new Map<string, Team>()
   const teamFiles = new Map<string, string>()
@@ -76,6 +81,7 @@ export async function serve(
     const api = httpApi({
       teams: Object.fromEntries(teams),
       ...doors,
+      approveOwn,
       teamFiles: Object.fromEntries(teamFiles),
       dashboard: true,
       limits: LIMITS,
@@ -85,7 +91,8 @@ export async function serve(
     const server = await listen(api, flags)
     say(`dramatis serves ${[...teams.keys()].join(', ')} at ${server.url}\n`)
     say(`The dashboard is at ${server.url}/${flags.tokenEnv === undefined ? '' : ' and asks for the token'}\n`)
-    if (flags.tokenEnv === undefined) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
+    say(approvalWords(approveOwn, isOwnMachine))
+    if (isOwnMachine) say('Open it in a browser, and give the team a task. Ctrl-C ends the service.\n')
     await closing.begun
     say(`Closing: open tasks have ${flags.drain} ms. A second signal leaves at once.\n`)
     await server.close(flags.drain)
@@ -94,6 +101,13 @@ export async function serve(
     closing.stop()
     await Promise.all(Array.from(teams.values(), (team) => team.close()))
   }
+}
+
+function approvalWords(approveOwn: boolean, isOwnMachine: boolean): string {
+  if (!approveOwn)
+    return 'Who begins a task cannot approve the calls of its tools (approveOwn is off; --approve-own turns it on).\n'
+  const why = isOwnMachine ? "without a token this is one person's own machine" : '--approve-own'
+  return `Who begins a task may approve the calls of its tools, too (approveOwn is on: ${why}).\n`
 }
 
 /**

@@ -2,10 +2,11 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { listOf, oneOf, text } from '../../runtime/checks/checks.ts'
 import { refusedAs } from '../../runtime/checks/refused.ts'
-import type { Authorize, Caller, Right } from './options.ts'
+import type { Authorize, Caller } from './options.ts'
+import { RIGHTS } from './schemas.ts'
 
 const LEAST = 16
-const rights = listOf(oneOf(...(['run', 'watch', 'operate'] satisfies Right[])))
+const rights = listOf(oneOf(...RIGHTS))
 
 /**
  * Returns an `authorize` for one token: who sends `Authorization: Bearer <token>` is that caller, anybody else nobody.

@@ -1,6 +1,6 @@
 /** Requests on their way to the handlers of their routes. */
 import type { z } from 'zod'
-import type { Caller } from './options.ts'
+import type { Caller, Right } from './options.ts'
 import type { Operation, Route, Routes } from './routes.ts'
 import type { FoundTask } from './tasks.ts'
 
@@ -12,7 +12,7 @@ export interface Call<R extends Route = Route> {
   readonly body: R['body'] extends z.ZodType ? z.infer<R['body']> : undefined
   readonly caller: Caller
   /** The task that the path names, in a route that says so. */
-  readonly task: R['others'] extends string ? FoundTask : undefined
+  readonly task: R['others'] extends readonly Right[] ? FoundTask : undefined
 }
 
 export type Handlers = {

@@ -78,7 +78,7 @@ export async function* framesOf(
   { form, log, task }: Framed,
 ): AsyncGenerator<string> {
   if (form === 'sse') yield `retry: ${RETRY_MS}\n\n`
-  if (task) yield sseFrame('task', await taskOf(task, task.run))
+  if (task) yield sseFrame('task', await taskOf(task))
   for await (const event of events) {
     const id = log === undefined ? undefined : `${log}.${event.seq}`
     const told = toldEvent(event)

@@ -16,12 +16,14 @@ import {
 import { refused, refusedAs } from '../../runtime/checks/refused.ts'
 import { defaultLogger } from '../../runtime/logging/default-logger.ts'
 import type { ModelPrice } from './prices.ts'
+import type { RIGHTS } from './schemas.ts'
 
 /**
  * Right of a caller. 'run': begin tasks, and see, answer and cancel their own. 'watch': see all tasks, agents and
- * metrics. 'operate': cancel and answer the tasks of others, restart agents, send messages, replay dead letters.
+ * metrics. 'operate': cancel and answer the tasks of others, go on with their threads, restart agents, send messages,
+ * replay dead letters. 'approve': approve calls of tools in the tasks of others; no other right has that in it.
  */
-export type Right = 'run' | 'watch' | 'operate'
+export type Right = (typeof RIGHTS)[number]
 
 /** Sender of a request. Tasks belong to the `id`, and limits count by it. */
 export interface Caller {
@@ -117,6 +119,11 @@ export interface HttpApiOptions {
    * false.
    */
   sharedThreads?: boolean
+  /**
+   * An approval of a tool is given by somebody else than the caller of the task, unless the tool says otherwise
+   * (`approval: { by }`). true: a caller with the right 'approve' approves calls in its own tasks, too. Default: false.
+   */
+  approveOwn?: boolean
   limits?: Partial<HttpLimits>
   /** Log for failures of the API itself. Default: lines on stderr. */
   logger?: Logger
@@ -182,6 +189,7 @@ const options = shape<HttpApiOptions>(
     teamFiles: checkFiles,
     dashboard: oneOf(true, false),
     sharedThreads: oneOf(true, false),
+    approveOwn: oneOf(true, false),
     limits,
     logger: methods('debug', 'info', 'warn', 'error'),
   },
@@ -207,6 +215,7 @@ export function readOptions(given: HttpApiOptions): HttpSettings {
     teamFiles: { ...given.teamFiles },
     dashboard: given.dashboard ?? false,
     sharedThreads: given.sharedThreads ?? false,
+    approveOwn: given.approveOwn ?? false,
     limits: { ...LIMITS, ...withoutUndefined(given.limits) },
     logger: given.logger ?? defaultLogger,
   }

@@ -116,7 +116,7 @@ async function pageOf(task: FoundTask): Promise<Response> {
     contents.set(entryOf(seq), message.content)
     characters += message.content.length
   }
-  return new Response(runPage({ task: await taskOf(task, task.run), fold, contents }), { headers: PAGE_HEADERS })
+  return new Response(runPage({ task: await taskOf(task), fold, contents }), { headers: PAGE_HEADERS })
 }
 
 /**

@@ -31,8 +31,8 @@ export interface Route {
   readonly isUncounted?: boolean
   /** Errors have the shape of OpenAI's. */
   readonly isOpenAi?: boolean
-  /** The path names a task. Right that a caller needs for the tasks of others. */
-  readonly others?: Right
+  /** The path names a task. Any one of these is needed for the tasks of others. */
+  readonly others?: readonly Right[]
   readonly query: z.ZodObject
   readonly body?: z.ZodType
   readonly answers: Readonly<Record<number, Answer>>
@@ -119,7 +119,7 @@ export const routes = {
     path: '/api/tasks/:id',
     summary: 'Returns a task; with wait= at its end, or after that many seconds',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: z.strictObject({ wait: seconds.default(0) }),
     answers: { 200: { description: 'the task as it is now', json: shapes.task } },
     errors: [404],
@@ -129,7 +129,7 @@ export const routes = {
     path: '/api/tasks/:id',
     summary: 'Cancels a task: it ends as aborted',
     rights: ['run', 'operate'],
-    others: 'operate',
+    others: ['operate'],
     query: z.strictObject({ reason: z.string().min(1).max(1_000).optional() }),
     answers: {
       200: { description: 'it had ended already', json: shapes.task },
@@ -142,7 +142,7 @@ export const routes = {
     path: '/api/tasks/:id/events',
     summary: 'Streams what happens in a task, from its begin or behind Last-Event-ID (after=)',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     isUncounted: true,
     query: z.strictObject({
       types: z.string().optional().describe('types of events, with commas between them; default: all'),
@@ -160,7 +160,7 @@ export const routes = {
     path: '/api/tasks/:id/messages',
     summary: 'Lists the messages of a task, the oldest first',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: z.strictObject({
       agent: z.string().optional().describe('its sender or recipient'),
       type: shapes.message.shape.type.optional(),
@@ -181,7 +181,7 @@ export const routes = {
     path: '/api/tasks/:id/messages/:messageId',
     summary: 'Returns a message of a task, with all of its content',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: none,
     answers: { 200: { description: 'the message', json: shapes.taskMessage } },
     errors: [404],
@@ -191,7 +191,7 @@ export const routes = {
     path: '/api/tasks/:id/parts/:hash',
     summary: 'Returns the bytes of a part that messages of a task have by reference',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: none,
     answers: { 200: { description: 'the bytes', types: ['application/octet-stream'] } },
     errors: [404],
@@ -202,7 +202,7 @@ export const routes = {
     summary:
       'Returns what happened in a task until now: as=json, as=mermaid for a diagram, as=digest for its lines of /api/watch, as=html for a page to send to somebody',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: z.strictObject({ as: z.enum(['json', 'mermaid', 'digest', 'html']).default('json') }),
     answers: {
       200: {
@@ -218,7 +218,7 @@ export const routes = {
     path: '/api/tasks/:id/contributions',
     summary: 'Returns what each agent has contributed to the answer of a task that is over',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: none,
     answers: { 200: { description: 'contributions by agent, and who said each sentence', json: shapes.contributions } },
     errors: [404, 409],
@@ -228,7 +228,7 @@ export const routes = {
     path: '/api/tasks/:id/blackboard',
     summary: 'Lists the entries of the blackboard of a task, as it is now or was at its end',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: z.strictObject({
       type: z.string().optional(),
       author: z.string().optional(),
@@ -242,7 +242,7 @@ export const routes = {
     path: '/api/tasks/:id/blackboard/:key/history',
     summary: 'Lists all versions of an entry, the oldest first',
     rights: ['run', 'watch'],
-    others: 'watch',
+    others: ['watch'],
     query: none,
     answers: { 200: { description: 'its versions', json: z.object({ entries: z.array(shapes.boardEntry) }) } },
     errors: [404],
@@ -250,8 +250,9 @@ export const routes = {
   listQuestions: route({
     method: 'GET',
     path: '/api/questions',
-    summary: 'Lists what waits for a person, in all tasks, the oldest first',
-    rights: ['watch'],
+    summary:
+      'Lists what waits for a person, in all tasks, the oldest first; with approve alone, what the caller may approve',
+    rights: ['watch', 'approve'],
     query: none,
     answers: { 200: { description: 'open questions', json: z.object({ questions: z.array(shapes.question) }) } },
     errors: [],
@@ -260,8 +261,8 @@ export const routes = {
     method: 'POST',
     path: '/api/tasks/:id/answers',
     summary: 'Answers a question of a task',
-    rights: ['run', 'operate'],
-    others: 'operate',
+    rights: ['run', 'operate', 'approve'],
+    others: ['operate', 'approve'],
     query: none,
     body: shapes.answerRequest,
     answers: { 204: { description: 'the answer is taken' } },

@@ -1,9 +1,13 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
 
 import { z } from 'zod'
+import { APPROVERS } from '../../actors/definition/approval.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import { storedIn } from '../../mailbox/stored-parts.ts'
 import { recordOf } from './record-of.ts'
+
+/** Rights of callers: `Right` says what each allows. */
+export const RIGHTS = ['run', 'watch', 'operate', 'approve'] as const
 
 const epochMs = z.number().describe('epoch ms')
 
@@ -68,6 +72,11 @@ export const question = z
     inputSchema: z.looseObject({}).optional().describe('of an approval: JSON Schema of that input'),
     askedAt: epochMs,
     answerBy: epochMs.nullable().describe('until when it stays open; null: as long as the task'),
+    by: z
+      .enum(APPROVERS)
+      .optional()
+      .describe('of an approval: people who may give it, seen from the caller of the task'),
+    refusal: z.string().nullable().describe('why the caller may not answer it; null: nothing is against it'),
   })
   .describe('a question to a person that nobody has answered yet')
 
@@ -226,7 +235,7 @@ export const answerRequest = z.strictObject({
 })
 
 export const session = z.object({
-  caller: z.object({ id: z.string(), may: z.array(z.enum(['run', 'watch', 'operate'])) }),
+  caller: z.object({ id: z.string(), may: z.array(z.enum(RIGHTS)) }),
   teams: z.array(
     z.object({
       name: z.string(),

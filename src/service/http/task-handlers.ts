@@ -34,7 +34,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
   /** Answers with a task that is not over, and says where it is. */
   const accepted = async (found: FoundTask, headers: Record<string, string>): Promise<Response> => {
     const location = `${basePath}${pathOf(found.run.id)}`
-    return json(await taskOf(found, found.run), 202, { ...headers, location })
+    return json(await taskOf(found), 202, { ...headers, location })
   }
 
   /** Answers with the task, and then with what happens in it. */
@@ -99,17 +99,17 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
 
     async getTask({ request, task, query: { wait } }) {
       await waitFor(task.run, wait * 1_000, request.signal, tasks.ending)
-      return json(await taskOf(task, task.run))
+      return json(await taskOf(task))
     },
 
     async cancelTask({ task, query: { reason }, caller }) {
-      if (isOver(task.run)) return json(await taskOf(task, task.run))
+      if (isOver(task.run)) return json(await taskOf(task))
       const { run, team } = task
       void run.cancel(reason ?? `cancelled by "${caller.id}"`)
       // Once its end is in the log, no restart goes on with it. Another end may have come just before.
       await Promise.all([endOf(run), team.flush().catch(() => {})])
       const wasOver = run.status === 'finished' || run.status === 'failed'
-      return json(await taskOf(task, run), wasOver ? 200 : 202)
+      return json(await taskOf(task), wasOver ? 200 : 202)
     },
   }
 }
@@ -122,7 +122,7 @@ const summaryOf = ({ name: team }: ServedTeam, { startedAt: createdAt, ...rest }
 
 /** Answers a client that has waited for the end. */
 async function ended(found: FoundTask, headers: Record<string, string>): Promise<Response> {
-  const task: Task = await taskOf(found, found.run)
+  const task: Task = await taskOf(found)
   const { error } = await endOf(found.run)
   if (!error) return json(task, 200, headers)
   const httpError = httpErrorOf(error)!

@@ -1,25 +1,31 @@
 /** A run as the HTTP API shows it. */
 import type { DramatisError } from '../../errors.ts'
-import type { Run, Team } from '../../index.ts'
+import type { Team } from '../../index.ts'
+import type { Caller } from './options.ts'
 import type { Prices } from './prices.ts'
 import { HttpError, problemOf, statusOf } from './problem.ts'
+import { refusalFor } from './refusals.ts'
 import { isOver, knownEndOf } from './run-ends.ts'
 import type { Problem, Task, TaskQuestion } from './schemas.ts'
+import type { FoundTask } from './tasks.ts'
 
 export interface ServedTeam {
   readonly name: string
   readonly team: Team
   /** Prices of models, where the service has some. */
   readonly prices?: Prices | undefined
+  /** True if callers may approve calls of tools in their own tasks. */
+  readonly approveOwn: boolean
 }
 
 export const pathOf = (id: string): string => `/api/tasks/${encodeURIComponent(id)}`
 
-/** Returns the task as it is now. */
-export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Task> {
+/** Returns the task as it is now, for its caller or another one. */
+export async function taskOf(task: FoundTask): Promise<Task> {
+  const { run, caller, ...served } = task
   const end = await knownEndOf(run)
   const result = end && 'runId' in end ? end : undefined
-  const questions = end ? [] : await questionsOf(served, run.id)
+  const questions = end ? [] : await questionsOf(served, caller, run.id)
   return {
     id: run.id,
     team: served.name,
@@ -47,10 +53,11 @@ export async function taskOf(served: ServedTeam, run: Run<unknown>): Promise<Tas
 const LOGGED = new WeakMap<Team, ReadonlySet<string>>()
 
 /**
- * Returns the questions that wait for a person, of one task or of all, once the durable log has them: what a person has
+ * Returns the questions that wait for a person, of one task or of all, as they are for a caller, once the durable log has them: what a person has
  * seen is still asked after a crash.
  */
-export async function questionsOf({ name, team }: ServedTeam, taskId?: string): Promise<TaskQuestion[]> {
+export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: string): Promise<TaskQuestion[]> {
+  const { name, team } = served
   const isLogged = ({ questionId }: { questionId: string }) => LOGGED.get(team)?.has(questionId) === true
   if (!team.questions(taskId).every(isLogged)) {
     const open = team.questions().map(({ questionId }) => questionId)
@@ -62,6 +69,7 @@ export async function questionsOf({ name, team }: ServedTeam, taskId?: string): 
     .filter(isLogged)
     .map(({ runId: id, choices = null, inputSchema, ...question }) => ({
       ...question,
+      refusal: refusalFor(caller, question, team.getRun(id)?.metadata, served) ?? null,
       taskId: id,
       team: name,
       choices,

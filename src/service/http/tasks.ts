@@ -9,7 +9,7 @@ import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
 import { CALLER, callerIn } from '../../runtime/state/caller.ts'
 import { assertSameBody, BODY_HASH } from './idempotency.ts'
-import type { Caller, HttpSettings } from './options.ts'
+import type { Caller, HttpSettings, Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import { endOf, hasEnded, knownEndOf, onEnd } from './run-ends.ts'
 import type { ServedTeams } from './served-teams.ts'
@@ -18,6 +18,7 @@ import type { ServedTeam } from './task-view.ts'
 /** A task that the caller may see. */
 export interface FoundTask extends ServedTeam {
   readonly run: Run<unknown>
+  readonly caller: Caller
 }
 
 export interface TaskStart {
@@ -85,7 +86,7 @@ export class Tasks {
     this.#open.set(caller.id, open.add(id))
     void this.#untilOver(run, caller.id)
     if (keyed) await assertSameBody(run, keyed.hash)
-    return { ...served, run }
+    return { ...served, run, caller }
   }
 
   /** @throws HttpError for the thread of somebody else. It must not differ from none. */
@@ -112,21 +113,21 @@ export class Tasks {
   async find(
     id: string,
     caller: Caller,
-    others: 'run' | 'watch' | 'operate',
+    others: readonly Right[],
     missing: () => HttpError = () => noTask(id),
   ): Promise<FoundTask> {
     const found = this.#known(id) ?? (await this.#read(id))
     if (found) {
       await knownEndOf(found.run) // one that is read from the log has its metadata then
-      if (caller.may.includes(others) || isOf(found.run, caller)) {
+      if (others.some((right) => caller.may.includes(right)) || isOf(found.run, caller)) {
         this.returned(id)
-        return found
+        return { ...found, caller }
       }
     }
     throw missing()
   }
 
-  #known(id: string): FoundTask | undefined {
+  #known(id: string): Omit<FoundTask, 'caller'> | undefined {
     for (const served of this.#teams.all) {
       const run = served.team.getRun(id)
       if (run) return { ...served, run }
@@ -135,7 +136,7 @@ export class Tasks {
   }
 
   /** Finds a task once all teams know the runs of their durable logs. */
-  async #read(id: string): Promise<FoundTask | undefined> {
+  async #read(id: string): Promise<Omit<FoundTask, 'caller'> | undefined> {
     await Promise.all(this.#teams.all.map(untilRead))
     return this.#known(id)
   }
@@ -211,7 +212,8 @@ export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean => cal
  * Resolves when what a task was told stands in the durable log of its team: what its client has been told then holds
  * after a crash, too. A log that is lost fails the task itself.
  */
-export const written = ({ team, run }: FoundTask): Promise<void> => flushed(team, (over) => onEnd(run, over))
+export const written = ({ team, run }: Pick<FoundTask, 'team' | 'run'>): Promise<void> =>
+  flushed(team, (over) => onEnd(run, over))
 
 /**
  * Resolves when the durable log has all until now, or is lost, or when it does not matter any more. `until` calls back
@@ -242,7 +244,7 @@ export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSi
   return over.finally(() => stop())
 }
 
-const noTask = (id: string): HttpError =>
+export const noTask = (id: string): HttpError =>
   new HttpError('NOT_FOUND', `There is no task "${id.slice(0, 255)}", or it is not yours.`)
 
 const noThread = (id: string): HttpError =>

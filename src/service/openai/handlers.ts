@@ -96,7 +96,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       return new HttpError('NOT_FOUND', detail)
     }
     if (taskId === undefined) throw missing()
-    const found = await tasks.find(taskId, caller, others, missing)
+    const found = await tasks.find(taskId, caller, [others], missing)
     const asked = askedWith(found, found.run)
     if (!asked.store) throw missing()
     return { ...found, asked }

@@ -2,6 +2,7 @@
 import type { Test } from 'tap'
 import { type AgentDefinition, type AgentRole, defineAgent, type Logger } from '../../../src/index.ts'
 import { type HttpApi, type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { RIGHTS } from '../../../src/service/http/schemas.ts'
 import { type TestTeam, testTeam } from '../../../src/testing.ts'
 
 export interface Stage {
@@ -27,7 +28,7 @@ export interface Sent {
   body: any
 }
 
-export const EVERYTHING = 'me:run,watch,operate'
+export const EVERYTHING = 'me:run,watch,operate,approve'
 
 /** An agent that answers each message, after `until` where that is given. */
 export const echo = (until?: (content: string) => Promise<unknown> | undefined): AgentDefinition =>
@@ -91,5 +92,5 @@ export async function send(
 export const callerOf: HttpApiOptions['authorize'] = ({ headers }) => {
   const [id, rights = ''] = headers.get('x-caller')?.split(':') ?? []
   if (id === undefined) return null
-  return { id, may: rights.split(',').filter((right) => right === 'run' || right === 'watch' || right === 'operate') }
+  return { id, may: RIGHTS.filter((right) => rights.split(',').includes(right)) }
 }

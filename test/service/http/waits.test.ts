@@ -16,7 +16,7 @@ t.test('of a wait for the end of a task nothing is left when it is over, however
   }
   const run = { status: 'running', result } as unknown as Run<unknown>
   for (let n = 0; n < 3; n++) t.notOk(await waitFor(run, 1))
-  await written({ name: 'desk', run, team: { flush: async () => {} } as unknown as Team })
+  await written({ run, team: { flush: async () => {} } as unknown as Team })
   Object.assign(run, { status: 'interrupted' })
   for (let n = 0; n < 3; n++) t.equal(await knownEndOf(run), undefined)
   t.equal(waits, 1)

@@ -11,7 +11,7 @@ import { shown, Words } from './words.tsx'
 
 /** `isFirst`: the keys `a` and `d` are for it. */
 function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: boolean }): JSX.Element {
-  const { questionId, taskId, agent, kind, text, askedAt } = question
+  const { questionId, taskId, agent, kind, text, askedAt, refusal } = question
   const [failure, setFailure] = useState('')
   const [isSent, setSent] = useState(false)
   const answer = async (given: unknown) => {
@@ -44,8 +44,13 @@ function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: 
           <p class="asked">
             <Words text={text} />
           </p>
-          <Reply question={question} isSent={isSent} answer={answer} />
+          {refusal === null && <Reply question={question} isSent={isSent} answer={answer} />}
         </>
+      )}
+      {refusal !== null && (
+        <p class="dim refusal">
+          <Words text={refusal} />
+        </p>
       )}
       {failure !== '' && (
         <p class="failure" role="alert">
@@ -63,7 +68,7 @@ interface Answering {
 }
 
 function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: boolean }): JSX.Element {
-  const { tool, text, input } = question
+  const { tool, text, input, refusal } = question
   const asked = input === undefined ? '' : JSON.stringify(input, null, 2)
   const [edited, setEdited] = useState<string | undefined>(undefined)
   const [reason, setReason] = useState('')
@@ -103,32 +108,40 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
         </label>
       )}
       {fault !== '' && <p class="failure">{fault}</p>}
-      <div class="row">
-        <button type="button" class="good" disabled={isSent} data-press={isFirst ? 'allow' : undefined} onClick={allow}>
-          Allow{isFirst && <kbd>a</kbd>}
-        </button>
-        <button
-          type="button"
-          class="bad"
-          disabled={isSent}
-          data-press={isFirst ? 'deny' : undefined}
-          onClick={() => answer({ approved: false, ...(reason !== '' && { reason }) })}
-        >
-          Deny{isFirst && <kbd>d</kbd>}
-        </button>
-        <input
-          class="grow reason"
-          placeholder="Reason to deny"
-          aria-label="Reason to deny"
-          value={reason}
-          onInput={(event) => setReason(event.currentTarget.value)}
-        />
-        {asked !== '' && edited === undefined && (
-          <button type="button" onClick={() => setEdited(asked)}>
-            Change the input
+      {refusal === null && (
+        <div class="row">
+          <button
+            type="button"
+            class="good"
+            disabled={isSent}
+            data-press={isFirst ? 'allow' : undefined}
+            onClick={allow}
+          >
+            Allow{isFirst && <kbd>a</kbd>}
           </button>
-        )}
-      </div>
+          <button
+            type="button"
+            class="bad"
+            disabled={isSent}
+            data-press={isFirst ? 'deny' : undefined}
+            onClick={() => answer({ approved: false, ...(reason !== '' && { reason }) })}
+          >
+            Deny{isFirst && <kbd>d</kbd>}
+          </button>
+          <input
+            class="grow reason"
+            placeholder="Reason to deny"
+            aria-label="Reason to deny"
+            value={reason}
+            onInput={(event) => setReason(event.currentTarget.value)}
+          />
+          {asked !== '' && edited === undefined && (
+            <button type="button" onClick={() => setEdited(asked)}>
+              Change the input
+            </button>
+          )}
+        </div>
+      )}
     </>
   )
 }
@@ -175,4 +188,5 @@ export const Questions = ({ of }: { of: readonly TaskQuestion[] }): JSX.Element 
   </>
 )
 
-const firstApproval = (of: readonly TaskQuestion[]): number => of.findIndex(({ kind }) => kind === 'approval')
+const firstApproval = (of: readonly TaskQuestion[]): number =>
+  of.findIndex(({ kind, refusal }) => kind === 'approval' && refusal === null)
