@@ -118,7 +118,8 @@ export type {
 // Runs, and what a team says of itself.
 export type { EventOptions, ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
 export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run-list.ts'
-export type { ApprovalAnswer, ApprovalPolicy, ApprovedCall, Approvers } from './actors/definition/approval.ts'
+export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
+export type { ApprovalPolicy, Approvers } from './actors/definition/approvers.ts'
 export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/open-question.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
 export type { NamedWait } from './runtime/log/alarms.ts'

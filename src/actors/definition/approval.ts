@@ -1,6 +1,7 @@
 /** Decides whether a person has to approve a tool call, builds the question for that person, and reads the answer. */
 import { describe, ToolFailedError, ToolInputError } from '../../errors.ts'
 import { visible } from '../../visible.ts'
+import type { Approvers } from './approvers.ts'
 import { checkBySchema } from './schema.ts'
 import type { ToolDefinition } from './tool.ts'
 
@@ -15,21 +16,6 @@ export type ApprovalAnswer = { approved: true; input?: unknown } | { approved: f
 
 /** Answer as the log and the caller of the question have it: plain, or an approval with more than yes or no. */
 export type GivenAnswer = string | { answer: string; input?: unknown; reason?: string }
-
-/**
- * People who may approve a call. 'others': not the caller of the run. 'caller': the caller of the run alone, who confirms
- * what is done for him. 'anybody': both. A run without a caller is approved by whoever may approve.
- */
-export type Approvers = (typeof APPROVERS)[number]
-export const APPROVERS = ['others', 'caller', 'anybody'] as const
-
-/** Says which calls of a tool need approval, and whose. */
-export interface ApprovalPolicy<Value = unknown> {
-  /** Checks whether a call needs approval. Default: each call does. */
-  when?: (input: Value) => boolean
-  /** Default: 'others'. */
-  by?: Approvers
-}
 
 /** The call of a tool that an approval is about. */
 export interface ApprovedCall {

@@ -3,7 +3,7 @@
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
 import { ConfigurationError, describe, shown } from '../../errors.ts'
 import type { JsonForm } from '../../mailbox/json-form.ts'
-import { APPROVERS, type ApprovalPolicy, type Approvers } from './approval.ts'
+import { APPROVERS, type ApprovalPolicy, type Approvers } from './approvers.ts'
 import type { Logger } from './logger.ts'
 import { readingFor } from './reading.ts'
 

@@ -37,7 +37,8 @@ function questionsOf(run: RecordedRun): RecordedQuestion[] {
 }
 
 /**
- * Writes the answer of a question into a log that no process has. `by`: id of who answers. The next process that goes on with its run takes it.
+ * Writes the answer of a question into a log that no process has. `by`: id of who answers. The next process that goes
+ * on with its run takes it.
  *
  * Rejects with `ConfigurationError` if no such question is open, or for an answer that it does not take; with
  * `LogHeldError` if a process has the log.

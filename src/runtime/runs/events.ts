@@ -153,8 +153,8 @@ export type RuntimeEvent<T = undefined> =
     >
   /**
    * A question is not open any more. 'answered': with its `answer`, and with the `input` that replaces the tool's, or
-   * the `reason` against the call, and `by`, the person: empty if the program has answered; 'withdrawn': nobody waits for
-   * the answer any more; 'late': its time was up.
+   * the `reason` against the call, and `by`, the person: empty if the program has answered; 'withdrawn': nobody waits
+   * for the answer any more; 'late': its time was up.
    */
   | Event<
       'question.closed',

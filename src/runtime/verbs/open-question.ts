@@ -90,10 +90,10 @@ function readAnswerOptions(given: AnswerOptions): AnswerOptions {
 /** Returns why somebody may not answer a question; undefined if nothing is against it. `caller`: of its run. */
 export function refusalOf(
   caller: string | null,
-  { by: approvers }: Pick<OpenQuestionInfo, 'by'>,
+  { kind, by: approvers = 'others' }: Pick<OpenQuestionInfo, 'kind' | 'by'>,
   { by, approveOwn }: AnswerOptions,
 ): string | undefined {
-  if (approvers === undefined || caller === null || !by) return undefined
+  if (kind !== 'approval' || caller === null || !by) return undefined
   if (approvers === 'others' && by.id === caller && !approveOwn)
     return `${shown(caller)} began this run and cannot approve it: somebody else who may approve has to.`
   if (approvers === 'caller' && by.id !== caller)
@@ -102,8 +102,8 @@ export function refusalOf(
 }
 
 /**
- * Answers a question. Rejects with `AnswerRefusedError` if it is not theirs, with `ConfigurationError` if the question is not open, or for an answer that it does not
- * take: then it stays open.
+ * Answers a question. Rejects with `AnswerRefusedError` if it is not theirs, with `ConfigurationError` if the question
+ * is not open, or for an answer that it does not take: then it stays open.
  */
 export async function answerQuestion(
   run: RunState,
@@ -113,7 +113,7 @@ export async function answerQuestion(
 ): Promise<void> {
   const { by, approveOwn } = readAnswerOptions(options)
   const question = openIn(run, questionId)
-  const refusal = refusalOf(callerIn(run.metadata), { by: question.call?.by }, { by, approveOwn })
+  const refusal = refusalOf(callerIn(run.metadata), { kind: question.kind, by: question.call?.by }, { by, approveOwn })
   if (refusal !== undefined)
     throw new AnswerRefusedError(`questionId: ${refusal}`, { runId: run.id, questionId, by: by?.id })
   const given = givenAnswer(question, answer)

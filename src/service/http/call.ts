@@ -1,8 +1,9 @@
 /** Requests on their way to the handlers of their routes. */
+
 import type { z } from 'zod'
 import type { Caller, Right } from './options.ts'
 import type { Operation, Route, Routes } from './routes.ts'
-import type { FoundTask } from './tasks.ts'
+import type { FoundTask } from './task-view.ts'
 
 /** A request as a handler gets it, with all that is checked of it. */
 export interface Call<R extends Route = Route> {

@@ -7,8 +7,8 @@ import type { Handlers } from './call.ts'
 import type { HttpSettings } from './options.ts'
 import { isOver } from './run-ends.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
-import { taskOf } from './task-view.ts'
-import { type FoundTask, isOf, type Tasks } from './tasks.ts'
+import { type FoundTask, taskOf } from './task-view.ts'
+import { isOf, type Tasks } from './tasks.ts'
 
 interface Needs {
   readonly settings: HttpSettings

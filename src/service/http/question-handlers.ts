@@ -21,7 +21,7 @@ export function questionHandlers(teams: ServedTeams): Pick<Handlers, 'listQuesti
       const open = run.questions.find((question) => question.questionId === questionId)
       const seesApprovalsAlone = !isOf(run, caller) && !caller.may.includes('operate')
       if (open && seesApprovalsAlone && open.kind !== 'approval') throw noTask(run.id)
-      const refusal = open && refusalFor(caller, open, run.metadata, task)
+      const refusal = open && refusalFor(caller, open, run.metadata, approveOwn)
       if (refusal !== undefined) throw new HttpError('ANSWER_REFUSED', refusal)
       try {
         await run.answer(questionId, answer, { by: { id: caller.id }, approveOwn })

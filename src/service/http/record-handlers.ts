@@ -11,8 +11,7 @@ import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
 import { knownEndOf } from './run-ends.ts'
 import type { taskMessage } from './schemas.ts'
-import { taskOf } from './task-view.ts'
-import type { FoundTask } from './tasks.ts'
+import { type FoundTask, taskOf } from './task-view.ts'
 import { digestFrames } from './watch-handlers.ts'
 
 type ShownMessage = z.infer<typeof taskMessage>

@@ -1,7 +1,7 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
 
 import { z } from 'zod'
-import { APPROVERS } from '../../actors/definition/approval.ts'
+import { APPROVERS } from '../../actors/definition/approvers.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import { storedIn } from '../../mailbox/stored-parts.ts'
 import { recordOf } from './record-of.ts'

@@ -15,8 +15,8 @@ import { endOf, isOver } from './run-ends.ts'
 import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
-import { pathOf, type ServedTeam, taskOf } from './task-view.ts'
-import { type FoundTask, type Tasks, untilRead, waitFor, written } from './tasks.ts'
+import { type FoundTask, pathOf, type ServedTeam, taskOf } from './task-view.ts'
+import { type Tasks, untilRead, waitFor, written } from './tasks.ts'
 
 interface Needs {
   readonly settings: HttpSettings

@@ -1,13 +1,12 @@
 /** A run as the HTTP API shows it. */
 import type { DramatisError } from '../../errors.ts'
-import type { Team } from '../../index.ts'
+import type { Run, Team } from '../../index.ts'
 import type { Caller } from './options.ts'
 import type { Prices } from './prices.ts'
 import { HttpError, problemOf, statusOf } from './problem.ts'
 import { refusalFor } from './refusals.ts'
 import { isOver, knownEndOf } from './run-ends.ts'
 import type { Problem, Task, TaskQuestion } from './schemas.ts'
-import type { FoundTask } from './tasks.ts'
 
 export interface ServedTeam {
   readonly name: string
@@ -16,6 +15,12 @@ export interface ServedTeam {
   readonly prices?: Prices | undefined
   /** True if callers may approve calls of tools in their own tasks. */
   readonly approveOwn: boolean
+}
+
+/** A task that the caller may see. */
+export interface FoundTask extends ServedTeam {
+  readonly run: Run<unknown>
+  readonly caller: Caller
 }
 
 export const pathOf = (id: string): string => `/api/tasks/${encodeURIComponent(id)}`
@@ -53,11 +58,11 @@ export async function taskOf(task: FoundTask): Promise<Task> {
 const LOGGED = new WeakMap<Team, ReadonlySet<string>>()
 
 /**
- * Returns the questions that wait for a person, of one task or of all, as they are for a caller, once the durable log has them: what a person has
- * seen is still asked after a crash.
+ * Returns the questions that wait for a person, of one task or of all, as they are for a caller, once the durable log
+ * has them: what a person has seen is still asked after a crash.
  */
 export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: string): Promise<TaskQuestion[]> {
-  const { name, team } = served
+  const { name, team, approveOwn } = served
   const isLogged = ({ questionId }: { questionId: string }) => LOGGED.get(team)?.has(questionId) === true
   if (!team.questions(taskId).every(isLogged)) {
     const open = team.questions().map(({ questionId }) => questionId)
@@ -69,7 +74,7 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
     .filter(isLogged)
     .map(({ runId: id, choices = null, inputSchema, ...question }) => ({
       ...question,
-      refusal: refusalFor(caller, question, team.getRun(id)?.metadata, served) ?? null,
+      refusal: refusalFor(caller, question, team.getRun(id)?.metadata, approveOwn) ?? null,
       taskId: id,
       team: name,
       choices,

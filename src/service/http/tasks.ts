@@ -13,13 +13,7 @@ import type { Caller, HttpSettings, Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import { endOf, hasEnded, knownEndOf, onEnd } from './run-ends.ts'
 import type { ServedTeams } from './served-teams.ts'
-import type { ServedTeam } from './task-view.ts'
-
-/** A task that the caller may see. */
-export interface FoundTask extends ServedTeam {
-  readonly run: Run<unknown>
-  readonly caller: Caller
-}
+import type { FoundTask, ServedTeam } from './task-view.ts'
 
 export interface TaskStart {
   readonly served: ServedTeam
