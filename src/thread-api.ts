@@ -63,6 +63,7 @@ export const {
   TeamOverloadedError,
   TeamClosedError,
   UnknownRunError,
+  AnswerRefusedError,
 } = api
 
 const hostOnly = (name: string) => () => {

@@ -8,7 +8,8 @@ import { send } from '../service/http/stage.ts'
 t.test('a task asks a person, survives the crash of its clerk, and tells both', async (t) => {
   const silent = { debug() {}, info() {}, warn() {}, error() {} }
   const team = createTeam({ ...desk, logger: silent })
-  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'me', may: ['run', 'watch'] }), logger: silent })
+  const authorize = () => ({ id: 'me', may: ['run', 'watch', 'approve'] as const })
+  const api = httpApi({ teams: { desk: team }, authorize, approveOwn: true, logger: silent })
   t.teardown(() => api.close({ teams: true }))
   const begun = await send(api, 'POST', '/api/tasks', {
     body: { query: 'Furnish my office.' },
