@@ -33,7 +33,9 @@ function stage(room: number) {
     const size = fill(SEND)
     const correlation = waits.next()
     outbox.fields.correlation = correlation
-    const wait = { kind: 'send' as const, correlation, stream: undefined, resolve() {}, reject() {} }
+    const order = { isFree: true, answered() {}, settle: (settle: () => void) => settle(), pause() {} }
+    const state = { order, isAnswered: false, pieces: 0, stream: undefined }
+    const wait = { kind: 'send' as const, correlation, ...state, resolve() {}, reject() {} }
     const verdict = new Promise<void>((resolve) => {
       waits.add(correlation, { ...wait, resolve: () => resolve() })
     })

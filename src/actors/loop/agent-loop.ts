@@ -6,6 +6,7 @@ import type { Timer } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError, describe, StepMismatchError } from '../../errors.ts'
 import { ReceivedMessage } from '../../mailbox/codec.ts'
 import {
+  CANCEL,
   CORRELATION,
   HEADER,
   KIND,
@@ -22,6 +23,7 @@ import {
   writeControl,
 } from '../../mailbox/frame.ts'
 import { type FrameId, readId } from '../../mailbox/frame-id.ts'
+import { type Mark, setMark } from '../../mailbox/mark.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import { TeamMemory } from '../../mailbox/room.ts'
@@ -161,7 +163,7 @@ export class AgentLoop {
       if (this.#probes.waiting || this.#held.any) this.#later()
     })
     this.#held = new HeldTurns({
-      isQuiet: (turn) => this.#probes.isQuiet(turn),
+      isQuiet: (turn) => turn.hasStrayed || this.#probes.isQuiet(turn),
       later: () => this.#later(),
       timer: (ms, task) => port.scheduler.timer(ms, task),
       changed: (turn) => this.#changed(turn),
@@ -483,6 +485,7 @@ export class AgentLoop {
 
   /** The code of a turn has changed since an earlier process began it: the turn goes on, or its run is interrupted. */
   #changed(turn: Turn): void {
+    if (turn.skip()) return
     const { hold, start } = turn
     if (!hold || hold.onMismatch === 'continue') return hold?.release()
     const agent = this.role.name
@@ -583,10 +586,21 @@ export class AgentLoop {
   }
 
   writeControl(kind: number, start: Pick<TurnStart, 'run' | 'turn'>, correlation: number, limit: number): void {
-    const memory = allocate(HEADER)
-    writeControl(memory, 0, kind, this.#me, 0, start.run, start.turn, correlation, 0)
+    const memory = this.#control(kind, start, correlation)
     setLimit(memory, 0, limit)
     this.link.post(memory, HEADER)
+  }
+
+  writeCancel(start: TurnStart, correlation: number, last: Mark): void {
+    const memory = this.#control(CANCEL, start, correlation)
+    setMark(memory, 0, last)
+    this.link.post(memory, HEADER)
+  }
+
+  #control(kind: number, { run, turn }: Pick<TurnStart, 'run' | 'turn'>, correlation: number): Memory {
+    const memory = allocate(HEADER)
+    writeControl(memory, 0, kind, this.#me, 0, run, turn, correlation, 0)
+    return memory
   }
 
   loggerFor(start: TurnStart, fields?: object): Logger {

@@ -41,7 +41,7 @@ export class HeldTurns {
   /** Judges all such turns; call it when the loop is idle. */
   judge(): void {
     for (const [turn, timer] of [...this.#turns]) {
-      if (turn.ended || turn.hold?.count === 0) this.#forget(turn)
+      if (turn.ended || !turn.holds) this.#forget(turn)
       else if (!turn.isHeld || timer) continue
       else if (this.#needs.isQuiet(turn)) this.#changed(turn)
       else this.#turns.set(turn, this.#waits(turn))
@@ -49,11 +49,11 @@ export class HeldTurns {
   }
 
   #waits(turn: Turn): Timer {
-    const before = turn.hold?.progress
+    const before = turn.start.replay?.progress
     return this.#needs.timer(UNKNOWN_MS, () => {
       this.#turns.set(turn, undefined)
       this.any = true
-      if (turn.isHeld && !turn.ended && turn.hold?.progress === before) this.#changed(turn)
+      if (turn.isHeld && !turn.ended && turn.start.replay?.progress === before) this.#changed(turn)
       else this.#needs.later()
     })
   }

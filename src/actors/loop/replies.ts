@@ -45,7 +45,7 @@ import { type Link, NOTHING_TAKEN, type Taken } from '../transport/link.ts'
 import type { Names } from '../transport/names.ts'
 import type { Parking } from '../transport/parking.ts'
 import type { RunViews } from '../transport/run-views.ts'
-import type { Waits } from '../transport/waits.ts'
+import type { Wait, Waits } from '../transport/waits.ts'
 import { Replay } from '../turn/replay.ts'
 import type { Turn } from '../turn/turn.ts'
 import type { Nesting } from './nesting.ts'
@@ -137,7 +137,7 @@ export class Replies {
     const correlation = memory.i32[(at >> 2) + CORRELATION]!
     if ((word & 0xff) === RESPONSE && ((word >>> 8) & FAILED) === 0) {
       const wait = this.#to.waits.get(correlation)
-      if (wait) return wait.resolve(new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory))
+      if (wait) return this.#arrives(wait, memory, at)
     }
     const { names, nesting, runs } = this.#to
     switch (word & 0xff) {
@@ -148,7 +148,7 @@ export class Replies {
         this.#answer(correlation, memory, at)
         break
       case CHUNK:
-        this.#piece(correlation, readBody(memory, at).content)
+        this.#piece(correlation, memory, at)
         break
       case STREAM_READ:
         this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
@@ -195,18 +195,40 @@ export class Replies {
    * turn may not even have begun.
    */
   #answer(correlation: number, memory: Memory, at: number): void {
-    if (this.#to.waits.get(correlation)) return this.settle(correlation, memory, at)
+    const wait = this.#to.waits.get(correlation)
+    if (wait) return this.#arrives(wait, memory, at)
     const replays = this.#openReplays()
     if (replays.length === 0) return
     const copy = ownCopyOf(memory, at)
-    replays.some((replay) => replay.settle(correlation, { memory: copy, at: 0 }))
+    replays.some((replay) => replay.settle(correlation, copy))
+  }
+
+  /** Settles a wait with its answer, or notes the answer until it is its turn. */
+  #arrives(wait: Wait, memory: Memory, at: number): void {
+    const { correlation, order } = wait
+    order.answered(correlation, 0)
+    if (order.isFree) return this.settle(correlation, memory, at)
+    wait.isAnswered = true
+    const copy = ownCopyOf(memory, at)
+    order.settle(() => this.settle(correlation, copy, 0))
   }
 
   /** Handles one chunk of a streamed response. */
-  #piece(correlation: number, piece: string): void {
+  #piece(correlation: number, memory: Memory, at: number): void {
     const wait = this.#to.waits.get(correlation)
-    if (wait) wait.stream?.push(piece)
-    else this.#openReplays().some((replay) => replay.push(correlation, piece))
+    if (!wait) {
+      const replays = this.#openReplays()
+      if (replays.length === 0) return
+      const copy = ownCopyOf(memory, at)
+      replays.some((replay) => replay.push(correlation, copy))
+      return
+    }
+    const { order } = wait
+    wait.pieces += 1
+    order.answered(correlation, wait.pieces)
+    const { content } = readBody(memory, at)
+    order.settle(() => wait.stream?.push(content))
+    order.pause()
   }
 
   /** Returns the replays of open turns and of turns that have not begun yet. */

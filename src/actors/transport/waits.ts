@@ -1,6 +1,23 @@
 /** Open waits of an agent, by the correlation number that their frames carry. */
+/** The order in which the waits of a turn settle. */
+interface Order {
+  /** True if what arrives now may settle at once. */
+  readonly isFree: boolean
+  /** Notes an answer, or a piece of one. */
+  answered(correlation: number, piece: number): void
+  /** Settles what has arrived when it is its turn. */
+  settle(settle: () => void): void
+  /** Lets the handler go on before the next one settles. */
+  pause(): void
+}
+
 /** An open wait of a turn. */
 export interface Wait {
+  readonly order: Order
+  /** True if its answer has arrived: it cannot be withdrawn any more. */
+  isAnswered: boolean
+  /** Number of pieces of its answer that have arrived. */
+  pieces: number
   readonly kind: 'request' | 'send'
   readonly correlation: number
   /** Receives the chunks that arrive before the answer. */

@@ -1,6 +1,6 @@
 /** Manages the waits of a turn: for responses to its requests, and for results of verbs that the host serves. */
 import type { DramatisError } from '../../errors.ts'
-import { CALL } from '../../mailbox/frame.ts'
+import { CALL, correlationOf } from '../../mailbox/frame.ts'
 import { encodeData, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
 import { GUARD } from '../definition/guardrail.ts'
@@ -8,9 +8,10 @@ import { handled, rejected } from '../definition/promises.ts'
 import { ACKNOWLEDGE } from '../definition/trust.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { Hold } from './hold.ts'
+import type { Logged } from './logged-turn.ts'
 import { NO_OPTIONS, type SayingTurn } from './message-frame.ts'
 import type { OpenSteps } from './open-steps.ts'
-import type { Matched, Streamed } from './replay.ts'
+import type { Settlements } from './settlements.ts'
 import type { Relay } from './stream.ts'
 import { TurnWaits, type WaitNeeds } from './waits.ts'
 
@@ -24,6 +25,7 @@ export interface CallingTurn extends Relay, SayingTurn {
   readonly steps: OpenSteps | undefined
   /** Holds back what the log does not have; undefined for most turns. */
   readonly hold: Hold | undefined
+  readonly settlements: Settlements
   /** Returns the reason why verbs no longer work, if there is one. */
   refusal(): DramatisError | undefined
 }
@@ -32,8 +34,8 @@ export interface CallingTurn extends Relay, SayingTurn {
 export interface AwaitedResponse {
   promise: Promise<unknown>
   correlation: number
-  /** Chunks that an earlier attempt received. */
-  streamed?: Streamed | undefined
+  /** Number of chunks that an earlier attempt had reported as read. */
+  reported?: number
   /** Called when a request that was held back has begun; from then on it has its number. */
   onBegun?: () => void
 }
@@ -58,11 +60,6 @@ export class TurnCalls {
   /** Number of open waits for others. */
   get waiting(): number {
     return this.#waits?.count ?? 0
-  }
-
-  /** True if the log has answers for open waits. Those answers arrive at once. */
-  get replaying(): boolean {
-    return this.#waits?.replaying ?? false
   }
 
   /**
@@ -93,14 +90,14 @@ export class TurnCalls {
       const bytes = outbox.checkedSize()
       const frame = replay && outbox.encode(bytes)
       const logged = frame && (alike ? replay.matchCall(operation, alike) : replay.match(frame))
-      if (logged) {
+      if (logged && !logged.isUndone) {
         const response = this.reattach(operation, logged, options)
         if (onPiece) this.#hear(response, onPiece)
         return response.promise
       }
       if (signal?.aborted) throw withdrawn(operation, signal)
       const { hold } = this.#turn
-      if (frame && hold?.isOpen && operation !== ACKNOWLEDGE && !replay.repeats(frame, alike)) {
+      if (frame && !logged && hold?.isOpen && operation !== ACKNOWLEDGE) {
         const again = () => this.call(operation, args, signal, onPiece, alike)
         return hold.until(callName(operation, args), again, OWN_WORK.has(operation))
       }
@@ -114,10 +111,9 @@ export class TurnCalls {
   }
 
   /**
-   * Passes on the chunks of the answer, first those that an earlier attempt received. If `onPiece` throws, the wait
-   * ends with that error.
+   * Passes on the chunks of the answer. If `onPiece` throws, the wait ends with that error.
    */
-  #hear({ correlation, streamed }: AwaitedResponse, onPiece: (piece: string) => void): void {
+  #hear({ correlation }: AwaitedResponse, onPiece: (piece: string) => void): void {
     const wait = this.#needs.waits.get(correlation)
     if (!wait) return
     const push = (piece: string) => {
@@ -128,7 +124,6 @@ export class TurnCalls {
       }
     }
     wait.stream = { push }
-    for (const piece of streamed?.pieces ?? []) push(piece)
   }
 
   /** Delays a verb until the reader of the emitted stream has caught up. */
@@ -137,10 +132,11 @@ export class TurnCalls {
   }
 
   /** Continues the wait of a step that is in the log under its old number, or settles it with the logged answer. */
-  reattach(to: string, { correlation, answer, streamed }: Matched, options: RequestOptions): AwaitedResponse {
-    const response = this.awaitResponse(to, correlation, options)
-    if (answer) this.waits.settleAgain(correlation, to, answer)
-    return { ...response, streamed }
+  reattach(to: string, logged: Logged, options: RequestOptions): AwaitedResponse {
+    const correlation = correlationOf(logged.memory, logged.at)
+    const response = this.awaitResponse(to, correlation, logged.settled ? NO_OPTIONS : options)
+    this.waits.settleAgain(correlation, to, logged)
+    return { ...response, reported: logged.reported }
   }
 
   awaitResponse(to: string, correlation: number, options: RequestOptions): AwaitedResponse {

@@ -6,10 +6,13 @@
 import type { DramatisError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { handled } from '../definition/promises.ts'
+import type { Logged } from './logged-turn.ts'
 import type { OpenSteps } from './open-steps.ts'
 import type { Replay } from './replay.ts'
 
 interface Held {
+  /** Steps that the log has in its place, as far as is known: if nobody asks for them, its code has changed. */
+  readonly doubts: readonly Logged[]
   /** Describes what is held, for people. */
   readonly step: string
   /** True if its turn counts it as work of its own. */
@@ -36,14 +39,19 @@ export class Hold {
   constructor(needs: Needs) {
     this.#needs = needs
     this.onMismatch = needs.onMismatch
-    needs.replay.onMatch = () => {
-      if (this.#held.size > 0 && !this.isOpen) this.release()
-    }
+  }
+
+  /** Lets begin what need not wait any more. Called when the turn has got on. */
+  check(): void {
+    if (this.#held.size === 0 || this.isOpen) return
+    const { replay } = this.#needs
+    this.#begin((held) => held.doubts.every((step) => replay.isMatched(step)))
   }
 
   /** True if what is not in the log has to wait. */
   get isOpen(): boolean {
-    return !this.#isOver && this.#needs.replay.awaited > 0
+    const { awaited, script } = this.#needs.replay
+    return !this.#isOver && (awaited > 0 || script.open < Number.POSITIVE_INFINITY)
   }
 
   get count(): number {
@@ -60,11 +68,6 @@ export class Hold {
   /** Descriptions of all that is held back. */
   get steps(): string[] {
     return Array.from(this.#held, ({ step }) => step)
-  }
-
-  /** Changes whenever the turn gets on. */
-  get progress(): number {
-    return this.#needs.replay.awaited
   }
 
   /** Begins a verb when it need not wait any more. Rejects if its turn is told to stop before. */
@@ -84,17 +87,23 @@ export class Hold {
     this.#add({ step: how, isWork: false, begin: () => queueMicrotask(end), refuse: () => queueMicrotask(end) })
   }
 
-  #add(held: Held): void {
-    this.#held.add(held)
+  #add(held: Omit<Held, 'doubts'>): void {
+    this.#held.add({ ...held, doubts: this.#needs.replay.doubts() })
     this.#needs.began()
   }
 
   /** Lets everything begin, in the order in which it was held back, and holds nothing any more. */
   release(): void {
+    this.#begin(() => true)
+  }
+
+  #begin(may: (held: Held) => boolean): void {
     this.#isOver = true
-    const held = [...this.#held]
-    this.#held.clear()
-    for (const each of held) each.begin()
+    for (const held of [...this.#held]) {
+      if (!may(held)) continue
+      this.#held.delete(held)
+      held.begin()
+    }
   }
 
   /** Refuses what is held back: its turn must stop. */

@@ -22,7 +22,6 @@ import {
   SLEPT,
   STEP_BEGAN,
   STEP_DONE,
-  stepOf,
   typeOf,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
@@ -67,9 +66,6 @@ export const isStep = (kind: number): boolean =>
   kind === SLEEP ||
   kind === SLEPT
 
-/** Number of the step among those of its turn. */
-export const numberOf = ({ memory, at }: LoggedStep): number => stepOf(memory, at)
-
 /** The same for all attempts of one step, also for all steps of one name. */
 export function stepKey({ memory, at }: LoggedStep): string {
   const { content, threadId } = readBody(memory, at)
@@ -82,9 +78,9 @@ export function stepKey({ memory, at }: LoggedStep): string {
  */
 export const isNotice = ({ kind, memory, at }: LoggedStep) => kind === CALL && NOTICES.has(readBody(memory, at).content)
 
-/** Finds the end of the step of that name, or of the call of a tool with that id. */
+/** Finds the step of that name, or the call of a tool with that id. */
 export const isStepOf = (name: string, callId: string | undefined) => (step: LoggedStep) => {
-  if (step.kind !== STEP_DONE) return false
+  if (!isStepFrame(step.kind)) return false
   const { content, threadId } = readBody(step.memory, step.at)
   return content === name && threadId === callId
 }

@@ -1,6 +1,17 @@
 /** Sends the messages of a turn: sends without an answer, and requests. */
 import { CancelledError, errorData, MessageRejectedError } from '../../errors.ts'
-import { ASKS, MANY, NOBODY, REJECTED, REQUEST, SEND, STREAM_READ, STREAMS, TO_ALL } from '../../mailbox/frame.ts'
+import {
+  ASKS,
+  correlationOf,
+  MANY,
+  NOBODY,
+  REJECTED,
+  REQUEST,
+  SEND,
+  STREAM_READ,
+  STREAMS,
+  TO_ALL,
+} from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import { type AgentMessage, type MessageType, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { remainsOf } from '../../mailbox/remains.ts'
@@ -12,9 +23,10 @@ import { isTrustedTo } from '../definition/trust.ts'
 import type { SendQueue } from '../transport/send-queue.ts'
 import type { AwaitedResponse, CallingTurn, CallNeeds, TurnCalls } from './calls.ts'
 import type { Hold } from './hold.ts'
+import type { Logged } from './logged-turn.ts'
 import { beginMessage, type FrameNeeds, fillMessage } from './message-frame.ts'
-import type { Matched } from './replay.ts'
 import { ResponseStream } from './stream.ts'
+import type { TurnStart } from './turn-start.ts'
 
 const EVERYBODY = 'all agents'
 const DONE = Promise.resolve()
@@ -23,6 +35,7 @@ const SENDS_A_BREATH = 256 // awaiting settled promises starves timers, so a tur
 export interface MessengerNeeds extends CallNeeds, FrameNeeds {
   readonly sends: SendQueue
   readonly role: RoleInfo
+  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
 }
 
 export class Messenger {
@@ -60,10 +73,9 @@ export class Messenger {
     if (replay) {
       const frame = outbox.encode(bytes)
       const logged = replay.match(frame)
-      if (logged) return logged.correlation === 0 ? this.#accepted() : this.#askedBefore(to, logged, options)
+      if (logged && !logged.isUndone) return this.#sentBefore(to, logged, options)
       const { hold } = this.#turn
-      if (hold?.isOpen && !replay.repeats(frame))
-        return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
+      if (!logged && hold?.isOpen) return hold.until(`send to ${to}`, () => this.send(to, content, options, type))
     }
     const at = this.#claim(bytes)
     if (at < 0) return this.#ask(bytes, to, options)
@@ -103,21 +115,23 @@ export class Messenger {
     const claimed = () => {
       const wait = waits.get(correlation)
       // The room may exist because another turn got a receipt.
-      if (wait) this.#needs.goingOn.with(this.#turn.start, () => wait.resolve(undefined))
+      if (wait) this.#needs.goingOn.with(this.#turn.start, () => wait.order.settle(() => wait.resolve(undefined)))
     }
     sends.add('send', bytes, verdict, claimed)
     return verdict as Promise<void>
   }
 
   /**
-   * Continues a send for which an earlier attempt had asked the host. Until the host replies, later messages to that
-   * agent wait behind it.
+   * Continues a send of an earlier attempt. If that had asked the host, later messages to that agent wait behind it
+   * until the host replies.
    */
-  #askedBefore(to: string, { correlation, answer }: Matched, options: RequestOptions): Promise<void> {
+  #sentBefore(to: string, logged: Logged, options: RequestOptions): Promise<void> {
+    const correlation = correlationOf(logged.memory, logged.at)
+    if (correlation === 0) return this.#accepted()
     const { recipient } = this.#needs.outbox.fields
-    const verdict = this.#calls.waits.add(correlation, 'send', to, options.signal)
-    if (answer) this.#calls.waits.settleAgain(correlation, to, answer)
-    else this.#needs.sends.asked(recipient, verdict)
+    const verdict = this.#calls.waits.add(correlation, 'send', to, logged.settled ? undefined : options.signal)
+    this.#calls.waits.settleAgain(correlation, to, logged)
+    if (!logged.settled) this.#needs.sends.asked(recipient, verdict)
     return verdict as Promise<void>
   }
 
@@ -165,20 +179,21 @@ export class Messenger {
       const bytes = outbox.checkedSize()
       const { replay } = this.#turn.start
       const frame = replay && outbox.encode(bytes)
-      const logged = frame && replay.match(frame)
+      const known = frame && replay.match(frame)
+      const logged = known?.isUndone ? undefined : known
       if (!logged && options.signal?.aborted) throw withdrawn(to, options.signal)
       const { hold } = this.#turn
-      if (frame && !logged && hold?.isOpen && !replay.repeats(frame))
-        return hold.until(`send to ${to}`, () => this.#viaHost(to, options, fill))
-      const correlation = logged?.correlation ?? waits.next()
+      if (frame && !known && hold?.isOpen) return hold.until(`send to ${to}`, () => this.#viaHost(to, options, fill))
+      const correlation = logged ? correlationOf(logged.memory, logged.at) : waits.next()
       fields.correlation = correlation
       if (!logged) {
         if (toAll) sends.askAll()
         outbox.write(bytes, 'now')
       }
-      const verdict = this.#calls.waits.add(correlation, 'send', to, options.signal) as Promise<void>
-      if (logged?.answer) this.#calls.waits.settleAgain(correlation, to, logged.answer)
-      else if (toAll) sends.askedAll(verdict)
+      const signal = logged?.settled ? undefined : options.signal
+      const verdict = this.#calls.waits.add(correlation, 'send', to, signal) as Promise<void>
+      if (logged) this.#calls.waits.settleAgain(correlation, to, logged)
+      if (!logged?.settled && toAll) sends.askedAll(verdict)
       return verdict
     } catch (error) {
       return rejected(error)
@@ -228,7 +243,7 @@ export class Messenger {
       this.#calls.waits.withdraw(response.correlation, new CancelledError(text, { agent: to }))
     }
     const stream = new ResponseStream(response.promise as Promise<AgentMessage>, this.#turn, read, leave)
-    if (response.streamed) stream.resume(response.streamed)
+    if (response.reported) stream.reportedBefore(response.reported)
     response.onBegun = () => {
       const wait = this.#needs.waits.get(response.correlation)
       if (wait) wait.stream = stream
@@ -263,12 +278,12 @@ export class Messenger {
     outbox.fields.type = type
     const replayed = replay && outbox.encode(bytes)
     const logged = replayed && replay.match(replayed)
-    if (logged) {
-      onSent?.(idOf(logged.frame.memory, logged.frame.at))
+    if (logged && !logged.isUndone) {
+      onSent?.(idOf(logged.memory, logged.at))
       return this.#calls.reattach(to, logged, options)
     }
     const { hold } = this.#turn
-    if (replayed && hold?.isOpen && !replay.repeats(replayed))
+    if (replayed && !logged && hold?.isOpen)
       return this.#requestLater(hold, to, () => this.#request(to, content, options, flags, type, waiting, onSent))
     const at = this.#claim(bytes)
     if (at < 0) {

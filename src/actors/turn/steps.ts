@@ -1,12 +1,16 @@
 /** Runs the steps of one turn. Each step runs once; a redelivered turn gets the step's result from the log. */
 import { DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
+import { isFailure } from '../../mailbox/codec.ts'
 import { AWAITS_LOG, FAILED, REPLAYED, STEP_BEGAN, STEP_DONE } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
 import { checkFunction, checkStepOptions, checkText, encodeForm } from '../definition/checks.ts'
 import type { GoingOn } from '../transport/going-on.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { WrittenSteps } from '../transport/written-steps.ts'
 import type { Hold } from './hold.ts'
+import type { Settled } from './logged-turn.ts'
 import { OpenSteps } from './open-steps.ts'
+import type { Settlements } from './settlements.ts'
 import type { StepOf } from './tools.ts'
 import type { TurnStart } from './turn-start.ts'
 
@@ -29,6 +33,7 @@ export interface SteppingTurn {
   readonly ended: boolean
   /** Holds back what the log does not have; undefined for most turns. */
   readonly hold: Hold | undefined
+  readonly settlements: Settlements
   /** True if the reader of the answer is far behind. */
   readonly breathless: boolean
   /** Returns the reason why verbs no longer work, if there is one. */
@@ -63,24 +68,23 @@ export class StepRunner {
     if (this.#turn.breathless) await this.#gate()
     const { replay } = this.#turn.start
     const logged = replay?.matchStep(name, tool?.callId)
-    if (logged) {
-      this.#record(REPLAYED, logged.step, name, undefined, 0)
-      if (logged.failed) throw errorFrom(JSON.parse(logged.data!) as ErrorData)
-      return (logged.data === undefined ? undefined : JSON.parse(logged.data)) as T
+    if (logged?.settled) {
+      this.#record(REPLAYED, logged.number, name, undefined, 0)
+      return this.#again<T>(logged.settled)
     }
-    const { hold } = this.#turn
-    const isKnown = replay?.matchBegun(name, tool?.callId) || replay?.repeatsStep(name, tool?.callId)
-    if (hold?.isOpen && !isKnown) await hold.until(`${tool ? 'tool' : 'step'} ${name}`, () => Promise.resolve())
+    const { hold, settlements } = this.#turn
+    if (hold?.isOpen && !logged) await hold.until(`${tool ? 'tool' : 'step'} ${name}`, () => Promise.resolve())
     // The turn begins work of its own, so it does not only wait.
     const permit = this.#needs.goingOn.permit(this.#turn.start)
     if (permit) await permit
-    const step = this.#turn.nextStep()
+    const step = logged?.number ?? this.#turn.nextStep()
     // A tool that may run twice waits too: a later process has to find its call, which has the idempotency key.
     const written = idempotent && !tool ? undefined : this.#needs.writtenSteps
     const flags = (idempotent ? 0 : FAILED) | (written ? AWAITS_LOG : 0)
     this.#record(STEP_BEGAN, step, name, tool?.input, flags, tool?.callId, undefined, tool?.polling)
     const open = tool ? this.open.beginTool() : this.open.begin()
     const beganAt = tool && this.#needs.now()
+    settlements.began()
     try {
       if (written) await this.#isWritten(written, step)
       const result = await (tool ? run() : this.open.call(open, run))
@@ -94,8 +98,22 @@ export class StepRunner {
       throw error
     } finally {
       this.open.end(open)
+      if (!settlements.isFree) await settlements.turn()
+      settlements.ended()
       this.#needs.mayPark(this.#turn.start)
     }
+  }
+
+  /** Settles a step as the log has it. */
+  async #again<T>(settled: Settled): Promise<T> {
+    const { settlements } = this.#turn
+    const { memory, at } = settled.frame!
+    settlements.began()
+    await new Promise<void>((resolve) => settlements.again(settled, resolve))
+    settlements.ended()
+    const { data } = readBody(memory, at)
+    if (isFailure(memory, at)) throw errorFrom(JSON.parse(data!) as ErrorData)
+    return (data === undefined ? undefined : JSON.parse(data)) as T
   }
 
   /** Resolves when the step may begin. Rejects if its turn has ended meanwhile. */
@@ -123,6 +141,7 @@ export class StepRunner {
     fields.flags = flags
     fields.threadId = callId
     fields.polling = polling
+    if (kind === STEP_DONE) this.#turn.settlements.mark(fields)
     if (beganAt !== undefined) fields.limit = Math.min(Math.round(this.#needs.now() - beganAt), 2 ** 31 - 1)
     fields.attempt = start.attempt
     outbox.checkedSize()

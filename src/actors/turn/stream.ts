@@ -3,7 +3,6 @@
  * wait.
  */
 import type { AgentMessage } from '../../mailbox/message.ts'
-import type { Streamed } from './replay.ts'
 
 /** Maximum number of unread chunks before the writer's next verb waits. */
 export const STREAM_CREDIT = 64
@@ -63,10 +62,9 @@ export class ResponseStream implements AsyncIterable<string> {
     this.#unreported = 0
   }
 
-  /** Delivers the chunks of an earlier attempt again. Chunks that it had reported as read are not reported twice. */
-  resume({ pieces, reported }: Streamed): void {
-    this.#unreported = -reported
-    for (const piece of pieces) this.push(piece)
+  /** Notes how many of its chunks an earlier attempt had reported as read: they are not reported twice. */
+  reportedBefore(count: number): void {
+    this.#unreported = -count
   }
 
   #end(error: unknown): void {

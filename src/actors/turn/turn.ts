@@ -34,6 +34,7 @@ import type { OpenSteps } from './open-steps.ts'
 import type { Replay } from './replay.ts'
 import { type GroupNeeds, RequestGroups } from './request-groups.ts'
 import { SeenAgents } from './seen-agents.ts'
+import { Settlements } from './settlements.ts'
 import { type SleepingTurn, type SleepNeeds, sleep } from './sleep.ts'
 import type { StateRules, StateScope } from './state-rules.ts'
 import { type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
@@ -88,12 +89,20 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   #groups: RequestGroups | undefined
   #tools: TurnTools | undefined
   #seen: SeenAgents | undefined
+  #settlements: Settlements | undefined
 
   constructor(needs: TurnNeeds, start: TurnStart) {
     this.#needs = needs
     this.start = start
     this.#step = start.replay?.nextStep ?? 0
     this.hold = start.replay?.onMismatch && this.#holdFor(start.replay, start.replay.onMismatch)
+    if (start.replay) start.replay.onMatch = () => this.#getsOn()
+  }
+
+  /** The turn has come to what the log has. */
+  #getsOn(): void {
+    this.hold?.check()
+    if (this.#settlements?.isSettling) this.#settlements.pause()
   }
 
   #holdFor(replay: Replay, onMismatch: OnMismatch): Hold {
@@ -218,6 +227,18 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   get calls(): TurnCalls {
     this.#calls ??= new TurnCalls(this.#needs, this)
     return this.#calls
+  }
+
+  get settlements(): Settlements {
+    this.#settlements ??= new Settlements({
+      script: this.start.replay?.script,
+      held: () => this.#needs.held(this),
+      settled: () => {
+        this.hold?.check()
+        this.#needs.mayPark(this.start)
+      },
+    })
+    return this.#settlements
   }
 
   /** True if the agent has an `observe` handler. */
@@ -385,23 +406,42 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   }
   /** True if nothing of the turn runs in its thread: it waits for others, for a model, or for a time to come. */
   get rests(): boolean {
-    if (this.#isToAcknowledge || this.#calls?.replaying || this.#stepping?.open.work) return false
+    if (this.#isToAcknowledge || this.#settlements?.isSettling || this.#stepping?.open.work) return false
     const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
     return waits + this.#elsewhere > 0 && this.#working === this.#elsewhere
+  }
+  /** True if something of the turn is held back. */
+  get holds(): boolean {
+    return (this.hold?.count ?? 0) > 0 || this.#settlements?.isBlocked === true
+  }
+  /** True if what the log has is waited for, and code that is the same would have come to it. */
+  get hasStrayed(): boolean {
+    return this.start.replay?.hasStrayed === true && this.#settlements?.isBlocked === true
   }
   /** True if all that the turn has open is held back. */
   get isHeld(): boolean {
     const { hold } = this
+    if (this.#settlements?.isBlocked) return !this.#stepping?.open.work
     if (!hold || hold.count === 0 || hold.works !== this.#working || this.#isToAcknowledge) return false
     return (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0) === 0 && !this.#stepping?.open.work
   }
   /** True if the turn waits for others and has no own work except perhaps steps. */
   get waits(): boolean {
     const waits = (this.#calls?.waiting ?? 0) + (this.#emitter?.waiting ?? 0)
-    return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#calls?.replaying
+    return waits > 0 && this.#working === 0 && !this.#isToAcknowledge && !this.#settlements?.isSettling
   }
   get steps(): OpenSteps | undefined {
     return this.#stepping?.open
+  }
+  /**
+   * Goes on without what the log has and the handler does not come to, if something waits for that. Returns false if
+   * nothing does.
+   */
+  skip(): boolean {
+    const { start } = this
+    const isWaitedFor = this.#settlements?.isBlocked || (this.hold?.isOpen && start.replay?.awaited === 0)
+    if (isWaitedFor) this.settlements.skip()
+    return isWaitedFor === true
   }
   nextStep(): number {
     this.#step += 1
@@ -448,6 +488,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.#reason = reason
     this.hold?.fail(reason)
     this.#calls?.withdrawAll(reason, true)
+    this.#settlements?.close()
     this.#emitter?.close()
     this.#controller?.abort(reason)
   }
@@ -458,6 +499,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.#drafts = undefined // the changes that count are in the state by now
     // Only if waits are open: the stack of an error costs more than most turns.
     if (this.#calls && this.#calls.waiting > 0) this.#calls.withdrawAll(this.#endedError(), false)
+    this.#settlements?.close()
     if (this.hold && this.hold.count > 0) this.hold.fail(this.#endedError())
     this.#emitter?.close()
     if (this.#controller && !this.#controller.signal.aborted) this.#controller.abort(this.#endedError())

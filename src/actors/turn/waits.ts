@@ -1,6 +1,7 @@
 /** The waits of a turn. Each is open until it is settled, withdrawn, or answered from the log of an earlier attempt. */
 import { CancelledError, type DramatisError } from '../../errors.ts'
-import { CANCEL } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import type { Mark } from '../../mailbox/mark.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
 import { withdrawn } from '../definition/checks.ts'
@@ -9,13 +10,12 @@ import type { GoingOn } from '../transport/going-on.ts'
 import type { Link } from '../transport/link.ts'
 import type { Parking } from '../transport/parking.ts'
 import type { Wait, Waits } from '../transport/waits.ts'
+import type { Logged } from './logged-turn.ts'
 import type { OpenSteps } from './open-steps.ts'
-import type { Answer } from './replay.ts'
+import type { Settlements } from './settlements.ts'
 import type { TurnStart } from './turn-start.ts'
 
 export interface WaitNeeds {
-  /** Lets the event loop turn once. */
-  breath(): Promise<void>
   readonly goingOn: GoingOn
   readonly link: Link
   /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
@@ -24,29 +24,21 @@ export interface WaitNeeds {
   /** Settles a wait with the frame that answers it. */
   settle(correlation: number, memory: Memory, at: number): void
   readonly waits: Waits
-  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
+  /** Withdraws a wait when `last` was the last answer that the turn had got. */
+  writeCancel(start: TurnStart, correlation: number, last: Mark): void
 }
 
 /** The parts of the turn that are needed here. */
 interface WaitingTurn {
   readonly start: TurnStart
   readonly steps: OpenSteps | undefined
-}
-
-/** Step that the log has settled. */
-interface Replayed {
-  readonly order: number
-  readonly settle: () => void
-  readonly isApart: boolean
+  readonly settlements: Settlements
 }
 
 export class TurnWaits {
   readonly #needs: WaitNeeds
   readonly #turn: WaitingTurn
   readonly #open = new Set<Wait>()
-  /** Steps that the handler has repeated and the log has settled. A queued microtask settles them together. */
-  readonly #replayed: Replayed[] = []
-  #isSettling = false
 
   constructor(needs: WaitNeeds, turn: WaitingTurn) {
     this.#needs = needs
@@ -56,11 +48,6 @@ export class TurnWaits {
   /** Number of open waits. */
   get count(): number {
     return this.#open.size
-  }
-
-  /** True if the log has answers for open waits. Those answers arrive at once. */
-  get replaying(): boolean {
-    return this.#replayed.length > 0
   }
 
   /** Opens a wait; `signal` withdraws it. */
@@ -75,14 +62,20 @@ export class TurnWaits {
 
   #begin(correlation: number, kind: Wait['kind']): Promise<unknown> {
     const { waits, parking } = this.#needs
-    const { start, steps } = this.#turn
+    const { start, steps, settlements } = this.#turn
     const ofSteps = steps?.began()
+    settlements.began()
     const promise = new Promise<unknown>((resolve, reject) => {
       const settled = () => {
-        if (this.#open.delete(wait) && ofSteps) steps?.settled(ofSteps)
+        if (!this.#open.delete(wait)) return
+        if (ofSteps) steps?.settled(ofSteps)
         waits.delete(correlation)
+        settlements.ended()
       }
       const wait: Wait = {
+        order: settlements,
+        isAnswered: false,
+        pieces: 0,
         kind,
         correlation,
         stream: undefined,
@@ -105,12 +98,14 @@ export class TurnWaits {
 
   /** Withdraws a wait whose answer the caller no longer wants. */
   withdraw(correlation: number, reason: DramatisError): void {
-    const wait = this.#needs.waits.get(correlation)
-    if (!wait) return
-    this.#needs.writeControl(CANCEL, this.#turn.start, correlation, 0)
-    this.#needs.link.flush()
-    this.#needs.waits.delete(correlation) // discards a later answer
-    this.#needs.goingOn.with(this.#turn.start, () => wait.reject(reason))
+    const { goingOn, link, waits } = this.#needs
+    const { settlements, start } = this.#turn
+    const wait = waits.get(correlation)
+    if (!wait || wait.isAnswered) return
+    this.#needs.writeCancel(start, correlation, settlements.last)
+    link.flush()
+    waits.delete(correlation) // discards a later answer
+    goingOn.with(start, () => settlements.settle(() => wait.reject(reason)))
   }
 
   /**
@@ -120,42 +115,28 @@ export class TurnWaits {
   withdrawAll(reason: DramatisError, sends: boolean): void {
     for (const wait of [...this.#open]) {
       const correlation = this.#needs.waits.numberOf(wait)
-      if (correlation !== undefined && (sends || wait.kind === 'request'))
-        this.#needs.writeControl(CANCEL, this.#turn.start, correlation, 0)
+      if (correlation !== undefined && !wait.isAnswered && (sends || wait.kind === 'request'))
+        this.#needs.writeCancel(this.#turn.start, correlation, this.#turn.settlements.last)
       wait.reject(reason)
     }
   }
 
-  /** Settles a wait from the log. */
-  settleAgain(correlation: number, to: string, { frame, order }: Answer): void {
-    this.inOrder(order, () => {
-      if (frame) this.#needs.settle(correlation, frame.memory, frame.at)
-      else this.#needs.waits.get(correlation)?.reject(withdrawnBefore(to))
-    })
-  }
-
-  /**
-   * Settles what the log has settled. All that was repeated so far is settled together, in the order of the log, so
-   * that the same one of several is first again. `isApart`: promises of others take another number of microtasks, so
-   * the event loop turns before and after.
-   */
-  inOrder(order: number, settle: () => void, isApart = false): void {
-    this.#replayed.push({ order, settle, isApart })
-    if (this.#isSettling) return
-    this.#isSettling = true
-    queueMicrotask(() => this.#settleReplayed())
-  }
-
-  #settleReplayed(): void {
-    this.#replayed.sort((a, b) => a.order - b.order)
-    for (let next = this.#replayed.shift(); next; next = this.#replayed.shift()) {
-      next.settle()
-      const [following] = this.#replayed
-      if (following && (next.isApart || following.isApart))
-        return void this.#needs.breath().then(() => this.#settleReplayed())
+  /** Settles a wait as the log has it: with its pieces, and with its answer if it has one. */
+  settleAgain(correlation: number, to: string, { pieces, settled }: Logged): void {
+    const { settlements } = this.#turn
+    const wait = this.#needs.waits.get(correlation)!
+    wait.pieces = pieces.length
+    wait.isAnswered = settled !== undefined
+    for (const piece of pieces) {
+      const { memory, at } = piece.frame!
+      settlements.again(piece, () => wait.stream?.push(readBody(memory, at).content))
     }
-    this.#isSettling = false
-    this.#needs.mayPark(this.#turn.start)
+    if (!settled) return
+    const { frame } = settled
+    settlements.again(settled, () => {
+      if (frame) this.#needs.settle(correlation, frame.memory, frame.at)
+      else wait.reject(withdrawnBefore(to))
+    })
   }
 }
 

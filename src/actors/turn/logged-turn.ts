@@ -1,0 +1,264 @@
+/**
+ * Reads what the log has of the earlier attempts of a turn: its steps in the order of their begin, and what settled for
+ * them.
+ *
+ * After a crash of the thread the log has all of the attempt. After a failure of the handler the next attempt does
+ * again what had failed with it.
+ */
+import { isFailure } from '../../mailbox/codec.ts'
+import {
+  attemptOf,
+  BEGINS_AGAIN,
+  CALL,
+  CANCEL,
+  CHUNK,
+  correlationOf,
+  END,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  limitOf,
+  REFUSED,
+  REQUEST,
+  SEND,
+  SLEEP,
+  SLEPT,
+  STEP_DONE,
+  STREAM_READ,
+  sameStep,
+  senderOf,
+  stepOf,
+  turnOf,
+  typeOf,
+} from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { markOf } from '../../mailbox/mark.ts'
+import type { Memory } from '../../mailbox/memory.ts'
+import { hasEffect, isAnswer, isNotice, isStepFrame, type LoggedStep, stepKey } from './logged-step.ts'
+import { type Moment, Script } from './script.ts'
+
+/** The frame that settled a step, or that has a piece of its answer. Undefined: its turn had withdrawn it. */
+export interface Settled extends Moment {
+  readonly frame: { readonly memory: Memory; readonly at: number } | undefined
+}
+
+/** A step as an earlier attempt began it. */
+export interface Logged extends LoggedStep, Moment {
+  /** Number of the step among those of its turn. */
+  number: number
+  /** What settled it; undefined if nothing has, or if it failed with an attempt that failed. */
+  settled: Settled | undefined
+  /** Pieces of its answer, in their order. */
+  readonly pieces: Settled[]
+  /** Number of pieces that the reader had reported as read. */
+  reported: number
+  /** True if the next attempt does it again: it failed with an attempt that failed. */
+  isUndone: boolean
+  /** Only for a send: its turn had withdrawn it, and the host decides whether that was in time. */
+  isWithdrawn: boolean
+  /** True if code that is the same asks for it again. */
+  awaited: boolean
+  /** Steps that were open when it began and were done later: it may be a part of one. */
+  within: readonly Logged[]
+}
+
+const NONE: readonly Logged[] = []
+/** Checks for the same step, so that one may be the other, begun again. */
+function isSame(a: LoggedStep, b: LoggedStep): boolean {
+  if (isStepFrame(a.kind)) return isStepFrame(b.kind) && stepKey(a) === stepKey(b)
+  if (a.kind === SLEEP) return b.kind === SLEEP && limitOf(a.memory, a.at) === limitOf(b.memory, b.at)
+  return sameStep(a.memory, a.at, b.memory, b.at)
+}
+
+export class LoggedTurn {
+  /** In the order of their begin. */
+  readonly steps: Logged[] = []
+  readonly script = new Script()
+  /** Highest number of a step. */
+  last = 0
+  #anyUndone = false
+  readonly #byNumber = new Map<number, Logged>()
+  readonly #byCorrelation = new Map<number, Logged>()
+
+  /** Reads the frames of that turn of agent `me`, which are contiguous in `memory` from `start` to `end`. */
+  constructor(me: number, turn: number, memory: Memory, start: number, end: number) {
+    for (let at = start; at < end; at += lengthOf(memory, at)) {
+      const kind = kindOf(memory, at)
+      if (kind === END && senderOf(memory, at) === me && turnOf(memory, at) === turn) this.#beginsAgain()
+      else if (kind === CANCEL) this.#withdrawn(memory, at)
+      else if (isAnswer(kind)) this.#answered(memory, at)
+      else if (kind === STREAM_READ) this.#read(memory, at)
+      else if (kind === CHUNK && senderOf(memory, at) !== me) this.#piece(memory, at)
+      else if (kind === STEP_DONE || kind === SLEPT) this.#done(memory, at)
+      else this.#began({ memory, at, kind })
+    }
+    this.script.number()
+    this.#judge()
+  }
+
+  /** Returns the step that awaits an answer with that number. */
+  find(correlation: number): Logged | undefined {
+    return this.#byCorrelation.get(correlation)
+  }
+
+  #of(memory: Memory, at: number): Logged | undefined {
+    return this.#byCorrelation.get(correlationOf(memory, at))
+  }
+
+  #began(frame: LoggedStep): Logged {
+    const { memory, at, kind } = frame
+    const number = stepOf(memory, at)
+    this.last = Math.max(this.last, number)
+    const again = this.#repeated(frame, number)
+    if (again)
+      Object.assign(again, { memory, at, number, pieces: [], reported: 0, isUndone: false, isWithdrawn: false })
+    const step: Logged = again ?? {
+      ...{ memory, at, kind, number, index: 0, isRequired: false, isOver: false, awaited: false },
+      ...{ settled: undefined, pieces: [], reported: 0, isUndone: false, isWithdrawn: false, within: NONE },
+    }
+    const correlation = correlationOf(memory, at)
+    if (correlation !== 0) this.#byCorrelation.set(correlation, step)
+    if (isStepFrame(kind) || kind === SLEEP) this.#byNumber.set(number, step)
+    if (again) return step
+    this.steps.push(step)
+    this.script.add(step)
+    return step
+  }
+
+  /** Returns the step of an earlier attempt that this one does again. */
+  #repeated(frame: LoggedStep, number: number): Logged | undefined {
+    const attempt = attemptOf(frame.memory, frame.at)
+    if (!isStepFrame(frame.kind))
+      return this.#anyUndone ? this.steps.find((step) => step.isUndone && isSame(step, frame)) : undefined
+    // Older versions gave it another number.
+    const isOfBefore = ({ memory, at, settled }: Logged) => !settled && attemptOf(memory, at) < attempt
+    return (
+      this.#byNumber.get(number) ??
+      (attempt > 1 ? this.steps.find((step) => isOfBefore(step) && isSame(step, frame)) : undefined)
+    )
+  }
+
+  // ---- what settled
+
+  #settled(memory: Memory | undefined, at: number): Settled {
+    return { frame: memory && { memory, at }, index: 0, isRequired: true, isOver: false }
+  }
+
+  #done(memory: Memory, at: number): void {
+    const step = this.#byNumber.get(stepOf(memory, at)) ?? this.#began({ memory, at, kind: kindOf(memory, at) })
+    step.settled = this.#settled(memory, at)
+    this.script.settle(step.settled, markOf(memory, at))
+  }
+
+  #answered(memory: Memory, at: number): void {
+    if (kindOf(memory, at) === END && flagsOf(memory, at) & BEGINS_AGAIN) return // the callee is tried again
+    const step = this.#of(memory, at)
+    if (!step || (step.settled && !step.settled.frame)) return // withdrawn before
+    if (step.settled) step.settled.isRequired = false // a retried request has got another answer
+    step.settled = this.#settled(memory, at)
+    this.script.answer(step.settled, { correlation: correlationOf(memory, at), piece: 0 })
+  }
+
+  #piece(memory: Memory, at: number): void {
+    const step = this.#of(memory, at)
+    if (!step) return
+    const piece = this.#settled(memory, at)
+    this.script.answer(piece, { correlation: correlationOf(memory, at), piece: step.pieces.push(piece) })
+  }
+
+  #read(memory: Memory, at: number): void {
+    const step = this.#of(memory, at)
+    if (step) step.reported += limitOf(memory, at)
+  }
+
+  /** Notes a withdrawal. An answer that its thread had not got by then is for nobody. */
+  #withdrawn(memory: Memory, at: number): void {
+    const step = this.#of(memory, at)
+    if (!step) return
+    if (step.kind === SEND) {
+      step.isWithdrawn ||= !step.settled
+      return
+    }
+    const withdrawal = this.#settled(undefined, at)
+    this.script.settle(withdrawal, markOf(memory, at))
+    const { moments } = this.script
+    const isLate = !step.settled || moments.indexOf(step.settled) > moments.indexOf(withdrawal)
+    const other = isLate ? step.settled : withdrawal
+    if (other) other.isRequired = false
+    if (isLate) step.settled = withdrawal
+  }
+
+  // ---- attempts that have failed
+
+  /** Notes what the next attempt does again. What settled after it may not settle again before that. */
+  #beginsAgain(): void {
+    const undone = this.steps.filter((step) => !step.isUndone && this.#hasFailed(step))
+    this.#anyUndone ||= undone.length > 0
+    const settled = undone.flatMap(({ settled }) => settled ?? [])
+    const { moments } = this.script
+    const first = Math.min(...settled.map((each) => moments.indexOf(each)))
+    if (settled.length > 0) this.script.release(moments[first]!)
+    for (const step of undone) {
+      if (step.settled && this.#isRetried(step, step.settled)) {
+        this.steps.splice(this.steps.indexOf(step), 1)
+        this.steps.push(step)
+      }
+      for (const piece of step.pieces) piece.isRequired = false
+      Object.assign(step, { isUndone: true, settled: undefined })
+    }
+  }
+
+  /**
+   * Checks whether a step failed, or was withdrawn with the attempt. A send that still waits for room is neither. Nor
+   * is a broadcast that some agents did not accept, because the others have it.
+   */
+  #hasFailed({ kind, memory, at, settled, isWithdrawn }: Logged): boolean {
+    const frame = settled?.frame
+    if (isStepFrame(kind)) return frame !== undefined && isFailure(frame.memory, frame.at)
+    if (kind === SLEEP) return !frame
+    if (correlationOf(memory, at) === 0 || !(kind === SEND || kind === REQUEST || kind === CALL)) return false
+    if (!frame) return kind !== SEND || isWithdrawn
+    if (kind === SEND && typeOf(memory, at) === 'broadcast') return false
+    return kindOf(frame.memory, frame.at) === REFUSED || isFailure(frame.memory, frame.at)
+  }
+
+  /** Checks whether the attempt itself has begun a failed step once more, so that the next one asks for that first. */
+  #isRetried(step: Logged, failed: Settled): boolean {
+    const { moments } = this.script
+    return this.steps.some(
+      (other) => other !== step && isSame(other, step) && moments.indexOf(other) > moments.indexOf(failed),
+    )
+  }
+
+  // ---- what comes again
+
+  /**
+   * Marks what code that is the same asks for again. What is asked for within a step that was done is not: the step is
+   * answered as a whole. A report may come from a timer, at another time.
+   */
+  #judge(): void {
+    /** Steps of the handler that are open at that place of the log, and were done later. */
+    const around = new Map<Moment, Logged>()
+    const began = new Set<Moment>(this.steps)
+    for (const moment of this.script.moments) {
+      if (!began.has(moment)) {
+        around.delete(moment)
+        continue
+      }
+      const step = moment as Logged
+      const isWithin = around.size > 0
+      if (isWithin) step.within = [...around.values()]
+      step.awaited = !isWithin && this.#isAwaited(step)
+      const isWaitedFor = step.awaited || (step.kind === SLEEP && !isWithin)
+      for (const each of [...step.pieces, ...(step.settled ? [step.settled] : [])]) each.isRequired &&= isWaitedFor
+      const isOwn = isStepFrame(step.kind) && readBody(step.memory, step.at).threadId === undefined
+      if (step.settled && isOwn) around.set(step.settled, step)
+    }
+  }
+
+  #isAwaited(step: Logged): boolean {
+    const { kind, memory, at, isUndone } = step
+    if (isUndone || (kind === SEND && typeOf(memory, at) === 'report')) return false
+    return (hasEffect(kind) || isStepFrame(kind)) && !isNotice(step)
+  }
+}
