@@ -46,7 +46,7 @@ export interface Settled extends Moment {
 export interface Logged extends LoggedStep, Moment {
   /** Number of the step among those of its turn. */
   number: number
-  /** What settled it; undefined if nothing has, or if it failed with an attempt that failed. */
+  /** Undefined if nothing has settled the step, or if the step failed with an attempt that failed. */
   settled: Settled | undefined
   /** Pieces of its answer, in their order. */
   readonly pieces: Settled[]

@@ -164,7 +164,7 @@ export class Replay {
     return true
   }
 
-  /** What arrives later waits until the step was asked for again. */
+  /** Makes the settlement of a step that was not asked for again yet. Later ones wait for that. */
   #arrived({ awaited }: Logged, memory: Memory): Settled {
     const settled = { frame: { memory, at: 0 }, index: this.script.next(), isRequired: awaited, isOver: false }
     this.script.add(settled)

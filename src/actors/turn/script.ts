@@ -1,6 +1,6 @@
 /**
- * What an earlier attempt of a turn began, and what settled for it, in the order in which its thread had it. A later
- * attempt gets what settled in the same order.
+ * The moments of a turn's earlier attempts, in the order in which its thread had them: steps that began, and what
+ * settled them. A later attempt is settled in the same order.
  *
  * The log has the frames of a thread in the order of that thread. Answers stand in it where the host has sent them, and
  * the thread may have had them later. So what a thread settles by itself (the end of a step, of a sleep, a withdrawal)

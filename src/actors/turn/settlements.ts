@@ -8,7 +8,7 @@ import type { Settled } from './logged-turn.ts'
 import type { Script } from './script.ts'
 
 interface Needs {
-  /** What earlier attempts of the turn have got. */
+  /** The moments of the turn's earlier attempts. */
   readonly script: Script | undefined
   /** Called when what settles next has to wait for what the log has before it. */
   held(): void
