@@ -46,7 +46,7 @@ import { Outbox } from '../transport/outbox.ts'
 import { NO_SLOT, Parking } from '../transport/parking.ts'
 import { type RunView, RunViews } from '../transport/run-views.ts'
 import { SendQueue } from '../transport/send-queue.ts'
-import { Waits } from '../transport/waits.ts'
+import { type Wait, Waits } from '../transport/waits.ts'
 import { WrittenSteps } from '../transport/written-steps.ts'
 import { TurnContext } from '../turn/context.ts'
 import { turnLogger } from '../turn/log.ts'
@@ -544,8 +544,8 @@ export class AgentLoop {
 
   // ---- replies in
 
-  settle(correlation: number, memory: Memory, at: number): void {
-    this.#replies.settle(correlation, memory, at)
+  settlement(wait: Wait, memory: Memory, at: number): () => void {
+    return this.#replies.settlement(wait, memory, at)
   }
 
   // ---- for the turns

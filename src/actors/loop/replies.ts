@@ -203,14 +203,12 @@ export class Replies {
     replays.some((replay) => replay.settle(correlation, copy))
   }
 
-  /** Settles a wait with its answer, or notes the answer until it is its turn. */
+  /** Settles a wait with its answer when it is its turn. */
   #arrives(wait: Wait, memory: Memory, at: number): void {
     const { correlation, order } = wait
     order.answered(correlation, 0)
-    if (order.isFree) return this.settle(correlation, memory, at)
     wait.isAnswered = true
-    const copy = ownCopyOf(memory, at)
-    order.settle(() => this.settle(correlation, copy, 0))
+    order.settle(this.settlement(wait, memory, at))
   }
 
   /** Handles one chunk of a streamed response. */
@@ -236,15 +234,20 @@ export class Replies {
     return [...this.#replays.values(), ...this.#to.turns.flatMap(({ start }) => start.replay ?? [])]
   }
 
-  /** Settles a wait with the frame that answers it. */
-  settle(correlation: number, memory: Memory, at: number): void {
-    const wait = this.#to.waits.get(correlation)
-    if (!wait) return
+  /** Reads the frame that answers a wait. Returns what settles the wait with it. */
+  settlement(wait: Wait, memory: Memory, at: number): () => void {
     const kind = kindOf(memory, at)
-    if (isFailure(memory, at) || kind === REFUSED) wait.reject(errorOf(memory, at))
-    else if (kind === ACCEPTED) wait.resolve(undefined)
-    else if (kind === RESULT) wait.resolve(parse(readBody(memory, at).data))
-    else wait.resolve(new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory))
+    if (isFailure(memory, at) || kind === REFUSED) {
+      const error = errorOf(memory, at)
+      return () => wait.reject(error)
+    }
+    const value =
+      kind === RESULT ? parse(readBody(memory, at).data) : kind === ACCEPTED ? undefined : this.#response(memory, at)
+    return () => wait.resolve(value)
+  }
+
+  #response(memory: Memory, at: number): ReceivedMessage {
+    return new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory)
   }
 
   #openTurn(turn: number): Turn | undefined {

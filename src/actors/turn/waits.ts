@@ -21,8 +21,8 @@ export interface WaitNeeds {
   /** Notes that the turn may only wait for others now. It parks once the loop is idle, if its permit is wanted. */
   mayPark(start: TurnStart): void
   readonly parking: Parking
-  /** Settles a wait with the frame that answers it. */
-  settle(correlation: number, memory: Memory, at: number): void
+  /** Reads the frame that answers a wait. Returns what settles the wait with it. */
+  settlement(wait: Wait, memory: Memory, at: number): () => void
   readonly waits: Waits
   /** Withdraws a wait when `last` was the last answer that the turn had got. */
   writeCancel(start: TurnStart, correlation: number, last: Mark): void
@@ -133,10 +133,8 @@ export class TurnWaits {
     }
     if (!settled) return
     const { frame } = settled
-    settlements.again(settled, () => {
-      if (frame) this.#needs.settle(correlation, frame.memory, frame.at)
-      else wait.reject(withdrawnBefore(to))
-    })
+    const settle = frame ? this.#needs.settlement(wait, frame.memory, frame.at) : () => wait.reject(withdrawnBefore(to))
+    settlements.again(settled, settle)
   }
 }
 
