@@ -3,9 +3,11 @@ import { cpSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } f
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createTeam, type RunSummary } from '../../src/index.ts'
+import { compactLog } from '../../src/runtime/durability/compact-log.ts'
 import { OldLog } from '../../src/runtime/durability/old-log.ts'
 import { Slices } from '../../src/runtime/durability/slices.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { silent } from '../supervision/teams.ts'
 import { FaultyFiles } from './faulty-files.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
@@ -170,6 +172,17 @@ t.test('a checkpoint that cannot be trusted is told, and all of the log is read'
     t.ok(read > sizeOf(path) && all > sizeOf(path), what)
     t.match(before, { text: /checkpoint of the durable log is not used/, reason: String }, what)
   }
+})
+
+t.test('a log that was compacted without its team has a checkpoint, too', async (t) => {
+  const copy = copied(t, path)
+  const store = new FileStore(copy, { segmentBytes: SEGMENT_BYTES, checkpointBytes: CHECKPOINT_BYTES })
+  await compactLog(store, { keep: { runs: 1_000, days: 30, bytes: 2 ** 30 }, logger: silent })
+  await store.close()
+  const { read, runs, open, answers, before } = await opened(t, copy)
+  t.same({ runs, open, answers }, { runs: expected.runs, open: expected.open, answers: expected.answers })
+  t.equal(before, undefined)
+  t.ok(read < sizeOf(copy), `${read} bytes of ${sizeOf(copy)} were read: without, it is more than twice of all`)
 })
 
 t.test('segments before the checkpoint that are missing, cut or swapped are still damage', async (t) => {

@@ -3,7 +3,6 @@
  * of runs and parts, the facts of the team, and the entries that a compaction would carry for the runs that are open.
  * Facts are taken while the team works: each has the number of the entry behind which it holds.
  */
-import type { Scheduler } from '../../clock.ts'
 import { EntryEncoder, isLettersEnd, isOfLife, isOfLog } from '../log/entry-codec.ts'
 import { type EntrySpan, entrySpans } from '../log/entry-layout.ts'
 import type { HostRecord } from '../log/records.ts'
@@ -52,15 +51,15 @@ export interface Moment {
 }
 
 interface Source {
-  readonly clock: Pick<Scheduler, 'now'>
   readonly store: Pick<LogStore, 'read'>
   readonly slices: Slices
   readonly signal: AbortSignal
   /** The checkpoint before. */
   readonly last: Checkpoint | undefined
   facts(): Iterable<Fact>
-  /** Number of the last entry that was logged. */
+  /** Number of the last entry that was logged, and the time that its facts are of, in epoch ms. */
   lastSeq(): number
+  now(): number
 }
 
 /** Yields the pieces of a checkpoint of that moment, which is over. */
@@ -134,10 +133,10 @@ async function carriedBefore({ store, slices, signal }: Source, isKept: IsKept):
   return Buffer.concat(before.map(([, entry]) => entry))
 }
 
-async function* encodedFacts({ clock, facts, lastSeq, slices }: Source): AsyncGenerator<Uint8Array> {
+async function* encodedFacts({ facts, lastSeq, now, slices }: Source): AsyncGenerator<Uint8Array> {
   const encoder = new EntryEncoder()
   for (const fact of facts()) {
-    const record = Object.assign({ ...fact }, { seq: lastSeq(), at: clock.now(), run: 0 }) as HostRecord
+    const record = Object.assign({ ...fact }, { seq: lastSeq(), at: now(), run: 0 }) as HostRecord
     yield encoder.encode([record]) // of this moment: nothing may happen before
     await slices.othersTurn()
   }

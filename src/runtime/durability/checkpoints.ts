@@ -27,8 +27,9 @@ interface Needs {
   logParts(): readonly LogPart[]
   /** Calls `act` in a moment in which nothing is being written, with the number of the next entry. */
   atRest(act: (next: number) => void): Promise<void>
-  /** Number of the last entry that was logged. */
+  /** Number of the last entry that was logged, and the time of the facts, in epoch ms. */
   lastSeq(): number
+  now(): number
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>
 }
@@ -122,19 +123,12 @@ export class Checkpoints {
 
   /** The checkpoint may be found when its last piece has come: then the disk has all that it says. */
   async *#pieces(moment: Moment): AsyncGenerator<Uint8Array> {
-    const { clock, store, facts, lastSeq, written } = this.#needs
+    const { clock, store, facts, lastSeq, now, written } = this.#needs
     const { signal } = this.#closed
     const slices = new Slices(clock, signal)
     let bytes = 0
-    for await (const piece of checkpointPieces(moment, {
-      clock,
-      store,
-      slices,
-      signal,
-      last: this.#last,
-      facts,
-      lastSeq,
-    })) {
+    const source = { store, slices, signal, last: this.#last, facts, lastSeq, now }
+    for await (const piece of checkpointPieces(moment, source)) {
       bytes += piece.byteLength
       yield piece
     }

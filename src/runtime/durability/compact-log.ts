@@ -3,6 +3,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import { type Scheduler, systemClock } from '../../clock.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { LogStore } from '../store/log-store.ts'
+import { Checkpoints } from './checkpoints.ts'
 import { type Compacted, Compactor } from './compactor.ts'
 import { carriedRecords, LONGEST_WINDOW_MS, oldFacts } from './old-facts.ts'
 import { OldLog } from './old-log.ts'
@@ -37,18 +38,42 @@ export async function compactLog(
   const archive = archiveFor?.((index) => old.names.get(index)?.name ?? `#${index}`)
   await archive?.open()
   const past = new PastRunReader({ store, index: old.index, parts: old.parts, restore: () => {} })
+  const openedAt = clock.now() // no time passes for the team meanwhile
   const records = new RecordWriter(
-    async (block) => compactor.wrote(await store.append(block), block.entries.byteLength, block.entries.byteLength),
+    async (block) => {
+      const position = await store.append(block)
+      compactor.wrote(position, block.entries.byteLength, block.entries.byteLength)
+      checkpoints.wrote(position, block.entries.byteLength)
+    },
     old.next,
-    clock.now(),
+    openedAt,
   )
+  const facts = () => oldFacts(old, clock.now())
+  const checkpoints = new Checkpoints({
+    clock,
+    logger,
+    store,
+    old,
+    last: undefined,
+    facts,
+    left: () => Array.from(old.left.values(), ({ seq }) => seq),
+    logParts: () => compactor.logParts,
+    atRest: async (act) => {
+      await records.written()
+      act(records.next)
+    },
+    lastSeq: () => records.next - 1,
+    now: () => openedAt,
+    written: () => records.written(),
+  })
   const compactor = new Compactor({
     clock,
     logger,
     store,
     index: old.index,
     keep,
-    facts: () => oldFacts(old, clock.now()),
+    facts,
+    checkpoints,
     log: (fact) => records.log(fact),
     carried: () => carriedRecords(old),
     parts: old.parts,

@@ -87,6 +87,7 @@ export class LogUpkeep implements LogFollower {
       logParts: () => this.#compactor.logParts,
       atRest,
       lastSeq: () => journal.seq - 1,
+      now: () => clock.now(),
       written: async () => journal.written(),
     })
     const referrers = () => ({

@@ -38,8 +38,8 @@ export class PastRunReader implements PastRuns {
     return this.#needs.index.get(run.index)?.queryHash === hashOf(query)
   }
 
-  newest(isWanted: (run: ListedRun) => boolean): Iterable<ListedRun> {
-    return this.#needs.index.newest(isWanted)
+  newest(caller?: string): Iterable<ListedRun> {
+    return this.#needs.index.newest(caller)
   }
 
   async load(run: PastRun): Promise<void> {

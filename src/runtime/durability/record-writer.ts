@@ -26,6 +26,11 @@ export class RecordWriter {
     this.#at = at
   }
 
+  /** Number of the next record. */
+  get next(): number {
+    return this.#seq
+  }
+
   log(fact: Fact): void {
     this.#records.push(Object.assign({ ...fact }, { seq: this.#seq, at: this.#at, run: 0 }) as HostRecord)
     this.#seq += SEQ_STEP

@@ -7,11 +7,12 @@ import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/mo
 import type { ErrorCode } from '../../errors.ts'
 import type { SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
-import { isLong, isNewer, listedQuery } from '../runs/run-list.ts'
+import { isLong, listedQuery } from '../runs/run-list.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import { callerIn } from '../state/caller.ts'
 import type { Position } from '../store/log-store.ts'
 import { LogTime } from './log-time.ts'
+import { RunOrder } from './run-order.ts'
 
 /** A run as a checkpoint has it. */
 export type RunRow = Omit<LoggedRun, 'parts' | 'step'> & { readonly parts: readonly string[] }
@@ -66,8 +67,9 @@ const DAY_MS = 86_400_000
 export class RunIndex {
   readonly #byIndex = new Map<number, LoggedRun>()
   readonly #byId = new Map<string, LoggedRun>()
-  /** All runs, the one that started first is first. */
-  readonly #order: LoggedRun[] = []
+  /** All runs, and those of each caller. */
+  readonly #order = new RunOrder<LoggedRun>()
+  readonly #ofCallers = new Map<string, RunOrder<LoggedRun>>()
   /** Runs that are over, the one that ended first is first. */
   readonly #over = new Set<LoggedRun>()
   /** Number of the compaction step that carries entries now. */
@@ -148,13 +150,15 @@ export class RunIndex {
 
   #enter(run: LoggedRun): void {
     this.#byIndex.set(run.index, run)
-    this.#order.splice(this.#placeOf(run), 0, run)
+    for (const order of this.#ordersOf(run)) order.add(run)
     if (!run.own) this.#byId.set(run.id, run)
   }
 
-  /** Number of the runs that started before. Most come in their order, so it is looked for from the end. */
-  #placeOf(run: LoggedRun): number {
-    return this.#order.findLastIndex((other) => isNewer(run, other)) + 1
+  #ordersOf({ caller }: LoggedRun): RunOrder<LoggedRun>[] {
+    if (caller === null) return [this.#order]
+    const own = this.#ofCallers.get(caller) ?? new RunOrder()
+    this.#ofCallers.set(caller, own)
+    return [this.#order, own]
   }
 
   #gone(runs: readonly number[]): void {
@@ -202,12 +206,10 @@ export class RunIndex {
     return this.#byIndex.values()
   }
 
-  /** Yields the runs that have an end and are wanted, the one that started last is first. */
-  *newest(isWanted: (run: LoggedRun) => boolean): Iterable<LoggedRun> {
-    for (let at = this.#order.length - 1; at >= 0; at--) {
-      const run = this.#order[at]!
-      if (run.endedAt > 0 && !run.own && isWanted(run)) yield run
-    }
+  /** Yields the runs that have an end, the one that started last is first. `caller`: those of that one alone. */
+  *newest(caller?: string): Iterable<LoggedRun> {
+    const order = caller === undefined ? this.#order : this.#ofCallers.get(caller)
+    for (const run of order?.newest() ?? []) if (run.endedAt > 0 && !run.own) yield run
   }
 
   get size(): number {
@@ -256,7 +258,9 @@ export class RunIndex {
 
   forget(run: LoggedRun): void {
     this.#over.delete(run)
-    if (this.#byIndex.delete(run.index)) this.#order.splice(this.#order.indexOf(run), 1)
+    this.#byIndex.delete(run.index)
+    for (const order of this.#ordersOf(run)) order.delete(run)
+    if (run.caller !== null && this.#ofCallers.get(run.caller)?.size === 0) this.#ofCallers.delete(run.caller)
     if (this.#byId.get(run.id) === run) this.#byId.delete(run.id)
   }
 

@@ -19,8 +19,8 @@ export interface PastRuns {
   find(runId: string): PastRun | undefined
   /** Checks whether that is the query of the run. */
   isOf(run: PastRun, query: string): boolean
-  /** Yields the runs that are wanted in a list, the one that started last is first. */
-  newest(isWanted: (run: ListedRun) => boolean): Iterable<ListedRun>
+  /** Yields the runs for a list, the one that started last is first. `caller`: those of that one alone. */
+  newest(caller?: string): Iterable<ListedRun>
   /** Reads the run, and adds it to those in memory (`RunBook.takeEnded`). Rejects if the log cannot be read. */
   load(run: PastRun): Promise<void>
 }

@@ -129,9 +129,9 @@ export class RecalledRuns {
   }
 
   /** Yields the runs that only the log has, also those that are being read, the one that started last is first. */
-  newest(isWanted: (run: ListedRun) => boolean): Iterable<ListedRun> {
-    const isKnown = ({ id }: ListedRun) => this.#needs.entries.find(id)?.handle.state.index
-    return this.past?.newest((run) => isWanted(run) && !isKnown(run)) ?? []
+  *newest(caller?: string): Iterable<ListedRun> {
+    for (const run of this.past?.newest(caller) ?? [])
+      if (!this.#needs.entries.find(run.id)?.handle.state.index) yield run
   }
 }
 

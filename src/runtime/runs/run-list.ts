@@ -63,30 +63,23 @@ export interface ListedRun extends Readonly<RunSummary> {
   readonly isCut: boolean
 }
 
-/** Runs of a list. */
-interface Listed {
-  /** Those in memory, in any order. */
-  readonly known: readonly ListedRun[]
-  /** Yields other runs that are wanted, the one that started last is first. */
-  past(isWanted: (run: ListedRun) => boolean): Iterable<ListedRun>
-}
-
 /**
- * Returns one page of runs. No more of those that are not in memory are looked at than it takes.
+ * Returns one page of runs. `known`: runs that are in memory, in any order. `past`: other runs, the one that started
+ * last is first; no more of them are looked at than it takes.
  *
  * @throws UnknownRunError if the run that the page comes after is not among those of the caller.
  */
-export function pageOf({ known, past }: Listed, filter: RunFilter): ListedRun[] {
+export function pageOf(known: readonly ListedRun[], past: Iterable<ListedRun>, filter: RunFilter): ListedRun[] {
   const { status, threadId, caller, limit = Number.POSITIVE_INFINITY, before } = filter
-  const isOfPage = (run: ListedRun) =>
-    (status === undefined || run.status === status) && (threadId === undefined || run.threadId === threadId)
-  const isWanted = (run: ListedRun) =>
-    (caller === undefined || run.caller === caller) && (run.id === before || isOfPage(run))
   const page: ListedRun[] = []
   let isBehind = before === undefined
-  for (const run of merged(known.filter(isWanted), past(isWanted)))
+  for (const run of merged(known, past)) {
+    if (caller !== undefined && run.caller !== caller) continue
     if (!isBehind) isBehind = run.id === before
+    else if (status !== undefined && run.status !== status) continue
+    else if (threadId !== undefined && run.threadId !== threadId) continue
     else if (page.push(run) === limit) break
+  }
   if (isBehind) return page
   throw new UnknownRunError(`before: no run ${shown(before)} is known; begin the list again without it.`, {
     path: 'before',

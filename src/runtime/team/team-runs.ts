@@ -183,7 +183,7 @@ export abstract class TeamRuns extends TeamInsight {
     checkRunFilter(filter)
     await this.untilLogRead()
     const known = this.runBook.list().flatMap(({ listed }) => listed ?? [])
-    const page = pageOf({ known, past: (isWanted) => this.runBook.recalled.newest(isWanted) }, filter)
+    const page = pageOf(known, this.runBook.recalled.newest(filter.caller), filter)
     return page.map((run) => toldSummary(run, this.supervisor.redactor))
   }
 
