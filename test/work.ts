@@ -22,6 +22,7 @@ export async function workOf(work: () => Promise<void>): Promise<number> {
     ...LISTS.map((name) => counted(Array.prototype, name, (list: unknown[]) => add(list.length))),
     ...WALKS.map((name) => counted(Map.prototype, name, ({ size }: Map<unknown, unknown>) => add(size))),
     ...WALKS.map((name) => counted(Set.prototype, name, ({ size }: Set<unknown>) => add(size))),
+    counted(Object, 'entries', (_object: typeof Object, of: object) => add(Object.keys(of).length)),
     counted(JSON, 'parse', (_json: typeof JSON, text: string) => add(text.length)),
   ]
   try {

@@ -96,6 +96,11 @@ const CLIENTS: Record<string, (n: number) => ModelClient> = {
     chat('c', [...numbers(n).map(() => ({ reasoning_content: WORD })), { content: WORD }]),
   'chat completions, a call whose parts have its name': (n) =>
     chat('c', [inputDelta('{"a":"'), ...numbers(n).map(() => inputDelta(WORD)), inputDelta('"}')], 'tool_calls'),
+  "chat completions, fields of a server's own": (n) =>
+    chat(
+      'c',
+      numbers(n).map((i) => ({ content: WORD, provider_specific_fields: { [`k${i}`]: 'v' }, [`x${i}`]: 'y' })),
+    ),
   'the AI SDK, text': (n) => sdk(numbers(n).map((i) => ({ type: 'text-delta', id: `b${i}`, delta: WORD }))),
   'the AI SDK, reasoning': (n) =>
     sdk([

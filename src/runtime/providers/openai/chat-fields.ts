@@ -33,7 +33,7 @@ const CHAT = 'chat'
 export class ChatFields {
   /** Address and model of the answer. */
   readonly #origin: string
-  readonly #fields = new Map<object, Record<string, unknown>>()
+  readonly #fields = new Map<object, Map<string, unknown>>()
   readonly #names = new Set<string>()
   #size = 0
 
@@ -46,18 +46,18 @@ export class ChatFields {
     for (const [name, value] of Object.entries(given)) {
       if (KNOWN[kind].has(name) || value === null || value === '') continue
       const text = JSON.stringify(value) ?? ''
-      this.#size += text.length
+      this.#size += name.length + text.length
       this.#names.add(name)
       if (this.#size > MOST_CHARACTERS || nestsTooDeep(text)) continue
-      const fields = this.#fields.get(of) ?? {}
-      this.#fields.set(of, { ...fields, [name]: joined(fields[name], value) })
+      const fields = this.#fields.get(of) ?? new Map<string, unknown>()
+      this.#fields.set(of, fields.set(name, joined(fields.get(name), value)))
     }
   }
 
   /** Returns the data that goes back with a message or a call, if it has any. */
   of(of: object): { providerData?: ProviderData } {
     const fields = this.#fields.get(of)
-    return fields ? { providerData: { [CHAT]: { of: this.#origin, fields } } } : {}
+    return fields ? { providerData: { [CHAT]: { of: this.#origin, fields: Object.fromEntries(fields) } } } : {}
   }
 
   /** Returns the names of the fields that do not go back. */
@@ -90,10 +90,12 @@ function joined(before: unknown, part: unknown): unknown {
     return before
   }
   if (!isObject(before) || !isObject(part)) return part
-  const parts = Object.entries(part).map(
-    ([name, value]) => [name, joined(own<unknown>({ ...before }, name), value)] as const,
-  )
-  return Object.fromEntries([...Object.entries(before), ...parts])
+  // In place: an object may come in 80,000 parts. A field may have any name, also `__proto__`.
+  for (const [name, more] of Object.entries(part)) {
+    const value = joined(own<unknown>(Object(before), name), more)
+    Object.defineProperty(before, name, { value, writable: true, enumerable: true, configurable: true })
+  }
+  return before
 }
 
 type Block = { readonly [field: string]: unknown }
