@@ -9,6 +9,7 @@ export interface PastRun {
   readonly query: string
   /** True if the log alone has all of the query. */
   readonly isCut: boolean
+  readonly caller: string | null
   readonly startedAt: number
   /** Digest of the schema that it was begun with (`LoggedOutput`). */
   readonly output: string | undefined

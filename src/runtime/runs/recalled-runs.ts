@@ -3,6 +3,7 @@
  * for it. A caller may have launched a run before the log was read: it joins the one of that id that the log has.
  */
 import { ConfigurationError, DramatisError, describe, LogLostError } from '../../errors.ts'
+import { CALLER } from '../state/caller.ts'
 import type { RunOutput } from '../state/run-output.ts'
 import { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
@@ -60,16 +61,23 @@ export class RecalledRuns {
     return past ? this.past!.isOf(past, query) : handle.state.query === query
   }
 
-  /** Finds a run that only the log has: it is read now. */
-  find(runId: string): RunHandle<unknown> | undefined {
+  /** Finds a run that only the log has: it is read now. `caller`: that of another one is not found, and not read. */
+  find(runId: string, caller?: string): RunHandle<unknown> | undefined {
     const past = this.past?.find(runId)
+    if (caller !== undefined && past?.caller !== caller) return undefined
     return past && this.#recall(past, past.isCut ? undefined : past.query)
   }
 
   /** Returns the handle of a run that is read from the log now. */
   #recall(past: PastRun, query: string | undefined, found?: RunHandle<unknown>): RunHandle<unknown> {
     const { supervisor, host, entries, holds } = this.#needs
-    const state = new RunState(0, past.id, query ?? '', past.startedAt)
+    const state = new RunState(
+      0,
+      past.id,
+      query ?? '',
+      past.startedAt,
+      past.caller === null ? {} : { [CALLER]: past.caller },
+    )
     const handle = found ?? new RunHandle<unknown>(state, host)
     handle.status = past.status
     const entry: RunEntry = { ...entries.idle(handle), takesQuery: query === undefined }

@@ -433,8 +433,10 @@ export class RunBook {
     return this.#entries.find(runId)?.handle
   }
   /** Finds a run also if only the durable log has it: then it is read. */
-  find(runId: string): RunHandle<unknown> | undefined {
-    return this.get(runId) ?? this.recalled.find(runId)
+  find(runId: string, caller?: string): RunHandle<unknown> | undefined {
+    const run = this.get(runId)
+    if (!run) return this.recalled.find(runId, caller)
+    return caller === undefined || callerIn(run.state.metadata) === caller ? run : undefined
   }
   /** Opens a run for a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {

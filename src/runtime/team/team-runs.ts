@@ -111,10 +111,11 @@ export abstract class TeamRuns extends TeamInsight {
   /**
    * Returns the run of that id, if the log still has it. A run that ended long ago is read from the durable log: its
    * tasks, history and usage, and a query of more than 512 characters, are there when its `result` has resolved. Runs
-   * of earlier processes are known from `start` on.
+   * of earlier processes are known from `start` on. `caller`: only a run that this caller began, as its metadata name
+   * it; another one is not even read.
    */
-  getRun(runId: string): Run<unknown> | undefined {
-    return this.runBook.find(runId)
+  getRun(runId: string, { caller }: { caller?: string } = {}): Run<unknown> | undefined {
+    return this.runBook.find(runId, caller)
   }
 
   /**

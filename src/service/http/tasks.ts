@@ -110,29 +110,26 @@ export class Tasks {
     others: readonly Right[],
     missing: () => HttpError = () => noTask(id),
   ): Promise<FoundTask> {
-    const found = this.#known(id) ?? (await this.#read(id))
-    if (found) {
-      await knownEndOf(found.run) // one that is read from the log has its metadata then
-      if (others.some((right) => caller.may.includes(right)) || isOf(found.run, caller)) {
-        this.returned(id)
-        return { ...found, caller }
-      }
-    }
-    throw missing()
+    const whose = others.some((right) => caller.may.includes(right)) ? {} : { caller: caller.id }
+    const found = this.#known(id, whose) ?? (await this.#read(id, whose))
+    if (!found) throw missing()
+    await knownEndOf(found.run) // one that is read from the log has its metadata then
+    this.returned(id)
+    return { ...found, caller }
   }
 
-  #known(id: string): Omit<FoundTask, 'caller'> | undefined {
+  #known(id: string, whose: { caller?: string }): Omit<FoundTask, 'caller'> | undefined {
     for (const served of this.#teams.all) {
-      const run = served.team.getRun(id)
+      const run = served.team.getRun(id, whose)
       if (run) return { ...served, run }
     }
     return undefined
   }
 
   /** Finds a task once all teams know the runs of their durable logs. */
-  async #read(id: string): Promise<Omit<FoundTask, 'caller'> | undefined> {
+  async #read(id: string, whose: { caller?: string }): Promise<Omit<FoundTask, 'caller'> | undefined> {
     await Promise.all(this.#teams.all.map(untilRead))
-    return this.#known(id)
+    return this.#known(id, whose)
   }
 
   /** Cancels a task after a while, unless somebody asks for it. */

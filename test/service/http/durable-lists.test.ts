@@ -58,6 +58,7 @@ t.test('a list reads nothing of the log, whoever asks for it, and says whose the
   t.equal(strange.status, 404, 'the task of another caller is no place in the own list')
   t.equal((await ask('GET', '/api/tasks?limit=1000', 'eve:run,watch')).body.tasks.length, RUNS)
   t.same((await ask('GET', '/api/tasks', 'eve:run')).body, { tasks: [], next: null })
+  t.equal((await ask('GET', '/api/tasks/run%201/messages', 'eve:run')).status, 404, 'and what is not hers is not read')
   t.equal((await team.listRuns({ caller: 'bob', limit: 3 })).length, 3)
   t.equal(files.readBytes, read)
 })
