@@ -16,6 +16,7 @@
  *   mailbox/        messages and how they cross threads
  *   blackboard/     shared knowledge: entries, versions, patterns
  *   actors/         what defines an agent, and all that runs inside its thread
+ *   json-schema/    checks by JSON schemas that strangers wrote, in bounds
  *   tools/          the built-in tools, a subpath of its own
  *   mcp/            tools of MCP servers, a subpath of its own
  *   runtime/        the host side: supervisor, runs, log, folds

@@ -1,5 +1,6 @@
 /** `dramatis/testing`: a virtual clock, one agent alone, a whole team in this thread, and many runs of it. */
 // Loaded later by a team of its own, which virtual time could not wait for.
+import './json-schema/foreign-schema.ts'
 import './mailbox/parse-message.ts'
 import './protocols/moves/answer-forms.ts'
 import './protocols/moves/manager.ts'

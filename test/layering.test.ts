@@ -8,6 +8,7 @@ const levels: string[][] = [
   ['bounded-answer', 'calling-file', 'json-values', 'sse-frames'],
   ['mailbox', 'blackboard'],
   ['actors'],
+  ['json-schema'],
   ['tools', 'mcp'], // use what a tool is, and nothing of the runtime that calls it
   ['runtime'],
   ['ai-sdk'], // a client of models: uses what the runtime knows of providers

@@ -3,8 +3,9 @@ import { setMaxListeners } from 'node:events'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import type { JsonSchemaValidator, jsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/types.js'
 import type { Logger } from '../actors/definition/logger.ts'
-import type { ModelSchema, ToolContext } from '../actors/definition/tool.ts'
+import type { ToolContext } from '../actors/definition/tool.ts'
 import type { Refuse } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 import { ConfigurationError, DramatisError, describe, shown, ToolFailedError } from '../errors.ts'
@@ -13,7 +14,6 @@ import { visible } from '../visible.ts'
 import { httpTransport } from './http.ts'
 import { inTime } from './in-time.ts'
 import { printedOn } from './printed.ts'
-import { boundedValidator, schemaOf } from './schema.ts'
 import { type Sdk, sdk } from './sdk.ts'
 import type { McpServer } from './server-address.ts'
 import { StdioTransport } from './stdio.ts'
@@ -31,7 +31,6 @@ export interface Connection {
   readonly name: string
   readonly offered: readonly OfferedTool[]
   /** A JSON schema as one that checks. Throws for one that is none. */
-  schemaOf(inputSchema: object): ModelSchema
   /** Rejects with `ToolFailedError` for what the server refuses, or when it is gone. */
   call(tool: string, input: unknown, context: ToolContext): Promise<CallToolResult>
   close(): Promise<void>
@@ -49,6 +48,13 @@ const LONGEST_LOOK_MS = 2_000
 /** Field of `params._meta` in a call: the protocol has no field of its own for a key. */
 const KEY_FIELD = 'dramatis/idempotencyKey'
 
+/** The package would check by a schema in whatever time it takes. The output of a tool is checked by the tool. */
+const unchecked: jsonSchemaValidator = {
+  getValidator<T>(): JsonSchemaValidator<T> {
+    return (input) => ({ valid: true, data: input as T, errorMessage: undefined })
+  },
+}
+
 /** Connects, and asks which tools there are. Rejects with `ConfigurationError`. */
 export async function connect(server: McpServer, timeoutMs: number, logger: Logger | undefined): Promise<Connection> {
   const address = nameOf(server)
@@ -57,7 +63,7 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
   const kit = await sdk()
   const client: Client = new kit.Client(
     { name: 'dramatis', version: '1' },
-    { capabilities: {}, jsonSchemaValidator: boundedValidator(kit) },
+    { capabilities: {}, jsonSchemaValidator: unchecked },
   )
   client.onerror = (error) =>
     logger?.warn({ server: name, error: describe(error) }, 'an MCP server or the connection to it failed')
@@ -88,7 +94,6 @@ export async function connect(server: McpServer, timeoutMs: number, logger: Logg
     return {
       name,
       offered,
-      schemaOf: (inputSchema) => schemaOf(kit, inputSchema),
       close,
       call: (tool, input, context) => call({ client, name, ended: ended.signal }, tool, input, context),
     }

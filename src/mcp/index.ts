@@ -1,7 +1,9 @@
 /** `dramatis/mcp`: the tools of an MCP server, for agents. Source: modelcontextprotocol.io. */
 import type { Logger } from '../actors/definition/logger.ts'
+import { checkBySchema } from '../actors/definition/schema.ts'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { ConfigurationError, describe, shown } from '../errors.ts'
+import { ConfigurationError, describe, shown, ToolFailedError } from '../errors.ts'
+import { laterSchema } from '../json-schema/later-schema.ts'
 import { type Connection, connect, type OfferedTool } from './connection.ts'
 import { outputOf } from './output.ts'
 import type { McpServer } from './server-address.ts'
@@ -144,23 +146,38 @@ function toolOf(
   name: string,
   limits: { timeoutMs: number; sequential: boolean },
 ): Tool {
+  const input = laterSchema(inputSchema, unreadable)
+  const output = outputSchema && laterSchema(outputSchema, unreadable)
   try {
     return defineTool({
       name,
       description: description?.trim() || `The tool "${theirs}" of an MCP server.`,
-      input: connection.schemaOf(inputSchema),
-      ...(outputSchema && { output: connection.schemaOf(outputSchema) }),
+      input,
+      ...(output && { output }),
       readOnly: annotations?.readOnlyHint === true,
       idempotent: annotations?.readOnlyHint === true || annotations?.idempotentHint === true,
       outside: true,
       ...limits,
-      run: async (input, context) => outputOf(name, await connection.call(theirs, input, context)),
+      async run(given, context) {
+        const result = await connection.call(theirs, given, context)
+        const said = outputOf(name, result)
+        if (!output || result.structuredContent === undefined) return said
+        return checkBySchema(output, said, (issues) => missedOutput(name, issues))
+      },
     })
   } catch (error) {
     const text = `mcpTools: the tool "${theirs}" of ${connection.name} cannot be used: ${describe(error)}`
     throw new ConfigurationError(text, { path: theirs }, error)
   }
 }
+
+/** A schema that cannot be checked by accepts nothing. */
+const unreadable = (error: unknown) => [
+  { path: [], message: `its schema cannot be used: ${error instanceof Error ? error.message : String(error)}` },
+]
+
+const missedOutput = (tool: string, issues: string): ToolFailedError =>
+  new ToolFailedError(`Tool "${tool}" failed: what it said misses its output schema: ${issues}`, { tool, issues })
 
 function nameFor(name: string): string {
   const plain = name.replaceAll(/[^A-Za-z0-9_-]/g, '_')

@@ -4,13 +4,11 @@ import { createRequire } from 'node:module'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js'
-import type { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import { ConfigurationError, describe } from '../errors.ts'
 
 export interface Sdk {
   Client: typeof Client
   StreamableHTTPClientTransport: typeof StreamableHTTPClientTransport
-  Validator: typeof AjvJsonSchemaValidator
   deserializeMessage: typeof deserializeMessage
   serializeMessage: typeof serializeMessage
   spawn: typeof spawn
@@ -19,17 +17,16 @@ export interface Sdk {
 /** Rejects with `ConfigurationError` where it is not installed. */
 export async function sdk(): Promise<Sdk> {
   try {
-    const [{ Client }, { deserializeMessage, serializeMessage }, { StreamableHTTPClientTransport }, validation] =
-      await Promise.all([
+    const [{ Client }, { deserializeMessage, serializeMessage }, { StreamableHTTPClientTransport }] = await Promise.all(
+      [
         import('@modelcontextprotocol/sdk/client/index.js'),
         import('@modelcontextprotocol/sdk/shared/stdio.js'),
         import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
-        import('@modelcontextprotocol/sdk/validation/ajv'),
-      ])
+      ],
+    )
     return {
       Client,
       StreamableHTTPClientTransport,
-      Validator: validation.AjvJsonSchemaValidator,
       deserializeMessage,
       serializeMessage,
       spawn: process.platform === 'win32' ? itsSpawn() : spawn,

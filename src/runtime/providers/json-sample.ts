@@ -4,8 +4,9 @@
  * pattern are words with a label, so that nobody takes them for an answer.
  */
 
-import { dereference, type Schema, validate } from '@cfworker/json-schema'
 import { ModelError } from '../../errors.ts'
+import { issuesOf } from '../../json-schema/check.ts'
+import { anyPatterns, type Patterns } from '../../json-schema/patterns.ts'
 import { own } from '../../own.ts'
 import { sampleNumber, sampleText } from './json-sample-scalars.ts'
 import { fieldsOf, type JsonSchema, joined, listOf } from './json-schema.ts'
@@ -13,6 +14,7 @@ import type { Dice } from './seeded-random.ts'
 
 const MOST_DRAWS = 200
 const MOST_REDRAWS = 5_000 // of parts, over all draws
+const MOST_PARTS = 200_000 // over all draws: lists of lists have many
 
 /**
  * Returns a value that fits the schema.
@@ -20,10 +22,10 @@ const MOST_REDRAWS = 5_000 // of parts, over all draws
  * @throws {ModelError} if no draw fits: no value fits the schema, or too few do.
  */
 export function sampleOf(schema: object, dice: Dice, label: string): unknown {
-  const root = fieldsOf(structuredClone(schema)) // the validator writes into it
-  const places = dereference(root as Schema)
-  const fits = (value: unknown, part: object) => validate(value, part as Schema, '2020-12', places).valid
-  const draw = new Draw(root, dice, label, fits)
+  const root = fieldsOf(schema)
+  const patterns = anyPatterns()
+  const fits = (value: unknown, part: object) => issuesOf(root, value, patterns, part).length === 0
+  const draw = new Draw(root, dice, label, { fits, patterns })
   for (let n = 0; n < MOST_DRAWS; n++) {
     const value = draw.value(root, '', 0)
     if (value !== undefined && fits(value, root)) return JSON.parse(JSON.stringify(value))
@@ -52,24 +54,32 @@ const MOST_TRIES = 10
 
 const ANY_TYPE: readonly Type[] = ['string', 'string', 'string', 'integer', 'boolean', 'null']
 
+interface Checks {
+  readonly fits: (value: unknown, part: object) => boolean
+  readonly patterns: Patterns
+}
+
 class Draw {
   readonly #root: JsonSchema
   readonly #dice: Dice
   readonly #label: string
 
   readonly #fits: (value: unknown, part: object) => boolean
+  readonly #patterns: Patterns
   #redraws = MOST_REDRAWS
+  #parts = MOST_PARTS
 
-  constructor(root: JsonSchema, dice: Dice, label: string, fits: (value: unknown, part: object) => boolean) {
+  constructor(root: JsonSchema, dice: Dice, label: string, { fits, patterns }: Checks) {
     this.#root = root
     this.#dice = dice
     this.#label = label
     this.#fits = fits
+    this.#patterns = patterns
   }
 
   /** Draws a value for a part, or returns undefined if none fits. `name` is the property that it is for. */
   value(part: unknown, name: string, depth: number): unknown {
-    if (depth > BOTTOM) return undefined
+    if (depth > BOTTOM || --this.#parts < 0) return undefined
     const schema = fieldsOf(part)
     if (!RISKY.some((key) => Object.hasOwn(schema, key))) return this.#draw(part, name, depth)
     // Each part has several tries, because a list of ten such parts would hardly ever fit with one try for each.
@@ -167,7 +177,7 @@ class Draw {
   #schemaOf(schema: JsonSchema, key: string): unknown {
     const properties = fieldsOf(schema.properties)
     const byPattern = Object.entries(fieldsOf(schema.patternProperties))
-      .filter(([pattern]) => new RegExp(pattern, 'u').test(key))
+      .filter(([pattern]) => this.#patterns(pattern).test(key))
       .map(([, part]) => part)
     if (Object.hasOwn(properties, key)) {
       const part = own(properties, key)

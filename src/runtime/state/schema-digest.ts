@@ -1,6 +1,7 @@
 /** Compares JSON schemas. The order of keys says nothing in them, nor does that of lists which are sets. */
 import { canonical } from '../../actors/decisions/vote.ts'
 import { hashOf } from '../../actors/definition/hash-of.ts'
+import { own } from '../../own.ts'
 import { isObject } from '../checks/checks.ts'
 
 /** Returns a short text that is the same for JSON schemas that say the same, in whatever order. */
@@ -25,7 +26,7 @@ export function differenceOf(before: unknown, now: unknown, path: string): strin
   const fields = (value: object): Record<string, unknown> => ({ ...value })
   const [was, is] = [fields(before), fields(now)]
   const name = [...Object.keys(was), ...Object.keys(is)].find(
-    (key) => canonical(inAnyOrder(was[key], key)) !== canonical(inAnyOrder(is[key], key)),
+    (key) => canonical(inAnyOrder(own(was, key), key)) !== canonical(inAnyOrder(own(is, key), key)),
   )
-  return name === undefined ? path : differenceOf(was[name], is[name], `${path}/${name}`)
+  return name === undefined ? path : differenceOf(own(was, name), own(is, name), `${path}/${name}`)
 }

@@ -3,6 +3,7 @@
 import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import { AnswerRefusedError, ConfigurationError, shown } from '../../errors.ts'
+import { laterSchema } from '../../json-schema/later-schema.ts'
 import { jsonFormOf } from '../../mailbox/json-form.ts'
 import { own } from '../../own.ts'
 import { isObject } from '../checks/checks.ts'
@@ -215,13 +216,7 @@ export const invalidInput = (tool: string, issues: string): ConfigurationError =
 /** Checks an input by the JSON schema of its tool. What that schema cannot say is checked when the call begins. */
 export async function checkBySchemaOf(call: ApprovedCall | undefined, input: unknown): Promise<void> {
   if (!call) return
-  const { fromJSONSchema } = await import('zod') // a team that asks nobody loads it for nothing
-  let schema: ReturnType<typeof fromJSONSchema>
-  try {
-    schema = fromJSONSchema(call.inputSchema as Parameters<typeof fromJSONSchema>[0])
-  } catch {
-    return
-  }
+  const schema = laterSchema(call.inputSchema, () => [])
   await checkBySchema(schema, input, (issues) => invalidInput(call.tool, issues))
 }
 

@@ -1,7 +1,7 @@
 /** Tasks: begin, list, look, wait, cancel. */
 import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
-import { jsonOutput } from '../../runtime/checks/json-output.ts'
+import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { CALLER } from '../../runtime/state/caller.ts'
 import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
@@ -62,7 +62,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
 
   return {
     async createTask({ request, query: { deltas }, body, caller }) {
-      const { team, query, options } = startOf(body)
+      const { team, query, options } = await startOf(body)
       const form = streamFormOf(request)
       if (form && deltas) options.stream ??= true
       const served = teams.named(team)
@@ -142,11 +142,11 @@ const OWN_FIELDS = {
 }
 
 /** Reads what a task is to be begun with. */
-function startOf(body: Call<Routes['createTask']>['body']): {
+async function startOf(body: Call<Routes['createTask']>['body']): Promise<{
   team: string | undefined
   query: string | Content
   options: RunOptions<unknown>
-} {
+}> {
   const { team, query, task, message, output, metadata, ...options } = body
   for (const [name, what] of Object.entries(OWN_FIELDS))
     if (metadata && Object.hasOwn(metadata, name))
@@ -154,13 +154,13 @@ function startOf(body: Call<Routes['createTask']>['body']): {
   return {
     team,
     query: (query ?? task ?? message)!,
-    options: { ...options, ...(metadata && { metadata }), ...(output && { output: schemaOf(output) }) },
+    options: { ...options, ...(metadata && { metadata }), ...(output && { output: await schemaOf(output) }) },
   }
 }
 
-function schemaOf(output: Record<string, unknown>): NonNullable<RunOptions<unknown>['output']> {
+async function schemaOf(output: Record<string, unknown>): Promise<NonNullable<RunOptions<unknown>['output']>> {
   try {
-    return jsonOutput(output)
+    return await foreignSchema(output)
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error)
     throw new HttpError('CONFIGURATION', `output: it is no JSON Schema that can be used: ${why.slice(0, 500)}`)

@@ -125,7 +125,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       const { body, request } = call
       const { model, stream, stream_options, response_format: format } = body
       const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined
-      const output = outputOf('response_format.json_schema.schema', schema)
+      const output = await outputOf('response_format.json_schema.schema', schema)
       const found = await begin(call, model, askedIn(body), { ...output, stream: stream === true && !schema })
       const named = { run: found.run, model }
       const headers = ignoredHeader(ignoredChat(body))
@@ -150,7 +150,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       const asked = { query, messages: [...(await previously(call, previous)), ...messages] }
       const said: ResponseAsked = { model, previous, store, background }
       const found = await begin(call, model, asked, {
-        ...outputOf('text.format.schema', schema),
+        ...(await outputOf('text.format.schema', schema)),
         stream: stream === true && !schema,
         metadata: { [RESPONSE]: JSON.stringify(said) },
       })

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
 import type { ModelMessage, RunOptions } from '../../index.ts'
-import { jsonOutput } from '../../runtime/checks/json-output.ts'
+import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { contentIn, givenPart, refused, textIn } from './content.ts'
 
 /** Query with the conversation before it. */
@@ -163,10 +163,10 @@ function outputIn(output: unknown, path: string): Content {
  *
  * @throws HttpError for what is no JSON Schema.
  */
-export function outputOf(path: string, schema: object | undefined): Pick<RunOptions<unknown>, 'output'> {
+export async function outputOf(path: string, schema: object | undefined): Promise<Pick<RunOptions<unknown>, 'output'>> {
   if (!schema) return {}
   try {
-    return { output: jsonOutput(schema) }
+    return { output: await foreignSchema(schema) }
   } catch (error) {
     throw refused(path, `It is no JSON Schema that can be used: ${error instanceof Error ? error.message : error}`)
   }

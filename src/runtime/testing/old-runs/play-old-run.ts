@@ -1,14 +1,15 @@
 /** Plays an old run again, with the team of today and the answers that the world outside gave then. */
+
 import type { Content } from '../../../actors/definition/content.ts'
 import type { AgentDefinition } from '../../../actors/definition/definition.ts'
 import { type DramatisError, describe, errorData, RunAbortedError } from '../../../errors.ts'
 import { type TypedMessage, USER } from '../../../mailbox/message.ts'
 import type { MessagePart } from '../../../mailbox/parts.ts'
-import { jsonOutput } from '../../checks/json-output.ts'
 import type { RecordedRun } from '../../replay/recorded-runs.ts'
 import type { MultiAgentResult } from '../../runs/result.ts'
 import type { Run, RunOptions } from '../../runs/run.ts'
 import { historyOf } from '../../runs/trace.ts'
+import { readBack } from '../../state/run-output.ts'
 import type { TeamKit } from '../../team/provision.ts'
 import { close, type PlayedTeam } from '../rehearsal/play.ts'
 import type { Stage } from '../rehearsal/stage.ts'
@@ -77,7 +78,7 @@ export async function playOldRun(
   const before = outcomeOfOld(run)
   try {
     const { id: runId, threadId, metadata, models, budget, timeoutMs } = launched
-    const schema = output ?? (launched.output && jsonOutput(launched.output.jsonSchema))
+    const schema = output ?? (launched.output && readBack(launched.output.jsonSchema))
     const options = { runId, metadata, models, timeoutMs, ...(budget && { budget }), ...(schema && { output: schema }) }
     const target = run.directory.name(launched.target)
     handle = team.launchFor(target, queryOf(run), { ...options, ...(threadId !== undefined && { threadId }) })
