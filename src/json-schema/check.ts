@@ -14,7 +14,7 @@ export interface Issue {
 }
 
 /** Maximum of one check. A step is a schema at a value, or a name. Some characters of a text are one, too. */
-export const MOST_STEPS = 200_000
+const MOST_STEPS = 200_000
 /** Steps of a pattern that count as one, as do so many characters of which nothing but the number is asked. */
 const OF_PATTERN = 10
 const OF_TEXT = 50

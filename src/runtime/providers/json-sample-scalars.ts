@@ -1,7 +1,7 @@
 /** Draws numbers and strings that fit a JSON schema. json-schema-faker draws formats and patterns, by a seed. */
 
 import { generateSync } from 'json-schema-faker'
-import { anyPatterns } from '../../json-schema/patterns.ts'
+import { anyPatterns, sizeOf } from '../../json-schema/patterns.ts'
 import type { JsonSchema } from './json-schema.ts'
 import type { Dice } from './seeded-random.ts'
 
@@ -99,9 +99,15 @@ function faked(form: object, dice: Dice): string | undefined {
   }
 }
 
+const MOST_STRETCHED = 20_000
+
 /** Returns the pattern with lengths in place of `+` and `*`: `^[a-z]+$` of 10 to 20 is `^[a-z]{10,20}$`. */
 function stretched(pattern: unknown, least: number, most: number): string | undefined {
   if (typeof pattern !== 'string' || (least === 0 && most === Number.POSITIVE_INFINITY)) return undefined
   const longest = Math.min(most, least + 10)
-  return pattern.replace(/(?<=[\w.)\]])[+*]/g, (sign) => `{${sign === '+' ? Math.max(least, 1) : least},${longest}}`)
+  const longer = pattern.replace(
+    /(?<=[\w.)\]])[+*]/g,
+    (sign) => `{${sign === '+' ? Math.max(least, 1) : least},${longest}}`,
+  )
+  return sizeOf(longer) > MOST_STRETCHED ? undefined : longer // a repetition within another one multiplies it
 }

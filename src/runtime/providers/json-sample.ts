@@ -14,7 +14,9 @@ import type { Dice } from './seeded-random.ts'
 
 const MOST_DRAWS = 200
 const MOST_REDRAWS = 5_000 // of parts, over all draws
-const MOST_PARTS = 200_000 // over all draws: lists of lists have many
+const MOST_PARTS = 50_000 // over all draws: lists of lists have many
+const MOST_PATTERNED = 500 // texts by a pattern, over all draws
+const COST_OF_NONE = 50 // a pattern was tried so often before no text was found
 
 /**
  * Returns a value that fits the schema.
@@ -68,6 +70,7 @@ class Draw {
   readonly #patterns: Patterns
   #redraws = MOST_REDRAWS
   #parts = MOST_PARTS
+  #patterned = MOST_PATTERNED
 
   constructor(root: JsonSchema, dice: Dice, label: string, { fits, patterns }: Checks) {
     this.#root = root
@@ -84,6 +87,8 @@ class Draw {
     if (!RISKY.some((key) => Object.hasOwn(schema, key))) return this.#draw(part, name, depth)
     // Each part has several tries, because a list of ten such parts would hardly ever fit with one try for each.
     for (let n = 0; n < MOST_TRIES && this.#redraws > 0; n++, this.#redraws--) {
+      this.#parts -= listOf(schema.oneOf).length + listOf(schema.anyOf).length + listOf(schema.allOf).length
+      if (this.#parts < 0) return undefined
       const value = this.#draw(part, name, depth)
       if (value !== undefined && this.#fits(value, schema)) return value
     }
@@ -106,7 +111,7 @@ class Draw {
       case 'integer':
         return sampleNumber(schema, true, this.#dice)
       case 'string':
-        return sampleText(schema, `${this.#label} ${wordsFor(schema, name)}`, this.#dice)
+        return this.#text(schema, `${this.#label} ${wordsFor(schema, name)}`)
       case 'array':
         return this.#list(schema, name, depth)
       case 'object':
@@ -114,6 +119,14 @@ class Draw {
       default:
         return undefined
     }
+  }
+
+  #text(schema: JsonSchema, words: string): string | undefined {
+    if (schema.pattern === undefined) return sampleText(schema, words, this.#dice)
+    if (this.#patterned < 0) return undefined
+    const text = sampleText(schema, words, this.#dice)
+    this.#patterned -= (text === undefined ? COST_OF_NONE : 1) * (1 + Number(schema.minLength ?? 0) / 100)
+    return text
   }
 
   #type(schema: JsonSchema, depth: number): Type | undefined {
@@ -169,8 +182,7 @@ class Draw {
     const [pattern] = Object.keys(fieldsOf(schema.patternProperties))
     if (schema.propertyNames !== undefined)
       return this.value({ allOf: [{ type: 'string', maxLength: 24 }, schema.propertyNames] }, 'key', depth + 1)
-    if (pattern !== undefined)
-      return sampleText({ pattern: pattern.endsWith('$') ? pattern : `${pattern}${n}` }, '', this.#dice)
+    if (pattern !== undefined) return this.#text({ pattern: pattern.endsWith('$') ? pattern : `${pattern}${n}` }, '')
     return `key${n}`
   }
 
