@@ -105,7 +105,10 @@ function goesOn(last: unknown, entry: unknown): last is Block {
   if (!isObject(last) || !isObject(entry)) return false
   const [a, b] = [last as Block, entry as Block]
   return (
-    a.type === b.type && a.index === b.index && !a.signature && (TEXTS.some((field) => Object.hasOwn(b, field)) || !!b.signature)
+    a.type === b.type &&
+    a.index === b.index &&
+    !a.signature &&
+    (TEXTS.some((field) => Object.hasOwn(b, field)) || !!b.signature)
   )
 }
 
@@ -113,5 +116,9 @@ const TEXTS = ['text', 'thinking', 'summary']
 
 function continued(last: Block, entry: Block): Block {
   const words = TEXTS.filter((field) => typeof own(last, field) === 'string' && typeof own(entry, field) === 'string')
-  return { ...last, ...entry, ...Object.fromEntries(words.map((field) => [field, `${own(last, field)}${own(entry, field)}`])) }
+  return {
+    ...last,
+    ...entry,
+    ...Object.fromEntries(words.map((field) => [field, `${own(last, field)}${own(entry, field)}`])),
+  }
 }
