@@ -10,13 +10,15 @@ import { refused, refusedAs } from '../runtime/checks/refused.ts'
 import { roleFields, someText } from '../runtime/settings/role-shape.ts'
 import type { AgentDefaults } from './agent-config.ts'
 import { moduleAt, moduleOfClass, stemsOf } from './modules.ts'
+import { outputAt, type WrittenOutput, writtenOutput } from './schemas.ts'
 
 /** Entry of `agents`: a role whose name is its key, with the place of its code. */
-type Entry = Omit<AgentRole, 'name' | 'module' | 'contextStrategy'> & {
+type Entry = Omit<AgentRole, 'name' | 'module' | 'contextStrategy' | 'output'> & {
   /** Name of the class: a key of `loadTeam`'s `agents`, or the name of a file beside the agents.yaml. */
   class?: string
   module?: string
   contextStrategy?: ContextStrategy | string
+  output?: WrittenOutput
 }
 
 /** Context in which entries are read. */
@@ -36,6 +38,7 @@ const entryFields: Fields<Entry> = {
   ...fields,
   class: someText,
   module: text, // relative paths are allowed here
+  output: writtenOutput,
   contextStrategy: (value, path) => {
     if (typeof value !== 'string' && !isObject(value))
       throw refused(path, value, 'the name of a strategy, or an object')
@@ -55,13 +58,14 @@ function roleFrom(name: string, given: unknown, path: string, surroundings: Surr
   roleFields.name(name, path)
   const entry = given ?? {} // an empty entry: everything comes from agent_config.yaml
   entryShape(entry, path)
-  const { class: className, contextStrategy, module, tools, ...own } = entry as Entry
+  const { class: className, contextStrategy, module, output, tools, ...own } = entry as Entry
   if (className !== undefined && module !== undefined)
     throw refusedAs(`${path}.module`, 'a module beside a class', 'one of the two')
   const { file, classes, defaults } = surroundings
   const code = className === undefined ? {} : ofClass(className, `${path}.class`, file, classes)
   const role: AgentRole = { ...defaults.role, canDelegateTo: [], ...code, ...own, name }
   if (module !== undefined) role.module = moduleAt(module, `${path}.module`, file)
+  if (output !== undefined) role.output = outputAt(output, `${path}.output`, file)
   if (tools !== undefined) role.tools = tools.map((tool, i) => toolFrom(tool, `${path}.tools[${i}]`, surroundings))
   const strategy = strategyFrom(contextStrategy) ?? role.contextStrategy
   if (strategy) role.contextStrategy = withHistory(strategy, defaults.historyKeep)

@@ -14,16 +14,20 @@ import { moduleAt } from './modules.ts'
 import type { Places } from './places.ts'
 import { readYaml } from './read-yaml.ts'
 import { rolesFrom, type Surroundings, toolFrom } from './roles.ts'
+import { outputAt, type WrittenOutput, writtenOutput } from './schemas.ts'
 import { FileSource } from './text-source.ts'
 
 /** Options for `createTeam`. */
 export type LoadedTeam = TeamOptions & { orchestration: OrchestrationConfig }
 
-type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry' | 'resolveFrom'> & { agents: object }
+type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry' | 'resolveFrom' | 'output'> & {
+  agents: object
+  output?: WrittenOutput
+}
 
 const { logger: _logger, clock: _clock, registry: _registry, resolveFrom: _itsFile, ...fields } = teamFields
 
-const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject }
+const fileFields: Fields<FileOptions> = { ...fields, agents: anyObject, output: writtenOutput }
 
 const fileShape: Check = shape(fileFields, 'agents')
 
@@ -43,7 +47,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     if (value === null)
       throw places.error({ line: 1, column: 1 }, 'the file is empty. Write agents: and below it an entry for each.')
     fileShape(isObject(value) ? withoutCode(value) : value, '')
-    const { agents: entries, orchestration, tools, ...rest } = value as FileOptions
+    const { agents: entries, orchestration, output, tools, ...rest } = value as FileOptions
     agents = Object.keys(entries)
     const roles = rolesFrom(entries, surroundings)
     const team: LoadedTeam = {
@@ -52,6 +56,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
       agents: roles,
       orchestration: orchestrationFrom(orchestration, agents, surroundings.file),
     }
+    if (output !== undefined) team.output = outputAt(output, 'output', surroundings.file)
     if (tools) team.tools = tools.map((tool, i) => toolFrom(tool, `tools[${i}]`, surroundings))
     const { models } = surroundings.defaults
     if (Object.keys(models).length > 0 && team.models !== 'rehearsal') team.models = { ...models, ...team.models }

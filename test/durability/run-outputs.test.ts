@@ -68,6 +68,25 @@ t.test('a run has its data wherever its process dies, with the schema given agai
   }
 })
 
+t.test('data of the output of a team, and of a role, are there after a restart', async (t) => {
+  const even = z.object({ n: z.number().refine((n) => n % 2 === 0) })
+  const [first, second] = roles.agents
+  for (const more of [{ output: even }, { agents: [first, { ...second, output: even }] }]) {
+    const disk = await left(t, {}, more)
+    const { team, model } = teamOn(t, disk, () => `{"n":${model.requests.length}}`, more)
+    await team.start()
+    const { result } = team.getRun('one')!
+    t.match(await result, { success: true, data: { n: 2 } })
+    await team.close()
+    const { team: later } = teamOn(t, disk, obedient, more)
+    t.match(await later.execute('go', { runId: 'one' }), { success: true, data: { n: 2 } })
+    await later.close()
+  }
+  const other = teamOn(t, await left(t, {}, { output }), obedient, { output: even.extend({ m: z.number() }) })
+  await t.rejects(other.team.execute('go', { runId: 'one' }), { code: 'CONFIGURATION', message: /begun with another/ })
+  t.same(other.model.requests, [])
+})
+
 t.test('without the code of a schema its JSON schema checks the answer, and the model is told', async (t) => {
   const { team, model } = teamOn(t, await left(t), (request) =>
     model.requests.length > 1 ? obedient(request) : '{"n":"1"}',

@@ -181,3 +181,22 @@ t.test('a path is relative to the working directory, and modules to the file', a
   const { agents } = await loadTeam(join(at, 'team', 'agents.yaml'))
   t.equal(agents[0]!.module, pathToFileURL(join(at, 'ann.mjs')).href)
 })
+
+t.test('a schema of answers, of the team and of a role, in the file or beside it', async (t) => {
+  const schema = { type: 'object', properties: { snake_case: { type: 'string' } }, required: ['snake_case'] }
+  const { file } = folder(t, {
+    'reply.json': JSON.stringify(schema),
+    'agents.yaml': `output: ./reply.json
+agents:
+  output:
+    can_delegate_to: []
+    output: { type: object, properties: { snake_case: { type: string } }, required: [snake_case] }
+  other:
+    output: reply.json
+`,
+  })
+  const { output, agents } = await loadTeam(file)
+  t.strictSame([output, ...agents.map((role) => role.output)], [schema, schema, schema])
+  const missing = folder(t, { 'agents.yaml': 'agents:\n  ann:\n    output: ./none.json\n' })
+  await t.rejects(loadTeam(missing.file), { code: 'CONFIGURATION', details: { path: 'agents.ann.output', line: 3 } })
+})

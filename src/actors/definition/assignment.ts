@@ -65,6 +65,8 @@ export interface Assignment extends CodeAssignment {
   loops: RoundBounds | false
   /** Strategy that chooses the model's context; undefined: the default strategy. */
   contextStrategy: ContextStrategy | undefined
+  /** JSON schema of the answers of its model. */
+  output?: object | undefined
   /** Checks that the host has for the agent; undefined without any. */
   guardedBy?: GuardedBy | undefined
 }

@@ -79,6 +79,7 @@ export class AgentLoop {
   readonly verbs: readonly string[]
   readonly loops: TurnNeeds['loops']
   readonly guardedBy: TurnNeeds['guardedBy']
+  readonly roleOutput: TurnNeeds['roleOutput']
   readonly strategy: ContextStrategy | undefined
   readonly #option: string
   readonly #handlers: AgentHandlers
@@ -135,6 +136,7 @@ export class AgentLoop {
     this.verbs = assignment.verbs
     this.loops = assignment.loops
     this.guardedBy = assignment.guardedBy
+    this.roleOutput = assignment.output
     this.strategy = strategyOf(assignment, handlers)
     this.#handlers = handlers
     this.toolbox = toolbox

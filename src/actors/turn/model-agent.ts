@@ -66,8 +66,9 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
     const heard = heardWith(message, turn, asked)
     const ofRun = outputOfRun(turn, message)
-    const output = ofRun ?? outputFor(message)
-    const answerFunction = output && !ofRun ? answerFunctionOf(message) : undefined
+    const wanted = ofRun ?? outputFor(message)
+    const output = wanted ?? (decisions.length === 0 ? outputOfRole(turn) : undefined)
+    const answerFunction = wanted && !ofRun ? answerFunctionOf(message) : undefined
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
     const last = isLast(message)
     // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
@@ -81,7 +82,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         summary: before.summary,
         goal,
         heirs,
-        wordsStand: !ofRun,
+        wordsStand: wanted !== undefined && !ofRun,
         answerFunction,
         answerOf: last ? 'run' : 'turn',
         decisions,
@@ -150,6 +151,13 @@ function outputOfRun(turn: Turn, message: AgentMessage): ModelSchema | undefined
   const { output } = turn.start.view
   if (!output || !isLast(message)) return undefined
   return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
+}
+
+/** Returns the output schema of the role, which holds where nobody has asked for another. */
+function outputOfRole(turn: Turn): ModelSchema | undefined {
+  const { roleOutput } = turn
+  if (!roleOutput) return undefined
+  return outputSchema(roleOutput, (value) => turn.call(CHECK_OUTPUT, { value, of: 'role' }) as Promise<string | null>)
 }
 
 /**

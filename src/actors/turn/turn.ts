@@ -54,6 +54,8 @@ export interface TurnNeeds extends EmitterNeeds, SleepNeeds, StepNeeds, ToolNeed
   readonly loops: RoundBounds | false
   /** Checks that the host has for the agent; undefined without any. */
   readonly guardedBy: GuardedBy | undefined
+  /** JSON schema of the answers of the agent's model. */
+  readonly roleOutput: object | undefined
   /** Context strategy of the model: from the role, or from the definition if it sets one. */
   readonly strategy: ContextStrategy | undefined
   readonly buildContext: AgentHandlers['buildContext']
@@ -257,6 +259,9 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   // ---- tools
 
   /** Checks that the host has for the agent; undefined without any. */
+  get roleOutput(): object | undefined {
+    return this.#needs.roleOutput
+  }
   get guardedBy(): GuardedBy | undefined {
     return this.#needs.guardedBy
   }

@@ -18,6 +18,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import { statusOf } from '../state/busiest.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
+import { RunOutput } from '../state/run-output.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 
@@ -28,7 +29,15 @@ interface Needs {
 
 export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][] {
   return [
-    [CHECK_OUTPUT, async (args, { run }) => (await run.output?.issuesOf(Object(args).value)) ?? null],
+    [
+      CHECK_OUTPUT,
+      async (args, { cell, run }) => {
+        const { value, of } = Object(args) as { value?: unknown; of?: unknown }
+        const { output: ofRole } = cell.settings
+        const output = of === 'role' ? ofRole && new RunOutput(ofRole, run.id) : run.output
+        return (await output?.issuesOf(value)) ?? null
+      },
+    ],
     [
       MODEL_TURN,
       async (_args, { cell, run, turn }): Promise<ModelTurnView> => ({

@@ -1,8 +1,12 @@
 /** Ends of runs: by an answer, an error, a caller who cancels, or a team that closes or loses its log. */
 import { type ConfigurationError, DramatisError, describe, ReplyInvalidError, RunAbortedError } from '../../errors.ts'
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { END, kindOf, senderOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { framesOf, type RunLog } from '../log/run-log.ts'
+import type { Cell } from '../state/cell.ts'
+import { RunOutput } from '../state/run-output.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
 import type { Tracing } from '../telemetry/tracing.ts'
@@ -47,7 +51,8 @@ export class RunEndings {
       const content = guards.holds(entry) ? await guards.answer(entry, said) : said
       const structured: unknown = data === undefined || content !== said ? undefined : jsonIn(data)
       handle.state.structured = structured
-      const checked = await handle.state.output?.dataOf(structured, content)
+      const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
+      const checked = await output?.dataOf(structured, content)
       if (conversations) await conversations.save(handle.state)
       this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
     } catch (error) {
@@ -57,6 +62,14 @@ export class RunEndings {
         'failed',
       )
     }
+  }
+
+  /** Returns the output of the role that has given the answer of a run, if it has one. */
+  #outputOfSpeaker({ handle: { state }, target }: RunEntry, said: string): RunOutput | undefined {
+    const { cells } = this.#needs.supervisor.directory
+    const speaker = target.settings.isAgent ? target : speakerOf(state.log, said, cells)
+    const schema = speaker?.settings.output
+    return schema && new RunOutput(schema, state.id)
   }
 
   cancel(run: RunState, reason: string): void {
@@ -182,6 +195,17 @@ export class RunEndings {
     }
     ended.abortAll(error)
   }
+}
+
+/** Finds the agent whose role has an output, and which has answered in these words last. */
+function speakerOf(log: RunLog, said: string, cells: readonly (Cell | undefined)[]): Cell | undefined {
+  if (!cells.some((cell) => cell?.settings.output)) return undefined
+  let speaker: Cell | undefined
+  for (const [memory, at] of framesOf(log)) {
+    const cell = kindOf(memory, at) === END ? cells[senderOf(memory, at)] : undefined
+    if (cell?.settings.output && !isFailure(memory, at) && readBody(memory, at).content === said) speaker = cell
+  }
+  return speaker
 }
 
 /** Returns a copy of data as the log has it; without a value where JSON has none. */

@@ -4,6 +4,7 @@
  * earlier processes in recalled-runs.ts.
  */
 import type { Content } from '../../actors/definition/content.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -174,7 +175,8 @@ export class RunBook {
     const { text: query, parts } = readQuery(given)
     const options = readRunOptions(asked)
     this.#intake.checkParts(parts)
-    const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options)
+    const output = options.output ?? (target.settings.isAgent ? undefined : this.#settings.output)
+    const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options, output)
     if (joined) return this.#checked(joined, options)
     this.#intake.checkModels(options.models ?? {})
     const waits = this.#line.admit()
@@ -189,7 +191,7 @@ export class RunBook {
     state.budget = options.budget
     // A check of the answer comes before anybody sees a word of it.
     state.streams = (options.stream ?? streams) && this.#settings.guards.output.length === 0
-    if (options.output) state.output = new RunOutput(options.output, state.id)
+    if (output) state.output = new RunOutput(output, state.id)
     this.#intake.take(state, parts, options.messages ?? [])
     const handle = this.#checked(new RunHandle<T>(state, this.host), options)
     const entry = this.#enter(handle, options, target)
@@ -241,9 +243,15 @@ export class RunBook {
     return this.#entries.resultOf(run, { error }, 0)
   }
 
-  #join(runId: string, query: string, options: RunOptions<unknown>): RunHandle<unknown> | undefined {
+  /** `schema`: that of the caller, or of the team. */
+  #join(
+    runId: string,
+    query: string,
+    options: RunOptions<unknown>,
+    schema: ModelSchema | undefined,
+  ): RunHandle<unknown> | undefined {
     const entry = this.#entries.find(runId)
-    const output = options.output && new RunOutput(options.output, runId)
+    const output = schema && new RunOutput(schema, runId)
     if (!entry) return this.recalled.join(runId, query, output)
     if (!this.recalled.isOf(entry, query)) throw otherQuery(runId)
     this.recalled.takeOutput(entry, output)
@@ -371,6 +379,8 @@ export class RunBook {
    */
   takeUp(state: RunState, { priority, target }: Launched, timeoutMs: number, begins: boolean): Settle {
     const given = this.#entries.of(state)?.options // those of a caller who resumes the run
+    const ofTeam = this.#settings.output && new RunOutput(this.#settings.output, state.id)
+    if (ofTeam?.logged?.digest === state.output?.logged?.digest) state.takeOutput(ofTeam)
     const handle = this.recalled.handleOf(state)
     const budget = state.budget && { budget: state.budget }
     const options = { timeoutMs, priority, models: state.models, ...budget, ...given }

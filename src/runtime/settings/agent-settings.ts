@@ -2,8 +2,10 @@
 
 import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
-import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
+import type { AgentRole, ContextStrategy, OutputSchema, RoleInfo } from '../../actors/definition/role.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Overflow } from '../../mailbox/overflow.ts'
+import { refusedAs } from '../checks/refused.ts'
 import type { Models } from '../providers/models.ts'
 import { blackboardScope } from './blackboard-scope.ts'
 import { contextStrategyOf } from './context-shape.ts'
@@ -13,6 +15,7 @@ import { roundBounds } from './livelock.ts'
 import { moduleFrom } from './module.ts'
 import { offeredVerbs } from './offered-verbs.ts'
 import type { RestartType, Strategy, TeamOptions } from './options.ts'
+import { schemaFrom } from './output-shape.ts'
 import { infoFrom } from './role-info.ts'
 import { type ToolSettings, toolSettings } from './tools.ts'
 import { checkTrust } from './trust-checks.ts'
@@ -66,6 +69,8 @@ export interface AgentSettings {
   verbs: string[]
   /** Bounds at which the rounds of its model are a loop; false: no check. */
   loops: RoundBounds | false
+  /** Schema of the answers of its model. */
+  output?: ModelSchema
   /** Strategy that chooses the context of its model. */
   contextStrategy: ContextStrategy | undefined
   env: string[]
@@ -145,6 +150,7 @@ export function agentSettings(
       team.registry !== undefined,
     ),
     loops: roundBounds(team.supervision?.livelock),
+    ...(role.output && { output: outputOf(role, path, role.output) }),
     contextStrategy: contextStrategyOf(role, path, playedByModel),
     env: [...(role.env ?? [])],
     maxHeapMb: role.limits?.maxHeapMb ?? null,
@@ -167,6 +173,12 @@ export function agentSettings(
     tools,
     guards: guardsOf(role, path, team.guardrails, playedByModel),
   }
+}
+
+function outputOf({ module }: AgentRole, path: string, output: OutputSchema): ModelSchema {
+  if (module === undefined) return schemaFrom(output, `${path}.output`)
+  const advice = 'An agent with code has its output in defineAgent.'
+  throw refusedAs(`${path}.output`, 'a schema beside a module', 'a schema of a role that a model plays', advice)
 }
 
 /** Returns the time limits for models and people. */

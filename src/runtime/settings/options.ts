@@ -3,7 +3,7 @@
 import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { Guardrails } from '../../actors/definition/guardrail.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
-import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
+import type { AgentRole, OutputSchema, ToolReference } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
 import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
 import type { Clock } from '../../clock.ts'
@@ -259,6 +259,11 @@ export interface TeamOptions<Name extends string = string> {
    * have its own.
    */
   guardrails?: Guardrails
+  /**
+   * Schema of the answer of every run of the team that brings none of its own: see `output` of a run. Runs of one agent
+   * alone do not have it.
+   */
+  output?: OutputSchema
   /**
    * Store of the conversations of threads (`threadId`), which several processes can share: a run loads them when it
    * begins, and saves them when it ends. Default: they are in memory, and in the log of `stateManagement`.

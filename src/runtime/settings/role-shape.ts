@@ -27,6 +27,7 @@ import { contextStrategyShape } from './context-shape.ts'
 import { guardrailsShape } from './guardrail-shape.ts'
 import { modelOptionFields } from './model-option-fields.ts'
 import { moduleFrom } from './module.ts'
+import { outputShape } from './output-shape.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
 
 /** Limit on instances, because each is a thread. */
@@ -151,6 +152,7 @@ export const roleFields: Fields<AgentRole> = {
   instances: integer(1, MAX_INSTANCES),
   concurrency: integer(1, MAX_CONCURRENCY),
   contextStrategy: contextStrategyShape,
+  output: outputShape,
   reentrancy: oneOf('chain', 'none'),
   isolation: oneOf('thread', 'shared'),
   limits: shape<NonNullable<AgentRole['limits']>>({

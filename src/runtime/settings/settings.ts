@@ -4,6 +4,7 @@ import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { type Scheduler, schedulerFrom } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
@@ -33,6 +34,7 @@ import { livelockBounds, roundBounds } from './livelock.ts'
 import { folderFrom } from './module.ts'
 import { checkNames, checkNewName } from './name-checks.ts'
 import type { BudgetConfig, TeamOptions } from './options.ts'
+import { schemaFrom } from './output-shape.ts'
 import { roleShape } from './role-shape.ts'
 import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
 import { teamShape } from './team-shape.ts'
@@ -122,6 +124,8 @@ export interface TeamSettings {
   conversations: ConversationStore | undefined
   /** Checks of the query and the answer of each run, and of the calls of tools of the script. */
   guards: AgentGuards
+  /** Schema of the answer of each run of the team that has none of its own. */
+  output: ModelSchema | undefined
   logger: Logger
   /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
@@ -228,6 +232,7 @@ export function settingsFrom(
     durableLog: durableLogOf(options.stateManagement),
     conversations: options.conversations,
     guards: teamGuards,
+    output: options.output && schemaFrom(options.output, 'output'),
     logger,
     redactor,
     secrets,

@@ -22,6 +22,7 @@ import { guardrailsShape } from './guardrail-shape.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
 import type { StateManagement, TeamOptions, ThreadsConfig } from './options.ts'
+import { outputShape } from './output-shape.ts'
 import { communicationShape, restartFields, roleShape } from './role-shape.ts'
 import { syncPointsShape } from './sync-points.ts'
 import { toolsShape, variableName } from './tools.ts'
@@ -120,6 +121,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     if (!isStore) folderPath(Reflect.get(Object(value), 'path'), `${path}.path`)
   },
   guardrails: guardrailsShape,
+  output: outputShape,
   conversations: methods('load', 'save'),
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),

@@ -8,6 +8,7 @@ import type {
   Started,
 } from '../../actors/definition/assignment.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
+import { jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import type { Clock, Scheduler } from '../../clock.ts'
 import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
@@ -58,6 +59,7 @@ export function assignmentOf(
     concurrency: cell.settings.concurrency,
     verbs: cell.settings.verbs,
     loops: cell.settings.loops,
+    output: cell.settings.output && jsonSchemaOf(cell.settings.output),
     guardedBy: guardedBy(cell.settings.guards),
     contextStrategy: cell.settings.contextStrategy,
   }

@@ -25,6 +25,7 @@ import type { RuntimeEvent } from '../runs/events.ts'
 import type { RunOptions } from '../runs/run.ts'
 import { RunBook } from '../runs/runs.ts'
 import type { AgentRegistry } from '../settings/agent-registry.ts'
+import type { TokenLimit } from '../settings/options.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Cell } from '../state/cell.ts'
 import type { ReloadOptions } from '../supervision/reloads.ts'
@@ -60,9 +61,13 @@ export class TeamRuntime extends TeamRuns {
   readonly #events: Observable<RuntimeEvent>
   readonly #life: TeamLife
 
+  /** Limits of each run that brings none of its own: `globalTimeoutMs` and `budget.perRun`. */
+  readonly runLimits: { readonly timeoutMs: number; readonly budget: Readonly<TokenLimit> }
+
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
     super()
     const { clock, logger, redactor, threads } = settings
+    this.runLimits = { timeoutMs: settings.globalTimeoutMs, budget: { ...settings.budget.perRun } }
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
         `agents: ${settings.agents.length} are too many; a team has up to ${MAX_AGENTS - FIXED_NAMES.length}.`,

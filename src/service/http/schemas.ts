@@ -379,10 +379,14 @@ export const taskRequest = z
     message: text.optional().describe('another name of `query`'),
     team: z.string().optional().describe('default: the first team'),
     threadId: z.string().min(1).max(256).optional().describe('tasks of a thread continue its conversations'),
-    timeoutMs: z.number().positive().max(2_147_483_647).optional(),
-    priority: z.number().optional().describe('in the queue of tasks; higher first'),
-    budget: z.strictObject({ tokens: z.int().positive(), perAgentTokens: z.int().positive() }).partial().optional(),
-    models: recordOf(z.string()).optional().describe('replacement models by name'),
+    timeoutMs: z.number().positive().max(2_147_483_647).optional().describe('at most that of the team holds'),
+    priority: z.number().optional().describe('in the queue of tasks; higher first; above 0 it takes the right operate'),
+    budget: z
+      .strictObject({ tokens: z.int().positive(), perAgentTokens: z.int().positive() })
+      .partial()
+      .optional()
+      .describe('at most that of the team holds'),
+    models: recordOf(z.string()).optional().describe('replacement models by name; they take the right operate'),
     metadata: recordOf(z.string()).optional().describe('for the agents to read'),
     output: recordOf(z.unknown()).optional().describe('JSON Schema that `data` of the task has to fit'),
     stream: z.boolean().optional().describe('true: models answer in pieces, for `deltas=1`'),

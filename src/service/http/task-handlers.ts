@@ -62,7 +62,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
 
   return {
     async createTask({ request, query: { deltas }, body, caller }) {
-      const { team, query, options } = await startOf(body)
+      const { team, query, options } = await startOf(body, caller)
       const form = streamFormOf(request)
       if (form && deltas) options.stream ??= true
       const served = teams.named(team)
@@ -141,12 +141,26 @@ const OWN_FIELDS = {
   [RESPONSE]: 'what a request of /v1/responses asks for',
 }
 
-/** Reads what a task is to be begun with. */
-async function startOf(body: Call<Routes['createTask']>['body']): Promise<{
-  team: string | undefined
-  query: string | Content
-  options: RunOptions<unknown>
-}> {
+type TaskBody = Call<Routes['createTask']>['body']
+
+/** Fields that put a task before others, or cost more than the team would: they take the right 'operate'. */
+const TO_OPERATE: readonly [field: keyof TaskBody, isSet: (body: TaskBody) => boolean][] = [
+  ['priority', ({ priority = 0 }) => priority > 0],
+  ['models', ({ models = {} }) => Object.keys(models).length > 0],
+]
+
+/**
+ * Reads what a task is to be begun with.
+ *
+ * @throws HttpError for what its caller may not set.
+ */
+async function startOf(
+  body: TaskBody,
+  { id, may }: Caller,
+): Promise<{ team: string | undefined; query: string | Content; options: RunOptions<unknown> }> {
+  for (const [field, isSet] of TO_OPERATE)
+    if (isSet(body) && !may.includes('operate'))
+      throw new HttpError('FORBIDDEN', `${field}: "${id}" may not set it: it takes the right operate. Leave it out.`)
   const { team, query, task, message, output, metadata, ...options } = body
   for (const [name, what] of Object.entries(OWN_FIELDS))
     if (metadata && Object.hasOwn(metadata, name))

@@ -71,8 +71,8 @@ export class Tasks {
       [CALLER]: caller.id,
       ...(keyed && { [BODY_HASH]: keyed.hash }),
     }
-    const given = { ...options, metadata, runId: id }
     const { team } = served
+    const given = { ...loweredBy(options, team.runLimits), metadata, runId: id }
     const refused =
       agent === undefined ? errorOf(team.execute(query, given)) : errorOf(agentRun(team, agent, query, given))
     const run = team.getRun(id)
@@ -171,6 +171,20 @@ export class Tasks {
     this.#leaving.clear()
   }
 }
+
+/** Returns the options of a run without limits that are higher than those of the team. */
+function loweredBy({ timeoutMs, budget = {}, ...options }: RunOptions<unknown>, limits: Team['runLimits']) {
+  const { tokens, perAgentTokens } = budget
+  const own = {
+    ...(isLower(tokens, limits.budget.tokens) && { tokens }),
+    ...(isLower(perAgentTokens, limits.budget.perAgentTokens) && { perAgentTokens }),
+  }
+  const time = isLower(timeoutMs, limits.timeoutMs) && { timeoutMs }
+  return { ...options, ...time, ...(Object.keys(own).length > 0 && { budget: own }) }
+}
+
+const isLower = (asked: number | undefined, limit = Number.POSITIVE_INFINITY): asked is number =>
+  asked !== undefined && asked < limit
 
 /** Resolves when the team knows the runs of its durable log. */
 export async function untilRead({ team }: ServedTeam): Promise<void> {

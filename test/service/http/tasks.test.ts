@@ -1,8 +1,9 @@
 /** Tasks over HTTP: begun, waited for, listed, cancelled; and whose they are. */
-import t from 'tap'
-import { defineAgent } from '../../../src/index.ts'
+import t, { type Test } from 'tap'
+import { defineAgent, type MultiAgentPatternOptions, type RunOptions } from '../../../src/index.ts'
+import { httpApi } from '../../../src/service/http/index.ts'
 import { testTeam } from '../../../src/testing.ts'
-import { echo, type Stage, stage } from './stage.ts'
+import { callerOf, echo, type Stage, send, stage } from './stage.ts'
 
 const RUNNER = 'ann:run'
 const STRANGER = 'bob:run'
@@ -244,6 +245,60 @@ t.test('output: data of the task fits a JSON Schema', async (t) => {
     body: { detail: /no JSON Schema/ },
   })
 })
+
+t.test('a body lowers the limits of the team, and does not raise them', async (t) => {
+  const table: [team: Partial<MultiAgentPatternOptions>, body: object, used: Partial<RunOptions>][] = [
+    [{ globalTimeoutMs: 1_000 }, { timeoutMs: 2_000_000 }, {}],
+    [{ globalTimeoutMs: 1_000 }, { timeoutMs: 10 }, { timeoutMs: 10 }],
+    [{}, { timeoutMs: 2_000_000_000 }, {}],
+    [{ budget: { perRun: { tokens: 100 } } }, { budget: { tokens: 1_000 } }, {}],
+    [{ budget: { perRun: { tokens: 100 } } }, { budget: { tokens: 9 } }, { budget: { tokens: 9 } }],
+    [
+      { budget: { perRun: { tokens: 100, perAgentTokens: 50 } } },
+      { budget: { tokens: 60, perAgentTokens: 60 } },
+      { budget: { tokens: 60 } },
+    ],
+    [{ budget: { perRun: { tokens: 100 } } }, { budget: { perAgentTokens: 7 } }, { budget: { perAgentTokens: 7 } }],
+  ]
+  for (const [options, body, used] of table) {
+    const { api, given } = recording(t, options)
+    t.equal((await send(api, 'POST', '/api/tasks', { body: { query: 'q', ...body }, caller: RUNNER })).status, 200)
+    const { timeoutMs, budget } = given.at(-1)!
+    t.strictSame({ ...(timeoutMs && { timeoutMs }), ...(budget && { budget }) }, used)
+  }
+})
+
+t.test('what costs others takes the right to operate', async (t) => {
+  const { api, given } = recording(t, {})
+  const models = { default: 'costly' }
+  for (const [body, caller, status] of [
+    [{ priority: 1 }, RUNNER, 403],
+    [{ models }, RUNNER, 403],
+    [{ priority: -1, models: {} }, RUNNER, 200],
+    [{ priority: 1 }, 'ann:run,operate', 200],
+  ] as const)
+    t.match(await send(api, 'POST', '/api/tasks', { body: { query: 'q', ...body }, caller }), {
+      status,
+      body: status === 403 ? { code: 'FORBIDDEN', detail: /it takes the right operate/ } : {},
+    })
+  t.equal(given.length, 2, 'nothing was begun')
+})
+
+/** A team that keeps the options of its runs. */
+function recording(t: Test, options: Partial<MultiAgentPatternOptions>) {
+  const team = testTeam(
+    { agents: [{ name: 'worker' }], orchestration: { strategy: 'sequential' }, ...options },
+    { modules: { worker: echo() } },
+  )
+  t.teardown(() => team.close())
+  const given: RunOptions<unknown>[] = []
+  const execute = team.execute.bind(team)
+  team.execute = (query, asked) => {
+    given.push(asked ?? {})
+    return execute(query, asked)
+  }
+  return { api: httpApi({ teams: { desk: team }, authorize: callerOf }), given }
+}
 
 t.test('a team is named, and a wrong name is refused', async (t) => {
   const { send } = stage(t)
