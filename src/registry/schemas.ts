@@ -1,13 +1,13 @@
 /** Schemas of answers in a team's file: written there, or in a JSON file beside it. */
 import { readFileSync } from 'node:fs'
-import type { OutputSchema } from '../actors/definition/role.ts'
+import type { ModelSchema } from '../actors/definition/tool.ts'
 import { describe } from '../errors.ts'
 import type { Check } from '../runtime/checks/checks.ts'
 import { refusedAs } from '../runtime/checks/refused.ts'
 import { outputShape } from '../runtime/settings/output-shape.ts'
 
 /** Option `output` of a file. */
-export type WrittenOutput = OutputSchema | string
+export type WrittenOutput = ModelSchema | object | string
 
 /** Accepts a JSON Schema, or the name of a file with one. */
 export const writtenOutput: Check = (value, path) => {
@@ -19,7 +19,7 @@ export const writtenOutput: Check = (value, path) => {
  *
  * @throws ConfigurationError for a file that has none.
  */
-export function outputAt(output: WrittenOutput, path: string, file: URL): OutputSchema {
+export function outputAt(output: WrittenOutput, path: string, file: URL): ModelSchema | object {
   if (typeof output !== 'string') return output
   try {
     const schema: object = JSON.parse(readFileSync(new URL(output.replaceAll('\\', '/'), file), 'utf8'))

@@ -118,9 +118,6 @@ export type ToolReference =
       limits?: { maxHeapMb?: number }
     }
 
-/** Schema that an answer has to fit: a Standard Schema with JSON schema (zod, arktype, ...), or a JSON Schema. */
-export type OutputSchema = ModelSchema | object
-
 /**
  * Chooses the part of its conversation that a model sees when the conversation grows. Default: 'append_until_full'.
  * Source: document 003.
@@ -198,12 +195,13 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    */
   concurrency?: number
   /**
-   * Schema of the answers of its model, whoever asks. An answer that misses it is asked for once more, then the turn
+   * Schema of the answers of its model, whoever asks: a Standard Schema with JSON schema (zod, arktype, ...), or a JSON
+   * Schema. An answer that misses it is asked for once more, then the turn
    * fails. The schema of a request goes first: that of the run for its last speaker, and that of `askFor`. A run that
    * has no schema has its `data` from that of the role that speaks last. An agent with a `module` has its `output` in
    * `defineAgent`.
    */
-  output?: OutputSchema
+  output?: ModelSchema | object
   /** Chooses the part of its conversation that its model sees, in a role without code and in `context.think`. */
   contextStrategy?: ContextStrategy
   /**

@@ -71,7 +71,7 @@ export async function compactLog(
     logger,
     store,
     index: old.index,
-    keep,
+    keep: { keysMs: Number.POSITIVE_INFINITY, ...keep }, // only the team knows its own
     facts,
     checkpoints,
     log: (fact) => records.log(fact),

@@ -74,6 +74,7 @@ export class LogUpkeep implements LogFollower {
     this.#past = new PastRunReader({ store, index, parts: ofLog, restore: (run) => restoreEnded(owners, book, run) })
     const facts = function* () {
       yield* teamFacts(owners, parts)
+      yield* index.keyFacts()
       yield { kind: 'turns' as const, turns: [...interruptedTurns(old, book)], again: true as const }
     }
     this.#checkpoints = new Checkpoints({
@@ -116,6 +117,7 @@ export class LogUpkeep implements LogFollower {
     this.#compactor.endPart()
     this.#lookLater()
     book.recalled.past = this.#past
+    book.isForgotten = (runId) => index.hasForgotten(runId, keep, index.time.see(clock.now()))
     book.onQuiet = ({ index: run }) => {
       if (index.get(run)?.open !== false) this.#quiet.push(run) // not one that was read from the log
     }

@@ -55,4 +55,5 @@ export function* oldFacts(
   for (const entry of team.board) yield { kind: 'blackboard', entry, nth: nth++ }
   for (const { letter, bytes } of team.letters.entries) yield { kind: 'letter', letter, bytes }
   yield* team.payments.facts(now)
+  yield* old.index.keyFacts()
 }

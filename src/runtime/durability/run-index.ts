@@ -6,10 +6,10 @@ import { createHash } from 'node:crypto'
 import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { ErrorCode } from '../../errors.ts'
 import type { SeenBlock } from '../log/read-entries.ts'
-import type { HostRecord } from '../log/records.ts'
+import type { HostRecord, Unrecorded } from '../log/records.ts'
 import { isLong, listedQuery } from '../runs/run-list.ts'
 import type { KeepSettings } from '../settings/settings.ts'
-import { callerIn } from '../state/caller.ts'
+import { callerIn, isKeyed } from '../state/caller.ts'
 import type { Position } from '../store/log-store.ts'
 import { LogTime } from './log-time.ts'
 import { RunOrder } from './run-order.ts'
@@ -33,6 +33,8 @@ export interface LoggedRun {
   readonly own: boolean
   readonly threadId: string | null
   readonly caller: string | null
+  /** True if an idempotency key has begun it. */
+  readonly isKeyed: boolean
   /** Digest of the schema that its answer has to fit. */
   readonly output: string | undefined
   readonly startedAt: number
@@ -63,6 +65,8 @@ export interface LoggedRun {
 const RESTORED = -2
 
 const DAY_MS = 86_400_000
+/** Keys in one record. */
+const KEYS = 1_000
 
 export class RunIndex {
   readonly #byIndex = new Map<number, LoggedRun>()
@@ -72,6 +76,8 @@ export class RunIndex {
   readonly #ofCallers = new Map<string, RunOrder<LoggedRun>>()
   /** Runs that are over, the one that ended first is first. */
   readonly #over = new Set<LoggedRun>()
+  /** Ends of forgotten runs that idempotency keys have begun, by id. */
+  readonly #keys = new Map<string, number>()
   /** Number of the compaction step that carries entries now. */
   step = 0
   readonly time = new LogTime()
@@ -82,6 +88,7 @@ export class RunIndex {
     const now = this.#timeAt(record)
     if (record.kind === 'run.launched') return this.#add(record)
     if (record.kind === 'runs.gone') return this.#gone(record.runs)
+    if (record.kind === 'keys') for (const [id, endedAt] of record.keys) this.#keys.set(id, endedAt)
     const run = this.#byIndex.get(record.run)
     if (!run) return
     if (record.kind === 'part.used') refer(run, record)
@@ -131,6 +138,7 @@ export class RunIndex {
       own,
       threadId: threadId ?? null,
       caller: callerIn(metadata),
+      isKeyed: isKeyed(metadata),
       output: output?.digest,
       startedAt,
       usage: NO_TOKENS,
@@ -241,8 +249,21 @@ export class RunIndex {
     return bytes
   }
 
-  /** Runs that are over and beyond the limits, at that time of the log. */
+  /** Checks for a forgotten run whose idempotency key still holds. */
+  hasForgotten(id: string, { keysMs = DAY_MS }: KeepSettings, now: number): boolean {
+    const endedAt = this.#keys.get(id)
+    return endedAt !== undefined && now - endedAt <= keysMs
+  }
+
+  /** Yields the keys of forgotten runs, as the log has them. */
+  *keyFacts(): Generator<Extract<Unrecorded, { kind: 'keys' }>> {
+    const keys = [...this.#keys]
+    for (let at = 0; at < keys.length; at += KEYS) yield { kind: 'keys', keys: keys.slice(at, at + KEYS) }
+  }
+
+  /** Runs that are over and beyond the limits, at that time of the log. Forgets keys that hold no more. */
   expired(keep: KeepSettings, now: number): LoggedRun[] {
+    for (const id of this.#keys.keys()) if (!this.hasForgotten(id, keep, now)) this.#keys.delete(id)
     const ended = [...this.#over].filter(({ own }) => !own)
     let bytes = ended.reduce((sum, run) => sum + run.bytes + run.partBytes, 0)
     let runs = ended.length
@@ -257,6 +278,7 @@ export class RunIndex {
   }
 
   forget(run: LoggedRun): void {
+    if (run.isKeyed) this.#keys.set(run.id, run.endedAt)
     this.#over.delete(run)
     this.#byIndex.delete(run.index)
     for (const order of this.#ordersOf(run)) order.delete(run)

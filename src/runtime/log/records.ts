@@ -179,6 +179,8 @@ export type KeptRecord =
    * runs that go on.
    */
   | Record<'runs.gone', { runs: number[] }>
+  /** Ids of runs that the log has forgotten and that idempotency keys have begun, with the ends of these runs. */
+  | Record<'keys', { keys: [runId: string, endedAt: number][] }>
   /** Turns that messages were given. `again`: a compaction says it again, also of turns that have not begun here. */
   | Record<'turns', { turns: GivenTurn[]; again?: true }>
   /**

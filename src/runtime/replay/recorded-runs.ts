@@ -223,6 +223,7 @@ const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
   'agent.left': true,
   'budget.window': true,
   conversation: true,
+  keys: true,
   letter: true,
   'log.closed': true,
   'log.opened': true,

@@ -63,6 +63,8 @@ export class RunBook {
   script: string | undefined
   /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
   onQuiet: ((run: RunState) => void) | undefined
+  /** Checks for a run that the log has forgotten, but for its idempotency key. Set with the log. */
+  isForgotten: ((runId: string) => boolean) | undefined
   /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
   readonly holds: Holds
   /** Conversations that several processes share, if the team has a store of them. */

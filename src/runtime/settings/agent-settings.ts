@@ -2,7 +2,7 @@
 
 import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
-import type { AgentRole, ContextStrategy, OutputSchema, RoleInfo } from '../../actors/definition/role.ts'
+import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Overflow } from '../../mailbox/overflow.ts'
 import { refusedAs } from '../checks/refused.ts'
@@ -175,7 +175,7 @@ export function agentSettings(
   }
 }
 
-function outputOf({ module }: AgentRole, path: string, output: OutputSchema): ModelSchema {
+function outputOf({ module }: AgentRole, path: string, output: ModelSchema | object): ModelSchema {
   if (module === undefined) return schemaFrom(output, `${path}.output`)
   const advice = 'An agent with code has its output in defineAgent.'
   throw refusedAs(`${path}.output`, 'a schema beside a module', 'a schema of a role that a model plays', advice)

@@ -3,9 +3,10 @@
 import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
 import type { Guardrails } from '../../actors/definition/guardrail.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
-import type { AgentRole, OutputSchema, ToolReference } from '../../actors/definition/role.ts'
+import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
 import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Clock } from '../../clock.ts'
 import type { ModelsConfig } from '../providers/models-config.ts'
 import type { LogStore } from '../store/log-store.ts'
@@ -111,6 +112,11 @@ export interface StateOptions {
     runs?: number
     /** Days since their end. Default: 30. */
     days?: number
+    /**
+     * Time in ms for which the idempotency key of a task over HTTP is known after the end of its run, also if the run
+     * itself is forgotten: sent again, it does not begin the task a second time. Default: 86,400,000, a day.
+     */
+    keysMs?: number
     /** Bytes of the log that they take, all together. Default: 1 GiB. */
     bytes?: number
   }
@@ -261,9 +267,9 @@ export interface TeamOptions<Name extends string = string> {
   guardrails?: Guardrails
   /**
    * Schema of the answer of every run of the team that brings none of its own: see `output` of a run. Runs of one agent
-   * alone do not have it.
+   * alone do not have it. A JSON Schema will do.
    */
-  output?: OutputSchema
+  output?: ModelSchema | object
   /**
    * Store of the conversations of threads (`threadId`), which several processes can share: a run loads them when it
    * begins, and saves them when it ends. Default: they are in memory, and in the log of `stateManagement`.

@@ -69,6 +69,8 @@ export interface KeepSettings {
   readonly runs: number
   readonly days: number
   readonly bytes: number
+  /** Time for which idempotency keys outlive the ends of their runs, in ms. Default: a day. */
+  readonly keysMs?: number
 }
 
 /** Settings of a team for the runtime. Durations in ms. */
@@ -125,7 +127,7 @@ export interface TeamSettings {
   /** Checks of the query and the answer of each run, and of the calls of tools of the script. */
   guards: AgentGuards
   /** Schema of the answer of each run of the team that has none of its own. */
-  output: ModelSchema | undefined
+  output?: ModelSchema
   logger: Logger
   /** Redactor that knows the keys in the environment. Code that obtains another key adds it. */
   redactor: Redactor
@@ -232,7 +234,7 @@ export function settingsFrom(
     durableLog: durableLogOf(options.stateManagement),
     conversations: options.conversations,
     guards: teamGuards,
-    output: options.output && schemaFrom(options.output, 'output'),
+    ...(options.output && { output: schemaFrom(options.output, 'output') }),
     logger,
     redactor,
     secrets,
@@ -275,8 +277,13 @@ function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undef
 }
 
 /** Fills in what is not said about the finished runs that a log keeps. */
-export function keepSettings({ runs = 1_000, days = 30, bytes = 2 ** 30 }: Partial<KeepSettings>): KeepSettings {
-  return { runs, days, bytes }
+export function keepSettings({
+  runs = 1_000,
+  days = 30,
+  bytes = 2 ** 30,
+  ...keys
+}: Partial<KeepSettings>): KeepSettings {
+  return { runs, days, bytes, ...keys }
 }
 
 /** Adds the place in the registry's file to an error about a role that is written there. */

@@ -63,6 +63,7 @@ const stateShape = shape<StateManagement>({
     runs: integer(0),
     days: number(0, LONGEST_DAYS),
     bytes: integer(0, Number.MAX_SAFE_INTEGER),
+    keysMs: integer(0, Number.MAX_SAFE_INTEGER),
   }),
   archive: folderPath,
 })

@@ -119,6 +119,14 @@ export abstract class TeamRuns extends TeamInsight {
   }
 
   /**
+   * Checks whether the durable log has forgotten the run of that id, and still knows that an idempotency key has begun
+   * it over HTTP (`stateManagement.keep.keysMs`): what it did is not to be done again.
+   */
+  isForgotten(runId: string): boolean {
+    return this.runBook.isForgotten?.(runId) ?? false
+  }
+
+  /**
    * Returns the questions to a person that nobody has answered yet, of one run or of all. After a restart the runs that
    * go on have theirs, with the same ids. `answer` takes the answer.
    */

@@ -5,6 +5,7 @@
 import { createHash } from 'node:crypto'
 import { v5 } from 'uuid'
 import type { Run } from '../../index.ts'
+import { BODY_HASH } from '../../runtime/state/caller.ts'
 import type { HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
 import { knownEndOf } from './run-ends.ts'
@@ -14,12 +15,7 @@ export interface KeyedTask {
   readonly id: string
   /** Hash of the body that begins it. */
   readonly hash: string
-  /** A request with that key has begun it before. */
-  readonly isRepeated: boolean
 }
-
-/** Field of the metadata of a run that was begun with a key: the hash of the body that began it. */
-export const BODY_HASH = 'bodyHash'
 
 /** Namespace of the ids of tasks that were begun with an idempotency key. */
 const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
@@ -37,18 +33,19 @@ export class IdempotencyKeys {
   /** Hashes of the bodies that have begun a task, by its id, the newest at the end. */
   readonly #begun = new Map<string, string>()
 
+  /** Ids of the tasks that requests begin now. */
+  readonly #beginning = new Set<string>()
+
   constructor({ idempotencyKeys }: Pick<HttpLimits, 'idempotencyKeys'>) {
     this.#most = idempotencyKeys
   }
 
   /**
-   * Returns the task that belongs to the key of a request; undefined for a request without a key. `isKnown` checks
-   * whether the log still has a task: then that task says whether the body is the same (`assertSameBody`).
+   * Returns the task that belongs to the key of a request; undefined for a request without a key.
    *
-   * @throws HttpError for a key that is none, and for one whose task was begun and is forgotten: a request that is sent
-   * again must not do a thing twice.
+   * @throws HttpError for a key that is none.
    */
-  taskOf(request: Request, caller: string, body: unknown, isKnown: (id: string) => boolean): KeyedTask | undefined {
+  taskOf(request: Request, caller: string, body: unknown): KeyedTask | undefined {
     const given = request.headers.get('idempotency-key')
     if (given === null) return undefined
     const key = given.replace(/^"(.*)"$/, '$1') // a string of Structured Fields, as the draft wants it
@@ -58,17 +55,34 @@ export class IdempotencyKeys {
     }
     const id = idOfKey(caller, key)
     const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
-    const isRepeated = isKnown(id)
-    const begun = this.#begun.get(id)
-    if (!isRepeated && begun !== undefined) throw begun === hash ? forgotten() : otherBody()
-    return { id, hash, isRepeated }
+    return { id, hash }
   }
 
-  /** Notes that the task of a key was begun with that body, now or before. */
-  begun({ id, hash }: KeyedTask): void {
+  /** Checks whether a request with that key has begun its task, or begins it now. */
+  hasBegun({ id }: KeyedTask): boolean {
+    return this.#begun.has(id)
+  }
+
+  /**
+   * Begins the task of a key, or joins it while another request begins it. `isKnown` checks whether some team has it.
+   *
+   * @throws HttpError for another body, and for a task that was begun and is forgotten: a request that is sent again
+   * must not do a thing twice.
+   */
+  async begin<T>({ id, hash }: KeyedTask, isKnown: () => boolean, start: () => Promise<T>): Promise<T> {
+    const begun = this.#begun.get(id)
+    if (begun !== undefined && begun !== hash) throw otherBody()
+    if (begun !== undefined && !this.#beginning.has(id) && !isKnown()) throw forgotten()
     this.#begun.delete(id) // so that it becomes the newest
     this.#begun.set(id, hash)
     if (this.#begun.size > this.#most) this.#begun.delete(this.#begun.keys().next().value!)
+    this.#beginning.add(id)
+    try {
+      return await start()
+    } finally {
+      this.#beginning.delete(id)
+      if (!isKnown()) this.#begun.delete(id) // it was refused
+    }
   }
 
   clear(): void {
@@ -86,10 +100,10 @@ export async function assertSameBody(run: Run<unknown>, hash: string): Promise<v
   if (Object.hasOwn(run.metadata, BODY_HASH) && run.metadata[BODY_HASH] !== hash) throw otherBody()
 }
 
-const forgotten = (): HttpError =>
+export const forgotten = (): HttpError =>
   new HttpError(
     'CONFLICT',
-    'Idempotency-Key: the task of this key was begun, and is not kept any more. It is not begun again; use a new key for that. A durable log keeps tasks longer (stateManagement).',
+    'Idempotency-Key: the task of this key was begun, and is not kept any more. It is not begun again; use a new key for that. A durable log keeps tasks longer (stateManagement), and their keys (keep.keysMs).',
   )
 
 const otherBody = (): HttpError =>

@@ -2,11 +2,11 @@
 import type { Content } from '../../actors/definition/content.ts'
 import type { RunOptions, RunSummary } from '../../index.ts'
 import { foreignSchema } from '../../json-schema/foreign-schema.ts'
-import { CALLER } from '../../runtime/state/caller.ts'
+import { BODY_HASH, CALLER } from '../../runtime/state/caller.ts'
 import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
-import { BODY_HASH, type IdempotencyKeys } from './idempotency.ts'
+import type { IdempotencyKeys } from './idempotency.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
 import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
@@ -16,7 +16,7 @@ import type { Task, TaskSummary } from './schemas.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type Streams, streamFormOf } from './streams.ts'
 import { type FoundTask, pathOf, type ServedTeam, taskOf } from './task-view.ts'
-import { type Tasks, untilRead, waitFor, written } from './tasks.ts'
+import { type Tasks, waitFor, written } from './tasks.ts'
 
 interface Needs {
   readonly settings: HttpSettings
@@ -62,17 +62,19 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
 
   return {
     async createTask({ request, query: { deltas }, body, caller }) {
-      const { team, query, options } = await startOf(body, caller)
+      const { team, query, options } = await startOf(body)
       const form = streamFormOf(request)
       if (form && deltas) options.stream ??= true
-      const served = teams.named(team)
-      if (request.headers.has('idempotency-key')) await untilRead(served)
-      const key = keys.taskOf(request, caller.id, body, (id) => served.team.getRun(id) !== undefined)
+      const key = keys.taskOf(request, caller.id, body)
+      const begun = key && (await tasks.begunBy(key)) // its body says what the caller might set
+      if (!begun) assertMay(caller, body)
+      const served = begun ?? teams.named(team)
       const { waitMs, applied } = waitOf(request)
-      const found = await tasks.start({ served, query, options, caller, request, keyed: key })
-      if (key) keys.begun(key)
+      const isRepeated = begun !== undefined || (key !== undefined && keys.hasBegun(key))
+      const start = () => tasks.start({ served, query, options, caller, request, keyed: key })
+      const found = key ? await keys.begin(key, () => tasks.isKnown(key.id), start) : await start()
       const headers: Record<string, string> = {
-        ...(key?.isRepeated && { 'idempotency-replayed': 'true' }),
+        ...(isRepeated && { 'idempotency-replayed': 'true' }),
         ...(applied && { 'preference-applied': applied }),
       }
       if (form === 'sse') {
@@ -149,18 +151,17 @@ const TO_OPERATE: readonly [field: keyof TaskBody, isSet: (body: TaskBody) => bo
   ['models', ({ models = {} }) => Object.keys(models).length > 0],
 ]
 
-/**
- * Reads what a task is to be begun with.
- *
- * @throws HttpError for what its caller may not set.
- */
-async function startOf(
-  body: TaskBody,
-  { id, may }: Caller,
-): Promise<{ team: string | undefined; query: string | Content; options: RunOptions<unknown> }> {
+/** @throws HttpError for a field that the caller may not set. */
+function assertMay({ id, may }: Caller, body: TaskBody): void {
   for (const [field, isSet] of TO_OPERATE)
     if (isSet(body) && !may.includes('operate'))
       throw new HttpError('FORBIDDEN', `${field}: "${id}" may not set it: it takes the right operate. Leave it out.`)
+}
+
+/** Reads what a task is to be begun with. */
+async function startOf(
+  body: TaskBody,
+): Promise<{ team: string | undefined; query: string | Content; options: RunOptions<unknown> }> {
   const { team, query, task, message, output, metadata, ...options } = body
   for (const [name, what] of Object.entries(OWN_FIELDS))
     if (metadata && Object.hasOwn(metadata, name))

@@ -7,8 +7,8 @@ import type { Content } from '../../actors/definition/content.ts'
 import { type Timer, timerBehind } from '../../clock.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
-import { CALLER, callerIn } from '../../runtime/state/caller.ts'
-import { assertSameBody, BODY_HASH } from './idempotency.ts'
+import { BODY_HASH, CALLER, callerIn } from '../../runtime/state/caller.ts'
+import { assertSameBody, forgotten, type KeyedTask } from './idempotency.ts'
 import type { Caller, HttpSettings, Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import { endOf, hasEnded, knownEndOf, onEnd } from './run-ends.ts'
@@ -25,7 +25,7 @@ export interface TaskStart {
   /** Request that begins it: the run continues its trace. */
   readonly request: Request
   /** Id of the task, and hash of its body, where an idempotency key names it. Default: a new id. */
-  readonly keyed?: { readonly id: string; readonly hash: string } | undefined
+  readonly keyed?: KeyedTask | undefined
 }
 
 type Settings = Pick<HttpSettings, 'limits' | 'sharedThreads'>
@@ -79,8 +79,24 @@ export class Tasks {
     if (!run) throw (await refused) ?? new Error(`run ${id} has ended and is not known`)
     this.#open.set(caller.id, open.add(id))
     void this.#untilOver(run, caller.id)
-    if (keyed) await assertSameBody(run, keyed.hash)
     return { ...served, run, caller }
+  }
+
+  /**
+   * Finds the team that has the task of a key.
+   *
+   * @throws HttpError if it was begun with another body, or if a log has forgotten it.
+   */
+  async begunBy({ id, hash }: KeyedTask): Promise<ServedTeam | undefined> {
+    const found = await this.#read(id, {})
+    if (found) await assertSameBody(found.run, hash)
+    else if (this.#teams.all.some(({ team }) => team.isForgotten(id))) throw forgotten()
+    return found
+  }
+
+  /** Checks whether a team has the task in memory, or in the log that it has read. */
+  isKnown(id: string): boolean {
+    return this.#known(id, {}) !== undefined
   }
 
   /** @throws HttpError for the thread of somebody else. It must not differ from none. */
