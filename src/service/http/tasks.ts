@@ -203,7 +203,7 @@ const isLower = (asked: number | undefined, limit = Number.POSITIVE_INFINITY): a
   asked !== undefined && asked < limit
 
 /** Resolves when the team knows the runs of its durable log. */
-export async function untilRead({ team }: ServedTeam): Promise<void> {
+async function untilRead({ team }: ServedTeam): Promise<void> {
   if (team.logName === undefined) await team.listRuns({ limit: 1 })
 }
 
