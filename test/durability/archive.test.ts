@@ -185,6 +185,7 @@ const needsOf = (runs: { index: number; bytes: number }[]) => ({
   index: {
     bytes: 0,
     expired: () => runs.map((run) => ({ ...run, partBytes: 0, own: false })),
+    leaning: new Map(),
     forget: () => {},
     dropped: () => {},
   },
@@ -193,6 +194,7 @@ const needsOf = (runs: { index: number; bytes: number }[]) => ({
   facts: () => [],
   log: (_: { runs: number[] }) => {},
   written: () => Promise.resolve(),
+  unlearn: () => {},
 })
 
 t.test('small runs are archived eight at a time, larger ones up to 8 MiB, and one that is larger alone', async (t) => {

@@ -5,6 +5,7 @@
  */
 import { EntryEncoder, isLettersEnd, isOfLife, isOfLog } from '../log/entry-codec.ts'
 import { type EntrySpan, entrySpans } from '../log/entry-layout.ts'
+import type { AloneEntry } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { Checkpoint, LogStore, Position } from '../store/log-store.ts'
 import { CARRIED_BYTES } from './carrier.ts'
@@ -60,6 +61,8 @@ interface Source {
   /** Number of the last entry that was logged, and the time that its facts are of, in epoch ms. */
   lastSeq(): number
   now(): number
+  /** Reads the entries of a run that have copies of what another one said, written without them. */
+  alone(run: Pick<RunRow, 'index'>): Promise<readonly AloneEntry[]>
 }
 
 /** Yields the pieces of a checkpoint of that moment, which is over. */
@@ -86,6 +89,10 @@ async function* openEntries({ runs, position, ofTeam }: Moment, source: Source):
     if (run !== 0) return open.has(run)
     return ofTeam.has(seq) || isOfLog(entry) || isLettersEnd(entry) || (at >= since && isOfLife(entry))
   }
+  const again = new Map<number, Uint8Array>()
+  for (const run of runs)
+    if (run.open && run.leansOn !== undefined)
+      for (const { seq, bytes } of await source.alone(run)) again.set(seq, bytes)
   let last: (Pick<EntrySpan, 'seq' | 'at'> & { readonly isKept: boolean }) | undefined
   for await (const entries of inOrder(position, source, isKept))
     for (const span of entrySpans(entries)) {
@@ -93,7 +100,7 @@ async function* openEntries({ runs, position, ofTeam }: Moment, source: Source):
       // Team time stands still from the last entry of a process on, whatever that was.
       if (last && !last.isKept && isOfLog(entry)) yield encodedTime(last)
       last = { seq: span.seq, at: span.at, isKept: isKept(span, entry) }
-      if (last.isKept) yield entry
+      if (last.isKept) yield again.get(span.seq) ?? entry
     }
 }
 

@@ -6,9 +6,11 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, describe } from '../../errors.ts'
 import { unlessAborted } from '../../on-abort.ts'
+import type { AloneEntry } from '../log/read-entries.ts'
 import type { Checkpoint, LogStore, Position } from '../store/log-store.ts'
 import { checkpointPieces, type LogPart, type Moment } from './checkpoint.ts'
 import type { OldLog } from './old-log.ts'
+import type { LoggedRun } from './run-index.ts'
 import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
 
@@ -23,6 +25,8 @@ interface Needs {
   facts(): Iterable<Fact>
   /** Numbers of the records of agents that have left. */
   left(): Iterable<number>
+  /** Reads the entries of a run that have copies of what another one said, written without them. */
+  alone(run: Pick<LoggedRun, 'index'>): Promise<readonly AloneEntry[]>
   /** Parts in which the store gives up space. */
   logParts(): readonly LogPart[]
   /** Calls `act` in a moment in which nothing is being written, with the number of the next entry. */
@@ -123,11 +127,11 @@ export class Checkpoints {
 
   /** The checkpoint may be found when its last piece has come: then the disk has all that it says. */
   async *#pieces(moment: Moment): AsyncGenerator<Uint8Array> {
-    const { clock, store, facts, lastSeq, now, written } = this.#needs
+    const { alone, clock, store, facts, lastSeq, now, written } = this.#needs
     const { signal } = this.#closed
     const slices = new Slices(clock, signal)
     let bytes = 0
-    const source = { store, slices, signal, last: this.#last, facts, lastSeq, now }
+    const source = { store, slices, signal, last: this.#last, facts, lastSeq, now, alone }
     for await (const piece of checkpointPieces(moment, source)) {
       bytes += piece.byteLength
       yield piece

@@ -58,6 +58,7 @@ export async function compactLog(
     facts,
     left: () => Array.from(old.left.values(), ({ seq }) => seq),
     logParts: () => compactor.logParts,
+    alone: (run) => past.alone(run),
     atRest: async (act) => {
       await records.written()
       act(records.next)
@@ -78,6 +79,8 @@ export async function compactLog(
     carried: () => carriedRecords(old),
     parts: old.parts,
     written: () => records.written(),
+    unlearn: () => {}, // no run goes on here
+    alone: (run) => past.alone(run),
     leaves: async (run) => archive?.write(await past.read(run), run),
     drop: (position) => past.drop(() => store.dropBefore(position)),
   })

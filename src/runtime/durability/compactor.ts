@@ -7,14 +7,17 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
 import { CancelledError, describe } from '../../errors.ts'
 import { unlessAborted } from '../../on-abort.ts'
+import { leanOf } from '../log/copied-entries.ts'
 import { isOfLife, isOfLog } from '../log/entry-codec.ts'
 import { entrySpans } from '../log/entry-layout.ts'
 import { partsIn } from '../log/part-entries.ts'
+import type { AloneEntry } from '../log/read-entries.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { Block, LogStore, Position } from '../store/log-store.ts'
 import { CARRIED_BYTES, Carrier } from './carrier.ts'
 import type { LogPart } from './checkpoint.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import { leavingGroups } from './leaving-groups.ts'
 import type { PartIndex } from './part-index.ts'
 import type { LoggedRun, RunIndex } from './run-index.ts'
 import { Slices } from './slices.ts'
@@ -40,6 +43,10 @@ export interface CompactorNeeds {
   readonly checkpoints?: Pick<Checkpoints, 'isDue' | 'wrote' | 'write'>
   /** Resolves when all that was logged until now is written. */
   written(): Promise<void>
+  /** Lets no entry that is written from now on have copies of what these runs have said. */
+  unlearn(runs: Iterable<number>): void
+  /** Reads the entries of a run that have copies of what another one said, written without them. */
+  alone(run: LoggedRun): Promise<readonly AloneEntry[]>
   /** Called with each run before the log forgets it. If it rejects, the log keeps the run. */
   leaves(run: LoggedRun): Promise<void>
   /** Gives up what stands before the position, when nobody reads there. */
@@ -58,11 +65,6 @@ export interface Compacted {
 
 /** Failures after which a compaction archives no more runs. */
 const MOST_FAILURES = 3
-/** Runs that are archived at the same time: each waits for the disk many times, and for turns of others between. */
-const GROUP_RUNS = 8
-/** Bytes of runs that are archived at the same time, since they are in memory. A larger run is alone. */
-const GROUP_BYTES = 8 * 2 ** 20
-
 const SEGMENT_BYTES = 64 * 2 ** 20
 const NOT_ARCHIVED =
   'runs could not be archived (stateManagement.archive): the log keeps them, and tries it again when it is compacted next'
@@ -213,7 +215,10 @@ export class Compactor {
   async #forget(runs: readonly LoggedRun[]): Promise<Pick<Compacted, 'runsForgotten' | 'runsNotArchived'>> {
     let [runsForgotten, runsNotArchived] = [0, 0]
     let failure: { runId: string; error: string } | undefined
+    const leaning = await this.#leaning(runs)
     const leave = async (run: LoggedRun) => {
+      const others = leaning.get(run.index) ?? []
+      if (others.some(({ open }) => open)) return // they go on; it is forgotten when they have ended
       try {
         if (!run.own) await unlessAborted(this.#closed.signal, this.#needs.leaves(run))
       } catch (error) {
@@ -222,13 +227,14 @@ export class Compactor {
         runsNotArchived += 1
         return
       }
+      for (const other of others) await this.#letStandAlone(other, run)
       if (!run.own) runsForgotten += 1
       this.#needs.index.forget(run)
       this.#gone.push(run.index)
       if (this.#slices.isOver) this.#logGone()
       await this.#slices.othersTurn()
     }
-    for (const group of groupsOf(runs)) {
+    for (const group of leavingGroups(runs, leaning)) {
       const isTried = runsNotArchived < MOST_FAILURES
       await Promise.all(group.filter(({ own }) => own || isTried).map(leave))
       if (!isTried) runsNotArchived += group.filter(({ own }) => !own).length
@@ -236,6 +242,28 @@ export class Compactor {
     }
     if (failure) this.#needs.logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
     return { runsForgotten, runsNotArchived }
+  }
+
+  /** Returns which runs lean on others. From now on none begins to lean on these ones. */
+  async #leaning(runs: readonly LoggedRun[]): Promise<ReadonlyMap<number, LoggedRun[]>> {
+    if (runs.length === 0) return new Map()
+    this.#needs.unlearn(runs.map(({ index }) => index))
+    await unlessAborted(this.#closed.signal, this.#needs.written())
+    return this.#needs.index.leaning
+  }
+
+  /** Writes again what a run has in common with the one that is forgotten. */
+  async #letStandAlone(run: LoggedRun, forgotten: LoggedRun): Promise<void> {
+    const { alone, index } = this.#needs
+    if (index.get(run.index) !== run || run.leansOn !== forgotten.index) return
+    index.step += 1
+    const carrier = new Carrier()
+    for (const { seq, bytes } of await unlessAborted(this.#closed.signal, alone(run))) {
+      carrier.add(run.index, seq, bytes)
+      run.bytes += bytes.byteLength
+    }
+    if (carrier.bytes > 0) await this.#append(carrier.take())
+    run.leansOn = undefined
   }
 
   /** Logs which runs were forgotten, behind all of their entries: nothing of them is carried on. */
@@ -273,7 +301,7 @@ export class Compactor {
       for (const { run, seq, at, from: start, to } of entrySpans(block.entries)) {
         const entry = block.entries.subarray(start, to)
         const ofTeam = run === 0 && (carried.has(seq) || isOfLog(entry) || (isOfLife(entry) && index.isUnderWayAt(at)))
-        if (ofTeam || index.get(run)) carrier.add(run, seq, entry)
+        if (ofTeam || (index.get(run) && !this.#isAlone(entry))) carrier.add(run, seq, entry)
       }
       if (carrier.bytes >= CARRIED_BYTES) await this.#append(carrier.take())
       await this.#noteIfDue()
@@ -284,6 +312,12 @@ export class Compactor {
     await unlessAborted(this.#closed.signal, drop(until))
     this.#parts.shift()
     index.dropped(until)
+  }
+
+  /** Checks for an entry that was written again, when the run was forgotten that it has copies of. */
+  #isAlone(entry: Uint8Array): boolean {
+    const leansOn = leanOf(entry)
+    return leansOn !== 0 && !this.#needs.index.get(leansOn)
   }
 
   async #noteIfDue(): Promise<void> {
@@ -297,19 +331,4 @@ export class Compactor {
     this.wrote(position, block.entries.byteLength)
     this.#needs.checkpoints?.wrote(position, block.entries.byteLength)
   }
-}
-
-/** Yields the runs in their order, so many at a time as may be archived at once. */
-function* groupsOf(runs: readonly LoggedRun[]): Generator<LoggedRun[]> {
-  let [group, bytes]: [LoggedRun[], number] = [[], 0]
-  for (const run of runs) {
-    const size = run.bytes + run.partBytes
-    if (group.length === GROUP_RUNS || (group.length > 0 && bytes + size > GROUP_BYTES)) {
-      yield group
-      ;[group, bytes] = [[], 0]
-    }
-    group.push(run)
-    bytes += size
-  }
-  if (group.length > 0) yield group
 }

@@ -132,6 +132,8 @@ class Shape {
     const judged = new Map(gaps.flatMap((gap) => this.#judge(gap, old)).map((each) => [each.damage, each]))
     for (const { runs } of judged.values()) for (const run of runs) touched.add(run)
     if (gaps.length > 0) for (const run of old.runs.values()) if (!hasNames(run, old)) touched.add(run.index)
+    for (const run of old.index.values())
+      if (old.index.chainOf(run).some(({ index }) => touched.has(index))) touched.add(run.index)
     const untold = damages.filter((damage) => judged.get(damage)?.isUntold)
     const known = (runs: Iterable<number>) => [...runs].flatMap((run) => old.index.get(run) ?? [])
     const ofEnd = gaps.at(-1)?.told ? gaps.at(-1) : undefined

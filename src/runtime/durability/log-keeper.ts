@@ -132,12 +132,21 @@ export class LogKeeper implements JournalKeeper {
     return follower.reread(run, read)
   }
 
-  /** Calls `act` with the next entry's number, when all that the store was given is written and it got no more. */
+  /** Lets no entry that is written from now on have copies of what these runs have said. */
+  unlearn(runs: Iterable<number>): void {
+    this.#encoder.silence(runs)
+  }
+
+  /**
+   * Calls `act` with the next entry's number, when all that the store was given is written and it got no more. To read
+   * what it gets then, nothing is needed of runs that are over.
+   */
   atRest(act: (next: number) => void): Promise<void> {
     const resting = this.#last.then(() => {
       if (this.#resting !== resting) return
       this.#resting = undefined
       act(this.end)
+      this.#encoder.silence()
       if (!this.#over) this.#flush()
     })
     this.#resting = resting

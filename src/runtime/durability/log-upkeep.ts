@@ -2,8 +2,8 @@
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import { TeamClosedError } from '../../errors.ts'
-import { bytesByRun } from '../log/entry-codec.ts'
 import { partsIn } from '../log/part-entries.ts'
+import { inBlock } from '../log/read-entries.ts'
 import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { KeepSettings } from '../settings/settings.ts'
@@ -31,6 +31,7 @@ interface Needs {
   /** Gets what the log forgets. */
   readonly archive: TraceArchive | undefined
   readonly atRest: LogKeeper['atRest']
+  readonly unlearn: LogKeeper['unlearn']
   readonly book: RunBook
   readonly keep: KeepSettings
   /** Checkpoint by which the log was opened. */
@@ -62,7 +63,7 @@ export class LogUpkeep implements LogFollower {
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
-  constructor({ archive, atRest, book, keep, last, old, owners, parts, store }: Needs) {
+  constructor({ archive, atRest, unlearn, book, keep, last, old, owners, parts, store }: Needs) {
     const { clock, journal, logger } = owners
     const { index, parts: ofLog } = old
     this.#clock = clock
@@ -86,6 +87,7 @@ export class LogUpkeep implements LogFollower {
       facts,
       left: () => this.#left.values(),
       logParts: () => this.#compactor.logParts,
+      alone: (run) => this.#past.alone(run),
       atRest,
       lastSeq: () => journal.seq - 1,
       now: () => clock.now(),
@@ -108,6 +110,8 @@ export class LogUpkeep implements LogFollower {
       carried: () => new Set([...this.#left.values(), ...ofLog.needed(referrers())]),
       parts: ofLog,
       written: async () => journal.written(),
+      unlearn,
+      alone: (run) => this.#past.alone(run),
       leaves: async (run) => archive?.write(await this.#past.read(run), run),
       drop: (before) => this.#past.drop(() => store.dropBefore(before)),
     })
@@ -131,8 +135,8 @@ export class LogUpkeep implements LogFollower {
   }
 
   wrote(position: Position, entries: Uint8Array): void {
-    const sizes = bytesByRun(entries)
-    this.#index.at({ position, carried: false, sizes })
+    const { sizes, leans } = inBlock(entries)
+    this.#index.at({ position, carried: false, sizes, leans })
     if (this.#parts.areComing) this.#parts.at(position, partsIn(entries))
     if (this.#quiet.length > 0) this.#quiet = this.#quiet.filter((index) => !this.#isOver(index))
     this.#compactor.wrote(position, entries.byteLength, sizes.get(0))

@@ -28,7 +28,7 @@ import { OldStates } from './old-states.ts'
 import { OldTeam } from './old-team.ts'
 import { OldTimes } from './old-times.ts'
 import { hashesIn, PartIndex, type Referrers } from './part-index.ts'
-import { RunIndex, type RunRow } from './run-index.ts'
+import { type LoggedRun, RunIndex, type RunRow } from './run-index.ts'
 import type { Slices } from './slices.ts'
 
 /** Highest numbers that an agent has used. */
@@ -104,9 +104,9 @@ export class OldLog {
 
   /** Notes where a block stands whose entries were read. */
   wrote(block: SeenBlock): void {
-    const { position, carried, sizes } = block
+    const { position, carried, sizes, leans } = block
     const isKnown = ([run]: readonly [number, number]) => carried && this.#restored.has(run)
-    this.index.at({ position, carried, sizes: new Map([...sizes].filter((size) => !isKnown(size))) })
+    this.index.at({ position, carried, leans, sizes: new Map([...sizes].filter((size) => !isKnown(size))) })
     this.index.carriedTo(
       position,
       [...sizes].filter(isKnown).map(([run]) => run),
@@ -194,13 +194,21 @@ export class OldLog {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
-    const from = Math.min(...[...given].flatMap((run) => this.index.get(run)?.places ?? []))
+    const chains = [...given].flatMap((run) => this.#chainOf(run))
+    const from = Math.min(...chains.flatMap(({ places }) => places))
     const read = () => readFrom(Number.isFinite(from) ? { from } : {})
-    for await (const entry of entriesOf(read, { ...options, runs: new Set([...given, 0]) })) {
+    const runs = new Set([0, ...chains.map(({ index }) => index)])
+    for await (const entry of entriesOf(read, { ...options, runs })) {
       if (entry.run === 0) for (const run of given) this.runs.get(run)?.meanwhile(entry)
+      else if (!given.has(entry.run)) continue
       else if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
       else this.runs.get(entry.run)?.see(entry)
     }
+  }
+
+  #chainOf(run: number): LoggedRun[] {
+    const logged = this.index.get(run)
+    return logged ? this.index.chainOf(logged) : []
   }
 
   /** Gives up what is only needed of runs that go on. */

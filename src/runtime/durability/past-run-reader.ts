@@ -1,7 +1,7 @@
 /** Reads runs that have ended from the durable log, when somebody asks for them. */
 
 import { UnknownRunError } from '../../errors.ts'
-import { entriesOf, whileMoved } from '../log/read-entries.ts'
+import { type AloneEntry, aloneEntries, entriesOf, whileMoved } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import type { PastRun, PastRuns } from '../runs/past-runs.ts'
 import type { ListedRun } from '../runs/run-list.ts'
@@ -62,15 +62,36 @@ export class PastRunReader implements PastRuns {
     return this.#read(() =>
       whileMoved(() => {
         const run = this.#needs.index.get(index)
-        const blocks = () => (run ? this.#blocksOf(run) : NO_BLOCKS)
-        return read(entriesOf(blocks, { runs: new Set([index]) }))
+        return read(run ? this.#entriesOf(run, (entry) => entry.run === index) : NOTHING)
       }),
     )
   }
 
+  /** Reads the entries of a run that lean on another one, written so that they do not. */
+  alone({ index }: Pick<LoggedRun, 'index'>): Promise<AloneEntry[]> {
+    return this.#read(() =>
+      whileMoved(async () => {
+        const run = this.#needs.index.get(index)
+        if (!run) return []
+        const chain = this.#needs.index.chainOf(run)
+        const runs = new Set(chain.map(({ index }) => index))
+        const alone: AloneEntry[] = []
+        for await (const entry of aloneEntries(() => this.#blocksOf(chain), run.index, runs)) alone.push(entry)
+        return alone
+      }),
+    )
+  }
+
+  /** Yields entries of a run, of those that it leans on, and of the team. */
+  async *#entriesOf(run: LoggedRun, isWanted: (entry: LogEntry) => boolean): AsyncGenerator<LogEntry> {
+    const chain = this.#needs.index.chainOf(run)
+    const runs = new Set([0, ...chain.map(({ index }) => index)])
+    for await (const entry of entriesOf(() => this.#blocksOf(chain), { runs })) if (isWanted(entry)) yield entry
+  }
+
   async #entriesIn(run: LoggedRun): Promise<OldRun | undefined> {
     let old: OldRun | undefined
-    for await (const entry of entriesOf(() => this.#blocksOf(run), { runs: new Set([run.index, 0]) })) {
+    for await (const entry of this.#entriesOf(run, (entry) => entry.run === run.index || entry.run === 0)) {
       if (entry.run === 0) old?.meanwhile(entry)
       else if (isLaunch(entry)) old ??= new OldRun(entry)
       else old?.see(entry)
@@ -79,12 +100,11 @@ export class PastRunReader implements PastRuns {
   }
 
   /** Yields each block once: the parts of blocks that were carried lie among the others after a restart. */
-  async *#blocksOf({ index, places }: LoggedRun): AsyncGenerator<StoredBlock> {
-    const options = { runs: new Set([index, 0]), signal: this.#closed.signal }
-    const parts = Array.from({ length: places.length / 2 }, (_, n) => ({
-      from: places[2 * n]!,
-      to: places[2 * n + 1]!,
-    }))
+  async *#blocksOf(runs: readonly LoggedRun[]): AsyncGenerator<StoredBlock> {
+    const options = { runs: new Set([0, ...runs.map(({ index }) => index)]), signal: this.#closed.signal }
+    const parts = runs.flatMap(({ places }) =>
+      Array.from({ length: places.length / 2 }, (_, n) => ({ from: places[2 * n]!, to: places[2 * n + 1]! })),
+    )
     let last = -1
     for (const { from, to } of parts.sort((a, b) => a.from - b.from)) {
       if (to <= last) continue
@@ -122,7 +142,7 @@ export class PastRunReader implements PastRuns {
 const isLaunch = (entry: LogEntry): entry is Extract<HostRecord, { kind: 'run.launched' }> =>
   entry.kind === 'run.launched'
 
-const NO_BLOCKS: AsyncIterable<StoredBlock> = {
+const NOTHING: AsyncIterable<LogEntry> = {
   [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),
 }
 

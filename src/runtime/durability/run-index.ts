@@ -51,6 +51,8 @@ export interface LoggedRun {
   open: boolean
   /** Bytes of its entries. */
   bytes: number
+  /** Run before it in its thread, if its entries have copies of what that one said. */
+  leansOn: number | undefined
   /** Hashes of the parts that it refers to. */
   readonly parts: Set<string>
   /** Bytes of these parts. Those that several runs refer to count for each. */
@@ -148,6 +150,7 @@ export class RunIndex {
       status: 'finished',
       open: true,
       bytes: 0,
+      leansOn: undefined,
       parts: new Set(),
       partBytes: 0,
       places: [],
@@ -177,13 +180,36 @@ export class RunIndex {
   }
 
   /** Notes where a block stands, and what its runs have in it. */
-  at({ position, carried, sizes }: Omit<SeenBlock, 'bytes' | 'parts'>): void {
+  at({ position, carried, sizes, leans }: Omit<SeenBlock, 'bytes' | 'parts'>): void {
     for (const [index, bytes] of sizes) {
       const run = this.#byIndex.get(index)
       if (!run) continue
       run.bytes += bytes
       place(run, position, carried ? -1 : 0)
     }
+    for (const [index, leansOn] of leans) {
+      const run = this.#byIndex.get(index)
+      if (run) run.leansOn = leansOn
+    }
+  }
+
+  /** Runs by the one that they lean on. */
+  get leaning(): Map<number, LoggedRun[]> {
+    const leaning = new Map<number, LoggedRun[]>()
+    for (const run of this.#byIndex.values())
+      if (run.leansOn !== undefined) leaning.set(run.leansOn, [...(leaning.get(run.leansOn) ?? []), run])
+    return leaning
+  }
+
+  /** Returns the run and those that it leans on, one after the other, as far as the log has them. */
+  chainOf(run: LoggedRun): LoggedRun[] {
+    const chain = [run]
+    for (let next = this.#before(run); next; next = this.#before(next)) chain.push(next)
+    return chain
+  }
+
+  #before({ leansOn }: LoggedRun): LoggedRun | undefined {
+    return leansOn === undefined ? undefined : this.#byIndex.get(leansOn)
   }
 
   /** Notes where a block stands whose entries were carried: their bytes are counted already. */

@@ -140,6 +140,7 @@ export class TeamLog {
     const upkeep = new LogUpkeep({
       archive: this.#archive,
       atRest: (act) => keeper.atRest(act),
+      unlearn: (runs) => keeper.unlearn(runs),
       book: this.#runs,
       keep,
       last,

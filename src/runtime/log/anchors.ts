@@ -35,6 +35,12 @@ export function hashAt(bytes: Uint8Array, at: number): number {
 
 const FIRST_SLOTS = 256
 
+/** Place of an anchor in a text. */
+export interface Anchor {
+  readonly text: Text
+  readonly at: number
+}
+
 export class Anchors {
   readonly #texts: Text[] = []
   /** Place of the first byte of each text, if they stood one behind the other. */
@@ -79,7 +85,7 @@ export class Anchors {
   }
 
   /** Finds the last anchor with that hash. */
-  find(hash: number): { readonly text: Text; readonly at: number } | undefined {
+  find(hash: number): Anchor | undefined {
     const slot = this.#slotOf(hash)
     if (this.#slots[slot] === 0) return undefined
     const place = this.#slots[slot + 1]!

@@ -1,5 +1,5 @@
-/** Finds in a text what earlier texts of its run have: as copies of these it is written again. */
-import { ANCHOR_BYTES, Anchors, hashAt, nextAnchor } from './anchors.ts'
+/** Finds in a text what earlier texts of its run and its thread have: as copies of these it is written again. */
+import { ANCHOR_BYTES, type Anchor, Anchors, hashAt, nextAnchor } from './anchors.ts'
 import { MOST_BYTES, type Piece, type PutText, type Text, Texts } from './texts.ts'
 
 /** Bytes below which a copy does not pay. */
@@ -17,13 +17,15 @@ interface Found {
 
 export class CopyFinder {
   readonly #anchors = new Map<number, Anchors>()
-  readonly texts = new Texts((run) => this.#anchors.delete(run))
+  readonly texts = new Texts(MOST_BYTES, (run) => this.#anchors.delete(run))
 
   /** Returns the text of an entry, put together from as much of earlier texts as there is in it. */
   add(entry: Pick<Text, 'seq' | 'run' | 'entryBytes'>, bytes: Buffer): PutText {
     const pieces: Piece[] = []
     const text = { ...entry, origin: pieces }
     const anchors = this.#anchorsOf(entry.run)
+    const run = this.texts.before(entry.run)
+    const before = run === undefined ? undefined : this.#anchors.get(run)
     const again: number[] = []
     let done = 0
     for (let at = nextAnchor(bytes, 0, 0); at >= 0; ) {
@@ -31,7 +33,10 @@ export class CopyFinder {
       const found = anchors.find(hash)
       if (!found) anchors.note(hash, text, bytes.length, at)
       else if (found.text !== text) again.push(hash, at)
-      const copy = found && this.#extended(found, { text, bytes, at, done })
+      const copy = longer(
+        this.#extended(found, { text, bytes, at, done }),
+        this.#extended(before?.find(hash), { text, bytes, at, done }),
+      )
       if (copy) {
         if (copy.at > done) pieces.push(ownPiece(bytes, done, copy.at))
         pieces.push(copy)
@@ -59,9 +64,11 @@ export class CopyFinder {
 
   /** Returns the copy around two places with the same anchor. Within one text it has to end before it comes again. */
   #extended(
-    { text: source, at: there }: { text: Text; at: number },
+    found: Anchor | undefined,
     { text, bytes, at, done }: { text: Text; bytes: Buffer; at: number; done: number },
   ): Found | undefined {
+    if (!found) return undefined
+    const { text: source, at: there } = found
     const isOwn = source === text
     if (!isOwn && this.texts.get(source.seq) !== source) return undefined // it is kept no more
     const before = isOwn ? bytes : this.texts.bytesOf(source)
@@ -74,6 +81,10 @@ export class CopyFinder {
     const length = ahead + behind
     return length < LEAST_COPY ? undefined : { source, from: there - ahead, at: at - ahead, length }
   }
+}
+
+function longer(one: Found | undefined, other: Found | undefined): Found | undefined {
+  return (other?.length ?? 0) > (one?.length ?? 0) ? other : one
 }
 
 /** Checks whether a text has more than an earlier one. A message that is only passed on has not. */

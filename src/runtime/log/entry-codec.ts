@@ -65,6 +65,13 @@ export class EntryEncoder {
     return encoded.subarray(0, length)
   }
 
+  /** Lets no later entry have copies of what these runs have said, which are over; or no run that is over. */
+  silence(runs?: Iterable<number>): void {
+    const { texts } = this.#finder
+    if (runs) for (const run of runs) texts.silence(run)
+    else texts.silenceLast()
+  }
+
   #record(record: HostRecord): Written {
     if (record.kind === 'part') return partEntry(record)
     const { run, seq, at, ...fields } = record
@@ -242,6 +249,7 @@ export class EntryDecoder {
     const { run, seq, at, entryBytes, isFrame } = entry
     const form = this.#texts.put(text.origin)
     this.#texts.add(text)
+    this.#texts.keepAtHand(text, form)
     if (!isFrame) return this.#parsed(recordOf(form), { run, seq, at })
     const memory = allocate(entryBytes)
     memory.u8.fill(0)

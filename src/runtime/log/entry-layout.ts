@@ -7,7 +7,8 @@
  *     difference, the body   seq of the frame before f64 | prefix u32 | suffix u32 (bytes that both prompts have) |
  *             the frame up to its prompt | what stands between prefix and suffix
  *     copies, the body       bytes of the frame or record when it is written whole u32 | bytes of the pieces u32 |
- *             the pieces | their own bytes. `frames` is 1 for a frame, 0 for a record
+ *             the other run that it has copies of u32, or 0 | zeros u32 | the pieces | their own bytes. `frames` is 1
+ *             for a frame, 0 for a record
  *     piece   numbers of 7 bits a byte, the lowest first: length * 2; or length * 2 + 1, the numbers between the entry
  *             and that which it is a copy of, and the place in the text of that
  *     part, the body         SHA-256 of the bytes, 32 bytes | the bytes

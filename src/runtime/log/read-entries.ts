@@ -7,7 +7,8 @@ import { type Clock, systemClock } from '../../clock.ts'
 import { LogCorruptError, LogHeldError } from '../../errors.ts'
 import { hasCode } from '../store/log-files.ts'
 import type { Position, StoredBlock } from '../store/log-store.ts'
-import { bytesByRun, decodeEntries, EntryDecoder, type WrittenEntry } from './entry-codec.ts'
+import { leansIn } from './copied-entries.ts'
+import { bytesByRun, decodeEntries, EntryDecoder, EntryEncoder, type WrittenEntry } from './entry-codec.ts'
 import { type PartEntry, partsIn } from './part-entries.ts'
 import type { LogEntry } from './records.ts'
 
@@ -57,6 +58,8 @@ export interface SeenBlock {
   /** Bytes of its entries, and of those of each run. */
   readonly bytes: number
   readonly sizes: ReadonlyMap<number, number>
+  /** Runs that have copies of what another run said, and that run of each. */
+  readonly leans: ReadonlyMap<number, number>
   readonly parts: readonly PartEntry[]
 }
 
@@ -102,6 +105,38 @@ export async function* entriesOf(
   for (const entry of broken.values()) lost(entry)
 }
 
+/** Entry of a run, as bytes that lean on no other run. */
+export interface AloneEntry {
+  readonly seq: number
+  readonly bytes: Uint8Array
+}
+
+/**
+ * Yields the entries of a run that have copies of what another run said, written without these. `runs`: the run, and
+ * those that it leans on.
+ *
+ * @throws LogCorruptError
+ */
+export async function* aloneEntries(
+  read: ReadBlocks,
+  run: number,
+  runs: ReadonlySet<number>,
+): AsyncGenerator<AloneEntry> {
+  const decoder = new EntryDecoder()
+  const encoder = new EntryEncoder()
+  const isWanted: IsWanted = (each) => runs.has(each)
+  for await (const entry of encodedEntries(read, () => {}, isWanted)) {
+    const whole = decoder.whole(entry)
+    if (entry.run !== run) continue
+    if (!whole) {
+      if ('base' in entry) refuse(entry)
+      continue
+    }
+    const bytes = encoder.encode([whole])
+    if (entry.kind === 'copies' && entry.leansOn !== 0) yield { seq: entry.seq, bytes }
+  }
+}
+
 /** Run number of the entries of the team itself. */
 const TEAM = 0
 
@@ -127,8 +162,8 @@ async function* encodedEntries(
     }
     for (const entry of decodeEntries(block.entries, isWanted)) {
       while (next < carried.length && carried[next]!.seq < entry.seq) yield carried[next++]!
-      if (carried[next]?.seq === entry.seq) next += 1 // it was carried, and its first place is still there
-      yield entry
+      // An entry that was carried may be written in other words than in its first place, which is still there.
+      yield carried[next]?.seq === entry.seq ? carried[next++]! : entry
     }
     seen(seenBlock(block))
   }
@@ -145,12 +180,17 @@ async function carriedIn(
   for await (const block of read()) {
     if (!block.carried) continue
     blocks.push(seenBlock(block))
-    for (const entry of decodeEntries(block.entries, isWanted))
-      if (!entries.has(entry.seq)) entries.set(entry.seq, entry)
+    for (const entry of decodeEntries(block.entries, isWanted)) entries.set(entry.seq, entry)
   }
   return { blocks, entries: [...entries.values()].sort((a, b) => a.seq - b.seq) }
 }
 
+/** Returns what the runs have among the entries of a block. */
+export const inBlock = (entries: Uint8Array): Pick<SeenBlock, 'sizes' | 'leans'> => ({
+  sizes: bytesByRun(entries),
+  leans: leansIn(entries),
+})
+
 export function seenBlock({ position, carried, entries }: StoredBlock): SeenBlock {
-  return { position, carried, bytes: entries.byteLength, sizes: bytesByRun(entries), parts: [...partsIn(entries)] }
+  return { position, carried, bytes: entries.byteLength, ...inBlock(entries), parts: [...partsIn(entries)] }
 }

@@ -1,14 +1,19 @@
 /**
  * Texts that a log has: the plain forms of its large entries (plain-form.ts). Later entries of a run are written as
- * copies of pieces of them. Who writes and who reads see the same entries in the same order, and keep the same texts.
+ * copies of pieces of them, and those of the next run in its thread, which begins with what was said in this one. Who
+ * writes and who reads see the same entries in the same order, and keep the same texts.
  */
 import type { HostRecord } from './records.ts'
 
 /** Bytes of an entry from which on it is a text. */
 export const LEAST_TEXT = 320
 
-/** Bytes of the entries that are kept as texts, all together: a copy is of nothing older. */
+/** Bytes of entries that are kept as texts, of runs under way, and as many of the last runs of threads. */
 export const MOST_BYTES = 2 ** 26
+/** Bytes of entries that are kept as texts, of runs without an end. */
+const MOST_OF_ENDLESS = 2 ** 24
+/** Bytes of the entries of a run up to which it is kept, when it is over, for the next one in its thread. */
+const MOST_OF_LAST = 2 ** 24
 /** Bytes of texts that are at hand. Others are put together again when they are asked for. */
 const MOST_AT_HAND = 2 ** 25
 
@@ -32,31 +37,72 @@ export interface Text {
 /** Text that is put together from pieces. */
 export type PutText = Text & { readonly origin: readonly Piece[] }
 
+/** Run under way, or the last one of its thread. `bytes`: of all entries that were texts, also of those given up. */
+interface OfRun {
+  readonly threadId: string | undefined
+  readonly before: number | undefined
+  bytes: number
+}
+
 export class Texts {
-  /** By their numbers, the oldest first. */
+  /** Texts by their numbers, the oldest first. */
   readonly #kept = new Map<number, Text>()
   readonly #ofRuns = new Map<number, Set<Text>>()
+  /** Runs whose launch was seen, until they have ended; those that are the last of their thread stay. */
+  readonly #runs = new Map<number, OfRun>()
+  /** Last run that has ended in each thread, the first to end is first. */
+  readonly #lastIn = new Map<string, number>()
+  /** Texts of runs that have no end, or that began before: by their numbers, the oldest first. */
+  readonly #endless = new Map<number, Text>()
+  /** Runs that are over and that no later text may have copies of. */
+  readonly #silent = new Set<number>()
+  /** Bytes of the entries of runs under way, of the last runs of threads, and of endless ones. */
   #bytes = 0
+  #bytesOfLast = 0
+  #bytesOfEndless = 0
   /** Texts that are at hand, the one that was asked for first is first. */
   readonly #atHand = new Map<Text, Buffer>()
   #bytesAtHand = 0
+  readonly #most: number
   readonly #over: (run: number) => void
 
-  /** `over`: called when a run has no texts any more. */
-  constructor(over: (run: number) => void = () => {}) {
+  /**
+   * `most`: bytes that are kept of runs under way. Who reads keeps all of them. `over`: called when a run has no texts
+   * any more.
+   */
+  constructor(most = Number.POSITIVE_INFINITY, over: (run: number) => void = () => {}) {
+    this.#most = most
     this.#over = over
   }
 
   add(text: Text): void {
     this.#kept.set(text.seq, text)
-    this.#bytes += text.entryBytes
     const ofRun = this.#ofRuns.get(text.run)
     if (ofRun) ofRun.add(text)
     else this.#ofRuns.set(text.run, new Set([text]))
-    for (const oldest of this.#kept.values()) {
-      if (this.#bytes <= MOST_BYTES) break
-      this.#drop(oldest)
+    const run = this.#runs.get(text.run)
+    if (run) this.#count(text, run)
+    else {
+      this.#endless.set(text.seq, text)
+      this.#bytesOfEndless += text.entryBytes
+      for (const first of this.#endless.values()) if (this.#bytesOfEndless > MOST_OF_ENDLESS) this.#drop(first)
     }
+  }
+
+  #count(text: Text, run: OfRun): void {
+    run.bytes += text.entryBytes
+    if (this.#isLast(text.run)) this.#bytesOfLast += text.entryBytes
+    else this.#bytes += text.entryBytes
+    if (this.#bytes <= this.#most) return
+    for (const oldest of this.#kept.values()) {
+      if (this.#bytes <= this.#most) return
+      if (!this.#endless.has(oldest.seq) && !this.#isLast(oldest.run)) this.#drop(oldest)
+    }
+  }
+
+  #isLast(run: number): boolean {
+    const threadId = this.#runs.get(run)?.threadId
+    return threadId !== undefined && this.#lastIn.get(threadId) === run
   }
 
   /** Returns the text with that number, if it is kept. */
@@ -64,19 +110,75 @@ export class Texts {
     return this.#kept.get(seq)
   }
 
-  /** Reads a record: what was said in a run that is over is not needed any more. */
+  /**
+   * Reads a record. Each process begins without texts; those of a run that is over are kept for the next one of its
+   * thread alone.
+   */
   see(record: HostRecord): void {
-    if (record.kind === 'run.finished') this.#forget(record.run)
+    if (record.kind === 'log.opened') this.#clear()
+    else if (record.kind === 'run.launched') this.#launched(record)
+    else if (record.kind === 'run.finished') this.#ended(record.run)
     else if (record.kind === 'runs.gone') for (const run of record.runs) this.#forget(run)
   }
 
-  #forget(run: number): void {
-    for (const text of this.#ofRuns.get(run) ?? []) this.#drop(text)
+  #clear(): void {
+    for (const run of [...this.#runs.keys(), ...this.#ofRuns.keys()]) this.#forget(run)
+  }
+
+  #launched({ run: index, threadId, own }: Extract<HostRecord, { kind: 'run.launched' }>): void {
+    if (own || this.#runs.has(index)) return // the work of a message has no end
+    const run = { threadId, before: threadId === undefined ? undefined : this.#lastIn.get(threadId), bytes: 0 }
+    this.#runs.set(index, run)
+    for (const text of this.#ofRuns.get(index) ?? []) {
+      this.#endless.delete(text.seq) // the record of the launch is a text itself
+      this.#bytesOfEndless -= text.entryBytes
+      this.#count(text, run)
+    }
+  }
+
+  #ended(index: number): void {
+    const run = this.#runs.get(index)
+    const { threadId } = run ?? {}
+    if (!run || threadId === undefined || run.bytes === 0 || run.bytes > MOST_OF_LAST) return this.#forget(index)
+    for (const text of this.#ofRuns.get(index) ?? []) this.#bytes -= text.entryBytes
+    const last = this.#lastIn.get(threadId)
+    if (last !== undefined) this.#forget(last)
+    this.#lastIn.set(threadId, index)
+    this.#bytesOfLast += run.bytes
+    for (const first of this.#lastIn.values()) if (this.#bytesOfLast > MOST_BYTES) this.#forget(first)
+  }
+
+  /** Returns the run before a run in its thread, if later texts may have copies of what it said. */
+  before(run: number): number | undefined {
+    const before = this.#runs.get(run)?.before
+    return before !== undefined && this.#ofRuns.has(before) && !this.#silent.has(before) ? before : undefined
+  }
+
+  /** Lets no later text have copies of what a run has said that is over. It is counted on, as who reads counts it. */
+  silence(run: number): void {
+    if (this.#isLast(run)) this.#silent.add(run)
+  }
+
+  /** Silences all runs that are over. */
+  silenceLast(): void {
+    for (const run of this.#lastIn.values()) this.silence(run)
+  }
+
+  #forget(index: number): void {
+    for (const text of this.#ofRuns.get(index) ?? []) this.#drop(text)
+    const run = this.#runs.get(index)
+    if (run?.threadId !== undefined && this.#isLast(index)) {
+      this.#bytesOfLast -= run.bytes
+      this.#lastIn.delete(run.threadId)
+    }
+    this.#runs.delete(index)
+    this.#silent.delete(index)
   }
 
   #drop(text: Text): void {
     this.#kept.delete(text.seq)
-    this.#bytes -= text.entryBytes
+    if (this.#endless.delete(text.seq)) this.#bytesOfEndless -= text.entryBytes
+    else if (!this.#isLast(text.run)) this.#bytes -= text.entryBytes
     this.#putAway(text)
     const ofRun = this.#ofRuns.get(text.run)
     ofRun?.delete(text)
