@@ -186,6 +186,7 @@ const needsOf = (runs: { index: number; bytes: number }[]) => ({
     bytes: 0,
     expired: () => runs.map((run) => ({ ...run, partBytes: 0, own: false })),
     leaning: new Map(),
+    time: { see: (at: number) => at },
     forget: () => {},
     dropped: () => {},
   },
