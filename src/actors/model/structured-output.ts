@@ -53,6 +53,7 @@ export async function checkedAnswer<T>(
 ): Promise<Checked<T>> {
   const first = await read(schema, answer)
   if ('output' in first) return { answer, output: first.output }
+  if (answer.finishReason === 'content_filter') throw refused(answer)
   const second = await ask({ ...call, messages: [...call.messages, ...correction(call, answer, first.missed)] })
   const both = { ...second, usage: addUsage(answer.usage, second.usage) }
   const again = await read(schema, both)
@@ -61,6 +62,14 @@ export async function checkedAnswer<T>(
     output: 'output' in again ? again.output : last(both, again.missed.message, again.missed.fault),
   }
 }
+
+/** Makes the error for a model that refuses in words: asked again, it would refuse again. */
+const refused = ({ model, text }: ModelAnswer) =>
+  new ModelError(`The model "${model}" refused to answer: ${shown(text)}. Ask in another way, or take another model.`, {
+    model,
+    reason: 'filtered',
+    retryable: false,
+  })
 
 /** @throws ModelError: a second wrong answer counts as no answer. */
 export const noAnswerOf =
@@ -106,9 +115,9 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
 /** Checks for a text that begins an object or a list, and has no end of it. */
 const isUnclosed = (text: string): boolean => /^\s*[[{]/.test(text) && !/[\]}]\s*$/.test(text)
 
-/** Returns the JSON in an answer: the whole text, the content of a code fence, or the end of the text after prose. */
+/** Returns the JSON in an answer: the whole text, the content of a code fence, or what stands in prose. */
 export function jsonIn(text: string): { value: unknown } | undefined {
-  return parsed(text) ?? parsed(fencedIn(text)) ?? behindProse(text)
+  return parsed(text) ?? parsed(fencedIn(text)) ?? inProse(text)
 }
 
 const FENCE = '```'
@@ -140,11 +149,9 @@ function parsed(text: string | undefined): { value: unknown } | undefined {
   }
 }
 
-/**
- * Returns the first valid object or list if nothing follows it: of two answers neither counts. Prose may also have
- * brackets.
- */
-function behindProse(text: string): { value: unknown } | undefined {
+/** Returns the only valid object or list: of two answers neither counts. Prose may also have brackets. */
+function inProse(text: string): { value: unknown } | undefined {
+  let only: { value: unknown } | undefined
   let depth = 0
   let from = 0
   let quoted = false
@@ -158,10 +165,11 @@ function behindProse(text: string): { value: unknown } | undefined {
       depth++
     } else if ((letter === '}' || letter === ']') && depth > 0 && --depth === 0) {
       const found = parsed(text.slice(from, at + 1))
-      if (found) return text.slice(at + 1).trim() === '' ? found : undefined
+      if (found && only) return undefined
+      only = found ?? only
     }
   }
-  return undefined
+  return only
 }
 
 const correction = ({ answerFunction }: ModelCall, { text }: ModelAnswer, { message }: Missed): ModelMessage[] => [

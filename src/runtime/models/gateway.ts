@@ -27,6 +27,7 @@ import { collect, type Heard, nothingYet, partsOfAnswer } from '../providers/col
 import type { Cell } from '../state/cell.ts'
 import { type RunState, readerOf } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+import { asRootObject, rootValueIn } from './root-object.ts'
 import { withoutThoughts } from './thoughts.ts'
 import { WatchedPieces } from './watched-pieces.ts'
 
@@ -150,9 +151,11 @@ export class ModelGateway {
     }
     const began = clock.monotonic()
     let error: DramatisError | undefined
+    const rootObject = call.jsonSchema && asRootObject(call.jsonSchema)
     try {
       const request = {
         ...rest,
+        ...(rootObject && { jsonSchema: rootObject }),
         ...modelOptionsOf(rest, options),
         model,
         messages: readableMessages(messages.filter(isSaid), ({ hash }) => readerOf(caller.run.stored, hash)),
@@ -178,7 +181,8 @@ export class ModelGateway {
     for (const warning of clean.warnings) this.#warn(warning, model, caller)
     const said = readAsAnswer(clean, call.answerFunction)
     const parts = said === clean ? partsOfAnswer(clean) : undefined
-    const { text, toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
+    const { toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
+    const text = rootObject ? rootValueIn(said.text) : said.text
     watching?.end(toolCalls.length > 0)
     const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
     const rehearsed = client.rehearsal === true
