@@ -120,20 +120,27 @@ t.test('the plan is asked for by function calling, and the answer by the schema 
   const result = await team.execute('Umbrella?', { output: z.object({ answers: z.array(z.string()) }) })
   t.match(result, { success: true, data: { answers: ['rain'] } })
   t.match(result.orchestrationTrace.decisions[0], { choice: '1 task', reason: 'weather knows' })
-  const task = {
-    type: 'object',
-    required: ['agent', 'task'],
-    properties: { agent: { type: 'string', enum: ['weather', 'general'] } },
-  }
+  const task = { type: 'object', properties: { agent: { type: 'string', enum: ['weather', 'general'] } } }
   const bodies = server.calls.map(({ body }) => body)
-  for (const [at, maxItems] of [100, 1].entries()) {
-    const tasks = { type: 'array', maxItems, items: task }
-    const parameters = { type: 'object', properties: { tasks, reasoning: { type: 'string' } } }
-    t.match(bodies[at], { tools: [{ function: { name: 'create_plan', parameters } }], tool_choice: 'required' })
-    t.notOk(bodies[at]?.response_format)
+  for (const body of bodies.slice(0, 2)) {
+    const parameters = { type: 'object', properties: { tasks: { type: 'array', items: task } } }
+    t.match(body, { tools: [{ function: { name: 'create_plan', parameters } }], tool_choice: 'required' })
+    t.notOk(body.response_format)
   }
   t.match(bodies[2]?.response_format, { type: 'json_schema' })
   t.notOk(bodies[2]?.tools)
+})
+
+t.test('a name in another case is asked for again, and the input of a tool may be JSON in a text', async (t) => {
+  const task = { task: 'Rain?', tool: 'look' }
+  const script = [
+    plan({ ...task, agent: 'Weather' }),
+    { agent: 'chief', reply: { tasks: [{ ...task, agent: 'weather', input: '{"at":"one"}' }], reasoning: null } },
+    word('Rain.'),
+  ]
+  const { result, model } = await asked(t, script, { weather: echo })
+  t.match(model.calls[1]?.prompt, /"Weather" is none of weather/)
+  t.match(sent(result, 'weather')[0]?.structuredData, { toolName: 'look', subTaskInput: { at: 'one' } })
 })
 
 t.test('a script gives a plan as the call of its function, too', async (t) => {
@@ -209,7 +216,8 @@ t.test('if all fail the run does, with a text that one can show to people', asyn
 })
 
 t.test('what is for none of the experts is for the fallback', async (t) => {
-  const script = [plan({ agent: 'poet', task: 'A rhyme.' }, { agent: 'general', task: 'Hello.' }), word('Done.')]
+  const given = plan({ agent: 'poet', task: 'A rhyme.' }, { agent: 'general', task: 'Hello.' })
+  const script = [given, given, word('Done.')]
   const { result } = await asked(
     t,
     script,
@@ -228,7 +236,8 @@ t.test('what is for none of the experts is for the fallback', async (t) => {
 
 t.test('who has left the team is no expert any more: the fallback gets what was for it', async (t) => {
   const experts = { weather: echo, general: echo }
-  const script = [plan({ agent: 'weather', task: 'Rain?' }), word('Perhaps.')]
+  const given = plan({ agent: 'weather', task: 'Rain?' })
+  const script = [given, given, word('Perhaps.')]
   const { team, model } = desk(t, script, experts, { experts: ['weather'], fallback: 'general' })
   await team.removeAgent('weather')
   const result = await team.execute('What?')
@@ -243,12 +252,12 @@ t.test('who has left the team is no expert any more: the fallback gets what was 
     code: 'UNKNOWN_AGENT',
     message: 'None of the experts is in the team any more: weather, general. Add one with addAgent().',
   })
-  t.equal(model.calls.length, 2, 'and nobody is asked')
+  t.equal(model.calls.length, 3, 'and nobody is asked')
 })
 
 t.test('without a fallback such a task fails alone', async (t) => {
-  const script = [plan({ agent: 'poet', task: 'A rhyme.' }, { agent: 'weather', task: 'Rain?' }), word('Rain.')]
-  const { result, model } = await asked(t, script, { weather: echo })
+  const given = plan({ agent: 'poet', task: 'A rhyme.' }, { agent: 'weather', task: 'Rain?' })
+  const { result, model } = await asked(t, [given, given, word('Rain.')], { weather: echo })
   t.equal(result.finalOutput, 'Rain.')
   t.match(lastPrompt(model), /\(by poet\)\n\n\(sub-task 1 failed: "poet", whom the plan names, is none of weather\.\)/)
 })

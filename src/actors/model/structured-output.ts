@@ -104,7 +104,7 @@ class Missed extends ModelError {
 }
 
 async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason }: ModelAnswer): Promise<T> {
-  const json = jsonIn(text)
+  const json = jsonAmong(text)
   if (!json)
     throw finishReason === 'length'
       ? new Missed('it was cut off before its end (maxOutputTokens)', 'unclosed_json')
@@ -115,10 +115,13 @@ async function parsedBy<T>(schema: ModelSchema<unknown, T>, { text, finishReason
 /** Checks for a text that begins an object or a list, and has no end of it. */
 const isUnclosed = (text: string): boolean => /^\s*[[{]/.test(text) && !/[\]}]\s*$/.test(text)
 
-/** Returns the JSON in an answer: the whole text, the content of a code fence, or what stands in prose. */
+/** Returns the JSON in an answer: the whole text, the content of a code fence, or the end of the text after prose. */
 export function jsonIn(text: string): { value: unknown } | undefined {
-  return parsed(text) ?? parsed(fencedIn(text)) ?? inProse(text)
+  return parsed(text) ?? parsed(fencedIn(text)) ?? inProse(text.trimEnd(), true)
 }
+
+/** Returns the JSON in an answer to a schema, which may also have prose behind it. */
+export const jsonAmong = (text: string): { value: unknown } | undefined => jsonIn(text) ?? inProse(text, false)
 
 const FENCE = '```'
 
@@ -150,7 +153,7 @@ function parsed(text: string | undefined): { value: unknown } | undefined {
 }
 
 /** Returns the only valid object or list: of two answers neither counts. Prose may also have brackets. */
-function inProse(text: string): { value: unknown } | undefined {
+function inProse(text: string, isAtEnd: boolean): { value: unknown } | undefined {
   let only: { value: unknown } | undefined
   let depth = 0
   let from = 0
@@ -165,7 +168,7 @@ function inProse(text: string): { value: unknown } | undefined {
       depth++
     } else if ((letter === '}' || letter === ']') && depth > 0 && --depth === 0) {
       const found = parsed(text.slice(from, at + 1))
-      if (found && only) return undefined
+      if (found && (only || (isAtEnd && at + 1 < text.length))) return undefined
       only = found ?? only
     }
   }

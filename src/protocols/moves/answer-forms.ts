@@ -4,6 +4,7 @@
  */
 import { z } from 'zod'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { portable } from './portable.ts'
 
 /**
  * Makes a field optional and accepts null for it. Models often write null there, although the schema does not say so,
@@ -15,27 +16,30 @@ export const absent = <Form extends z.ZodType>(form: Form) => z.preprocess((give
 export const note = absent(z.string().default(''))
 
 /** Schema of a choice from a list that is numbered from 1. */
-export const choiceOf = (length: number) => z.object({ choice: z.number().int().min(1).max(length), reasons: note })
+export const choiceOf = (length: number) =>
+  portable(z.object({ choice: z.number().int().min(1).max(length), reasons: note }))
 
 /** Schema of a member's view in a discussion: the position of one of the members, or an answer of its own. */
 export const viewAmong = (members: readonly string[]) =>
-  z
-    .object({
-      agreesWith: z.enum(members).nullish(),
-      // A code agent may answer with any value; a model is asked for a text.
-      answer: z.unknown().meta({ type: 'string', description: 'your answer, if it is none of these' }).optional(),
-      reasons: note,
-    })
-    .refine(
-      ({ agreesWith, answer }) => agreesWith || (answer !== undefined && answer !== null && answer !== ''),
-      'either agreesWith or answer is needed',
-    )
+  portable(
+    z
+      .object({
+        agreesWith: z.enum(members).nullish(),
+        // A code agent may answer with any value; a model is asked for a text.
+        answer: z.unknown().meta({ type: 'string', description: 'your answer, if it is none of these' }).optional(),
+        reasons: note,
+      })
+      .refine(
+        ({ agreesWith, answer }) => agreesWith || (answer !== undefined && answer !== null && answer !== ''),
+        'either agreesWith or answer is needed',
+      ),
+  )
 
 /** Schema of an opinion about a text. */
-export const opinion = z.object({ accept: z.boolean(), objection: note })
+export const opinion = portable(z.object({ accept: z.boolean(), objection: note }))
 
 const argument = z.string().trim().min(1)
-const wanted = z.object({ argument, evidence: z.array(z.string()).min(1) })['~standard']
+const wanted = portable(z.object({ argument, evidence: z.array(z.string()).min(1) }))['~standard']
 const one = z.string().transform((text) => [text])
 const evidence = absent(z.union([z.array(z.string()), one]).default([]))
 const accepted = z.object({ argument, evidence })['~standard']
@@ -49,10 +53,11 @@ export const citedArgument: ModelSchema<unknown, { argument: string; evidence: s
 }
 
 /** Schema of the verdict on a debate. */
-export const verdictAmong = (debaters: readonly string[]) => z.object({ winner: z.enum(debaters), reasons: note })
+export const verdictAmong = (debaters: readonly string[]) =>
+  portable(z.object({ winner: z.enum(debaters), reasons: note }))
 
 /** Schema of the statements that contradict each other, with their agents. */
 export const contradictionsAmong = (agents: readonly string[]) => {
   const statements = z.array(z.object({ agent: z.enum(agents), statement: z.string() }))
-  return z.object({ contradictions: z.array(z.object({ about: z.string(), statements })) })
+  return portable(z.object({ contradictions: z.array(z.object({ about: z.string(), statements })) }))
 }

@@ -14,6 +14,7 @@ import type { Speak } from '../prompts/prompts.ts'
 import { absent, note } from './answer-forms.ts'
 import { type AskedFor, type Asking, askFor } from './ask-for.ts'
 import { type LastWords, lastWord } from './last-word.ts'
+import { portable } from './portable.ts'
 import { MOST_TASKS } from './task-plan.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
 
@@ -24,23 +25,26 @@ export interface Plan {
 }
 
 /** Manager's answer about a proposal or a result. */
-export type Verdict = z.output<typeof VERDICT>
-const VERDICT = z.object({ approved: z.boolean(), remarks: note })
+export type Verdict = z.output<typeof WANTED>
+const WANTED = z.object({ approved: z.boolean(), remarks: note })
+const VERDICT = portable(WANTED)
 
 /** Returns the schema of a plan for those workers. */
 const planFor = (workers: readonly string[]) =>
-  z.object({
-    tasks: z
-      .array(
-        z.object({
-          worker: z.enum(workers),
-          task: z.string().min(1),
-          dependsOn: absent(z.array(z.int().min(1).max(MOST_TASKS)).max(MOST_TASKS).default([])),
-        }),
-      )
-      .max(MOST_TASKS),
-    reasoning: note,
-  })
+  portable(
+    z.object({
+      tasks: z
+        .array(
+          z.object({
+            worker: z.enum(workers),
+            task: z.string().min(1),
+            dependsOn: absent(z.array(z.int().min(1).max(MOST_TASKS)).max(MOST_TASKS).default([])),
+          }),
+        )
+        .max(MOST_TASKS),
+      reasoning: note,
+    }),
+  )
 
 export class Manager {
   readonly name: string
@@ -65,7 +69,7 @@ export class Manager {
     this.#say = say
     this.#names = workers.map((worker) => worker.name)
     this.#list = workers.map(colleagueAsLine).join('\n')
-    this.#choice = z.object({ worker: z.enum(this.#names).nullable(), remarks: note })
+    this.#choice = portable(z.object({ worker: z.enum(this.#names).nullable(), remarks: note }))
   }
 
   /** Asks for the plan, and returns it with its message. If the answer is no plan, it returns only the message. */

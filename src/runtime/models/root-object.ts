@@ -3,7 +3,7 @@
  * schema is asked for as the field of an object, and the answer is taken out of it again.
  * Sources: OpenAI, "Structured Outputs", supported schemas; Anthropic and Google, structured outputs.
  */
-import { jsonIn } from '../../actors/model/structured-output.ts'
+import { jsonAmong } from '../../actors/model/structured-output.ts'
 
 const FIELD = 'value'
 
@@ -24,7 +24,7 @@ export function asRootObject(schema: object): object | undefined {
 
 /** Returns the value in an answer to such a schema, as JSON. A model that has left the object out is understood too. */
 export function rootValueIn(text: string): string {
-  const answer = jsonIn(text)?.value
+  const answer = jsonAmong(text)?.value
   if (typeof answer !== 'object' || answer === null || Object.keys(answer).join() !== FIELD) return text
   return JSON.stringify(Object.values(answer)[0])
 }

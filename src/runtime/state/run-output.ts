@@ -1,7 +1,7 @@
 /** Output schema that a caller wants a run's answer to fit. The models of the run get it as JSON schema. */
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { jsonIn, jsonSchemaOf } from '../../actors/model/structured-output.ts'
+import { jsonAmong, jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import { ConfigurationError, ReplyInvalidError } from '../../errors.ts'
 import { laterSchema } from '../../json-schema/later-schema.ts'
 import type { LoggedOutput } from '../log/records.ts'
@@ -75,7 +75,7 @@ export class RunOutput {
     try {
       return await this.#check(text)
     } catch (error) {
-      const json = jsonIn(text)
+      const json = jsonAmong(text)
       if (!json || !(error instanceof ReplyInvalidError)) throw error
       return this.#check(json.value)
     }
