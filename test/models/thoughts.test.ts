@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { z } from 'zod'
 import type { ModelClient, ModelPiece } from '../../src/actors/definition/model.ts'
-import { withoutThoughts } from '../../src/runtime/models/thoughts.ts'
+import { Thoughts } from '../../src/runtime/models/thoughts.ts'
 import { collect, nothingYet } from '../../src/runtime/providers/collect.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
@@ -21,12 +21,12 @@ async function read(texts: readonly string[], thinks = false) {
   const into = nothingYet()
   let found = 0
   const heard: string[] = []
-  const client = withoutThoughts(saying(texts), { thinks, found: () => void found++ })
   await collect(
-    client,
+    saying(texts),
     request({ stream: true }),
     into,
     (part) => void heard.push(part.part === 'restart' ? '<>' : part.text),
+    new Thoughts({ thinks, found: () => void found++ }),
   )
   const reasoning = into.parts.flatMap(({ type, text }) => (type === 'reasoning' ? [text] : [])).join('')
   return { text: into.text, reasoning, found, heard }

@@ -8,7 +8,6 @@ import {
   addUsage,
   type ModelAnswer,
   type ModelCall,
-  type ModelClient,
   type ModelMessage,
   NO_TOKENS,
   type TokenUsage,
@@ -28,7 +27,7 @@ import type { Cell } from '../state/cell.ts'
 import { type RunState, readerOf } from '../state/run-state.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
 import { asRootObject, rootValueIn } from './root-object.ts'
-import { withoutThoughts } from './thoughts.ts'
+import { Thoughts } from './thoughts.ts'
 import { WatchedPieces } from './watched-pieces.ts'
 
 /** Agent, run and turn that call a model. */
@@ -171,7 +170,7 @@ export class ModelGateway {
         timeoutMs: Math.max(1, Math.min(caller.cell.settings.modelTimeoutMs, caller.run.leftMs)),
         signal,
       }
-      await collect(this.#withoutThoughts(pending), request, collected, hear)
+      await collect(client, request, collected, hear, this.#thoughtsOf(pending))
       pieces.end()
     } catch (thrown) {
       const { reason } = signal
@@ -207,9 +206,9 @@ export class ModelGateway {
     return { answer, usage, cost, error }
   }
 
-  #withoutThoughts({ client, host, provider, model, thinks }: PendingCall): Pick<ModelClient, 'complete'> {
+  #thoughtsOf({ host, provider, model, thinks }: PendingCall): Thoughts {
     const name = `${host ?? provider} ${model}`
-    return withoutThoughts(client, {
+    return new Thoughts({
       thinks: thinks ?? this.#thinking.has(name),
       found: () => void (this.#thinking.size < MOST_THINKING && this.#thinking.add(name)),
     })

@@ -3,8 +3,7 @@
  * thoughts that only `</think>` ends, because the template of the model has written the tag before them. They become
  * reasoning, so nothing parses them or passes them on.
  */
-import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
-import { piecesOf } from '../providers/collect.ts'
+import type { ModelPiece } from '../../actors/definition/model.ts'
 
 const BEGIN = '<think>'
 const END = '</think>'
@@ -18,18 +17,8 @@ interface Options {
   found(): void
 }
 
-/** Returns the client with the thoughts in its texts as reasoning. */
-export function withoutThoughts(client: ModelClient, options: Options): Pick<ModelClient, 'complete'> {
-  return {
-    async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-      const thoughts = new Thoughts(options)
-      for await (const piece of piecesOf(client, request)) yield* thoughts.take(piece)
-      yield* thoughts.end()
-    },
-  }
-}
-
-class Thoughts {
+/** Reads the pieces of one answer, and yields its thoughts as reasoning. */
+export class Thoughts {
   readonly #options: Options
   /** 'start': nothing was said; 'thought': before the tag that ends it; 'held': perhaps so; 'answer': behind it. */
   #state: 'start' | 'thought' | 'held' | 'answer' = 'start'

@@ -60,12 +60,19 @@ export const nothingYet = (): Collected => ({
   warnings: [],
 })
 
+/** Changes the pieces of an answer before they are joined. */
+export interface PieceFilter {
+  take(piece: ModelPiece): Iterable<ModelPiece>
+  end(): Iterable<ModelPiece>
+}
+
 /** Fills `into` with the answer; `hear` is given its text, reasoning and tool inputs piece by piece. */
 export function collect(
   client: ModelClient,
   request: ModelRequest,
   into: Collected,
   hear: (heard: Heard) => void,
+  filter?: PieceFilter,
 ): Promise<void> {
   const { signal } = request
   let leave = () => {}
@@ -86,9 +93,11 @@ export function collect(
           const next = await pieces.next()
           if (signal.aborted) return
           if (next.done) break
-          adding.add(next.value)
+          if (filter) for (const piece of filter.take(next.value)) adding.add(piece)
+          else adding.add(next.value)
           if (adding.size > MOST_CHARACTERS) throw endless()
         }
+        for (const piece of filter?.end() ?? []) adding.add(piece)
         isOver = true
       } finally {
         if (!isOver) leave()
