@@ -27,9 +27,9 @@ export interface Scheduler extends Clock {
   /**
    * Runs `task` once after `ms`, behind all that had come by then. The timer alone does not keep the process alive.
    * `limit`: it ends a wait for something else, so that a virtual clock can tell when nothing but limits is left to
-   * come.
+   * come. 'background': it comes again and again, so a virtual clock does not wait for it.
    */
-  timer(ms: number, task: () => void, limit?: boolean): Timer
+  timer(ms: number, task: () => void, limit?: boolean | 'background'): Timer
   /** Runs `task` in a later turn of the event loop. */
   defer(task: () => void): void
   /** Keeps the process alive until it is cancelled: somebody waits, even if no timer or thread does. */

@@ -59,6 +59,19 @@ t.test('a sleep of 0 needs no time, but an advance', async (t) => {
   t.equal(woken, true)
 })
 
+t.test('runToIdle does not wait for what comes again and again', async (t) => {
+  const clock = virtualClock()
+  let looks = 0
+  const look = () => {
+    looks += 1
+    clock.timer(10, look, 'background')
+  }
+  look()
+  void clock.sleep(25)
+  await clock.runToIdle()
+  t.same([looks, clock.now()], [3, 25])
+})
+
 t.test('runToIdle lets time pass until nothing is due', async (t) => {
   const clock = virtualClock()
   let woken = 0

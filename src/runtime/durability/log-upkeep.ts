@@ -179,7 +179,7 @@ export class LogUpkeep implements LogFollower {
       this.#lookLater()
       this.#compactor.keepLimits()
     }
-    this.#look = this.#clock.timer(LOOK_MS, look, true)
+    this.#look = this.#clock.timer(LOOK_MS, look, 'background')
   }
 
   #lookAtClock(): void {

@@ -106,7 +106,7 @@ export class LogGuard {
     const look = () => {
       this.#looking = this.#lookAround()
     }
-    this.#look = this.#needs.clock.timer(LOOK_MS, look, true)
+    this.#look = this.#needs.clock.timer(LOOK_MS, look, 'background')
   }
 
   async #lookAround(): Promise<void> {

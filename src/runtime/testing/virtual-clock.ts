@@ -31,8 +31,8 @@ interface Due {
   at: number
   order: number
   task: () => void
-  /** True for a timer that ends a wait for something else. */
-  limit: boolean
+  /** True for a timer that ends a wait for something else; 'background': nothing waits for it. */
+  limit: boolean | 'background'
 }
 
 /**
@@ -111,7 +111,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
     })
   }
 
-  timer(ms: number, task: () => void, limit = false): Timer {
+  timer(ms: number, task: () => void, limit: Due['limit'] = false): Timer {
     if (ms <= 0) return this.#now(task)
     const due: Due = { at: this.#elapsed + ms, order: ++this.#order, task, limit }
     this.#timers.push(due)
@@ -202,8 +202,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
 
   async runToIdle(): Promise<void> {
     await this.#quiet()
-    for (let next = this.#next(Number.POSITIVE_INFINITY); next; next = this.#next(Number.POSITIVE_INFINITY))
-      await this.#fire(next)
+    for (let next = this.#nextOfAll(); next; next = this.#nextOfAll()) await this.#fire(next)
   }
 
   /**
@@ -213,10 +212,10 @@ export class SteppedClock implements VirtualClock, Scheduler {
   async runUntil(done: () => boolean, passes = (_limitsAlone: boolean): void => {}): Promise<Ending> {
     try {
       await this.#quiet()
-      for (let next = this.#next(Number.POSITIVE_INFINITY); next && !done(); ) {
+      for (let next = this.#nextOfAll(); next && !done(); ) {
         passes(this.#timers.every(({ limit }) => limit))
         await this.#fire(next)
-        next = this.#next(Number.POSITIVE_INFINITY)
+        next = this.#nextOfAll()
       }
       return done() ? 'done' : 'idle'
     } catch (error) {
@@ -236,6 +235,12 @@ export class SteppedClock implements VirtualClock, Scheduler {
   /**
    * Returns the earliest timer that is due at `until` or before; of several at one time, the one that was set first.
    */
+  /** Returns the next timer, unless only those are left that come again and again. */
+  #nextOfAll(): Due | undefined {
+    const isBackground = this.#timers.every(({ limit }) => limit === 'background')
+    return isBackground ? undefined : this.#next(Number.POSITIVE_INFINITY)
+  }
+
   #next(until: number): Due | undefined {
     let next: Due | undefined
     for (const due of this.#timers) {
