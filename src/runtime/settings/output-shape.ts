@@ -1,7 +1,7 @@
 /** The option `output` of a team and of a role: a schema with code, or a JSON Schema, as a file has it. */
-import { z } from 'zod'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { describe } from '../../errors.ts'
+import { laterSchema } from '../../json-schema/later-schema.ts'
 import { type Check, isObject } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 
@@ -28,7 +28,26 @@ const isCode = (schema: ModelSchema | object): schema is ModelSchema => '~standa
 
 /** Returns a schema that checks by a JSON Schema of the program's own, and gives that to models as it is. */
 function jsonOutput(jsonSchema: object): ModelSchema {
-  const { validate } = z.fromJSONSchema(jsonSchema as Parameters<typeof z.fromJSONSchema>[0])['~standard']
-  const json = () => ({ ...jsonSchema })
-  return { '~standard': { version: 1, vendor: 'dramatis', validate, jsonSchema: { input: json, output: json } } }
+  const at = wrongTypeIn(jsonSchema, '')
+  if (at !== undefined) throw new TypeError(`${at}: no type of JSON Schema`)
+  return laterSchema(jsonSchema, (error) => [{ message: describe(error), path: [] }])
+}
+
+const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
+
+/** Returns the place of a `type` that JSON Schema does not have. What else is wrong shows when the schema checks. */
+function wrongTypeIn(schema: unknown, path: string): string | undefined {
+  if (!isObject(schema)) return undefined
+  const { type, properties, items, anyOf } = schema as Readonly<Record<string, unknown>>
+  if (type !== undefined && ![type].flat().every((name) => TYPES.has(name))) return `${path}/type`
+  const inner = [
+    ...Object.entries(Object(properties)).map(([name, each]) => [`${path}/properties/${name}`, each] as const),
+    ...(Array.isArray(anyOf) ? anyOf.map((each, at) => [`${path}/anyOf/${at}`, each] as const) : []),
+    [`${path}/items`, items] as const,
+  ]
+  for (const [at, each] of inner) {
+    const found = wrongTypeIn(each, at)
+    if (found !== undefined) return found
+  }
+  return undefined
 }
