@@ -86,8 +86,7 @@ async function plays(t: Test, way: (typeof WAYS)[number]): Promise<void> {
     t.equal(model.requests.length, 1)
   })
 
-  // A piece of the model that comes while the turn is replayed is lost at times, and the turn then waits in vain.
-  const skip = 'fails at times since the waits of a turn settle in the order of its log'
+  const skip = 'fails at times: the run does not end when the thread dies between two pieces; the cause is not known'
   await t.test('a streamed answer goes on after a death, and each piece is said once', { skip }, async (t) => {
     const said = gate()
     const alive = gate()
