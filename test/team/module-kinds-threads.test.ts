@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { silent } from '../supervision/teams.ts'
@@ -191,4 +192,17 @@ await team.close()
   const args = [permission, '--allow-worker', '--allow-fs-read=*', join(folder, 'main.mjs')]
   const { stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8' })
   t.match(stdout, /agent\.mjs: SyntaxError: Unexpected identifier/, stderr)
+})
+
+t.test('a thread that is ended while it imports its code ends nothing else', async (t) => {
+  const parts = Array.from({ length: 300 }, (_, part) => `part-${part}.mjs`)
+  const folder = t.testdir({
+    ...Object.fromEntries(parts.map((part) => [part, 'export default () => 1\n'])),
+    'agent.mjs': `${esm}${parts.map((part) => `import './${part}'\n`).join('')}export default defineAgent({ receive: () => 'hi' })\n`,
+  })
+  const program = fileURLToPath(new URL('../fixtures/team/ends-in-import.js', import.meta.url))
+  const { stdout, stderr, signal } = spawnSync(process.execPath, [program, join(folder, 'agent.mjs'), '100'], {
+    encoding: 'utf8',
+  })
+  t.same([stdout, signal], ['alive\n', null], stderr.slice(0, 500))
 })

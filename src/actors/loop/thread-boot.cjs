@@ -14,8 +14,8 @@ const { path, source, compiled = earlyOf(workerData.entry), plays } = workerData
 delete workerData.entry // hides the boot data from the agent's code
 
 const [major, minor] = process.versions.node.split('.').map(Number)
-/** Some versions print a warning about it. */
-const requiresModules = process.features.require_module && (major === 20 || major > 23 || (major === 22 && minor > 12))
+/** Older versions abort the whole process when a thread is ended while it links a module that it requires. */
+const requiresModules = process.features.require_module && (major > 24 || (major === 24 && minor > 8))
 
 /** Frame of a stack that is Node's own. */
 const IN_NODE = /^\s+at (?:[^(]*\()?(?:node:|<anonymous>\)$)/
