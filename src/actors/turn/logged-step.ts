@@ -38,9 +38,11 @@ export interface LoggedStep {
 /** Calls that only notify the host; in older logs a limit that is reached is one. */
 const NOTICES: ReadonlySet<string> = new Set([ACKNOWLEDGE, 'limit.reached'])
 
+/** Checks for the kinds of frames that have the number of a wait of their own turn, if they have one. */
+export const mayWait = (kind: number): boolean => kind === SEND || kind === REQUEST || kind === CALL
+
 /** Checks whether a frame of that kind affects others, or is logged so that its action does not run twice. */
-export const hasEffect = (kind: number): boolean =>
-  kind === SEND || kind === REQUEST || kind === CALL || kind === STEP_DONE
+export const hasEffect = (kind: number): boolean => mayWait(kind) || kind === STEP_DONE
 
 /** Checks for a step of the handler, or a call of a tool in its thread. */
 export const isStepFrame = (kind: number) => kind === STEP_BEGAN || kind === STEP_DONE

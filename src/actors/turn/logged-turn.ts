@@ -9,7 +9,6 @@ import { isFailure } from '../../mailbox/codec.ts'
 import {
   attemptOf,
   BEGINS_AGAIN,
-  CALL,
   CANCEL,
   CHUNK,
   correlationOf,
@@ -19,7 +18,6 @@ import {
   lengthOf,
   limitOf,
   REFUSED,
-  REQUEST,
   SEND,
   SLEEP,
   SLEPT,
@@ -34,7 +32,7 @@ import {
 import { readBody } from '../../mailbox/frame-body.ts'
 import { markOf } from '../../mailbox/mark.ts'
 import type { Memory } from '../../mailbox/memory.ts'
-import { hasEffect, isAnswer, isNotice, isStepFrame, type LoggedStep, stepKey } from './logged-step.ts'
+import { hasEffect, isAnswer, isNotice, isStepFrame, type LoggedStep, mayWait, stepKey } from './logged-step.ts'
 import { type Moment, Script } from './script.ts'
 
 /** The frame that settled a step, or that has a piece of its answer. Undefined: its turn had withdrawn it. */
@@ -116,7 +114,7 @@ export class LoggedTurn {
       ...{ memory, at, kind, number, index: 0, isRequired: false, isOver: false, awaited: false },
       ...{ settled: undefined, pieces: [], reported: 0, isUndone: false, isWithdrawn: false, within: NONE },
     }
-    const correlation = correlationOf(memory, at)
+    const correlation = mayWait(kind) ? correlationOf(memory, at) : 0
     if (correlation !== 0) this.#byCorrelation.set(correlation, step)
     if (isStepFrame(kind) || kind === SLEEP) this.#byNumber.set(number, step)
     if (again) return step
@@ -216,7 +214,7 @@ export class LoggedTurn {
     const frame = settled?.frame
     if (isStepFrame(kind)) return frame !== undefined && isFailure(frame.memory, frame.at)
     if (kind === SLEEP) return !frame
-    if (correlationOf(memory, at) === 0 || !(kind === SEND || kind === REQUEST || kind === CALL)) return false
+    if (correlationOf(memory, at) === 0 || !mayWait(kind)) return false
     if (!frame) return kind !== SEND || isWithdrawn
     if (kind === SEND && typeOf(memory, at) === 'broadcast') return false
     return kindOf(frame.memory, frame.at) === REFUSED || isFailure(frame.memory, frame.at)
