@@ -5,6 +5,7 @@
 import { own } from '../own.ts'
 import { isEqual, keyOf } from './equality.ts'
 import { formatOf } from './formats.ts'
+import type { Fields, Views } from './leniency.ts'
 import { ownPatterns, type Pattern, type Patterns } from './patterns.ts'
 import { targetOf } from './references.ts'
 
@@ -21,11 +22,21 @@ const OF_TEXT = 50
 const DEEPEST = 400
 const MOST_ISSUES = 20
 
-type Fields = Readonly<Record<string, unknown>>
+export interface CheckOptions {
+  patterns?: Patterns
+  /** Fields in place of those of objects within the schema. */
+  views?: Views
+  /** A schema within, in place of the whole. */
+  part?: unknown
+}
 
-/** Returns what is wrong with a value; an empty list: nothing. `part`: a schema within, in place of the whole. */
-export function issuesOf(root: unknown, value: unknown, patterns: Patterns = ownPatterns, part = root): Issue[] {
-  const check = new Check(root, patterns)
+/** Returns what is wrong with a value; an empty list: nothing. */
+export function issuesOf(
+  root: unknown,
+  value: unknown,
+  { patterns = ownPatterns, views = new Map(), part = root }: CheckOptions = {},
+): Issue[] {
+  const check = new Check(root, patterns, views)
   try {
     check.at(part, value, 0)
     return check.issues
@@ -38,6 +49,7 @@ class Check {
   readonly issues: Issue[] = []
   readonly #root: unknown
   readonly #patterns: Patterns
+  readonly #views: Views
   readonly #path: (string | number)[] = []
   readonly #targets = new Map<string, unknown>()
   #steps = 0
@@ -45,9 +57,10 @@ class Check {
   /** Above 0 within a branch whose issues nobody is told. */
   #quiet = 0
 
-  constructor(root: unknown, patterns: Patterns) {
+  constructor(root: unknown, patterns: Patterns, views: Views) {
     this.#root = root
     this.#patterns = patterns
+    this.#views = views
   }
 
   /** Adds the issues of a value. Returns true if there are none. */
@@ -56,7 +69,7 @@ class Check {
     if (depth > DEEPEST) throw new Error(`its schema leads more than ${DEEPEST} levels deep`)
     if (schema === false) return this.#fail(() => 'must not be there')
     if (typeof schema !== 'object' || schema === null) return true
-    const fields = schema as Fields
+    const fields = this.#views.get(schema) ?? (schema as Fields)
     const before = this.#failures
     const inside = depth + 1
     if (typeof fields.$ref === 'string') this.at(this.#target(fields.$ref), value, inside)

@@ -62,6 +62,11 @@ const RULES: ReadonlyMap<string, Rule> = new Map([
   ...['minContains', 'maxContains', 'minProperties', 'maxProperties'].map((name) => [name, NUMBER] as const),
 ] as [string, Rule][])
 
+/** Checks whether a keyword has a value that drafts of JSON Schema after the fourth do not have. */
+export function isOfDraft4(name: string, value: unknown): boolean {
+  return isFlag(value) && ['exclusiveMinimum', 'exclusiveMaximum', 'required'].includes(name)
+}
+
 /** @throws Error if a keyword has a value that it cannot have. */
 export function checkKeyword(name: string, value: unknown): void {
   const rule = RULES.get(name)

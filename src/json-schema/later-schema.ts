@@ -1,12 +1,17 @@
 /** JSON schemas of strangers that are read when they first check: most of them never do. */
 import type { ModelSchema } from '../actors/definition/tool.ts'
 import type { Issue } from './check.ts'
+import type { LeftOut } from './leniency.ts'
 
 /**
  * Returns a schema that checks as that of `foreignSchema` does. `refused` makes issues of the error with which a schema
  * is refused; without issues any value fits.
  */
-export function laterSchema(jsonSchema: object, refused: (error: unknown) => readonly Issue[]): ModelSchema {
+export function laterSchema(
+  jsonSchema: object,
+  refused: (error: unknown) => readonly Issue[],
+  leftOut?: LeftOut,
+): ModelSchema {
   let read: Promise<ModelSchema> | undefined
   const json = () => ({ ...jsonSchema })
   return {
@@ -15,7 +20,7 @@ export function laterSchema(jsonSchema: object, refused: (error: unknown) => rea
       vendor: 'dramatis',
       jsonSchema: { input: json, output: json },
       async validate(value) {
-        read ??= import('./foreign-schema.ts').then(({ foreignSchema }) => foreignSchema(jsonSchema))
+        read ??= import('./foreign-schema.ts').then(({ foreignSchema }) => foreignSchema(jsonSchema, leftOut))
         const schema = await read.catch(refused)
         if ('~standard' in schema) return schema['~standard'].validate(value)
         return schema.length === 0 ? { value } : { issues: schema }

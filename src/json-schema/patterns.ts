@@ -22,6 +22,31 @@ export const ownPatterns: Patterns = (source) => {
   return { steps: 1, test: (text) => pattern.test(text) }
 }
 
+/** Returns why a pattern is none of JSON Schema, or too large to be read; undefined if it may be read. */
+export function faultOf(source: string): string | undefined {
+  return ofZod(source) ? undefined : (syntaxFaultOf(source) ?? sizeFaultOf(source))
+}
+
+/** Checks whether a value is a regular expression as JSON Schema has them. */
+export const isPattern = (value: unknown): value is string =>
+  typeof value === 'string' && syntaxFaultOf(value) === undefined
+
+function syntaxFaultOf(source: string): string | undefined {
+  try {
+    new RegExp(source, 'u')
+    return undefined
+  } catch (error) {
+    const { message } = error as Error // it repeats the pattern before it says what is wrong
+    return message.slice(message.lastIndexOf(': ') + 2)
+  }
+}
+
+function sizeFaultOf(source: string): string | undefined {
+  const size = sizeOf(source)
+  if (size <= MOST_IN_PATTERN) return undefined
+  return `it has ${size} parts with all repetitions, and at most ${MOST_IN_PATTERN} are possible`
+}
+
 let engine: typeof RE2JS | undefined
 
 /** Resolves to what makes patterns of strangers. It throws for a pattern that RE2 does not know. */
@@ -36,7 +61,10 @@ function foreignPatterns(): Patterns | undefined {
   return found && ((source) => ofZod(source) ?? inRe2(found, source))
 }
 
-/** Returns what makes patterns of anybody: one that RE2 does not know is the program's own, as others are refused. */
+/**
+ * Returns what makes patterns of anybody: one that RE2 does not know is the program's own, as others are refused. One
+ * that is no regular expression at all is left out of checks, so every text matches it.
+ */
 export function anyPatterns(): Patterns {
   const foreign = foreignPatterns() ?? ownPatterns
   const made = new Map<string, Pattern>()
@@ -48,6 +76,7 @@ export function anyPatterns(): Patterns {
 }
 
 function orOwn(foreign: Patterns, source: string): Pattern {
+  if (!isPattern(source)) return { steps: 1, test: () => true }
   try {
     return foreign(source)
   } catch {
@@ -56,9 +85,8 @@ function orOwn(foreign: Patterns, source: string): Pattern {
 }
 
 function inRe2(re2: typeof RE2JS, source: string): Pattern {
-  const size = sizeOf(source)
-  if (size > MOST_IN_PATTERN)
-    throw new Error(`it has ${size} parts with all repetitions, and at most ${MOST_IN_PATTERN} are possible`)
+  const fault = sizeFaultOf(source)
+  if (fault !== undefined) throw new Error(fault)
   const pattern = re2.compile(re2.translateRegExp(source))
   return { steps: pattern.programSize(), test: (text) => pattern.test(text) }
 }

@@ -2,9 +2,10 @@
 import type { Logger } from '../actors/definition/logger.ts'
 import { checkBySchema } from '../actors/definition/schema.ts'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { ConfigurationError, describe, shown, ToolFailedError } from '../errors.ts'
+import { ConfigurationError, shown, ToolFailedError } from '../errors.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
-import { type Connection, connect, type OfferedTool } from './connection.ts'
+import { type Connection, connect } from './connection.ts'
+import type { OfferedTool } from './offer.ts'
 import { outputOf } from './output.ts'
 import type { McpServer } from './server-address.ts'
 
@@ -40,12 +41,18 @@ export interface McpTools extends AsyncDisposable {
  * Redirects to another origin are refused, since the headers would go along. Close it after the team: nobody else does.
  *
  * A name that models do not take is changed: what is no letter of ASCII, digit, '_' or '-' becomes '_', and the rest
- * beyond 64 characters is cut. Input is checked by the server's JSON schema before it is sent; a check that takes
- * longer than 200 ms is ended, and the call fails. The output is the structured content of the result, else its text,
- * else the list of its parts; a result that is an error is a `ToolFailedError` with its text. A tool is `readOnly` if
- * the server says so (`readOnlyHint`), and `idempotent` if it says that (`idempotentHint`) or the former. Each call
- * carries its `idempotencyKey` as `_meta['dramatis/idempotencyKey']`. The list of tools is that of the connection:
- * changes come with the next one.
+ * beyond 64 characters is cut. Input is checked by the server's JSON schema before it is sent, in a bounded number of
+ * steps. The output is the structured content of the result, else its text, else the list of its parts; a result that
+ * is an error is a `ToolFailedError` with its text. A tool is `readOnly` if the server says so (`readOnlyHint`), and
+ * `idempotent` if it says that (`idempotentHint`) or the former. Each call carries its `idempotencyKey` as
+ * `_meta['dramatis/idempotencyKey']`. The list of tools is that of the connection: changes come with the next one.
+ *
+ * The check goes without keywords that it cannot check by, such as a pattern that is no regular expression of
+ * JavaScript with the flag `u`; models and the server get the schema as it is. A tool that cannot be used is left out.
+ * `logger` is told of both once, with the reasons; without it, they are warnings of the process.
+ *
+ * A server over HTTP that was restarted knows the session no more (404, or 400 and why): then a call begins another
+ * session, and is made once more.
  *
  * A server that sends more than 16 MiB in one line, event or body, a million JSON values in one of them, 128 MiB as the
  * stream of one answer, or 10,000 lines that are no message, that leaves 1,000 answers unread, or whose answer takes
@@ -54,8 +61,8 @@ export interface McpTools extends AsyncDisposable {
  *
  * Needs the package `@modelcontextprotocol/sdk` beside this one.
  *
- * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time, and
- * tools that cannot be told apart.
+ * Rejects with `ConfigurationError` for a wrong option, a server that cannot be reached or does not answer in time,
+ * tools that cannot be told apart, and a server none of whose tools can be used.
  *
  * @example
  * const server = { command: process.execPath, args: ['server.js'], env: { ROOT: '/data' } }
@@ -67,7 +74,9 @@ export interface McpTools extends AsyncDisposable {
  */
 export async function mcpTools(server: McpServer, options: McpToolsOptions = {}): Promise<McpTools> {
   checkOptions(options)
-  const connection = await connect(server, options.connectTimeoutMs ?? DEFAULT_MS, options.logger)
+  const { connectTimeoutMs: timeoutMs = DEFAULT_MS, logger, only } = options
+  const isWanted = (name: string) => only?.includes(name) ?? true
+  const connection = await connect(server, { timeoutMs, logger, isWanted })
   try {
     const tools = toolsOf(connection, options)
     const close = () => connection.close()
@@ -79,6 +88,8 @@ export async function mcpTools(server: McpServer, options: McpToolsOptions = {})
 }
 
 const DEFAULT_MS = 30_000
+/** Keywords that are told of in one line. */
+const MOST_TOLD = 20
 const LONGEST_NAME = 64
 
 const OPTIONS: Readonly<
@@ -109,19 +120,23 @@ function checkOptions(options: object): void {
 
 function toolsOf(
   connection: Connection,
-  { prefix = '', only, timeoutMs = DEFAULT_MS, sequential = false }: McpToolsOptions,
+  { prefix = '', only, timeoutMs = DEFAULT_MS, sequential = false, logger }: McpToolsOptions,
 ): Tool[] {
-  const { offered, name: server } = connection
-  const names = offered.map(({ name }) => name)
-  for (const name of only ?? [])
-    if (!names.includes(name))
-      throw new ConfigurationError(
-        `mcpTools options.only: ${server} has no tool "${name}"; it has ${names.join(', ')}.`,
-        {
-          path: 'only',
-          got: name,
-        },
-      )
+  const { offer, name: server } = connection
+  const { tools: offered, refused } = offer
+  for (const name of only ?? []) {
+    if (offered.some((tool) => tool.name === name)) continue
+    const why = refused.get(name)
+    const text = why
+      ? `the tool "${name}" of ${server} cannot be used: ${why}`
+      : `${server} has no tool "${name}"; it has ${offered.map((tool) => tool.name).join(', ')}`
+    throw new ConfigurationError(`mcpTools options.only: ${text}.`, { path: 'only', got: name })
+  }
+  const [one] = refused
+  if (one && offered.length === 0)
+    throw new ConfigurationError(`mcpTools: no tool of ${server} can be used. The tool "${one[0]}": ${one[1]}.`, {
+      path: one[0],
+    })
   const tools = offered
     .filter(({ name }) => only?.includes(name) ?? true)
     .map((tool) => toolOf(connection, tool, nameFor(`${prefix}${tool.name}`), { timeoutMs, sequential }))
@@ -137,6 +152,14 @@ function toolsOf(
       )
     seen.add(name)
   }
+  const tell = (text: string) =>
+    logger ? logger.warn({ server }, text) : process.emitWarning(`mcpTools: ${server}: ${text}`)
+  if (!only) for (const [name, why] of refused) tell(`the tool "${name}" cannot be used, and is left out: ${why}`)
+  const { leftOut } = offer
+  if (leftOut.length > 0) {
+    const more = leftOut.length > MOST_TOLD ? `; and ${leftOut.length - MOST_TOLD} more` : ''
+    tell(`keywords of its tools are not checked here: ${leftOut.slice(0, MOST_TOLD).join('; ')}${more}`)
+  }
   return tools
 }
 
@@ -146,30 +169,28 @@ function toolOf(
   name: string,
   limits: { timeoutMs: number; sequential: boolean },
 ): Tool {
-  const input = laterSchema(inputSchema, unreadable)
-  const output = outputSchema && laterSchema(outputSchema, unreadable)
-  try {
-    return defineTool({
-      name,
-      description: description?.trim() || `The tool "${theirs}" of an MCP server.`,
-      input,
-      ...(output && { output }),
-      readOnly: annotations?.readOnlyHint === true,
-      idempotent: annotations?.readOnlyHint === true || annotations?.idempotentHint === true,
-      outside: true,
-      ...limits,
-      async run(given, context) {
-        const result = await connection.call(theirs, given, context)
-        const said = outputOf(name, result)
-        if (!output || result.structuredContent === undefined) return said
-        return checkBySchema(output, said, (issues) => missedOutput(name, issues))
-      },
-    })
-  } catch (error) {
-    const text = `mcpTools: the tool "${theirs}" of ${connection.name} cannot be used: ${describe(error)}`
-    throw new ConfigurationError(text, { path: theirs }, error)
-  }
+  const input = laterSchema(inputSchema, unreadable, toldBefore)
+  const output = outputSchema && laterSchema(outputSchema, unreadable, toldBefore)
+  return defineTool({
+    name,
+    description: description?.trim() || `The tool "${theirs}" of an MCP server.`,
+    input,
+    ...(output && { output }),
+    readOnly: annotations.readOnlyHint === true,
+    idempotent: annotations.readOnlyHint === true || annotations.idempotentHint === true,
+    outside: true,
+    ...limits,
+    async run(given, context) {
+      const result = await connection.call(theirs, given, context)
+      const said = outputOf(name, result)
+      if (!output || result.structuredContent === undefined) return said
+      return checkBySchema(output, said, (issues) => missedOutput(name, issues))
+    },
+  })
 }
+
+/** Keywords that are left out were told of when the connection began. */
+const toldBefore = (): void => {}
 
 /** A schema that cannot be checked by accepts nothing. */
 const unreadable = (error: unknown) => [

@@ -2,13 +2,20 @@
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
-import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type {
+  StreamableHTTPClientTransport,
+  StreamableHTTPError,
+} from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js'
+import type { CallToolResultSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
 import { ConfigurationError, describe } from '../errors.ts'
 
 export interface Sdk {
   Client: typeof Client
   StreamableHTTPClientTransport: typeof StreamableHTTPClientTransport
+  StreamableHTTPError: typeof StreamableHTTPError
+  ResultSchema: typeof ResultSchema
+  CallToolResultSchema: typeof CallToolResultSchema
   deserializeMessage: typeof deserializeMessage
   serializeMessage: typeof serializeMessage
   spawn: typeof spawn
@@ -17,16 +24,18 @@ export interface Sdk {
 /** Rejects with `ConfigurationError` where it is not installed. */
 export async function sdk(): Promise<Sdk> {
   try {
-    const [{ Client }, { deserializeMessage, serializeMessage }, { StreamableHTTPClientTransport }] = await Promise.all(
-      [
-        import('@modelcontextprotocol/sdk/client/index.js'),
-        import('@modelcontextprotocol/sdk/shared/stdio.js'),
-        import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
-      ],
-    )
+    const [{ Client }, { deserializeMessage, serializeMessage }, http, types] = await Promise.all([
+      import('@modelcontextprotocol/sdk/client/index.js'),
+      import('@modelcontextprotocol/sdk/shared/stdio.js'),
+      import('@modelcontextprotocol/sdk/client/streamableHttp.js'),
+      import('@modelcontextprotocol/sdk/types.js'),
+    ])
     return {
       Client,
-      StreamableHTTPClientTransport,
+      StreamableHTTPClientTransport: http.StreamableHTTPClientTransport,
+      StreamableHTTPError: http.StreamableHTTPError,
+      ResultSchema: types.ResultSchema,
+      CallToolResultSchema: types.CallToolResultSchema,
       deserializeMessage,
       serializeMessage,
       spawn: process.platform === 'win32' ? itsSpawn() : spawn,

@@ -2,6 +2,7 @@
  * Addresses of MCP servers, as users give them. Nothing here names the protocol's own package: its declarations need a
  * browser's, and one of them does not compile, so a program that imports `dramatis/mcp` must not read them.
  */
+import { ConfigurationError, shown } from '../errors.ts'
 
 export interface StdioServer {
   command: string
@@ -20,3 +21,38 @@ export interface HttpServer {
  * `env` and nothing else of this process's. Or it is reached by HTTP, with `headers` in each request.
  */
 export type McpServer = StdioServer | HttpServer
+
+/** Returns the server in words, without what may be a secret. Throws `ConfigurationError` for what is no server. */
+export function nameOf(server: unknown): string {
+  const { command, url }: { command?: unknown; url?: unknown } = Object(server)
+  if (typeof command === 'string' && command !== '' && url === undefined) return `the MCP server "${command}"`
+  const at = String(url)
+  if (command === undefined && URL.canParse(at) && /^https?:$/.test(new URL(at).protocol)) {
+    const { origin, pathname, username, password } = new URL(at)
+    if (username + password !== '')
+      throw new ConfigurationError('mcpTools: the URL has a name or a password in it; send them in headers.', {
+        path: 'url',
+      })
+    return `the MCP server at ${origin}${pathname}`
+  }
+  throw new ConfigurationError(
+    `mcpTools: got ${shown(server)}; accepted: { command, args?, env?, cwd? } or { url, headers? } with an http: or https: URL.`,
+    { path: 'server', got: shown(server) },
+  )
+}
+
+/** Throws `ConfigurationError` for arguments and variables that a program cannot be given. */
+export function checkParts(server: object): void {
+  const { args, env }: { args?: unknown; env?: unknown } = server
+  if (args !== undefined && !(Array.isArray(args) && args.every(isText)))
+    throw new ConfigurationError(`mcpTools: args: got ${shown(args)}; accepted: a list of texts.`, { path: 'args' })
+  if (env === undefined) return
+  const isObject = typeof env === 'object' && env !== null
+  const wrong = isObject ? Object.entries(env).find(([, value]) => value !== undefined && !isText(value))?.[0] : ''
+  if (wrong === undefined) return
+  const path = isObject ? `env.${wrong}` : 'env'
+  // A value may be a secret, also one of another type: it is not shown.
+  throw new ConfigurationError(`mcpTools: ${path}: no text; accepted: variables whose values are texts.`, { path })
+}
+
+const isText = (value: unknown): boolean => typeof value === 'string'

@@ -9,7 +9,7 @@ type Test = Pick<typeof t, 'teardown'>
 
 /** Ends with the test. */
 export async function connected(t: Test, server: McpServer, logger?: Logger) {
-  const connection = await connect(server, 120_000, logger)
+  const connection = await connect(server, { timeoutMs: 120_000, logger })
   t.teardown(() => connection.close())
   const { signal } = new AbortController()
   const call = (tool: string) => connection.call(tool, {}, { signal, progress: () => {} } as unknown as ToolContext)

@@ -48,3 +48,10 @@ t.test('every other field is checked too', async (t) => {
   t.match(refusalOf({ timeoutMS: 5 }).message, /"timeoutMS": there is no such field; there are name, /)
   t.throws(() => defineTool(null as unknown as typeof good), ConfigurationError)
 })
+
+t.test('a tool whose input has no properties is sent with none', (t) => {
+  const inputs = [z.record(z.string(), z.number()), z.object({}), z.looseObject({})]
+  for (const input of inputs)
+    t.match(defineTool({ ...good, input, run: () => '' }), { inputSchema: { type: 'object', properties: {} } })
+  t.end()
+})

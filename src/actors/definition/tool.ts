@@ -279,11 +279,14 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
 }
 
 function isPolicy(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  if (!isFields(value)) return false
   const { when, by = 'others', ...more }: { when?: unknown; by?: unknown } = value
   const isKnown = APPROVERS.some((approvers) => approvers === by)
   return isKnown && (when === undefined || typeof when === 'function') && Object.keys(more).length === 0
 }
+
+const isFields = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function isFlag(value: unknown): boolean {
   return value === undefined || typeof value === 'boolean'
@@ -301,10 +304,11 @@ function checkFields(tool: unknown): void {
 
 /**
  * Returns the JSON schema of the input. It has to describe an object, because models call a function with an object.
+ * Providers also want `properties`, which records and servers in other languages leave out.
  */
 function inputSchemaOf(converter: StandardJSONSchemaV1.Converter, tool: string): object {
   const { $schema: _version, ...schema } = converted((options) => converter.input(options), 'input', tool)
-  if (schema.type === 'object') return schema
+  if (schema.type === 'object') return isFields(schema.properties) ? schema : { ...schema, properties: {} }
   const text = `"${tool}" takes ${typeof schema.type === 'string' ? schema.type : 'something else'}; a tool takes an object. Put it into a field of one`
   throw refused('input', text)
 }

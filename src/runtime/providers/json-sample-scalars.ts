@@ -1,7 +1,7 @@
 /** Draws numbers and strings that fit a JSON schema. json-schema-faker draws formats and patterns, by a seed. */
 
 import { generateSync } from 'json-schema-faker'
-import { anyPatterns, sizeOf } from '../../json-schema/patterns.ts'
+import { anyPatterns, isPattern, sizeOf } from '../../json-schema/patterns.ts'
 import type { JsonSchema } from './json-schema.ts'
 import type { Dice } from './seeded-random.ts'
 
@@ -70,7 +70,10 @@ export function sampleText(schema: JsonSchema, words: string, dice: Dice): strin
   const least = Number(schema.minLength ?? 0)
   const most = Number(schema.maxLength ?? Number.POSITIVE_INFINITY)
   if (most < least) return undefined
-  if (schema.pattern !== undefined || schema.format !== undefined) return fromForm(schema, least, most, dice)
+  const { pattern, format } = schema
+  const text = pattern === undefined && format === undefined ? undefined : fromForm(schema, least, most, dice)
+  const isFree = pattern === undefined ? format === undefined : !isPattern(pattern) // checks go without such a pattern
+  if (text !== undefined || !isFree) return text
   const letters = [...words] // lengths in a schema count characters, not UTF-16 units
   while (letters.length < least) letters.push(' ', ...words)
   return letters.slice(0, Math.max(least, Math.min(most, words.length))).join('')

@@ -26,7 +26,7 @@ const COST_OF_NONE = 50 // a pattern was tried so often before no text was found
 export function sampleOf(schema: object, dice: Dice, label: string): unknown {
   const root = fieldsOf(schema)
   const patterns = anyPatterns()
-  const fits = (value: unknown, part: object) => issuesOf(root, value, patterns, part).length === 0
+  const fits = (value: unknown, part: object) => issuesOf(root, value, { patterns, part }).length === 0
   const draw = new Draw(root, dice, label, { fits, patterns })
   for (let n = 0; n < MOST_DRAWS; n++) {
     const value = draw.value(root, '', 0)

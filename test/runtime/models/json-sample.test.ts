@@ -287,3 +287,10 @@ t.test('a schema that nothing fits is an error that says what to do', async (t) 
       JSON.stringify(schema),
     )
 })
+
+t.test('a pattern that is no regular expression, or that nobody can draw by, costs no value', async (t) => {
+  for (const pattern of ['(?i)abc', '(?P<y>\\d)', '[a', 'a++']) {
+    const schema = { type: 'object', properties: { a: { type: 'string', pattern, minLength: 2 } }, required: ['a'] }
+    for (const seed of SEEDS) t.match(sampleOf(schema, new Dice(seed, 'test'), '[label]'), { a: /../ }, pattern)
+  }
+})
