@@ -127,15 +127,19 @@ t.test('an answer without a usage is counted', async (t) => {
       yield { text: 'some words of an answer' }
     },
   }
-  const { error } = await played(
-    t,
-    [],
-    async (context) => {
-      for (let n = 0; n < 3; n++) await ask(context, 10)
-    },
-    { budget: { perRun: { tokens: 2 * (PROMPT + 10) } }, models: { default: quiet } },
-  )
+  const models = { default: quiet }
+  const usages: unknown[] = []
+  const asks = (times: number) => async (context: AgentContext) => {
+    for (let n = 0; n < times; n++) usages.push((await ask(context, 10)).usage)
+  }
+  const budget = { perRun: { tokens: 2 * (PROMPT + 10) } }
+  const { error, result } = await played(t, [], asks(3), { budget, models })
   t.match(error, { code: 'BUDGET_EXCEEDED', details: { used: 2 * (PROMPT + 5) } })
+  const counted = { inputTokens: PROMPT, outputTokens: 5, totalTokens: PROMPT + 5, calls: 1, estimated: true }
+  t.same(usages, [counted, counted])
+  t.match(result.totalTokenUsage, { totalTokens: 2 * (PROMPT + 5), calls: 2, estimated: true })
+  const without = await played(t, [], asks(1), { models })
+  t.same(without.result.totalTokenUsage, { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 1 }, 'no budget')
 })
 
 t.test('it reaches the protocol as what it is', async (t) => {

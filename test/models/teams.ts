@@ -5,6 +5,7 @@ import {
   AgentCrashedError,
   type DramatisError,
   MultiAgentPattern,
+  type MultiAgentResult,
   type RuntimeEvent,
 } from '../../src/index.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
@@ -35,7 +36,13 @@ export async function played(
   answers: Answers,
   act: (context: AgentContext) => unknown,
   options: Options & { role?: object } = {},
-): Promise<{ model: FakeModel; value: unknown; error: DramatisError | undefined; events: RuntimeEvent[] }> {
+): Promise<{
+  model: FakeModel
+  value: unknown
+  error: DramatisError | undefined
+  events: RuntimeEvent[]
+  result: MultiAgentResult
+}> {
   const model = new FakeModel(answers)
   const { role = {}, ...others } = options
   let value: unknown
@@ -51,8 +58,8 @@ export async function played(
   const team = localTeam(t, { ann: receive }, { models: { default: model }, roles: { ann: role }, ...others })
   const events: RuntimeEvent[] = []
   team.events.subscribe((event) => void events.push(event))
-  await team.execute('go')
-  return { model, value, error, events }
+  const result = await team.execute('go')
+  return { model, value, error, events, result }
 }
 
 /** On real threads, which can be ended from outside. */

@@ -14,6 +14,8 @@ export interface TokenUsage {
   /** Output tokens that the model has used to reason. */
   reasoningTokens?: number
   calls: number
+  /** The provider did not report the tokens of a call: they were counted here, for a budget. Absent: all is reported. */
+  estimated?: true
 }
 
 /** A tool call that the model asks for. `input` is JSON as the model wrote it: it can be wrong. */
@@ -208,5 +210,6 @@ export function addUsage(a: TokenUsage, b: TokenUsage): TokenUsage {
     ...(cached > 0 && { cachedTokens: cached }),
     ...(reasoning > 0 && { reasoningTokens: reasoning }),
     calls: a.calls + b.calls,
+    ...((a.estimated || b.estimated) && { estimated: true }),
   }
 }

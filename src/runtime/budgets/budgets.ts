@@ -7,7 +7,7 @@ import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
 import type { Scheduler } from '../../clock.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import type { GatewayLayer, ModelCaller } from '../models/gateway.ts'
+import type { GatewayLayer, ModelCaller, PendingCall } from '../models/gateway.ts'
 import type { BudgetConfig, TokenLimit } from '../settings/options.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
@@ -122,9 +122,9 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
     let cost = 0
     try {
       const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }
-      const priceOf = (answer: ModelAnswer | undefined, usage: TokenUsage) => costOf(answer, usage, prompt, model)
-      const made = await next({ ...pending, call: limited, priceOf })
-      cost = made.cost
+      const estimate: PendingCall['estimate'] = (answer) => estimateOf(answer, prompt, model)
+      const made = await next({ ...pending, call: limited, estimate })
+      cost = made.usage.totalTokens
       return made
     } finally {
       accounts.during(run, () => {
@@ -135,17 +135,15 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
   }
 }
 
-/**
- * Returns the cost of a call. If the provider reports no usage, the tokens are counted here. A failed call without
- * usage costs nothing.
- */
-function costOf(answer: ModelAnswer | undefined, usage: TokenUsage, prompt: number, model: string): number {
-  if (usage.totalTokens > 0 || !answer) return usage.totalTokens
-  const { text, toolCalls } = answer
-  return toolCalls.reduce(
-    (sum, { name, input }) => sum + countTokens(name + input, model),
-    prompt + countTokens(text, model),
-  )
+/** Counts the tokens of a call whose provider does not report them. */
+function estimateOf(
+  { text, toolCalls }: Pick<ModelAnswer, 'text' | 'toolCalls'>,
+  prompt: number,
+  model: string,
+): TokenUsage {
+  const ofCalls = toolCalls.map(({ name, input }) => countTokens(name + input, model))
+  const outputTokens = ofCalls.reduce((sum, tokens) => sum + tokens, countTokens(text, model))
+  return { inputTokens: prompt, outputTokens, totalTokens: prompt + outputTokens, calls: 1, estimated: true }
 }
 
 class Accounts {

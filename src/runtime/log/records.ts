@@ -297,7 +297,7 @@ export type HostRecord =
   /**
    * A model was called. `turn`: the turn that called it; `messageId`: its message, if it was still open then. Tokens
    * count also if `error` says that there was no answer.
-   * `cost`: tokens that budgets count, if the provider reports none; else they count `usage.totalTokens`.
+   * `cost`: only in older logs: tokens that budgets counted where the provider had reported none.
    */
   | Record<
       'model.called',

@@ -51,16 +51,14 @@ export interface PendingCall extends ResolvedModel {
   readonly caller: ModelCaller
   readonly call: ModelCall
   readonly signal: AbortSignal
-  /** Returns the tokens that a budget counts for the call. Absent: the tokens that the provider reports. */
-  readonly priceOf?: (answer: ModelAnswer | undefined, usage: TokenUsage) => number
+  /** Counts the tokens of an answer without usage, for a budget. Absent: nobody needs them. */
+  readonly estimate?: (answer: Pick<ModelAnswer, 'text' | 'toolCalls'>) => TokenUsage
 }
 
 /** Call that was made, with its usage, also if it failed. */
 export interface MadeCall {
   readonly answer: ModelAnswer | undefined
   readonly usage: TokenUsage
-  /** Tokens that budgets count for it. */
-  readonly cost: number
   readonly error: DramatisError | undefined
 }
 
@@ -183,13 +181,13 @@ export class ModelGateway {
     const { toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
     const text = rootObject ? rootValueIn(said.text) : said.text
     watching?.end(toolCalls.length > 0)
-    const usage = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
+    const isCounted = collected.usage.totalTokens > 0 || error !== undefined
+    const reported = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
+    const usage = isCounted ? reported : (pending.estimate?.({ text, toolCalls }) ?? reported)
     const rehearsed = client.rehearsal === true
     const answer = error
       ? undefined
       : { text, ...(parts && { parts }), toolCalls, usage, finishReason, rehearsed, model }
-    const { priceOf = (_answer, { totalTokens }) => totalTokens } = pending
-    const cost = priceOf(answer, usage)
     record(caller.run, {
       kind: 'model.called',
       agent: caller.cell.name,
@@ -198,12 +196,11 @@ export class ModelGateway {
       messageId,
       model,
       usage,
-      ...(cost !== usage.totalTokens && { cost }),
       durationMs: clock.monotonic() - began,
       rehearsed,
       error: error ?? null,
     })
-    return { answer, usage, cost, error }
+    return { answer, usage, error }
   }
 
   #thoughtsOf({ host, provider, model, thinks }: PendingCall): Thoughts {

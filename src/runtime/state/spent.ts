@@ -1,7 +1,7 @@
 /** Tokens that models have used in one run. */
 import { addUsage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 
-/** Model call that was made. `cost`: tokens that budgets count, if they are not those of `usage`. */
+/** Model call that was made. `cost`: tokens that budgets count, if an older log has others than those of `usage`. */
 interface Called {
   readonly agent: string
   readonly usage: TokenUsage

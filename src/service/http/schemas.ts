@@ -30,6 +30,7 @@ const tokenUsage = z.object({
   cachedTokens: z.number().optional(),
   reasoningTokens: z.number().optional(),
   calls: z.number(),
+  estimated: z.literal(true).optional().describe('some of it was counted here: a provider has not reported it'),
 })
 
 const subTask = z
