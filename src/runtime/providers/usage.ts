@@ -7,8 +7,9 @@ type Counts = Partial<Record<'input' | 'output' | 'total' | 'cached' | 'reasonin
 /** Returns the usage. An odd count is left out and the others count; undefined if there is none of the tokens. */
 export function usageFrom({ input: i, output: o, total: t, cached: c, reasoning: r }: Counts): TokenUsage | undefined {
   const total = countOf(t)
-  const output = countOf(o)
-  const input = countOf(i) ?? (total === undefined ? undefined : Math.max(0, total - (output ?? 0)))
+  const rest = (other: unknown) => (total === undefined ? undefined : Math.max(0, total - (countOf(other) ?? 0)))
+  const input = countOf(i) ?? rest(o)
+  const output = countOf(o) ?? rest(input)
   if (input === undefined && output === undefined) return undefined
   const cached = countOf(c)
   const reasoning = countOf(r)
@@ -22,5 +23,9 @@ export function usageFrom({ input: i, output: o, total: t, cached: c, reasoning:
   }
 }
 
-const countOf = (given: unknown): number | undefined =>
-  typeof given === 'number' && Number.isSafeInteger(given) && given >= 0 ? given : undefined
+/** Some servers count in halves, or write a number as text. */
+function countOf(given: unknown): number | undefined {
+  const isCount = typeof given === 'number' || (typeof given === 'string' && /^\d/.test(given))
+  const count = isCount ? Math.round(Number(given)) : -1
+  return Number.isSafeInteger(count) && count >= 0 ? count : undefined
+}

@@ -93,6 +93,15 @@ t.test('one odd number leaves the other counts of tokens', async (t) => {
       { prompt_tokens: 'nine', completion_tokens: 4, total_tokens: 13 },
       { inputTokens: 9, outputTokens: 4 },
     ],
+    [
+      { prompt_tokens: 9, total_tokens: 13 },
+      { inputTokens: 9, outputTokens: 4, totalTokens: 13 },
+    ],
+    [{ total_tokens: 13 }, { inputTokens: 13, outputTokens: 0, totalTokens: 13 }],
+    [
+      { prompt_tokens: 8.6, completion_tokens: '4' },
+      { inputTokens: 9, outputTokens: 4 },
+    ],
     [{ prompt_tokens: 9, completion_tokens: 4, prompt_tokens_details: { cached_tokens: 1.5 } }, { totalTokens: 13 }],
     [{ prompt_tokens: 9, completion_tokens: 4, completion_tokens_details: 'none' }, { totalTokens: 13 }],
   ]
@@ -100,6 +109,10 @@ t.test('one odd number leaves the other counts of tokens', async (t) => {
     server.answer({ body: { ...whole({ content: 'Four.' }), usage } })
     t.match((await collected(clientOf(server))).usage, { ...expected, calls: 1 })
   }
+  server.answer({
+    body: { ...whole({ content: 'Four.' }), x_groq: { usage: { prompt_tokens: 9, completion_tokens: 4 } } },
+  })
+  t.match((await collected(clientOf(server))).usage, { totalTokens: 13 }, 'where Groq has it')
 })
 
 interface Part {

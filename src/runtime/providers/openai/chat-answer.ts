@@ -41,6 +41,8 @@ const choiceShape = z.object({
 const answerShape = z.object({
   choices: z.preprocess(firstAlone, z.array(choiceShape).nullish()),
   usage: z.unknown().optional(),
+  /** Groq's usage of a streamed answer. */
+  x_groq: z.object({ usage: z.unknown() }).optional().catch(undefined),
 })
 /** Keeps the first choice only, because no other is read: a server can send a million. */
 function firstAlone(choices: unknown): unknown {
@@ -78,7 +80,7 @@ export class ChatAnswer {
     if (isRefusal(data, 'choices')) throw new ProviderRefusal(data)
     const { success, data: answer, error } = answerShape.safeParse(data)
     if (!success) throw this.#wrong(`answered with ${whereWrong(error)}`, faultIn(error))
-    this.#usage = usageOf(answer.usage) ?? this.#usage
+    this.#usage = usageOf(answer.usage) ?? usageOf(answer.x_groq?.usage) ?? this.#usage
     const choice = answer.choices?.[0]
     if (!choice) return [] // the chunk with the usage has none, nor has Azure's first
     if (choice.error) throw new ProviderRefusal(choice.error)
