@@ -14,6 +14,9 @@ import { folderOf } from './log-folders.ts'
 const module = new URL('../fixtures/durability/old-log-agent.js', import.meta.url)
 export const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
 
+/** Said by each run of a thread. */
+const SAID = Array.from({ length: 200 }, (_, n) => `word-${n}`).join(' ')
+
 /** Size of the segments of such a log. */
 export const SEGMENT_BYTES = 6_000
 
@@ -50,7 +53,8 @@ export async function questionOf(run: Run<unknown>): Promise<string> {
 
 /**
  * Makes a log of 14 runs that have ended, `ended 1` and so on, and two that are open: `asks`, and `talks`, which has
- * called a model three times in a turn. Those before `ended 8` were compacted.
+ * called a model three times in a turn. Those before `ended 8` were compacted. `ended 8`, 9 and 10
+ * are of one thread and say the same, so that each has copies of what the one before it said.
  */
 export async function deskLog(t: Test): Promise<string> {
   const path = join(folderOf(t), 'log')
@@ -64,8 +68,12 @@ export async function deskLog(t: Test): Promise<string> {
   await compactLog(store, { keep: { runs: 5, days: 30, bytes: 2 ** 30 }, logger: silent })
   await store.close()
   const second = await deskOn(t, path, 'manual')
-  for (let n = 8; n <= 14; n++)
-    await second.team.execute(`ann step ${n}, bob publish page-${n}, bob count ${n}`, { runId: `ended ${n}` })
+  for (let n = 8; n <= 14; n++) {
+    const thread = n <= 10 && { threadId: 'talk' }
+    const said = n <= 10 ? ` ${SAID}` : ''
+    const query = `ann step ${n}, bob publish page-${n}, bob count ${n}${said}`
+    await second.team.execute(query, { runId: `ended ${n}`, ...thread })
+  }
   await second.team.close()
   return path
 }

@@ -119,6 +119,22 @@ t.test('a damaged block costs the runs that have entries there, and the others g
   t.match(await team.execute('ann step 12', { runId: 'ended 12' }), { success: true, finalOutput: '12 was done' })
 })
 
+t.test('runs that have copies of what a damaged run said are given up with it', async (t) => {
+  for (const [damaged, expected] of [
+    ['ended 8', ['ended 8', 'ended 9', 'ended 10']],
+    ['ended 10', ['ended 10']],
+  ] as const) {
+    const path = copyOf(t, original)
+    const block = blocksOf(path).find(({ runs }) => runs.length === 1 && runs[0] === indexOf(damaged))!
+    change(block.segment, (bytes) => {
+      bytes[block.at + block.bytes - 9]! ^= 1
+      return undefined
+    })
+    const { lost } = await repaired(t, path, damaged)
+    t.same(lost, expected)
+  }
+})
+
 t.test('a run that stood in a damaged block alone is counted, or it is said that such may be', async (t) => {
   const original = join(folderOf(t), 'log')
   const store = new FileStore(original)

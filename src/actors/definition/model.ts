@@ -14,7 +14,7 @@ export interface TokenUsage {
   /** Output tokens that the model has used to reason. */
   reasoningTokens?: number
   calls: number
-  /** The provider did not report the tokens of a call: they were counted here, for a budget. Absent: all is reported. */
+  /** Absent: all of it was reported. A provider has reported none of a call: they were counted here, for a budget. */
   estimated?: true
 }
 
