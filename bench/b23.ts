@@ -1,13 +1,13 @@
 /**
- * What a log costs that has grown: to open it after the death of its process, and to list its runs. Both are asked at
- * 10, 100 and 1,000 MB of one log.
+ * What a log costs that has grown: to open it after the death of its process, to list its runs, and to play tasks of a
+ * thread that grows. All are asked at 10, 100 and 1,000 MB of one log.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { atMost, type Benchmark } from './benchmark.ts'
 import { runProgram } from './child.ts'
-import type { Grown } from './programs/grown-log.ts'
+import type { Grown, Threaded } from './programs/grown-log.ts'
 import { median } from './statistics.ts'
 
 const ROUNDS = 3
@@ -19,17 +19,22 @@ const OPEN = 's to open 1,000 MB'
 const BLOCKED = 'ms that the loop stands meanwhile'
 const LIST = 'ms of processor for 12 runs of 1,000 MB'
 const GROWTH = 'the same over that of 10 MB'
+const THREAD = 'bytes that the 50th task of a thread logs, over the first'
 
-export const b23: Benchmark<typeof OPEN | typeof BLOCKED | typeof LIST | typeof GROWTH> = {
+export const b23: Benchmark<typeof OPEN | typeof BLOCKED | typeof LIST | typeof GROWTH | typeof THREAD> = {
   id: 'B23',
-  question: 'a log that has grown: its opening after a kill, and a list of its runs',
-  must: { [OPEN]: atMost(3), [BLOCKED]: atMost(200), [LIST]: atMost(5), [GROWTH]: atMost(3) },
-  goal: { [OPEN]: atMost(1), [BLOCKED]: atMost(50), [LIST]: atMost(1), [GROWTH]: atMost(1.5) },
+  question: 'a log that has grown: its opening after a kill, a list of its runs, and tasks of one thread',
+  must: { [OPEN]: atMost(3), [BLOCKED]: atMost(200), [LIST]: atMost(5), [GROWTH]: atMost(3), [THREAD]: atMost(1.5) },
+  goal: { [OPEN]: atMost(1), [BLOCKED]: atMost(50), [LIST]: atMost(1), [GROWTH]: atMost(1.5), [THREAD]: atMost(1.1) },
   async run() {
     const folder = await mkdtemp(join(tmpdir(), 'dramatis-bench-'))
     try {
       const bySize = new Map<number, Grown[]>()
-      for (const size of SIZES) bySize.set(size, await opened(folder, size))
+      const threads: Threaded[] = []
+      for (const size of SIZES) {
+        bySize.set(size, await opened(folder, size))
+        threads.push(await runProgram<Threaded>('grown-log', ['thread', size, folder]))
+      }
       const [small, , large] = SIZES.map((size) => bySize.get(size)!)
       return {
         ratios: {
@@ -37,6 +42,7 @@ export const b23: Benchmark<typeof OPEN | typeof BLOCKED | typeof LIST | typeof 
           [BLOCKED]: large!.map(({ longestMs }) => longestMs),
           [LIST]: large!.map(({ listMs }) => listMs),
           [GROWTH]: large!.map(({ listMs }, round) => listMs / small![round]!.listMs),
+          [THREAD]: threads.map(({ first, last }) => last / first),
         },
         details: [...bySize].flatMap(([size, rounds]) => [
           { label: `${size} MB: opening`, value: median(rounds.map(({ openMs }) => openMs)), unit: 'ms' as const },

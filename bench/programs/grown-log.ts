@@ -1,8 +1,9 @@
 /**
- * A log of many runs, and what it costs to use it. Neither ends its team: for the log both are killed.
+ * A log of many runs, and what it costs to use it. None ends its team: for the log all are killed.
  *
  *   grown-log.js grow <MB> <folder>     runs go on until the log has that size
  *   grown-log.js open <MB> <folder>     opens it, and lists its runs
+ *   grown-log.js thread <MB> <folder>   plays tasks of one thread
  */
 import { randomBytes } from 'node:crypto'
 import { readdirSync, statSync } from 'node:fs'
@@ -21,12 +22,19 @@ export interface Grown {
   ownMs: number
 }
 
+/** Bytes that each of ten tasks of one thread has logged on average. */
+export interface Threaded {
+  first: number
+  last: number
+}
+
 const MB = 2 ** 20
 const AT_ONCE = 16
 const CALLERS = 100
 const TEXT_BYTES = 4_096
 const TURNS = 8
 const LISTS = 200
+const TASKS = 10
 const [what, size, folder] = [process.argv[2], Number(process.argv[3]), process.argv[4]!]
 
 /** Text that nothing else has in common with. */
@@ -53,7 +61,7 @@ const team = createTeam({
 })
 
 if (what === 'grow') await grow()
-else console.log(JSON.stringify(await open()))
+else console.log(JSON.stringify(await (what === 'open' ? open() : thread())))
 process.exit()
 
 async function grow(): Promise<void> {
@@ -76,6 +84,22 @@ async function open(): Promise<Grown> {
   const [cpuMs, longestMs] = [cpuMsSince(before), delay.max / 1e6]
   delay.disable()
   return { openMs, cpuMs, longestMs, listMs: await listed({}), ownMs: await listed({ caller: 'caller 7' }) }
+}
+
+/** The first task is left out: it logs what all of them have in common. */
+async function thread(): Promise<Threaded> {
+  await team.execute('why?', { threadId: 'talk' })
+  const first = await loggedBy(TASKS)
+  await loggedBy(TASKS * 3)
+  return { first, last: await loggedBy(TASKS) }
+}
+
+async function loggedBy(tasks: number): Promise<number> {
+  await team.flush()
+  const before = logBytes()
+  for (let task = 0; task < tasks; task++) await team.execute('why?', { threadId: 'talk' })
+  await team.flush()
+  return (logBytes() - before) / tasks
 }
 
 async function listed(filter: RunFilter): Promise<number> {
