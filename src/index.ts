@@ -62,7 +62,7 @@ export type { OrchestrationConfig } from './protocols/index.ts'
 // Options of a team and of its roles.
 export type { AgentRole, Capability, ContextStrategy, RoleInfo, ToolReference } from './actors/definition/role.ts'
 export type { CommunicationConfig } from './actors/definition/communication-config.ts'
-export type { SupervisionConfig } from './actors/definition/supervision-config.ts'
+export type { SlowMs, SupervisionConfig } from './actors/definition/supervision-config.ts'
 export type {
   BudgetConfig,
   LogPlace,
@@ -153,6 +153,7 @@ export type { Reloaded } from './runtime/team/registry-agents.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
 export type { Health } from './runtime/metrics/health.ts'
 export type { BudgetUse } from './runtime/budgets/budgets.ts'
+export type { OpenTurn, TeamJudgement } from './runtime/team/open-turns.ts'
 export type { WaitCycle } from './runtime/team/waits.ts'
 export type { Wait } from './runtime/digest/wait.ts'
 export type { Metric } from './runtime/metrics/prometheus.ts'

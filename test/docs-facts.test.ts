@@ -49,6 +49,7 @@ t.test('the tables of options have the defaults', async (t) => {
     'supervision.deadlock': team.deadlock,
     'supervision.confirmMs': team.confirmMs,
     'supervision.stopGraceMs': supervision.stopGraceMs,
+    'supervision.slowMs': supervision.slowMs.turn,
     'supervision.livelock': team.livelock === false && team.loops ? 'of models' : 'other',
     'limits.turnTimeoutMs': turnTimeoutMs,
     concurrency,

@@ -142,6 +142,7 @@ t.test('of the waits of an agent, what its turn waits for is told before limits,
       wait('queued', 'limit', 2, 'maxConcurrentAgents'),
       wait(null, 'limit', 1),
     ].map((each) => ({ ...each, for: [...each.for] })),
+    10,
   )
   t.same(
     [...told].map(

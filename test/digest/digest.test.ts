@@ -262,6 +262,7 @@ t.test('the fold uses nothing of Node or of a browser', async (t) => {
   t.same([...seen].filter((path) => !path.startsWith('src/service/digest/')).sort(), [
     'src/mailbox/message-type.ts',
     'src/runtime/digest/digest-line.ts',
+    'src/runtime/digest/slow.ts',
     'src/runtime/digest/wait.ts',
   ])
   for (const { path, text } of sourceFiles.filter((file) => seen.has(file.path))) {

@@ -271,7 +271,14 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    */
   supervision?: Pick<
     SupervisionConfig,
-    'maxRestarts' | 'withinMs' | 'backoff' | 'poisonAttempts' | 'onHandlerError' | 'watchdogMs' | 'stopGraceMs'
+    | 'maxRestarts'
+    | 'withinMs'
+    | 'backoff'
+    | 'poisonAttempts'
+    | 'onHandlerError'
+    | 'watchdogMs'
+    | 'stopGraceMs'
+    | 'slowMs'
   > & { restart?: 'permanent' | 'transient' | 'temporary' }
   /**
    * Checks of what its model is asked (`input`) and answers (`output`), and of its calls of tools (`tool`), which come

@@ -52,6 +52,18 @@ export interface SupervisionConfig {
   /** Time that a cancelled handler and the `stop` hook may take before the thread is terminated. Default: 5,000. */
   stopGraceMs?: number
   /**
+   * Time after which what a turn does is told as slow: by `team.turns()`, `team.judgement()` and all faces. A number
+   * holds for all kinds, false tells nothing. Nothing is ended by it, and waits for people are never slow.
+   *
+   * - `step`, `tool`, `model`: of one step, one call of a tool, one call of a model (120,000);
+   * - `turn`: of a turn that does nothing that the runtime knows, as one that awaits a promise of its own, and of a
+   *   wait that is none of the other kinds;
+   * - `queued`: of a wait for a limit on how much runs at once.
+   *
+   * Default: 30,000 for each but `model`.
+   */
+  slowMs?: number | false | SlowMs
+  /**
    * Reaction to turns that wait for each other, or for something that no agent can do any more. 'break' (the default):
    * names them at once in a `deadlock` or `stall` event and, after `confirmMs`, rejects one of their waits with
    * `DeadlockError` or `StallError`. 'report': only names them. false: does not look.
@@ -105,4 +117,13 @@ export interface SupervisionConfig {
         maxMessagesWithoutProgress?: number
         onFound?: 'report' | 'end'
       }
+}
+
+/** Times of `supervision.slowMs`, in ms; false: that kind is never slow. */
+export interface SlowMs {
+  turn?: number | false
+  step?: number | false
+  tool?: number | false
+  model?: number | false
+  queued?: number | false
 }

@@ -39,6 +39,10 @@ export const MOST_ROWS = 4_000
 /** Time between two looks at the agents and their waits. A look that takes long comes less often. */
 const LOOK_MS = 250
 const LOOK_SHARE = 50
+/**
+ * Time after the last record at which is looked once more: a turn that logs nothing is told as a wait after a second.
+ */
+const LAST_LOOK_MS = 1_100
 const MOST_WAITS = 500
 /** Names after which the table begins anew: runs have names too, and a service has many. */
 const MOST_NAMES = 50_000
@@ -58,6 +62,8 @@ export class DigestFeed {
   #toldLetters: number | undefined
   /** True if agents or waits may have changed since they were looked at. */
   #mayLook = false
+  /** The last look, as long as nothing more is logged. */
+  #lastLook: Timer | undefined
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -107,6 +113,8 @@ export class DigestFeed {
     this.#maker = undefined
     this.#timer?.cancel()
     this.#timer = undefined
+    this.#lastLook?.cancel()
+    this.#lastLook = undefined
     this.#told.clear()
     this.#toldWaits = '[]'
     this.#toldLetters = undefined
@@ -118,6 +126,12 @@ export class DigestFeed {
       if (entry.kind === 'message.dead' && this.#toldLetters !== undefined) this.#toldLetters += 1
       if (this.#maker && this.#maker.rows >= MOST_ROWS) this.#tell()
     }
+    this.#look()
+    this.#lastLook?.cancel()
+    this.#lastLook = systemClock.timer(LAST_LOOK_MS, () => this.#look())
+  }
+
+  #look(): void {
     this.#mayLook = true
     this.#timer ??= systemClock.timer(LINE_MS, () => this.#tick())
   }

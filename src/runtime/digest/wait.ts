@@ -1,7 +1,7 @@
 /** A wait as it is told outside: by `team.waits()`, and in the digest. */
 
 /**
- * Something that waits in a team: one entry for each turn and kind.
+ * Something that waits in a team, or that a turn does by itself: one entry for each turn and kind.
  *
  * `kind` is one of:
  *
@@ -14,6 +14,10 @@
  * - `blackboard`: for an entry that somebody has to write; `for` has its key
  * - the name of another verb that the runtime serves: `model`, `tool` and `ask` (a person) among them; `for` has the
  *   name of the model or tool, if there is one
+ * - `step`: its code is in the steps of that name; a tool that runs in the thread of its agent is a `tool`
+ * - `sleep`: for the end of `context.sleep`
+ * - `own`: for nothing that the runtime knows: its code computes, or awaits a promise of its own. It is told after a
+ *   second, or after `slowMs` if that is less. `since`: when the turn last did something that is known
  * - `limit`: for a limit on how much runs at once, or the rate limit of a provider; `for` has the option that sets it
  */
 export interface Wait {
@@ -26,8 +30,14 @@ export interface Wait {
   kind: string
   /** Epoch ms. */
   since: number
+  /** Epoch ms at which the turn began, if it has begun. */
+  turnSince?: number
+  /** Time in ms after which it is slow (`supervision.slowMs`); left out for what never is. */
+  slowAfterMs?: number
   /** For `kind: 'limit'`: the value of the limit; null where only a provider knows it. */
   limit?: number | null
+  /** For `kind: 'limit'`: what those do that have the places, in words. */
+  cause?: string
   /** Epoch ms at which a provider takes calls again. */
   until?: number
 }

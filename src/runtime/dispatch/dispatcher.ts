@@ -17,6 +17,7 @@ import {
   setAttempt,
   setTurn,
   TURN,
+  timeOf,
   turnOf,
 } from '../../mailbox/frame.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
@@ -92,7 +93,7 @@ export class Dispatcher {
     const isLarge = frame.bytes > inlineLimit(life.window.replies) // then it cannot pass one that is half written
     const at = isLarge ? -1 : line.findIndex(({ memory }) => turnOf(memory, 0) === turn && isForOpenTurn(memory))
     line.splice(at < 0 ? line.length : at, 0, frame)
-    life.gives(turn)
+    life.gives(turn, timeOf(frame.memory, 0))
     if (cell.suspended.has(run.index)) life.unstopped.add(envelope)
     else this.#needs.stopGrace.begin(cell, envelope)
     this.#needs.ready.touchInstance(cell)

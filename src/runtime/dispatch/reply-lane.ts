@@ -2,7 +2,7 @@
  * Replies to the threads: answers, receipts, and notices of the host. User messages never enter their ring. A reply for
  * a turn that gave up its permit waits until the turn has it back.
  */
-import { copyFrame, KIND, kindOf, PROBE, RUN_OVER, runOf, TURN, turnOf } from '../../mailbox/frame.ts'
+import { copyFrame, KIND, kindOf, PROBE, RUN_OVER, runOf, TURN, timeOf, turnOf } from '../../mailbox/frame.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { inlineLimit } from '../../mailbox/window.ts'
 import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
@@ -34,7 +34,7 @@ export class ReplyLane {
     const cell = turn === 0 ? to : to.holderOf(turn)
     const life = cell?.life
     if (!cell || !life) return
-    if (!isProbe(frame)) life.gives(turn)
+    if (!isProbe(frame)) life.gives(turn, timeOf(frame.memory, 0))
     if (isHeldBack(cell, life, runOf(frame.memory, 0), turn)) life.held.push(frame)
     else life.backlog.push(frame)
     this.#needs.ready.touchInstance(cell)
@@ -63,7 +63,7 @@ export class ReplyLane {
     if (place < 0) return this.reply(cell, { memory: target, bytes })
     ring.advance(bytes)
     ring.publish()
-    life.gives(turn)
+    life.gives(turn, timeOf(memory, at))
     life.wantsBell = 'reply'
     life.wake()
   }

@@ -12,7 +12,8 @@ import type { Tallies } from './tallies.ts'
 
 type Samples = Metric['samples']
 
-export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies): Metric[] {
+/** `slowTurns`: number of open turns that are slow or stuck. */
+export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallies, slowTurns: number): Metric[] {
   supervisor.journal.tell()
   const agents = supervisor.directory.agents()
   return [
@@ -20,6 +21,11 @@ export function metricsOf(supervisor: Supervisor, runs: RunBook, tallies: Tallie
     ...lives(agents, supervisor, tallies),
     ...ends(runs, tallies),
     limitWaits(supervisor),
+    gauge(
+      'turns_slow',
+      'Turns under way that take longer than supervision.slowMs, or wait in a circle (team.turns()).',
+      single(slowTurns),
+    ),
     gauge('questions_open', 'Questions to people that nobody has answered yet.', single(openQuestions(supervisor))),
     ...callMetrics(tallies.calls),
     ...durableLog(supervisor),

@@ -17,6 +17,7 @@ import { offeredVerbs } from './offered-verbs.ts'
 import type { RestartType, Strategy, TeamOptions } from './options.ts'
 import { schemaFrom } from './output-shape.ts'
 import { infoFrom } from './role-info.ts'
+import { type SlowTimes, slowTimes } from './slow-times.ts'
 import { type ToolSettings, toolSettings } from './tools.ts'
 import { checkTrust } from './trust-checks.ts'
 import { checkVerbs } from './verb-checks.ts'
@@ -47,6 +48,7 @@ export interface SupervisionSettings {
   watchdogMs: number | false
   coolDownMs: number
   stopGraceMs: number
+  slowMs: SlowTimes
 }
 
 /** Settings of one agent for the runtime. Durations in ms. */
@@ -209,5 +211,6 @@ export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervis
     watchdogMs: own.watchdogMs ?? all.watchdogMs ?? 5_000,
     coolDownMs: all.coolDownMs ?? 60_000,
     stopGraceMs: own.stopGraceMs ?? all.stopGraceMs ?? 5_000,
+    slowMs: slowTimes(own.slowMs, all.slowMs),
   }
 }

@@ -28,6 +28,7 @@ import { guardrailsShape } from './guardrail-shape.ts'
 import { modelOptionFields } from './model-option-fields.ts'
 import { moduleFrom } from './module.ts'
 import { outputShape } from './output-shape.ts'
+import { slowMs } from './slow-times.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
 
 /** Limit on instances, because each is a thread. */
@@ -96,6 +97,7 @@ export const restartFields = {
   onHandlerError: oneOf('fail', 'retry', 'restart'),
   watchdogMs: wait('off'),
   stopGraceMs: pause,
+  slowMs,
 }
 
 const roleInfo = {

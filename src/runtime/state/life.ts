@@ -20,6 +20,7 @@ import type { OwnFrame } from '../log/host-frames.ts'
 import type { Thread } from '../threads/thread.ts'
 import { QuietTurns } from './quiet-turns.ts'
 import type { RunState } from './run-state.ts'
+import { TurnDoings } from './turn-doings.ts'
 
 /** Life of an agent in a worker thread, with its own rings (`Window`) and its own epoch. */
 export class Life {
@@ -79,6 +80,7 @@ export class Life {
   /** Messages whose turns must stop, but are notified only when they get their permit back. */
   readonly unstopped = new Set<Envelope<RunState>>()
   readonly quiet = new QuietTurns()
+  readonly doings = new TurnDoings()
   /** Turns that wait for the reader of their answer, each with the epoch ms since when. */
   readonly awaitReader = new Map<number, number>()
   wantsBell: 'none' | 'message' | 'reply' = 'none'
@@ -140,9 +142,10 @@ export class Life {
     if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) this.thread.ring()
   }
 
-  /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. */
-  gives(turn: number): void {
+  /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. `at`: epoch ms, 0 if it has no time. */
+  gives(turn: number, at: number): void {
     this.told += 1
+    if (turn !== 0) this.doings.stirs(turn, at)
     if (this.quiet.any) this.quiet.goesOn(turn)
   }
 

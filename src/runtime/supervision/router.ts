@@ -38,8 +38,11 @@ import {
   recipientOf,
   runOf,
   SEND,
+  SLEEP,
+  SLEPT,
   STEP,
   STEP_BEGAN,
+  STEP_DONE,
   STREAM_READ,
   STREAM_WAIT,
   STREAMS,
@@ -53,7 +56,7 @@ import {
   WHO,
   WRITTEN,
 } from '../../mailbox/frame.ts'
-import { contentBytes, readBody } from '../../mailbox/frame-body.ts'
+import { contentBytes, contentOf, readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { remainsOf } from '../../mailbox/remains.ts'
 import { BROKEN } from '../../mailbox/ring.ts'
@@ -74,6 +77,7 @@ import type { PartStore } from '../state/part-store.ts'
 import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
+import type { OwnDoing } from '../state/turn-doings.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
 import type { Commits } from '../turns/commits.ts'
 import type { HostCalls } from '../verbs/calls.ts'
@@ -82,6 +86,8 @@ import type { ForeignFrames } from './foreign-frames.ts'
 const FRAMES_A_SHARE = 64 // limit per agent; then the next agent is served
 /** Limit on the calls of one agent that the host has not answered. */
 const MOST_CALLS = 65_536
+/** Characters of the name of a step that are told. */
+const LONGEST_NAME = 200
 
 interface Needs {
   readonly admission: Admission
@@ -106,6 +112,8 @@ interface Needs {
 export class Router {
   readonly #needs: Needs
   readonly #foreign: ForeignFrames
+  /** Epoch ms at which the frames that are routed were taken. */
+  #takenAt = 0
 
   constructor(needs: Needs) {
     this.#needs = needs
@@ -170,7 +178,7 @@ export class Router {
     if (kindOf(memory, 0) === PART) return this.#takePart(cell, life, memory)
     const run = this.#runOf(cell, index)
     if (!run) return this.#withoutRun(cell, life, memory, 0)
-    this.#needs.journal.appendOwned(run, memory, lengthOf(memory, 0))
+    this.#takenAt = this.#needs.journal.appendOwned(run, memory, lengthOf(memory, 0)).at
     this.#route(cell, life, run, memory, 0)
   }
 
@@ -212,9 +220,9 @@ export class Router {
     if (count === 0) throw new Error('a frame of a length that none has')
     const known = this.#needs.runs.get(index)
     const run = known?.members.has(cell.index) ? known : undefined
-    const block = run
-      ? journal.appendFrames(run, memory, start, end, count)
-      : { memory: ownCopyOf(memory, start, end - start), from: 0, to: end - start }
+    const logged = run && journal.appendFrames(run, memory, start, end, count)
+    const block = logged ?? { memory: ownCopyOf(memory, start, end - start), from: 0, to: end - start }
+    if (logged) this.#takenAt = logged.at
     ring.done(end - start)
     const copy = block.memory.i32
     for (let at = block.from; at < block.to; at += copy[at >> 2]!) {
@@ -265,11 +273,13 @@ export class Router {
       const kind = i32[i + KIND]! & 0xff
       if (kind === END) {
         const envelope = cell.mailbox.handed.get(i32[i + TURN]!)
+        life.doings.over(i32[i + TURN]!)
         if (envelope?.run === run) return this.#needs.commits.end(cell, life, envelope, memory, at)
         return this.#ofNoTurn(cell, life, run, memory, at)
       }
-      if (kind !== SEND && kind !== REQUEST) return this.#routeOther(cell, life, run, memory, at)
       const turn = i32[i + TURN]!
+      if (turn !== 0 && kind !== QUIET) life.doings.stirs(turn, this.#takenAt)
+      if (kind !== SEND && kind !== REQUEST) return this.#routeOther(cell, life, run, memory, at)
       const correlation = i32[i + CORRELATION]!
       const sender = cell.instances[0]!
       life.lastTurn = turn
@@ -327,7 +337,13 @@ export class Router {
         if (limitOf(memory, at) !== 1) return
         if (life.quiet.answered(turnOf(memory, at), correlationOf(memory, at))) this.#needs.ready.touchInstance(cell)
         return this.#needs.shelf.consider(cell.first, turnOf(memory, at))
+      case SLEEP:
+        return this.#begins(cell, life, memory, at, 'sleep')
+      case STEP_DONE:
+      case SLEPT:
+        return life.doings.ends(turnOf(memory, at), stepOf(memory, at))
       case STEP_BEGAN:
+        this.#begins(cell, life, memory, at, flagsOf(memory, at) & HAS_THREAD ? 'tool' : 'step')
         if (flagsOf(memory, at) & AWAITS_LOG)
           void this.#beginWhenWritten(cell, run, turnOf(memory, at), stepOf(memory, at))
         return
@@ -347,6 +363,14 @@ export class Router {
     const [correlation, turn] = [correlationOf(memory, at), turnOf(memory, at)]
     cancellation.logCancel({ caller: cell.first, correlation, run, turn })
     if (cell.first.open.has(correlation)) cancellation.cancel(cell.first, correlation, run.ending)
+  }
+
+  /** Notes what an open turn begins to do in its thread. */
+  #begins({ mailbox }: Cell, { doings }: Life, memory: Memory, at: number, kind: OwnDoing['kind']): void {
+    const turn = turnOf(memory, at)
+    if (!mailbox.handed.get(turn)) return
+    const name = contentOf(memory, at).slice(0, LONGEST_NAME)
+    doings.begins(turn, stepOf(memory, at), { kind, name, since: this.#takenAt })
   }
 
   /** Lets a step begin when the durable log has it. If the log is lost, its run is ended. */

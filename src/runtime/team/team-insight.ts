@@ -20,6 +20,7 @@ import { historyOf } from '../runs/trace.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
+import { judgementOf, type OpenTurn, openTurnsOf, type TeamJudgement } from './open-turns.ts'
 import { type WaitCycle, waitCyclesOf, waitsOf } from './waits.ts'
 
 const metricsFormat = oneOf('prometheus')
@@ -96,14 +97,36 @@ export abstract class TeamInsight {
   }
 
   /**
-   * Returns what waits now, the oldest first: turns that wait for other agents, models, tools or people, and what waits
-   * for a limit on how much runs at once. No detector runs for it, and it changes nothing.
+   * Returns what waits now, the oldest first: turns that wait for other agents, models, tools or people or are in steps
+   * of their own, and what waits for a limit on how much runs at once, with the cause. No detector runs for it, and it
+   * changes nothing.
    *
    * @example
    * for (const { agent, kind, for: what } of team.waits()) console.log(agent, 'waits for', kind, what)
    */
   waits(): Wait[] {
-    return waitsOf(this.supervisor)
+    return this.supervisor.redactor.data(waitsOf(this.supervisor))
+  }
+
+  /**
+   * Returns the turns that are under way, the oldest first: what each of them does and for how long, and whether that
+   * is longer than `supervision.slowMs`.
+   *
+   * @example
+   * for (const { state, sentence } of team.turns()) console.log(state, sentence)
+   */
+  turns(): OpenTurn[] {
+    return this.supervisor.redactor.data(openTurnsOf(this.supervisor))
+  }
+
+  /**
+   * Returns what people should look at now: turns and queues that are slow or stuck, in words. Nothing is ended by it.
+   *
+   * @example
+   * for (const sentence of team.judgement().sentences) console.log(sentence)
+   */
+  judgement(): TeamJudgement {
+    return this.supervisor.redactor.data(judgementOf(this.supervisor))
   }
 
   /**
@@ -147,7 +170,8 @@ export abstract class TeamInsight {
   metrics(format: 'prometheus'): string
   metrics(format?: 'prometheus'): Metric[] | string {
     if (format !== undefined) metricsFormat(format, 'format')
-    const metrics = metricsOf(this.supervisor, this.runBook, this.tallies)
+    const slow = openTurnsOf(this.supervisor).filter(({ state }) => state !== 'fine').length
+    const metrics = metricsOf(this.supervisor, this.runBook, this.tallies, slow)
     return format === undefined ? metrics : prometheusText(metrics)
   }
 }

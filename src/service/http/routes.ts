@@ -282,6 +282,20 @@ export const routes = {
     },
     errors: [404],
   }),
+  listTurns: route({
+    method: 'GET',
+    path: '/api/turns',
+    summary: 'Lists the turns that are under way in a team, the oldest first, and says what is slow or stuck',
+    rights: ['watch'],
+    query: z.strictObject({ team: teamName }),
+    answers: {
+      200: {
+        description: 'turns',
+        json: z.object({ turns: z.array(shapes.openTurn), judgement: shapes.judgement }),
+      },
+    },
+    errors: [404],
+  }),
   listBudgets: route({
     method: 'GET',
     path: '/api/budgets',

@@ -288,10 +288,31 @@ export const wait = z
     for: z.array(z.string()),
     kind: z.string(),
     since: epochMs,
+    turnSince: epochMs.optional().describe('when the turn began'),
+    slowAfterMs: z.number().optional().describe('supervision.slowMs; left out for what is never slow'),
     limit: z.number().nullable().optional(),
+    cause: z.string().optional().describe('what those do that have the places of the limit'),
     until: epochMs.optional(),
   })
-  .describe('something that waits in a team now')
+  .describe('something that waits in a team now, or that a turn does by itself')
+
+const state = z.enum(['fine', 'slow', 'stuck'])
+
+export const openTurn = z
+  .object({
+    runId: z.string(),
+    agent: z.string(),
+    messageId: z.string(),
+    since: epochMs.describe('when it began'),
+    doing: z.array(z.object({ kind: z.string(), name: z.string().nullable(), since: epochMs })),
+    state,
+    sentence: z.string(),
+  })
+  .describe('a turn under way, with what it does now')
+
+export const judgement = z
+  .object({ state, sentences: z.array(z.string()) })
+  .describe('what people should look at: all that is slow or stuck')
 
 export const waitCycle = z
   .object({

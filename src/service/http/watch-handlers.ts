@@ -9,11 +9,16 @@ import { flushed } from './tasks.ts'
 export function watchHandlers(
   teams: ServedTeams,
   streams: Streams,
-): Pick<Handlers, 'listWaits' | 'listBudgets' | 'watchTeam'> {
+): Pick<Handlers, 'listWaits' | 'listTurns' | 'listBudgets' | 'watchTeam'> {
   return {
     listWaits({ query: { team } }) {
       const served = teams.named(team)
       return json({ waits: served.team.waits(), cycles: served.team.waitCycles() })
+    },
+
+    listTurns({ query: { team } }) {
+      const served = teams.named(team)
+      return json({ turns: served.team.turns(), judgement: served.team.judgement() })
     },
 
     listBudgets({ query: { team } }) {

@@ -1,6 +1,7 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
 import type { ContextInfo } from '../../index.ts'
 import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
+import { doingWords } from '../../runtime/digest/slow.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 import type { FoldedAgent } from '../digest/folded.ts'
 import { grouped, span } from '../figures.ts'
@@ -60,7 +61,7 @@ function workLine(fold: DigestFold, now: number): string {
   const said = working.map((agent) => {
     const wait = fold.waits.find(({ agent: name }) => name === agent.name)
     if (!wait) return `${agent.name} works`
-    return `${agent.name} waits for ${[wait.kind, wait.for.join(', ')].filter(Boolean).join(' ')} (${span(now - wait.since)})`
+    return `${agent.name}: ${doingWords(wait)} (${span(now - wait.since)})`
   })
   return said.length > 0 ? said.join(' . ') : 'the team works'
 }
@@ -98,10 +99,7 @@ function panelLines(fold: DigestFold, width: number, now: number, contextOf: Con
         ({ agent, at, description, status }) =>
           `  task  ${description}  ${agent ?? 'nobody'}: ${status}  ${span(now - at)}`,
       ),
-    ...fold.waits.map(
-      ({ agent, for: subjects, kind, since }) =>
-        `  ${agent ?? 'a run'} waits for ${kind} ${subjects.join(', ')}  ${span(now - since)}`,
-    ),
+    ...fold.waits.map((wait) => `  ${wait.agent ?? 'a run'}: ${doingWords(wait)}  ${span(now - wait.since)}`),
   ]
 }
 

@@ -1,6 +1,7 @@
 /** The screen of `dramatis top`: a pure function of what is known of the team. */
 
 import { own } from '../../own.ts'
+import { isSlow, slowSentence } from '../../runtime/digest/slow.ts'
 import type { Wait } from '../../runtime/digest/wait.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 import type { FoldedAgent, FoldedRun } from '../digest/folded.ts'
@@ -65,12 +66,12 @@ const BY_STATUS: Readonly<Record<string, number>> = {
 
 /** Higher for what a person should look at first: an end, a crash, the longest wait, a full mailbox. */
 function troubleOf(agent: FoldedAgent, fold: DigestFold): number {
-  const wait = waitOf(fold, agent.name)
+  const wait = waitOf(fold, agent.name, fold.now)
   const waitedMs = wait ? Math.min(1e7, Math.max(0, fold.now - wait.since)) : 0
   return (own(BY_STATUS, agent.status) ?? 0) + agent.crashes * 1e5 + waitedMs + agent.queued
 }
 
-const waitOf = ({ waits }: DigestFold, name: string) => toldWaits(waits).get(name)
+const waitOf = ({ waits }: DigestFold, name: string, now: number) => toldWaits(waits, now).get(name)
 
 function headLine(fold: DigestFold, width: number, now: number): string {
   const { messages, calls, runs, questions, deadLetters, gaps } = fold
@@ -97,12 +98,15 @@ function headLine(fold: DigestFold, width: number, now: number): string {
 
 const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
-function alarmLines({ facts }: DigestFold, now: number): string[] {
+function alarmLines({ facts, waits }: DigestFold, now: number): string[] {
   const lines: string[] = []
   for (const { type, at, sentence } of facts.slice(-200).reverse()) {
     if (at < now - ALARM_MS || lines.length === 2) break
     if (ALARMS.has(type)) lines.push(`! ${type} ${span(now - at)} ago: ${String(sentence)}`)
   }
+  const slow = waits.filter((wait) => isSlow(wait, now))
+  if (slow[0])
+    lines.push(`! slow: ${slowSentence(slow[0], now)}${slow.length > 1 ? ` (and ${slow.length - 1} more)` : ''}`)
   return lines
 }
 
@@ -132,12 +136,12 @@ function agentTable(fold: DigestFold, { sort, selected }: TopState, room: number
   const first = Math.max(0, Math.min(marked - (room - 3), all.length - (room - 1)))
   const shown = all.slice(first, first + Math.max(1, room - 1))
   const rows = shown.map((agent) => {
-    const wait = waitOf(fold, agent.name)
+    const wait = waitOf(fold, agent.name, now)
     return [
       agent.name,
       agent.status,
       wait ? `${wait.kind} ${wait.for.join(', ')}`.trim() : '',
-      wait ? span(now - wait.since) : '',
+      wait ? `${span(now - wait.since)}${isSlow(wait, now) ? ' slow' : ''}` : '',
       grouped(agent.turns),
       grouped(agent.queued + agent.inFlight),
       grouped(agent.restarts),
@@ -218,10 +222,10 @@ function waitLines({ waits }: DigestFold, now: number): string[] {
   return [...waits].sort((one, other) => one.since - other.since).map((wait) => waitLine(wait, now))
 }
 
-const waitLine = ({ agent, for: subjects, kind, since, limit }: Wait, now: number): string =>
-  `${agent ?? 'a run'} waits for ${[kind, subjects.join(', ')].filter(Boolean).join(' ')}${
-    typeof limit === 'number' ? ` (${limit})` : ''
-  }, ${span(now - since)}`
+const waitLine = (wait: Wait, now: number): string =>
+  `${isSlow(wait, now) ? '! ' : ''}${slowSentence(wait, now)}${
+    wait.turnSince === undefined ? '' : `; its turn began ${span(now - wait.turnSince)} ago`
+  }`
 
 function letterLines({ facts }: DigestFold, now: number): string[] {
   const letters = facts.filter(({ type }) => type === 'message.dead').reverse()

@@ -93,6 +93,13 @@ const visits: Record<Operation, Visit> = {
     const { body, ...sent } = await send('GET', '/api/waits')
     return body.waits.some(({ kind }: { kind: string }) => kind === 'ask') ? [{ body, ...sent }] : []
   },
+  async listTurns({ send }) {
+    await asked({ send })
+    const { body, ...sent } = await send('GET', '/api/turns')
+    return body.turns.some(({ doing }: { doing: { kind: string }[] }) => doing[0]?.kind === 'ask')
+      ? [{ body, ...sent }]
+      : []
+  },
   async watchTeam({ send, team }) {
     await send('POST', '/api/tasks', { body: { query: 'go' } })
     const watching = [

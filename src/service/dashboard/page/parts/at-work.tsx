@@ -2,8 +2,10 @@
 
 import type { JSX } from 'preact'
 import { own } from '../../../../own.ts'
+import { isSlow, slowSentence } from '../../../../runtime/digest/slow.ts'
 import type { Wait } from '../../../../runtime/digest/wait.ts'
 import { span } from '../../../figures.ts'
+import { nameOf } from '../../pictures/run-words.ts'
 import { live, now, version } from '../state/live.ts'
 import { linkTo } from '../state/place.ts'
 import { Words } from './words.tsx'
@@ -33,15 +35,15 @@ export function AtWork({ task }: { task?: string }): JSX.Element | null {
           works{rounds > 0 && `, call ${rounds} of its model`}
         </li>
       ))}
-      {own.slice(0, MOST).map(({ agent, kind, for: subjects, since }) => (
-        <li key={`${agent} ${kind}`}>
-          <span class="mark waiting" aria-hidden="true">
-            ◐
+      {own.slice(0, MOST).map((wait) => (
+        <li key={`${wait.agent} ${wait.turn} ${wait.kind}`}>
+          <span class={`mark ${isOwn(wait) ? 'running' : 'waiting'}`} aria-hidden="true">
+            {isOwn(wait) ? '●' : '◐'}
           </span>{' '}
-          <a href={linkTo({ view: 'team', agent: agent! })}>
-            <Words text={agent!} />
+          <a href={linkTo({ view: 'team', agent: wait.agent! })}>
+            <Words text={wait.agent!} />
           </a>{' '}
-          {wordsOf(kind)} <Words text={subjects.join(', ')} most={80} /> <time>{span(now.value - since)}</time>
+          {wordsOf(wait.kind)} <Words text={wait.for.join(', ')} most={80} /> <Age wait={wait} />
         </li>
       ))}
     </ul>
@@ -64,10 +66,69 @@ const KINDS: Readonly<Record<string, string>> = {
   mailbox: 'waits for room in the mailbox of',
   dependency: 'waits for tasks of',
   reader: 'waits for its reader',
+  step: 'is in the step',
+  own: 'is in its own code: no step, no call',
+  sleep: 'sleeps',
 }
 
 const wordsOf = (kind: string): string => own(KINDS, kind) ?? `waits for ${kind}`
 
-/** Says what is waited for, without the word for waiting: `seller`, `a person to allow buy`. */
+/** Says what is waited for, or done, without the verb: `seller`, `a person to allow buy`, `the step fetch`. */
 export const subjectOf = ({ kind, for: subjects }: Pick<Wait, 'kind' | 'for'>): string =>
-  `${wordsOf(kind).replace(/^waits( for\b)?/, '')} ${subjects.join(', ')}`.trim()
+  `${wordsOf(kind).replace(/^(waits( for\b)?|is in)/, '')} ${subjects.join(', ')}`.trim()
+
+/** Checks for what a turn does by itself: it waits for nobody. */
+export const isOwn = ({ kind }: Pick<Wait, 'kind'>): boolean => kind === 'step' || kind === 'own'
+
+/** Age of a wait, amber if it is slow. */
+export function Age({ wait }: { wait: Wait }): JSX.Element {
+  const age = span(now.value - wait.since)
+  return isSlow(wait, now.value) ? (
+    <span class="mark slow">
+      {age}
+      <span class="unseen"> slow</span>
+    </span>
+  ) : (
+    <time>{age}</time>
+  )
+}
+
+/** All that is slow now, as cards: nothing ends it but its own end, its time limit or a person. */
+export function SlowCards(): JSX.Element {
+  const slow = slowWaits()
+  return (
+    <>
+      {slow.slice(0, MOST_SLOW).map((wait) => (
+        <article key={`${wait.runId} ${wait.agent} ${wait.turn} ${wait.kind}`} class="trouble slow" aria-label="slow">
+          <header class="row">
+            <span class="mark slow">
+              <span aria-hidden="true">◷</span> slow
+            </span>
+            <strong>{wait.agent === null ? 'a task' : <Words text={nameOf(wait.agent)} most={200} />}</strong>
+            {wait.turnSince !== undefined && (
+              <span class="dim">its turn began {span(now.value - wait.turnSince)} ago</span>
+            )}
+            <span class="grow" />
+            {wait.runId !== '' && (
+              <a class="button" href={linkTo({ view: 'run', task: wait.runId })}>
+                Its run
+              </a>
+            )}
+          </header>
+          <p>
+            <Words text={slowSentence({ ...wait, agent: nameOf(wait.agent ?? 'a task') }, now.value)} most={400} />
+          </p>
+        </article>
+      ))}
+      {slow.length > MOST_SLOW && <p class="dim">and {slow.length - MOST_SLOW} more</p>}
+    </>
+  )
+}
+
+const MOST_SLOW = 20
+
+/** Returns what takes longer than `supervision.slowMs` allows, the oldest first. */
+export function slowWaits(): readonly Wait[] {
+  version.value
+  return live().waits.filter((wait) => isSlow(wait, now.value))
+}

@@ -2,8 +2,8 @@
 import type { JSX } from 'preact'
 import type { FoldedAgent } from '../../../digest/folded.ts'
 import { toldWaits } from '../../../digest/told-waits.ts'
-import { grouped, span } from '../../../figures.ts'
-import { subjectOf } from '../parts/at-work.tsx'
+import { grouped } from '../../../figures.ts'
+import { Age, isOwn, subjectOf } from '../parts/at-work.tsx'
 import { Mark } from '../parts/marks.tsx'
 import { type TableColumn, VirtualTable } from '../parts/virtual-table.tsx'
 import { Words } from '../parts/words.tsx'
@@ -29,7 +29,7 @@ export function AgentTable(): JSX.Element {
   version.value
   const fold = live()
   const { filter = '', agent: selected } = place.value
-  const waits = toldWaits(fold.waits)
+  const waits = toldWaits(fold.waits, now.value)
   const contexts = useContexts()
   const agents = [...fold.agents.values()]
     .filter(
@@ -51,9 +51,9 @@ export function AgentTable(): JSX.Element {
           <a data-row key="a" href={linkTo({ view: 'team', agent: agent.name })}>
             <Words text={agent.name} />
           </a>,
-          <Mark key="s" status={wait && agent.status === 'running' ? 'waiting' : agent.status} />,
+          <Mark key="s" status={wait && agent.status === 'running' && !isOwn(wait) ? 'waiting' : agent.status} />,
           wait && <Words text={subjectOf(wait)} most={80} />,
-          wait && span(now.value - wait.since),
+          wait && <Age key="a" wait={wait} />,
           grouped(agent.queued + agent.inFlight),
           grouped(agent.turns),
           agent.failedTurns > 0 ? grouped(agent.failedTurns) : '',

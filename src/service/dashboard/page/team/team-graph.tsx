@@ -1,5 +1,6 @@
 /** Picture of a team: a box for each agent, a line for each wait with its age, a ring for a deadlock. */
 import type { JSX } from 'preact'
+import { isSlow } from '../../../../runtime/digest/slow.ts'
 import type { Wait } from '../../../../runtime/digest/wait.ts'
 import { toldWaits } from '../../../digest/told-waits.ts'
 import { span } from '../../../figures.ts'
@@ -7,7 +8,8 @@ import type { Deadlock } from '../../pictures/deadlocks.ts'
 import { BULGE, edgeBetween, ringSides } from '../../pictures/team-edges.ts'
 import { recentFlow } from '../../pictures/team-flow.ts'
 import { BOX, layoutOf, SCRIPT_BOX, type Spot, type TeamShape } from '../../pictures/team-layout.ts'
-import { subjectOf } from '../parts/at-work.tsx'
+import { isForAgents } from '../../pictures/wait-cycles.ts'
+import { isOwn, subjectOf } from '../parts/at-work.tsx'
 import { shapeOf, wordOf } from '../parts/marks.tsx'
 import { shown } from '../parts/words.tsx'
 import { live, now, version } from '../state/live.ts'
@@ -36,17 +38,19 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
     return at >= 0 && deadlock!.cycle[(at + 1) % deadlock!.cycle.length] === to
   }
   const flow = recentFlow(fold, now.value)
-  const waits = fold.waits.flatMap(({ agent, for: subjects, since, kind }) =>
-    subjects.flatMap((to) =>
-      agent !== null && spots.has(agent) && spots.has(to) ? [{ from: agent, to, since, kind }] : [],
-    ),
-  )
+  const waits = fold.waits
+    .filter(isForAgents)
+    .flatMap(({ agent, for: subjects, since, kind }) =>
+      subjects.flatMap((to) =>
+        agent !== null && spots.has(agent) && spots.has(to) ? [{ from: agent, to, since, kind }] : [],
+      ),
+    )
   const rings = (deadlock?.cycle ?? []).map((from, at) => ({
     from,
     to: deadlock!.cycle[(at + 1) % deadlock!.cycle.length]!,
   }))
   const sides = ringSides(rings.map(({ from, to }) => [spots.get(from), spots.get(to)]))
-  const told = toldWaits(fold.waits)
+  const told = toldWaits(fold.waits, now.value)
   return (
     <svg class="graph" viewBox={`0 0 ${width} ${height}`} aria-hidden="true" preserveAspectRatio="xMidYMid meet">
       <defs>
@@ -124,13 +128,14 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
       {[...spots].map(([name, { x, y }]) => {
         const agent = fold.agents.get(name)
         const wait = told.get(name)
-        const status = wait ? 'waiting' : (agent?.status ?? 'idle')
+        const status = wait && !isOwn(wait) ? 'waiting' : (agent?.status ?? 'idle')
         const inMailbox = (agent?.queued ?? 0) + (agent?.inFlight ?? 0)
         const classes = [
           'node',
           status,
           ring.has(name) && 'in-ring',
           name === selected && 'selected',
+          wait && isSlow(wait, now.value) && 'slow',
           name === deadlock?.victim && 'victim',
         ]
         return (
@@ -175,6 +180,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
 /** Says for whom an agent waits and how long it has: `3.2 s for seller`. */
 function waitWords(wait: Wait, now: number): string {
   const whom = wait.kind === 'ask' || wait.kind === 'approve' ? 'a person' : subjectOf(wait)
+  if (isOwn(wait)) return `${span(now - wait.since)} ${whom}`
   return `${span(now - wait.since)} ${whom.startsWith('at ') ? '' : 'for '}${whom}`
 }
 

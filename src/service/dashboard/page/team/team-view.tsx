@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks'
 import { grouped, span } from '../../../figures.ts'
 import type { Deadlock } from '../../pictures/deadlocks.ts'
 import { deadlocksOf, undecided } from '../../pictures/deadlocks.ts'
+import { SlowCards, slowWaits } from '../parts/at-work.tsx'
 import { useKeys } from '../parts/keys.ts'
 import { Rehearse } from '../parts/rehearse.tsx'
 import { clock } from '../parts/times.ts'
@@ -64,6 +65,7 @@ export function TeamView(): JSX.Element {
             )}
           </section>
           <aside class="pane side" aria-label="What is wrong, and one agent">
+            <SlowCards />
             {deadlocks.slice(0, 5).map((deadlock) => (
               <DeadlockCard
                 key={deadlock.key}
@@ -75,7 +77,11 @@ export function TeamView(): JSX.Element {
             {agent !== undefined ? (
               <AgentDetail key={agent} name={agent} />
             ) : (
-              deadlocks.length === 0 && <p class="empty">Nobody is stuck. Choose an agent to see what it does.</p>
+              deadlocks.length === 0 && (
+                <p class="empty">
+                  {slowWaits().length === 0 && 'Nobody is stuck. '}Choose an agent to see what it does.
+                </p>
+              )
             )}
           </aside>
         </div>

@@ -6,6 +6,7 @@ import { grouped } from '../../../figures.ts'
 import { undecided } from '../../pictures/deadlocks.ts'
 import { wordsOfFact } from '../../pictures/run-words.ts'
 import { partOf, useBudgets } from '../cost/budgets.tsx'
+import { SlowCards, slowWaits } from '../parts/at-work.tsx'
 import { clock, shortSpan } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
 import { live, now } from '../state/live.ts'
@@ -29,6 +30,7 @@ const TITLES: Readonly<Record<string, readonly [string, string]>> = {
 export function TroubleView(): JSX.Element {
   const troubles = useTroubles()
   const busy = useBusyLoops()
+  const slow = slowWaits()
   const [tightest] = useBudgets()
   const count = (type: string) => troubles.filter(({ fact }) => fact.type === type).length
   const failed = tasks.value.filter(({ status }) => status === 'failed').length
@@ -38,6 +40,7 @@ export function TroubleView(): JSX.Element {
     ['deadlocks', count('deadlock')],
     ['livelocks', count('livelock')],
     ['stalls', count('stall')],
+    ['slow', slow.length],
     ['slow event loops', busy.length],
     ['failed tasks', failed],
   ]
@@ -60,8 +63,11 @@ export function TroubleView(): JSX.Element {
         </ul>
         <section aria-label="What happened">
           <h2>What happened</h2>
+          <SlowCards />
           <BusyLoops loops={busy} />
-          {told.length === 0 && busy.length === 0 && <p class="empty">Nothing has gone wrong in the newest tasks.</p>}
+          {told.length + busy.length + slow.length === 0 && (
+            <p class="empty">Nothing has gone wrong in the newest tasks.</p>
+          )}
           {told.slice(0, MOST_SHOWN).map((trouble) => (
             <TroubleCard key={`${trouble.fact.seq} ${trouble.fact.type}`} trouble={trouble} />
           ))}
