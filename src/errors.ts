@@ -6,6 +6,9 @@
 
 import { type ModelFailure, modelFailureIn } from './model-failure.ts'
 import { own } from './own.ts'
+import { BRAND, describe, errorOf, type ThrownData, thrownData } from './thrown.ts'
+
+export { describe }
 
 /** The code of each failure, as `error.code`. There is one exported class for each. */
 export type ErrorCode =
@@ -58,8 +61,8 @@ export interface ErrorData {
   code: ErrorCode
   message: string
   details: Record<string, unknown>
-  /** The stack of the cause, where there is one; it points into the user's source. */
-  stack?: string
+  /** What was thrown; its stack points into the user's source. */
+  cause?: ThrownData
 }
 
 /**
@@ -104,8 +107,7 @@ export class DramatisError extends Error {
   }
 }
 
-const brand = Symbol.for('dramatis.error')
-Object.defineProperty(DramatisError.prototype, brand, { value: true })
+Object.defineProperty(DramatisError.prototype, BRAND, { value: true })
 
 // A program can have two copies of this library: one within a bundle of an agent, or one that Bun and Deno give a
 // thread, since they know no conditions there. `instanceof` holds for the errors of both. Defined here, it leaves the
@@ -113,7 +115,7 @@ Object.defineProperty(DramatisError.prototype, brand, { value: true })
 Object.defineProperty(DramatisError, Symbol.hasInstance, {
   value(this: unknown, error: unknown): boolean {
     if (Function.prototype[Symbol.hasInstance].call(this, error)) return true
-    if (typeof error !== 'object' || error === null || !(brand in error) || !Object.hasOwn(error, 'code')) return false
+    if (typeof error !== 'object' || error === null || !(BRAND in error) || !Object.hasOwn(error, 'code')) return false
     return this === DramatisError || own<unknown>(classes, String(Reflect.get(error, 'code'))) === this
   },
 })
@@ -302,30 +304,20 @@ const classes: { readonly [Code in ErrorCode]: Coded<Code> } = {
  * that shows what there is.
  */
 export function errorFrom(data: ErrorData): DramatisError {
-  const { code, message, details, stack }: Partial<ErrorData> = Object(data)
+  const { code, message, details, stack, cause }: Partial<ErrorData> & { stack?: unknown } = Object(data)
   const Class: Coded<ErrorCode> = code !== undefined && Object.hasOwn(classes, code) ? classes[code] : AgentFailedError
   const text = typeof message === 'string' ? message : 'It failed with an error that cannot be read.'
   const fields = typeof details === 'object' && details !== null && !Array.isArray(details) ? details : {}
-  if (typeof stack !== 'string') return new Class(text, fields)
-  const cause = new Error(stack.split('\n', 1)[0])
-  cause.stack = stack
-  return new Class(text, fields, cause)
+  // Earlier versions wrote the stack of the cause alone.
+  const thrown = typeof stack === 'string' ? { message: stack.split('\n', 1)[0], stack } : cause
+  return new Class(text, fields, thrown === undefined ? undefined : errorOf(thrown))
 }
 
-/** An error as data, with the stack of its cause so that it still points into the source on the other side. */
+/** An error as data, with its cause, whose stack points into the source on the other side too. */
 export function errorData(error: DramatisError): ErrorData {
-  const stack = stackOf(error.cause)
   const data: ErrorData = { code: error.code, message: String(error.message), details: plainDetails(error.details) }
-  if (stack !== undefined) data.stack = stack
+  if (error.cause !== undefined) data.cause = thrownData(error.cause)
   return data
-}
-
-function stackOf(cause: unknown): string | undefined {
-  try {
-    return cause instanceof Error && cause.stack !== undefined ? String(cause.stack).slice(0, LONGEST_STACK) : undefined
-  } catch {
-    return undefined // it throws when it is looked at
-  }
 }
 
 /** An error has to arrive, whatever its thrower has put into it: what JSON has no word for is described. */
@@ -340,30 +332,6 @@ function isWritable(value: unknown): boolean {
     return value === undefined || JSON.stringify(value) !== undefined
   } catch {
     return false // a cycle, a bigint
-  }
-}
-
-const LONGEST_DESCRIPTION = 2_000
-const LONGEST_STACK = 20_000 // it begins with the whole message
-
-/**
- * Describes anything that can be thrown on one line, also what is no Error: `throw 'x'`, `throw { a: 1 }`, `throw
- * undefined`.
- */
-export function describe(thrown: unknown): string {
-  const text = wordsOf(thrown)
-  return text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)}...` : text
-}
-
-function wordsOf(thrown: unknown): string {
-  try {
-    if (thrown instanceof Error) return `${thrown.name}: ${thrown.message}`
-    if (typeof thrown === 'string') return thrown
-    if (typeof thrown === 'function') return `a function (${thrown.name || 'anonymous'})`
-    if (typeof thrown === 'bigint') return `${thrown}n`
-    return JSON.stringify(thrown) ?? String(thrown)
-  } catch {
-    return Object.prototype.toString.call(thrown)
   }
 }
 

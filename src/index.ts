@@ -3,6 +3,7 @@
  *
  *   errors, clock   one class per failure; time and randomness as an interface
  *   model-failure   why a model gave no answer
+ *   thrown          anything that was thrown, in words and as data
  *   on-abort        who waits under a signal
  *   nearest         the name that a mistyped one was meant to be
  *   own             a field of a plain object by a name that came from elsewhere

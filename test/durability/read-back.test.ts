@@ -165,10 +165,7 @@ function told(result: MultiAgentResult<unknown>) {
 }
 
 function plain(value: unknown): unknown {
-  if (value instanceof DramatisError) {
-    const { stack: _, ...data } = errorData(value)
-    return { name: value.name, ...data }
-  }
+  if (value instanceof DramatisError) return { name: value.name, ...errorData(value) }
   if (Array.isArray(value)) return value.map(plain)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, plain(field)]))

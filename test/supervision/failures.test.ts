@@ -20,7 +20,7 @@ t.test('rule 0: a handler that throws has failed, its caller gets the cause at o
     code: 'AGENT_FAILED',
     message: 'Agent "worker" failed in its turn for a request from "$user": RangeError: out of range',
     details: { agent: 'worker', cause: 'RangeError: out of range' },
-    cause: { message: 'RangeError: out of range', stack: /failures\.test/ },
+    cause: { name: 'RangeError', message: 'out of range', stack: /failures\.test/ },
   })
   t.equal(await ask(team, 'worker', 'good'), 'fine')
   t.equal(team.health().agents.worker?.restarts, 0)

@@ -51,7 +51,7 @@ t.test('a failure at a place that no file can have is a start that failed', asyn
     code: 'CONFIGURATION',
     message: 'bad',
     details: {},
-    stack: 'Error: bad\n    at file:///a%2Fb.js:1:2',
+    cause: { name: 'Error', message: 'bad', stack: 'Error: bad\n    at file:///a%2Fb.js:1:2' },
   }
   const forged = JSON.stringify({ ok: false, importing: 'agent', error })
   t.match(await start(t, { FORGED: forged }), { code: 'START_FAILED', message: /nor could it be seen why/ })
@@ -89,7 +89,8 @@ t.test('answers of another shape are failed starts', async (t) => {
 })
 
 t.test('answers of the right shape are taken, without what is not theirs', async (t) => {
-  const error = { code: 'CONFIGURATION' as const, message: 'bad', details: { a: 1 }, stack: 'Error: bad' }
+  const cause = { name: 'TypeError', message: 'bad', stack: 'TypeError: bad' }
+  const error = { code: 'CONFIGURATION' as const, message: 'bad', details: { a: 1 }, cause }
   t.same(startedIn({ ok: true, state: '{"a":1}', tools: ['look'], harmful: [] }, assignment), {
     ok: true,
     state: '{"a":1}',

@@ -1,3 +1,5 @@
+import { thrownData } from '../../thrown.ts'
+
 /**
  * The log that the runtime and the agents write to. The signature is pino's own, so a pino logger can be passed as it
  * is.
@@ -29,7 +31,7 @@ export function logFields(fields: object): string {
   try {
     return (
       JSON.stringify(fields, (_key, value: unknown) => {
-        if (value instanceof Error) return { name: value.name, message: value.message, stack: value.stack }
+        if (value instanceof Error) return thrownData(value)
         return typeof value === 'bigint' || typeof value === 'function' ? String(value) : value
       }) ?? '{}'
     )

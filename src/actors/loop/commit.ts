@@ -150,7 +150,7 @@ export class Commit {
     const text = script
       ? `The protocol script failed: ${describe(thrown)}`
       : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
-    return new AgentFailedError(text, { agent, cause }, thrown instanceof Error ? thrown : new Error(describe(thrown)))
+    return new AgentFailedError(text, { agent, cause }, thrown)
   }
 }
 

@@ -3,19 +3,20 @@
  * passed on.
  */
 import type { ErrorCode, ErrorData } from '../../errors.ts'
+import { thrownData } from '../../thrown.ts'
 
-/** Maximum length of a message, of a stack, and of the details as JSON. */
+/** Maximum length of a message, and of the details as JSON. */
 const LONGEST = 65_536
 
 /** Returns the error; undefined if the value is none. */
 export function errorIn(told: unknown): ErrorData | undefined {
-  const { code, message, details, stack } = Object(told) as Record<string, unknown>
+  const { code, message, details, cause } = Object(told) as Record<string, unknown>
   if (typeof code !== 'string' || typeof message !== 'string') return undefined
   return {
     code: code as ErrorCode,
     message: message.slice(0, LONGEST),
     details: isShort(details) ? details : {},
-    ...(typeof stack === 'string' && { stack: stack.slice(0, LONGEST) }),
+    ...(cause !== undefined && { cause: thrownData(cause) }),
   }
 }
 

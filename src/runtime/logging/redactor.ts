@@ -9,13 +9,11 @@
  * - a key of fewer than 8 characters, which could be any word.
  */
 import { MOST_LEVELS } from '../../mailbox/json-depth.ts'
+import { REDACTED, SECRET_SHAPE } from '../../thrown.ts'
 import { formsOf } from './secret-forms.ts'
 
 /** Number of keys that are known of one source: those that calls under way can still have. */
 const KEPT_OF_SOURCE = 16
-
-/** Replacement for a secret. */
-const REDACTED = '[redacted]'
 
 /**
  * Maximum depth that is searched: no message is nested deeper. Deeper content is not searched, so it is not passed on.
@@ -27,8 +25,6 @@ const SHORTEST = 8
 /** Names as `snake_case`. */
 const SECRET_NAME =
   /(?:^|_)(?:api_?key|authorization|password|passwd|passphrase|secret|token|cookie|credentials?|(?:private|secret|access)_key)$/
-const SECRET_SHAPE =
-  /\bBearer\s+[\w.~+/=-]{8,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\bgsk_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bgh[pousr]_\w{30,}/g
 
 /** Checks whether a name is that of a secret: `OPENAI_API_KEY`, `apiKey`, `x-api-key`. */
 export function isSecretName(name: string): boolean {

@@ -5,7 +5,7 @@
 
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler } from '../../clock.ts'
-import { AgentCrashedError, AgentTerminatedError, type DramatisError } from '../../errors.ts'
+import { AgentCrashedError, AgentTerminatedError, type DramatisError, describe } from '../../errors.ts'
 import {
   ASKS,
   FRAGMENT,
@@ -221,9 +221,7 @@ function crashError(agent: string, { code, error, stuck, bystander }: ThreadExit
       { agent, exitCode: code },
     )
   const memory = 'code' in error && error.code === 'ERR_WORKER_OUT_OF_MEMORY'
-  const why = memory
-    ? 'ran out of memory (limits.maxHeapMb)'
-    : `threw outside of a turn: ${error.name}: ${error.message}`
+  const why = memory ? 'ran out of memory (limits.maxHeapMb)' : `threw outside of a turn: ${describe(error)}`
   return new AgentCrashedError(`The thread of agent "${agent}" ${why}`, { agent, exitCode: code }, error)
 }
 

@@ -11,6 +11,8 @@ import {
   ConfigurationError,
   DramatisError,
   describe,
+  errorData,
+  errorFrom,
   MessageRejectedError,
   OutcomeUnknownError,
   shown,
@@ -135,8 +137,10 @@ export class HostTools {
       const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
       return output === undefined ? undefined : JSON.parse(output)
     } catch (thrown) {
-      error = thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
-      throw error
+      const failed =
+        thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
+      error = errorFrom(errorData(failed)) // an error of a client may hold its requests, and they a key
+      throw failed
     } finally {
       this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
