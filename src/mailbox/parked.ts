@@ -77,4 +77,4 @@ export class Parked<Owner> {
   }
 }
 
-const lineOf = ({ memory, at }: Envelope<unknown>): number => senderOf(memory, at) * 2 ** 32 + turnOf(memory, at)
+const lineOf = ({ memory, at }: Envelope<unknown>): number => senderOf(memory, at) * 2 ** 32 + (turnOf(memory, at) >>> 0)

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type Envelope, Mailbox } from '../../src/mailbox/mailbox.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
+import { ANN, BOB, frameOf } from './frames.ts'
 
 /** The message with that name. */
 const message = (run: string, priority = 0): Envelope<string> => ({
@@ -199,6 +200,16 @@ t.test('what is parked is not in the mailbox yet', async (t) => {
   mailbox.parked.push(message('a'))
   t.same(counts(mailbox), { accepted: 0, handled: 0, deadLettered: 0, waiting: 0, handed: 0 })
   t.equal(mailbox.peek(), undefined)
+})
+
+t.test('the senders of what is parked are known, also of what no turn sends', async (t) => {
+  const { parked } = mailboxOf()
+  const sent = (sender: number, turn: number) => ({ ...message('a'), memory: frameOf({ sender, turn }).memory })
+  const all = [sent(ANN, -1), sent(BOB, 7), sent(0, -1), sent(ANN, 2 ** 31 - 1)]
+  for (const envelope of all) parked.push(envelope)
+  t.strictSame([...new Set(parked.senders())], [ANN, BOB, 0])
+  for (const envelope of all) t.ok(parked.remove(envelope))
+  t.strictSame([...parked.senders()], [])
 })
 
 // ---- against a naive model
