@@ -30,6 +30,16 @@ cpSync(join(root, 'test/packed'), user, { recursive: true })
 const unhurriedNext = `import shown from './shown.config.js'
 export default { ...shown, staticPageGenerationTimeout: 600, experimental: { cpus: 1 } }
 `
+/** Packages that only some of the built-in tools need. */
+const toolPackages = [
+  'mathjs',
+  'csv-parse',
+  'csv-stringify',
+  'quickjs-wasi',
+  '@mozilla/readability',
+  'linkedom',
+  'parse5',
+].map((name) => `${name}@${manifest.peerDependencies[name]}`)
 const install = ['install', '--no-audit', '--no-fund', '--loglevel=error']
 check('packs', () => {
   run('npm', ['pack', '--pack-destination', home], { cwd: root, timeout: installLimitMs })
@@ -67,18 +77,7 @@ check('a tool whose packages are not installed names them, and works once they a
   const asked =
     'tools[0]: the tool "convert" cannot work here: convert needs mathjs, csv-parse, csv-stringify, which are not installed: npm install mathjs csv-parse csv-stringify'
   expect(node('tools.js'), asked)
-  const packages = [
-    'mathjs',
-    'csv-parse',
-    'csv-stringify',
-    'quickjs-wasi',
-    '@mozilla/readability',
-    'linkedom',
-    'parse5',
-  ]
-  run('npm', [...install, ...packages.map((name) => `${name}@${manifest.peerDependencies[name]}`)], {
-    timeout: installLimitMs,
-  })
+  run('npm', [...install, ...toolPackages], { timeout: installLimitMs })
   expect(node('tools.js'), 'calculator 1.2, convert 1.609344, run_code 42, read_webpage The page. It has a text.')
 })
 check('the dashboard is served', () => {
@@ -151,6 +150,23 @@ check('that program runs, crashes and recovers', () => {
   expect(output, 'test team: true')
 })
 
+check("Yarn installs it by its default, Plug'n'Play, and threads find their packages", () => {
+  const folder = join(home, 'yarn')
+  mkdirSync(folder)
+  writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }\n')
+  writeFileSync(join(folder, 'yarn.lock'), '') // it is a project of its own
+  for (const name of ['hello.js', 'greeter.js', 'tools.js', 'tool-user.js'])
+    cpSync(join(user, name), join(folder, name))
+  const options = { cwd: folder, env: { ...env, YARN_ENABLE_IMMUTABLE_INSTALLS: 'false' }, timeout: installLimitMs }
+  const yarn = (...args) => run('npx', ['-y', '-p', '@yarnpkg/cli-dist@4', 'yarn', ...args], options)
+  const tarball = readdirSync(home).find((name) => name.endsWith('.tgz'))
+  yarn('add', `dramatis@file:${join(home, tarball)}`, ...toolPackages)
+  expect(yarn('node', 'hello.js'), 'Hello, world')
+  expect(
+    yarn('node', 'tools.js'),
+    'calculator 1.2, convert 1.609344, run_code 42, read_webpage The page. It has a text.',
+  )
+})
 check('tests of users pass under vitest and under Jest with ES modules', () => {
   run('npm', [...install, 'vitest@4', 'jest@30'], { timeout: installLimitMs })
   node('node_modules/vitest/vitest.mjs', 'run', 'under-vitest.test.js')

@@ -1,36 +1,59 @@
-/** Flags of this process that its threads must be given: a worker with `execArgv` of its own inherits none. */
-
-/** Flags of Node's permission model. Those with a value take it after `=` or as the next argument. */
-const SWITCHES = new Set([
-  '--permission',
-  '--experimental-permission',
-  '--allow-addons',
-  '--allow-child-process',
-  '--allow-inspector',
-  '--allow-net',
-  '--allow-wasi',
-  '--allow-worker',
-])
-const VALUED = new Set(['--allow-fs-read', '--allow-fs-write'])
+/** Flags of this process that its threads must be given: a worker with `execArgv` or `env` of its own inherits none. */
+import { Worker } from 'node:worker_threads'
 
 /**
- * The flags by which this process may do less than others, from its command line and from `NODE_OPTIONS`: in the
- * `execArgv` of a worker they hold for it too. Source: nodejs.org/api/permissions.html.
+ * What a thread is not given. A debugger would open the port of the process; `--env-file` would give it variables,
+ * which an agent has as its role says; and the others say what the process runs.
  */
-export function permissionFlags(
-  args: readonly string[] = process.execArgv,
-  nodeOptions: string = process.env.NODE_OPTIONS ?? '',
-): string[] {
-  return [...flagsIn(wordsOf(nodeOptions)), ...flagsIn(args)]
+const OF_PROCESS =
+  /^--(?:inspect|debug|env-file|eval$|print$|check$|interactive$|run$|input-type|test|experimental-test|watch)|^-(?:e|p|pe|c|i)$/
+
+/** Flags of Node's permission model, which no thread may lack. Source: nodejs.org/api/permissions.html. */
+const PERMISSION = /^--(?:experimental-)?permission$|^--allow-/
+
+/** No thread takes it, so that a trial with it begins none. */
+const REFUSED = '--no-flag-of-node'
+
+let inherited: string[] | undefined
+
+/**
+ * Returns the flags that a `new Worker(file)` inherits: preloaded modules, loaders, conditions, experiments, and those
+ * by which this process may do less than others. What else V8 and the process were told holds for its threads anyway.
+ */
+export function threadFlags(): readonly string[] {
+  inherited ??= flagsOf(process.execArgv, process.env.NODE_OPTIONS ?? '')
+  return inherited
 }
 
-function flagsIn(args: readonly string[]): string[] {
-  return args.flatMap((arg, at) => {
-    const [name = '', value] = arg.split('=', 2)
-    if (SWITCHES.has(name)) return [arg]
-    if (!VALUED.has(name)) return []
-    return value === undefined ? [`${name}=${args[at + 1] ?? ''}`] : [arg]
-  })
+/** Returns those of a command line and of `NODE_OPTIONS`. */
+export function flagsOf(args: readonly string[], nodeOptions: string): string[] {
+  const flags = withValues([...wordsOf(nodeOptions), ...args])
+  return flags
+    .filter((flag) => PERMISSION.test(nameOf(flag)) || (!OF_PROCESS.test(nameOf(flag)) && isTaken(flag)))
+    .flat()
+}
+
+/** Puts each flag together with its value, where that is the next word. */
+function withValues(words: readonly string[]): string[][] {
+  const flags: string[][] = []
+  for (const word of words) {
+    const last = flags.at(-1)
+    if (last && !word.startsWith('-')) last.push(word)
+    else flags.push([word])
+  }
+  return flags
+}
+
+const nameOf = ([word = '']: readonly string[]) => word.split('=', 1)[0] ?? ''
+
+/** Asks Node, because which flags threads take differs from version to version. */
+function isTaken(flag: readonly string[]): boolean {
+  try {
+    void new Worker('', { eval: true, execArgv: [...flag, REFUSED] }).terminate() // a runtime that refuses none
+    return true
+  } catch (error) {
+    return error instanceof Error && error.message.endsWith(`: ${REFUSED}`)
+  }
 }
 
 /**

@@ -5,7 +5,6 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { permissionFlags } from '../../src/thread-flags.ts'
 
 const program = fileURLToPath(new URL('../fixtures/tools/trespassing-team.js', import.meta.url))
 const root = fileURLToPath(new URL('../../../', import.meta.url))
@@ -41,18 +40,3 @@ t.test('an agent and an isolated tool may not read, write or spawn what the proc
     t.strictSame(stdout.startsWith('{') ? JSON.parse(stdout) : `${stdout}${stderr}`, { agent: bounded, tool: bounded })
   }
 })
-
-t.test(
-  'the flags of the permission model are found on the command line and in NODE_OPTIONS, and no others',
-  async (t) => {
-    t.strictSame(
-      permissionFlags(['--inspect', '--permission', '--allow-fs-read', '/a b', '--allow-fs-write=/c', '-e'], ''),
-      ['--permission', '--allow-fs-read=/a b', '--allow-fs-write=/c'],
-    )
-    t.strictSame(
-      permissionFlags([], '--max-old-space-size=100 "--allow-fs-read=/a b\\"c" --allow-fs-write /d --allow-worker'),
-      ['--allow-fs-read=/a b"c', '--allow-fs-write=/d', '--allow-worker'],
-    )
-    t.strictSame(permissionFlags([], ''), [])
-  },
-)

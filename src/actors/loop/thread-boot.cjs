@@ -21,8 +21,11 @@ const requiresModules = process.features.require_module && (major > 24 || (major
 const IN_NODE = /^\s+at (?:[^(]*\()?(?:node:|<anonymous>\)$)/
 
 const script = new Script(source, { filename: path, cachedData: compiled })
-/** No code that is not ours has run: some could import beside us, and Node cannot require what it still imports. */
-let isAlone = true
+/**
+ * No code that is not ours has run: some could import beside us, and Node cannot require what it still imports; or it
+ * could load modules in its own way.
+ */
+let isAlone = !process.execArgv.some((flag) => /^(?:-r|--require|--import|--(?:experimental-)?loader)\b/.test(flag))
 
 /** A script from the cache cannot import. */
 async function importModule(href, isOwn = false) {

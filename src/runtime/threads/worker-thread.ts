@@ -16,7 +16,7 @@ import type { AnsweredBytes, AskedBytes } from '../../actors/transport/part-down
 import { epochZero } from '../../clock.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
-import { permissionFlags } from '../../thread-flags.ts'
+import { threadFlags } from '../../thread-flags.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
 import { endWorker } from './end-worker.ts'
 import { heapLimit } from './heap-limit.ts'
@@ -68,7 +68,7 @@ export class WorkerThread implements SeatedThread {
       workerData: { control: port2, parts: parts.port2, entry, zero: epochZero() },
       transferList: [port2, parts.port2],
       env: {},
-      execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
+      execArgv: [...threadFlags(), '--conditions=dramatis-thread'],
       stdout: true,
       stderr: true,
       ...heapLimit(maxHeapMb),

@@ -9,7 +9,7 @@ import { TOOL_NAME } from '../../actors/definition/tool.ts'
 import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
 import { picked } from '../../own.ts'
 import { ownFile } from '../../own-files.ts'
-import { permissionFlags } from '../../thread-flags.ts'
+import { threadFlags } from '../../thread-flags.ts'
 import { errorIn } from '../log/thread-error.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
 import { endWorker } from '../threads/end-worker.ts'
@@ -48,7 +48,7 @@ export class ToolThread {
   /** Boots at once, and waits for its task. */
   constructor({ env, maxHeapMb }: LimitClass) {
     this.#worker = new Worker(ownFile('actors/tools/tool-entry.bundle.js'), {
-      execArgv: [...permissionFlags(), '--conditions=dramatis-thread'],
+      execArgv: [...threadFlags(), '--conditions=dramatis-thread'],
       env: picked(process.env, env),
       stdout: true,
       stderr: true,

@@ -13,7 +13,7 @@ import { ConfigurationError, describe, shown, ToolFailedError, ToolInputError, T
 import { onAbort } from '../../on-abort.ts'
 import { ownFile } from '../../own-files.ts'
 import { Slots } from '../../slots.ts'
-import { permissionFlags } from '../../thread-flags.ts'
+import { threadFlags } from '../../thread-flags.ts'
 import type { Outcome, Task } from './task.ts'
 
 const USUAL_THREADS = Math.max(1, Math.min(4, availableParallelism() - 1))
@@ -53,7 +53,7 @@ export async function inSandbox(task: Task, signal: AbortSignal, killAfterMs: nu
 }
 
 async function outcomeOf(task: Task, signal: AbortSignal, killAfterMs: number): Promise<Outcome> {
-  const options = { workerData: task, env: {}, execArgv: permissionFlags(), argv: [], resourceLimits: LIMITS }
+  const options = { workerData: task, env: {}, execArgv: [...threadFlags()], argv: [], resourceLimits: LIMITS }
   const worker = new Worker(ownFile('tools/sandbox/thread.js'), options)
   const ended = new Promise<Outcome>((resolve) => {
     worker.once('message', resolve)

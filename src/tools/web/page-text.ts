@@ -2,7 +2,7 @@
 import type { Piscina } from 'piscina'
 import { ToolFailedError } from '../../errors.ts'
 import { ownFile, ownRequire } from '../../own-files.ts'
-import { permissionFlags } from '../../thread-flags.ts'
+import { threadFlags } from '../../thread-flags.ts'
 import type { Page } from './page.ts'
 import type { RawPage, ReadableText } from './readable-text.ts'
 import { mimeOf, textOf } from './text-bytes.ts'
@@ -48,7 +48,7 @@ function makePool(): Piscina<RawPage, ReadableText> {
     idleTimeout: IDLE_MS,
     recordTiming: false,
     env: {},
-    execArgv: permissionFlags(),
+    execArgv: [...threadFlags()],
     resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
   })
 }
