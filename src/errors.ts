@@ -61,7 +61,7 @@ export interface ErrorData {
   code: ErrorCode
   message: string
   details: Record<string, unknown>
-  /** What was thrown; its stack points into the user's source. */
+  /** The error that was thrown; its stack points into the user's source. */
   cause?: ThrownData
 }
 

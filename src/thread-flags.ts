@@ -2,7 +2,7 @@
 import { Worker } from 'node:worker_threads'
 
 /**
- * What a thread is not given. A debugger would open the port of the process; `--env-file` would give it variables,
+ * Flags that a thread is not given. A debugger would open the port of the process; `--env-file` would give it variables,
  * which an agent has as its role says; and the others say what the process runs.
  */
 const OF_PROCESS =

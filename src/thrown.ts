@@ -1,9 +1,8 @@
 /**
- * What was thrown, in words, and as data that crosses threads and logs: with name, code and status, causes, and the
- * errors of an `AggregateError`, within bounds and without what looks like a key. Anything can be thrown, also what
- * throws when it is looked at.
+ * Errors, and anything else that was thrown, in words and as data that crosses threads and logs: with name, code and
+ * status, causes, and the errors of an `AggregateError`, within bounds and without what looks like a key. It may throw
+ * when it is looked at.
  */
-
 import { own } from './own.ts'
 
 /** Fields that Node, `fetch`, and clients of HTTP and of databases give their errors. */
@@ -16,13 +15,13 @@ export const SECRET_SHAPE =
   /\bBearer\s+[\w.~+/=-]{8,}|\bsk-[\w-]{16,}|\bAIza[\w-]{30,}|\bgsk_\w{20,}|\bxox[abprs]-[\w-]{10,}|\bgh[pousr]_\w{30,}/g
 export const REDACTED = '[redacted]'
 
-/** What was thrown, as data. */
+/** An error, or anything else that was thrown, as data. */
 export interface ThrownData extends Fields {
   name: string
   message: string
   stack?: string
   cause?: ThrownData
-  /** Of an `AggregateError`. */
+  /** The errors of an `AggregateError`. */
   errors?: ThrownData[]
 }
 

@@ -4,7 +4,20 @@ import { filesIn, importsOf, type SourceFile, sourceFiles } from './source-files
 
 // Each may import what stands before it and what stands in its own line's room, never what comes after.
 const levels: string[][] = [
-  ['errors', 'model-failure', 'on-abort', 'own-files', 'clock', 'nearest', 'own', 'slots', 'thread-flags', 'visible'],
+  [
+    'errors',
+    'model-failure',
+    'on-abort',
+    'own-files',
+    'clock',
+    'nearest',
+    'own',
+    'slots',
+    'thread-flags',
+    'thrown',
+    'timers',
+    'visible',
+  ],
   ['bounded-answer', 'calling-file', 'json-values', 'sse-frames'],
   ['mailbox', 'blackboard'],
   ['actors'],
