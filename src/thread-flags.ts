@@ -2,8 +2,8 @@
 import { Worker } from 'node:worker_threads'
 
 /**
- * Flags that a thread is not given. A debugger would open the port of the process; `--env-file` would give it variables,
- * which an agent has as its role says; and the others say what the process runs.
+ * Flags that a thread is not given. A debugger would open the port of the process; `--env-file` would give it
+ * variables, which an agent has as its role says; and the others say what the process runs.
  */
 const OF_PROCESS =
   /^--(?:inspect|debug|env-file|eval$|print$|check$|interactive$|run$|input-type|test|experimental-test|watch)|^-(?:e|p|pe|c|i)$/

@@ -136,6 +136,12 @@ export function messageIdOf(memory: Memory, at: number): string {
   return id.slice(0, -1) + (Number.parseInt(id.slice(-1), 16) | 1).toString(16)
 }
 
+/** What a message has beside its words and its data. */
+interface Beside {
+  readonly metadata: Record<string, unknown>
+  readonly parts: readonly MessagePart[] | undefined
+}
+
 /** A message in memory of its own. Id, structured data and metadata are decoded on first access. */
 export class ReceivedMessage implements AgentMessage {
   readonly type: MessageType
@@ -151,7 +157,9 @@ export class ReceivedMessage implements AgentMessage {
   readonly #id: FrameId
   #data: string | undefined
   #structuredData: unknown = null
-  #metadata: string | undefined
+  readonly #metadata: string | undefined
+  /** What the metadata have, once they are read. */
+  #beside: Beside | undefined
   readonly #run: number
   readonly #directory: Directory
 
@@ -201,14 +209,24 @@ export class ReceivedMessage implements AgentMessage {
   }
 
   get metadata(): Record<string, unknown> {
-    const { [PARTS]: _parts, ...metadata } = metadataIn(this.#metadata)
-    return metadata
+    return this.#read().metadata
   }
 
   // The type says that it is absent, as in JSON: an accessor that returns undefined is the same to who reads it.
   get parts(): readonly MessagePart[] | undefined {
-    const parts = this.#metadata?.includes(PARTS) ? partsIn(metadataIn(this.#metadata)) : undefined
-    return parts && readableParts(parts, ({ hash }) => this.#directory.bytesOf?.(this.#run, hash))
+    return this.#read().parts
+  }
+
+  /** Reads the metadata once: what a handler writes into them stays. */
+  #read(): Beside {
+    if (!this.#beside) {
+      const all = metadataIn(this.#metadata)
+      const { [PARTS]: _parts, ...metadata } = all
+      const parts = partsIn(all)
+      const bytesOf = ({ hash }: { hash: string }) => this.#directory.bytesOf?.(this.#run, hash)
+      this.#beside = { metadata, parts: parts && readableParts(parts, bytesOf) }
+    }
+    return this.#beside
   }
 
   toJSON(): TypedMessage {

@@ -468,3 +468,14 @@ function headerOf(memory: Memory): Omit<FrameFields, 'content' | 'data' | 'metad
     waiting: waitingOf(memory, 0),
   }
 }
+
+t.test('metadata are read once, and what a handler writes into them stays', async (t) => {
+  const parts = [{ type: 'text', text: 'hi' }]
+  const { memory } = frameOf({ metadata: JSON.stringify({ m: 1, $parts: parts }) })
+  const message = new ReceivedMessage(memory, 0, readId(memory, 0), directory)
+  message.metadata.seen = true
+  t.strictSame(message.metadata, { m: 1, seen: true })
+  t.strictSame(message.toJSON().metadata, { m: 1, seen: true })
+  t.same(message.parts, parts)
+  t.equal(message.parts, message.parts)
+})

@@ -191,7 +191,7 @@ export class AgentLoop {
     if (maxExternalMb !== null && port.memories)
       this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
     this.now = port.scheduler.now.bind(port.scheduler)
-    const random = () => ((Math.imul(assignment.seed, 0x9e3779b1) >>> 2) % 2 ** 30) / 2 ** 30
+    const random = () => (Math.imul(assignment.seed, 0x9e3779b1) >>> 2) / 2 ** 30
     this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
     this.sends = new SendQueue({ link: this.link, outbox: this.outbox, waits: this.waits })
     this.#commit = new Commit({

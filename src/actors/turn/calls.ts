@@ -3,7 +3,7 @@ import type { DramatisError } from '../../errors.ts'
 import { CALL, correlationOf } from '../../mailbox/frame.ts'
 import { encodeData, withdrawn } from '../definition/checks.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
-import { GUARD } from '../definition/guardrail.ts'
+import { OWN_WORK } from '../definition/own-work.ts'
 import { handled, rejected } from '../definition/promises.ts'
 import { ACKNOWLEDGE } from '../definition/trust.ts'
 import type { Outbox } from '../transport/outbox.ts'
@@ -39,9 +39,6 @@ export interface AwaitedResponse {
   /** Called when a request that was held back has begun; from then on it has its number. */
   onBegun?: () => void
 }
-
-/** Verbs that a turn counts as work of its own while it waits for them. */
-const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool', GUARD])
 
 /** Names a call as the log does. */
 const callName = (operation: string, args: object): string =>

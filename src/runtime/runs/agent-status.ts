@@ -2,6 +2,8 @@
  * Status of each agent over time, for readers of events. It is folded from records that the log has anyway. It costs
  * the agents nothing: a turn writes no extra record, and without a reader nothing is folded.
  */
+
+import { OWN_WORK } from '../../actors/definition/own-work.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import {
   ACCEPTED,
@@ -27,7 +29,6 @@ import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { HostRecord, Whose } from '../log/records.ts'
 import { busiest } from '../state/busiest.ts'
-import { OWN_WORK } from '../verbs/own-work.ts'
 
 /** Number of interrupted turns that are remembered, in case they are redelivered. */
 const CUT_OFF = 1_024

@@ -41,12 +41,12 @@ export class HostLoop {
   #look(): void {
     this.#isLooking = true
     this.ticks += 1
-    let hasMore = false
+    let hasMore = true // also of a look that throws: threads do not call a host that was awake when it broke off
     try {
       hasMore = this.#needs.look()
     } finally {
       this.#isLooking = false
+      if (hasMore) this.wake()
     }
-    if (hasMore) this.wake()
   }
 }

@@ -94,7 +94,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
     return asked
   }
 
-  const wordsMs = () => (ask().untrusted ? UNTRUSTED_MS : sharedWords.lookMs)
+  const wordsMs = () => (ask().untrusted ? Math.min(UNTRUSTED_MS, sharedWords.lookMs) : sharedWords.lookMs)
 
   const watched = () =>
     directory.living.filter(
@@ -199,7 +199,7 @@ export const watchdog = ({ clock, directory, sharedWords }: Needs): Reader => {
    * Returns the check interval over all agents, not only those with a turn now: a turn that begins later may have less
    * time.
    */
-  const interval = () => Math.min(wordsMs(), sharedWords.lookMs, ask().leastMs)
+  const interval = () => Math.min(wordsMs(), ask().leastMs)
 
   const arm = () => {
     if (timer || !(watched().length > 0 || mayBeUnheard())) return

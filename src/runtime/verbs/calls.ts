@@ -1,6 +1,7 @@
 /** Table of the verbs that the host serves. Each call is a logged step of its caller. */
 
 import type { Logger } from '../../actors/definition/logger.ts'
+import { OWN_WORK } from '../../actors/definition/own-work.ts'
 import { isVerb, type Verb } from '../../actors/definition/trust.ts'
 import type { Scheduler } from '../../clock.ts'
 import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
@@ -17,7 +18,6 @@ import type { Cell, OpenCall } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { HostCaller, HostVerb } from './host-verb.ts'
-import { OWN_WORK } from './own-work.ts'
 
 interface Needs {
   readonly clock: Scheduler
