@@ -4,9 +4,9 @@
  * passed on as one whole event at a time, without blank lines and comments, and the event loop goes round in between:
  * readers of events take quadratic time for long events and for long runs of blank lines.
  */
-import { setImmediate } from 'node:timers/promises'
 import { JsonValues, valuesIn } from './json-values.ts'
 import { SseFrames } from './sse-frames.ts'
+import { nextTurn } from './timers.ts'
 
 /** In bytes, after decompression. */
 export interface AnswerLimits {
@@ -80,7 +80,7 @@ async function* counted(
     sincePause += chunk.byteLength
     if (sincePause < SLICE_BYTES) continue
     sincePause = 0
-    await setImmediate() // a body that is here already would keep timers and other sockets waiting
+    await nextTurn() // a body that is here already would keep timers and other sockets waiting
   }
 }
 
@@ -113,7 +113,7 @@ async function* events(
       yield event
       count += 1
       if (count > limits.events) throw refuse(`sends a stream of more than ${limits.events} events`)
-      if (count % SLICE_EVENTS === 0) await setImmediate()
+      if (count % SLICE_EVENTS === 0) await nextTurn()
     }
     if (frames.pending > limits.event) throw refuse(tooLarge('an event', limits.event))
     if (frames.empty > limits.empty) throw refuse(tooLarge('a stream without data', limits.empty))

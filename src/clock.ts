@@ -3,6 +3,7 @@
  * in `dramatis/testing`.
  */
 import { onAbort } from './on-abort.ts'
+import { clearImmediate, clearTimeout, setImmediate, setTimeout } from './timers.ts'
 
 /** Source of time and randomness for a team. A test gives it one of its own: `virtualClock` of `dramatis/testing`. */
 export interface Clock {

@@ -8,6 +8,7 @@
  *   nearest         the name that a mistyped one was meant to be
  *   own             a field of a plain object by a name that came from elsewhere
  *   slots           a number of places, and who waits for one
+ *   timers          timers of Node, also while a test mocks them
  *   thread-flags    what a thread is told of how the process was started
  *   visible         a stranger's text, shown to a person who decides by it
  *   bounded-answer  what an HTTP server sends, with bounds; sse-frames cuts its stream into events, json-values counts

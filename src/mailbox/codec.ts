@@ -136,7 +136,7 @@ export function messageIdOf(memory: Memory, at: number): string {
   return id.slice(0, -1) + (Number.parseInt(id.slice(-1), 16) | 1).toString(16)
 }
 
-/** What a message has beside its words and its data. */
+/** The metadata of a message, and its parts. */
 interface Beside {
   readonly metadata: Record<string, unknown>
   readonly parts: readonly MessagePart[] | undefined
@@ -158,7 +158,7 @@ export class ReceivedMessage implements AgentMessage {
   #data: string | undefined
   #structuredData: unknown = null
   readonly #metadata: string | undefined
-  /** What the metadata have, once they are read. */
+  /** Set once they are read. */
   #beside: Beside | undefined
   readonly #run: number
   readonly #directory: Directory

@@ -77,4 +77,5 @@ export class Parked<Owner> {
   }
 }
 
-const lineOf = ({ memory, at }: Envelope<unknown>): number => senderOf(memory, at) * 2 ** 32 + (turnOf(memory, at) >>> 0)
+const lineOf = ({ memory, at }: Envelope<unknown>): number =>
+  senderOf(memory, at) * 2 ** 32 + (turnOf(memory, at) >>> 0)

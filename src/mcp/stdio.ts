@@ -5,12 +5,12 @@
  */
 import type { ChildProcessByStdio } from 'node:child_process'
 import type { Readable, Writable } from 'node:stream'
-import { setImmediate } from 'node:timers/promises'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
 import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
 import { MIB, MOST_TOOL_VALUES, type Refuse, tooLarge, tooMany } from '../bounded-answer.ts'
 import { systemClock } from '../clock.ts'
 import { valuesIn } from '../json-values.ts'
+import { nextTurn } from '../timers.ts'
 import { Lines } from './lines.ts'
 import type { Sdk } from './sdk.ts'
 import type { StdioServer } from './server-address.ts'
@@ -140,7 +140,7 @@ export class StdioTransport implements Transport {
         const error = this.#take(line)
         wrong ??= error
         count += 1
-        if (count % SLICE_LINES === 0) await setImmediate()
+        if (count % SLICE_LINES === 0) await nextTurn()
         if (this.#isOver) return
       }
       if (lines.pending > LONGEST_LINE) wrong ??= this.end(tooLarge('a line', LONGEST_LINE))
@@ -172,7 +172,7 @@ async function inTurns(stream: Readable, take: (chunk: Buffer) => unknown): Prom
   try {
     for await (const chunk of stream) {
       await take(chunk)
-      await setImmediate()
+      await nextTurn()
     }
   } catch (error) {
     if ((Object(error) as { code?: unknown }).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error

@@ -1,5 +1,6 @@
 /** Loads the code of an agent into a thread, then runs the agent's loop. */
 import * as errors from '../../errors.ts'
+import { queueMicrotask } from '../../timers.ts'
 import type { Assignment, CodeAssignment, Started, ToolCode } from '../definition/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../definition/definition.ts'
 import { type Exports, exportsOf } from '../definition/exports.ts'

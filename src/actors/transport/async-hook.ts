@@ -6,6 +6,7 @@
 import asyncHooks, { type AsyncHook } from 'node:async_hooks'
 import { types } from 'node:util'
 import { type Scheduler, sleepBehind, timerBehind } from '../../clock.ts'
+import { clearTimeout, setImmediate, setTimeout } from '../../timers.ts'
 import { OwnWork } from './own-work.ts'
 
 const { createHook, executionAsyncId } = asyncHooks

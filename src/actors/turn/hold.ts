@@ -5,6 +5,7 @@
  */
 import type { DramatisError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
+import { queueMicrotask } from '../../timers.ts'
 import { handled } from '../definition/promises.ts'
 import type { Logged } from './logged-turn.ts'
 import type { OpenSteps } from './open-steps.ts'

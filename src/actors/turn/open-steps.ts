@@ -5,6 +5,7 @@
  * The step that called a verb is certain only until that step first awaits something. After that, a wait counts for all
  * steps that were open when it began. So a turn that only waits is never taken for one that works.
  */
+import { queueMicrotask } from '../../timers.ts'
 
 /** An open step. */
 interface OpenStep {

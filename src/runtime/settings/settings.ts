@@ -5,7 +5,7 @@ import type { Logger } from '../../actors/definition/logger.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { type Scheduler, schedulerFrom } from '../../clock.ts'
+import { type Scheduler, schedulerFrom, systemClock } from '../../clock.ts'
 import { ConfigurationError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { defaultLogger } from '../logging/default-logger.ts'
@@ -182,7 +182,7 @@ export function settingsFrom(
   const clock = schedulerFrom(options.clock)
   const { env = process.env } = given
   const redactor = new Redactor()
-  const secrets = new SecretVariables(env, options.secretVariables ?? [], redactor, () => performance.now())
+  const secrets = new SecretVariables(env, options.secretVariables ?? [], redactor, systemClock.monotonic)
   secrets.look()
   const logger = options.logger ?? defaultLogger
   const limits = new LimitNotices(clock, guardedLogger(logger, redactor))

@@ -4,6 +4,7 @@ import type { ModelClient } from '../../actors/definition/model.ts'
 import type { RoleInfo } from '../../actors/definition/role.ts'
 import { defineTool, type ModelSchema, type Tool } from '../../actors/definition/tool.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
+import { nextTurn } from '../../timers.ts'
 import { anyObject, type Check, rule, shape } from '../checks/checks.ts'
 import { checkClient } from '../providers/client.ts'
 import { settingsFrom } from '../settings/settings.ts'
@@ -135,7 +136,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     const before = deadLetters.total
     await this.getAgent(this.#name)!.receiveMessage({ ...given, recipient: this.#name } as AgentMessage)
     const { mailbox } = this.supervisor.directory.cell(this.#name)!
-    while (!mailbox.empty) await new Promise((resolve) => setImmediate(resolve))
+    while (!mailbox.empty) await nextTurn()
     const died = before === deadLetters.total ? [] : deadLetters.list().slice(before - deadLetters.total)
     for (const { reason, errors } of died) if (reason === 'failed' && errors.length > 0) throw errors[0]
   }
@@ -149,7 +150,7 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     const cell = this.supervisor.directory.cell(this.#name)!
     const { life } = cell
     if (life?.thread instanceof LocalThread) life.thread.kill({ code: 1, error: undefined, outside: true })
-    while (cell.life === life) await new Promise((resolve) => setImmediate(resolve))
+    while (cell.life === life) await nextTurn()
     await this.supervisor.lifecycle.ready(cell)
   }
 }

@@ -6,6 +6,7 @@
 import { seededRandom } from '../../actors/definition/seeded-random.ts'
 import type { Clock, Scheduler, Timer } from '../../clock.ts'
 import { onAbort } from '../../on-abort.ts'
+import { nextTurn } from '../../timers.ts'
 import { finite, methods, rule, shape } from '../checks/checks.ts'
 
 /** A clock that stands still until it is advanced. */
@@ -161,13 +162,13 @@ export class SteppedClock implements VirtualClock, Scheduler {
   /** Runs what is ready, one task at a time, until all that follows from it has settled. */
   async #pump(): Promise<void> {
     let count = 0
-    await settled()
+    await nextTurn()
     while (this.#ready.length + this.#outside.length > 0) {
       const outcome = this.#outside.shift()
       if (outcome) {
         const deliver = await outcome
         deliver()
-        await settled()
+        await nextTurn()
         continue
       }
       if (++count > this.#longestRun)
@@ -178,16 +179,16 @@ export class SteppedClock implements VirtualClock, Scheduler {
       const pick = Math.floor(this.#random() * this.#ready.length)
       const [task] = this.#ready.splice(pick, 1)
       task?.()
-      await settled()
+      await nextTurn()
     }
     this.#pumping = undefined
   }
 
   async #quiet(): Promise<void> {
-    await settled()
+    await nextTurn()
     while (this.#pumping) {
       await this.#pumping
-      await settled()
+      await nextTurn()
     }
   }
 
@@ -250,6 +251,3 @@ export class SteppedClock implements VirtualClock, Scheduler {
     return next
   }
 }
-
-/** Resolves when all promises that can settle without time passing have settled. */
-const settled = () => new Promise<void>((resolve) => setImmediate(resolve))

@@ -12,6 +12,7 @@ import { availableParallelism } from 'node:os'
 import type { Logger } from '../../actors/definition/logger.ts'
 import type { Scheduler, Timer } from '../../clock.ts'
 import { describe } from '../../errors.ts'
+import { setImmediate } from '../../timers.ts'
 import type { SeatedThread, Spawner } from './thread.ts'
 import { WorkerThread } from './worker-thread.ts'
 

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
 import { ownFile } from '../../own-files.ts'
+import { setImmediate } from '../../timers.ts'
 
 /** Without the functions that V8 compiles when they are first called, the code takes a fraction of that. */
 const MOST_EARLY_BYTES = 512 * 1024

@@ -8,6 +8,7 @@
 import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import type { Worker } from 'node:worker_threads'
+import { systemClock } from '../../clock.ts'
 
 /** Since the thread began. */
 export interface ThreadTimes {
@@ -95,7 +96,7 @@ export class ThreadClock {
    * Since the last reading the machine had less than half of a processor to spare: who could run may have had to wait.
    */
   #noneWasIdle(): boolean {
-    const now = performance.now()
+    const now = systemClock.monotonic()
     const idleMs = cpus().reduce((sum, { times }) => sum + times.idle, 0)
     const none = idleMs - this.#idleMs < (now - this.#idleAt) / 2
     this.#idleMs = idleMs

@@ -13,7 +13,7 @@ import {
   type ThreadControl,
 } from '../../actors/definition/assignment.ts'
 import type { AnsweredBytes, AskedBytes } from '../../actors/transport/part-downloads.ts'
-import { epochZero } from '../../clock.ts'
+import { epochZero, systemClock } from '../../clock.ts'
 import { AgentCrashedError, describe, errorData } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
 import { threadFlags } from '../../thread-flags.ts'
@@ -132,7 +132,7 @@ export class WorkerThread implements SeatedThread {
       flooded: () => this.#print?.flooded(),
       leftOut: (lines) => this.#print?.leftOut(lines),
     }
-    const lines = new PrintedLines(listener, () => performance.now())
+    const lines = new PrintedLines(listener, systemClock.monotonic)
     stream.setEncoding('utf8') // what is no UTF-8 becomes U+FFFD
     stream.on('data', (text: string) => lines.write(text))
     stream.on('end', () => lines.end())

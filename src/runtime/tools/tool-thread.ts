@@ -7,6 +7,7 @@
 import { Worker } from 'node:worker_threads'
 import { TOOL_NAME } from '../../actors/definition/tool.ts'
 import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
+import { systemClock } from '../../clock.ts'
 import { picked } from '../../own.ts'
 import { ownFile } from '../../own-files.ts'
 import { threadFlags } from '../../thread-flags.ts'
@@ -115,7 +116,7 @@ export class ToolThread {
         flooded: () => this.#listener?.printed.flooded(),
         leftOut: (count) => this.#listener?.printed.leftOut(count),
       },
-      () => performance.now(),
+      systemClock.monotonic,
     )
     stream.setEncoding('utf8')
     stream.on('data', (text: string) => lines.write(text))

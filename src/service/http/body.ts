@@ -1,6 +1,6 @@
 /** Bodies of requests: JSON, within bounds of size and time. */
-import { setImmediate } from 'node:timers/promises'
 import { systemClock } from '../../clock.ts'
+import { nextTurn } from '../../timers.ts'
 import { HttpError } from './problem.ts'
 
 interface Bounds {
@@ -45,7 +45,8 @@ async function readText(request: Request, { bodyBytes, bodyMs }: Bounds): Promis
     let seen = -1
     for (let looks = bodyBytes / READ_BYTES + 1; looks > 0 && bytes !== seen; looks--) {
       seen = bytes // more may have arrived while the process was busy: it is read piece by piece
-      await setImmediate(undefined, { signal })
+      await nextTurn()
+      signal.throwIfAborted()
     }
     const detail = `The body did not arrive within ${bodyMs} ms (limits.bodyMs).`
     throw new HttpError('REQUEST_TIMEOUT', detail, { headers: { connection: 'close' } })

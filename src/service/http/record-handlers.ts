@@ -1,9 +1,9 @@
 /** Records of a task: its messages, its trace, its blackboard. */
-import { setImmediate as turn } from 'node:timers/promises'
 import type { z } from 'zod'
 import { mediaOf } from '../../actors/definition/content.ts'
 import { type AgentMessage, type MediaPart, sequenceDiagram } from '../../index.ts'
 import { referenceIn } from '../../mailbox/stored-parts.ts'
+import { nextTurn } from '../../timers.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { entryOf, runPage } from '../run-page/run-page.ts'
 import { type Handlers, json } from './call.ts'
@@ -153,6 +153,6 @@ async function* messagesOf(
     if (event.type !== 'message') continue
     yield { message: event.message, eventId: `${team.logName}.${event.seq}`, seq: event.seq }
     read += 1
-    if (read % AT_A_TIME === 0) await turn()
+    if (read % AT_A_TIME === 0) await nextTurn()
   }
 }

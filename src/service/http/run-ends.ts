@@ -1,6 +1,7 @@
 /** Ends of runs: whether a run has ended, how, and waits for it that leave nothing behind when they are given up. */
 import { DramatisError, describe, StartFailedError } from '../../errors.ts'
 import type { MultiAgentResult, Run } from '../../index.ts'
+import { nextTurn } from '../../timers.ts'
 
 const ENDED: readonly Run['status'][] = ['finished', 'failed', 'aborted', 'interrupted']
 
@@ -25,7 +26,7 @@ export async function knownEndOf(run: Run<unknown>): Promise<End | undefined> {
   if (!hasEnded(run)) return undefined
   if (run.status !== 'interrupted') return endOf(run) // it may have to be read from the log
   const ending = endingOf(run)
-  if (!ending.end) await new Promise((resolve) => setImmediate(resolve))
+  if (!ending.end) await nextTurn()
   return ending.end
 }
 

@@ -5,6 +5,7 @@ import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { ConfigurationError, describe } from '../../errors.ts'
 import { own } from '../../own.ts'
+import { clearTimeout, setTimeout } from '../../timers.ts'
 import type { HttpApi } from './api.ts'
 
 export interface ServerPlace {

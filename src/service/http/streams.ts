@@ -3,6 +3,7 @@
  * stay in the log, and the id of each event is its place there, so a client that was cut off goes on behind the last.
  */
 import { onAbort } from '../../on-abort.ts'
+import { clearTimeout, setTimeout } from '../../timers.ts'
 import type { Caller, HttpLimits } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { Unread } from './unread.ts'
