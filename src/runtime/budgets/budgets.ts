@@ -3,7 +3,7 @@
  * budget nothing is counted.
  */
 import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
-import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
+import { countPrompt, countTokens, mostOfPrompt } from '../../actors/model/context/tokens.ts'
 import type { Scheduler } from '../../clock.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
@@ -20,6 +20,11 @@ import { TokenLedger } from './token-ledger.ts'
 /** Output tokens that a call without a limit is believed to need; and the fewest that it accepts. */
 const USUAL_OUTPUT = 4_096
 const LEAST_OUTPUT = 256
+/**
+ * A call is far from its limits while there is room for as many like it: an upper bound of its prompt is set aside, and
+ * not a count. The first count loads a vocabulary, which blocks the host for a fifth of a second.
+ */
+const FAR = 2
 
 /** Use of a limit on tokens. */
 export interface BudgetUse {
@@ -99,7 +104,10 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
     if (counting.length === 0) return next(pending)
     accounts.during(run, () => accounts.letRest(ledger))
     const { maxOutputTokens } = call
-    const prompt = countPrompt({ ...call, model })
+    const most = mostOfPrompt({ ...call, model })
+    const isFar = accounts.left(run, cell) >= FAR * (most + (maxOutputTokens ?? USUAL_OUTPUT))
+    const counted = () => countPrompt({ ...call, model })
+    const prompt = isFar ? most : counted()
     let wait: LimitWait | undefined
     const onWait = ({ limit }: TokenAccount) => {
       const { path = 'budget', tokens = null } = limit ?? {}
@@ -122,7 +130,7 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
     let cost = 0
     try {
       const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }
-      const estimate: PendingCall['estimate'] = (answer) => estimateOf(answer, prompt, model)
+      const estimate: PendingCall['estimate'] = (answer) => estimateOf(answer, counted(), model)
       const made = await next({ ...pending, call: limited, estimate })
       cost = made.usage.totalTokens
       return made

@@ -122,9 +122,21 @@ function countContent(content: Content, model?: string): number {
 }
 
 /** Returns an upper bound of the tokens of a content, at no cost. */
-export function mostOfContent(content: Content): number {
+function mostOfContent(content: Content): number {
   if (typeof content === 'string') return mostTokens(content)
   return sum(content.map((part) => ('text' in part ? mostTokens(part.text) : countMedia(part))))
+}
+
+const MOST_OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
+
+/** Returns an upper bound of the tokens of messages, without a vocabulary. */
+export function mostOfMessages(messages: readonly ModelMessage[]): number {
+  let most = MOST_OF_A_MESSAGE
+  for (const { content, toolCalls = [] } of messages) {
+    most += MOST_OF_A_MESSAGE + mostOfContent(content)
+    for (const { name, input } of toolCalls) most += MOST_OF_A_MESSAGE + mostTokens(name) + mostTokens(input)
+  }
+  return most
 }
 
 /** Counts one message of a chat: its role, its text, its tool calls, and the tokens around them. */
@@ -186,6 +198,13 @@ export function countPrompt(prompt: Prompt): number {
   const { tools, jsonSchema } = offeredIn(prompt)
   const ofSchema = jsonSchema === undefined ? 0 : countSchema(jsonSchema, model)
   return countMessages(messages, model) + countTools(tools, model) + ofSchema
+}
+
+/** Returns an upper bound of `countPrompt`, without a vocabulary. */
+export function mostOfPrompt(prompt: Prompt): number {
+  const { tools, jsonSchema } = offeredIn(prompt)
+  const ofTools = OF_ALL_TOOLS + OF_A_TOOL * tools.length + mostTokens(JSON.stringify([tools, jsonSchema]))
+  return mostOfMessages(prompt.messages) + ofTools
 }
 
 function sum(counts: readonly number[]): number {

@@ -11,7 +11,7 @@ import type { Levels } from './levels.ts'
 import { nextContext, thresholdOf } from './strategies.ts'
 import { passedOn, type Summary, summaryRequest } from './summary.ts'
 import type { TokenWindow } from './token-window.ts'
-import { countMessages, countPrompt, mostOfContent, mostTokens } from './tokens.ts'
+import { countMessages, countPrompt, mostOfMessages, mostTokens } from './tokens.ts'
 
 /** State that the role remembers besides the messages of the request. */
 export interface Remembered {
@@ -104,7 +104,8 @@ export class ThinkingContext {
     const { model = '', jsonSchema, answerFunction, maxOutputTokens: answer = 0 } = this.#call
     const maxTokens = role.maxTokens ?? MAX_TOKENS
     const overhead = mostTokens(JSON.stringify([tools, jsonSchema, answerFunction]))
-    const isShort = overhead + bound(messages) <= Math.min(maxTokens - answer, maxTokens * thresholdOf(this.#strategy))
+    const isShort =
+      overhead + mostOfMessages(messages) <= Math.min(maxTokens - answer, maxTokens * thresholdOf(this.#strategy))
     const prompt = { messages: [], tools, model, jsonSchema, answerFunction }
     const counted = () => countPrompt(prompt) - countMessages([], model)
     return {
@@ -114,7 +115,7 @@ export class ThinkingContext {
       overhead: isShort ? overhead : counted(),
       answer,
       count: countMessages,
-      bound,
+      bound: mostOfMessages,
     }
   }
 }
@@ -127,16 +128,4 @@ function parted(messages: readonly ModelMessage[]): {
   const [first] = messages
   if (first?.role !== 'system') return { systemPrompt: undefined, history: messages }
   return { systemPrompt: textOf(first.content), history: messages.slice(1) }
-}
-
-const OF_A_MESSAGE = 16 // more than any chat adds to a message or a tool call
-
-/** Returns an upper bound of the messages' tokens, without loading a vocabulary. */
-function bound(messages: readonly ModelMessage[]): number {
-  let most = OF_A_MESSAGE
-  for (const { content, toolCalls = [] } of messages) {
-    most += OF_A_MESSAGE + mostOfContent(content)
-    for (const { name, input } of toolCalls) most += OF_A_MESSAGE + mostTokens(name) + mostTokens(input)
-  }
-  return most
 }
