@@ -47,7 +47,7 @@ t.test('a refused connection is told with its code and address, whoever met it',
       address: '127.0.0.1',
       message: `connect ECONNREFUSED ${address}`,
     }
-    const fetching = { name: 'TypeError', message: 'fetch failed', stack: /refused/, cause: why }
+    const fetching = { name: 'TypeError', message: 'fetch failed', cause: why }
     t.match(error, { code: 'AGENT_FAILED', cause: by === 'agent' ? fetching : { name: 'ToolFailedError' } }, by)
     t.match(error?.message, `TypeError: fetch failed; cause: Error: connect ECONNREFUSED ${address}`, by)
     t.match(lines, [{ event: 'run.finished', error: error?.message }], by)
