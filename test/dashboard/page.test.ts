@@ -37,6 +37,7 @@ t.test('an approval is allowed, denied with a reason, and allowed with another i
   }
   await say('pay once')
   await page.keyboard.press('a')
+  await page.keyboard.press('Enter')
   await page.getByText('pay: paid').waitFor()
   t.same(paid, [{ to: 'ann', euros: 90 }])
   await say('pay again')

@@ -190,6 +190,25 @@ t.test('a wait that a watcher has met in its first line is told to be over', asy
   stop.abort()
 })
 
+t.test('what waits since the last record is told by one more look, and nothing is looked at after that', async (t) => {
+  const { digest, calls, waits, tell } = feed()
+  const stop = new AbortController()
+  const reader = digest.watch(stop.signal)[Symbol.asyncIterator]()
+  t.match((await reader.next()).value, { snapshot: { waits: [] } })
+  tell()
+  while (calls.looked === 0) await reader.next()
+  const own = { runId: 'run', agent: 'a', turn: 'm', for: [], kind: 'own', since: 1 }
+  waits.push(own)
+  for (;;) {
+    const { value } = await reader.next()
+    if (!value.waits || value.waits.length === 0) continue
+    t.same(value.waits, [own])
+    break
+  }
+  t.equal(calls.looked, 2)
+  stop.abort()
+})
+
 t.test('dead letters that were sent again or discarded are told to be gone, also beside one that comes', async (t) => {
   const { digest, letters, records, tell } = feed()
   const dies = () => {

@@ -1,10 +1,10 @@
 /** What hangs is named with its age: the turn, what it does, and what waits behind it. */
 import t from 'tap'
 import { ConfigurationError } from '../../src/errors.ts'
-import type { OpenTurn, Wait } from '../../src/index.ts'
+import type { AgentContext, OpenTurn, Wait } from '../../src/index.ts'
 import { toldWaits } from '../../src/service/digest/told-waits.ts'
 import { FakeModel } from '../models/fake-model.ts'
-import { type Extras, localTeam, openTeam, type Receive } from '../supervision/teams.ts'
+import { type Extras, gate, localTeam, openTeam, type Receive } from '../supervision/teams.ts'
 import { doing } from '../toolbox/tools.ts'
 
 const never = <T = string>(): Promise<T> => new Promise(() => {})
@@ -95,6 +95,35 @@ for (const [name, { receive, kind, slowAfterMs, words, options = {} }] of Object
     await team.clock.advance(10_000)
     t.same(team.turns(), [])
     t.same(team.judgement(), { state: 'fine', sentences: [] })
+  })
+
+/** Signs that a turn is not stuck: what it does, or is given, before it goes on with work of its own. */
+const signs: Record<string, (context: AgentContext) => Promise<unknown>> = {
+  'the end of a step': (context) => context.step('one', () => 1),
+  'an answer': (context) => context.request('ben', 'go'),
+  'a message that it sends': (context) => context.send('ben', 'go'),
+  'the end of a sleep': (context) => context.sleep(1),
+}
+
+for (const [name, sign] of Object.entries(signs))
+  t.test(`work of a turn's own counts from its last sign: ${name}`, async (t) => {
+    const { open, opened } = gate()
+    const ann: Receive = async (_message, context) => {
+      await opened
+      await sign(context)
+      return never()
+    }
+    const team = localTeam(t, { ann, ben: () => 'done' }, patient)
+    const run = team.launch('go')
+    await team.clock.advance(20_000)
+    open()
+    await team.clock.advance(25_000)
+    t.equal(team.judgement().state, 'fine')
+    t.ok(team.clock.now() - team.turns().find(of('ann'))!.since >= 45_000)
+    await team.clock.advance(6_000)
+    t.equal(team.judgement().state, 'slow')
+    void run.cancel('enough')
+    await team.clock.advance(10_000)
   })
 
 t.test('people, sleeps and what others take are never slow, nor is a turn that always does something', async (t) => {

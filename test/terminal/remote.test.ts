@@ -6,7 +6,7 @@ import t, { type Test } from 'tap'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import type { Screen } from '../../src/service/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
-import { remoteSource } from '../../src/service/terminal/remote-source.ts'
+import { remoteSource, remoteSources } from '../../src/service/terminal/remote-source.ts'
 import type { Said } from '../../src/service/terminal/source.ts'
 import { all, echo, stage } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
@@ -60,6 +60,64 @@ t.test('the lines of /api/watch are read below any mount, and again when the ser
   t.match(fold.runs.get(run.id), { status: 'finished' })
   t.equal(asked[0], 'GET /agents/api/watch Bearer secret')
   t.equal(visits, 2)
+})
+
+/** Says what teams there are as the dashboard asks, or as clients of OpenAI do. */
+const saying: Record<string, Record<string, Answer>> = {
+  'the dashboard': {
+    'GET /agents/session': (_request, response) =>
+      response.end(JSON.stringify({ teams: [{ name: 'desk' }, { name: 'lab 2' }] })),
+  },
+  '/v1/models': {
+    'GET /agents/v1/models': (_request, response) =>
+      response.end(JSON.stringify({ data: ['desk', 'desk/writer', 'lab 2', 'lab 2/x'].map((id) => ({ id })) })),
+  },
+}
+
+for (const [who, answers] of Object.entries(saying))
+  t.test(`several teams are chosen from by the URL, as ${who} names them`, async (t) => {
+    const { url, asked } = await served(t, answers)
+    const named = async (target: string) => (await remoteSources(target, 'secret')).map(({ team }) => team)
+    t.same(await named(url), ['desk', 'lab 2'])
+    t.same(await named(`${url}/lab%202`), ['lab 2', 'desk'])
+    await t.rejects(named(`${url}/none`), {
+      message: /no team "none" at .*\/agents\/. There are .*\/agents\/desk, .*lab%202/,
+    })
+    const [lab] = await remoteSources(`${url}/lab%202/`, 'secret')
+    asked.length = 0
+    await t.rejects(all(lab.watch(new AbortController().signal)))
+    await t.rejects(lab.restart('x'))
+    await t.rejects(all(lab.say('hi', 'thread').said))
+    t.same(asked, [
+      'GET /agents/api/watch?team=lab%202 Bearer secret',
+      'POST /agents/api/agents/x/restart?team=lab%202 Bearer secret',
+      'POST /agents/api/tasks?deltas=1 Bearer secret {"query":"hi","threadId":"thread","team":"lab 2"}',
+    ])
+  })
+
+t.test('a service that says nothing of its teams is left as soon as somebody leaves', async (t) => {
+  const { url, asked } = await served(t, { 'GET /agents/session': () => {}, 'GET /agents/v1/models': () => {} })
+  const leaves = new AbortController()
+  const sources = remoteSources(url, undefined, leaves.signal)
+  while (asked.length === 0) await new Promise((resolve) => setImmediate(resolve))
+  leaves.abort(new Error('left'))
+  await t.rejects(sources, { message: 'left' })
+})
+
+t.test('a service that names no teams, or has one, is asked without a name', async (t) => {
+  const silent = await served(t, {})
+  t.same(
+    (await remoteSources(silent.url, undefined)).map(({ team }) => team),
+    [undefined],
+  )
+  const one = await served(t, {
+    'GET /agents/session': (_request, response) => response.end(JSON.stringify({ teams: [{ name: 'desk' }] })),
+  })
+  for (const target of [one.url, `${one.url}/desk`])
+    t.same(
+      (await remoteSources(target, undefined)).map(({ team }) => team),
+      [undefined],
+    )
 })
 
 t.test('a message is a task of the thread, and its answer comes in pieces; stop cancels it', async (t) => {

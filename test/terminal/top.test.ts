@@ -81,6 +81,31 @@ t.test('every size is kept, and wide letters take two columns', async (t) => {
   t.same([400, 12_000, 180_000, 3 * 3_600_000].map(span), ['0.4 s', '12 s', '3 min', '3 h'])
 })
 
+t.test('what is slow stands above all, with its age and what it does', (t) => {
+  const fold = new DigestFold()
+  const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
+  const figures = { queued: 0, inFlight: 1, restarts: 0, usage, turns: 0, failedTurns: 0, toolCalls: 0 }
+  const agents = [{ name: 'ann', status: 'running', ...figures } as const]
+  const step = { runId: 'r', agent: 'ann', turn: 'm', kind: 'step', for: ['fetch'], since: 5_000, turnSince: 1_000 }
+  const queued = { runId: 's', agent: null, turn: null, kind: 'limit', for: ['maxConcurrentRuns'], since: 6_000 }
+  const waits = [
+    { ...step, slowAfterMs: 30_000 },
+    { ...queued, limit: 1, cause: '1 of 1 runs: step "fetch"', slowAfterMs: 30_000 },
+  ]
+  fold.read({ seq: 0, at: 9_000, n: 0, snapshot: { log: 'l', agents, runs: [], questions: [], waits, deadLetters: 0 } })
+  const shown = (view: 'agents' | 'waits', now: number) =>
+    topLines(fold, { ...state, view }, { width: 160, height: 20 }, now).join('\n')
+  t.notMatch(shown('agents', 34_000), /slow/)
+  t.match(shown('agents', 36_500), /^! slow: ann: step "fetch" for 32 s \(slow after 30 s\) \(and 1 more\)$/m)
+  t.match(shown('agents', 36_500), /ann +running +step fetch +32 s slow/)
+  t.match(shown('waits', 36_500), /! ann: step "fetch" for 32 s .*; its turn began 36 s ago/)
+  t.match(
+    shown('waits', 36_500),
+    /! a run: waits at the limit maxConcurrentRuns \(1\) for 31 s .*: 1 of 1 runs: step "fetch"/,
+  )
+  t.end()
+})
+
 t.test('what agents are called or say does not steer the terminal', async (t) => {
   const fold = new DigestFold()
   const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
@@ -127,4 +152,25 @@ t.test('keys mark an agent, show it, sort, and leave', async (t) => {
   terminal.press('q')
   await showing
   await all(team.digestOf('none')).catch(() => {})
+})
+
+t.test('Tab leads to the next team and around, and the screen has what is of that team', async (t) => {
+  const teams = { desk: stage(t, { writer: echo }), lab: stage(t, { chemist: echo }) }
+  for (const team of Object.values(teams)) await team.start()
+  const [source, other] = Object.entries(teams).map(([team, of]) => ({ ...localSource(of), team }))
+  const terminal = new FakeTerminal({ columns: 120 })
+  const showing = showTop({
+    source: source!,
+    others: [other!],
+    screen: terminal.screen,
+    keys: terminal.keys,
+    signal: new AbortController().signal,
+  })
+  await terminal.shows(/desk {2}0 runs[\s\S]*writer[\s\S]*Tab next team/)
+  terminal.press('\t')
+  await terminal.shows(/lab {2}0 runs[\s\S]*chemist/)
+  terminal.press('\t')
+  await terminal.shows(/desk {2}0 runs[\s\S]*writer/)
+  terminal.press('q')
+  await showing
 })

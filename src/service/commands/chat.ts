@@ -4,7 +4,7 @@ import { EXIT } from '../failure.ts'
 import { listenForInterrupt } from '../interrupt.ts'
 import { isTerminal } from '../screen.ts'
 import { Chat } from '../terminal/chat.ts'
-import { openSource } from '../terminal/open-source.ts'
+import { openSources } from '../terminal/open-source.ts'
 import type { Keys } from '../terminal/top.ts'
 import type { Surroundings } from './run.ts'
 
@@ -22,11 +22,12 @@ export async function chat(
   let print: Print = (text) => void stderr.write(text)
   const { signal, stop } = listenForInterrupt((text) => print(text))
   try {
-    const source = await openSource(target, { folder, tokenEnv, signal, print: (text) => print(text) })
+    const [source, ...others] = await openSources(target, { folder, tokenEnv, signal, print: (text) => print(text) })
     try {
       const input: Keys = stdin
       const talking = new Chat({
         source,
+        others: others.flatMap(({ team = [] }) => team),
         screen: stderr,
         input,
         isTerminal: isTerminal(stderr) && input.isTTY === true,

@@ -3,7 +3,7 @@ import { ConfigurationError } from '../../errors.ts'
 import { EXIT } from '../failure.ts'
 import { listenForInterrupt } from '../interrupt.ts'
 import { isTerminal } from '../screen.ts'
-import { openSource } from '../terminal/open-source.ts'
+import { openSources } from '../terminal/open-source.ts'
 import type { TeamSource } from '../terminal/source.ts'
 import { showTop } from '../terminal/top.ts'
 import type { Surroundings } from './run.ts'
@@ -23,13 +23,13 @@ export async function top(
     throw new ConfigurationError('dramatis top draws a screen, and stderr is no terminal. Use "dramatis run".', {})
   const { signal, stop } = listenForInterrupt(() => {})
   try {
-    const source = await openSource(target, { folder, tokenEnv, signal, print: () => {} }) // the screen shows what matters
+    const [source, ...others] = await openSources(target, { folder, tokenEnv, signal, print: () => {} }) // the screen shows what matters
     try {
       if (query !== undefined) void asked(source, query)
-      await showTop({ source, screen: stderr, keys: stdin, signal })
+      await showTop({ source, others, screen: stderr, keys: stdin, signal })
       return EXIT.done
     } finally {
-      await source.close()
+      for (const each of [source, ...others]) await each.close()
     }
   } catch (error) {
     if (signal.aborted) return EXIT.interrupted

@@ -38,6 +38,7 @@ const RUNTIME_STATUS: Partial<Record<ErrorCode, number>> = {
   MESSAGE_REJECTED: 422,
   UNKNOWN_AGENT: 404,
   UNKNOWN_RUN: 404,
+  BUDGET_EXCEEDED: 422,
   ANSWER_REFUSED: 403,
   RUN_ABORTED: 409,
   AGENT_TERMINATED: 409,
@@ -67,6 +68,8 @@ const TITLES: Record<number, string> = {
   504: 'The task has run out of time',
 }
 
+const TITLES_BY_CODE: Partial<Record<string, string>> = { BUDGET_EXCEEDED: 'A budget is used up' }
+
 /** Error that the API answers a request with. */
 export class HttpError extends Error {
   readonly code: HttpCode | ErrorCode
@@ -81,14 +84,22 @@ export class HttpError extends Error {
   ) {
     super(detail)
     this.code = code
-    this.status = status ?? statusOf(code)
+    this.status = status ?? statusOf(code, details)
     this.details = details
     this.headers = headers
   }
 }
 
-export function statusOf(code: HttpCode | ErrorCode): number {
+/** A budget that is used up is 429 only if waiting helps: if a window frees it. */
+function statusOf(code: HttpCode | ErrorCode, details: object = {}): number {
+  if (code === 'BUDGET_EXCEEDED' && freeAfterMs(details) !== undefined) return STATUS.RATE_LIMITED
   return STATUS[code as HttpCode] ?? RUNTIME_STATUS[code as ErrorCode] ?? 502
+}
+
+/** Returns the ms after which enough of a budget is free again; undefined if it never is. */
+function freeAfterMs(details: object): number | undefined {
+  const ms: unknown = Reflect.get(details, 'retryAfterMs')
+  return typeof ms === 'number' ? ms : undefined
 }
 
 /** Seconds after which a client may try again what was refused because there was no room. */
@@ -99,8 +110,10 @@ export function httpErrorOf(error: unknown): HttpError | undefined {
   if (error instanceof HttpError) return error
   if (!(error instanceof DramatisError)) return undefined
   const { code, message, details } = error.toJSON()
-  const status = statusOf(code)
-  const headers: Record<string, string> = status === 503 ? { 'retry-after': String(RETRY_AFTER_S) } : {}
+  const status = statusOf(code, details)
+  const seconds = status === 503 ? RETRY_AFTER_S : Math.ceil((freeAfterMs(details) ?? 0) / 1_000)
+  const headers: Record<string, string> =
+    status === 503 || status === 429 ? { 'retry-after': String(Math.max(1, seconds)) } : {}
   return new HttpError(code, message, { status, details: { ...details }, headers })
 }
 
@@ -110,7 +123,7 @@ export const INTERNAL = new HttpError('INTERNAL', 'The service has failed; its l
 export function problemOf({ code, status, message, details }: HttpError, instance: string): Problem {
   return {
     type: `urn:dramatis:error:${code}`,
-    title: TITLES[status] ?? 'The request has failed',
+    title: TITLES_BY_CODE[code] ?? TITLES[status] ?? 'The request has failed',
     status,
     detail: message,
     instance,

@@ -420,6 +420,7 @@ export const taskRequest = z
 export type Cost = z.infer<typeof cost>
 export type Problem = z.infer<typeof problem>
 export type Task = z.infer<typeof task>
+export type TaskMessage = z.infer<typeof taskMessage>
 export type TaskSummary = z.infer<typeof taskSummary>
 export type TaskRequest = z.input<typeof taskRequest>
 export type TaskQuestion = z.infer<typeof question>

@@ -3,7 +3,7 @@ import type { DramatisError } from '../../errors.ts'
 import type { Run, Team } from '../../index.ts'
 import type { Caller } from './options.ts'
 import type { Prices } from './prices.ts'
-import { HttpError, problemOf, statusOf } from './problem.ts'
+import { HttpError, problemOf } from './problem.ts'
 import { refusalFor } from './refusals.ts'
 import { isOver, knownEndOf } from './run-ends.ts'
 import type { Problem, Task, TaskQuestion } from './schemas.ts'
@@ -84,5 +84,5 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
 
 export function problemIn(error: DramatisError, instance: string): Problem {
   const { code, message, details } = error.toJSON()
-  return problemOf(new HttpError(code, message, { status: statusOf(code), details: { ...details } }), instance)
+  return problemOf(new HttpError(code, message, { details: { ...details } }), instance)
 }

@@ -33,6 +33,8 @@ const HELP = [
 
 export interface ChatSurroundings {
   source: TeamSource
+  /** Names of teams that are served beside it. */
+  others?: readonly string[]
   /** Terminal that all is drawn on. If it is none, it gets what is no answer. */
   screen: Screen
   input: Keys
@@ -95,7 +97,10 @@ export class Chat {
   async talk(message: string | undefined): Promise<boolean> {
     const watching = this.#watch()
     const stop = this.#given.isTerminal ? this.#edit() : this.#read()
-    if (this.#given.isTerminal) this.print('A line is a message to the team. /help lists the commands.')
+    const { isTerminal, others = [], source } = this.#given
+    if (isTerminal) this.print('A line is a message to the team. /help lists the commands.')
+    if (others.length > 0)
+      this.print(`The team "${source.team}" answers. Behind the URL, /${others.join(' or /')} names another one.`)
     if (message !== undefined) this.#enter(message)
     await this.#left
     stop()

@@ -9,7 +9,7 @@ import { unlessAborted } from '../interrupt.ts'
 import { loadEnv } from '../load-env.ts'
 import { loadTeamFile } from '../load-team-file.ts'
 import { withoutEvents } from '../progress.ts'
-import { remoteSource } from './remote-source.ts'
+import { remoteSources } from './remote-source.ts'
 import { localSource, type TeamSource } from './source.ts'
 
 interface Options {
@@ -22,12 +22,17 @@ interface Options {
   signal: AbortSignal
 }
 
-export async function openSource(target: string, { folder, tokenEnv, print, signal }: Options): Promise<TeamSource> {
+/** Returns the team that is meant, then those that are served beside it. */
+export async function openSources(
+  target: string,
+  { folder, tokenEnv, print, signal }: Options,
+): Promise<[TeamSource, ...TeamSource[]]> {
   loadEnv(folder)
-  if (/^https?:\/\//.test(target)) return remoteSource(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv))
+  if (/^https?:\/\//.test(target))
+    return remoteSources(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv), signal)
   const definition = inFlowMode(await unlessAborted(loadTeamFile(target, folder), signal), process.env.FLOW_MODE)
   const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(print)) })
-  return localSource(team)
+  return [localSource(team)]
 }
 
 function tokenIn(name: string): string {

@@ -7,18 +7,21 @@ import type { Said, Talk, TeamSource } from './source.ts'
 interface Remote {
   readonly url: URL
   readonly token: string | undefined
+  /** Team of the service; undefined: its first one. */
+  readonly team: string | undefined
 }
 
 /** Time between two attempts to reach the service again. */
 const AGAIN_MS = 1_000
 
-/** Returns the team behind a URL. `token`: sent as `Authorization: Bearer`. */
-export function remoteSource(url: string, token: string | undefined): TeamSource {
-  const remote = { url: new URL(url.endsWith('/') ? url : `${url}/`), token }
+/** Returns a team behind a URL, by default the first. `token`: sent as `Authorization: Bearer`. */
+export function remoteSource(url: string, token: string | undefined, team?: string): TeamSource {
+  const remote = { url: baseOf(url), token, team }
   return {
+    ...(team !== undefined && { team }),
     watch: (signal) => watched(remote, signal),
     async restart(agent) {
-      await ask(remote, 'POST', `api/agents/${encodeURIComponent(agent)}/restart`)
+      await ask(remote, 'POST', `api/agents/${encodeURIComponent(agent)}/restart${queryOf(remote)}`)
     },
     say: (query, threadId) => talk(remote, query, threadId),
     async answer(runId, questionId, answer) {
@@ -29,6 +32,63 @@ export function remoteSource(url: string, token: string | undefined): TeamSource
   }
 }
 
+const baseOf = (url: string): URL => new URL(url.endsWith('/') ? url : `${url}/`)
+
+const queryOf = ({ team }: Remote): string => (team === undefined ? '' : `?team=${encodeURIComponent(team)}`)
+
+/** Time that the service has to say what teams it has. */
+const TEAMS_MS = 10_000
+
+/**
+ * Returns the teams that a URL names, the one that is meant first. `https://host/desk` is the team `desk` of
+ * `https://host`. Rejects for a team that is not there, and when the signal is aborted.
+ */
+export async function remoteSources(
+  url: string,
+  token: string | undefined,
+  signal?: AbortSignal,
+): Promise<[TeamSource, ...TeamSource[]]> {
+  const deadline = AbortSignal.timeout(TEAMS_MS)
+  const teamsAt = (at: URL) =>
+    teamsOf({ url: at, token, team: undefined }, signal ? AbortSignal.any([signal, deadline]) : deadline)
+  const { href, origin, pathname } = baseOf(url)
+  const here = await teamsAt(new URL(href))
+  if (here) return sourcesOf(href, token, here)
+  const [, folder = '/', last] = /^(.*\/)([^/]+)\/$/.exec(pathname) ?? []
+  const above = new URL(folder, origin)
+  const there = last === undefined ? undefined : await teamsAt(above)
+  signal?.throwIfAborted()
+  if (last === undefined || !there) return [remoteSource(url, token)]
+  const named = there.find((name) => encodeURIComponent(name) === last)
+  if (named === undefined) {
+    const known = there.map((name) => `${above.href}${encodeURIComponent(name)}`).join(', ')
+    throw new Error(`There is no team "${last}" at ${above.href}. There are ${known}.`)
+  }
+  return sourcesOf(above.href, token, [named, ...there.filter((name) => name !== named)])
+}
+
+function sourcesOf(href: string, token: string | undefined, names: readonly string[]): [TeamSource, ...TeamSource[]] {
+  const [first, ...others] = names.map((name) => remoteSource(href, token, names.length > 1 ? name : undefined))
+  return [first ?? remoteSource(href, token), ...others]
+}
+
+/** Returns the names of the teams that a service has, as far as the caller may know; undefined: it says none. */
+async function teamsOf(remote: Remote, signal: AbortSignal): Promise<string[] | undefined> {
+  for (const [path, list, name] of [
+    ['session', 'teams', 'name'],
+    ['v1/models', 'data', 'id'],
+  ] as const) {
+    const answer: unknown = await ask(remote, 'GET', path, { signal })
+      .then((response) => response.json())
+      .catch(() => undefined) // what is wrong there, the first request of the source says
+    const listed: unknown = Reflect.get(Object(answer), list)
+    const names = Array.isArray(listed) ? listed.map((each) => String(Reflect.get(Object(each), name))) : []
+    const teams = names.filter((each) => !each.includes('/')) // "desk/writer" is an agent
+    if (teams.length > 0) return teams
+  }
+  return undefined
+}
+
 /** Resolves after that many ms, or when the signal is aborted. */
 const pause = (ms: number, signal: AbortSignal): Promise<void> => setTimeout(ms, undefined, { signal }).catch(() => {})
 
@@ -37,7 +97,7 @@ async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Dig
   let wasThere = false
   while (!signal.aborted) {
     try {
-      const response = await ask(remote, 'GET', 'api/watch', { accept: 'text/event-stream', signal })
+      const response = await ask(remote, 'GET', `api/watch${queryOf(remote)}`, { accept: 'text/event-stream', signal })
       wasThere = true
       for await (const { data } of events(response)) yield JSON.parse(data) as Digest
     } catch (error) {
@@ -58,7 +118,8 @@ function talk(remote: Remote, query: string, threadId: string): Talk {
       return id
     },
     said: (async function* (): AsyncGenerator<Said> {
-      let response = await ask(remote, 'POST', 'api/tasks?deltas=1', { accept, body: { query, threadId }, signal })
+      const body = { query, threadId, ...(remote.team !== undefined && { team: remote.team }) }
+      let response = await ask(remote, 'POST', 'api/tasks?deltas=1', { accept, body, signal })
       let written = ''
       for (let isCut = false; ; isCut = true) {
         try {

@@ -13,6 +13,8 @@ export interface Talk {
 }
 
 export interface TeamSource {
+  /** Name of the team where it is one of several that are served. */
+  readonly team?: string
   watch(signal: AbortSignal): AsyncIterable<Digest>
   /** Restarts an agent that was stopped for good. */
   restart(agent: string): Promise<void>

@@ -17,6 +17,8 @@ export interface TopState {
   sort: Sort
   /** Name of the agent that is marked. */
   selected: string | undefined
+  /** Name of the team where Tab leads to others. */
+  team?: string
   /** Text about the last key, in place of the list of keys. */
   note: string
 }
@@ -34,7 +36,7 @@ const ALARMS: ReadonlySet<string> = new Set(['deadlock', 'livelock', 'stall'])
 
 /** Returns the lines of the screen: at most `height`, each at most `width` columns. `now`: epoch ms. */
 export function topLines(fold: DigestFold, state: TopState, { width, height }: Size, now: number): string[] {
-  const head = [headLine(fold, width, now), ...alarmLines(fold, now)]
+  const head = [headLine(fold, state.team, width, now), ...alarmLines(fold, now)]
   const foot = [keyLine(state)]
   const lanes = state.view === 'agents' ? laneLines(fold, width, now) : []
   const room = Math.max(1, height - head.length - foot.length - lanes.length)
@@ -73,7 +75,7 @@ function troubleOf(agent: FoldedAgent, fold: DigestFold): number {
 
 const waitOf = ({ waits }: DigestFold, name: string, now: number) => toldWaits(waits, now).get(name)
 
-function headLine(fold: DigestFold, width: number, now: number): string {
+function headLine(fold: DigestFold, team: string | undefined, width: number, now: number): string {
   const { messages, calls, runs, questions, deadLetters, gaps } = fold
   const from = now - RATE_MS
   let sent = 0
@@ -84,6 +86,7 @@ function headLine(fold: DigestFold, width: number, now: number): string {
   const open = [...runs.values()].filter(({ endedAt }) => endedAt === null).length
   const seconds = RATE_MS / 1_000
   const figures = [
+    team,
     counted(open, 'run'),
     `${grouped(sent / seconds)} msg/s`,
     `${grouped(tokens / seconds)} tokens/s`,
@@ -239,8 +242,8 @@ function letterLines({ facts }: DigestFold, now: number): string[] {
   })
 }
 
-function keyLine({ view, sort, note }: TopState): string {
+function keyLine({ view, sort, note, team }: TopState): string {
   if (note !== '') return note
   const first = view === 'agents' ? `Enter agent  s sort (${sort})` : 'Esc back'
-  return `${first}  w waits  d dead letters  r restart  q quit`
+  return `${first}  w waits  d dead letters  r restart${team === undefined ? '' : '  Tab next team'}  q quit`
 }

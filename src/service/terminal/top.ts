@@ -17,6 +17,8 @@ const MOST_ROWS = 50_000
 
 interface Surroundings {
   source: TeamSource
+  /** Teams that Tab leads to. */
+  others?: readonly TeamSource[]
   screen: Screen
   keys: Keys
   signal: AbortSignal
@@ -24,17 +26,37 @@ interface Surroundings {
 }
 
 /** Shows the team until somebody presses q or Ctrl-C, or `signal` is aborted. Rejects if the team cannot be reached. */
-export async function showTop({ source, screen, keys, signal, now = Date.now }: Surroundings): Promise<void> {
-  const fold = new DigestFold({ mostRows: MOST_ROWS })
+export async function showTop({
+  source: first,
+  others = [],
+  screen,
+  keys,
+  signal,
+  now = Date.now,
+}: Surroundings): Promise<void> {
+  let fold = new DigestFold({ mostRows: MOST_ROWS })
+  const sources = [first, ...others]
+  let source = first
+  let watching = new AbortController()
   const update = createLogUpdate(screen, { showCursor: false })
   const state: TopState = { view: 'agents', sort: 'trouble', selected: undefined, note: '' }
   const over = new AbortController()
-  const end = () => over.abort()
+  const end = () => {
+    over.abort()
+    watching.abort()
+  }
+  const nextTeam = () => {
+    if (sources.length === 1) return
+    source = sources[(sources.indexOf(source) + 1) % sources.length] ?? source
+    fold = new DigestFold({ mostRows: MOST_ROWS })
+    Object.assign(state, { view: 'agents', selected: undefined, note: `${source.team} ...` })
+    watching.abort()
+  }
   signal.addEventListener('abort', end, { once: true })
   const draw = () => {
     // Leaves a column and a row free: a terminal that is full to the last cell scrolls.
     const size = { width: (screen.columns ?? 80) - 1, height: (screen.rows ?? 24) - 1 }
-    if (fold.lines > 0) update(topLines(fold, state, size, now()).join('\n'))
+    if (fold.lines > 0) update(topLines(fold, { ...state, ...teamIn(sources, source) }, size, now()).join('\n'))
   }
   const move = (by: number) => {
     const names = orderedAgents(fold, state.sort).map(({ name }) => name)
@@ -53,6 +75,7 @@ export async function showTop({ source, screen, keys, signal, now = Date.now }: 
   }
   const act: Readonly<Record<string, () => void>> = {
     q: end,
+    tab: nextTeam,
     s: () => {
       state.sort = SORTS[(SORTS.indexOf(state.sort) + 1) % SORTS.length]!
     },
@@ -89,10 +112,17 @@ export async function showTop({ source, screen, keys, signal, now = Date.now }: 
   keys.resume()
   const frames = setInterval(draw, FRAME_MS)
   try {
-    for await (const line of source.watch(over.signal)) {
-      fold.read(line)
-      if (fold.lines === 1) draw()
-    }
+    do {
+      watching = new AbortController()
+      const of = fold
+      for await (const line of source.watch(watching.signal)) {
+        of.read(line)
+        if (of.lines === 1) {
+          state.note = ''
+          draw()
+        }
+      }
+    } while (watching.signal.aborted && !over.signal.aborted)
   } finally {
     clearInterval(frames)
     signal.removeEventListener('abort', end)
@@ -103,3 +133,7 @@ export async function showTop({ source, screen, keys, signal, now = Date.now }: 
     update.done()
   }
 }
+
+/** Returns what the screen says of the team where there are several. */
+const teamIn = (sources: readonly TeamSource[], { team }: TeamSource): Pick<TopState, 'team'> =>
+  sources.length > 1 && team !== undefined ? { team } : {}

@@ -8,7 +8,7 @@ import { isTrouble } from '../pictures/run-story.ts'
 import { BoardView } from './board/board-view.tsx'
 import { ChatView } from './chat/chat-view.tsx'
 import { CostView } from './cost/cost-view.tsx'
-import { moveRow, press, useKeys } from './parts/keys.ts'
+import { goToButton, moveRow, useKeys } from './parts/keys.ts'
 import { shown, Words } from './parts/words.tsx'
 import { RunView } from './run/run-view.tsx'
 import { begun, connection, live, messageRate, notice, now, refusal, version, watch } from './state/live.ts'
@@ -71,8 +71,8 @@ export function App(): JSX.Element {
     j: () => moveRow(1),
     k: () => moveRow(-1),
     '/': () => document.getElementById('filter')?.focus(),
-    a: () => press('allow'),
-    d: () => press('deny'),
+    a: () => goToButton('allow'),
+    d: () => goToButton('deny'),
     '?': () => setHelp(!hasHelp),
     Escape: () => setHelp(false),
   })
@@ -237,7 +237,7 @@ const KEYS: readonly (readonly [string, string])[] = [
   ['1 to 7', 'views'],
   ['j k', 'next and previous row; Enter opens it'],
   ['/', 'find'],
-  ['a d', 'allow or deny the first approval'],
+  ['a d', 'to Allow or Deny of the first approval; Enter presses it'],
   ['t', 'the picture as a table, and back'],
   ['[ ]', 'a message back or on, in a run'],
   ['n N', 'next and previous trouble in a run, or what was found'],

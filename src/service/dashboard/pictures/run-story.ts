@@ -1,4 +1,7 @@
-/** A run in the order of time: its messages and its rare events as rows, its agents as lanes, its time as a line. */
+/**
+ * A run in the order of time: its messages, its calls of models and tools and its rare events as rows, its agents as
+ * lanes, its time as a line.
+ */
 import { COPY, type DigestFact } from '../../../runtime/digest/digest-line.ts'
 import type { DigestFold } from '../../digest/digest-fold.ts'
 import { type CrashedTurn, crashedTurns } from './crashed-turns.ts'
@@ -9,7 +12,7 @@ export interface RunStory {
   /** Agents in the order of their first messages. */
   readonly lanes: readonly string[]
   readonly scale: TimeScale
-  /** Rows of the story by time: of a message its row, of a fact -1 - its place. */
+  /** Rows of the story by time: of a message its row, of a call `CALL` + its row, of a fact -1 - its place. */
   readonly rows: Int32Array
   readonly times: Float64Array
   /** Turns that crashes have cut off. */
@@ -18,6 +21,11 @@ export interface RunStory {
   readonly troubles: readonly number[]
   readonly isOver: boolean
 }
+
+/** Number of the first row of a call in a story: no fold has so many messages. */
+export const CALL = 2 ** 30
+
+export const isMessage = (row: number): boolean => row >= 0 && row < CALL
 
 const TROUBLES: ReadonlySet<string> = new Set(['agent.crashed', 'message.dead', 'deadlock', 'livelock', 'stall'])
 /** Facts that say what other rows show. */
@@ -52,26 +60,31 @@ function lanesOf(fold: DigestFold): string[] {
   return first.sort((one, other) => at(one) - at(other) || 0).map(({ name }) => name)
 }
 
-function rowsOf({ messages, facts }: DigestFold): { rows: Int32Array; times: Float64Array } {
+function rowsOf({ messages, facts, calls }: DigestFold): { rows: Int32Array; times: Float64Array } {
   const { at, type } = messages.columns
-  const rows = new Int32Array(messages.length + facts.length)
+  const { end } = calls.columns
+  const others = [
+    ...facts.flatMap((fact, place) => (UNTOLD.has(fact.type) ? [] : { row: -1 - place, at: fact.at, order: fact.at })),
+    // what a turn says at once after a call is said because of it
+    ...Array.from({ length: end.length }, (_, row) => ({ row: CALL + row, at: end.at(row), order: end.at(row) - 1 })),
+  ].sort((one, other) => one.order - other.order)
+  const rows = new Int32Array(messages.length + others.length)
   const times = new Float64Array(rows.length)
   let count = 0
-  let fact = 0
+  let other = 0
   const add = (row: number, time: number) => {
     rows[count] = row
     times[count++] = time
   }
-  const addFacts = (until: number) => {
-    for (; fact < facts.length && facts[fact]!.at <= until; fact++)
-      if (!UNTOLD.has(facts[fact]!.type)) add(-1 - fact, facts[fact]!.at)
+  const addOthers = (until: number) => {
+    for (; other < others.length && others[other]!.order <= until; other++) add(others[other]!.row, others[other]!.at)
   }
   for (let row = 0; row < at.length; row++) {
     if (type.at(row) & COPY) continue
-    addFacts(at.at(row) - 0.5)
+    addOthers(at.at(row) - 0.5)
     add(row, at.at(row))
   }
-  addFacts(Number.POSITIVE_INFINITY)
+  addOthers(Number.POSITIVE_INFINITY)
   return { rows: rows.subarray(0, count), times: times.subarray(0, count) }
 }
 

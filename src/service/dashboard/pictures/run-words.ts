@@ -3,8 +3,9 @@
 import { MESSAGE_TYPES } from '../../../mailbox/message-type.ts'
 import { own } from '../../../own.ts'
 import { type DigestFact, TO_SEVERAL } from '../../../runtime/digest/digest-line.ts'
+import { grouped, span } from '../../figures.ts'
 import { texts } from './deadlocks.ts'
-import type { RunStory } from './run-story.ts'
+import { CALL, type RunStory } from './run-story.ts'
 
 export interface RowWords {
   readonly at: number
@@ -16,6 +17,8 @@ export interface RowWords {
 }
 
 const TYPE_BITS = 7
+/** Kind of a call of a tool, in the digest. */
+const TOOL = 1
 
 export const nameOf = (name: string | undefined): string => {
   if (name === '$user') return 'you'
@@ -27,6 +30,7 @@ export const nameOf = (name: string | undefined): string => {
 export function wordsOfRow({ fold, rows }: RunStory, at: number): RowWords {
   const row = rows[at]!
   if (row < 0) return wordsOfFact(fold.facts[-1 - row]!)
+  if (row >= CALL) return wordsOfCall(fold, row - CALL)
   const { from, to, type, bytes, at: time } = fold.messages.columns
   const recipient = to.at(row) < 0 ? 'all' : nameOf(fold.names[to.at(row)])
   const isToSeveral = (type.at(row) & TO_SEVERAL) !== 0
@@ -36,6 +40,20 @@ export function wordsOfRow({ fold, rows }: RunStory, at: number): RowWords {
     who: `${nameOf(fold.names[from.at(row)])} → ${isToSeveral ? 'several' : recipient}`,
     what: sizeOf(bytes.at(row)),
     isTrouble: false,
+  }
+}
+
+function wordsOfCall({ calls: { columns }, names }: RunStory['fold'], row: number): RowWords {
+  const isTool = columns.kind.at(row) === TOOL
+  const [start, end, failed] = [columns.start.at(row), columns.end.at(row), columns.failed.at(row) > 0]
+  const tokens = isTool ? [] : [`${grouped(columns.in.at(row) + columns.out.at(row))} tokens`]
+  const what = [names[columns.name.at(row)] ?? '', span(end - start), ...tokens, ...(failed ? ['failed'] : [])]
+  return {
+    at: end,
+    kind: isTool ? 'tool' : 'model',
+    who: names[columns.agent.at(row)] ?? '',
+    what: what.join(', '),
+    isTrouble: failed,
   }
 }
 
@@ -51,6 +69,9 @@ export function timesOf(story: RunStory, text: string): number[] {
 
 export const sizeOf = (bytes: number): string =>
   bytes < 1_000 ? `${bytes} B` : bytes < 1e6 ? `${(bytes / 1e3).toFixed(1)} KB` : `${(bytes / 1e6).toFixed(1)} MB`
+
+const budgetWords = (used: number, limit: number): string =>
+  `${grouped(used)} of ${grouped(limit)} tokens are used${used >= limit ? ': no call of a model fits any more' : ''}`
 
 const text = (value: unknown): string => (typeof value === 'string' ? value : '')
 
@@ -85,7 +106,7 @@ export function wordsOfFact(fact: DigestFact): RowWords {
     case 'question':
       return told(text(agent), text(fact.text))
     case 'question.closed':
-      return told(text(agent), `${text(fact.how)} ${text(fact.answer)}`)
+      return told(text(agent), `${text(fact.how)} ${text(fact.answer)} ${text(fact.reason)}`.trim())
     case 'blackboard':
       return told(field(fact.entry, 'author'), `writes ${field(fact.entry, 'key')}`)
     case 'handoff':
@@ -101,7 +122,7 @@ export function wordsOfFact(fact: DigestFact): RowWords {
       return told('', result.success === true ? text(result.finalOutput) : field(result.error, 'message'))
     }
     case 'budget':
-      return told(text(agent), `${Number(fact.used)} of ${Number(fact.limit)} tokens`)
+      return told(text(agent), budgetWords(Number(fact.used), Number(fact.limit)))
     case 'limit.reached':
       return told(text(agent), `waits for the limit ${text(fact.option)}`)
     case 'guardrail':

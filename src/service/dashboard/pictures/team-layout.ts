@@ -35,9 +35,11 @@ const STEP_X = 210
 const STEP_Y = 128
 const LEADS = ['manager', 'supervisor', 'judge', 'auctioneer', 'aggregator', 'moderator', 'synthesizer']
 
-export function layoutOf({ strategy, agents, roles }: TeamShape): TeamLayout {
+/** `isNarrow`: there is room for two agents side by side. */
+export function layoutOf({ strategy, agents, roles }: TeamShape, isNarrow = false): TeamLayout {
   const lead = LEADS.flatMap((role) => own(roles, role) ?? [])[0]
   const debaters = roles.debaters ?? []
+  if (isNarrow) return rows(inOrder(agents, roles.agentOrder ?? []), 2)
   if (debaters.length > 1) return sides(agents, debaters, lead)
   if (strategy === 'sequential') return rows(inOrder(agents, roles.agentOrder ?? []))
   if (lead !== undefined) return tree(lead, agents)
@@ -49,9 +51,11 @@ const inOrder = (agents: readonly string[], order: readonly string[]): readonly 
   ...agents.filter((name) => !order.includes(name)),
 ]
 
+const usualAcross = (count: number): number => (count <= 5 ? 5 : Math.ceil(Math.sqrt(count * 1.6)))
+
 /** A row, that turns at its end as long as there are more. */
-function rows(agents: readonly string[]): TeamLayout {
-  const across = Math.min(agents.length, agents.length <= 5 ? 5 : Math.ceil(Math.sqrt(agents.length * 1.6)))
+function rows(agents: readonly string[], most = usualAcross(agents.length)): TeamLayout {
+  const across = Math.min(agents.length, most)
   const spots = new Map<string, Spot>()
   for (const [at, name] of agents.entries()) {
     const row = Math.floor(at / across)

@@ -48,7 +48,7 @@ export function Budgets(): JSX.Element {
               <th>limit</th>
               <th>of</th>
               <th class="number">used</th>
-              <th class="number">held</th>
+              <th class="number spare">held</th>
               <th class="number">limit</th>
               <th>share</th>
             </tr>
@@ -78,7 +78,7 @@ function Budget({ budget }: { budget: BudgetUse }): JSX.Element {
         {taskId === null ? agent === null && 'the team' : <a href={linkTo({ view: 'run', task: taskId })}>a task</a>}
       </td>
       <td class="number">{grouped(used)}</td>
-      <td class="number">{held > 0 ? grouped(held) : ''}</td>
+      <td class="number spare">{held > 0 ? grouped(held) : ''}</td>
       <td class="number">{grouped(limit)}</td>
       <td class={part >= NEARLY ? 'some' : ''}>
         <meter

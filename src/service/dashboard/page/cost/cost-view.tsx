@@ -6,12 +6,12 @@ import { type Spending, type Spent, spendingOf } from '../../pictures/spending.t
 import { TaskChoice } from '../parts/task-choice.tsx'
 import { clock, shortSpan } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
+import { type Cost, money, useCosts } from '../state/costs.ts'
 import { now, version } from '../state/live.ts'
 import { goTo, linkTo, place } from '../state/place.ts'
 import { keep, knownFold } from '../state/run-folds.ts'
-import { Refused } from '../state/service.ts'
 import { session } from '../state/session.ts'
-import { tasks, useTask } from '../state/tasks.ts'
+import { hasEnded, tasks } from '../state/tasks.ts'
 import { Budgets } from './budgets.tsx'
 import { SaidAgain } from './said-again.tsx'
 
@@ -27,6 +27,14 @@ export function CostView(): JSX.Element {
   }, [counted.join()])
   const spending = spendingOf(counted.flatMap((id) => knownFold(id) ?? []))
   const { total } = spending
+  const listed = tasks.value.slice(0, MOST_TASKS)
+  const costs = useCosts(
+    [
+      ...tasks.value.filter(
+        ({ id, status }) => hasEnded(status) && (counted.includes(id) || listed.some((each) => each.id === id)),
+      ),
+    ].map(({ id }) => id),
+  )
   const [newest] = tasks.value
   return (
     <div class="pane cost">
@@ -53,7 +61,7 @@ export function CostView(): JSX.Element {
         <Count title="calls" value={grouped(total.calls)} />
         <Count title="failed calls" value={grouped(total.failed)} isBad={total.failed > 0} />
         <Count title="a call" value={total.calls === 0 ? '–' : shortSpan(total.ms / total.calls)} />
-        {task !== undefined && <Money task={task} />}
+        <Money costs={counted.flatMap((id) => costs.get(id) ?? [])} />
       </ul>
       {total.calls === 0 ? <p class="empty">No model was called.</p> : <Chart spending={spending} />}
       <Budgets />
@@ -69,10 +77,11 @@ export function CostView(): JSX.Element {
                 <th>task</th>
                 <th class="number">calls</th>
                 <th class="number">tokens</th>
+                {session.value?.hasPrices && <th class="number">money</th>}
               </tr>
             </thead>
             <tbody>
-              {tasks.value.slice(0, MOST_TASKS).map(({ id, query, usage }) => (
+              {listed.map(({ id, query, usage }) => (
                 <tr key={id} class={id === task ? 'selected' : ''}>
                   <td class="wide">
                     <a data-row href={linkTo({ view: 'cost', task: id })}>
@@ -81,6 +90,7 @@ export function CostView(): JSX.Element {
                   </td>
                   <td class="number">{grouped(usage.calls)}</td>
                   <td class="number">{grouped(usage.totalTokens)}</td>
+                  {session.value?.hasPrices && <td class="number">{moneyOf(costs.get(id))}</td>}
                 </tr>
               ))}
             </tbody>
@@ -103,19 +113,24 @@ const Count = ({ title, value, isBad = false }: { title: string; value: string; 
   </li>
 )
 
-function Money({ task }: { task: string }): JSX.Element | null {
-  const found = useTask(task)
-  if (!found || found instanceof Refused || !found.cost) return null
-  const { estimate, unpriced } = found.cost
+/** Sum of what the tasks have cost, as far as their models have prices. */
+function Money({ costs }: { costs: readonly Cost[] }): JSX.Element | null {
+  if (costs.length === 0) return null
+  const unpriced = [...new Set(costs.flatMap((cost) => cost.unpriced))]
   return (
     <>
-      <Count title="estimate by the prices given" value={estimate.toFixed(4)} />
+      <Count
+        title="estimate by the prices given"
+        value={money(costs.reduce((sum, { estimate }) => sum + estimate, 0))}
+      />
       {unpriced.length > 0 && (
         <Count title={`without a price: ${unpriced.join(', ').slice(0, 80)}`} value={String(unpriced.length)} />
       )}
     </>
   )
 }
+
+const moneyOf = (cost: Cost | undefined): string => (cost ? money(cost.estimate) : '')
 
 function Spendings({ title, of, total }: { title: string; of: readonly Spent[]; total: Spent }): JSX.Element {
   return (

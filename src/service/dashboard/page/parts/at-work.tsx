@@ -15,9 +15,9 @@ export function AtWork({ task }: { task?: string }): JSX.Element | null {
   version.value
   const { agents, waits } = live()
   const own = waits.filter(
-    ({ runId, agent }) => agent !== null && !agent.startsWith('$') && (task === undefined || runId === task),
+    ({ runId, agent }) => !agent?.startsWith('$') && (task === undefined ? agent !== null : runId === task),
   )
-  const waiting = new Set(own.map(({ agent }) => agent))
+  const waiting = new Set(waits.map(({ agent }) => agent)) // what they do is known, here or in another task
   const busy = [...agents.values()].filter(
     ({ name, status }) => status === 'running' && !name.startsWith('$') && !waiting.has(name),
   )
@@ -40,10 +40,20 @@ export function AtWork({ task }: { task?: string }): JSX.Element | null {
           <span class={`mark ${isOwn(wait) ? 'running' : 'waiting'}`} aria-hidden="true">
             {isOwn(wait) ? '●' : '◐'}
           </span>{' '}
-          <a href={linkTo({ view: 'team', agent: wait.agent! })}>
-            <Words text={wait.agent!} />
-          </a>{' '}
+          {wait.agent === null ? (
+            'the task'
+          ) : (
+            <a href={linkTo({ view: 'team', agent: wait.agent })}>
+              <Words text={wait.agent} />
+            </a>
+          )}{' '}
           {wordsOf(wait.kind)} <Words text={wait.for.join(', ')} most={80} /> <Age wait={wait} />
+          {wait.cause !== undefined && (
+            <>
+              {': '}
+              <Words text={wait.cause} most={200} />
+            </>
+          )}
         </li>
       ))}
     </ul>
@@ -67,7 +77,7 @@ const KINDS: Readonly<Record<string, string>> = {
   dependency: 'waits for tasks of',
   reader: 'waits for its reader',
   step: 'is in the step',
-  own: 'is in its own code: no step, no call',
+  own: 'is in its own code',
   sleep: 'sleeps',
 }
 

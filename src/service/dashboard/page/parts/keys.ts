@@ -48,5 +48,5 @@ export function moveRow(by: number): void {
   rows[Math.min(rows.length - 1, Math.max(0, at < 0 && by > 0 ? 0 : at + by))]?.focus()
 }
 
-/** Presses the first button of that kind. */
-export const press = (name: string): void => document.querySelector<HTMLElement>(`[data-press="${name}"]`)?.click()
+/** Goes to the first button of that kind: it takes another key to press it. */
+export const goToButton = (name: string): void => document.querySelector<HTMLElement>(`[data-press="${name}"]`)?.focus()

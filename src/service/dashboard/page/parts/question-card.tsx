@@ -6,7 +6,7 @@ import type { TaskQuestion } from '../../../http/schemas.ts'
 import { now } from '../state/live.ts'
 import { linkTo } from '../state/place.ts'
 import { ask } from '../state/service.ts'
-import { questions, refresh } from '../state/tasks.ts'
+import { questions, refresh, tasks } from '../state/tasks.ts'
 import { shown, Words } from './words.tsx'
 
 /** `isFirst`: the keys `a` and `d` are for it. */
@@ -67,8 +67,12 @@ interface Answering {
   answer(given: unknown): void
 }
 
+/** Characters of a text beside the input, which is there as a whole. */
+const MOST_OF_TEXT = 600
+
 function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: boolean }): JSX.Element {
-  const { tool, text, input, refusal } = question
+  const { tool, text, input, refusal, taskId } = question
+  const query = tasks.value.find(({ id }) => id === taskId)?.query
   const asked = input === undefined ? '' : JSON.stringify(input, null, 2)
   const [edited, setEdited] = useState<string | undefined>(undefined)
   const [reason, setReason] = useState('')
@@ -83,13 +87,17 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
   }
   return (
     <>
-      {tool === undefined ? (
-        <p class="asked">
-          <Words text={text} />
-        </p>
-      ) : (
+      {tool !== undefined && (
         <p class="asked">
           wants to call <code>{shown(tool)}</code>
+        </p>
+      )}
+      <p class="asked">
+        <Words text={text} most={MOST_OF_TEXT} />
+      </p>
+      {query !== undefined && (
+        <p class="dim">
+          for the task: <Words text={query} most={MOST_OF_TEXT} />
         </p>
       )}
       {asked !== '' && edited === undefined && (

@@ -3,7 +3,7 @@
 import { MESSAGE_TYPES } from '../../../../mailbox/message-type.ts'
 import { own } from '../../../../own.ts'
 import { type AxisLabel, roomyLabels } from '../../pictures/axis-labels.ts'
-import { isTrouble, type RunStory } from '../../pictures/run-story.ts'
+import { CALL, isTrouble, type RunStory } from '../../pictures/run-story.ts'
 import { type Colours, drawingOf } from '../parts/canvas.ts'
 import { shortSpan } from '../parts/times.ts'
 
@@ -247,7 +247,7 @@ function paintArrows(
   const arrows: [number, number, number][] = []
   for (let at = 0; at < rows.length; at++) {
     const row = rows[at]!
-    if (row < 0) continue
+    if (row < 0 || row >= CALL) continue
     const [sender, recipient] = [places[from.at(row)] ?? -1, places[to.at(row)] ?? -1]
     if (sender < 0 || recipient < 0) continue
     const place = x(times[at]!)

@@ -1,16 +1,14 @@
 /** Details of a row of a run: what a message said, where it came from, and what it led to. */
 import type { JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import type { z } from 'zod'
-import type { taskMessage } from '../../../http/schemas.ts'
-import type { RunStory } from '../../pictures/run-story.ts'
+import type { TaskMessage } from '../../../http/schemas.ts'
+import { CALL, type RunStory } from '../../pictures/run-story.ts'
 import { nameOf, sizeOf, wordsOfRow } from '../../pictures/run-words.ts'
 import { exactClock, shortSpan } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
 import { live } from '../state/live.ts'
+import { EVENTS } from '../state/message-texts.ts'
 import { ask } from '../state/service.ts'
-
-type Message = z.infer<typeof taskMessage>
 
 interface Props {
   id: string
@@ -20,8 +18,6 @@ interface Props {
   look(time: number): void
 }
 
-/** Events that one entry of the log can have: its message has a number of its own among them. */
-const EVENTS = 8
 /** Time for which a row is looked at before its content is asked for: a hand that scrubs passes many. */
 const PAUSE_MS = 150
 
@@ -34,7 +30,7 @@ export function MessageDetail({ id, story, row, look }: Props): JSX.Element | nu
       <h3>
         {kind} <Words text={who} most={120} /> <span class="dim">{exactClock(at)}</span>
       </h3>
-      {place < 0 ? (
+      {place < 0 || place >= CALL ? (
         <p class={isTrouble ? 'failure' : ''}>
           <Words text={what} />
         </p>
@@ -48,14 +44,14 @@ export function MessageDetail({ id, story, row, look }: Props): JSX.Element | nu
 function MessageText({ id, story, row, look }: Props): JSX.Element {
   const { columns } = story.fold.messages
   const n = columns.n.at(row)
-  const [found, setFound] = useState<{ n: number; message?: Message; failure?: string } | undefined>(undefined)
+  const [found, setFound] = useState<{ n: number; message?: TaskMessage; failure?: string } | undefined>(undefined)
   useEffect(() => {
     let isLeft = false
     const timer = setTimeout(async () => {
       try {
         const { log } = live()
         const query = { after: log === null ? undefined : `${log}.${n * EVENTS + 1}`, limit: '1' }
-        const { messages } = await ask<{ messages: Message[] }>(`api/tasks/${encodeURIComponent(id)}/messages`, {
+        const { messages } = await ask<{ messages: TaskMessage[] }>(`api/tasks/${encodeURIComponent(id)}/messages`, {
           query,
         })
         const [message] = messages

@@ -2,7 +2,7 @@
 import type { JSX } from 'preact'
 import { useCallback, useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { grouped, span } from '../../../figures.ts'
-import { type RunStory, rowAt, storyOf } from '../../pictures/run-story.ts'
+import { isMessage, type RunStory, rowAt, storyOf } from '../../pictures/run-story.ts'
 import { nameOf, timesOf, wordsOfRow } from '../../pictures/run-words.ts'
 import { useKeys } from '../parts/keys.ts'
 import { Mark } from '../parts/marks.tsx'
@@ -12,6 +12,7 @@ import { exactClock } from '../parts/times.ts'
 import { type TableColumn, VirtualTable } from '../parts/virtual-table.tsx'
 import { Words } from '../parts/words.tsx'
 import { serviceTime } from '../state/live.ts'
+import { messageText } from '../state/message-texts.ts'
 import { goTo, linkTo, place } from '../state/place.ts'
 import { useRunFold } from '../state/run-folds.ts'
 import { askText } from '../state/service.ts'
@@ -142,7 +143,7 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
         </button>
       </div>
       <div class="run-panes">
-        <Rows story={story} row={row} look={look} />
+        <Rows id={id} story={story} row={row} look={look} />
         <aside class="run-side" aria-label="That moment">
           <MomentTable story={story} time={time} />
           <MessageDetail id={id} story={story} row={row} look={look} />
@@ -238,12 +239,20 @@ function Saved({ title, file, id, as }: { title: string; file: string; id: strin
 
 const COLUMNS: readonly TableColumn[] = [
   { title: 'time', width: '104px', isNumber: true },
-  { title: 'kind', width: '128px' },
-  { title: 'who', width: 'minmax(140px, 1.2fr)' },
-  { title: 'what', width: 'minmax(120px, 2fr)' },
+  { title: 'kind', width: '128px', narrow: '84px' },
+  { title: 'who', width: 'minmax(140px, 1.2fr)', narrow: 'minmax(100px, 1fr)' },
+  { title: 'what', width: 'minmax(120px, 2fr)', narrow: 'line' },
 ]
 
-function Rows({ story, row, look }: { story: RunStory; row: number; look(time: number): void }): JSX.Element {
+interface RowsProps {
+  id: string
+  story: RunStory
+  row: number
+  look(time: number): void
+}
+
+function Rows({ id, story, row, look }: RowsProps): JSX.Element {
+  const { n } = story.fold.messages.columns
   return (
     <VirtualTable
       label="Messages and events"
@@ -263,9 +272,19 @@ function Rows({ story, row, look }: { story: RunStory; row: number; look(time: n
             {kind}
           </span>,
           <Words key="w" text={nameOf(who)} most={80} />,
-          <Words key="x" text={what} most={160} />,
+          isMessage(story.rows[at]!) ? (
+            <MessageWords key={at} id={id} n={n.at(story.rows[at]!)} size={what} />
+          ) : (
+            <Words key="x" text={what} most={160} />
+          ),
         ]
       }}
     />
   )
+}
+
+/** Shows what a message says, as soon as it is known; its size where the log has given it up. */
+function MessageWords({ id, n, size }: { id: string; n: number; size: string }): JSX.Element {
+  const text = messageText(id, n).value
+  return text === null ? <span class="dim">{size}</span> : <Words text={text ?? '…'} most={160} />
 }

@@ -5,12 +5,14 @@ import type { DigestFold } from '../../../digest/digest-fold.ts'
 import { isToldLater } from '../../pictures/deadlocks.ts'
 import { live, version } from './live.ts'
 import { keep, knownFold } from './run-folds.ts'
+import { team } from './session.ts'
 import { tasks } from './tasks.ts'
 
-export interface Trouble {
-  readonly fact: DigestFact
-  /** Digest that tells what came of it. */
-  readonly fold: DigestFold
+export interface Troubles {
+  /** Facts of what went wrong, the newest first. */
+  readonly facts: readonly DigestFact[]
+  /** Digests that tell what came of it. */
+  readonly folds: readonly DigestFold[]
 }
 
 const TYPES: ReadonlySet<string> = new Set([
@@ -26,55 +28,26 @@ const TYPES: ReadonlySet<string> = new Set([
 /** Tasks whose history is asked for. */
 const MOST_TASKS = 12
 
-/** Returns what went wrong, the newest first. */
-export function useTroubles(): Trouble[] {
+/** Facts that are kept at most, and of which team and log they are. */
+const MOST_FACTS = 5_000
+let kept = { of: '', facts: new Map<string, DigestFact>() }
+
+/**
+ * Returns what went wrong, with what earlier looks have found: a task that is no longer among the newest takes nothing
+ * back.
+ */
+export function useTroubles(): Troubles {
   version.value
   const newest = tasks.value.slice(0, MOST_TASKS).map(({ id }) => id)
   useEffect(() => {
     for (const id of newest) keep(id)
   }, [newest.join()])
-  const found = new Map<string, Trouble>()
-  for (const fold of [live(), ...newest.flatMap((id) => knownFold(id) ?? [])])
-    for (const fact of fold.facts) if (TYPES.has(fact.type)) found.set(`${fact.seq} ${fact.type}`, { fact, fold })
-  const facts = [...found.values()].map(({ fact }) => fact)
-  return [...found.values()]
-    .filter(({ fact }) => !isToldLater(fact, facts))
-    .sort((one, other) => other.fact.at - one.fact.at)
-}
-
-export interface CrashStory {
-  /** Run whose message it handled; '' if it is not known. */
-  readonly runId: string
-  /** Time until the agent was ready again; undefined: it has not been. */
-  readonly backAfterMs: number | undefined
-  /** Message that was handled when it crashed was tried again in that attempt, with that outcome. */
-  readonly again: { readonly attempt: number; readonly tookMs: number; readonly failed: boolean } | undefined
-  /** True if a message lay on the agent. */
-  readonly hadMessage: boolean
-}
-
-/** Returns what was done about a crash. */
-export function storyOfCrash({ agent, at, seq }: DigestFact, { facts, agents, turns, names }: DigestFold): CrashStory {
-  const ready = facts.find((fact) => fact.type === 'agent.ready' && fact.agent === agent && fact.seq > seq)
-  const exit = facts.findLast(
-    (fact) => fact.type === 'agent.exited' && fact.agent === agent && fact.seq <= seq && at - fact.at < 1_000,
-  )
-  const { columns, dropped } = turns
-  const row = agents
-    .get(String(agent))
-    ?.turnRows.map((absolute) => absolute - dropped)
-    .find((row) => columns.start.at(row) >= at - 1 && columns.attempt.at(row) > 1)
-  return {
-    runId: row === undefined ? '' : (names[columns.run.at(row)] ?? ''),
-    backAfterMs: ready && ready.at - at,
-    hadMessage: typeof exit?.messageId === 'string' || row !== undefined,
-    again:
-      row === undefined
-        ? undefined
-        : {
-            attempt: columns.attempt.at(row),
-            tookMs: columns.end.at(row) - columns.start.at(row),
-            failed: columns.failed.at(row) > 0,
-          },
-  }
+  const folds = [live(), ...newest.flatMap((id) => knownFold(id) ?? [])]
+  const of = `${team.value} ${live().log}`
+  if (kept.of !== of) kept = { of, facts: new Map() }
+  for (const { facts } of folds)
+    for (const fact of facts) if (TYPES.has(fact.type)) kept.facts.set(`${fact.seq} ${fact.type}`, fact)
+  for (const key of [...kept.facts.keys()].slice(0, Math.max(0, kept.facts.size - MOST_FACTS))) kept.facts.delete(key)
+  const all = [...kept.facts.values()]
+  return { folds, facts: all.filter((fact) => !isToldLater(fact, all)).sort((one, other) => other.at - one.at) }
 }

@@ -10,6 +10,7 @@ import { Questions } from '../parts/question-card.tsx'
 import { clock } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
 import { answerOf, useAnswer } from '../state/answers.ts'
+import { money } from '../state/costs.ts'
 import { now } from '../state/live.ts'
 import { linkTo } from '../state/place.ts'
 import { ask, Refused } from '../state/service.ts'
@@ -145,7 +146,7 @@ function Usage({ task: { usageByAgent, usage, cost } }: { task: Task }): JSX.Ele
         Tokens{' '}
         <span class="dim">
           {grouped(usage.totalTokens)} in {usage.calls === 1 ? '1 call' : `${grouped(usage.calls)} calls`}
-          {cost && `, about ${cost.estimate.toFixed(4)} by the prices given`}
+          {cost && `, about ${money(cost.estimate)} by the prices given`}
         </span>
       </h3>
       <ul class="bars">

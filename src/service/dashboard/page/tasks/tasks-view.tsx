@@ -7,8 +7,10 @@ import { Mark } from '../parts/marks.tsx'
 import { Questions } from '../parts/question-card.tsx'
 import { clock } from '../parts/times.ts'
 import { shown, Words } from '../parts/words.tsx'
+import { type Cost, money, useCosts } from '../state/costs.ts'
 import { live, messagesOf, now, version } from '../state/live.ts'
 import { goTo, linkTo, place } from '../state/place.ts'
+import { session } from '../state/session.ts'
 import { askMore, hasEnded, hasMore, questions, tasks } from '../state/tasks.ts'
 import { TaskDetail } from './task-detail.tsx'
 
@@ -50,8 +52,11 @@ export function TasksView(): JSX.Element {
   )
 }
 
-const fits = ({ query, threadId, status, id }: TaskSummary, filter: string): boolean =>
-  filter === '' || `${query}\n${threadId}\n${status}\n${id}`.toLowerCase().includes(filter.toLowerCase())
+const fits = ({ query, threadId, status, id, errorCode }: TaskSummary, filter: string): boolean =>
+  filter === '' || `${query}\n${threadId}\n${status}\n${id}\n${errorCode}`.toLowerCase().includes(filter.toLowerCase())
+
+/** Tasks of the list whose costs are asked for: each is a request. */
+const MOST_PRICED = 30
 
 function TaskTable({
   listed,
@@ -60,6 +65,7 @@ function TaskTable({
   listed: readonly TaskSummary[]
   selected: string | undefined
 }): JSX.Element {
+  const costs = useCosts(listed.slice(0, MOST_PRICED).flatMap(({ id, status }) => (hasEnded(status) ? id : [])))
   return (
     <table class="list">
       <thead>
@@ -70,20 +76,27 @@ function TaskTable({
           <th class="number">time</th>
           <th class="number spare">messages</th>
           <th class="number">tokens</th>
+          {session.value?.hasPrices && <th class="number">money</th>}
         </tr>
       </thead>
       <tbody>
         {listed.map((each) => (
-          <TaskRow key={each.id} task={each} isSelected={each.id === selected} />
+          <TaskRow key={each.id} task={each} cost={costs.get(each.id)} isSelected={each.id === selected} />
         ))}
       </tbody>
     </table>
   )
 }
 
-function TaskRow({ task, isSelected }: { task: TaskSummary; isSelected: boolean }): JSX.Element {
+interface RowProps {
+  task: TaskSummary
+  cost: Cost | undefined
+  isSelected: boolean
+}
+
+function TaskRow({ task, cost, isSelected }: RowProps): JSX.Element {
   version.value
-  const { id, query, status, threadId, createdAt, endedAt, usage } = task
+  const { id, query, status, threadId, createdAt, endedAt, usage, errorCode } = task
   const run = live().runs.get(id)
   const messages = messagesOf(id)
   const asks = questions.value.some(({ taskId }) => taskId === id)
@@ -98,6 +111,7 @@ function TaskRow({ task, isSelected }: { task: TaskSummary; isSelected: boolean 
         <a data-row href={linkTo({ task: id })} aria-current={isSelected ? 'true' : undefined}>
           <Words text={query} most={140} />
         </a>
+        {errorCode !== null && <code class="error-code">{errorCode}</code>}
         {threadId !== null && (
           <a class="chip" href={linkTo({ view: 'chat', thread: threadId })} title={`conversation ${shown(threadId)}`}>
             chat
@@ -108,6 +122,7 @@ function TaskRow({ task, isSelected }: { task: TaskSummary; isSelected: boolean 
       <td class="number">{span(end - createdAt)}</td>
       <td class="number spare">{messages === undefined ? '' : grouped(messages)}</td>
       <td class="number">{grouped(Math.max(usage.totalTokens, run?.tokens ?? 0))}</td>
+      {session.value?.hasPrices && <td class="number">{cost && money(cost.estimate)}</td>}
     </tr>
   )
 }

@@ -2,8 +2,10 @@
 import type { JSX } from 'preact'
 import { useState } from 'preact/hooks'
 import type { z } from 'zod'
+import { doingWords } from '../../../../runtime/digest/slow.ts'
 import { grouped, span } from '../../../figures.ts'
 import type { agentDetail } from '../../../http/schemas.ts'
+import { Age } from '../parts/at-work.tsx'
 import { Mark } from '../parts/marks.tsx'
 import { shortSpan } from '../parts/times.ts'
 import { shown, Words } from '../parts/words.tsx'
@@ -86,12 +88,38 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
           </span>
         </div>
       )}
+      <Now name={name} />
       <Turns name={name} />
     </section>
   )
 }
 
 const shownName = (text: string): string => shown(text.slice(0, 80))
+
+/** Shows what the open turns of the agent do, and since when. */
+function Now({ name }: { name: string }): JSX.Element | null {
+  const waits = live().waits.filter(({ agent }) => agent === name)
+  if (waits.length === 0) return null
+  return (
+    <>
+      <h3>Now</h3>
+      <ul class="plain">
+        {waits.slice(0, MOST_TURNS).map((wait) => (
+          <li key={`${wait.runId} ${wait.turn} ${wait.kind}`}>
+            <Words text={doingWords(wait)} most={200} /> <Age wait={wait} />
+            {wait.turnSince !== undefined && (
+              <span class="dim">
+                {', in a '}
+                {wait.runId === '' ? 'turn' : <a href={linkTo({ view: 'run', task: wait.runId })}>turn</a>} that began{' '}
+                {span(now.value - wait.turnSince)} ago
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
 
 function Turns({ name }: { name: string }): JSX.Element | null {
   const fold = live()

@@ -14,7 +14,7 @@ import { linkTo, place } from '../state/place.ts'
 const COLUMNS: readonly TableColumn[] = [
   { title: 'agent', width: 'minmax(120px, 1.2fr)' },
   { title: 'status', width: '104px' },
-  { title: 'waits for', width: 'minmax(140px, 1.6fr)' },
+  { title: 'waits for', width: 'minmax(140px, 1.6fr)', narrow: '260px' },
   { title: 'for', width: '56px', isNumber: true },
   { title: 'mailbox', width: '66px', isNumber: true },
   { title: 'turns', width: '66px', isNumber: true },

@@ -11,6 +11,7 @@ import { BOX, layoutOf, SCRIPT_BOX, type Spot, type TeamShape } from '../../pict
 import { isForAgents } from '../../pictures/wait-cycles.ts'
 import { isOwn, subjectOf } from '../parts/at-work.tsx'
 import { shapeOf, wordOf } from '../parts/marks.tsx'
+import { isNarrow } from '../parts/narrow.ts'
 import { shown } from '../parts/words.tsx'
 import { live, now, version } from '../state/live.ts'
 import { goTo } from '../state/place.ts'
@@ -26,7 +27,7 @@ const SCRIPT = '$orchestrator'
 /** The table below has all of it in words, for who does not see. */
 export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   version.value
-  const { width, height, spots, script } = layoutOf(shape)
+  const { width, height, spots, script } = layoutOf(shape, isNarrow.value)
   if (spots.size === 0) return <p class="empty">The team has no agents yet.</p>
   const fold = live()
   const spotOf = (name: string): Spot | undefined => (name === SCRIPT ? script : spots.get(name))
@@ -150,7 +151,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
               {short(name, 18)}
             </text>
             <text class="state" y={14}>
-              {shapeOf(status)} {short(wait ? waitWords(wait, now.value) : wordOf(status), 24)}
+              {shapeOf(status)} {short(wait ? waitWords(wait, now.value) : wordOf(status), 21)}
             </text>
             {inMailbox > 0 && (
               <g transform={`translate(${BOX.width / 2 - 4} ${-BOX.height / 2})`}>
@@ -180,7 +181,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
 /** Says for whom an agent waits and how long it has: `3.2 s for seller`. */
 function waitWords(wait: Wait, now: number): string {
   const whom = wait.kind === 'ask' || wait.kind === 'approve' ? 'a person' : subjectOf(wait)
-  if (isOwn(wait)) return `${span(now - wait.since)} ${whom}`
+  if (isOwn(wait)) return `${span(now - wait.since)} ${wait.kind === 'own' ? 'own code' : wait.for.join(', ')}`
   return `${span(now - wait.since)} ${whom.startsWith('at ') ? '' : 'for '}${whom}`
 }
 

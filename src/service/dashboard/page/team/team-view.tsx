@@ -37,7 +37,7 @@ export function TeamView(): JSX.Element {
     if (task !== undefined) keep(task)
   }, [task])
   const fold = live()
-  const troubles = useTroubles().map(({ fact }) => fact)
+  const troubles = useTroubles().facts
   const ofTask = (task !== undefined && knownFold(task)?.facts) || []
   const found = new Map([...troubles, ...ofTask].map((fact) => [fact.seq, fact]))
   const deadlocks = deadlocksOf(fold, [...found.values()]).filter(
@@ -65,6 +65,7 @@ export function TeamView(): JSX.Element {
             )}
           </section>
           <aside class="pane side" aria-label="What is wrong, and one agent">
+            {agent !== undefined && <AgentDetail key={agent} name={agent} />}
             <SlowCards />
             {deadlocks.slice(0, 5).map((deadlock) => (
               <DeadlockCard
@@ -74,14 +75,8 @@ export function TeamView(): JSX.Element {
                 choose={() => setChosen(deadlock.key)}
               />
             ))}
-            {agent !== undefined ? (
-              <AgentDetail key={agent} name={agent} />
-            ) : (
-              deadlocks.length === 0 && (
-                <p class="empty">
-                  {slowWaits().length === 0 && 'Nobody is stuck. '}Choose an agent to see what it does.
-                </p>
-              )
+            {agent === undefined && deadlocks.length === 0 && (
+              <p class="empty">{slowWaits().length === 0 && 'Nobody is stuck. '}Choose an agent to see what it does.</p>
             )}
           </aside>
         </div>

@@ -14,7 +14,7 @@ import { linkTo } from '../state/place.ts'
 import { ask } from '../state/service.ts'
 import { mayOperate, team } from '../state/session.ts'
 
-type Letter = z.infer<typeof deadLetter>
+export type Letter = z.infer<typeof deadLetter>
 
 const letters = signal<readonly Letter[]>([])
 const MOST_SHOWN = 100
@@ -27,15 +27,14 @@ const refreshLetters = gently(async () => {
 })
 
 /** Asks for the newest letters as long as they are shown, whenever there is another one. */
-function useLetters(): readonly Letter[] {
+export function useLetters(): readonly Letter[] {
   version.value
   const key = `${team.value} ${begun.value} ${live().deadLetters}`
   useEffect(refreshLetters, [key])
   return letters.value
 }
 
-export function Letters(): JSX.Element {
-  const newest = useLetters()
+export function Letters({ newest }: { newest: readonly Letter[] }): JSX.Element {
   const all = Math.max(newest.length, live().deadLetters)
   const [said, setSaid] = useState('')
   return (

@@ -1,8 +1,11 @@
 /** View of what died, why, and what was done about it. */
 
 import type { JSX } from 'preact'
+import { useEffect } from 'preact/hooks'
 import { own } from '../../../../own.ts'
-import { grouped } from '../../../figures.ts'
+import type { DigestFact } from '../../../../runtime/digest/digest-line.ts'
+import { grouped, span } from '../../../figures.ts'
+import { type CrashStory, storyOfCrash } from '../../pictures/crash-story.ts'
 import { undecided } from '../../pictures/deadlocks.ts'
 import { wordsOfFact } from '../../pictures/run-words.ts'
 import { partOf, useBudgets } from '../cost/budgets.tsx'
@@ -10,11 +13,12 @@ import { SlowCards, slowWaits } from '../parts/at-work.tsx'
 import { clock, shortSpan } from '../parts/times.ts'
 import { Words } from '../parts/words.tsx'
 import { live, now } from '../state/live.ts'
-import { linkTo } from '../state/place.ts'
+import { linkTo, place } from '../state/place.ts'
+import { team } from '../state/session.ts'
 import { tasks } from '../state/tasks.ts'
-import { type CrashStory, storyOfCrash, type Trouble, useTroubles } from '../state/troubles.ts'
+import { useTroubles } from '../state/troubles.ts'
 import { BusyLoops, useBusyLoops } from './busy.tsx'
-import { Letters } from './letters.tsx'
+import { type Letter, Letters, useLetters } from './letters.tsx'
 
 const MOST_SHOWN = 100
 const TITLES: Readonly<Record<string, readonly [string, string]>> = {
@@ -28,61 +32,118 @@ const TITLES: Readonly<Record<string, readonly [string, string]>> = {
 }
 
 export function TroubleView(): JSX.Element {
-  const troubles = useTroubles()
+  const { facts, folds } = useTroubles()
+  const { filter = '' } = place.value
   const busy = useBusyLoops()
   const slow = slowWaits()
+  const letters = useLetters()
   const [tightest] = useBudgets()
-  const count = (type: string) => troubles.filter(({ fact }) => fact.type === type).length
-  const failed = tasks.value.filter(({ status }) => status === 'failed').length
-  const counts: [string, number][] = [
-    ['crashes', count('agent.crashed')],
-    ['dead letters', live().deadLetters],
-    ['deadlocks', count('deadlock')],
-    ['livelocks', count('livelock')],
-    ['stalls', count('stall')],
-    ['slow', slow.length],
-    ['slow event loops', busy.length],
-    ['failed tasks', failed],
+  const tiles: Tile[] = [
+    ...COUNTED.map(
+      ([type, title]): Tile => ({ title, filter: type, count: facts.filter((fact) => fact.type === type).length }),
+    ),
+    { title: 'dead letters', filter: 'letters', count: live().deadLetters },
+    { title: 'slow now', filter: 'slow', count: slow.length },
+    { title: 'slow event loops now', filter: 'loops', count: busy.length },
   ]
-  const told = troubles.filter(({ fact }) => fact.type !== 'message.dead')
+  const failed = useFailedTasks()
+  const isShown = (what: string) => filter === '' || filter === what
+  const told = facts.filter(({ type }) => type !== 'message.dead' && isShown(type))
+  const shownCount = told.length + (isShown('loops') ? busy.length : 0) + (isShown('slow') ? slow.length : 0)
+  useEffect(() => {
+    if (filter === 'letters') document.getElementById('letters')?.scrollIntoView()
+  }, [filter])
   return (
     <div class="two-panes">
       <div class="pane">
         <ul class="counts" aria-label="What went wrong">
-          {counts.map(([title, number]) => (
-            <li key={title} class={number > 0 ? 'some' : ''}>
-              <strong>{grouped(number)}</strong> {title}
+          {tiles.map(({ title, filter: what, count }) => (
+            <li key={title} class={count > 0 ? 'some' : ''}>
+              <a href={linkTo({ filter: what })} aria-current={filter === what ? 'true' : undefined}>
+                <strong>{grouped(count)}</strong> {title}
+              </a>
             </li>
           ))}
+          <li class={failed > 0 ? 'some' : ''}>
+            <a href={linkTo({ view: 'tasks', task: undefined, filter: 'failed' })}>
+              <strong>{grouped(failed)}</strong> failed tasks
+            </a>
+          </li>
           {tightest && (
             <li>
-              <strong>{Math.round(partOf(tightest) * 100)} %</strong>{' '}
-              <a href={linkTo({ view: 'cost', task: undefined })}>of a budget</a>
+              <a href={linkTo({ view: 'cost', task: undefined })}>
+                <strong>{Math.round(partOf(tightest) * 100)} %</strong> of a budget
+              </a>
             </li>
           )}
         </ul>
         <section aria-label="What happened">
-          <h2>What happened</h2>
-          <SlowCards />
-          <BusyLoops loops={busy} />
-          {told.length + busy.length + slow.length === 0 && (
-            <p class="empty">Nothing has gone wrong in the newest tasks.</p>
+          <div class="row head">
+            <h2>What happened</h2>
+            {filter !== '' && (
+              <a class="button" href={linkTo({ filter: undefined })}>
+                Show all
+              </a>
+            )}
+          </div>
+          {isShown('slow') && <SlowCards />}
+          {isShown('loops') && <BusyLoops loops={busy} />}
+          {shownCount === 0 && (
+            <p class="empty">
+              {filter === '' ? 'Nothing has gone wrong in the newest tasks.' : 'There is nothing of that kind here.'}
+            </p>
           )}
-          {told.slice(0, MOST_SHOWN).map((trouble) => (
-            <TroubleCard key={`${trouble.fact.seq} ${trouble.fact.type}`} trouble={trouble} />
+          {told.slice(0, MOST_SHOWN).map((fact) => (
+            <TroubleCard
+              key={`${fact.seq} ${fact.type}`}
+              fact={fact}
+              story={
+                fact.type === 'agent.crashed'
+                  ? storyOfCrash(fact, folds, letters.map(deadMessage), shortSpan)
+                  : undefined
+              }
+            />
           ))}
         </section>
       </div>
-      <div class="pane side">
-        <Letters />
+      <div class="pane side" id="letters">
+        <Letters newest={letters} />
       </div>
     </div>
   )
 }
 
-function TroubleCard({ trouble }: { trouble: Trouble }): JSX.Element {
-  const { fact, fold } = trouble
-  const story = fact.type === 'agent.crashed' ? storyOfCrash(fact, fold) : undefined
+interface Tile {
+  readonly title: string
+  readonly filter: string
+  readonly count: number
+}
+
+/** Kinds of facts that have a tile. */
+const COUNTED = [
+  ['agent.crashed', 'crashes'],
+  ['deadlock', 'deadlocks'],
+  ['livelock', 'livelocks'],
+  ['stall', 'stalls'],
+] as const
+
+const deadMessage = ({ at, reason, message: { id, recipient } }: Letter) => ({
+  at,
+  reason,
+  id,
+  recipient: String(recipient),
+})
+
+/** Ids of tasks that were seen to have failed, and of which team. A task that leaves the list is still one. */
+let failedTasks = { of: '', ids: new Set<string>() }
+
+function useFailedTasks(): number {
+  if (failedTasks.of !== team.value) failedTasks = { of: team.value, ids: new Set() }
+  for (const { id, status } of tasks.value) if (status === 'failed') failedTasks.ids.add(id)
+  return failedTasks.ids.size
+}
+
+function TroubleCard({ fact, story }: { fact: DigestFact; story: CrashStory | undefined }): JSX.Element {
   const runId = fact.runId || story?.runId
   const { who, what } = wordsOfFact(fact)
   const [sign = '·', title = fact.type] = own(TITLES, fact.type) ?? []
@@ -112,6 +173,7 @@ function TroubleCard({ trouble }: { trouble: Trouble }): JSX.Element {
       <p>
         <Words text={what} most={600} />
       </p>
+      {fact.type === 'limit.reached' && <Queue fact={fact} />}
       {story && <Recovery story={story} isRestarted={fact.restartInMs !== null} />}
       {fact.type === 'deadlock' && (
         <p>
@@ -128,20 +190,32 @@ function TroubleCard({ trouble }: { trouble: Trouble }): JSX.Element {
   )
 }
 
+/** Says whether the limit is waited for now, and what those do that have its places. */
+function Queue({ fact: { option, runId } }: { fact: DigestFact }): JSX.Element {
+  const waits = live().waits.filter(({ kind, for: [of] }) => kind === 'limit' && of === option)
+  const [oldest] = waits.filter((wait) => wait.runId === runId)
+  if (!oldest) return <p class="dim">It waits no longer{waits.length > 0 && `; ${waits.length} others do`}.</p>
+  return (
+    <p>
+      {waits.length === 1 ? 'It waits' : `${waits.length} wait`} now, this one for {span(now.value - oldest.since)}
+      {oldest.cause !== undefined && (
+        <>
+          : <Words text={oldest.cause} most={400} />
+        </>
+      )}
+    </p>
+  )
+}
+
 function Recovery({ story, isRestarted }: { story: CrashStory; isRestarted: boolean }): JSX.Element {
-  const { backAfterMs, again, hadMessage } = story
-  const steps = [
-    backAfterMs === undefined
-      ? isRestarted
+  const { backAfterMs, message } = story
+  const restart =
+    backAfterMs !== undefined
+      ? `Back after ${shortSpan(backAfterMs)}.`
+      : isRestarted
         ? 'A new thread is being started.'
         : 'It was not restarted.'
-      : `Back after ${shortSpan(backAfterMs)}.`,
-    again
-      ? `Its message came again: attempt ${again.attempt} ${again.failed ? 'failed' : 'ended well'} after ${shortSpan(again.tookMs)}.`
-      : hadMessage
-        ? 'Its message comes again.'
-        : 'No message was lost: it had none.',
-  ]
+  const steps = message === undefined ? [restart] : [restart, message]
   return (
     <ol class="recovery" aria-label="What was done">
       {steps.map((step) => (
