@@ -389,12 +389,16 @@ export function ownCopyOf(memory: Memory, at: number, bytes: number = lengthOf(m
 /** Bits of the second word that a repeated step has too: kind, the flags of the body's parts, type and `POLLING`. */
 const STEP_BITS = 0xff | ((HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME) << 8) | (7 << 24) | POLLING
 
-/** Checks whether two frames are the same step, repeated: same `STEP_BITS`, recipient and body. */
+/**
+ * Checks whether two frames are the same step, repeated: same `STEP_BITS`, recipient and body. A piece of an answer goes
+ * to whoever waits for it, whose name its writer need not know.
+ */
 export function sameStep(a: Memory, at: number, b: Memory, bt: number): boolean {
   const i = at >> 2
   const j = bt >> 2
   if (((a.i32[i + KIND]! ^ b.i32[j + KIND]!) & STEP_BITS) !== 0) return false
-  if (recipientOf(a, at) !== recipientOf(b, bt) || a.i32[i + BODY] !== b.i32[j + BODY]) return false
+  if (kindOf(a, at) !== CHUNK && recipientOf(a, at) !== recipientOf(b, bt)) return false
+  if (a.i32[i + BODY] !== b.i32[j + BODY]) return false
   const bytes = a.i32[i + BODY]!
   return a.text.compare(b.text, bt + HEADER, bt + HEADER + bytes, at + HEADER, at + HEADER + bytes) === 0
 }

@@ -3,7 +3,7 @@
  * one. Source: document 002, 2.2.3.
  */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
-import { LAST_SPEAKER } from '../actors/model/last-speaker.ts'
+import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/last-speaker.ts'
 import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
@@ -85,7 +85,8 @@ export const parallel: Strategy<ParallelConfig> = {
         const alone = agents.length === 1 || (waitFor !== 'all' && enough === 1) // no other answer is wanted
         const isOneOfTheirs = how.by === 'vote' || how.by === 'best' || (how.by === 'merge' && alone)
         const concurrency = Math.max(1, Math.min(maxConcurrent ?? agents.length, agents.length))
-        const options = { concurrency, timeoutMs: timeoutPerAgentMs, ...(isOneOfTheirs && { metadata: LAST_SPEAKER }) }
+        const metadata = agents.length === 1 ? LAST_SPEAKER : PERHAPS_LAST
+        const options = { concurrency, timeoutMs: timeoutPerAgentMs, ...(isOneOfTheirs && { metadata }) }
         const outcomes =
           waitFor === 'all'
             ? await requestAllWithin(orchestrator, LIMIT, agents, query, options)

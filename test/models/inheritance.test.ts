@@ -3,8 +3,10 @@
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
-import type { AgentRole } from '../../src/index.ts'
-import { type Answers, calls } from './fake-model.ts'
+import { type AgentRole, defineAgent } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { silent } from '../supervision/teams.ts'
+import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
 const SECRET = 'the vault opens at nine'
@@ -110,17 +112,22 @@ t.test('a whole conversation has a bound, and says what is left out', async (t) 
   t.ok(inherited.length < 34_000)
 })
 
-t.test('a handoff carries a summary where the model gave none', async (t) => {
-  const { team, model } = modelTeam(t, giving('handoff', { task: 'dig on' }), [boss, worker()], { orchestration })
-  await team.execute(SECRET)
-  t.match(promptsOf(model.requests, 'bob')[0]?.messages.at(-1)?.content, new RegExp(`"summary": "user: ${SECRET}"`))
-  const own = modelTeam(t, giving('handoff', { task: 'dig on', summary: 'half is dug' }), [boss, worker()], {
-    orchestration,
+t.test('a handoff to code carries a summary where the model gave none', async (t) => {
+  const summaries: unknown[] = []
+  const code = defineAgent({
+    receive({ metadata }) {
+      summaries.push(Object(metadata.handoff).summary)
+      return 'done'
+    },
   })
-  await own.team.execute(SECRET)
-  const given = promptsOf(own.model.requests, 'bob')[0]?.messages.at(-1)?.content
-  t.match(given, /"summary": "half is dug"/)
-  t.notMatch(given, /vault/)
+  for (const summary of [{}, { summary: 'half is dug' }]) {
+    const model = new FakeModel(giving('handoff', { task: 'dig on', ...summary }))
+    const agents = [boss, { name: 'bob' }]
+    const team = testTeam({ agents, orchestration, logger: silent }, { model, modules: { bob: code } })
+    t.teardown(() => team.close())
+    await team.execute(SECRET)
+  }
+  t.same(summaries, [`user: ${SECRET}`, 'half is dug'])
 })
 
 t.test('an escalation carries a summary', async (t) => {

@@ -138,7 +138,7 @@ async function read(run: Run, said: string[]): Promise<void> {
 /** What a run is like, whatever has died. */
 const WELL = {
   output: '2 1 2 3',
-  said: ['2 1 2 3'],
+  said: ['2 ', '1 2 ', '3'],
   asked: [2, 6, 8, 10, 12],
   usage: { inputTokens: 11_111, outputTokens: 31, totalTokens: 11_142, calls: CALLS },
   sums: [1, 2],

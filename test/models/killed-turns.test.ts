@@ -86,7 +86,7 @@ async function play(
 
 const WELL: Omit<Played, 'places'> = {
   calls: { ann: 6, bob: 3 },
-  said: ['done'],
+  said: ['do', 'ne'],
   output: 'done',
   spent: 9,
   versions: 1,

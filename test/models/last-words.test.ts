@@ -1,4 +1,4 @@
-/** What a model says last is read along as it comes: no word twice, and no word that is not the answer. */
+/** What the last speaker says is read along as it comes, and ends with the answer of the run. */
 
 import t from 'tap'
 import { z } from 'zod'
@@ -73,7 +73,7 @@ t.test('who asks an agent for pieces reads along, whoever reads the run', async 
   t.same(streamed(model), [true])
 })
 
-t.test('what a model says before it calls a tool is no part of its answer', async (t) => {
+t.test('what a model says before it calls a tool is read as it comes; a gap is before the next round', async (t) => {
   const answers: Answers = ({ agent }, nth) => {
     if (agent === 'bob') return 'three'
     return nth === 0
@@ -83,10 +83,51 @@ t.test('what a model says before it calls a tool is no part of its answer', asyn
   const agents = [{ name: 'ann', canDelegateTo: ['bob'] }, { name: 'bob' }]
   const orchestration: OrchestrationConfig = { strategy: 'sequential', agentOrder: ['ann'] }
   const { team } = modelTeam(t, answers, agents, { orchestration })
-  t.same(await read(team.launch('go')), ['There are three.'])
+  const run = team.launch('go')
+  const events = finals(run)
+  t.same(await read(run), ['Let me ask.', '\n\n', 'There ', 'are three.'])
+  t.same(
+    (await events).map(({ chunk }) => chunk),
+    ['There are three.'],
+    'the pieces that are final are the answer alone',
+  )
 })
 
-t.test('nor is what it says and then calls a tool that nobody has offered: the run fails', async (t) => {
+t.test('the first word of a model with tools, or with a schema, is read before its last one is said', async (t) => {
+  const schema = z.object({ x: z.number() })
+  for (const options of [{}, { output: schema }]) {
+    let goOn = () => {}
+    const isRead = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    const model = {
+      async *complete() {
+        yield { text: '{"x":' }
+        await isRead
+        yield { text: '1}' }
+      },
+    }
+    const agents = [{ name: 'ann', canDelegateTo: ['bob'] }, { name: 'bob' }]
+    const orchestration: OrchestrationConfig = { strategy: 'sequential', agentOrder: ['ann'] }
+    const team = testTeam({ agents, orchestration, logger: silent }, { model })
+    t.teardown(() => team.close())
+    const texts: string[] = []
+    for await (const text of team.launch('go', options).text()) {
+      texts.push(text)
+      goOn()
+    }
+    t.same(texts, ['{"x":', '1}'])
+  }
+})
+
+t.test('where several may have the answer, it comes as a whole', async (t) => {
+  const orchestration: OrchestrationConfig = { strategy: 'parallel', aggregationStrategy: 'vote' }
+  const answers: Answers = ({ agent }) => (agent === 'cid' ? pieces('n', 'o') : pieces('y', 'es'))
+  const { team } = modelTeam(t, answers, [{ name: 'ann' }, { name: 'bob' }, { name: 'cid' }], { orchestration })
+  t.same(await read(team.launch('go')), ['yes'])
+})
+
+t.test('a model that says something and then calls a tool that nobody has offered: the run fails', async (t) => {
   const answers: Answers = () => [{ text: 'Let me see.' }, ...(calls(['search', {}]) as [])]
   const { team, model } = modelTeam(t, answers, [{ name: 'ann' }])
   const run = team.launch('go')
@@ -95,10 +136,10 @@ t.test('nor is what it says and then calls a tool that nobody has offered: the r
   t.equal(model.requests.length, 1)
 })
 
-t.test('an answer that misses its schema is not read, only the one that fits', async (t) => {
+t.test('an answer that misses its schema is read too: the one that fits comes behind it', async (t) => {
   const { team } = modelTeam(t, [pieces('{"x"', ':"one"}'), pieces('{"x"', ':1}')], [{ name: 'ann' }])
   const run = team.launch('go', { output: z.object({ x: z.number() }) })
-  t.same(await read(run), ['{"x":1}'])
+  t.same(await read(run), ['{"x"', ':"one"}', '\n\n', '{"x"', ':1}'])
   t.match(await run.result, { data: { x: 1 } })
 })
 
@@ -257,14 +298,21 @@ const talk =
   ({ agent, tools = [], messages }) => {
     const before = messages.at(-1)?.role === 'user' && tools.some(({ name }) => name === 'request')
     if (before && dice.chance(0.7))
-      return [{ text: 'Let me ask. ' }, ...(calls(['request', { to: 'helper', content: 'what?' }]) as [])]
+      return [
+        { text: 'Let me ask. ' },
+        ...(calls(
+          dice.chance(0.5)
+            ? ['request', { to: 'helper', content: 'what?' }]
+            : ['handoff', { to: 'helper', task: 'Say it.' }],
+        ) as []),
+      ]
     const end = messages.some(({ content }) => /the best\?/.test(textOf(content)))
       ? 'a'
       : `${agent} has ${dice.upTo(3)}`
     return pieces(...Array.from(end))
   }
 
-t.test('whatever the strategy: what was read, joined, is the answer', async (t) => {
+t.test('whatever the strategy: what was read ends with the answer', async (t) => {
   let inPieces = 0
   let succeeded = 0
   for (let seed = 1; seed <= 8; seed++)
@@ -295,11 +343,11 @@ t.test('whatever the strategy: what was read, joined, is the answer', async (t) 
       const result = await run.result
       const name = `${JSON.stringify(orchestration)}, seed ${seed}`
       if (result.success) {
-        if (texts.join('') !== result.finalOutput) t.equal(texts.join(''), result.finalOutput, name)
+        if (!texts.join('').endsWith(result.finalOutput)) t.equal(texts.join(''), result.finalOutput, name)
+        const part = final.map(({ chunk }) => chunk).join('')
+        if (!result.finalOutput.startsWith(part)) t.equal(part, result.finalOutput, `final pieces: ${name}`)
         succeeded += 1
       }
-      const part = final.map(({ chunk }) => chunk).join('')
-      if (!texts.join('').startsWith(part)) t.fail(`final pieces are no part of the answer: ${name}`)
       if (texts.length > 1) inPieces += 1
       await team.close()
     }

@@ -175,12 +175,13 @@ export interface ModelCall extends ModelOptions {
 
 /**
  * Place of a watched call. `messageId`: the message that its turn handles. `round`: the round of model and tools, from
- * 1 on. `answerOf`: whose answer its text may be: that of the run or of the turn; 'call' if only code knows.
+ * 1 on. `answerOf`: whose answer its text may be: that of the run or of the turn; 'choice': one of several of which the
+ * run's is made; 'call' if only code knows.
  */
 export interface Watched {
   messageId: string
   round: number
-  answerOf: 'run' | 'turn' | 'call'
+  answerOf: 'run' | 'choice' | 'turn' | 'call'
 }
 
 /**

@@ -6,14 +6,26 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import { USER } from '../../mailbox/message.ts'
 import type { ModelSchema } from '../definition/tool.ts'
 
-/** Metadata of a request whose answer may become the run's answer, word for word. */
+/** Metadata of a request whose answer becomes the run's answer, word for word. */
 export const LAST_SPEAKER = Object.freeze({ lastSpeaker: true })
+
+/** Metadata of a request to one of several agents, of whose answers one may become the run's answer. */
+export const PERHAPS_LAST = Object.freeze({ lastSpeaker: 'perhaps' })
 
 /** Verb of the host that checks such an answer. The run's schema is a function, so it stays in the caller's thread. */
 export const CHECK_OUTPUT = 'run.output'
 
 /** Checks whether the answer to that message may become the run's answer. */
-export const isLast = ({ sender, metadata }: AgentMessage): boolean => sender === USER || metadata.lastSpeaker === true
+export const isLast = (message: Asked): boolean => lastSpeakerIn(message) !== undefined
+
+/** Returns what the message says of its last speaker; undefined if its answer is no answer of the run. */
+export function lastSpeakerIn({ sender, metadata }: Asked): true | 'perhaps' | undefined {
+  const { lastSpeaker } = metadata
+  if (sender === USER || lastSpeaker === true) return true
+  return lastSpeaker === PERHAPS_LAST.lastSpeaker ? 'perhaps' : undefined
+}
+
+type Asked = Pick<AgentMessage, 'sender' | 'metadata'>
 
 /**
  * Returns the run's schema for use in a thread. `issuesOf` asks the host for the issues of a value; null: there are

@@ -4,6 +4,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { own } from '../../own.ts'
 import type { Capability, RoleInfo } from '../definition/role.ts'
+import { handedOverIn, handoffText } from './context/handed-over.ts'
 
 /** Another agent, as a model is told of it. */
 export type Colleague = Pick<RoleInfo, 'name' | 'description' | 'capabilities'>
@@ -34,14 +35,17 @@ export function abilityText(capability: string | Capability): string {
  * Returns a message as the model reads it. The runtime's own fields of a task are left out: they add nothing to its
  * description.
  */
-export function userContent({ sender, type, content, structuredData, metadata }: AgentMessage): string {
+export function userContent(message: AgentMessage): string {
+  const { sender, type, content, structuredData, metadata } = message
+  const handoff = handedOverIn(message)
+  if (handoff) return handoffText(handoff)
   const parts = [
     sender === ORCHESTRATOR || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`,
   ]
   if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
     parts.push(JSON.stringify(structuredData, null, 2))
-  for (const key of ['handoff', 'escalation'])
-    if (Object.hasOwn(metadata, key)) parts.push(`${key}: ${JSON.stringify(own(metadata, key), null, 2)}`)
+  const escalation = own(metadata, 'escalation')
+  if (escalation !== undefined) parts.push(`escalation: ${JSON.stringify(escalation, null, 2)}`)
   return parts.join('\n\n')
 }
 

@@ -5,6 +5,7 @@
  */
 import { LivelockError, ModelError } from '../../errors.ts'
 import { wrongArgument } from '../definition/checks.ts'
+import { transcriptOf } from '../definition/content.ts'
 import {
   type AnswerFunction,
   addUsage,
@@ -18,7 +19,7 @@ import {
 } from '../definition/model.ts'
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
-import { type Heirs, PassingOn } from './context/inheritance.ts'
+import { type Floor, type Heirs, PassingOn } from './context/inheritance.ts'
 import { type LeftOut, type Remembered, ThinkingContext } from './context/window.ts'
 import { type CallMade, RoundsWatch } from './rounds-watch.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
@@ -40,16 +41,20 @@ export interface ThoughtAloud<T> {
   left: LeftOut
   /** Structured data of an answer that a verb has given. */
   data?: object
+  /** True if another agent answers: this one has no answer. */
+  isHandedOff?: true
 }
 
 /**
  * Additions by the role: what it remembers besides the messages, and which agents inherit from it. `wordsStand`: an
  * answer that misses its schema twice counts as an answer without data; the caller can use its text. `answerFunction`:
  * the answer is wanted as a call of it. Tools of the role are offered besides, and may be called before. `answerOf`:
- * whose answer it may be, for those who watch. `decisions`: verbs of this turn alone.
+ * whose answer it may be, for those who watch. `decisions`: verbs of this turn alone. `floor`: the conversation for an
+ * agent that answers in the place of this one.
  */
 export type Background = Remembered & {
   heirs?: Heirs
+  floor?: Floor
   wordsStand?: boolean
   answerFunction?: AnswerFunction
   answerOf?: Watched['answerOf']
@@ -107,8 +112,9 @@ class Loop<T> {
   constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
     this.#turn = turn
     this.#request = request
-    const said = () => [...this.#call.messages, ...this.#said.slice(0, this.#said.at(-1)?.toolCalls ? -1 : undefined)]
-    this.#passing = new PassingOn(background.heirs ?? {}, said, (messages) => this.#context.passedOn(messages))
+    const said = () => [...this.#call.messages, ...withoutOpenCalls(this.#said)]
+    const passedOn = (messages: readonly ModelMessage[]) => this.#context.passedOn(messages)
+    this.#passing = new PassingOn(background.heirs ?? {}, said, passedOn, background.floor)
     this.#tools = new OfferedTools(turn, request.tools, this.#passing, background.answerFunction, background.decisions)
     const { answerFunction } = this.#tools
     this.#call = {
@@ -132,6 +138,7 @@ class Loop<T> {
       this.#said.push({ role: 'assistant', content: answer.parts ?? answer.text, toolCalls: answer.toolCalls })
       const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
       this.#said.push(...messages)
+      if (ends?.isHandoff) return this.#handedOff(answer, messages)
       if (ends) return this.#ended(answer, ends.ends, ends.data)
       this.#lost = known > 0 ? 0 : this.#lost + 1
       this.#hasCalled ||= known > 0
@@ -177,18 +184,34 @@ class Loop<T> {
   #end(answer: ModelAnswer, output: T): ThoughtAloud<T> {
     this.#said.push({ role: 'assistant', content: answer.text })
     if (this.#request.stream && !this.#inPieces && answer.text !== '') this.#turn.context.emit(answer.text)
+    return this.#completed(answer, output)
+  }
+
+  #completed(answer: ModelAnswer, output: T): ThoughtAloud<T> {
     const all = { ...answer, usage: this.#usage, rehearsed: this.#rehearsed }
     return { completion: completionOf(all, output), transcript: this.#said, left: this.#context.left }
   }
 
-  /**
-   * Ends with the answer of another agent. After a handoff that answer is still to come, so the text is empty and the
-   * schema does not apply.
-   */
+  /** Ends with the answer of another agent. */
   async #ended(last: ModelAnswer, text: string, data?: object): Promise<ThoughtAloud<T>> {
-    const answer: ModelAnswer = { ...last, text, toolCalls: [], finishReason: 'stop' }
+    const answer = spokenBy(last, text)
     if (data) return { ...this.#end(answer, undefined as T), data }
     return text === '' ? this.#end(answer, undefined as T) : this.#answered(answer)
+  }
+
+  /**
+   * Ends without an answer: another agent gives it. The words of the last round were said, and the calls before the
+   * handoff were made. The handoff itself is no part of the conversation: an agent that comes back to it has said no
+   * empty answer, and has no call that nothing but the end of its turn had answered.
+   */
+  #handedOff(last: ModelAnswer, results: readonly ModelMessage[]): ThoughtAloud<T> {
+    const before = results.slice(0, -1)
+    const toolCalls = last.toolCalls.slice(0, before.length)
+    this.#said.splice(-1 - results.length)
+    if (toolCalls.length > 0)
+      this.#said.push({ role: 'assistant', content: last.parts ?? last.text, toolCalls }, ...before)
+    else if (last.text !== '') this.#said.push({ role: 'assistant', content: last.text })
+    return { ...this.#completed(spokenBy(last, ''), undefined as T), isHandedOff: true }
   }
 
   /**
@@ -239,4 +262,20 @@ class Loop<T> {
       { agent, model, tools: called, reason: 'invalid_answer', code: 'unknown_tool' },
     )
   }
+}
+
+/** Returns the answer of the last round with the words of another agent in its place. */
+const spokenBy = (last: ModelAnswer, text: string): ModelAnswer => ({
+  ...last,
+  text,
+  toolCalls: [],
+  finishReason: 'stop',
+})
+
+/** Returns the messages without the calls of the last one, which have no results yet. */
+function withoutOpenCalls(said: readonly ModelMessage[]): ModelMessage[] {
+  const last = said.at(-1)
+  if (!last?.toolCalls) return [...said]
+  const { toolCalls: _open, ...words } = last
+  return [...said.slice(0, -1), ...(transcriptOf(words.content) === '' ? [] : [words])]
 }

@@ -9,6 +9,7 @@ import type { KeptLimit, KeptLimitData, NoteWaiting } from '../definition/kept-l
 import type { ModelAnswer, ModelCall, ModelMessage, Watched } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
+import type { SpokenTurn } from './context/conversation.ts'
 import type { RoleTools } from './role-tools.ts'
 
 export interface ThinkingTurn {
@@ -30,6 +31,8 @@ export interface ThinkingTurn {
   readonly buildContext: ((history: readonly ModelMessage[]) => Awaitable<ModelMessage[]>) | undefined
   /** Delegates a task, with metadata for the agent that gets it, and a signal that withdraws it. */
   delegate(to: string, task: TaskInput, options: TaskMessageOptions): Promise<AgentTask>
+  /** Hands the turn's duty off. `said`: the conversation until now, if the agent that answers then is to read it. */
+  handoff(to: string, task: string, summary: string | undefined, said: readonly SpokenTurn[] | undefined): Promise<void>
   /** Returns the reason why verbs no longer work, or undefined if they do. */
   refusal(): DramatisError | undefined
   /** Returns the other agents, and what each does now. */

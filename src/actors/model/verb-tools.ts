@@ -16,9 +16,12 @@ import type { ThinkingTurn } from './thinking-turn.ts'
 
 /**
  * Result of a tool: content for the model, or the end of the turn with this answer. `means`: the text without what
- * differs each time, if it has any of that. `data`: structured data of the answer.
+ * differs each time, if it has any of that. `data`: structured data of the answer. `isHandoff`: another agent answers in
+ * the place of this one.
  */
-export type ToolOutcome = { text: Content; means?: string; failed?: true } | { ends: string; data?: object }
+export type ToolOutcome =
+  | { text: Content; means?: string; failed?: true }
+  | { ends: string; data?: object; isHandoff?: true }
 
 export interface VerbTool {
   readonly spec: ToolSpec
@@ -84,9 +87,11 @@ const TOOLS: readonly VerbTool[] = [
     'Hands this whole task off to another agent of the team, which answers in your place. You are done then.',
     { to: AGENT, task: TEXT, summary: { ...TEXT, description: 'What is done already, and what is left.' } },
     ['to', 'task'],
-    async ({ context }, { to, task, summary }, passing) => {
-      await context.handoff(String(to), String(task), String(summary ?? (await passing.summary())))
-      return { ends: '' }
+    async (turn, { to, task, summary }, passing) => {
+      const said = passing.saidTo(String(to))
+      const told = summary === undefined && !said ? await passing.summary() : summary
+      await turn.handoff(String(to), String(task), told === undefined ? undefined : String(told), said)
+      return { ends: '', isHandoff: true }
     },
     ALONE,
   ),

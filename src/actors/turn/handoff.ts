@@ -4,6 +4,7 @@
  */
 import { checkText } from '../definition/checks.ts'
 import type { AgentTask, TaskInput } from '../definition/task.ts'
+import type { SpokenTurn } from '../model/context/conversation.ts'
 import { offerFor, type TaskTurn } from './delegate.ts'
 
 /** Arguments of the host call. */
@@ -16,6 +17,8 @@ export interface HandoffRequest {
   /** The task as the source agent gave it. */
   task: object
   summary?: string
+  /** The source's conversation, for a model that answers in its place. */
+  said?: readonly SpokenTurn[]
 }
 
 export async function handoff(
@@ -23,6 +26,7 @@ export async function handoff(
   to: string,
   input: AgentTask | TaskInput,
   summary: string | undefined,
+  said?: readonly SpokenTurn[],
 ): Promise<void> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
@@ -35,6 +39,7 @@ export async function handoff(
     offer: { ...offer, parentTask: turn.taskId ?? offer.parentTask },
     task: typeof input === 'string' ? { description: input } : input,
     ...(summary !== undefined && { summary }),
+    ...(said && { said }),
   }
   await turn.call('handoff', request)
   turn.release()

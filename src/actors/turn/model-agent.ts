@@ -8,7 +8,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import { asJson, type Content, textOf, withText } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
-import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
+import type { Completion, FinishReason, ModelMessage, Watched } from '../definition/model.ts'
 import { handled } from '../definition/promises.ts'
 import type { ModelSchema } from '../definition/tool.ts'
 import { MODEL_TURN } from '../definition/trust.ts'
@@ -23,9 +23,10 @@ import {
   withoutFirst,
   withTurn,
 } from '../model/context/conversation.ts'
+import { withHandedOver } from '../model/context/handed-over.ts'
 import { type Heirs, inheritedWith } from '../model/context/inheritance.ts'
 import { decisionsOn, isEscalation } from '../model/decisions.ts'
-import { CHECK_OUTPUT, isLast, outputSchema } from '../model/last-speaker.ts'
+import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
@@ -34,14 +35,17 @@ import type { Turn } from './turn.ts'
 
 /** The data that a model's turn begins with: the same for each attempt. */
 export interface ModelTurnView {
-  /** Agents to which the model may give tasks. */
-  colleagues: Colleague[]
+  /** Agents to which the model may give tasks. `isModel`: a model plays it. */
+  colleagues: (Colleague & { readonly isModel: boolean })[]
   heirs: Heirs
   /** Number of turns in the conversation when this turn began. A nested turn may have added more since. */
   known: number
   /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
 }
+
+/** Whose answer the words of a turn may be, by what its message says of the last speaker. */
+const ANSWER_OF: Readonly<Record<string, Watched['answerOf']>> = { true: 'run', perhaps: 'choice' }
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */
 const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff', 'reassign'])
@@ -59,7 +63,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const decisions = decisionsOn(message, turn.role, colleagues)
     const isSocial = [...turn.verbs, ...decisions.map(({ spec }) => spec.name)].some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
-    const before = remembers ? begun(turn, known) : givenTo(turn)
+    const own = remembers ? begun(turn, known) : givenTo(turn)
+    const before = withHandedOver(own, message)
     const { guardedBy } = turn
     const given = userContent(message)
     const asked = guardedBy?.before ? String(await turn.guard({ on: 'before', value: given })) : given
@@ -70,7 +75,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const output = wanted ?? (decisions.length === 0 ? outputOfRole(turn) : undefined)
     const answerFunction = wanted && !ofRun ? answerFunctionOf(message) : undefined
     const messages: ModelMessage[] = [{ role: 'system', content: system }, ...historyOf(before), ...heard]
-    const last = isLast(message)
+    const last = lastSpeakerIn(message)
+    const readers = new Set(colleagues.flatMap(({ name, isModel }) => (isModel ? name : [])))
     // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
     const stream = turn.start.streams && (turn.start.view.streams || !last) && !guardedBy?.output
     const checks = guardedBy?.beside ? checkedBeside(turn, asked) : undefined
@@ -84,24 +90,26 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         heirs,
         wordsStand: wanted !== undefined && !ofRun,
         answerFunction,
-        answerOf: last ? 'run' : 'turn',
+        answerOf: ANSWER_OF[String(last)] ?? 'turn',
         decisions,
+        floor: { before, id: message.id, agent: turn.role.name, from: messages.length - heard.length, readers },
       },
     )
-    const { completion, transcript, left, data } = await (checks ? checks.pass(thought) : thought)
+    const { completion, transcript, left, data, isHandedOff } = await (checks ? checks.pass(thought) : thought)
     checkSaid(completion, turn)
     const { text } = completion
-    const checked = guardedBy?.output ? String(await turn.guard({ on: 'output', value: text })) : text
+    const isGuarded = guardedBy?.output && !isHandedOff // who answers is checked
+    const checked = isGuarded ? String(await turn.guard({ on: 'output', value: text })) : text
     const said =
       checked === text ? transcript : [...transcript.slice(0, -1), { role: 'assistant' as const, content: checked }]
     if (remembers) {
       const after = withTurn({ ...before, goal }, message.id, [...heard, ...said])
       // The outer turn of a nested one may be redelivered, and must then find the whole conversation that it began
       // with.
-      remember(turn, before, nested ? after : withoutFirst(after, left.dropped, left.summary))
+      remember(turn, own, nested ? after : withoutFirst(after, left.dropped, left.summary))
     }
     if (data) return { content: checked, structuredData: data }
-    if (!output) return checked
+    if (!output || isHandedOff) return checked
     return { content: checked, structuredData: checked === text ? completion.output : jsonIn(checked)?.value }
   }
   if (!remembers) return { receive }

@@ -26,6 +26,7 @@ import { type CallingTurn, TurnCalls } from './calls.ts'
 import { delegate, type TaskTurn } from './delegate.ts'
 import { byRecipe, type Change, type Draft, Drafts } from './drafts.ts'
 import { Emitter, type EmitterNeeds } from './emitter.ts'
+import { handoff } from './handoff.ts'
 import { Hold } from './hold.ts'
 import { LimitWaits } from './limit-waits.ts'
 import { NO_OPTIONS } from './message-frame.ts'
@@ -320,6 +321,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, context)),
       delegate: (to, task, options) => delegate(this.tasks, to, task, options),
+      handoff: (to, task, summary, said) => handoff(this.tasks, to, task, summary, said),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),

@@ -1,7 +1,7 @@
 /** Agents that look for one answer: the members, the position of each, and the agents that have dropped out. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../../actors/definition/context/context.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { LAST_SPEAKER } from '../../actors/model/last-speaker.ts'
+import { PERHAPS_LAST } from '../../actors/model/last-speaker.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import { outcomeOf, tooFewAnswers } from './ask-enough.ts'
 import { askFor } from './ask-for.ts'
@@ -29,7 +29,7 @@ export class Council {
 
   /** Asks all agents the query. Each answer may become the run's answer. An agent that fails does not take part. */
   async open(agents: readonly string[]): Promise<void> {
-    const outcomes = await this.orchestrator.requestAll([...agents], this.query, { metadata: LAST_SPEAKER })
+    const outcomes = await this.orchestrator.requestAll([...agents], this.query, { metadata: PERHAPS_LAST })
     for (const outcome of outcomes) {
       if (outcome.ok) {
         this.#outcomes.set(outcome.agent, outcome)
@@ -73,7 +73,7 @@ export class Council {
   /** Asks one agent for a text of its own. undefined: it failed, and drops out. */
   async write(writer: string, content: string, options: RequestOptions): Promise<Position | undefined> {
     const outcome = await outcomeOf(writer, () =>
-      this.orchestrator.request(writer, content, { ...options, metadata: LAST_SPEAKER }),
+      this.orchestrator.request(writer, content, { ...options, metadata: PERHAPS_LAST }),
     )
     if (outcome.ok) return positionOf(outcome)
     this.#leave(outcome)

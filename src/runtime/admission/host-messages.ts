@@ -1,7 +1,7 @@
 /** Messages that the host itself creates: sends with a receipt, requests, and reports. */
 import { tooLarge } from '../../actors/definition/checks.ts'
 import type { DramatisError } from '../../errors.ts'
-import { ASKS, correlationOf, REQUEST, SEND } from '../../mailbox/frame.ts'
+import { ASKS, correlationOf, REQUEST, SEND, STREAMS } from '../../mailbox/frame.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import type { HostFrames, OwnFrame, Question } from '../log/host-frames.ts'
@@ -108,7 +108,8 @@ export class HostMessages {
   }: HostRequest): OpenRequest | undefined {
     const { admission, frames, journal, loop } = this.#needs
     const correlation = sender.index === USER_INDEX ? ++sender.correlation : this.number()
-    const threadId = question.threadId ?? run.threadId
+    const { streams = false, ...asked } = question
+    const threadId = asked.threadId ?? run.threadId
     const { memory, bytes } = frames.make({
       kind: REQUEST,
       sender: sender.index,
@@ -117,9 +118,9 @@ export class HostMessages {
       turn: NO_TURN,
       step: call,
       correlation,
-      ...question,
+      ...asked,
       ...(threadId !== undefined && { threadId }),
-      flags: ASKS,
+      flags: streams ? ASKS | STREAMS : ASKS,
     })
     const { maxMessageBytes } = target.settings.mailbox
     if (bytes > maxMessageBytes) throw tooLarge(bytes, maxMessageBytes)

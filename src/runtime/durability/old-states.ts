@@ -6,6 +6,7 @@ import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { attemptOf, BEGINS_AGAIN, flagsOf, kindOf, PATCH, senderOf, turnOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import { NO_TURN } from '../state/cell.ts'
 import { Conversations } from '../state/conversations.ts'
 
 enablePatches()
@@ -25,7 +26,7 @@ export class OldStates {
 
   /**
    * Takes a PATCH, which counts with the END of its attempt, or an END. An attempt that has died between the two has
-   * left nothing: the next one writes all its PATCHes anew.
+   * left nothing: the next one writes all its PATCHes anew. A PATCH of no turn is the host's, and counts at once.
    */
   frame(memory: Memory, at: number, run: number, threadId: string | undefined): void {
     const agent = senderOf(memory, at)
@@ -35,6 +36,7 @@ export class OldStates {
     if (kindOf(memory, at) === PATCH) {
       const notices = left?.attempt === attempt ? left.notices : []
       const notice = Object(jsonIn(readBody(memory, at).data)) as PatchNotice
+      if (turnOf(memory, at) === NO_TURN) return this.#left(agent, run, threadId, notice)
       this.#patches.set(key, { attempt, notices: [...notices, notice] })
       return
     }

@@ -16,7 +16,10 @@ export interface OwnFrame {
 
 /** Fields of a request from an outside caller. */
 export type Question = Pick<FrameFields, 'content'> &
-  Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>>
+  Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>> & {
+    /** The answer comes in pieces. */
+    readonly streams?: boolean
+  }
 
 export class HostFrames {
   readonly #clock: Scheduler

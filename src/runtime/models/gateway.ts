@@ -278,9 +278,10 @@ function checked(args: unknown): ModelCall {
 
 function isWatched(watched: unknown): watched is Watched {
   const { messageId, round, answerOf } = Object(watched) as Partial<Record<keyof Watched, unknown>>
-  const isAnswer = answerOf === 'run' || answerOf === 'turn' || answerOf === 'call'
-  return typeof messageId === 'string' && Number.isSafeInteger(round) && isAnswer
+  return typeof messageId === 'string' && Number.isSafeInteger(round) && ANSWERS_OF.includes(answerOf)
 }
+
+const ANSWERS_OF: readonly unknown[] = ['run', 'choice', 'turn', 'call'] satisfies Watched['answerOf'][]
 
 /** Checks for a message that says something: many providers refuse an empty one of an assistant. */
 const isSaid = ({ role, content, toolCalls = [] }: ModelMessage): boolean =>

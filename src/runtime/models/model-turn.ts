@@ -44,10 +44,11 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
         colleagues: needs.directory
           .agents(run)
           .filter((other) => mayDelegate(cell, other))
-          .map(({ settings: { info } }) => ({
+          .map(({ settings: { info, playedByModel } }) => ({
             name: info.name,
             description: info.description,
             capabilities: info.capabilities,
+            isModel: playedByModel,
           })),
         heirs: heirsOf(needs.directory.agents(run).filter((other) => other !== cell)),
         known: (run.states.get(cell.index) as Conversation | undefined)?.turns.length ?? 0,

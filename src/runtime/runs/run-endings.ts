@@ -54,6 +54,7 @@ export class RunEndings {
       handle.state.structured = structured
       const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
       const checked = await output?.dataOf(structured, content)
+      this.#needs.supervisor.handedAnswers.remember(handle.state)
       if (conversations) await conversations.save(handle.state)
       this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
     } catch (error) {

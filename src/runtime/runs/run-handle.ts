@@ -19,6 +19,7 @@ import type { EventSource } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
 import type { EventOptions, Run } from './run.ts'
 import { isLong, type ListedRun, listedQuery, type RunStatus } from './run-list.ts'
+import { SPOKEN, SpokenWords } from './spoken-words.ts'
 import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf, traceOf } from './trace.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
@@ -239,16 +240,8 @@ export class RunHandle<T> implements Run<T> {
   }
 
   async *text(): AsyncGenerator<string> {
-    let said = ''
-    for await (const event of this.events({ types: ['output.delta', 'run.finished'] })) {
-      if (event.type === 'output.delta' && event.final) {
-        said += event.chunk
-        yield event.chunk
-      } else if (event.type === 'run.finished') {
-        const answer = event.result.finalOutput ?? ''
-        if (answer.length > said.length && answer.startsWith(said)) yield answer.slice(said.length)
-      }
-    }
+    const words = new SpokenWords()
+    for await (const event of this.events({ types: [...SPOKEN] })) yield* words.of(event)
   }
 
   async *stream({ after = -1 }: { after?: number } = {}): AsyncGenerator<StreamPart<T>> {

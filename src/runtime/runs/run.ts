@@ -115,18 +115,19 @@ export interface Run<T = undefined> {
    */
   events(options?: EventOptions): AsyncIterable<RuntimeEvent<T>>
   /**
-   * Yields the answer in pieces as they come, then the rest of it: joined they are `finalOutput`. A model agent that
-   * speaks last streams its answer, unless it has tools or a schema to fit. In that case only the end shows which part
-   * is the answer, and the answer comes as a whole. The answer of a code agent comes as a whole, too. A script of your
-   * own decides by what it emits: if that is not the beginning of its answer, it replaces the answer here. For a run
-   * that fails there is the output until then.
+   * Yields the words of the last speaker as they come: of a run that succeeds, the joined pieces end with
+   * `finalOutput`. Words before a call of a tool come too, and an answer that is made again. A piece '\n\n' stands
+   * between rounds, between speakers and before a second try; if the last words are not `finalOutput`, it follows
+   * behind one. The answer of a code agent comes as a whole, and so does one that is made or chosen of several. A
+   * script of your own decides by what it emits: if that is not the beginning of its answer, it replaces the answer
+   * here. For a run that fails there is the output until then.
    */
   text(): AsyncIterable<string>
   /**
    * Yields the run as a chat shows it, past and future: text, reasoning and tool inputs of all models as they come,
    * what of it was superseded, the answer as a growing object if the run has an `output`, tools, questions, and
-   * `run.finished` at the end. Unlike `text()`, it has the words of a model with tools as they come: a part
-   * `superseded` follows if they are not the answer. `after` is the `seq` of the last part that was seen. A run without
+   * `run.finished` at the end. Unlike `text()`, it says which words are not the answer: a part `superseded` follows.
+   * `after` is the `seq` of the last part that was seen. A run without
    * `stream` has only what is known at the end.
    */
   stream(options?: { after?: number }): AsyncIterable<StreamPart<T>>

@@ -93,6 +93,8 @@ type Unnumbered<T> = StreamPart<T> extends infer P ? (P extends { seq: number } 
 /** Stands for the call where the script has the words, or an agent with code, and no model. */
 const SCRIPT: OfCall = { agent: ORCHESTRATOR, messageId: '', callId: '', round: 1 }
 
+const mayBeOfRun = (answerOf: Watched['answerOf']): boolean => answerOf === 'run' || answerOf === 'choice'
+
 /** Numbers that an entry of the log leaves for its parts. */
 const MOST_NUMBERS = 7
 
@@ -162,8 +164,9 @@ export class StreamParts<T> {
       yield { type: 'tool.input', ...of, toolCallId: event.toolCallId ?? '', tool: event.tool ?? '', text }
     else {
       said.hasText = true
-      if (answerOf === 'run') this.#mayBeAnswer(said, text)
-      yield { type: 'text', ...of, text, final: answerOf === 'run' }
+      const final = mayBeOfRun(answerOf)
+      if (final) this.#mayBeAnswer(said, text)
+      yield { type: 'text', ...of, text, final }
       yield* this.#object(said, text)
     }
   }
@@ -191,7 +194,7 @@ export class StreamParts<T> {
   }
 
   *#object(said: Said, text: string): Generator<Unnumbered<T>> {
-    if (!this.#hasSchema || said.answerOf !== 'run') return
+    if (!this.#hasSchema || !mayBeOfRun(said.answerOf)) return
     said.json ??= new PartialJson()
     const read = said.json.push(text)
     if (read) yield { type: 'object', ...said.of, object: read.value as DeepPartial<T> }

@@ -248,3 +248,10 @@ export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Dire
     bytesOf: (index, hash) => (index === run.index ? readerOf(run.stored, hash) : undefined),
   }
 }
+
+/** Returns the id of the message that has the duty of that one now, after handoffs and reassignments: it may be the same. */
+export function lastSuccessor({ successors }: RunState, id: string): string {
+  let last = id
+  for (let next = successors.get(last); next !== undefined; next = successors.get(next)) last = next
+  return last
+}

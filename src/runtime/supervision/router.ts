@@ -35,7 +35,6 @@ import {
   REJECTED,
   REQUEST,
   RUN_INDEX,
-  recipientOf,
   runOf,
   SEND,
   SLEEP,
@@ -46,7 +45,9 @@ import {
   STREAM_READ,
   STREAM_WAIT,
   STREAMS,
+  setCorrelation,
   setKind,
+  setRecipient,
   stepOf,
   TO_ALL,
   TURN,
@@ -69,6 +70,7 @@ import type { ReplyLane } from '../dispatch/reply-lane.ts'
 import type { Shelf } from '../dispatch/shelf.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
+import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
@@ -105,6 +107,7 @@ interface Needs {
   readonly parts: PartStore
   readonly ready: Ready
   readonly replies: ReplyLane
+  readonly requests: Requests
   readonly runs: RunTable
   readonly shelf: Shelf
 }
@@ -397,11 +400,14 @@ export class Router {
     else setKind(memory, at, NOTHING)
   }
 
+  /** Passes a piece of an answer on to who waits for it: after a handoff that is not who has asked this agent. */
   #chunk(cell: Cell, memory: Memory, at: number): void {
-    const caller = this.#needs.directory.cells[recipientOf(memory, at)]
-    const request = caller?.open.get(correlationOf(memory, at))
-    if (!caller || !request || request.settle || request.callee !== cell.first) return
-    this.#needs.replies.passOn(caller, memory, at, CHUNK, request.turn)
+    const envelope = cell.mailbox.handed.get(turnOf(memory, at))
+    const request = envelope && this.#needs.requests.of(envelope)
+    if (!request || request.settle) return
+    setRecipient(memory, at, request.caller.index)
+    setCorrelation(memory, at, request.correlation)
+    this.#needs.replies.passOn(request.caller, memory, at, CHUNK, request.turn)
   }
 
   /** Notes a group of requests. One of a turn that is not open would be kept for ever, so it is ignored. */

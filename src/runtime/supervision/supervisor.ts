@@ -38,6 +38,7 @@ import { type ThreadSettings, threadSettings } from '../settings/threads.ts'
 import { AgentDirectory } from '../state/agent-directory.ts'
 import { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
+import { HandedAnswers } from '../state/handed-answers.ts'
 import { HostLoop } from '../state/host-loop.ts'
 import { Journal } from '../state/journal.ts'
 import { PartStore } from '../state/part-store.ts'
@@ -144,6 +145,7 @@ export class Supervisor {
   readonly sharedWords: SharedWords
   readonly mailboxes: Mailboxes
   readonly cancellation: Cancellation
+  readonly handedAnswers: HandedAnswers
   readonly redelivery: Redelivery
   readonly commits: Commits
   readonly delegations: Delegations
@@ -288,6 +290,7 @@ export class Supervisor {
     })
     const recalls = new Recalls({ cancellation, journal, loop, ready })
     const redelivery = new Redelivery({ cancellation, dispatcher, gate, journal, ready, requests })
+    const handedAnswers = new HandedAnswers({ agentStates, directory, frames, journal })
     const commits = new Commits({
       agentStates,
       cancellation,
@@ -295,6 +298,7 @@ export class Supervisor {
       clock,
       directory,
       gate,
+      handedAnswers,
       journal,
       logger,
       mailboxes,
@@ -302,6 +306,7 @@ export class Supervisor {
       redelivery,
       requests,
     })
+    this.handedAnswers = handedAnswers
     this.cancellation = cancellation
     this.redelivery = redelivery
     this.commits = commits
@@ -386,6 +391,7 @@ export class Supervisor {
       parts,
       ready,
       replies,
+      requests,
       runs,
       shelf,
     })

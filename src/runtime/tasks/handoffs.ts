@@ -9,16 +9,20 @@
  */
 
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/trust.ts'
+import { lastSpeakerIn } from '../../actors/model/last-speaker.ts'
+import { userContent } from '../../actors/model/prompt.ts'
 import type { HandoffRequest } from '../../actors/turn/handoff.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
-import { errorOf, isFailure, partsOf } from '../../mailbox/codec.ts'
+import { decodeMessage, errorOf, isFailure, partsOf } from '../../mailbox/codec.ts'
 import { kindOf, limitOf, REQUEST } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
 import { withParts } from '../../mailbox/parts.ts'
 import { onAbort } from '../../on-abort.ts'
+import { picked } from '../../own.ts'
 import type { Delegations } from '../admission/delegation.ts'
 import type { HostMessages } from '../admission/host-messages.ts'
 import type { Question } from '../log/host-frames.ts'
@@ -29,7 +33,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import { stepsOf } from '../state/attempt-log.ts'
 import { type Cell, NO_TURN, type OpenRequest } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
-import type { RunState } from '../state/run-state.ts'
+import { directoryOf, type RunState } from '../state/run-state.ts'
 import type { Cancellation } from '../turns/cancellation.ts'
 import { cutOffAfterHandoff } from '../turns/redelivery.ts'
 import type { HostCaller, HostVerb } from '../verbs/host-verb.ts'
@@ -194,16 +198,20 @@ export class Handoffs {
     if (failure) this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
   }
 
-  #question({ run, from, own }: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
-    const { description, priority, offer, task } = request
+  #question(handoff: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
+    const { run, own, to } = handoff
+    const { description, priority, offer } = request
     const { parentTask, deadline } = offered(offer)
     const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
+    const asked = decodeMessage(own.memory, own.at, directoryOf(run, this.#needs.directory))
     const { threadId } = readBody(own.memory, own.at)
+    const metadata = { ...formOf(asked), handoff: handedOverWith(handoff, request, summary, asked) }
     return {
       type: 'delegate',
       content: String(description),
       data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
-      metadata: JSON.stringify(withParts({ handoff: { from: from.name, summary, task } }, partsOf(own.memory, own.at))),
+      metadata: JSON.stringify(withParts(metadata, partsOf(own.memory, own.at))),
+      streams: to.settings.playedByModel && this.#needs.requests.of(own)?.streams === true,
       ...(threadId !== undefined && { threadId }),
       ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
       ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),
@@ -215,6 +223,29 @@ export class Handoffs {
     const done = stepsOf(from, own, (index) => this.#needs.directory.name(index))
     return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
   }
+}
+
+/** Returns what says in which form the answer is wanted, and whether it is the run's: the same from whoever gives it. */
+function formOf(asked: AgentMessage): object {
+  const lastSpeaker = lastSpeakerIn(asked)
+  return { ...picked(asked.metadata, FORM), ...(lastSpeaker && { lastSpeaker }) }
+}
+
+const FORM = ['answerSchema', 'answerFunction']
+
+/**
+ * Returns what the target reads of the handoff. A model reads the conversation; of code that has none, the request that
+ * it was asked.
+ */
+function handedOverWith(
+  { from, own, to }: Handoff,
+  { task, summary: given, said }: Partial<HandoffRequest>,
+  summary: string,
+  asked: AgentMessage,
+): object {
+  if (!to.settings.playedByModel) return { from: from.name, summary, task }
+  const request = { id: idOf(own.memory, own.at), messages: [{ role: 'user', content: userContent(asked) }] }
+  return { from: from.name, task, ...(given !== undefined && { summary: given }), said: said ?? [request] }
 }
 
 const withdrawn = ({ name }: Cell, to: Cell) =>

@@ -25,7 +25,7 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Reader } from '../state/reader.ts'
-import type { RunState } from '../state/run-state.ts'
+import { lastSuccessor, type RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
 
 interface Needs {
@@ -48,7 +48,8 @@ export const tasks = (needs: Needs): Reader => {
       const id = taken(run, recipientOf(memory, at), correlationOf(memory, at))
       if (id !== undefined || (run.handoffs > 0 && correlationOf(memory, at) !== 0)) answered(run, id, memory, at)
     } else if (kind === CANCEL) {
-      const task = openTask(run, lastOf(run, taken(run, senderOf(memory, at), correlationOf(memory, at))))
+      const given = taken(run, senderOf(memory, at), correlationOf(memory, at))
+      const task = openTask(run, given === undefined ? undefined : lastSuccessor(run, given))
       if (task) done(run, task, 'cancelled')
     }
   }
@@ -145,13 +146,6 @@ function taken(run: RunState, giver: number, correlation: number): string | unde
   const id = open?.get(correlation)
   if (id !== undefined) open?.delete(correlation)
   return id
-}
-
-/** Returns the task that a task has become by handoffs and reassignments. */
-function lastOf(run: RunState, id: string | undefined): string | undefined {
-  let last = id
-  for (let next = last; next !== undefined; next = run.successors.get(next)) last = next
-  return last
 }
 
 function openTask(run: RunState, id: string | undefined): AgentTask | undefined {

@@ -32,6 +32,7 @@ import type { Requests } from '../mailboxes/requests.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { AgentStates } from '../state/agent-states.ts'
 import type { Cell } from '../state/cell.ts'
+import type { HandedAnswers } from '../state/handed-answers.ts'
 import type { Journal } from '../state/journal.ts'
 import type { Life } from '../state/life.ts'
 import type { Ready } from '../state/ready.ts'
@@ -52,6 +53,7 @@ interface Needs {
   readonly clock: Clock
   readonly directory: AgentDirectory
   readonly gate: Gate
+  readonly handedAnswers: HandedAnswers
   readonly journal: Journal
   readonly logger: Logger
   readonly mailboxes: Mailboxes
@@ -70,7 +72,7 @@ export class Commits {
   }
 
   end(cell: Cell, life: Life, envelope: Envelope<RunState>, memory: Memory, at: number): void {
-    const { cancellation, clock, gate, mailboxes, ready, redelivery } = this.#needs
+    const { cancellation, clock, gate, handedAnswers, mailboxes, ready, redelivery } = this.#needs
     const { run, turn } = envelope
     const { i32, f64 } = memory
     const flags = (i32[(at >> 2) + KIND]! >>> 8) & 0xff
@@ -105,6 +107,7 @@ export class Commits {
       if (!failed) this.#applyPatches(cell, life, run, turn)
       life.patches.delete(turn)
     }
+    if (envelope.handedOff && run.over) handedAnswers.remember(run) // it may have its answer already
     mailboxes.freed(cell, envelope.bytes)
     if (cell.isDoneWith(run)) gate.release(run, cell)
     if (!cell.isBare(life)) ready.touch(cell)

@@ -51,7 +51,8 @@ export interface TaskContext {
    *
    * - The state is summarized (`summary`, otherwise the task and what this turn has done).
    * - The target is identified; the delegation graph and its depth apply as for `delegate`.
-   * - The target is asked by a message of type delegate whose `metadata.handoff` is `{ from, summary, task }`.
+   * - The target is asked by a message of type delegate whose `metadata.handoff` is `{ from, summary, task }`. A model
+   *   reads the request itself, or the conversation of the model that hands off.
    * - It acknowledges by continuing: its `receive` has answered, or has returned a promise that is still pending after
    *   one turn of its event loop.
    * - Then this promise resolves, and the task of this turn is 'handed_off'.
@@ -60,7 +61,7 @@ export interface TaskContext {
    * From then on the caller of this turn waits for the target. It gets the target's answer or error; its timeout runs
    * from the start of the target's turn; a deadline of the task stays; and withdrawing the request stops the target.
    * Nobody gets what this turn returns or emits. A caller that reads the answer as a stream gets no more pieces of this
-   * turn, and the target's answer at the end. If the task has no caller, the answer goes to nobody, and a failed task
+   * turn, but those of the target if a model plays it. If the task has no caller, the answer goes to nobody, and a failed task
    * is a dead letter.
    *
    * If the target refuses before it has acknowledged, fails, or is gone for good, the duty stays here: handoff rejects

@@ -8,7 +8,9 @@ import type { AgentMessage } from '../../../mailbox/message.ts'
 import { own } from '../../../own.ts'
 import type { ModelMessage } from '../../definition/model.ts'
 import type { ContextStrategy } from '../../definition/role.ts'
+import type { Conversation, SpokenTurn } from './conversation.ts'
 import { piecesOf } from './exchanges.ts'
+import { handedOver } from './handed-over.ts'
 import { counted, spoken } from './summary.ts'
 
 export type Inheritance = NonNullable<ContextStrategy['inherit']>
@@ -23,10 +25,23 @@ interface Inherited {
 
 const KEY = 'inherited'
 
+/** What a turn has besides its own words, for an agent that answers in its place. */
+export interface Floor {
+  readonly before: Conversation
+  /** Id of the message that the turn handles. */
+  readonly id: string
+  readonly agent: string
+  /** Number of messages before those of the turn. */
+  readonly from: number
+  /** Agents that models play: they read the conversation. */
+  readonly readers: ReadonlySet<string>
+}
+
 export class PassingOn {
   readonly #heirs: Heirs
   readonly #said: () => readonly ModelMessage[]
   readonly #summarized: (messages: readonly ModelMessage[]) => Promise<string>
+  readonly #floor: Floor | undefined
   #summary: { of: number; text: Promise<string> } | undefined
 
   /** `said`: the conversation up to now. `summarized`: makes a summary of it, which may cost a model call. */
@@ -34,10 +49,19 @@ export class PassingOn {
     heirs: Heirs,
     said: () => readonly ModelMessage[],
     summarized: (messages: readonly ModelMessage[]) => Promise<string>,
+    floor?: Floor,
   ) {
     this.#heirs = heirs
     this.#said = said
     this.#summarized = summarized
+    this.#floor = floor
+  }
+
+  /** Returns the conversation for an agent that answers from now on; undefined if it is no model, or code asks. */
+  saidTo(to: string): readonly SpokenTurn[] | undefined {
+    if (!this.#floor?.readers.has(to)) return undefined
+    const { before, id, agent, from } = this.#floor
+    return handedOver(before, { id, messages: this.#said().slice(from) }, agent)
   }
 
   /** Returns a summary, which is paid for once, however many agents get it at a time. */
