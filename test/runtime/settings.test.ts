@@ -75,7 +75,13 @@ t.test('a team of one role gets every default', async (t) => {
     maxSpawnedAgents: 64,
     globalTimeoutMs: 600_000,
     threads: { max: Number.POSITIVE_INFINITY, idleMs: false, warmSpares: 1, tools: toolThreads },
-    livelock: false,
+    livelock: {
+      maxStalledRounds: 24,
+      maxRepeats: 24,
+      maxMessagesWithoutProgress: 100,
+      ends: 'models',
+      ofCode: false,
+    },
     loops: { maxRepeats: 8, ends: true },
     blackboard: 'on_use',
     registry: undefined,
@@ -149,7 +155,7 @@ t.test('every option of the team arrives', async (t) => {
     maxSpawnedAgents: 0,
     globalTimeoutMs: 3,
     threads: { max: Number.POSITIVE_INFINITY, idleMs: false, warmSpares: 0, tools: { threads: 3, queue: 0 } },
-    livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30, ends: false },
+    livelock: { maxStalledRounds: 1, maxRepeats: 2, maxMessagesWithoutProgress: 30, ends: 'models', ofCode: true },
     loops: { maxRepeats: 2, ends: true },
     blackboard: 'team',
     registry: undefined,
@@ -341,13 +347,14 @@ t.test('a clock of the user gets the timers that the runtime needs', async (t) =
   t.type(settingsFrom({ agents, clock: { now, monotonic, random, sleep } }).clock.timer, 'function')
 })
 
-t.test('a bound of livelock detection that is not given has its default; false and nothing are none', async (t) => {
+t.test('a bound of livelock detection that is not given has its default; nothing is for models alone', async (t) => {
   const bounds = (livelock: unknown) => settingsFrom(loose({ supervision: { livelock } })).livelock
-  const all = { maxStalledRounds: 24, maxRepeats: 24, maxMessagesWithoutProgress: 100, ends: false }
+  const all = { maxStalledRounds: 24, maxRepeats: 24, maxMessagesWithoutProgress: 100, ends: 'models', ofCode: true }
   t.strictSame(bounds({}), all)
   t.strictSame(bounds({ maxRepeats: 9 }), { ...all, maxRepeats: 9 })
-  t.strictSame(bounds({ onFound: 'end' }), { ...all, ends: true })
-  t.strictSame([bounds(false), bounds(undefined)], [false, false])
+  t.strictSame(bounds({ onFound: 'end' }), { ...all, ends: 'all' })
+  t.strictSame(bounds({ onFound: 'report' }), { ...all, ends: 'none' })
+  t.strictSame([bounds(false), bounds(undefined)], [false, { ...all, ofCode: false }])
 })
 
 t.test('what models do is watched unless the team says otherwise, with bounds of its own', async (t) => {

@@ -72,8 +72,8 @@ export interface SupervisionConfig {
   /** Time that a deadlock must have lasted before it is broken. Default: 250. */
   confirmMs?: number
   /**
-   * Finds agents that are busy without progress. Default: it watches model agents within their turns. An object also
-   * watches all messages between agents, code and the protocol, with these bounds. false watches nothing.
+   * Finds agents that are busy without progress. Default: it watches model agents within their turns, and what models
+   * give each other. An object also watches code and the protocol, with these bounds. false watches nothing.
    *
    * In a turn of a model the signs are:
    *
@@ -102,12 +102,14 @@ export interface SupervisionConfig {
    * These are not signs: a message that is marked `polling: true`, an answer that comes too late, a retry after a
    * longer pause than all before, and a repetition while another agent waits for a model, a tool or a person.
    *
-   * The first of these signs sends a message of type report from `$runtime` to the `observe` of the agents involved,
-   * with `structuredData { event: 'livelock', evidence }`. The second is for the protocol: like the first it is a
-   * `livelock` event with the evidence. Code that counts in a variable looks the same as code that is stuck, so the run
-   * goes on. `onFound: 'end'` ends it at the third sign with `LivelockError`; with `'report'` no turn of a model is
-   * ended either. Each sign is counted from the one before, and progress takes all of them back. Text that is new each
-   * time but says nothing is not found. Source: the stall counter of Magentic-One, the stuck detector of OpenHands.
+   * Signs are counted for each cause: the same agents, in the same words. The first sends a message of type report from
+   * `$runtime` to the `observe` of the agents involved, with `structuredData { event: 'livelock', evidence }`. The
+   * second is for the protocol: like the first it is a `livelock` event with the evidence. The third ends the run with
+   * `LivelockError` if models alone take part. Code that counts in a variable looks the same as code that is stuck, so
+   * with code the run goes on, unless `onFound` is 'end'; with 'report' no run and no turn of a model is ended. Each
+   * sign is counted from the one before, and progress takes them back, but for a task that comes back in the same words.
+   * Text that is new each time but says nothing is not found. Source: the stall counter of Magentic-One, the stuck
+   * detector of OpenHands.
    */
   livelock?:
     | false

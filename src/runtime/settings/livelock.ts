@@ -13,8 +13,13 @@ export interface LivelockBounds {
   readonly maxRepeats: number
   /** Number of messages in one conversation. */
   readonly maxMessagesWithoutProgress: number
-  /** True if the third sign ends the run. Otherwise two signs are reported, and the run continues. */
-  readonly ends: boolean
+  /**
+   * Causes whose third sign ends the run: those in which models alone take part, all, or none. Of others two signs are
+   * reported, and the run continues.
+   */
+  readonly ends: 'models' | 'all' | 'none'
+  /** True if code and protocols are watched too. */
+  readonly ofCode: boolean
 }
 
 /**
@@ -25,7 +30,8 @@ export const LIVELOCK_BOUNDS: LivelockBounds = {
   maxStalledRounds: 24,
   maxRepeats: 24,
   maxMessagesWithoutProgress: 100,
-  ends: false,
+  ends: 'models',
+  ofCode: false,
 }
 
 type Given = SupervisionConfig['livelock']
@@ -39,13 +45,16 @@ export function roundBounds(given: Given = {}): RoundBounds | false {
   return { maxRepeats: given.maxRepeats ?? MOST_ROUNDS, ends: given.onFound !== 'report' }
 }
 
-/** Returns the bounds for messages, which include those of code. Messages are checked only if the team sets bounds. */
+/** Returns the bounds for messages. Those of code are checked only if the team sets bounds. */
 export function livelockBounds(given: Given): LivelockBounds | false {
-  if (given === undefined || given === false) return false
+  if (given === undefined || given === false) return given === undefined && LIVELOCK_BOUNDS
   return {
     maxStalledRounds: given.maxStalledRounds ?? LIVELOCK_BOUNDS.maxStalledRounds,
     maxRepeats: given.maxRepeats ?? LIVELOCK_BOUNDS.maxRepeats,
     maxMessagesWithoutProgress: given.maxMessagesWithoutProgress ?? LIVELOCK_BOUNDS.maxMessagesWithoutProgress,
-    ends: given.onFound === 'end',
+    ends: ENDS[given.onFound ?? 'default'],
+    ofCode: true,
   }
 }
+
+const ENDS = { default: 'models', end: 'all', report: 'none' } as const

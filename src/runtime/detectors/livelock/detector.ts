@@ -1,10 +1,10 @@
 /**
- * Finds agents that exchange messages without progress, and acts on it: rules 28 to 30. Attached only if the team asks
- * for it, so that other teams pay nothing.
+ * Finds agents that exchange messages without progress, and acts on it: rules 28 to 30. Unless the team asks for more,
+ * a run is watched from the moment on at which a model asks somebody, so that teams of code pay nothing.
  *
  * The ladder: first the agents involved get a notice at their `observe`. Then the protocol should replan; the event
- * tells it. Then, if the team wants that, the run ends. Each step needs a sign of its own, counted from the step
- * before; progress leads back to the start.
+ * tells it. Then the run ends, if models alone are the cause or the team wants that. Each step needs another sign of the
+ * same cause, counted from the step before; progress leads back to the start.
  */
 
 import type { Scheduler } from '../../../clock.ts'
@@ -16,6 +16,7 @@ import {
   kindOf,
   lengthOf,
   NOBODY,
+  REQUEST,
   recipientOf,
   senderOf,
   turnOf,
@@ -24,7 +25,7 @@ import { readBody } from '../../../mailbox/frame-body.ts'
 import { idOf } from '../../../mailbox/frame-id.ts'
 import type { Memory } from '../../../mailbox/memory.ts'
 import type { HostMessages } from '../../admission/host-messages.ts'
-import { LADDER, type LivelockStep, livelockAlarm } from '../../log/livelock-alarm.ts'
+import { LADDER, livelockAlarm } from '../../log/livelock-alarm.ts'
 import { type Batch, type FrameBlock, type LogEntry, SEQ_STEP } from '../../log/records.ts'
 import type { LivelockBounds } from '../../settings/livelock.ts'
 import type { AgentDirectory } from '../../state/agent-directory.ts'
@@ -64,7 +65,8 @@ export const livelock =
         turns.look(batch)
         for (const entry of batch) {
           const run = needs.runs.get(entry.run)
-          if (run && !run.ending) caseOf(run).show(entry)
+          if (run && !run.ending && (bounds.ofCode || cases.has(run) || isAskedByModel(entry, needs)))
+            caseOf(run).show(entry)
           // A blackboard of the whole team belongs to no run: a new entry there is progress for each.
           else if (entry.kind === 'blackboard' && entry.run === 0) for (const each of cases.values()) each.show(entry)
         }
@@ -73,28 +75,41 @@ export const livelock =
     }
   }
 
-/** Livelock state of one run, with its step of the ladder. */
+/** Limit of signs that are kept: those that progress does not take back are of more and more causes. */
+const MOST_SIGNS = 100
+
+/** Checks whether a model asks somebody. */
+function isAskedByModel(entry: LogEntry, { directory }: LivelockNeeds): boolean {
+  if (entry.kind !== 'frames') return false
+  const { memory, from, to } = entry
+  for (let at = from; at < to; at += lengthOf(memory, at))
+    if (kindOf(memory, at) === REQUEST && directory.cells[senderOf(memory, at)]?.settings.playedByModel) return true
+  return false
+}
+
+/** Livelock state of one run, with the step of the ladder for each cause. */
 class Case implements Beholder {
   readonly #needs: LivelockNeeds
   readonly #run: RunState
   readonly #turns: Turns
   readonly #failRun: FailRun
   readonly #watch: LivelockWatch
-  readonly #steps: readonly LivelockStep[]
-  /** Signs since the last progress. */
-  #evidence: string[] = []
+  readonly #bounds: LivelockBounds
+  /** Signs since the last progress, in their order. */
+  #signs: readonly Sign[] = []
+  #isOver = false
 
   constructor(needs: LivelockNeeds, run: RunState, turns: Turns, bounds: LivelockBounds, failRun: FailRun) {
     this.#needs = needs
     this.#run = run
     this.#turns = turns
     this.#failRun = failRun
-    this.#steps = bounds.ends ? LADDER : LADDER.filter((step) => step !== 'abort')
+    this.#bounds = bounds
     this.#watch = new LivelockWatch(bounds, this)
   }
 
   show(entry: LogEntry): void {
-    if (this.#evidence.length === LADDER.length) return // it is about to end
+    if (this.#isOver) return
     if (entry.kind === 'frames') this.#frames(entry)
     else if (entry.kind === 'task') this.#watch.task(entry.task, entry.previous === null)
     else if (entry.kind === 'handoff' || entry.kind === 'reassignment') {
@@ -116,9 +131,7 @@ class Case implements Beholder {
 
   // ---- for the watch
 
-  isModel(index: number): boolean {
-    return this.#needs.directory.cells[index]?.settings.playedByModel ?? false
-  }
+  readonly isModel = (index: number): boolean => this.#needs.directory.cells[index]?.settings.playedByModel ?? false
 
   name(index: number): string {
     return directoryOf(this.#run, this.#needs.directory).name(index)
@@ -135,20 +148,26 @@ class Case implements Beholder {
   }
 
   progress(): void {
-    this.#evidence = []
+    if (this.#signs.length > 0) this.#signs = this.#signs.filter(({ lasts }) => lasts)
   }
 
   // ---- the ladder
 
-  found({ agents, evidence: found }: Sign): void {
-    const step = this.#steps[this.#evidence.length]
-    if (!step) return
+  found(sign: Sign): void {
+    const { agents, evidence: found, cause, ofModels } = sign
+    const { ends, ofCode } = this.#bounds
+    if (!ofCode && !ofModels) return
+    // A team that lets any livelock end its runs has them ended by three signs of any causes.
+    const before = ends === 'all' ? this.#signs : this.#signs.filter((other) => other.cause === cause)
+    const step = LADDER[before.length]
+    const mayEnd = ends === 'all' || (ends === 'models' && ofModels)
+    if (!step || (step === 'abort' && !mayEnd)) return
     this.#watch.begin()
-    this.#evidence = [...this.#evidence, found]
-    const evidence = this.#evidence
+    this.#signs = [...this.#signs, sign].slice(-MOST_SIGNS)
+    const evidence = [...before, sign].map((each) => each.evidence)
     this.#needs.journal.record(this.#run, { kind: 'alarm', ...livelockAlarm(step, agents, evidence) })
     if (step === 'notice') this.#tell(agents, found)
-    else if (step === 'abort') this.#abort()
+    else if (step === 'abort') this.#abort(evidence)
   }
 
   #tell(agents: readonly string[], evidence: string): void {
@@ -161,9 +180,9 @@ class Case implements Beholder {
   }
 
   /** Ends the run, but not at once: other parts must still see the records that led here. */
-  #abort(): void {
+  #abort(evidence: readonly string[]): void {
     const { id } = this.#run
-    const evidence = this.#evidence
+    this.#isOver = true
     const error = new LivelockError(
       `Run "${id}" is busy without progress. Those involved were told, then the protocol had time to replan; nothing new has come since. The signs: ${evidence.join('; ')}. Let the agents decide on another way when an answer comes again, mark repetition that is meant with polling: true, or raise the bounds of supervision.livelock.`,
       { runId: id, evidence, skipped: { 'tie-breaker': 'no protocol of this version has one' } },

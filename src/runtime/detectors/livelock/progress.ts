@@ -151,7 +151,7 @@ export class LivelockWatch {
     const { stalled, agents } = this.#rounds
     if (stalled < this.#bounds.maxStalledRounds) return
     const evidence = `${stalled} rounds of the protocol in a row without progress; they asked ${listed(agents)} (the last task: ${id})`
-    this.#found(agents, evidence)
+    this.#found('rounds', agents, evidence, false)
   }
 
   /** `seq` is the place of the frame in the log. */
@@ -234,6 +234,7 @@ export class LivelockWatch {
       from: senderOf(memory, at),
       to: this.#beholder.recipientOf(memory, at),
       delegates: typeOf(memory, at) === 'delegate' ? hashOf(readBody(memory, at).content) : undefined,
+      byCode: !this.#beholder.isModel(senderOf(memory, at)),
     })
     const isFound = this.#judge(conversation, id)
     // After a sign the counts start again, and so do the holders of the task.
@@ -244,27 +245,28 @@ export class LivelockWatch {
 
   /** Returns true if the conversation is a sign. */
   #judge(conversation: Conversation, id: string): boolean {
-    const { messages, from, to, threadId } = conversation
+    const { messages, from, to, threadId, holders, byCode } = conversation
+    const { isModel } = this.#beholder
     const [sender, recipient] = [this.#beholder.name(from), this.#beholder.name(to)]
     if (isDelegatedBack(conversation)) {
-      const way = [...conversation.holders.map(({ agent }) => agent), to]
-        .map((index) => `"${this.#beholder.name(index)}"`)
-        .join(' -> ')
-      this.#found(
-        [recipient, sender],
-        `a task was delegated back to "${recipient}", who had it: ${way} (message ${id})`,
-      )
+      const held = [...holders.map(({ agent }) => agent), to]
+      const way = held.map((index) => `"${this.#beholder.name(index)}"`).join(' -> ')
+      const evidence = `a task was delegated back to "${recipient}", who had it: ${way} (message ${id})`
+      const agents = [...new Set([recipient, sender])]
+      const cause = hashOf('back', holders.at(-1)?.task ?? '', ...[...agents].sort())
+      // The statuses of the task that is given again are new, and say nothing.
+      this.#beholder.found({ agents, evidence, cause, ofModels: held.every(isModel), lasts: true })
     } else if (this.#works.beside(from, to)) {
       return false
     } else if (exchanges(conversation) >= mostExchanges(this.#bounds)) {
       const times = exchanges(conversation)
       const evidence = `"${sender}" and "${recipient}" wrote to each other and back ${times} times without progress (the last: message ${id})`
-      this.#found([sender, recipient], evidence)
+      this.#found('exchanges', [sender, recipient], evidence, isModel(from) && isModel(to))
     } else if (messages >= this.#bounds.maxMessagesWithoutProgress) {
       const names = conversation.parties.map((index) => this.#beholder.name(index))
       const where = threadId === undefined ? '' : ` in thread ${JSON.stringify(threadId)}`
       const evidence = `${messages} messages${where} without progress, each because of the one before, between ${listed(names)} (the last: message ${id})`
-      this.#found(names, evidence)
+      this.#found('messages', names, evidence, !byCode)
     } else return false
     return true
   }
@@ -314,7 +316,15 @@ export class LivelockWatch {
 
   /** Continues the caller's turn with the answer; of several answers, with the longest conversation. */
   #goOn(caller: number, callee: number, { turn, id }: Asked, led: Conversation): void {
-    const message = { stretch: this.#stretch, threadId: undefined, from: callee, to: caller, delegates: undefined }
+    const byCode = !this.#beholder.isModel(callee)
+    const message = {
+      stretch: this.#stretch,
+      threadId: undefined,
+      from: callee,
+      to: caller,
+      delegates: undefined,
+      byCode,
+    }
     const answer = continued(led, message)
     const own = this.#causes.ofTurn(caller, turn)
     const isLonger = own?.stretch !== answer.stretch || answer.messages > own.messages
@@ -322,8 +332,9 @@ export class LivelockWatch {
     this.#judge(answer, id)
   }
 
-  #found(agents: readonly string[], evidence: string): void {
-    this.#beholder.found({ agents: [...new Set(agents)], evidence })
+  #found(kind: string, all: readonly string[], evidence: string, ofModels: boolean): void {
+    const agents = [...new Set(all)]
+    this.#beholder.found({ agents, evidence, cause: hashOf(kind, ...[...agents].sort()), ofModels })
   }
 }
 

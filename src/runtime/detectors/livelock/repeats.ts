@@ -1,4 +1,5 @@
 /** Counts repeated actions of a run since the last progress, each with its outcome: requests and calls of tools. */
+import { hashOf } from '../../../actors/definition/hash-of.ts'
 import type { ErrorCode } from '../../../errors.ts'
 import { BoundedMap } from '../../log/bounded-map.ts'
 import type { LivelockBounds } from '../../settings/livelock.ts'
@@ -39,12 +40,12 @@ export class Repeats {
     const failures = error ? again(this.#errors, `${from} ${to}`, attempt) : 0
     if (failures >= mostErrors(this.#bounds)) {
       const evidence = `"${to}" failed ${failures} times in a row with the same error for "${from}": ${error} (the last: message ${id})`
-      return { agents, evidence }
+      return { agents, evidence, cause: hashOf('errors', from, to), ofModels: false }
     }
     const times = again(this.#actions, action, attempt)
     if (times < this.#bounds.maxRepeats) return undefined
     const evidence = `"${from}" asked "${to}" the same ${times} times in a row, and each time got the same answer (the last: message ${id})`
-    return { agents, evidence }
+    return { agents, evidence, cause: hashOf('repeats', action), ofModels: false }
   }
 
   tool(agent: string, { tool, action, outcome, failed, asked }: ToolDone, answered: Moment): Sign | undefined {
@@ -52,7 +53,7 @@ export class Repeats {
     if (times < this.#bounds.maxRepeats) return undefined
     const what = failed ? 'it failed with the same error' : 'got the same result'
     const evidence = `"${agent}" called "${tool}" with the same input ${times} times in a row, and each time ${what}`
-    return { agents: [agent], evidence }
+    return { agents: [agent], evidence, cause: hashOf('repeats', action), ofModels: false }
   }
 }
 

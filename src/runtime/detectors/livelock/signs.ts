@@ -16,6 +16,12 @@ export const mostExchanges = ({ maxRepeats }: LivelockBounds): number => Math.ce
 export interface Sign {
   readonly agents: readonly string[]
   readonly evidence: string
+  /** The same for signs of the same agents that do the same again: they are counted together. */
+  readonly cause: string
+  /** True if models alone take part, and no code decides what is said next. */
+  readonly ofModels: boolean
+  /** True if progress elsewhere does not take it back. */
+  readonly lasts?: boolean
 }
 
 // ---- repetition
@@ -85,6 +91,8 @@ export interface Conversation {
   readonly alternating: number
   /** Agents that had the task that the last message delegates, in order, each with a hash of what it passed on. */
   readonly holders: readonly Holder[]
+  /** True if code has sent one of the messages. Who sent the first one only began it, and may wait for its end. */
+  readonly byCode: boolean
 }
 
 export interface Holder {
@@ -99,6 +107,8 @@ export interface NextMessage {
   readonly to: number
   /** Hash of the task that the message delegates. */
   readonly delegates: string | undefined
+  /** True if code has sent the message. */
+  readonly byCode: boolean
 }
 
 /**
@@ -106,11 +116,12 @@ export interface NextMessage {
  * holders.
  */
 export function continued(before: Conversation | undefined, message: NextMessage): Conversation {
-  const { stretch, from, to, delegates } = message
+  const { stretch, from, to, delegates, byCode } = message
   const threadId = message.threadId ?? before?.threadId
   const holders = delegates === undefined ? [] : [...(before?.holders ?? []), { agent: from, task: delegates }]
   const goesOn = before !== undefined && before.stretch === stretch && before.threadId === threadId
-  if (!goesOn) return { stretch, threadId, messages: 1, parties: [from, to], from, to, alternating: 1, holders }
+  if (!goesOn)
+    return { stretch, threadId, messages: 1, parties: [from, to], from, to, alternating: 1, holders, byCode: false }
   const answers = before.from === to && before.to === from
   return {
     stretch,
@@ -121,6 +132,7 @@ export function continued(before: Conversation | undefined, message: NextMessage
     to,
     alternating: answers ? before.alternating + 1 : 1,
     holders,
+    byCode: before.byCode || byCode,
   }
 }
 
