@@ -166,9 +166,11 @@ t.test('close with drainMs takes no new runs and lets those under way end', asyn
   const { team } = stage(t)
   const run = team.launch('hi')
   const closed = team.close({ drainMs: 1_000 })
-  t.match(await refusalOf(team.execute('more')), { code: 'TEAM_CLOSED' })
+  t.match(await team.execute('more'), { success: false, error: { code: 'TEAM_CLOSED', message: /is closing/ } })
+  t.match(await refusalOf(() => team.launch('more')), { code: 'TEAM_CLOSED' })
   t.equal((await run.result).finalOutput, 'ann is well')
   await closed
+  t.match(await refusalOf(team.execute('more')), { code: 'TEAM_CLOSED' })
 })
 
 t.test('what takes longer than drainMs is aborted', async (t) => {

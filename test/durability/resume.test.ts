@@ -193,6 +193,20 @@ t.test('resumePending goes on with all runs, and with what messages from outside
   t.same(sent(path), ['sent-0', 'sent-1', 'sent-2', 'sent-3'])
 })
 
+t.test('a question does not hold a closing team: the next process asks on', async (t) => {
+  const path = join(folderOf(t), 'log')
+  const before = deskOf(t, path, script)
+  const run = before.launch('go', { runId: 'one' })
+  await first(run.events(), 'question')
+  await before.close({ drainMs: 2 ** 31 - 1 })
+  t.match([run.status, await run.result], ['interrupted', { error: { code: 'RUN_ABORTED' } }])
+  const after = deskOf(t, path, script)
+  await after.start()
+  await answer(after, 'yes')
+  t.match(await after.getRun('one')!.result, { finalOutput: 'go 4444 yes' })
+  await after.close()
+})
+
 t.test('an interrupted run that is cancelled has an end', async (t) => {
   const path = await leftBehind(t)
   const team = deskOf(t, path, script, byHand(path))

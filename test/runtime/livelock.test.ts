@@ -49,7 +49,15 @@ t.test('what is asked at the same time does not repeat each other', async (t) =>
 const [ANN, BOB, CLEO] = [3, 4, 5]
 
 function heard(before: Conversation | undefined, from: number, to: number, fields: Partial<NextMessage> = {}) {
-  return continued(before, { stretch: 0, threadId: undefined, delegates: undefined, byCode: false, ...fields, from, to })
+  return continued(before, {
+    stretch: 0,
+    threadId: undefined,
+    delegates: undefined,
+    byCode: false,
+    ...fields,
+    from,
+    to,
+  })
 }
 
 function conversation(...way: number[]): Conversation {

@@ -104,3 +104,24 @@ t.test('a draining team does not wait for a script that was left alone', async (
   await team.clock.advance(10_001)
   t.equal(closed.settled, true)
 })
+
+t.test('runs that wait for a person do not hold a closing team; others do', async (t) => {
+  const team = openTeam(t, {
+    worker: async ({ content }, context) => {
+      if (content === 'work') await context.sleep(1_000)
+      else await context.ask('May I?')
+      return content
+    },
+  })
+  const asking = ['one', 'two'].map((query) => team.launch(query))
+  const working = team.launch('work')
+  await team.clock.advance(500)
+  t.equal(team.questions().length, 2)
+  const closed = outcomeOf(team.close({ drainMs: 20_000 }))
+  await team.clock.advance(400)
+  t.equal(closed.settled, false)
+  await team.clock.advance(200)
+  t.equal(closed.settled, true)
+  t.equal((await working.result).finalOutput, 'work')
+  for (const run of asking) t.match(await run.result, { success: false, error: { code: 'RUN_ABORTED' } })
+})

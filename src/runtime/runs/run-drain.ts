@@ -46,12 +46,15 @@ export class RunDrain {
     }
   }
 
-  /** Resolves when nothing is under way any more, including messages that nobody waits for. */
+  /**
+   * Resolves when nothing is under way any more, including messages that nobody waits for. A run that waits for a person
+   * is not waited for: who answers may take days. With a durable log a later process asks on.
+   */
   async drained(): Promise<void> {
     const { line, ended } = this.#needs
     for (;;) {
       if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
-      else if (!line.isEmpty || !ended.areQuiet) await this.#nextRecords()
+      else if (!line.onlyAsks || !ended.areQuiet) await this.#nextRecords()
       else return
     }
   }

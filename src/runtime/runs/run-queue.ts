@@ -48,6 +48,11 @@ export class RunLine<Entry extends InLine> {
     return this.#running.size + this.#queue.length === 0
   }
 
+  /** True if no run is under way but those that wait for a person. */
+  get onlyAsks(): boolean {
+    return this.#running.size + this.#queue.length === this.#asking.size
+  }
+
   get counts(): { running: number; queued: number } {
     return { running: this.#running.size, queued: this.#queue.length }
   }

@@ -5,14 +5,7 @@
  */
 import type { Content } from '../../actors/definition/content.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import {
-  ConfigurationError,
-  DramatisError,
-  type ErrorCode,
-  RunTimeoutError,
-  TeamClosedError,
-  type TeamOverloadedError,
-} from '../../errors.ts'
+import { ConfigurationError, DramatisError, type ErrorCode, RunTimeoutError, TeamClosedError } from '../../errors.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Launched } from '../log/records.ts'
@@ -59,6 +52,8 @@ export class RunBook {
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
+  /** True while a team that closes lets open runs end. */
+  isDraining = false
   /** Hash of the text of the protocol script. */
   script: string | undefined
   /** Called with each run, and the work of each message from outside, of which nothing is under way any more. */
@@ -237,7 +232,7 @@ export class RunBook {
   }
 
   /** Makes the result of a run that `launch` has no room for: nothing happened in it, and it cannot be found later. */
-  refused<T>(given: string | Content, options: RunOptions<T>, error: TeamOverloadedError): MultiAgentResult<T> {
+  refused<T>(given: string | Content, options: RunOptions<T>, error: DramatisError): MultiAgentResult<T> {
     const { boards, clock, frames } = this.#supervisor
     const { runId = frames.id(), metadata, threadId } = options
     const run = new RunState(0, runId, readQuery(given).text, clock.now(), metadata, threadId)
@@ -436,7 +431,11 @@ export class RunBook {
 
   #assertTakes(): void {
     if (this.#endings.lost) throw this.#endings.lost
-    if (this.closing) throw new TeamClosedError('The team is closed; make a new one with createTeam.', {})
+    if (!this.closing) return
+    const text = this.isDraining
+      ? 'The team is closing: open runs end, and no new one is taken. Ask the process that takes its place.'
+      : 'The team is closed; make a new one with createTeam.'
+    throw new TeamClosedError(text, {})
   }
 
   // ---- for handles and watchers

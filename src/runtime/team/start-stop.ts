@@ -129,6 +129,7 @@ export class TeamLife {
   async #close(drainMs: number): Promise<void> {
     const { clock, directory, lifecycle, tools, spawner } = this.#supervisor
     this.#runs.closing = true
+    this.#runs.isDraining = drainMs > 0
     if (drainMs > 0) {
       const drained = new AbortController()
       await Promise.race([this.#runs.drain.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
@@ -140,6 +141,7 @@ export class TeamLife {
     for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
     await Promise.all([spawner.close(), tools.close()])
     this.#supervisor.close()
+    this.#runs.isDraining = false
   }
 }
 

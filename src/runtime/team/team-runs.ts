@@ -1,7 +1,7 @@
 /** Methods of a team that start runs, wait for them, stream their events and find them. */
 import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { Content } from '../../actors/definition/content.ts'
-import { ConfigurationError, shown, TeamOverloadedError } from '../../errors.ts'
+import { ConfigurationError, shown, TeamClosedError, TeamOverloadedError } from '../../errors.ts'
 import { refused } from '../checks/refused.ts'
 import type { DigestFeed } from '../digest/digest-feed.ts'
 import type { Digest } from '../digest/digest-line.ts'
@@ -23,8 +23,9 @@ export abstract class TeamRuns extends TeamInsight {
 
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
-   * (`ConfigurationError`, `TeamClosedError`). A run that fails, times out, is aborted or finds no room in the team
-   * (`TeamOverloadedError`) resolves with `success: false` and the reason.
+   * (`ConfigurationError`, `TeamClosedError` after `close`). A run that fails, times out, is aborted, finds no room in
+   * the team (`TeamOverloadedError`) or comes while it drains (`TeamClosedError`) resolves with `success: false` and the
+   * reason.
    *
    * @example
    * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })
@@ -48,7 +49,7 @@ export abstract class TeamRuns extends TeamInsight {
   }
 
   /**
-   * Runs the team for a caller who waits for the result and gets no handle. A run that finds no room has a result too.
+   * Runs the team for a caller who waits for the result and gets no handle. A run that is not taken has a result too.
    */
   protected async resultOf<T>(
     query: string | Content,
@@ -60,7 +61,9 @@ export abstract class TeamRuns extends TeamInsight {
       state.held ??= false
       return result
     } catch (error) {
-      if (!(error instanceof TeamOverloadedError)) throw error
+      const isRefused =
+        error instanceof TeamOverloadedError || (error instanceof TeamClosedError && this.runBook.isDraining)
+      if (!isRefused) throw error
       return this.runBook.refused(query, options, error)
     }
   }

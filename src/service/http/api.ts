@@ -43,8 +43,9 @@ export interface HttpApi {
   readonly node: (request: IncomingMessage, response: ServerResponse) => Promise<void>
   /**
    * Takes no more tasks, and resolves when all open ones are over, after `drainMs` at the latest. Then all streams end.
-   * With `teams: true` the teams are closed after that time, so that each task has an end and each stream its last
-   * event; else they stay yours. A second call waits for the first.
+   * With `teams: true` the teams are closed, each as `team.close({ drainMs })` does: what their own code has begun ends
+   * first too, runs that wait for a person alone are not waited for, each task has an end, and each stream its last
+   * event. Else they stay yours. A second call waits for the first.
    */
   close(options?: { drainMs?: number; teams?: boolean }): Promise<void>
 }
@@ -86,11 +87,11 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
-    await tasks.quiet(drainMs)
     if (closesTeams) {
-      await Promise.all(teams.all.map(({ team }) => team.close()))
+      // They know all that is under way, also what was begun by their own code.
+      await Promise.all(teams.all.map(({ team }) => team.close({ drainMs })))
       await streams.quiet(LAST_EVENTS_MS)
-    }
+    } else await tasks.quiet(drainMs)
     streams.end()
     tasks.close()
     keys.clear()

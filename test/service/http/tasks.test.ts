@@ -345,6 +345,17 @@ t.test('close with teams ends what is open, and answers it', async (t) => {
   t.match(await open, { body: { task: { status: 'aborted' } } })
 })
 
+t.test('close with teams lets runs end that the service has begun itself, and takes no more of them', async (t) => {
+  const { api, team, release } = held(t)
+  const own = team.execute('one')
+  await new Promise(setImmediate)
+  const closing = api.close({ drainMs: 60_000, teams: true })
+  t.match(await team.execute('two'), { success: false, error: { code: 'TEAM_CLOSED' } })
+  release()
+  await closing
+  t.match(await own, { success: true, finalOutput: 'heard: one' })
+})
+
 t.test('close without teams lets tasks go on, and tells who waits where they are', async (t) => {
   const { send, api, team, release } = held(t)
   const open = send('POST', '/api/tasks', { body: { query: 'one' } })
