@@ -9,6 +9,8 @@ import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} }
 
+const slowMs = { turn: 30_000, step: 30_000, tool: 30_000, model: 120_000, queued: 30_000 }
+
 const supervision = {
   strategy: 'one_for_one',
   restart: 'permanent',
@@ -20,6 +22,7 @@ const supervision = {
   watchdogMs: 5_000,
   coolDownMs: 60_000,
   stopGraceMs: 5_000,
+  slowMs,
 }
 
 const toolThreads = { threads: Math.max(2, availableParallelism()), queue: 256 }
@@ -219,6 +222,7 @@ t.test('communication and supervision of the team hold for its roles', async (t)
     watchdogMs: false,
     coolDownMs: 0,
     stopGraceMs: 0,
+    slowMs,
   })
 })
 
@@ -274,6 +278,7 @@ t.test("a role's own communication and supervision go before the team's, field b
     watchdogMs: false,
     coolDownMs: 8,
     stopGraceMs: 0,
+    slowMs,
   })
   t.strictSame(bob?.supervision.backoff, { baseMs: 1, capMs: 10_000 })
   t.equal(bob?.supervision.maxRestarts, 9)
