@@ -50,7 +50,7 @@ t.test('the tables of options have the defaults', async (t) => {
     'supervision.confirmMs': team.confirmMs,
     'supervision.stopGraceMs': supervision.stopGraceMs,
     'supervision.slowMs': supervision.slowMs.turn,
-    'supervision.livelock': team.livelock === false && team.loops ? 'of models' : 'other',
+    'supervision.livelock': team.livelock && !team.livelock.ofCode && team.loops ? 'of models' : 'other',
     'limits.turnTimeoutMs': turnTimeoutMs,
     concurrency,
     instances,

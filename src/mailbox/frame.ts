@@ -390,8 +390,8 @@ export function ownCopyOf(memory: Memory, at: number, bytes: number = lengthOf(m
 const STEP_BITS = 0xff | ((HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME) << 8) | (7 << 24) | POLLING
 
 /**
- * Checks whether two frames are the same step, repeated: same `STEP_BITS`, recipient and body. A piece of an answer goes
- * to whoever waits for it, whose name its writer need not know.
+ * Checks whether two frames are the same step, repeated: same `STEP_BITS`, recipient and body. A piece of an answer
+ * goes to whoever waits for it, whose name its writer need not know.
  */
 export function sameStep(a: Memory, at: number, b: Memory, bt: number): boolean {
   const i = at >> 2

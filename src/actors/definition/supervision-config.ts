@@ -107,7 +107,7 @@ export interface SupervisionConfig {
    * second is for the protocol: like the first it is a `livelock` event with the evidence. The third ends the run with
    * `LivelockError` if models alone take part. Code that counts in a variable looks the same as code that is stuck, so
    * with code the run goes on, unless `onFound` is 'end'; with 'report' no run and no turn of a model is ended. Each
-   * sign is counted from the one before, and progress takes them back, but for a task that comes back in the same words.
+   * sign is counted from the one before. Progress takes them back, but for a task that comes back in the same words.
    * Text that is new each time but says nothing is not found. Source: the stall counter of Magentic-One, the stuck
    * detector of OpenHands.
    */

@@ -16,8 +16,8 @@ import type { ThinkingTurn } from './thinking-turn.ts'
 
 /**
  * Result of a tool: content for the model, or the end of the turn with this answer. `means`: the text without what
- * differs each time, if it has any of that. `data`: structured data of the answer. `isHandoff`: another agent answers in
- * the place of this one.
+ * differs each time, if it has any of that. `data`: structured data of the answer. `isHandoff`: another agent answers
+ * in the place of this one.
  */
 export type ToolOutcome =
   | { text: Content; means?: string; failed?: true }

@@ -44,7 +44,7 @@ export interface ModelTurnView {
   nested: boolean
 }
 
-/** Whose answer the words of a turn may be, by what its message says of the last speaker. */
+/** Values of `answerOf` for the words of a turn, by what its message says of the last speaker. */
 const ANSWER_OF: Readonly<Record<string, Watched['answerOf']>> = { true: 'run', perhaps: 'choice' }
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */

@@ -74,8 +74,9 @@ export type RuntimeEvent<T = undefined> =
   | Event<'output.delta', { agent: string; messageId: string; chunk: string; final: boolean }>
   /**
    * Piece of a model's answer, in a run with `stream`. `callId`: the same for all pieces of a call. `round`: the round
-   * of model and tools. `answerOf`: whose answer a text may be: that of the run or of the turn; 'choice': one of several
-   * of which the run's is made; 'call' if only code knows. `toolCallId` and `tool`: for a piece of a tool's input.
+   * of model and tools. `answerOf`: whose answer a text may be: that of the run or of the turn; 'choice': one of
+   * several of which the run's is made; 'call' if only code knows. `toolCallId` and `tool`: for a piece of a tool's
+   * input.
    */
   | Event<
       'model.delta',

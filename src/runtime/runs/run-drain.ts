@@ -47,8 +47,8 @@ export class RunDrain {
   }
 
   /**
-   * Resolves when nothing is under way any more, including messages that nobody waits for. A run that waits for a person
-   * is not waited for: who answers may take days. With a durable log a later process asks on.
+   * Resolves when nothing is under way any more, including messages that nobody waits for. A run that waits for a
+   * person is not waited for: who answers may take days. With a durable log a later process asks on.
    */
   async drained(): Promise<void> {
     const { line, ended } = this.#needs

@@ -28,7 +28,7 @@ export class SpokenWords {
   /** Returns the words of an event. All events of `SPOKEN` have to come, in order. */
   of(event: RuntimeEvent<unknown>): string[] {
     if (event.type === 'run.finished') return this.#rest(event.result.finalOutput ?? '')
-    // Where several may have the answer, none is read before it is chosen.
+    // An answer that several may have is read when it is chosen.
     if (event.type === 'model.delta' && (event.answerOf !== 'run' || event.part !== 'text')) return []
     if (event.type === 'model.superseded' && event.reason === 'tool_calls') {
       if (event.callId === this.#call) this.#call = undefined

@@ -1,6 +1,6 @@
 /**
- * What a model remembers of a duty that it has handed off: the answer that another agent gave in its place. Its thread
- * goes on with a conversation in which each message of the user has its answer.
+ * Lets a model remember the answer that another agent gave in its place, after a handoff. Its thread goes on with a
+ * conversation in which each message of the user has its answer.
  */
 import type { Patch } from 'immer'
 import type { PatchNotice } from '../../actors/definition/assignment.ts'

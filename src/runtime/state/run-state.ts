@@ -249,7 +249,7 @@ export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Dire
   }
 }
 
-/** Returns the id of the message that has the duty of that one now, after handoffs and reassignments: it may be the same. */
+/** Returns the id of the message that has the duty of that one now, after handoffs and reassignments. */
 export function lastSuccessor({ successors }: RunState, id: string): string {
   let last = id
   for (let next = successors.get(last); next !== undefined; next = successors.get(next)) last = next

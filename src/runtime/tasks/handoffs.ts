@@ -225,7 +225,7 @@ export class Handoffs {
   }
 }
 
-/** Returns what says in which form the answer is wanted, and whether it is the run's: the same from whoever gives it. */
+/** Returns the metadata for the form of the answer, and for whose it is: both stay the same, whoever gives it. */
 function formOf(asked: AgentMessage): object {
   const lastSpeaker = lastSpeakerIn(asked)
   return { ...picked(asked.metadata, FORM), ...(lastSpeaker && { lastSpeaker }) }

@@ -24,8 +24,8 @@ export abstract class TeamRuns extends TeamInsight {
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
    * (`ConfigurationError`, `TeamClosedError` after `close`). A run that fails, times out, is aborted, finds no room in
-   * the team (`TeamOverloadedError`) or comes while it drains (`TeamClosedError`) resolves with `success: false` and the
-   * reason.
+   * the team (`TeamOverloadedError`) or comes while it drains (`TeamClosedError`) resolves with `success: false` and
+   * the reason.
    *
    * @example
    * const result = await team.execute('Should we migrate?', { timeoutMs: 30_000 })

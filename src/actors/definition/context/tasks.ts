@@ -61,8 +61,8 @@ export interface TaskContext {
    * From then on the caller of this turn waits for the target. It gets the target's answer or error; its timeout runs
    * from the start of the target's turn; a deadline of the task stays; and withdrawing the request stops the target.
    * Nobody gets what this turn returns or emits. A caller that reads the answer as a stream gets no more pieces of this
-   * turn, but those of the target if a model plays it. If the task has no caller, the answer goes to nobody, and a failed task
-   * is a dead letter.
+   * turn, but those of the target if a model plays it. If the task has no caller, the answer goes to nobody, and a
+   * failed task is a dead letter.
    *
    * If the target refuses before it has acknowledged, fails, or is gone for good, the duty stays here: handoff rejects
    * with `TaskRefusedError`, `AgentFailedError`, `AgentTerminatedError`, and this turn continues. A target that refuses

@@ -25,7 +25,7 @@ interface Inherited {
 
 const KEY = 'inherited'
 
-/** What a turn has besides its own words, for an agent that answers in its place. */
+/** Conversation of a turn, for an agent that answers in its place. */
 export interface Floor {
   readonly before: Conversation
   /** Id of the message that the turn handles. */

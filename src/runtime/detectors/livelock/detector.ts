@@ -3,8 +3,8 @@
  * a run is watched from the moment on at which a model asks somebody, so that teams of code pay nothing.
  *
  * The ladder: first the agents involved get a notice at their `observe`. Then the protocol should replan; the event
- * tells it. Then the run ends, if models alone are the cause or the team wants that. Each step needs another sign of the
- * same cause, counted from the step before; progress leads back to the start.
+ * tells it. Then the run ends, if models alone are the cause or the team wants that. Each step needs another sign of
+ * the same cause, counted from the step before; progress leads back to the start.
  */
 
 import type { Scheduler } from '../../../clock.ts'
