@@ -128,7 +128,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .argument('[query]', 'in quotes')
     .option('--seeds <number>', 'how many runs; 100', wholeNumber)
     .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
-    .option('--faults <list>', 'what may go wrong: some of crash,delay,duplicate,hang,refuse')
+    .option('--faults [list]', `what may go wrong: some of crash,delay,duplicate,hang,refuse; ${USUAL_FAULTS}`)
     .option('--record <file>', 'answer fetch and steps from that file; what is not in it is done once and kept there')
     .option(
       '--real-models',
@@ -274,7 +274,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     })
 
   try {
-    await program.parseAsync(args, { from: 'user' })
+    await program.parseAsync(withFaults(args), { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.done : EXIT.usage
     else {
@@ -308,6 +308,14 @@ function momentNumber(text: string): number {
   if (text === 'end') return Number.POSITIVE_INFINITY
   if (/^\d+$/.test(text)) return Number(text)
   throw new InvalidArgumentError('It takes a number of the list that the command prints without --at, or "end".')
+}
+
+const USUAL_FAULTS = 'crash,delay,duplicate'
+
+/** Writes the usual faults behind a `--faults` without a list: the parser would take the argument that comes next. */
+function withFaults(args: readonly string[]): string[] {
+  const isList = (next: string | undefined) => next !== undefined && /^[a-z]*( *, *[a-z]*)*$/i.test(next)
+  return args.map((arg, at) => (arg === '--faults' && !isList(args[at + 1]) ? `${arg}=${USUAL_FAULTS}` : arg))
 }
 
 /** From the package's own package.json, wherever this file was compiled to. */

@@ -9,7 +9,7 @@ t.test('--help and --version go to stdout and are no failure', async (t) => {
   t.match(help.stdout, /^Usage: dramatis [\s\S]*run[\s\S]*Exit codes: 0 done, 1 a run failed, 2/)
   const { version }: { version: string } = JSON.parse(readFileSync('package.json', 'utf8'))
   t.strictSame(await dramatis('--version'), { code: 0, stdout: `${version}\n`, stderr: '' })
-  const rehearse = /--seeds <number>[\s\S]*--seed <seed>[\s\S]*--faults <list>[\s\S]*--record <file>[\s\S]*--json/
+  const rehearse = /--seeds <number>[\s\S]*--seed <seed>[\s\S]*--faults \[list][\s\S]*--record <file>[\s\S]*--json/
   t.match(await dramatis('rehearse', '--help'), { code: 0, stdout: rehearse })
   t.match(await dramatis('run', '--help'), { code: 0, stdout: /--json[\s\S]*--trace <file>[\s\S]*--timeout <ms>/ })
 })

@@ -37,7 +37,7 @@ const stall = (seed: number, ...evidence: string[]) =>
 const waits = (agent: string, seed: number) => `"${agent}" (message ${id(seed)}) waits for "next" on the blackboard`
 
 const groups = (failures: Failure[]) =>
-  rehearsalReport(failures, undefined, replay).split('\n\n').slice(2, -1).join('\n')
+  rehearsalReport(failures, undefined, replay, ['crash']).split('\n\n').slice(2, -1).join('\n')
 
 t.test('failures that differ in ids alone are one group', async (t) => {
   const seeds = Array.from({ length: 13 }, (_, i) => i + 1)
@@ -73,9 +73,11 @@ t.test('failures that say something else are groups of their own, the most frequ
 t.test('the shortest run is shown with what was made to go wrong in it, as one seed alone is', async (t) => {
   const shown = failed(7, new RequestTimeoutError('late'), [{ fault: 'refuse', agent: 'ann', at: 5 }])
   const text = 'Faults:\n  refuse of ann, 5 ms after the begin\n'
-  t.match(rehearsalReport([shown], shown, replay), `nothing happened\n\n${text}\nPlay it again:`)
-  t.match(seedReport(shown), `nothing happened\n\n${text}\nSeed 7: failed: REQUEST_TIMEOUT: late`)
-  t.match(rehearsalData([shown], shown, replay), { shortest: { seed: 7, faults: [{ fault: 'refuse', agent: 'ann' }] } })
+  t.match(rehearsalReport([shown], shown, replay, ['crash']), `nothing happened\n\n${text}\nPlay it again:`)
+  t.match(seedReport(shown, ['crash']), `nothing happened\n\n${text}\nSeed 7: failed: REQUEST_TIMEOUT: late`)
+  t.match(rehearsalData([shown], shown, replay), {
+    shortest: { seed: 7, faults: [{ fault: 'refuse', agent: 'ann' }] },
+  })
   const plain = failed(8, new RequestTimeoutError('late'))
-  t.match(rehearsalReport([plain], plain, replay), 'nothing happened\n\nNo faults.\n\nPlay it again:')
+  t.match(rehearsalReport([plain], plain, replay, []), 'nothing happened\n\nNo faults.\n\nPlay it again:')
 })

@@ -36,12 +36,17 @@ t.test('it finds the planted deadlock, shows the shortest run and the command th
     ) ?? []
   t.ok(Number(done) > 0 && Number(deadlock) > 0, stdout)
   const replay = `npx dramatis rehearse examples/planted-deadlock/team.ts "Dinner for forty" --seed ${seed}`
-  t.ok(stdout.endsWith(`Play it again:\n  ${replay}\n`), stdout)
+  const none = 'No faults were played: --faults plays crash,delay,duplicate.'
+  t.ok(stdout.endsWith(`Play it again:\n  ${replay}\n\n${none}\n`), stdout)
   const [first, second] = [await rehearse([...planted, '--seed', seed!]), await rehearse([...planted, '--seed', seed!])]
   t.equal(first.code, 1)
   t.match(first.stdout, /^sequenceDiagram\n[\s\S]*produce_buyer[\s\S]*No faults\.\n/)
   t.match(first.stdout, `Seed ${seed}: deadlock: DEADLOCK: Agents wait for each other in a circle: `)
-  t.match(first.stdout, /(produce_buyer -> fish_buyer -> produce_buyer|fish_buyer -> produce_buyer -> fish_buyer)\.\n$/)
+  t.match(
+    first.stdout,
+    /(produce_buyer -> fish_buyer -> produce_buyer|fish_buyer -> produce_buyer -> fish_buyer)\.\n\n/,
+  )
+  t.ok(first.stdout.endsWith(`\n\n${none}\n`), first.stdout)
   t.equal(second.stdout, first.stdout)
 })
 
@@ -56,6 +61,19 @@ t.test('a team that works exits with 0', async (t) => {
   ])
   t.equal(code, 0, stderr)
   t.match(stdout, /^10 runs\n\ndone +10\ndeadlock +0\nlivelock +0\nstall +0\nfailed +0\n$/)
+})
+
+t.test('--faults without a list plays crashes, delays and duplicates, wherever it stands', async (t) => {
+  const team = ['examples/planted-deadlock/team.ts', 'Dinner for forty', '--seed', '7']
+  const listed = await rehearse([...team, '--faults', 'crash,delay,duplicate'])
+  t.match(listed.stdout, /\nFaults:\n/)
+  t.notMatch(listed.stdout, /No faults/)
+  for (const args of [
+    ['--faults', ...team],
+    [...team, '--faults'],
+    [...team.slice(0, 2), '--faults', ...team.slice(2)],
+  ])
+    t.same(await rehearse(args), listed)
 })
 
 t.test('--json has the same as data', async (t) => {

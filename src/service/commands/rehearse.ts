@@ -127,7 +127,7 @@ export async function rehearse(
     signal.throwIfAborted()
     tellStandIns([played])
     tellRefused([played])
-    await answer.write(json ? jsonText(seedData(played)) : seedReport(played))
+    await answer.write(json ? jsonText(seedData(played)) : seedReport(played, faults))
     return isFailure(played) ? EXIT.failed : EXIT.done
   }
 
@@ -151,8 +151,9 @@ export async function rehearse(
     const shown = again && isFailure(again) ? again : undefined
     tellStandIns(played)
     tellRefused(played)
-    const report = json ? jsonText(rehearsalData(played, shown, replay)) : rehearsalReport(played, shown, replay)
-    await answer.write(report)
+    await answer.write(
+      json ? jsonText(rehearsalData(played, shown, replay)) : rehearsalReport(played, shown, replay, faults),
+    )
     return failures.length > 0 ? EXIT.failed : EXIT.done
   }
 

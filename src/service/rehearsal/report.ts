@@ -1,7 +1,7 @@
 /** Reports of a rehearsal: a table of outcomes, the failures, the shortest run that shows one, and how to replay it. */
 import type { ErrorData } from '../../errors.ts'
 import { sequenceDiagram } from '../../index.ts'
-import { KINDS, tally } from '../../rehearsal.ts'
+import { type Fault, KINDS, tally } from '../../rehearsal.ts'
 import { errorLine, groupsOf } from './failure-groups.ts'
 import { type Failure, isFailure, type Played } from './job.ts'
 
@@ -11,8 +11,13 @@ const MOST_SEEDS = 8
 /** The command that plays a seed. */
 export type Replay = (seed: number) => string
 
-/** Returns the report on many seeds. `shown`: the shortest failure, with its trace. */
-export function rehearsalReport(played: readonly Played[], shown: Failure | undefined, replay: Replay): string {
+/** Returns the report on many seeds. `shown`: the shortest failure, with its trace; `faults`: those that could come. */
+export function rehearsalReport(
+  played: readonly Played[],
+  shown: Failure | undefined,
+  replay: Replay,
+  faults: readonly Fault[],
+): string {
   const failures = played.filter(isFailure)
   const parts = [table(played), groups(failures)]
   if (shown) {
@@ -22,14 +27,20 @@ export function rehearsalReport(played: readonly Played[], shown: Failure | unde
     parts.push(faultsOf(shown))
     parts.push(`Play it again:\n  ${replay(seed)}`)
   } else if (failures[0]) parts.push(`Play the first of them again:\n  ${replay(failures[0].seed)}`)
-  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
+  return textOf(parts, faults)
 }
 
 /** Returns the report on one seed, with its trace. */
-export function seedReport(played: Played): string {
+export function seedReport(played: Played, faults: readonly Fault[]): string {
   const { seed, kind, error } = played
   const parts = [diagramOf(played), faultsOf(played), `Seed ${seed}: ${kind}${error ? `: ${errorLine(error)}` : ''}`]
-  return `${parts.filter((part) => part !== '').join('\n\n')}\n`
+  return textOf(parts, faults)
+}
+
+/** A rehearsal in which nothing could go wrong proves less than it seems to. */
+function textOf(parts: readonly string[], faults: readonly Fault[]): string {
+  const last = faults.length === 0 ? ['No faults were played: --faults plays crash,delay,duplicate.'] : []
+  return `${[...parts, ...last].filter((part) => part !== '').join('\n\n')}\n`
 }
 
 function diagramOf({ trace }: Played): string {
