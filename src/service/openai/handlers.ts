@@ -12,7 +12,8 @@ import { answerPieces } from './answer-pieces.ts'
 import { chatFrames, completionOf } from './chat.ts'
 import { refused } from './content.ts'
 import { openAiError } from './error.ts'
-import { type Asked, askedIn, askedInResponses, ignoredChat, ignoredResponses, outputOf } from './request.ts'
+import { ignoredChat, ignoredResponses } from './ignored.ts'
+import { type Asked, askedIn, askedInResponses, outputOf } from './request.ts'
 import {
   askedWith,
   RESPONSE,
@@ -54,6 +55,15 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     const threadId = threadIn(request)
     const before = threadId === undefined ? { messages } : { threadId } // a thread has its conversation already
     return tasks.start({ served, agent, query, caller, request, options: { ...options, ...before } })
+  }
+
+  /** Returns the field of a conversation that no agent hears: none is played by a model, or a thread has its own. */
+  const unheard = ({ request }: Pick<Call, 'request'>, model: string, { messages }: Asked, field: string): string[] => {
+    if (messages.length === 0) return []
+    const { served, agent } = modelOf(teams, model)
+    const agents = served.team.listAgents().filter(({ name }) => agent === undefined || name === agent)
+    const isHeard = threadIn(request) === undefined && agents.some(({ role }) => role.module === undefined)
+    return isHeard ? [] : [field]
   }
 
   /** Resolves when a task has ended. Rejects if the client leaves before, or the service is being closed. */
@@ -126,9 +136,10 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       const { model, stream, stream_options, response_format: format } = body
       const schema = format?.type === 'json_schema' ? format.json_schema?.schema : undefined
       const output = await outputOf('response_format.json_schema.schema', schema)
-      const found = await begin(call, model, askedIn(body), { ...output, stream: stream === true && !schema })
+      const asked = askedIn(body)
+      const found = await begin(call, model, asked, { ...output, stream: stream === true && !schema })
       const named = { run: found.run, model }
-      const headers = ignoredHeader(ignoredChat(body))
+      const headers = ignoredHeader([...ignoredChat(body), ...unheard(call, model, asked, 'messages')])
       if (!stream) return json(completionOf(named, await resultOf(request, found)), 200, headers)
       await written(found)
       const usage = stream_options?.include_usage === true
@@ -155,7 +166,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
         metadata: { [RESPONSE]: JSON.stringify(said) },
       })
       const named = { run: found.run, ...said }
-      const headers = ignoredHeader(ignoredResponses(body))
+      const headers = ignoredHeader([...ignoredResponses(body), ...unheard(call, model, asked, 'input')])
       if (!stream && !background) return json(responseOf(named, await resultOf(request, found)), 200, headers)
       await written(found) // a client that is cut off behind the first frame finds it by its id
       if (!stream) return json(await responseNow(named, failed), 200, headers)

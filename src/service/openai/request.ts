@@ -63,29 +63,9 @@ export const responsesRequest = z.looseObject({
   tool_choice: z.unknown().optional(),
 })
 
-type ChatRequest = z.infer<typeof chatRequest>
+export type ChatRequest = z.infer<typeof chatRequest>
 type ChatMessage = z.infer<typeof chatMessage>
-type ResponsesRequest = z.infer<typeof responsesRequest>
-
-/** Fields whose absence changes nothing: they are said for models, and a team has its own. */
-const CHAT_FIELDS = ['model', 'messages', 'stream', 'stream_options', 'response_format', 'n', 'tool_choice']
-const RESPONSES_FIELDS = [
-  'model',
-  'input',
-  'instructions',
-  'previous_response_id',
-  'store',
-  'background',
-  'stream',
-  'text',
-  'tool_choice',
-]
-
-export const ignoredChat = (request: ChatRequest): string[] => ignoredOf(request, CHAT_FIELDS)
-export const ignoredResponses = (request: ResponsesRequest): string[] => ignoredOf(request, RESPONSES_FIELDS)
-
-const ignoredOf = (request: object, known: readonly string[]): string[] =>
-  Object.entries(request).flatMap(([name, value]) => (known.includes(name) || value == null ? [] : [name]))
+export type ResponsesRequest = z.infer<typeof responsesRequest>
 
 /**
  * Returns the query of a chat, and the conversation before it.
@@ -95,14 +75,16 @@ const ignoredOf = (request: object, known: readonly string[]): string[] =>
 export function askedIn({ messages, n, tool_choice }: ChatRequest): Asked {
   if (n != null && n !== 1) throw refused('n', 'A team gives one answer: n has to be 1.')
   assertToolsAreFree(tool_choice)
-  return askedOf(messages.map((message, at) => modelMessage(message, `messages[${at}]`)))
+  const words = new ToolWords()
+  return askedOf(messages.map((message, at) => modelMessage(message, `messages[${at}]`, words)))
 }
 
 /** The same for a request of the Responses API. */
 export function askedInResponses({ input, instructions, tool_choice }: ResponsesRequest): Asked {
   assertToolsAreFree(tool_choice)
   const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input
-  const messages = items.map((item, at) => itemMessage(item, `input[${at}]`))
+  const words = new ToolWords()
+  const messages = items.map((item, at) => itemMessage(item, `input[${at}]`, words))
   return askedOf([...(instructions ? [{ role: 'user' as const, content: instructions }] : []), ...messages])
 }
 
@@ -112,26 +94,51 @@ function assertToolsAreFree(choice: unknown): void {
   throw refused('tool_choice', 'A team calls its own tools, not those of a request: use "auto" or "none".')
 }
 
-function askedOf(messages: ModelMessage[]): Asked {
-  const last = messages.at(-1)
+/**
+ * Puts calls of the client's own tools, and their results, into words. The agents have no such tools, and providers
+ * refuse calls of tools that they are not offered.
+ */
+class ToolWords {
+  readonly #names = new Map<string, string>()
+
+  called(id: string, name: string, input: string): string {
+    this.#names.set(id, name)
+    return `[called the tool "${name}" with ${input || '{}'}]`
+  }
+
+  answered(id: string, content: Content): ModelMessage {
+    const head = `[the tool "${this.#names.get(id) ?? id}" answered]`
+    const whole =
+      typeof content === 'string' ? `${head}\n${content}` : [{ type: 'text' as const, text: head }, ...content]
+    return { role: 'tool', content: whole }
+  }
+}
+
+function askedOf(given: ModelMessage[]): Asked {
+  const last = given.at(-1)
+  const messages = given.map((message) => (message.role === 'tool' ? { ...message, role: 'user' as const } : message))
   if (last?.role !== 'user') throw refused('messages', 'The last message has to be one of the user: it is the query.')
   return { query: last.content, messages: messages.slice(0, -1) }
 }
 
 /** Instructions of a client come as words of the user: the prompts of the agents are their own. */
-function modelMessage({ role, content: given, tool_calls, tool_call_id }: ChatMessage, path: string): ModelMessage {
+function modelMessage(
+  { role, content: given, tool_calls = [], tool_call_id = '' }: ChatMessage,
+  path: string,
+  words: ToolWords,
+): ModelMessage {
   const at = `${path}.content`
-  if (role === 'tool') return { role, content: contentIn(given, at), toolCallId: tool_call_id ?? '' }
+  if (role === 'tool') return words.answered(tool_call_id, contentIn(given, at))
   if (role === 'user') return { role, content: contentIn(given, at) }
   const text = textIn(given, at)
   if (role !== 'assistant') return { role: 'user', content: text }
-  const toolCalls = tool_calls?.map(({ id, function: { name, arguments: input } }) => ({ id, name, input }))
-  return { role, content: text, ...(toolCalls && { toolCalls }) }
+  const calls = tool_calls.map(({ id, function: { name, arguments: input } }) => words.called(id, name, input))
+  return { role, content: [text, ...calls].filter((each) => each !== '').join('\n') }
 }
 
 type Item = Exclude<ResponsesRequest['input'], string>[number]
 
-function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: string): ModelMessage {
+function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: string, words: ToolWords): ModelMessage {
   switch (type) {
     case 'message': {
       const at = `${path}.content`
@@ -140,11 +147,11 @@ function itemMessage({ type = 'message', role = 'user', ...item }: Item, path: s
     }
     case 'function_call': {
       const { call_id: id = '', name = '', arguments: input = '' } = item
-      return { role: 'assistant', content: '', toolCalls: [{ id, name, input }] }
+      return { role: 'assistant', content: words.called(id, name, input) }
     }
     case 'function_call_output': {
       const { call_id = '', output = '' } = item
-      return { role: 'tool', content: outputIn(output, `${path}.output`), toolCallId: call_id }
+      return words.answered(call_id, outputIn(output, `${path}.output`))
     }
     default:
       throw refused(`${path}.type`, `"${type}" is nothing that a team takes; accepted: message, function_call_output.`)

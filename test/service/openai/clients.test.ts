@@ -267,6 +267,47 @@ t.test('openai: with x-dramatis-thread the team keeps the conversation', async (
   t.same(heard().slice(1), ['one', 'answer 1', 'two'])
 })
 
+t.test("openai: calls of the client's own tools and their results are told in words", async (t) => {
+  const { client, heard } = await served(t)
+  const call = { id: 'c1', type: 'function' as const, function: { name: 'weather', arguments: '{"city":"Rome"}' } }
+  const { response } = await client.chat.completions
+    .create({
+      model: 'talk',
+      messages: [
+        { role: 'user', content: 'Is it warm?' },
+        { role: 'assistant', content: null, tool_calls: [call] },
+        { role: 'tool', tool_call_id: 'c1', content: '21 degrees' },
+        { role: 'user', content: 'So?' },
+      ],
+    })
+    .withResponse()
+  t.equal(response.headers.get('x-dramatis-ignored'), null)
+  const told = [
+    'Is it warm?',
+    '[called the tool "weather" with {"city":"Rome"}]',
+    '[the tool "weather" answered]\n21 degrees',
+    'So?',
+  ]
+  t.same(heard().slice(1), told)
+  await client.responses.create({
+    model: 'talk',
+    input: [
+      { role: 'user', content: 'Is it warm?' },
+      { type: 'function_call', call_id: 'c1', name: 'weather', arguments: '{"city":"Rome"}' },
+      { type: 'function_call_output', call_id: 'c1', output: '21 degrees' },
+      { role: 'user', content: 'So?' },
+    ],
+  })
+  t.same(heard().slice(1), told)
+  const headers = { 'x-dramatis-thread': 'ann' }
+  const messages = [
+    { role: 'user' as const, content: 'one' },
+    { role: 'user' as const, content: 'two' },
+  ]
+  const threaded = await client.chat.completions.create({ model: 'talk', messages }, { headers }).withResponse()
+  t.equal(threaded.response.headers.get('x-dramatis-ignored'), 'messages')
+})
+
 t.test('openai: a client that leaves stops its task', async (t) => {
   const { client, team } = await served(t)
   const gone = new AbortController()
