@@ -26,6 +26,40 @@ export function nearest(word: string, known: Iterable<string>, most = Number.POS
   return best
 }
 
+/** The known option that another library calls so, else the nearest one. */
+export function optionMeant(word: string, known: readonly string[]): string | undefined {
+  const letters = plain(word)
+  const [own] =
+    Object.entries(ELSEWHERE).find(([name, words]) => known.includes(name) && words.split(' ').includes(letters)) ?? []
+  return own ?? nearest(word, known)
+}
+
+/**
+ * Words for options in other libraries (the AI SDK, the agents SDK of OpenAI, LangChain, CrewAI and their kin), by
+ * their names here; without '_' and '-'.
+ */
+const ELSEWHERE = {
+  systemPrompt: 'instructions system prompt systemmessage preamble persona backstory goal',
+  canDelegateTo: 'handoffs handoff subagents delegates',
+  delegationAllowed: 'allowdelegation',
+  output: 'outputtype outputschema responseformat resulttype structuredoutput schema',
+  model: 'llm modelname modelid',
+  maxRounds: 'maxturns maxsteps maxiterations maxiter stopwhen recursionlimit',
+  tools: 'functions toolkit toolkits',
+  guardrails: 'inputguardrails outputguardrails',
+  input: 'parameters inputschema argsschema schema args',
+  run: 'execute func invoke handler call callback',
+  receive: 'execute func invoke handler call callback run',
+  approval: 'needsapproval requireapproval',
+  agents: 'workers members nodes crew',
+  orchestration: 'process pattern workflow topology',
+  stateManagement: 'checkpointer persistence',
+  messages: 'history conversation previousmessages',
+  threadId: 'sessionid session conversationid',
+  signal: 'abortsignal',
+  baseURL: 'endpoint apibase url',
+}
+
 const LONGEST = 100 // the work grows with the square of it, and no name is longer
 
 function commonStart(one: string, other: string): number {

@@ -212,3 +212,12 @@ t.test('a logger and a clock need their four methods', async (t) => {
   t.equal(detailsOf({ registry }), 'registry.loaded: nothing')
   t.equal(detailsOf({ clock: { now() {}, monotonic() {}, random() {} } }), 'clock: an object without sleep')
 })
+
+t.test('the words that other libraries have for an option lead to it', async (t) => {
+  t.match(
+    errorFor(role({ instructions: 'Be brief.' })).message,
+    /^agents\[0\]\.instructions: .*; did you mean "systemPrompt"\?/,
+  )
+  t.match(errorFor(role({ handoffs: ['bob'] })).message, /^agents\[0\]\.handoffs: .*; did you mean "canDelegateTo"\?/)
+  t.match(errorFor({ workers: [] }).message, /^workers: .*; did you mean "agents"\?/)
+})

@@ -46,6 +46,28 @@ t.test('what is no tool is refused with its path', async (t) => {
   t.equal(errorFor({ tools: [5] }).details.path, 'tools[0]')
 })
 
+t.test('tools as other libraries have them are refused with the way to write them here', async (t) => {
+  const execute = () => 1
+  const advice = /Write a tool of another library as defineTool\(\{ name, description, input, run \}\): .*execute\.$/
+  class Inherits {
+    readonly name = 'x'
+    invoke = execute
+  }
+  const theirs = [
+    { description: 'y', inputSchema: {}, execute },
+    { description: 'y', parameters: {}, execute },
+    { type: 'function', name: 'x', description: 'y', parameters: {}, strict: true, invoke: execute },
+    { type: 'function', function: { name: 'x', description: 'y', parameters: {} } },
+    { name: 'x', description: 'y', schema: {}, func: execute },
+    new Inherits(),
+  ]
+  for (const each of theirs)
+    t.match(errorFor(role({ tools: [each] })), { details: { path: 'agents[0].tools[0]' }, message: advice })
+  const byName = { weather: theirs[0] }
+  t.match(errorFor(role({ tools: byName })), { details: { path: 'agents[0].tools' }, message: advice })
+  t.match(errorFor({ tools: byName }), { details: { path: 'tools' }, message: advice })
+})
+
 t.test('two tools of one name, and a tool with the name of a verb, are refused', async (t) => {
   t.equal(
     errorFor({ tools: [tool], ...role({ tools: [adder('search').tool] }) }).message,

@@ -46,6 +46,8 @@ t.test('every other field is checked too', async (t) => {
   t.match(refusalOf({ input: z.union([z.object({}), z.object({ a: z.string() })]) }).message, /takes something else/)
   t.match(refusalOf({ input: z.object({ at: z.date() }) }).message, /has no JSON schema for it: .*Date/)
   t.match(refusalOf({ timeoutMS: 5 }).message, /"timeoutMS": there is no such field; there are name, /)
+  t.match(refusalOf({ inputSchema: z.object({}) }).message, /"inputSchema": .* \(did you mean "input"\?\)/)
+  t.match(refusalOf({ execute: () => 1 }).message, /"execute": .* \(did you mean "run"\?\)/)
   t.throws(() => defineTool(null as unknown as typeof good), ConfigurationError)
 })
 

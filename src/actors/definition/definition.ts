@@ -5,7 +5,7 @@ import type { TypedMessage } from '../../mailbox/message.ts'
 import { own } from '../../own.ts'
 import type { AgentContext, AgentRef } from './context/context.ts'
 import type { ModelMessage } from './model.ts'
-import { readingFor } from './reading.ts'
+import { noSuchField, readingFor } from './reading.ts'
 import type { RoleInfo } from './role.ts'
 import type { Schema } from './tool.ts'
 
@@ -127,8 +127,7 @@ function checkDefinition(definition: unknown): void {
   for (const [path, value] of Object.entries(others)) {
     if (value === undefined) continue
     const needed = own(FIELDS, path)
-    if (needed === undefined)
-      throw refused(path, `there is no such field; there are receive, ${Object.keys(FIELDS).join(', ')}`)
+    if (needed === undefined) throw refused(path, noSuchField(path, ['receive', ...Object.keys(FIELDS)]))
     if (needed === 'a function' && typeof value !== 'function')
       throw refused(path, `it is ${shown(value)}; a function is needed`)
     if (needed === 'a schema' && !readingFor('defineAgent', path, () => isSchema(value)))

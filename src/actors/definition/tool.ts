@@ -5,7 +5,7 @@ import { ConfigurationError, describe, shown } from '../../errors.ts'
 import type { JsonForm } from '../../mailbox/json-form.ts'
 import { APPROVERS, type ApprovalPolicy, type Approvers } from './approvers.ts'
 import type { Logger } from './logger.ts'
-import { readingFor } from './reading.ts'
+import { noSuchField, readingFor } from './reading.ts'
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
 export type Schema<In = unknown, Out = In> = StandardSchemaV1<In, Out>
@@ -296,7 +296,7 @@ function checkFields(tool: unknown): void {
   const given = Object(tool) as Record<string, unknown>
   const known = Object.keys(RULES)
   for (const path of readingFor('defineTool', 'tool', () => Object.keys(given)))
-    if (!known.includes(path)) throw refused(path, `there is no such field; there are ${known.join(', ')}`)
+    if (!known.includes(path)) throw refused(path, noSuchField(path, known))
   for (const [path, [accepted, passes]] of Object.entries(RULES))
     if (!readingFor('defineTool', path, () => passes(Reflect.get(given, path))))
       throw refused(path, `it is ${shown(Reflect.get(given, path))}; accepted: ${accepted}`)

@@ -1,6 +1,6 @@
 /** Small checks for options. Each gets a value and its path, and throws if the value is wrong. */
 import { ConfigurationError } from '../../errors.ts'
-import { nearest } from '../../nearest.ts'
+import { optionMeant } from '../../nearest.ts'
 import { reading, refused, refusedAs } from './refused.ts'
 
 /** Throws `ConfigurationError` if the value at `path` is wrong. */
@@ -95,7 +95,7 @@ export function shape<T>(fields: Fields<T>, ...required: readonly (keyof T)[]): 
 }
 
 function noSuchOption(path: string, key: string, known: readonly string[]): ConfigurationError {
-  const meant = nearest(key, known)
+  const meant = optionMeant(key, known)
   const advice = meant === undefined ? 'remove it.' : `did you mean "${meant}"?`
   const accepted = known.join(', ')
   const message = `${path}: there is no such option; ${advice} Accepted: ${accepted}.`

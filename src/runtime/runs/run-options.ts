@@ -2,7 +2,7 @@
 import { type Content, messageParts, partsFault, textOf } from '../../actors/definition/content.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
-import { nearest } from '../../nearest.ts'
+import { optionMeant } from '../../nearest.ts'
 import { isObject, oneOf } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { tokenLimit } from '../settings/budget-shape.ts'
@@ -93,7 +93,7 @@ const copied = <T extends object>(path: string, given: T): T => reading(path, ()
 function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly string[], of: string): void {
   for (const key of Object.keys(options)) {
     if (!known.includes(key)) {
-      const near = nearest(key, known)
+      const near = optionMeant(key, known)
       throw new ConfigurationError(
         `${key}: no such option of ${of}${near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}.`}`,
         { path: key },

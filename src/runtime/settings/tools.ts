@@ -68,13 +68,21 @@ const inModule = {
 
 const toolInModule = shape<ToolInModule>(inModule, 'module')
 
+const TOOL = 'what defineTool returns, the name of a tool, or { module, export?, isolate? }'
+const OF_OTHERS =
+  'Write a tool of another library as defineTool({ name, description, input, run }): input is its inputSchema or parameters, run is its execute.'
+
+/** Fields of tools of other libraries; a class of theirs inherits some. */
+const THEIRS = ['run', 'execute', 'invoke', 'func', 'function', 'inputSchema', 'parameters', 'schema', 'description']
+
 /**
  * Checks one tool reference: `module` alone means a tool in a module; otherwise the tool is given inline, or by name.
  */
 const reference: Check = (value, path) => {
   if (reading(path, () => toolDefinitionOf(value)) || (typeof value === 'string' && value !== '')) return
-  if (!isObject(value) || 'run' in value)
-    throw refused(path, value, 'what defineTool returns, the name of a tool, or { module, export?, isolate? }')
+  if (!isObject(value)) throw refused(path, value, TOOL)
+  if (reading(path, () => !('module' in value) && THEIRS.some((field) => field in value)))
+    throw refused(path, value, TOOL, OF_OTHERS)
   toolInModule(value, path)
   const { isolate, env, limits } = value as ToolInModule
   if (isolate) return
@@ -83,7 +91,12 @@ const reference: Check = (value, path) => {
   if (limits) throw refused(`${path}.limits`, limits, 'nothing without isolate: true', advice)
 }
 
-export const toolsShape = listOf(reference)
+const references = listOf(reference)
+
+export const toolsShape: Check = (value, path) => {
+  if (isObject(value)) throw refused(path, value, 'a list of tools', OF_OTHERS) // by their names, as the AI SDK has them
+  references(value, path)
+}
 
 /** Checks the tools of a role that an agent makes: data alone, and no environment. */
 export const spawnToolsShape = listOf((value, path) => {
