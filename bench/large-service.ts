@@ -18,7 +18,9 @@ const LIVE_ROWS = 200
 export async function largeService(agents: number, messages: number): Promise<LargeService> {
   const run = largeRun(agents, messages, 600_000)
   const usage = { inputTokens: 0, outputTokens: 0, totalTokens: 0, calls: 0 }
-  const { id, startedAt: createdAt, endedAt } = run
+  const { id } = run
+  const createdAt = new Date(run.startedAt).toISOString()
+  const endedAt = new Date(run.endedAt).toISOString()
   const summary = {
     id,
     team: 'desk',

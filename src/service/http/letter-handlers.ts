@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import type { DeadLetter } from '../../index.ts'
 import { type Handlers, json } from './call.ts'
+import { isoTime } from './iso-time.ts'
 import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
 import type { deadLetter } from './schemas.ts'
@@ -55,7 +56,7 @@ function shownLetter({ name: team }: ServedTeam, letter: DeadLetter): z.infer<ty
     id,
     team,
     reason,
-    at,
+    at: isoTime(at),
     message: shownMessage(message),
     errors: errors.map((error) => problemIn(error, instance)),
   }

@@ -2,6 +2,7 @@
 import type { z } from 'zod'
 import type { AgentMessage } from '../../index.ts'
 import { toldMessage } from '../told-parts.ts'
+import { isoTime } from './iso-time.ts'
 import type { message } from './schemas.ts'
 
 export type ShownMessage = z.infer<typeof message>
@@ -11,7 +12,7 @@ const MOST_SHOWN = 65_536
 
 /** `most`: characters of the content that are shown. */
 export function shownMessage(message: AgentMessage, most = MOST_SHOWN): ShownMessage {
-  const told = toldMessage(message) as ShownMessage
+  const told = { ...toldMessage(message), sentAt: isoTime(message.sentAt) } as ShownMessage
   const { content } = told
   return content.length <= most ? told : { ...told, content: content.slice(0, most), cut: content.length }
 }

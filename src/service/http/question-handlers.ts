@@ -13,7 +13,7 @@ export function questionHandlers(teams: ServedTeams): Pick<Handlers, 'listQuesti
       const lists = await Promise.all(teams.all.map((served) => questionsOf(served, caller)))
       const mayAll = caller.may.includes('watch')
       const questions = lists.flat().filter(({ kind, refusal }) => mayAll || (kind === 'approval' && refusal === null))
-      return json({ questions: questions.sort((one, other) => one.askedAt - other.askedAt) })
+      return json({ questions: questions.sort((one, other) => Date.parse(one.askedAt) - Date.parse(other.askedAt)) })
     },
 
     async answerQuestion({ task, caller, body: { questionId, answer } }) {

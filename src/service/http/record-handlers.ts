@@ -1,12 +1,19 @@
 /** Records of a task: its messages, its trace, its blackboard. */
 import type { z } from 'zod'
 import { mediaOf } from '../../actors/definition/content.ts'
-import { type AgentMessage, type MediaPart, sequenceDiagram } from '../../index.ts'
+import {
+  type AgentMessage,
+  type BlackboardEntry,
+  type MediaPart,
+  type OrchestrationTrace,
+  sequenceDiagram,
+} from '../../index.ts'
 import { referenceIn } from '../../mailbox/stored-parts.ts'
 import { nextTurn } from '../../timers.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { entryOf, runPage } from '../run-page/run-page.ts'
 import { type Handlers, json } from './call.ts'
+import { isoTime } from './iso-time.ts'
 import { shownMessage } from './message-view.ts'
 import { HttpError } from './problem.ts'
 import { knownEndOf } from './run-ends.ts'
@@ -67,7 +74,7 @@ export const recordHandlers: Pick<Handlers, Own> = {
 
   async taskTrace({ task, query: { as } }) {
     const { team, run } = task
-    if (as === 'json') return json(run.trace)
+    if (as === 'json') return json(shownTrace(run.trace))
     if (as === 'html') return pageOf(task)
     if (as === 'digest') {
       const lines: string[] = []
@@ -86,14 +93,31 @@ export const recordHandlers: Pick<Handlers, Own> = {
 
   taskBoard({ task, query: { type, author, key } }) {
     const filter = { ...(type && { entryType: type }), ...(author && { author }), ...(key && { key }) }
-    return json({ entries: boardOf(task).query(filter) })
+    return json({ entries: boardOf(task).query(filter).map(shownEntry) })
   },
 
   boardHistory({ task, params }) {
-    const entries = boardOf(task).getHistory(params.key!)
+    const entries = boardOf(task).getHistory(params.key!).map(shownEntry)
     if (entries.length > 0) return json({ entries })
     throw new HttpError('NOT_FOUND', `The blackboard has no entry "${params.key!.slice(0, 255)}".`)
   },
+}
+
+const shownEntry = (entry: BlackboardEntry) => ({ ...entry, timestamp: isoTime(entry.timestamp) })
+
+function shownTrace({ events, decisions, agentActivations, messageFlow, ...rest }: OrchestrationTrace) {
+  const stamped = <T extends { timestamp: number }>(each: T) => ({ ...each, timestamp: isoTime(each.timestamp) })
+  return {
+    ...rest,
+    events: events.map(stamped),
+    decisions: decisions.map(stamped),
+    agentActivations: agentActivations.map((each) => ({
+      ...each,
+      startedAt: isoTime(each.startedAt),
+      endedAt: isoTime(each.endedAt),
+    })),
+    messageFlow: messageFlow.map((each) => ({ ...each, at: isoTime(each.at) })),
+  }
 }
 
 /** The page runs no code, wherever it is opened: a browser that shows it from here gives it no origin. */

@@ -9,7 +9,7 @@ import { recordOf } from './record-of.ts'
 /** Rights of callers: `Right` says what each allows. */
 export const RIGHTS = ['run', 'watch', 'operate', 'approve'] as const
 
-const epochMs = z.number().describe('epoch ms')
+const time = z.string().meta({ format: 'date-time', description: 'ISO 8601, in UTC' })
 
 export const problem = z
   .object({
@@ -51,7 +51,7 @@ const subTask = z
       'cancelled',
     ]),
     priority: z.number(),
-    deadline: epochMs.nullable(),
+    deadline: time.nullable(),
     dependencies: z.array(z.string()),
     result: z.unknown(),
     parentTask: z.string().nullable(),
@@ -71,8 +71,8 @@ export const question = z
     callId: z.string().optional(),
     input: z.unknown().optional().describe('of an approval: the input of the tool'),
     inputSchema: z.looseObject({}).optional().describe('of an approval: JSON Schema of that input'),
-    askedAt: epochMs,
-    answerBy: epochMs.nullable().describe('until when it stays open; null: as long as the task'),
+    askedAt: time,
+    answerBy: time.nullable().describe('until when it stays open; null: as long as the task'),
     by: z
       .enum(APPROVERS)
       .optional()
@@ -96,8 +96,8 @@ export const task = z.object({
   team: z.string(),
   query: z.string(),
   status: taskStatus,
-  createdAt: epochMs,
-  endedAt: epochMs.nullable(),
+  createdAt: time,
+  endedAt: time.nullable(),
   answer: z.string().nullable(),
   data: z.unknown().describe('the answer in the shape of `output`; null if the task has none'),
   failures: z
@@ -158,7 +158,7 @@ export const message = z
     metadata: z.record(z.string(), z.unknown()),
     runId: z.string(),
     correlationId: z.string().nullable(),
-    sentAt: epochMs,
+    sentAt: time,
     parts: z.array(messagePart).optional().describe('images, sounds and files; large ones by reference'),
     cut: z.int().optional().describe('number of characters of the content, where only the first ones are here'),
   })
@@ -179,7 +179,7 @@ export const deadLetter = z
       'poison',
       'cancelled',
     ]),
-    at: epochMs,
+    at: time,
     message,
     errors: z.array(problem),
   })
@@ -287,12 +287,12 @@ export const wait = z
     turn: z.string().nullable().describe('id of the message whose turn waits'),
     for: z.array(z.string()),
     kind: z.string(),
-    since: epochMs,
-    turnSince: epochMs.optional().describe('when the turn began'),
+    since: time,
+    turnSince: time.optional().describe('when the turn began'),
     slowAfterMs: z.number().optional().describe('supervision.slowMs; left out for what is never slow'),
     limit: z.number().nullable().optional(),
     cause: z.string().optional().describe('what those do that have the places of the limit'),
-    until: epochMs.optional(),
+    until: time.optional(),
   })
   .describe('something that waits in a team now, or that a turn does by itself')
 
@@ -303,8 +303,8 @@ export const openTurn = z
     runId: z.string(),
     agent: z.string(),
     messageId: z.string(),
-    since: epochMs.describe('when it began'),
-    doing: z.array(z.object({ kind: z.string(), name: z.string().nullable(), since: epochMs })),
+    since: time.describe('when it began'),
+    doing: z.array(z.object({ kind: z.string(), name: z.string().nullable(), since: time })),
     state,
     sentence: z.string(),
   })
@@ -337,7 +337,7 @@ export const boardEntry = z
     key: z.string(),
     value: z.unknown(),
     author: z.string(),
-    timestamp: epochMs,
+    timestamp: time,
     entryType: z.string(),
     confidence: z.number(),
     supersedes: z.string().nullable(),
@@ -348,19 +348,17 @@ export const boardEntry = z
 
 export const trace = z.object({
   events: z.array(
-    z.object({ timestamp: epochMs, eventType: z.string(), agent: z.string().nullable(), details: z.looseObject({}) }),
+    z.object({ timestamp: time, eventType: z.string(), agent: z.string().nullable(), details: z.looseObject({}) }),
   ),
-  decisions: z.array(z.object({ timestamp: epochMs, question: z.string(), choice: z.string(), reason: z.string() })),
-  agentActivations: z.array(
-    z.object({ agent: z.string(), startedAt: epochMs, endedAt: epochMs, messageId: z.string() }),
-  ),
+  decisions: z.array(z.object({ timestamp: time, question: z.string(), choice: z.string(), reason: z.string() })),
+  agentActivations: z.array(z.object({ agent: z.string(), startedAt: time, endedAt: time, messageId: z.string() })),
   messageFlow: z.array(
     z.object({
       from: z.string(),
       to: z.string(),
       messageId: z.string(),
       type: z.enum(MESSAGE_TYPES),
-      at: epochMs,
+      at: time,
     }),
   ),
   syncPointsReached: z.array(z.string()),

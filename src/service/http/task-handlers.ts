@@ -7,6 +7,7 @@ import { RESPONSE } from '../openai/responses.ts'
 import { type Call, type Handlers, json } from './call.ts'
 import { eventsOf, framesOf, isRead, placeOf } from './event-handlers.ts'
 import type { IdempotencyKeys } from './idempotency.ts'
+import { isoTime, isoTimeOr } from './iso-time.ts'
 import type { Caller, HttpSettings } from './options.ts'
 import { waitOf } from './prefer.ts'
 import { HttpError, httpErrorOf, problemResponse } from './problem.ts'
@@ -116,10 +117,11 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: Needs): 
   }
 }
 
-const summaryOf = ({ name: team }: ServedTeam, { startedAt: createdAt, ...rest }: RunSummary): TaskSummary => ({
+const summaryOf = ({ name: team }: ServedTeam, { startedAt, endedAt, ...rest }: RunSummary): TaskSummary => ({
   ...rest,
   team,
-  createdAt,
+  createdAt: isoTime(startedAt),
+  endedAt: isoTimeOr(endedAt),
 })
 
 /** Answers a client that has waited for the end. */

@@ -1,6 +1,7 @@
 /** A run as the HTTP API shows it. */
 import type { DramatisError } from '../../errors.ts'
 import type { Run, Team } from '../../index.ts'
+import { isoTime, isoTimeOr } from './iso-time.ts'
 import type { Caller } from './options.ts'
 import type { Prices } from './prices.ts'
 import { HttpError, problemOf } from './problem.ts'
@@ -36,15 +37,15 @@ export async function taskOf(task: FoundTask): Promise<Task> {
     team: served.name,
     query: run.query,
     status: run.status,
-    createdAt: run.startedAt,
-    endedAt: isOver(run) ? run.startedAt + (result?.executionTimeMs ?? 0) : null,
+    createdAt: isoTime(run.startedAt),
+    endedAt: isOver(run) ? isoTime(run.startedAt + (result?.executionTimeMs ?? 0)) : null,
     answer: result?.finalOutput ?? null,
     data: result?.data ?? null,
     failures: (result?.failures ?? []).map((failure) => ({
       ...failure,
       error: problemIn(failure.error, pathOf(run.id)),
     })),
-    subTasks: [...run.tasks],
+    subTasks: run.tasks.map((task) => ({ ...task, deadline: isoTimeOr(task.deadline) })),
     questions,
     usage: run.usage,
     usageByAgent: run.usageByAgent,
@@ -74,6 +75,8 @@ export async function questionsOf(served: ServedTeam, caller: Caller, taskId?: s
     .filter(isLogged)
     .map(({ runId: id, choices = null, inputSchema, ...question }) => ({
       ...question,
+      askedAt: isoTime(question.askedAt),
+      answerBy: isoTimeOr(question.answerBy),
       refusal: refusalFor(caller, question, team.getRun(id)?.metadata, approveOwn) ?? null,
       taskId: id,
       team: name,

@@ -2,6 +2,7 @@
 import type { Digest, Team } from '../../index.ts'
 import { onAbort } from '../../on-abort.ts'
 import { type Handlers, json } from './call.ts'
+import { isoTime } from './iso-time.ts'
 import type { ServedTeams } from './served-teams.ts'
 import { type StreamForm, type Streams, streamFormOf } from './streams.ts'
 import { flushed } from './tasks.ts'
@@ -13,12 +14,23 @@ export function watchHandlers(
   return {
     listWaits({ query: { team } }) {
       const served = teams.named(team)
-      return json({ waits: served.team.waits(), cycles: served.team.waitCycles() })
+      const waits = served.team.waits().map(({ since, turnSince, until, ...wait }) => ({
+        ...wait,
+        since: isoTime(since),
+        ...(turnSince !== undefined && { turnSince: isoTime(turnSince) }),
+        ...(until !== undefined && { until: isoTime(until) }),
+      }))
+      return json({ waits, cycles: served.team.waitCycles() })
     },
 
     listTurns({ query: { team } }) {
       const served = teams.named(team)
-      return json({ turns: served.team.turns(), judgement: served.team.judgement() })
+      const turns = served.team.turns().map(({ since, doing, ...turn }) => ({
+        ...turn,
+        since: isoTime(since),
+        doing: doing.map((each) => ({ ...each, since: isoTime(each.since) })),
+      }))
+      return json({ turns, judgement: served.team.judgement() })
     },
 
     listBudgets({ query: { team } }) {

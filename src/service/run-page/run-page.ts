@@ -27,14 +27,17 @@ const MOST_SHOWN = 4_000
 export const entryOf = (seq: number): number => Math.floor(seq / SEQ_STEP)
 
 export function runPage({ task, fold, contents }: RunPage): string {
-  const story = storyOf(fold, task.endedAt ?? fold.now)
+  const story = storyOf(fold, task.endedAt === null ? fold.now : Date.parse(task.endedAt))
   const { usage, cost } = task
   const summary: [string, Html][] = [
     ['status', html`<strong class="${task.status}">${task.status}</strong>`],
     ['team', html`${task.team}`],
     ['task', html`<code>${task.id}</code>`],
-    ['began', html`${new Date(task.createdAt).toISOString()}`],
-    ['took', html`${task.endedAt === null ? 'it is not over' : span(task.endedAt - task.createdAt)}`],
+    ['began', html`${task.createdAt}`],
+    [
+      'took',
+      html`${task.endedAt === null ? 'it is not over' : span(Date.parse(task.endedAt) - Date.parse(task.createdAt))}`,
+    ],
     ['messages', html`${grouped(fold.messages.length)}`],
     ['tokens', html`${grouped(usage.totalTokens)} in ${grouped(usage.calls)} calls`],
     ...(cost ? [['cost', html`about ${cost.estimate.toFixed(4)} by the prices given`] as [string, Html]] : []),

@@ -62,7 +62,7 @@ export function BoardView(): JSX.Element {
                     <Words text={entry.author} />
                   </td>
                   <td class="number">{entry.version}</td>
-                  <td class="dim nowrap spare">{clock(entry.timestamp, now.value)}</td>
+                  <td class="dim nowrap spare">{clock(Date.parse(entry.timestamp), now.value)}</td>
                 </tr>
               ))}
             </tbody>
@@ -111,7 +111,7 @@ function Versions({ id, entry, entries, written }: VersionsProps): JSX.Element {
             <article key={each.version} class="version">
               <header class="dim">
                 version {each.version} · <Words text={each.entryType} most={40} /> · <Words text={each.author} /> ·{' '}
-                {clock(each.timestamp, now.value)} · confidence {each.confidence}
+                {clock(Date.parse(each.timestamp), now.value)} · confidence {each.confidence}
               </header>
               <pre tabIndex={0}>
                 <Words

@@ -39,7 +39,7 @@ function Threads({ current }: { current: string | undefined }): JSX.Element {
     if (threadId === null) continue
     const known = threads.get(threadId)
     const isOpen = known?.isOpen || !hasEnded(status)
-    threads.set(threadId, { query, at: known?.at ?? createdAt, isOpen })
+    threads.set(threadId, { query, at: known?.at ?? Date.parse(createdAt), isOpen })
   }
   return (
     <nav class="threads" aria-label="Conversations">
@@ -74,7 +74,7 @@ function Conversation({ thread }: { thread: string }): JSX.Element {
   const all = new Map(
     [...older, ...tasks.value].filter(({ threadId }) => threadId === thread).map((task) => [task.id, task]),
   )
-  const said = [...all.values()].sort((one, other) => one.createdAt - other.createdAt)
+  const said = [...all.values()].sort((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt))
   const isBusy = said.some(({ status }) => !hasEnded(status))
   const end = useRef<HTMLDivElement>(null)
   useEffect(() => {

@@ -34,7 +34,8 @@ function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: 
       <header>
         <strong>{kind === 'approval' ? 'Approval' : 'Question'}</strong> <Words text={agent} />{' '}
         <span class="dim">
-          asks, {span(now.value - askedAt)} ago · <a href={linkTo({ view: 'tasks', task: taskId })}>its task</a>
+          asks, {span(now.value - Date.parse(askedAt))} ago ·{' '}
+          <a href={linkTo({ view: 'tasks', task: taskId })}>its task</a>
         </span>
       </header>
       {kind === 'approval' ? (

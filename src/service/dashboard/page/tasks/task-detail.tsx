@@ -20,12 +20,13 @@ export function TaskDetail({ id }: { id: string }): JSX.Element {
   const task = useTask(id)
   if (task === undefined) return <p class="empty">Asking for the task …</p>
   if (task instanceof Refused) return <p class="failure">{task.message}</p>
+  const begun = Date.parse(task.createdAt)
   return (
     <article class="task" aria-label="Task">
       <header class="row">
         <Mark status={task.status} />
         <span class="dim">
-          {clock(task.createdAt, now.value)} · {span((task.endedAt ?? now.value) - task.createdAt)}
+          {clock(begun, now.value)} · {span((task.endedAt === null ? now.value : Date.parse(task.endedAt)) - begun)}
         </span>
         <span class="grow" />
         <a class="button" href={linkTo({ view: 'run', task: id, at: undefined })}>

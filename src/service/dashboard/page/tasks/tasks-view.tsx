@@ -100,7 +100,8 @@ function TaskRow({ task, cost, isSelected }: RowProps): JSX.Element {
   const run = live().runs.get(id)
   const messages = messagesOf(id)
   const asks = questions.value.some(({ taskId }) => taskId === id)
-  const end = endedAt ?? (hasEnded(status) ? createdAt : now.value)
+  const begun = Date.parse(createdAt)
+  const end = endedAt === null ? (hasEnded(status) ? begun : now.value) : Date.parse(endedAt)
   return (
     <tr class={isSelected ? 'selected' : ''}>
       <td>
@@ -118,8 +119,8 @@ function TaskRow({ task, cost, isSelected }: RowProps): JSX.Element {
           </a>
         )}
       </td>
-      <td class="dim nowrap spare">{clock(createdAt, now.value)}</td>
-      <td class="number">{span(end - createdAt)}</td>
+      <td class="dim nowrap spare">{clock(begun, now.value)}</td>
+      <td class="number">{span(end - begun)}</td>
       <td class="number spare">{messages === undefined ? '' : grouped(messages)}</td>
       <td class="number">{grouped(Math.max(usage.totalTokens, run?.tokens ?? 0))}</td>
       {session.value?.hasPrices && <td class="number">{cost && money(cost.estimate)}</td>}

@@ -57,7 +57,8 @@ export function Letters({ newest }: { newest: readonly Letter[] }): JSX.Element 
 }
 
 function LetterCard({ letter, say }: { letter: Letter; say(text: string): void }): JSX.Element {
-  const { id, at, reason, message, errors } = letter
+  const { id, reason, message, errors } = letter
+  const at = Date.parse(letter.at)
   const [isSent, setSent] = useState(false)
   const path = `api/dead-letters/${encodeURIComponent(id)}`
   const recipient = [message.recipient].flat().map((name) => nameOf(name ?? ''))

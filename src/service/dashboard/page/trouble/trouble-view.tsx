@@ -128,7 +128,7 @@ const COUNTED = [
 ] as const
 
 const deadMessage = ({ at, reason, message: { id, recipient } }: Letter) => ({
-  at,
+  at: Date.parse(at),
   reason,
   id,
   recipient: String(recipient),
