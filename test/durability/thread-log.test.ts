@@ -59,7 +59,11 @@ t.test('the 100th task of a thread logs no more than the fifth', async (t) => {
     await team.flush()
     sizes.push(bytesIn(path))
   }
-  const logged = (from: number, to: number) => (sizes[to]! - sizes[from]!) / (to - from)
+  /** Bytes that a task in the middle of some has logged: beside one of them stands what the log writes each minute. */
+  const logged = (from: number, to: number) => {
+    const each = sizes.slice(from + 1, to + 1).map((size, i) => size - sizes[from + i]!)
+    return each.sort((a, b) => a - b)[each.length >> 1]!
+  }
   t.ok(logged(90, 100) < 1.1 * logged(4, 10), `${logged(4, 10)} bytes a task at first, ${logged(90, 100)} at last`)
 })
 
