@@ -97,14 +97,13 @@ export class Endpoint {
   /** Returns an error in words, without what may be a secret. */
   wordsOf(error: unknown): string {
     if (error instanceof Unusable) return error.message
-    const { code, cause }: { code?: unknown; cause?: unknown } = Object(error)
+    const { code }: { code?: unknown } = Object(error)
     if ('command' in this.#server) {
       if (code !== 'ENOENT') return describe(error)
       return 'there is no such command; it is looked for in the PATH of its own environment (env.PATH), or by an absolute path'
     }
     const { url, headers = {} } = this.#server
-    const behind = cause instanceof Error ? `: ${cause.message || describe(cause)}` : ''
-    const text = answeredBy(error, this.#kit) ?? `${describe(error)}${behind}`
+    const text = answeredBy(error, this.#kit) ?? describe(error)
     return Object.values(headers)
       .flatMap((value) => [value, ...value.split(' ')]) // the token alone, too
       .filter((secret) => secret.length >= SHORTEST_SECRET)
