@@ -5,6 +5,9 @@ import { MOST_BYTES, type Piece, type PutText, type Text, Texts } from './texts.
 /** Bytes below which a copy does not pay. */
 const LEAST_COPY = 24
 
+/** Bytes of a copy in which one anchor is noted for later texts, so that not all of it has to be searched for them. */
+const NOTED_EACH = 1_024
+
 /** Bytes of its own from which on a text says more than the one that it has a copy of. */
 const LEAST_MORE = 128
 
@@ -41,6 +44,7 @@ export class CopyFinder {
         if (copy.at > done) pieces.push(ownPiece(bytes, done, copy.at))
         pieces.push(copy)
         done = copy.at + copy.length
+        if (copy.source !== text) for (const place of placesIn(bytes, copy)) again.push(hashAt(bytes, place), place)
       }
       at = nextAnchor(bytes, Math.max(at + 1, done), Math.max(at, done))
     }
@@ -81,6 +85,15 @@ export class CopyFinder {
     const length = ahead + behind
     return length < LEAST_COPY ? undefined : { source, from: there - ahead, at: at - ahead, length }
   }
+}
+
+/** Returns places of anchors in a copy, which the bytes alone make anchors. */
+function placesIn(bytes: Buffer, { at, length }: Found): number[] {
+  const places: number[] = []
+  const copied = bytes.subarray(0, at + length)
+  const next = (from: number) => nextAnchor(copied, from, Number.POSITIVE_INFINITY)
+  for (let place = next(at); place >= 0; place = next(place + NOTED_EACH)) places.push(place)
+  return places
 }
 
 function longer(one: Found | undefined, other: Found | undefined): Found | undefined {
