@@ -2,6 +2,7 @@
  * Leaves out keywords of a JSON schema that cannot be checked by. A value that fits the schema fits the rest as well,
  * and the schema itself stays as it is.
  */
+import { own } from '../own.ts'
 
 /** An object within a schema, as the fields that it has. */
 export type Fields = Readonly<Record<string, unknown>>
@@ -37,7 +38,7 @@ export class Leniency {
 
   /** Leaves out a keyword of a schema, or only one name of it. */
   leave(schema: Fields, place: string, key: string, why: string, name?: string): void {
-    const { [key]: value, [LEANING[key] ?? key]: _leaning, ...rest } = this.views.get(schema) ?? schema
+    const { [key]: value, [own(LEANING, key) ?? key]: _leaning, ...rest } = this.views.get(schema) ?? schema
     const { [name ?? '']: _name, ...others } = Object(value) as Fields
     this.views.set(schema, name === undefined ? rest : { ...rest, [key]: others })
     this.#leftOut(place, why)

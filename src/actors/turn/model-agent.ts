@@ -8,7 +8,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import { asJson, type Content, textOf, withText } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
-import type { Completion, FinishReason, ModelMessage, Watched } from '../definition/model.ts'
+import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
 import { handled } from '../definition/promises.ts'
 import type { ModelSchema } from '../definition/tool.ts'
 import { MODEL_TURN } from '../definition/trust.ts'
@@ -43,9 +43,6 @@ export interface ModelTurnView {
   /** True if the turn runs inside another turn of the agent, which continues from the current conversation. */
   nested: boolean
 }
-
-/** Values of `answerOf` for the words of a turn, by what its message says of the last speaker. */
-const ANSWER_OF: Readonly<Record<string, Watched['answerOf']>> = { true: 'run', perhaps: 'choice' }
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */
 const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff', 'reassign'])
@@ -90,7 +87,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         heirs,
         wordsStand: wanted !== undefined && !ofRun,
         answerFunction,
-        answerOf: ANSWER_OF[String(last)] ?? 'turn',
+        answerOf: last === true ? 'run' : last === 'perhaps' ? 'choice' : 'turn',
         decisions,
         floor: { before, id: message.id, agent: turn.role.name, from: messages.length - heard.length, readers },
       },

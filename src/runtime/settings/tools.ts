@@ -73,7 +73,17 @@ const OF_OTHERS =
   'Write a tool of another library as defineTool({ name, description, input, run }): input is its inputSchema or parameters, run is its execute.'
 
 /** Fields of tools of other libraries; a class of theirs inherits some. */
-const THEIRS = ['run', 'execute', 'invoke', 'func', 'function', 'inputSchema', 'parameters', 'schema', 'description']
+const THEIRS = [
+  'run',
+  'execute',
+  'invoke',
+  'func',
+  'function',
+  'inputSchema',
+  'parameters',
+  'schema',
+  'description',
+] as const
 
 /**
  * Checks one tool reference: `module` alone means a tool in a module; otherwise the tool is given inline, or by name.
