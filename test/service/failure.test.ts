@@ -21,7 +21,7 @@ t.test('a failure is one line with its code and without its stack', async (t) =>
   t.equal(failureWords(new ConfigurationError('agents: got nothing'), {}), 'agents: got nothing')
   t.equal(failureWords(undefined, {}), 'undefined')
   t.equal(failureWords(new TypeError('x is no function'), {}), 'TypeError: x is no function')
-  t.equal(failureWords(new Error(''), {}), 'Error:')
+  t.equal(failureWords(new Error(''), {}), 'Error')
 })
 
 t.test('DEBUG=dramatis shows the stack', async (t) => {
