@@ -48,6 +48,30 @@ for (const [what, output, data] of roots)
       )
   })
 
+t.test('a list grows in the stream of its run, without the object around it', async (t) => {
+  const { server, team } = await open(t)
+  server.answer({ text: ['{', '"value":[1,', '2,3', ']}'] })
+  const objects: unknown[] = []
+  for await (const part of team.launch('Go', { output: z.array(z.number()), stream: true }).stream())
+    if (part.type === 'object') objects.push(part.object)
+  t.same(objects[0], [1])
+  t.same(objects.at(-1), [1, 2, 3])
+})
+
+for (const [what, output] of Object.entries<z.ZodType>({
+  'a date': z.object({ on: z.date() }),
+  'a bigint': z.bigint(),
+  'a map': z.map(z.string(), z.number()),
+}))
+  t.test(`a run that wants ${what}, which no JSON can be, is refused at its start`, async (t) => {
+    const { server, team } = await open(t)
+    await t.rejects(team.execute('Go', { output }), {
+      code: 'CONFIGURATION',
+      message: /^output: got what cannot be asked of a model \(.*represented/,
+    })
+    t.equal(server.calls.length, 0)
+  })
+
 t.test('a model that leaves the object out is understood', async (t) => {
   const { server, team } = await open(t)
   server.answer('[1,2]')

@@ -350,7 +350,7 @@ t.test('a client that gives nonsense for a piece of an input gets a ModelError',
 })
 
 t.test('a call that begins anew has an object of its own, and what nobody has seen is not superseded', (t) => {
-  const stream = new StreamParts(true)
+  const stream = new StreamParts((answer) => answer)
   const of = { runId: 'one', agent: 'bot', messageId: 'm', callId: 'c', round: 1, model: 'small' } as const
   let seq = 0
   const parts = (event: object) => {

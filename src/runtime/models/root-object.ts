@@ -29,6 +29,13 @@ export function rootValueIn(text: string): string {
   return JSON.stringify(Object.values(answer)[0])
 }
 
+/** Returns the value in a part of such an answer; undefined if it has not begun. */
+export function rootPartIn(part: unknown): unknown {
+  if (typeof part !== 'object' || part === null || Array.isArray(part)) return part
+  const [name, ...others] = Object.keys(part)
+  return name === undefined || (name === FIELD && others.length === 0) ? Object.values(part)[0] : part
+}
+
 /** Returns a part of the schema whose references to the root follow it to its new place. */
 function moved(part: unknown): unknown {
   if (Array.isArray(part)) return part.map(moved)

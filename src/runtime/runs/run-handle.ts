@@ -8,6 +8,7 @@ import type { ConfigurationError, ErrorCode } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import { onAbort } from '../../on-abort.ts'
 import type { Redactor } from '../logging/redactor.ts'
+import { asRootObject, rootPartIn } from '../models/root-object.ts'
 import { callerIn } from '../state/caller.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
@@ -247,9 +248,15 @@ export class RunHandle<T> implements Run<T> {
   async *stream({ after = -1 }: { after?: number } = {}): AsyncGenerator<StreamPart<T>> {
     let parts: StreamParts<T> | undefined
     for await (const event of this.events({ types: [...STREAMED] })) {
-      parts ??= new StreamParts(this.state.output !== undefined || this.#check !== undefined)
+      parts ??= new StreamParts(this.#objectIn())
       for (const part of parts.of(event)) if (part.seq > after) yield part
     }
+  }
+
+  #objectIn(): ((answer: unknown) => unknown) | undefined {
+    const { output } = this.state
+    if (!output && !this.#check) return undefined
+    return output?.jsonSchema && asRootObject(output.jsonSchema) ? rootPartIn : (answer) => answer
   }
 
   async cancel(reason = 'cancelled by its caller'): Promise<void> {

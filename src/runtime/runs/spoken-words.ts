@@ -19,7 +19,7 @@ const GAP = '\n\n'
 const OF_SCRIPT = ''
 
 export class SpokenWords {
-  readonly #parts = new StreamParts<unknown>(false)
+  readonly #parts = new StreamParts<unknown>()
   /** Call whose words are said now; undefined if what comes next does not go on with them. */
   #call: string | undefined
   /** Words since the last gap. */

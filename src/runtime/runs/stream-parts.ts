@@ -99,7 +99,7 @@ const mayBeOfRun = (answerOf: Watched['answerOf']): boolean => answerOf === 'run
 const MOST_NUMBERS = 7
 
 export class StreamParts<T> {
-  readonly #hasSchema: boolean
+  readonly #objectIn: ((answer: unknown) => unknown) | undefined
   readonly #calls = new Map<string, Said>()
   /** Last call of each turn, by the message that it handles. */
   readonly #ofTurns = new Map<string, Said>()
@@ -109,8 +109,9 @@ export class StreamParts<T> {
   #script = ''
   #yielded = ''
 
-  constructor(hasSchema: boolean) {
-    this.#hasSchema = hasSchema
+  /** `objectIn`: returns what a part of an answer has of the object that a schema asks for. Absent: none asks. */
+  constructor(objectIn?: (answer: unknown) => unknown) {
+    this.#objectIn = objectIn
   }
 
   /** Returns the parts of an event. All events of `STREAMED` have to come, in order. */
@@ -194,10 +195,11 @@ export class StreamParts<T> {
   }
 
   *#object(said: Said, text: string): Generator<Unnumbered<T>> {
-    if (!this.#hasSchema || !mayBeOfRun(said.answerOf)) return
+    if (!this.#objectIn || !mayBeOfRun(said.answerOf)) return
     said.json ??= new PartialJson()
     const read = said.json.push(text)
-    if (read) yield { type: 'object', ...said.of, object: read.value as DeepPartial<T> }
+    const object = read && this.#objectIn(read.value)
+    if (object !== undefined) yield { type: 'object', ...said.of, object: object as DeepPartial<T> }
   }
 
   #supersede(said: Said, reason: SupersededReason): Unnumbered<T> {
