@@ -110,8 +110,9 @@ function spoiled(dice: Dice, part: unknown, key = ''): unknown {
 
 t.test('whatever fits a schema fits what is left of it', async (t) => {
   const refused: string[] = []
+  const seeds = howMany(600, 100_000)
   let spoilt = 0
-  for (let seed = 1; seed <= howMany(600, 100_000); seed++) {
+  for (let seed = 1; seed <= seeds; seed++) {
     const dice = new Dice(seed)
     const whole = { ...Object(schema(dice, 3)), $defs: { one: schema(dice, 1, false), two: {} } }
     const rest = spoiled(dice, whole) as object
@@ -123,5 +124,5 @@ t.test('whatever fits a schema fits what is left of it', async (t) => {
     }
   }
   t.same(refused.slice(0, 3), [])
-  t.ok(spoilt > 100, `${spoilt} are spoilt`)
+  t.ok(spoilt > seeds / 6, `${spoilt} are spoilt`)
 })
