@@ -8,7 +8,8 @@ const program = fileURLToPath(new URL('../fixtures/models/with-budget.js', impor
 t.test('a call far from its limit is not counted beforehand, and one near it is', async (t) => {
   for (const [tokens, loaded] of [
     ['100000', 0],
-    ['5000', 1],
+    ['5000', 0],
+    ['1000', 1],
   ]) {
     const { stdout, stderr } = spawnSync(process.execPath, [program, `${tokens}`], { encoding: 'utf8' })
     t.equal(stdout, `hello 6 ${loaded}\n`, stderr.slice(0, 2_000))

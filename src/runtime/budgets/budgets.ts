@@ -21,10 +21,11 @@ import { TokenLedger } from './token-ledger.ts'
 const USUAL_OUTPUT = 4_096
 const LEAST_OUTPUT = 256
 /**
- * A call is far from its limits while there is room for as many like it: an upper bound of its prompt is set aside, and
- * not a count. The first count loads a vocabulary, which blocks the host for a fifth of a second.
+ * An upper bound of a prompt is set aside, and no count of it, while there is room for so many calls like it, or the
+ * prompt is at most such a part of what is left. The first count loads a vocabulary, which blocks the host for a while.
  */
 const FAR = 2
+const SMALL = 1 / 8
 
 /** Use of a limit on tokens. */
 export interface BudgetUse {
@@ -105,7 +106,9 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
     accounts.during(run, () => accounts.letRest(ledger))
     const { maxOutputTokens } = call
     const most = mostOfPrompt({ ...call, model })
-    const isFar = accounts.left(run, cell) >= FAR * (most + (maxOutputTokens ?? USUAL_OUTPUT))
+    const left = accounts.left(run, cell)
+    const wanted = most + (maxOutputTokens ?? USUAL_OUTPUT)
+    const isFar = left >= FAR * wanted || (left >= wanted && most <= left * SMALL)
     const counted = () => countPrompt({ ...call, model })
     const prompt = isFar ? most : counted()
     let wait: LimitWait | undefined
