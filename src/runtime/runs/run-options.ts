@@ -7,7 +7,7 @@ import { isObject, oneOf } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { tokenLimit } from '../settings/budget-shape.ts'
 import { modelNamesShape } from '../settings/models-shape.ts'
-import { schemaFrom } from '../settings/output-shape.ts'
+import { assertPossible } from '../settings/output-shape.ts'
 import type { ResumeOptions, RunOptions } from './run.ts'
 import { readMessages } from './run-messages.ts'
 
@@ -118,7 +118,7 @@ function check(options: RunOptions<never> | RunOptions<unknown>, known: readonly
   if (budget !== undefined) tokenLimit(budget, 'budget')
   if (output !== undefined && typeof output?.['~standard']?.validate !== 'function')
     throw refused('output', output, 'a Standard Schema (zod, arktype, ...)')
-  if (output && 'jsonSchema' in output['~standard']) schemaFrom(output, 'output')
+  if (output) assertPossible(output, 'output')
   if (stream !== undefined && typeof stream !== 'boolean') throw refused('stream', stream, 'true or false')
 }
 

@@ -24,6 +24,19 @@ export function schemaFrom(given: ModelSchema | object, path: string): ModelSche
   }
 }
 
+/** What zod says of a type that code checks: JSON may well fit it, though no model can be asked for it. */
+const BY_CODE = /Custom types/
+
+/** Throws if no JSON can fit a schema, such as one of a date. */
+export function assertPossible(schema: ModelSchema, path: string): void {
+  if (!('jsonSchema' in schema['~standard'])) return
+  try {
+    schemaFrom(schema, path)
+  } catch (error) {
+    if (!BY_CODE.test(describe(error))) throw error
+  }
+}
+
 const isCode = (schema: ModelSchema | object): schema is ModelSchema => '~standard' in schema
 
 /** Returns a schema that checks by a JSON Schema of the program's own, and gives that to models as it is. */
