@@ -24,7 +24,7 @@ export function schemaFrom(given: ModelSchema | object, path: string): ModelSche
   }
 }
 
-/** What zod says of a type that code checks: JSON may well fit it, though no model can be asked for it. */
+/** Matches zod's words for a type that code checks: JSON may well fit it, though no model can be asked for it. */
 const BY_CODE = /Custom types/
 
 /** Throws if no JSON can fit a schema, such as one of a date. */
