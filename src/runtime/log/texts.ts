@@ -6,7 +6,7 @@
 import type { HostRecord } from './records.ts'
 
 /** Bytes of an entry from which on it is a text. */
-export const LEAST_TEXT = 320
+export const LEAST_TEXT = 384
 
 /** Bytes of entries that are kept as texts, of runs under way, and as many of the last runs of threads. */
 export const MOST_BYTES = 2 ** 26
