@@ -32,6 +32,7 @@ t.test('a crash card says of its message what became of it', inBrowser, async (t
   const stage = await served(t, { agents: { worker: slowly }, options: patient })
   const { url, team } = stage
   const { page } = await open(t, `${url}#/trouble`)
+  await page.getByText('● live').waitFor() // of a message that is no task, what came before is not told
   await team.sendMessage({ recipient: 'worker', content: 'poison' })
   await poison(stage)
   await page.getByRole('article', { name: 'Dead letter' }).waitFor()
