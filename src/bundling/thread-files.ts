@@ -9,8 +9,9 @@ const COPIED = [
   'actors/loop/thread-boot.cjs',
   'actors/loop/thread-entry.bundle.cjs',
   'actors/tools/tool-entry.bundle.js',
-  'actors/model/context/o200k_base.bundle.cjs',
-  'actors/model/context/cl100k_base.bundle.cjs',
+  ...['o200k_base', 'cl100k_base'].flatMap((name) =>
+    ['bundle.cjs', 'ranks.json'].map((part) => `actors/model/context/${name}.${part}`),
+  ),
   'thread-api.js',
 ]
 /** Threads of built-in tools. They import modules of this package, and packages that are optional. */

@@ -3,7 +3,7 @@
  * budget nothing is counted.
  */
 import type { ModelAnswer, ModelCall, TokenUsage } from '../../actors/definition/model.ts'
-import { countPrompt, countTokens, mostOfPrompt } from '../../actors/model/context/tokens.ts'
+import { countPrompt, countTokens, loadVocabulary, mostOfPrompt } from '../../actors/model/context/tokens.ts'
 import type { Scheduler } from '../../clock.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
@@ -109,8 +109,11 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
     const left = accounts.left(run, cell)
     const wanted = most + (maxOutputTokens ?? USUAL_OUTPUT)
     const isFar = left >= FAR * wanted || (left >= wanted && most <= left * SMALL)
-    const counted = () => countPrompt({ ...call, model })
-    const prompt = isFar ? most : counted()
+    const counted = async () => {
+      await loadVocabulary(model, clock)
+      return countPrompt({ ...call, model })
+    }
+    const prompt = isFar ? most : await counted()
     let wait: LimitWait | undefined
     const onWait = ({ limit }: TokenAccount) => {
       const { path = 'budget', tokens = null } = limit ?? {}
@@ -133,7 +136,7 @@ function layerOver(accounts: Accounts, { clock, limits }: Needs): GatewayLayer {
     let cost = 0
     try {
       const limited: ModelCall = { ...call, maxOutputTokens: reservation.tokens - prompt }
-      const estimate: PendingCall['estimate'] = (answer) => estimateOf(answer, counted(), model)
+      const estimate: PendingCall['estimate'] = async (answer) => estimateOf(answer, await counted(), model)
       const made = await next({ ...pending, call: limited, estimate })
       cost = made.usage.totalTokens
       return made

@@ -52,7 +52,7 @@ export interface PendingCall extends ResolvedModel {
   readonly call: ModelCall
   readonly signal: AbortSignal
   /** Counts the tokens of an answer without usage, for a budget. Absent: nobody needs them. */
-  readonly estimate?: (answer: Pick<ModelAnswer, 'text' | 'toolCalls'>) => TokenUsage
+  readonly estimate?: (answer: Pick<ModelAnswer, 'text' | 'toolCalls'>) => Promise<TokenUsage>
 }
 
 /** Call that was made, with its usage, also if it failed. */
@@ -183,7 +183,7 @@ export class ModelGateway {
     watching?.end(toolCalls.length > 0)
     const isCounted = collected.usage.totalTokens > 0 || error !== undefined
     const reported = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
-    const usage = isCounted ? reported : (pending.estimate?.({ text, toolCalls }) ?? reported)
+    const usage = isCounted ? reported : ((await pending.estimate?.({ text, toolCalls })) ?? reported)
     const rehearsed = client.rehearsal === true
     const answer = error
       ? undefined
