@@ -8,6 +8,7 @@ const levels: string[][] = [
     'errors',
     'model-failure',
     'on-abort',
+    'environment',
     'own-files',
     'clock',
     'nearest',

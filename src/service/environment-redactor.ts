@@ -1,4 +1,5 @@
 /** Removes secrets of the environment from what a command prints of a log: the keys of its team are not known there. */
+import { environment } from '../environment.ts'
 import { Redactor } from '../runtime/logging/redactor.ts'
 import { SecretVariables } from '../runtime/logging/secret-variables.ts'
 import { loadEnv } from './load-env.ts'
@@ -7,6 +8,6 @@ import { loadEnv } from './load-env.ts'
 export function environmentRedactor(folder: string): Redactor {
   loadEnv(folder)
   const redactor = new Redactor()
-  new SecretVariables(process.env, [], redactor, () => performance.now()).look()
+  new SecretVariables(environment, [], redactor, () => performance.now()).look()
   return redactor
 }

@@ -1,12 +1,14 @@
 /**
  * A team file: a module whose default export is `defineTeam({...})`, in JavaScript or TypeScript, or an agents.yaml.
  */
+
 import { spawnSync } from 'node:child_process'
 import { statSync } from 'node:fs'
 import { extname, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { handlersOf } from '../actors/definition/definition.ts'
 import { type Exports, exportsOf } from '../actors/definition/exports.ts'
+import { withEnvironment } from '../environment.ts'
 import { ConfigurationError, DramatisError, describe } from '../errors.ts'
 import type { MultiAgentPatternOptions } from '../index.ts'
 
@@ -70,7 +72,8 @@ export function definitionFrom(exported: unknown, file: string, href: string): M
 
 async function importDefault(href: string, file: string, typescript: boolean): Promise<unknown> {
   try {
-    const module: Exports = await import(typescript ? await bundled(href, file) : href)
+    const place = typescript ? await bundled(href, file) : href
+    const module: Exports = await withEnvironment(() => import(place))
     return exportsOf(module).default
   } catch (error) {
     if (error instanceof DramatisError) throw error

@@ -5,7 +5,12 @@ import { SecretVariables } from '../../src/runtime/logging/secret-variables.ts'
 /** What stays of the text when the variables are known. */
 function seen(text: string, env: Record<string, string>, named: string[] = []): string {
   const redactor = new Redactor()
-  new SecretVariables(env, named, redactor, () => 0).look()
+  new SecretVariables(
+    () => env,
+    named,
+    redactor,
+    () => 0,
+  ).look()
   return redactor.data(text)
 }
 
@@ -59,7 +64,13 @@ t.test('variables that are set later are known at the next look, which comes aft
   const env: Record<string, string> = {}
   const redactor = new Redactor()
   let now = 0
-  const secrets = new SecretVariables(env, [], redactor, () => now, 250)
+  const secrets = new SecretVariables(
+    () => env,
+    [],
+    redactor,
+    () => now,
+    250,
+  )
   secrets.look()
   env.DB_PASSWORD = 'correcthorse'
   now = 249

@@ -380,6 +380,7 @@ function assignment(module: string): Assignment {
     correlation: 0,
     seed: 1,
     env: {},
+    keys: [],
     maxMessageBytes: 1_000,
     maxExternalMb: null,
     isDurable: false,

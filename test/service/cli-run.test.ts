@@ -77,13 +77,13 @@ t.test('what a team file leaves open does not keep the process', async (t) => {
   t.strictSame({ code, stdout }, { code: 0, stdout: 'Hello, world\n' })
 })
 
-t.test('.env of the working directory is read, and what is set already wins', async (t) => {
+t.test('.env of the working directory is read for the team file alone, and what is set already wins', async (t) => {
   const cwd = t.testdir({ '.env': 'FROM_FILE=file\nFROM_BOTH=file\n' })
   const { code, stdout } = await dramatis(['run', compiled('env-team'), 'go'], {
     cwd,
     env: { FROM_BOTH: 'environment' },
   })
-  t.strictSame({ code, stdout }, { code: 0, stdout: 'file environment\n' })
+  t.strictSame({ code, stdout }, { code: 0, stdout: 'file environment, later undefined environment\n' })
 })
 
 type WholeResult = Pick<MultiAgentResult, 'success' | 'messageHistory' | 'orchestrationTrace'>

@@ -22,7 +22,7 @@ t.test('an agent of code reaches all that its process reaches, by ways around it
   t.same(found(), {
     'own environment': 'closed',
     environ: 'open',
-    report: 'open',
+    report: 'closed',
     memory: 'open',
     'main thread': 'open',
     program: 'open',

@@ -17,6 +17,8 @@ export interface CodeAssignment {
   /** Number of threads that take messages from the agent's mailbox. */
   instances: number
   env: Record<string, string>
+  /** Names of those that hold secrets: what the agent says leaves its thread without their values. */
+  keys: string[]
   code: AgentCode
   tools: AssignedTools
   /** Place of the agent in a thread that several agents share; undefined: the thread is its own. */

@@ -40,6 +40,7 @@ import type { Toolbox } from '../tools/toolbox.ts'
 import { EarlyAborts } from '../transport/early-aborts.ts'
 import { ExternalMemory } from '../transport/external-memory.ts'
 import { GoingOn } from '../transport/going-on.ts'
+import { GrantedKeys } from '../transport/granted-keys.ts'
 import { Link, NOTHING_TAKEN, type Taken, type ThreadPort } from '../transport/link.ts'
 import { Names } from '../transport/names.ts'
 import { Outbox } from '../transport/outbox.ts'
@@ -192,7 +193,8 @@ export class AgentLoop {
       this.#external = new ExternalMemory(window.words, maxExternalMb, port.memories, () => port.scheduler.monotonic())
     this.now = port.scheduler.now.bind(port.scheduler)
     const random = () => (Math.imul(assignment.seed, 0x9e3779b1) >>> 2) / 2 ** 30
-    this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random)
+    const keys = GrantedKeys.of(assignment.env, assignment.keys)
+    this.outbox = new Outbox(this.link, assignment.index, assignment.maxMessageBytes, this.now, random, keys)
     this.sends = new SendQueue({ link: this.link, outbox: this.outbox, waits: this.waits })
     this.#commit = new Commit({
       outbox: this.outbox,

@@ -92,7 +92,7 @@ export class Commit {
       this.#prepareEnd(start, reply.content, data, 0)
       const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? NONE
       if (missed.length > 0) outbox.fields.metadata = JSON.stringify({ missed })
-      else this.#bytes = bytes
+      else if (!outbox.keys) this.#bytes = bytes
       return undefined
     } catch (error) {
       return this.failure(error, this.#describe(start))

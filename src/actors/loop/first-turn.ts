@@ -64,6 +64,7 @@ function assignmentOf(team: TeamMemory, window: Window): Assignment {
     code: { module: '', bundled: false, shown: 'player' },
     tools: { host: [], modules: [], names: [] },
     env: {},
+    keys: [],
     index: PLAYER,
     epoch: 1,
     names: [...FIXED_NAMES, 'player', 'partner'].join('\n'),

@@ -12,6 +12,7 @@ import { agentRef, defineAgent } from '../definition/definition.ts'
 import { defineProtocol } from '../definition/protocol.ts'
 import { defineTool } from '../definition/tool.ts'
 import { toolParts } from '../definition/tool-parts.ts'
+import { reportGrantsAlone } from '../tools/granted-report.ts'
 import { printed } from '../tools/printed.ts'
 import { followOwnWork, unseenBy } from '../transport/async-hook.ts'
 import { threadMemories } from '../transport/external-memory.ts'
@@ -32,6 +33,8 @@ const parent = parentPort
 Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
   value: { ...errors, agentRef, defineAgent, defineProtocol, defineTool, toolParts },
 })
+
+reportGrantsAlone()
 
 // Runs before any code of the agent loads, so that resources opened by its module belong to no turn.
 const work = followOwnWork()

@@ -8,6 +8,7 @@ import { logFields } from '../definition/logger.ts'
 import { defineProtocol } from '../definition/protocol.ts'
 import { defineTool, type ToolDefinition } from '../definition/tool.ts'
 import { toolParts } from '../definition/tool-parts.ts'
+import { reportGrantsAlone } from './granted-report.ts'
 import { printed } from './printed.ts'
 import { runTool } from './run-tool.ts'
 import { toolIn } from './tool-module.ts'
@@ -21,6 +22,8 @@ Object.defineProperty(globalThis, Symbol.for('dramatis.thread'), {
 /** Maximum number of log lines per call. */
 const MOST_LINES = 10_000
 const LEFT_OUT = 'the tool has written 10,000 lines in one call; the rest is left out'
+
+reportGrantsAlone()
 
 const host = parentPort
 host?.once('message', async (task: ToolTask) => {

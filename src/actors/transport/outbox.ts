@@ -4,6 +4,7 @@ import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
 import { type FrameId, IdSource, writeId } from '../../mailbox/frame-id.ts'
 import { allocate, type Memory } from '../../mailbox/memory.ts'
 import { tooLarge } from '../definition/checks.ts'
+import type { GrantedKeys } from './granted-keys.ts'
 import type { Link, Urgency } from './link.ts'
 
 export class Outbox {
@@ -11,12 +12,22 @@ export class Outbox {
   /** Fields of the next frame. One object serves all frames, because each is written before the next one begins. */
   readonly fields: FrameFields
   readonly maxMessageBytes: number
+  /** Keys that no frame may hold; undefined for most agents. */
+  readonly keys: GrantedKeys | undefined
   readonly #ids: IdSource
   readonly #now: () => number
   readonly #me: number
 
-  constructor(link: Link, me: number, maxMessageBytes: number, now: () => number, random: () => number) {
+  constructor(
+    link: Link,
+    me: number,
+    maxMessageBytes: number,
+    now: () => number,
+    random: () => number,
+    keys?: GrantedKeys,
+  ) {
     this.link = link
+    this.keys = keys
     this.maxMessageBytes = maxMessageBytes
     this.#me = me
     this.#now = now
@@ -49,8 +60,9 @@ export class Outbox {
     return fields
   }
 
-  /** Returns the size in bytes of the frame that the fields describe. */
+  /** Returns the size in bytes of the frame that the fields describe, without keys. */
   size(): number {
+    this.keys?.clean(this.fields)
     return frameBytes(this.fields)
   }
 

@@ -86,7 +86,8 @@ export class TurnCalls {
       fields.waiting = this.#turn.waitingFor(signal)
       const bytes = outbox.checkedSize()
       const frame = replay && outbox.encode(bytes)
-      const logged = frame && (alike ? replay.matchCall(operation, alike) : replay.match(frame))
+      const logged =
+        frame && (alike ? replay.matchCall(operation, outbox.keys?.data(alike) ?? alike) : replay.match(frame))
       if (logged && !logged.isUndone) {
         const response = this.reattach(operation, logged, options)
         if (onPiece) this.#hear(response, onPiece)

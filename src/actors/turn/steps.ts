@@ -61,7 +61,8 @@ export class StepRunner {
     checkText(name, 'name')
     checkFunction(run, 'run')
     if (options !== undefined) checkStepOptions(options)
-    return this.run({ name, idempotent: options?.idempotent === true }, run)
+    const { keys } = this.#needs.outbox
+    return this.run({ name: keys ? keys.text(name) : name, idempotent: options?.idempotent === true }, run)
   }
 
   async run<T>({ name, idempotent, tool }: StepOf, run: () => Promise<T> | T): Promise<T> {
@@ -88,7 +89,7 @@ export class StepRunner {
     try {
       if (written) await this.#isWritten(written, step)
       const result = await (tool ? run() : this.open.call(open, run))
-      const { data, value } = encodeForm(result, `step "${name}"`)
+      const { data, value } = this.#said(encodeForm(result, `step "${name}"`))
       this.#record(STEP_DONE, step, name, data, 0, tool?.callId, beganAt)
       return value as T
     } catch (error) {
@@ -102,6 +103,14 @@ export class StepRunner {
       settlements.ended()
       this.#needs.mayPark(this.#turn.start)
     }
+  }
+
+  /** Returns a result as the log has it, where it holds a granted key: a later attempt gets nothing else. */
+  #said(form: ReturnType<typeof encodeForm>): ReturnType<typeof encodeForm> {
+    const { keys } = this.#needs.outbox
+    if (!keys || form.data === undefined) return form
+    const data = keys.text(form.data)
+    return data === form.data ? form : { data, value: JSON.parse(data) }
   }
 
   /** Settles a step as the log has it. */

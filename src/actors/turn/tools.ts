@@ -60,6 +60,8 @@ interface ToolCall {
   readonly name: string
   readonly input: unknown
   readonly callId: string
+  /** Names of granted keys in the input: the frame has them in their places, and the host puts the keys back. */
+  readonly redacted?: readonly string[]
 }
 
 /** Outcome of a call. `edited`: the input that a person has put in the place of the given one. */
@@ -108,8 +110,10 @@ export class TurnTools implements RoleTools {
     const { guard } = this.#turn
     const input = guard ? await guard(name, given, signal) : given
     const text = encodeData(input, 'input')
-    const callId = this.#callId(name, text)
-    const call = { name, input, callId }
+    const { keys } = this.#needs.outbox
+    const redacted = (text !== undefined && keys?.in(text)) || []
+    const callId = this.#callId(name, text && keys ? keys.text(text) : text)
+    const call = { name, input, callId, ...(redacted.length > 0 && { redacted }) }
     if (!this.#needs.toolbox.asksApproval(name)) return { output: await this.#perform(call, definition, signal) }
     const { input: approved, isEdited } = await this.#approved(call, definition, signal)
     const output = await this.#perform({ ...call, input: approved }, definition, signal)

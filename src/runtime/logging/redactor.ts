@@ -53,6 +53,11 @@ export class Redactor {
     this.#made = undefined
   }
 
+  /** Checks for a text that was added as a key. */
+  knows(text: string): boolean {
+    return this.#known.has(text)
+  }
+
   /**
    * Adds a key of a source that returns other keys later. Only its last 16 are known, so that their number is bounded.
    */

@@ -3,6 +3,7 @@
  * the passwords in addresses. Values are read again when a run starts, because a service can set variables after its
  * team was made.
  */
+import type { Environment } from '../../environment.ts'
 import { isSecretName, type Redactor } from './redactor.ts'
 
 const SECRET_VARIABLE =
@@ -15,7 +16,7 @@ const WORDS =
 const SHORTEST = 8
 
 export class SecretVariables {
-  readonly #env: Environment
+  readonly #env: () => Environment
   readonly #named: ReadonlySet<string>
   readonly #redactor: Redactor
   /** Shortest time between two searches of the environment. */
@@ -24,7 +25,7 @@ export class SecretVariables {
   #lookedAt = Number.NEGATIVE_INFINITY
 
   /** `named` are secrets, whatever their names and values. `now` returns ms that never go back. */
-  constructor(env: Environment, named: readonly string[], redactor: Redactor, now: () => number, pauseMs = 250) {
+  constructor(env: () => Environment, named: readonly string[], redactor: Redactor, now: () => number, pauseMs = 250) {
     this.#env = env
     this.#named = new Set(named)
     this.#redactor = redactor
@@ -40,7 +41,7 @@ export class SecretVariables {
     const now = this.#now()
     if (now - this.#lookedAt < this.#pauseMs) return
     this.#lookedAt = now
-    for (const [name, value = ''] of Object.entries(this.#env)) {
+    for (const [name, value = ''] of Object.entries(this.#env())) {
       if (this.#named.has(name) || (isSecretVariable(name) && isTelling(value))) this.#redactor.learn(value)
       this.#redactor.learn(passwordIn(value))
     }
@@ -68,6 +69,3 @@ function passwordIn(value: string): string | undefined {
     return password
   }
 }
-
-/** Values of variables by name. */
-export type Environment = Readonly<Record<string, string | undefined>>

@@ -3,11 +3,11 @@
  * each request.
  */
 
+import type { Environment } from '../../environment.ts'
 import { ConfigurationError, describe, ModelError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import { own } from '../../own.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { Environment } from '../logging/secret-variables.ts'
 
 export interface ModelKey {
   /** Identity of the key. Models with the same identity and address share a provider. */

@@ -2,14 +2,15 @@
  * Makes the clients of the entries of `models`: with their queue, their middleware and their retries. Entries with the
  * same address and key, or with the same client, share a queue.
  */
+
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { wrapModel } from '../../actors/definition/model-middleware.ts'
 import type { Scheduler } from '../../clock.ts'
+import type { Environment } from '../../environment.ts'
 import { ConfigurationError } from '../../errors.ts'
 import { refusedAs } from '../checks/refused.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { Environment } from '../logging/secret-variables.ts'
 import { isOffline } from './client.ts'
 import { fixedKey, keyOfFunction, keyOfVariable, type ModelKey, NO_KEY } from './model-keys.ts'
 import type { AddressEntry, CallLimits, ClientEntry } from './models-config.ts'

@@ -1,4 +1,5 @@
 /** Settings of a team: its options, checked, and with all defaults. The rest of the runtime never sees an option. */
+
 import { resolve } from 'node:path'
 import type { RoundBounds } from '../../actors/definition/cycles.ts'
 import type { Logger } from '../../actors/definition/logger.ts'
@@ -6,13 +7,13 @@ import type { AgentRole } from '../../actors/definition/role.ts'
 import type { TaskRouting } from '../../actors/definition/routing.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { type Scheduler, schedulerFrom, systemClock } from '../../clock.ts'
+import { type Environment, environment } from '../../environment.ts'
 import { ConfigurationError } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import { defaultLogger } from '../logging/default-logger.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
 import { LimitNotices } from '../logging/limit-notices.ts'
 import { Redactor } from '../logging/redactor.ts'
-import type { Environment } from '../logging/secret-variables.ts'
 import { SecretVariables } from '../logging/secret-variables.ts'
 import { Models, type RehearsedModels } from '../providers/models.ts'
 import { rehearsalModel } from '../providers/rehearsal-model.ts'
@@ -180,9 +181,14 @@ export function settingsFrom(
     guardrails: options.guardrails,
   }
   const clock = schedulerFrom(options.clock)
-  const { env = process.env } = given
+  const { env = environment() } = given
   const redactor = new Redactor()
-  const secrets = new SecretVariables(env, options.secretVariables ?? [], redactor, systemClock.monotonic)
+  const secrets = new SecretVariables(
+    () => given.env ?? environment(),
+    options.secretVariables ?? [],
+    redactor,
+    systemClock.monotonic,
+  )
   secrets.look()
   const logger = options.logger ?? defaultLogger
   const limits = new LimitNotices(clock, guardedLogger(logger, redactor))

@@ -23,6 +23,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { CLAIM, mostFrames } from '../../mailbox/window.ts'
 import type { Gate } from '../dispatch/permits.ts'
 import type { HostRecord } from '../log/records.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -51,6 +52,7 @@ interface Needs {
   readonly logger: Logger
   readonly loop: HostLoop
   readonly mailboxes: Mailboxes
+  readonly redactor: Redactor
   readonly redelivery: Redelivery
   readonly router: Router
   readonly runs: RunTable
@@ -96,7 +98,7 @@ export class Exits {
     if (life.retired) this.#gone(cell, life, life.retired)
     else if (life.recalled && (!life.ready || (!life.verdict && !exit.error))) this.#gone(cell, life, 'recalled')
     else {
-      const error = life.verdict ?? crashError(cell.name, exit)
+      const error = life.verdict ?? this.#needs.redactor.fields(crashError(cell.name, exit))
       const blameless = exit.bystander !== undefined && !life.verdict
       if (!life.ready) return this.#needs.cannotStart(cell, error, blameless || exit.outside === true)
       if (blameless) this.#diedWithOthers(cell, life, error)

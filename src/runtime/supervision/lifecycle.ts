@@ -19,6 +19,7 @@ import { kindOf, SEND } from '../../mailbox/frame.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { mostFrames } from '../../mailbox/window.ts'
 import type { HostFrames } from '../log/host-frames.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { Receipts } from '../mailboxes/receipts.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
@@ -49,6 +50,7 @@ interface Needs {
   readonly parts: PartStore
   readonly places: ThreadPlaces
   readonly provisioning: Provisioning
+  readonly redactor: Redactor
   readonly ready: Ready
   readonly receipts: Receipts
   readonly router: Router

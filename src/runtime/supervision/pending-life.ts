@@ -8,6 +8,7 @@ import type { Scheduler } from '../../clock.ts'
 import { type DramatisError, describe, errorFrom, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { mostOpenTurns } from '../../mailbox/window.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
@@ -31,6 +32,7 @@ interface Needs {
   readonly parts: PartStore
   readonly places: ThreadPlaces
   readonly provisioning: Provisioning
+  readonly redactor: Redactor
   readonly team: TeamMemory
 }
 
@@ -135,8 +137,9 @@ export class PendingLife {
 
   /** Loads the code and the tools, without a start. */
   load(): Promise<Started> {
-    const { clock } = this.#needs
-    return inTime(clock, this.#cell, this.life.thread.load(codeAssignmentOf(this.#cell, this.#code, this.#tools)))
+    const { clock, redactor } = this.#needs
+    const assignment = codeAssignmentOf(this.#cell, this.#code, this.#tools, redactor)
+    return inTime(clock, this.#cell, this.life.thread.load(assignment))
   }
 
   /** Starts the agent with the state that it has now. A second call resolves with the first. */
@@ -160,7 +163,7 @@ export class PendingLife {
   /** Returns the error of a start that failed. It reads files for more words, at places that the code has named. */
   async errorOf({ error: data, importing }: Extract<Started, { ok: false }>): Promise<DramatisError> {
     const { name, settings } = this.#cell
-    const error = errorFrom(data)
+    const error = this.#needs.redactor.fields(errorFrom(data))
     const whose = importing === 'agent' ? this.#code : importing
     if (!whose || 'model' in whose) return error
     return importFailure(settings, whose, error).catch((thrown: unknown) => {

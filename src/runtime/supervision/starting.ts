@@ -10,9 +10,11 @@ import type {
 import type { Logger } from '../../actors/definition/logger.ts'
 import { jsonSchemaOf } from '../../actors/model/structured-output.ts'
 import type { Clock, Scheduler } from '../../clock.ts'
+import { environment } from '../../environment.ts'
 import { AgentCrashedError, errorData, StartFailedError } from '../../errors.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
 import { picked } from '../../own.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import { guardedBy } from '../settings/guardrail-shape.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
@@ -23,28 +25,36 @@ import type { Life } from '../state/life.ts'
 const MOST_POSTS = 2_000
 
 /** Returns what the thread has to know to load its code. */
-export function codeAssignmentOf({ settings }: Cell, code: AgentCode, tools: AssignedTools): CodeAssignment {
+export function codeAssignmentOf(
+  { settings }: Cell,
+  code: AgentCode,
+  tools: AssignedTools,
+  redactor: Redactor,
+): CodeAssignment {
   const { info: role, option, instances } = settings
-  return { role, option, instances, env: picked(process.env, settings.env), code, tools }
+  const env = picked(environment(), settings.env)
+  const keys = Object.entries(env).flatMap(([name, value]) => (redactor.knows(value) ? [name] : []))
+  return { role, option, instances, env, keys, code, tools }
 }
 
 interface AssignmentNeeds {
   readonly clock: Clock
   readonly directory: AgentDirectory
   readonly journal: Journal
+  readonly redactor: Redactor
   readonly team: TeamMemory
 }
 
 /** Returns what the thread has to know before its first message. */
 export function assignmentOf(
-  { clock, directory, journal, team }: AssignmentNeeds,
+  { clock, directory, journal, redactor, team }: AssignmentNeeds,
   cell: Cell,
   life: Life,
   code: AgentCode,
   tools: AssignedTools,
 ): Assignment {
   return {
-    ...codeAssignmentOf(cell, code, tools),
+    ...codeAssignmentOf(cell, code, tools, redactor),
     index: cell.index,
     epoch: life.epoch,
     names: directory.names,

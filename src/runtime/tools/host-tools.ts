@@ -7,6 +7,8 @@ import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ToolDefinition } from '../../actors/definition/tool.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { runTool, type ToolCaller } from '../../actors/tools/run-tool.ts'
+import { GrantedKeys } from '../../actors/transport/granted-keys.ts'
+import { environment } from '../../environment.ts'
 import {
   ConfigurationError,
   DramatisError,
@@ -18,6 +20,7 @@ import {
   shown,
   ToolFailedError,
 } from '../../errors.ts'
+import { picked } from '../../own.ts'
 import type { ToolSettings } from '../settings/tools.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
@@ -42,6 +45,8 @@ export interface ToolCall {
   name: unknown
   input: unknown
   callId: unknown
+  /** Names of granted keys, which stand in the input in the places of the keys. */
+  redacted?: unknown
   /** Set if the tool is one of the thread's own, in whose place the host answers. */
   simulated?: Partial<ThreadTool>
 }
@@ -128,19 +133,22 @@ export class HostTools {
     const isSimulated = this.rehearsal.simulates(run, tool)
     const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
     this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
+    const keys = isSimulated ? undefined : keysIn(cell, given)
     const writing = isSimulated ? undefined : this.#needs.journal.written()
     let error: DramatisError | null = null
     try {
       if (writing) await writing
       signal.throwIfAborted()
-      const work = () => runTool(performed, input, this.#caller(cell, run, call, signal))
+      const work = () =>
+        runTool(performed, keys ? keys.filled(input) : input, this.#caller(cell, run, call, signal, keys))
       const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
-      return output === undefined ? undefined : JSON.parse(output)
+      return output === undefined ? undefined : JSON.parse(keys ? keys.text(output) : output)
     } catch (thrown) {
       const failed =
         thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
-      error = errorFrom(errorData(failed)) // an error of a client may hold its requests, and they a key
-      throw failed
+      const data = errorData(failed)
+      error = errorFrom(keys ? keys.data(data) : data) // an error of a client may hold its requests, and they a key
+      throw keys ? error : failed
     } finally {
       this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
@@ -199,7 +207,7 @@ export class HostTools {
     throw new ConfigurationError(`The tool "${name}" of agent "${agent}" runs in its thread.`, { agent, got: name })
   }
 
-  #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal): ToolCaller {
+  #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
     const { clock, logger } = this.#needs
     return {
       agent: cell.name,
@@ -210,9 +218,19 @@ export class HostTools {
       timer: (ms, task, limit) => clock.timer(ms, task, limit),
       maxBytes: cell.settings.mailbox.maxMessageBytes,
       partKeeper: this.#needs.parts.keeperFor(run),
-      progress: (note) => this.#needs.journal.record(run, { kind: 'tool.progress', ...call, note }),
+      progress: (said) => {
+        const note = keys ? keys.text(said) : said
+        this.#needs.journal.record(run, { kind: 'tool.progress', ...call, note })
+      },
     }
   }
+}
+
+/** Returns the agent's keys that stand in the input under their names; undefined for most calls. */
+function keysIn({ settings }: Cell, { redacted }: Partial<ToolCall>): GrantedKeys | undefined {
+  if (!Array.isArray(redacted)) return undefined
+  const names = settings.env.filter((name) => redacted.includes(name))
+  return GrantedKeys.of(picked(environment(), names), names)
 }
 
 function named({ name, callId }: Partial<ToolCall>): { name: string; callId: string } {

@@ -8,6 +8,7 @@ import { Worker } from 'node:worker_threads'
 import { TOOL_NAME } from '../../actors/definition/tool.ts'
 import type { ToolNotice, ToolTask, ToolTaskResult } from '../../actors/tools/tool-task.ts'
 import { systemClock } from '../../clock.ts'
+import { environment } from '../../environment.ts'
 import { picked } from '../../own.ts'
 import { ownFile } from '../../own-files.ts'
 import { threadFlags } from '../../thread-flags.ts'
@@ -50,7 +51,7 @@ export class ToolThread {
   constructor({ env, maxHeapMb }: LimitClass) {
     this.#worker = new Worker(ownFile('actors/tools/tool-entry.bundle.js'), {
       execArgv: [...threadFlags(), '--conditions=dramatis-thread'],
-      env: picked(process.env, env),
+      env: picked(environment(), env),
       stdout: true,
       stderr: true,
       ...heapLimit(maxHeapMb),

@@ -1,4 +1,5 @@
 /** `dramatis run <team file> "<query>"`: one query, one answer. */
+import { environment } from '../../environment.ts'
 import { createTeam, type MultiAgentResult } from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/default-logger.ts'
@@ -46,7 +47,7 @@ export async function run(
   const { signal, stop } = listenForInterrupt(progress.print)
   try {
     const loaded = await unlessAborted(loadTeamFile(file, folder), signal)
-    const definition = inFlowMode(loaded, process.env.FLOW_MODE)
+    const definition = inFlowMode(loaded, environment().FLOW_MODE)
     const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
     const asking = askPerson(team, stdin, progress.print)
     let codeWatch: CodeWatch | undefined

@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { basename, extname, resolve } from 'node:path'
+import { environment } from '../../environment.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
 import { createTeam, type Team } from '../../index.ts'
 import { own } from '../../own.ts'
@@ -74,7 +75,7 @@ export async function serve(
       const [, name = basename(given, extname(given)), file = given] = NAMED.exec(given) ?? []
       if (teams.has(name)) throw named(given, name)
       teamFiles.set(name, file)
-      const definition = inFlowMode(await loadTeamFile(file, folder), process.env.FLOW_MODE)
+      const definition = inFlowMode(await loadTeamFile(file, folder), environment().FLOW_MODE)
       teams.set(name, createTeam({ ...definition, logger: definition.logger ?? lineLogger(say) }))
     }
     await Promise.all(Array.from(teams.values(), (team) => team.start()))
@@ -132,7 +133,7 @@ function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
     }
     return { ...doors, authorize: () => ({ id: 'local', may: EVERYTHING }) }
   }
-  const token = own(process.env, tokenEnv)
+  const token = own(environment(), tokenEnv)
   if (!token)
     throw new ConfigurationError(`--token-env ${tokenEnv}: there is no such environment variable, or it is empty.`, {
       path: 'tokenEnv',

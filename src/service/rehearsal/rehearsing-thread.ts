@@ -1,8 +1,10 @@
 /** A thread that rehearses, seen from outside: it is watched, and replaced where a play does not come to its end. */
+
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { expose, releaseProxy, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
+import { environment } from '../../environment.ts'
 import { AgentCrashedError, type DramatisError, describe, type ErrorData, errorData, errorFrom } from '../../errors.ts'
 import { ownFile } from '../../own-files.ts'
 import { type Answers, Beats, type Job, type Played, type PlayedOld, type Plays } from './job.ts'
@@ -99,6 +101,7 @@ export class RehearsingThread {
     const worker = new Worker(ownFile('service/rehearsal/thread-entry.js'), {
       workerData: { control: control.port2, answers: answers.port2, job: this.#job, beats: beats.memory },
       transferList: [control.port2, answers.port2],
+      env: { ...environment() },
       stdout: true,
       stderr: true,
     })

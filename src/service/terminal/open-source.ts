@@ -1,5 +1,6 @@
 /** Opens the team that a command names: a team file, or the URL of a team that is served. */
 
+import { environment } from '../../environment.ts'
 import { ConfigurationError, createTeam } from '../../index.ts'
 import { own } from '../../own.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
@@ -30,13 +31,13 @@ export async function openSources(
   loadEnv(folder)
   if (/^https?:\/\//.test(target))
     return remoteSources(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv), signal)
-  const definition = inFlowMode(await unlessAborted(loadTeamFile(target, folder), signal), process.env.FLOW_MODE)
+  const definition = inFlowMode(await unlessAborted(loadTeamFile(target, folder), signal), environment().FLOW_MODE)
   const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(print)) })
   return [localSource(team)]
 }
 
 function tokenIn(name: string): string {
-  const token = own(process.env, name)
+  const token = own(environment(), name)
   if (token) return token
   throw new ConfigurationError(
     `--token-env: the variable ${name} is not set; it has to have the token of the service.`,

@@ -6,9 +6,11 @@
  * One thread does one task, since what fails can leave a library in a state in which it answers wrongly or never: a
  * bignum library that threw in the midst of a rounding does.
  */
+
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import { systemClock } from '../../clock.ts'
+import { environment } from '../../environment.ts'
 import { ConfigurationError, describe, shown, ToolFailedError, ToolInputError, ToolTimeoutError } from '../../errors.ts'
 import { onAbort } from '../../on-abort.ts'
 import { ownFile } from '../../own-files.ts'
@@ -43,7 +45,7 @@ export function sandboxThreads(set: string | undefined): number {
  * @throws ToolInputError, ToolFailedError, ToolTimeoutError; the signal's reason when it is aborted.
  */
 export async function inSandbox(task: Task, signal: AbortSignal, killAfterMs: number): Promise<string> {
-  slots ??= new Slots(sandboxThreads(process.env.DRAMATIS_SANDBOX_THREADS))
+  slots ??= new Slots(sandboxThreads(environment().DRAMATIS_SANDBOX_THREADS))
   const free = await slots.take(signal)
   try {
     return textOf(await outcomeOf(task, signal, killAfterMs))

@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import type { ToolContext } from '../../actors/definition/tool.ts'
 import { systemClock } from '../../clock.ts'
+import { environment } from '../../environment.ts'
 import { type DramatisError, ToolFailedError, ToolTimeoutError } from '../../errors.ts'
 import { own } from '../../own.ts'
 import { within } from './deadline.ts'
@@ -72,7 +73,7 @@ export function endpoint(base: string, path: string, query: Readonly<Record<stri
 
 /** The key in the host's environment, read anew at each call. */
 export function keyIn(variable: string, tool: string): string {
-  const key = own(process.env, variable)?.trim() ?? ''
+  const key = own(environment(), variable)?.trim() ?? ''
   if (/^[\x21-\x7e]+$/.test(key)) return key
   const state = key === '' ? 'is not set' : 'holds what cannot be a key'
   throw new ToolFailedError(`${tool} has no key: the environment variable ${variable} ${state}. Set it in the host.`, {
