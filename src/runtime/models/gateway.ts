@@ -183,7 +183,7 @@ export class ModelGateway {
     watching?.end(toolCalls.length > 0)
     const isCounted = collected.usage.totalTokens > 0 || error !== undefined
     const reported = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
-    const usage = isCounted ? reported : ((await pending.estimate?.({ text, toolCalls })) ?? reported)
+    const usage = isCounted || !pending.estimate ? reported : await pending.estimate({ text, toolCalls })
     const rehearsed = client.rehearsal === true
     const answer = error
       ? undefined
