@@ -62,6 +62,30 @@ t.test('the tables of options have the defaults', async (t) => {
   t.match(written, defaults)
 })
 
+t.test('defaults beside those of the documents are the ones of the other tables', async (t) => {
+  const [page, ofDocuments] = read('docs/reference/options.md').split('## Defaults of the documents')
+  const rowsOf = (text: string) =>
+    [...text.matchAll(/^\| (.*) \|$/gm)].map(([, row]) => row!.split('|').map((cell) => cell.trim()))
+  const [ofStrategies] = read('docs/reference/strategies.md').split('\n## auction')
+  const elsewhere = [...rowsOf(page!), ...rowsOf(ofStrategies!)].reverse()
+  const written = Object.fromEntries(elsewhere.map(([option, value]) => [option!, contentOf(value!)]))
+  const rows = rowsOf(ofDocuments!).slice(2)
+  t.ok(rows.length > 25)
+  let compared = 0
+  for (const [document, , there, here, options, why] of rows) {
+    const [first = ''] = options!.split(/, /)
+    const ours = here === 'the same' ? there! : here!
+    t.ok(here === 'the same' || why !== '', `${document} ${options}: it says why it differs`)
+    if (!(first in written)) continue
+    compared += 1
+    t.ok(told(ours).includes(told(`${written[first]}`)), `${options}: ${ours} and ${written[first]}`)
+  }
+  t.ok(compared > 12)
+})
+
+/** A default without the ways in which documents write it. */
+const told = (text: string) => text.toLowerCase().replaceAll(/[`',]/g, '')
+
 t.test('the tables of tools have all that there are', async (t) => {
   const text = read('docs/reference/built-in-tools.md')
   for (const name of Object.keys(tools)) t.match(text, new RegExp(`^\\|.*\`${name}[\`(]`, 'm'), name)
