@@ -32,6 +32,7 @@ import type { Memory } from './memory.ts'
 import { type AgentMessage, MESSAGE_TYPES, type MessageType, type TypedMessage } from './message.ts'
 import { type MessagePart, PARTS, partsIn } from './parts.ts'
 import { type ReadBytes, readableParts } from './stored-parts.ts'
+import { failedSubTask, headIn, resultOfSubTask, SUB_TASK, type SubTaskHead } from './sub-task.ts'
 
 /** Resolves names and run ids, because a frame has only their indices. */
 export interface Directory {
@@ -102,11 +103,39 @@ export function partsOf(memory: Memory, at: number): MessagePart[] | undefined {
  * in its metadata.
  */
 export function decodeMessage(memory: Memory, at: number, directory: Directory): TypedMessage {
-  const message = new ReceivedMessage(memory, at, readId(memory, at), directory).toJSON()
+  const received = new ReceivedMessage(memory, at, readId(memory, at), directory)
+  const message = received.toJSON()
   const kind = kindOf(memory, at)
   if ((kind !== END && kind !== RESPONSE) || !isFailure(memory, at)) return message
-  const { structuredData: error } = message
-  return { ...message, content: errorOf(memory, at).message, structuredData: null, metadata: { error } }
+  const { code, message: content } = errorOf(memory, at)
+  const structuredData = received.subTask ? failedSubTask(received.subTask, content, code) : null
+  return { ...message, content, structuredData, metadata: { error: jsonIn(readBody(memory, at).data) } }
+}
+
+/** Returns the fields that an answer has of the request at `at`: its thread, and the head of its sub-task. */
+export function answering(memory: Memory, at: number): Partial<Pick<Body, 'threadId' | 'metadata'>> {
+  const { threadId } = readBody(memory, at)
+  const subTask = subTaskAt(memory, at)
+  return {
+    ...(threadId !== undefined && { threadId }),
+    ...(subTask && { metadata: JSON.stringify({ [SUB_TASK]: subTask }) }),
+  }
+}
+
+/** Returns the head of the sub-task that the message gives or answers; undefined for most messages. */
+export function subTaskAt(memory: Memory, at: number): SubTaskHead | undefined {
+  const { data, metadata } = readBody(memory, at)
+  return subTaskIn(metadata) ?? subTaskOf(data)
+}
+
+/** Returns the head of a sub-task that metadata have. */
+function subTaskIn(metadata: string | undefined): SubTaskHead | undefined {
+  return metadata?.includes(SUB_TASK) ? headIn(metadataIn(metadata)[SUB_TASK]) : undefined
+}
+
+/** Returns the head of the sub-task that data are. Other data are not parsed. */
+function subTaskOf(data: string | undefined): SubTaskHead | undefined {
+  return data?.includes('"subTaskId"') ? headIn(jsonIn(data)) : undefined
 }
 
 function recipientName(memory: Memory, at: number, body: Body, directory: Directory): string | string[] | null {
@@ -157,6 +186,8 @@ export class ReceivedMessage implements AgentMessage {
   readonly #id: FrameId
   #data: string | undefined
   #structuredData: unknown = null
+  /** Head of the sub-task whose result the data are still to become. */
+  #answers: SubTaskHead | undefined
   readonly #metadata: string | undefined
   /** Set once they are read. */
   #beside: Beside | undefined
@@ -187,6 +218,7 @@ export class ReceivedMessage implements AgentMessage {
     this.#id = id
     this.#data = body.data
     this.#metadata = body.metadata
+    this.#answers = response ? subTaskIn(body.metadata) : undefined
     this.#run = run
     this.#directory = directory
   }
@@ -205,7 +237,18 @@ export class ReceivedMessage implements AgentMessage {
       this.#structuredData = jsonIn(this.#data)
       this.#data = undefined
     }
+    if (this.#answers) {
+      this.#structuredData = resultOfSubTask(this.#answers, this.content, this.#structuredData)
+      this.#answers = undefined
+    }
     return this.#structuredData
+  }
+
+  /** Head of the sub-task that the message gives or answers; undefined for most messages. */
+  get subTask(): SubTaskHead | undefined {
+    const named = subTaskIn(this.#metadata)
+    if (named || this.type === 'response') return named
+    return this.#data === undefined ? headIn(this.#structuredData) : subTaskOf(this.#data)
   }
 
   get metadata(): Record<string, unknown> {
@@ -221,7 +264,7 @@ export class ReceivedMessage implements AgentMessage {
   #read(): Beside {
     if (!this.#beside) {
       const all = metadataIn(this.#metadata)
-      const { [PARTS]: _parts, ...metadata } = all
+      const { [PARTS]: _parts, [SUB_TASK]: _subTask, ...metadata } = all
       const parts = partsIn(all)
       const bytesOf = ({ hash }: { hash: string }) => this.#directory.bytesOf?.(this.#run, hash)
       this.#beside = { metadata, parts: parts && readableParts(parts, bytesOf) }

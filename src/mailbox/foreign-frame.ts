@@ -45,7 +45,7 @@ const MESSAGE = HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME | ASKS
 const ALLOWED: Readonly<Record<number, number>> = {
   [SEND]: MESSAGE | MANY | TO_ALL,
   [REQUEST]: MESSAGE | STREAMS,
-  [END]: HAS_DATA | HAS_METADATA | FAILED,
+  [END]: HAS_DATA | HAS_METADATA | HAS_THREAD | FAILED,
 }
 
 /** Checks whether the memory between `at` and `end` can hold a whole frame of that run. */

@@ -15,6 +15,7 @@ import {
 import { END, FAILED, PATCH } from '../../mailbox/frame.ts'
 import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import { SUB_TASK, type SubTaskHead } from '../../mailbox/sub-task.ts'
 import type { PatchNotice } from '../definition/assignment.ts'
 import type { AgentHandlers, Reply } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
@@ -89,23 +90,26 @@ export class Commit {
       const bytes = plainFrameBytes(reply.content, data)
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       if (turn.changes) this.#writePatches(turn)
-      this.#prepareEnd(start, reply.content, data, 0)
       const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? NONE
-      if (missed.length > 0) outbox.fields.metadata = JSON.stringify({ missed })
-      else if (!outbox.keys) this.#bytes = bytes
+      this.#prepareEnd(start, reply.content, data, 0, missed)
+      const { metadata, threadId } = outbox.fields
+      if (metadata === undefined && threadId === undefined && !outbox.keys) this.#bytes = bytes
       return undefined
     } catch (error) {
       return this.failure(error, this.#describe(start))
     }
   }
 
-  #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number): void {
+  #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number, missed = NONE): void {
     const fields = this.#host.outbox.begin(END, start.run, start.turn, 0, content, data)
     fields.type = 'response'
     fields.flags = flags
     fields.recipient = start.caller
     fields.correlation = start.correlation
     fields.attempt = start.attempt
+    const answered = start.correlation === 0 ? undefined : start.message
+    if (answered?.threadId) fields.threadId = answered.threadId
+    fields.metadata = endMetadata(answered?.subTask, missed)
   }
 
   #writePatches(turn: Turn): void {
@@ -153,6 +157,12 @@ export class Commit {
     return new AgentFailedError(text, { agent, cause }, thrown)
   }
 }
+
+/** Returns the metadata of an answer; undefined for most. They name what it answers, and the steps it has left out. */
+const endMetadata = (subTask: SubTaskHead | undefined, missed: readonly string[]): string | undefined =>
+  subTask || missed.length > 0
+    ? JSON.stringify({ ...(subTask && { [SUB_TASK]: subTask }), ...(missed.length > 0 && { missed }) })
+    : undefined
 
 /** Returns the change of a run's state. A value that the log does not have yet is written as it is, changed. */
 function noticeOf({ based, runState, threadId }: RunView, { value, patches }: Draft): Omit<PatchNotice, 'scope'> {

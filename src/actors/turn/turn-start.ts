@@ -1,6 +1,7 @@
 /** Begin of a turn. */
+import type { ReceivedMessage } from '../../mailbox/codec.ts'
 import type { FrameId } from '../../mailbox/frame-id.ts'
-import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
+import type { MessageType } from '../../mailbox/message.ts'
 import type { RunView } from '../transport/run-views.ts'
 import type { Replay } from './replay.ts'
 
@@ -11,7 +12,7 @@ export interface TurnStart {
   view: RunView
   id: FrameId
   /** undefined for the start hook. */
-  message: AgentMessage | undefined
+  message: ReceivedMessage | undefined
   attempt: number
   /** Index of the caller, and its number for the request. `correlation` is 0 if no caller waits for a response. */
   caller: number

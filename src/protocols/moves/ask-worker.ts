@@ -22,6 +22,6 @@ export async function askWorker(
   const asked = { ...options, structuredData: subTask, ...(saysAll && { metadata: IN_WORDS }) }
   const outcome = await outcomeOf(agent, () => orchestrator.request(agent, task.description, asked))
   orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
-  const result = await resultFrom(subTask, outcome)
-  return { task, result, words: outcome.ok && result.status === 'COMPLETED' ? wordsOf(outcome.message) : '' }
+  const result = resultFrom(subTask, outcome)
+  return { task, result, words: outcome.ok && result.status === 'COMPLETED' ? wordsOf(outcome.message, result) : '' }
 }

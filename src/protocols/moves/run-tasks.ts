@@ -1,9 +1,8 @@
 /** Runs the tasks of a plan: in parallel, except those that have to wait. A failed task does not stop the others. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
-import type { SubTask } from './sub-task.ts'
+import { failedSubTask, type SubTask } from '../../mailbox/sub-task.ts'
 import { resultsAsText } from './synthesize.ts'
 import { type Finished, type PlannedTask, runInOrder } from './task-plan.ts'
-import { failed } from './worker-result.ts'
 
 /**
  * Runs a task by some agent. A failure of the task is in the result and does not reject. `context`: results of the
@@ -37,7 +36,7 @@ export function undone(
   why: string,
   type?: string,
 ): Finished {
-  return { task, result: failed(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), why, type), words: '' }
+  return { task, result: failedSubTask(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), why, type), words: '' }
 }
 
 /** Returns the `SubTask` that the worker of a task gets. */

@@ -4,10 +4,10 @@
  */
 import { z } from 'zod'
 import { jsonIn } from '../../actors/model/structured-output.ts'
+import type { SubTask, SubTaskResult } from '../../mailbox/sub-task.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
 import { absent } from './answer-forms.ts'
 import { portable } from './portable.ts'
-import type { SubTask, SubTaskResult } from './sub-task.ts'
 import { circleIn, MOST_TASKS } from './task-plan.ts'
 
 const id = z.string().min(1)
@@ -98,5 +98,3 @@ function planOf<Task extends z.ZodType<{ agent: string }>>(roles: readonly strin
       context.addIssue({ code: 'custom', message, path: ['tasks', at, 'agent'] })
     })
 }
-
-export const issuesOf = (error: z.ZodError): string => z.prettifyError(error)

@@ -1,5 +1,5 @@
 /** Plans: their tasks, the order in which these run, and what keeps a plan from being carried out. */
-import type { SubTaskResult } from './sub-task.ts'
+import type { SubTaskResult } from '../../mailbox/sub-task.ts'
 
 /** Task of a plan. */
 export interface PlannedTask {

@@ -51,7 +51,8 @@ export class HostFrames {
   /** Makes an answer that is an error. */
   failure(
     kind: number,
-    fields: { sender: number; recipient: number; run: number; turn: number; correlation: number },
+    fields: Pick<FrameFields, 'sender' | 'recipient' | 'run' | 'turn' | 'correlation'> &
+      Partial<Pick<FrameFields, 'threadId' | 'metadata'>>,
     error: DramatisError,
   ): OwnFrame {
     return this.make({ kind, flags: FAILED, type: 'response', data: JSON.stringify(errorData(error)), ...fields })

@@ -1,6 +1,6 @@
 /** Open requests: finds them by their message, moves the duty to answer, and makes the answers of the host. */
 import type { DramatisError } from '../../errors.ts'
-import { isFailure } from '../../mailbox/codec.ts'
+import { answering, isFailure } from '../../mailbox/codec.ts'
 import {
   CORRELATION,
   correlationOf,
@@ -135,8 +135,8 @@ export class Requests {
   /** Answers a request that was never open with an error. */
   refuse({ caller, correlation, run, turn, settle, from, memory, at }: Asked, error: DramatisError): void {
     const { frames, journal, loop, replies } = this.#needs
-    const fields = { sender: from, recipient: caller.index, run: run.index, turn, correlation }
-    const frame = frames.failure(RESPONSE, fields, error)
+    const whose = { sender: from, recipient: caller.index, run: run.index, turn, correlation }
+    const frame = frames.failure(RESPONSE, { ...whose, ...answering(memory, at) }, error)
     copyId(memory, at, frame.memory, 0)
     journal.appendOwned(run, frame.memory, frame.bytes)
     if (settle) settle(frame.memory, 0)

@@ -13,7 +13,7 @@ import { lastSpeakerIn } from '../../actors/model/last-speaker.ts'
 import { userContent } from '../../actors/model/prompt.ts'
 import type { HandoffRequest } from '../../actors/turn/handoff.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
-import { decodeMessage, errorOf, isFailure, partsOf } from '../../mailbox/codec.ts'
+import { decodeMessage, errorOf, isFailure, partsOf, subTaskAt } from '../../mailbox/codec.ts'
 import { kindOf, limitOf, REQUEST } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
@@ -21,6 +21,7 @@ import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { withParts } from '../../mailbox/parts.ts'
+import { SUB_TASK } from '../../mailbox/sub-task.ts'
 import { onAbort } from '../../on-abort.ts'
 import { picked } from '../../own.ts'
 import type { Delegations } from '../admission/delegation.ts'
@@ -205,7 +206,12 @@ export class Handoffs {
     const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
     const asked = decodeMessage(own.memory, own.at, directoryOf(run, this.#needs.directory))
     const { threadId } = readBody(own.memory, own.at)
-    const metadata = { ...formOf(asked), handoff: handedOverWith(handoff, request, summary, asked) }
+    const subTask = subTaskAt(own.memory, own.at)
+    const metadata = {
+      ...formOf(asked),
+      ...(subTask && { [SUB_TASK]: subTask }),
+      handoff: handedOverWith(handoff, request, summary, asked),
+    }
     return {
       type: 'delegate',
       content: String(description),

@@ -10,7 +10,7 @@ import {
   UnknownAgentError,
   UnknownRunError,
 } from '../../errors.ts'
-import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
+import { answering, decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
 import { ASKS, END, MANY, NOBODY, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { copyId } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -307,6 +307,7 @@ export class Posting {
       correlation: request?.correlation ?? 1,
       content: message.content,
       ...(message.structuredData !== undefined && { data: JSON.stringify(message.structuredData) }),
+      ...(request && answering(request.envelope.memory, request.envelope.at)),
     })
     if (!request) {
       const error = new MessageRejectedError(

@@ -111,7 +111,10 @@ export class Commits {
     mailboxes.freed(cell, envelope.bytes)
     if (cell.isDoneWith(run)) gate.release(run, cell)
     if (!cell.isBare(life)) ready.touch(cell)
-    if (!failed && (flags & HAS_METADATA) !== 0) this.#mismatch(cell, run, memory, at, readMissed(memory, at))
+    if (!failed && (flags & HAS_METADATA) !== 0) {
+      const missed = readMissed(memory, at)
+      if (missed.length > 0) this.#mismatch(cell, run, memory, at, missed)
+    }
     if (correlation === 0) {
       if (failed)
         this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, envelope.cancelled ? 'cancelled' : 'failed', [
@@ -179,7 +182,7 @@ function addressEnd(
   return { caller, correlation }
 }
 
-/** Reads the steps that a redelivered turn did not ask for again: an END has no other metadata. */
+/** Reads the steps that a redelivered turn did not ask for again. */
 function readMissed(memory: Memory, at: number): string[] {
   const { missed } = Object(jsonIn(readBody(memory, at).metadata)) as { missed?: unknown }
   return Array.isArray(missed) ? missed.map(String) : []

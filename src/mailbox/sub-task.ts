@@ -1,0 +1,89 @@
+/** Sub-tasks and their results, as messages carry them. The mailboxes are the queues. Source: document 001, 3. */
+
+/**
+ * Data of a sub-task, sent as `structuredData` to the agent that runs it; its description is the content of the
+ * message. It comes by the mailbox of its role: if the role has several `instances`, a free one takes it. It never
+ * contains an API key. Source: document 001, 3.A.
+ */
+export interface SubTask {
+  subTaskId: string
+  /** Identifier of the run. */
+  parentTaskId: string
+  assignedAgentRole: string
+  /** Name of the tool that the planner suggests. */
+  toolName?: string
+  /** Input for that tool, otherwise the description under `task`. */
+  subTaskInput: Record<string, unknown>
+  /** Results of the sub-tasks that it builds on. */
+  contextSummary?: string
+  /** Name of a set of API keys, for your own workers that have several sets. Built-in strategies never set it. */
+  apiKeysConfigRef?: string
+}
+
+/**
+ * Result of a sub-task: the `structuredData` of each response to a message with a `SubTask`, also of one that is an
+ * error. The runtime makes it of the answer: its data or else its content is `resultData`, and an error is FAILED, with
+ * its code as `type`. A code agent may answer with a result of its own, and so let the sub-task fail without an
+ * exception: the run's `failures` lists only those that ended with an error. Source: document 001, 3.B.
+ */
+export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAgentRole: string } & (
+  | { status: 'COMPLETED'; resultData: unknown; errorDetails?: null }
+  | { status: 'FAILED'; resultData?: null; errorDetails: { message: string; type?: string } }
+)
+
+/** Fields of a sub-task that its result has too. */
+export type SubTaskHead = Pick<SubTask, 'subTaskId' | 'parentTaskId' | 'assignedAgentRole'>
+
+/** Field of the metadata with the head of the sub-task that a message answers. Nobody else may use it. */
+export const SUB_TASK = '$subTask'
+
+/** Returns the head of a sub-task; undefined for any other value. */
+export function headIn(value: unknown): SubTaskHead | undefined {
+  const { subTaskId, parentTaskId, assignedAgentRole } = Object(value) as Partial<Record<keyof SubTask, unknown>>
+  if (!isId(subTaskId) || !isId(parentTaskId) || !isId(assignedAgentRole)) return undefined
+  return { subTaskId, parentTaskId, assignedAgentRole }
+}
+
+/**
+ * Returns the result of a sub-task that was answered. An answer that claims to be a result, but is invalid or belongs
+ * to another sub-task, is a failure.
+ */
+export function resultOfSubTask(head: SubTaskHead, content: string, data: unknown): SubTaskResult {
+  if (!isClaim(data)) return { ...shared(head), status: 'COMPLETED', resultData: data ?? content }
+  const fault = faultOf(data, head)
+  if (fault) return failedSubTask(head, `Its answer is no result of a sub-task: ${fault}.`, 'REPLY_INVALID')
+  // The worker's name is the one it was asked by, whatever its answer says.
+  if (data.status === 'COMPLETED') return { ...shared(head), status: 'COMPLETED', resultData: data.resultData ?? null }
+  const { message, type } = Object(data.errorDetails) as { message: string; type?: string }
+  return failedSubTask(head, message, type)
+}
+
+/** Returns the result of a sub-task that has no answer. */
+export function failedSubTask(head: SubTaskHead, message: string, type?: string): SubTaskResult {
+  return { ...shared(head), status: 'FAILED', resultData: null, errorDetails: { message, ...(type && { type }) } }
+}
+
+const shared = ({ subTaskId, parentTaskId, assignedAgentRole }: SubTaskHead) => ({
+  subTaskId,
+  parentTaskId,
+  workerAgentRole: assignedAgentRole,
+})
+
+type Claim = { subTaskId: unknown; status: unknown; resultData?: unknown; errorDetails?: unknown }
+
+function isClaim(data: unknown): data is Claim {
+  return typeof data === 'object' && data !== null && 'subTaskId' in data && 'status' in data
+}
+
+function faultOf({ subTaskId, status, resultData, errorDetails }: Claim, head: SubTaskHead): string | undefined {
+  if (subTaskId !== head.subTaskId) return `it is of ${String(subTaskId)}, not of ${head.subTaskId}`
+  if (status === 'COMPLETED')
+    return (errorDetails ?? null) === null ? undefined : 'it is COMPLETED, and has errorDetails'
+  if (status !== 'FAILED') return `its status is ${JSON.stringify(status)}; COMPLETED or FAILED is needed`
+  if ((resultData ?? null) !== null) return 'it is FAILED, and has resultData'
+  const { message, type } = Object(errorDetails) as { message?: unknown; type?: unknown }
+  const isTold = typeof message === 'string' && (type === undefined || typeof type === 'string')
+  return isTold ? undefined : 'it is FAILED, and its errorDetails are no { message, type? } of texts'
+}
+
+const isId = (value: unknown): value is string => typeof value === 'string' && value !== ''

@@ -1,0 +1,117 @@
+/** Document 001's queue of results: each worker's response is one, whoever plays the worker and however it ends. */
+import t from 'tap'
+import { type AgentDefinition, type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
+import { type SubTask, type SubTaskResult, subTaskResultSchema } from '../../src/protocols.ts'
+import { scriptedModel, testTeam } from '../../src/testing.ts'
+import { silent } from '../supervision/teams.ts'
+import { after, all, refuses, says, stage, throws } from '../team/stage.ts'
+
+type Context = Pick<typeof t, 'same' | 'teardown'>
+
+const resultsIn = (messages: readonly AgentMessage[]): SubTaskResult[] =>
+  messages.flatMap(({ structuredData }) => subTaskResultSchema.safeParse(structuredData).data ?? [])
+
+/** Gives one sub-task to one worker, of code or, without code, of a model, and returns the result and its run. */
+async function given(t: Context, code: AgentDefinition | undefined, others: Record<string, AgentDefinition> = {}) {
+  const tasks = [{ agent: 'worker', task: 'Dig.' }]
+  const model = scriptedModel([
+    { agent: 'chief', reply: { tasks, reasoning: 'all of it' } },
+    ...(code ? [] : [{ agent: 'worker', reply: 'dug' }]),
+    { agent: 'chief', when: /# Results/, reply: 'done' },
+  ])
+  const orchestration = {
+    strategy: 'supervisor' as const,
+    supervisor: 'chief',
+    experts: ['worker'],
+    ...{ timeoutPerAgentMs: 5_000 },
+  }
+  const names = ['chief', 'worker', ...Object.keys(others)]
+  const modules = { ...others, ...(code && { worker: code }) }
+  const team = testTeam<string>(
+    { agents: names.map((name) => ({ name })), orchestration, logger: silent },
+    { model, modules },
+  )
+  t.teardown(() => team.close())
+  const run = team.launch('Work!')
+  await team.clock.advance(60_000)
+  const result: MultiAgentResult = await run.result
+  const heard = await all(run.events({ types: ['message'] }))
+  const live = heard.flatMap((event) => (event.type === 'message' ? event.message : []))
+  t.same(resultsIn(live), resultsIn(result.messageHistory), 'events and history say the same')
+  return { result, results: resultsIn(result.messageHistory) }
+}
+
+const head = ({ runId }: MultiAgentResult) => ({
+  subTaskId: `${runId}.1`,
+  parentTaskId: runId,
+  workerAgentRole: 'worker',
+})
+
+const done: [string, AgentDefinition | undefined, unknown][] = [
+  ['a model', undefined, 'dug'],
+  ['code that says words', says('dug'), 'dug'],
+  ['code that gives data', says({ structuredData: { cm: 40 } }), { cm: 40 }],
+  ['code that gives both', says({ content: 'dug', structuredData: [40] }), [40]],
+  ['code that says nothing', says(''), ''],
+]
+
+for (const [who, code, resultData] of done)
+  t.test(`the response of ${who} is a result`, async (t) => {
+    const { result, results } = await given(t, code)
+    t.same(results, [{ ...head(result), status: 'COMPLETED', resultData }])
+  })
+
+const failing: [string, AgentDefinition, { message: RegExp; type: string }][] = [
+  ['throws', throws('rock'), { message: /rock/, type: 'AGENT_FAILED' }],
+  ['is late', after(10_000), { message: /5000 ms|5,000 ms/, type: 'TIMEOUT' }],
+  ['refuses', refuses('no spade'), { message: /no spade/, type: 'TASK_REFUSED' }],
+  [
+    'answers with what is no JSON',
+    says({ structuredData: () => 1 }),
+    { message: /structuredData/, type: 'REPLY_INVALID' },
+  ],
+  [
+    'claims a result of another sub-task',
+    says({ structuredData: { subTaskId: 'x', status: 'COMPLETED', resultData: 1 } }),
+    { message: /it is of x/, type: 'REPLY_INVALID' },
+  ],
+]
+
+for (const [what, code, errorDetails] of failing)
+  t.test(`a worker that ${what} has FAILED, with its details`, async (t) => {
+    const { result, results } = await given(t, code)
+    t.match(results, [{ ...head(result), status: 'FAILED', resultData: null, errorDetails }])
+    t.equal(results.length, 1)
+  })
+
+t.test('a worker that hands its sub-task off: the answer of the other is its result', async (t) => {
+  const hands = defineAgent({
+    async receive(_message, context) {
+      await context.handoff('other', 'Dig on.')
+      return undefined
+    },
+  })
+  const { result, results } = await given(t, hands, { other: says('dug deep') })
+  t.same(results, [{ ...head(result), status: 'COMPLETED', resultData: 'dug deep' }])
+})
+
+t.test('a sub-task that an agent gives by itself has a result too, and other data have none', async (t) => {
+  const subTask: SubTask = { subTaskId: '1', parentTaskId: '0', assignedAgentRole: 'b', subTaskInput: {} }
+  const asks = defineAgent({
+    async receive(_message, context) {
+      const one = await context.request('b', 'dig', { structuredData: subTask })
+      const other = await context.request('b', 'dig', { structuredData: { about: '"subTaskId"' } })
+      return { structuredData: [one.structuredData, other.structuredData] }
+    },
+  })
+  const team = stage<string>(
+    t,
+    { a: asks, b: says('dug') },
+    { orchestration: { strategy: 'sequential', agentOrder: ['a'] } },
+  )
+  const { finalOutput } = await team.execute('Go.')
+  t.same(JSON.parse(finalOutput ?? ''), [
+    { subTaskId: '1', parentTaskId: '0', workerAgentRole: 'b', status: 'COMPLETED', resultData: 'dug' },
+    null,
+  ])
+})
