@@ -7,6 +7,8 @@
  */
 export interface SubTask {
   subTaskId: string
+  /** Identifier of the failed sub-task in whose place it was planned. */
+  replaces?: string
   /** Identifier of the run. */
   parentTaskId: string
   assignedAgentRole: string
@@ -16,7 +18,10 @@ export interface SubTask {
   subTaskInput: Record<string, unknown>
   /** Results of the sub-tasks that it builds on. */
   contextSummary?: string
-  /** Name of a set of API keys, for your own workers that have several sets. Built-in strategies never set it. */
+  /**
+   * Name of a profile of API keys (`keys` of the team) with which it is to be done. In a team with profiles it goes
+   * only to an agent that holds that one.
+   */
   apiKeysConfigRef?: string
 }
 

@@ -4,7 +4,7 @@
  */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
-import { colleagueAsLine } from '../actors/model/prompt.ts'
+import { type Colleague, colleagueAsLine } from '../actors/model/prompt.ts'
 import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../errors.ts'
 import { integer, oneOf, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
@@ -14,6 +14,7 @@ import { lastWord } from './moves/last-word.ts'
 import { resultOf } from './moves/outputs.ts'
 import { type Plan, planAgain, planTasks } from './moves/plan-tasks.ts'
 import { runTasks, titleOf, undone } from './moves/run-tasks.ts'
+import type { Worker } from './moves/schemas.ts'
 import { joined, nothingDone, resultsAsText, synthesized } from './moves/synthesize.ts'
 import { type Finished, isDone, type PlannedTask } from './moves/task-plan.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'
@@ -28,11 +29,12 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  * document 004; document 001, its `OrchestratorAgent`. Durations are in ms.
  *
  * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`, with at most 100 tasks.
- * A code agent gives it as data. A model agent calls the function `create_plan`, and may use its own tools before. If
- * the model client does not support functions, JSON is accepted. A plan that does not match the schema, or has a cycle,
- * is sent back once. Each task goes to its expert with a `SubTask` as `structuredData`. An expert that fails or is late
- * fails only its own task: the answer says what is missing, and `failures` has the errors. The run fails if all tasks
- * fail, with a friendly text. It also fails if the aggregator does; then the run's history has the results.
+ * Where agents hold `keys`, a task may name a profile of them, `apiKeysConfigRef`. A code agent gives the plan as data.
+ * A model agent calls the function `create_plan`, and may use its own tools before. If the model client does not
+ * support functions, JSON is accepted. A plan that does not match the schema, or has a cycle, is sent back once. Each
+ * task goes to its expert with a `SubTask` as `structuredData`. An expert that fails or is late fails only its own
+ * task: the answer says what is missing, and `failures` has the errors. The run fails if all tasks fail, with a
+ * friendly text. It also fails if the aggregator does; then the run's history has the results.
  *
  * @example
  * createTeam({
@@ -104,7 +106,8 @@ export const supervisor: Strategy<SupervisorConfig> = {
           names.filter((name) => orchestrator.agents.some((agent) => agent.name === name))
         const roles = () => present(all)
         if (roles().length === 0) throw nobodyLeft(all)
-        const known = () => ({ query, experts: expertsAsText(orchestrator, roles()) })
+        const workers = () => roles().map((name) => roleOf(orchestrator, name))
+        const known = () => ({ query, experts: workers().map(expertAsLine).join('\n') })
         const tasks = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
         if (tasks.length === 0) return alone(fallback ?? planner, { timeoutMs: timeoutPerAgentMs })
         const finished = await runTasks(orchestrator, tasks, perform)
@@ -117,7 +120,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
         /** Returns the tasks of the plan; an empty list if the fallback has to answer without a plan. */
         async function planned(): Promise<readonly PlannedTask[]> {
           try {
-            const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known()), roles())
+            const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known()), workers())
             if (tasks.length === 0) throw noTask(planner)
             orchestrator.decide(
               'What is to be done?',
@@ -162,7 +165,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
           const failed = { task: task.description, agent: result.workerAgentRole, reason }
           let plan: Plan
           try {
-            plan = await planAgain(orchestrator, planner, say('replan', { ...known(), ...failed }), roles(), task)
+            plan = await planAgain(orchestrator, planner, say('replan', { ...known(), ...failed }), workers(), task)
           } catch (error) {
             orchestrator.signal.throwIfAborted()
             if (!(error instanceof DramatisError)) throw error
@@ -187,9 +190,14 @@ const noTask = (agent: string) =>
 const nobodyLeft = (roles: readonly string[]) =>
   new UnknownAgentError(`None of the experts is in the team any more: ${roles.join(', ')}. Add one with addAgent().`)
 
-/** Returns one line for each expert, with its name and capabilities. */
-const expertsAsText = ({ agents }: OrchestratorContext, roles: readonly string[]): string =>
-  roles.map((role) => colleagueAsLine(agents.find(({ name }) => name === role) ?? { name: role })).join('\n')
+const roleOf = ({ agents }: OrchestratorContext, role: string): Colleague & Worker =>
+  agents.find(({ name }) => name === role) ?? { name: role }
+
+/** Returns a line with the expert's name, its capabilities, and the keys among which a plan may choose. */
+function expertAsLine(expert: Colleague & Worker): string {
+  const { keys = [] } = expert
+  return keys.length === 0 ? colleagueAsLine(expert) : `${colleagueAsLine(expert)}; keys: ${keys.join(', ')}`
+}
 
 function check(config: SupervisorConfig, team: readonly string[]): void {
   const agent = agentOf(team)

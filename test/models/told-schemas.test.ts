@@ -6,9 +6,11 @@ import * as forms from '../../src/protocols/moves/answer-forms.ts'
 import { planSchema, replacementSchema } from '../../src/protocols/moves/schemas.ts'
 
 const names = ['ann', 'bob']
+const workers = names.map((name) => ({ name }))
 const strategies: Record<string, object> = {
-  plan: jsonSchemaOf(planSchema(names)),
-  replacement: jsonSchemaOf(replacementSchema(names)),
+  plan: jsonSchemaOf(planSchema(workers)),
+  replacement: jsonSchemaOf(replacementSchema(workers)),
+  'plan with keys': jsonSchemaOf(planSchema([{ name: 'ann', keys: ['free', 'paid'] }, ...workers])),
   choice: jsonSchemaOf(forms.choiceOf(3)),
   view: jsonSchemaOf(forms.viewAmong(names)),
   opinion: jsonSchemaOf(forms.opinion),
@@ -41,6 +43,11 @@ function faults(schema: Json, path: string, requiresAll: boolean): string[] {
 
 t.test('schemas of strategies are in the subset', async (t) => {
   for (const [name, schema] of Object.entries(strategies)) t.same(faults(schema as Json, name, true), [])
+})
+
+t.test('a plan names keys only where agents hold some', async (t) => {
+  t.match(JSON.stringify(strategies['plan with keys']), /"apiKeysConfigRef":\{.*"enum":\["free","paid"\]/)
+  t.notMatch(JSON.stringify(strategies.plan), /apiKeysConfigRef/)
 })
 
 t.test('schemas of verbs are in the subset, with fields that may be left out', async (t) => {

@@ -29,6 +29,14 @@ function folder(t: Test, files: Record<string, string>) {
   return { at, file: join(at, 'agents.yaml') }
 }
 
+t.test('profiles of keys, and who holds them', async (t) => {
+  const { file } = folder(t, {
+    'agents.yaml':
+      'keys: { paid_search: [SEARCH_KEY] }\nagents: { a: { keys: [paid_search] }, b: {} }\nmodels: rehearsal\n',
+  })
+  t.match(await loadTeam(file), { keys: { paid_search: ['SEARCH_KEY'] }, agents: [{ keys: ['paid_search'] }, {}] })
+})
+
 t.test("document 003's files: classes by name, who may give tasks to whom, and what holds for both", async (t) => {
   const { file } = folder(t, {
     'agents.yaml': REGISTRY,

@@ -100,6 +100,11 @@ t.test('the environment of a thread has what its role was granted, and nothing e
   const agents = [{ name: 'helper', module: compiled('agent'), env: ['GRANTED', 'NOT_THERE'] }]
   const granted = await teamOf(t, { agents }).execute('environment')
   t.same(JSON.parse(granted.finalOutput ?? ''), { GRANTED: 'yes' })
+  const keys = { research: ['GRANTED'], other: ['KEPT_BACK'] }
+  const held = await teamOf(t, { agents: [{ ...agents[0]!, env: [], keys: ['research'] }], keys }).execute(
+    'environment',
+  )
+  t.same(JSON.parse(held.finalOutput ?? ''), { GRANTED: 'yes' })
 })
 
 t.test('what an agent prints goes to the logger, and not to stdout', async (t) => {

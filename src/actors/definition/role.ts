@@ -258,6 +258,8 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
   /** Names of the environment variables that its thread may see; no others exist there. */
   env?: readonly string[]
+  /** Profiles of API keys that it holds, by their names in the team's `keys`. Its thread sees their variables too. */
+  keys?: readonly string[]
   /**
    * Takes precedence over the team's `supervision`. An agent that does not restart is stopped: callers that wait for it
    * get `AgentTerminatedError`, and its messages are dead letters. Source: OTP's `supervisor`.

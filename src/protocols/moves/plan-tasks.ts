@@ -4,9 +4,13 @@
  */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { askFor } from './ask-for.ts'
+import type { Worker } from './schemas.ts'
 import type { PlannedTask } from './task-plan.ts'
 
-/** Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`. */
+/**
+ * Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, apiKeysConfigRef?, dependsOn? }],
+ * reasoning }`.
+ */
 export interface Plan {
   tasks: PlannedTask[]
   reasoning: string
@@ -17,7 +21,7 @@ const CREATE_PLAN = { name: 'create_plan', description: 'Sets down the tasks, wh
 type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
 
 /**
- * Asks the planner for a plan for those roles. A plan that does not match the schema, or has a cycle, is sent back
+ * Asks the planner for a plan for those agents. A plan that does not match the schema, or has a cycle, is sent back
  * once.
  *
  * @throws {ReplyInvalidError} when the second plan has such a fault too. A failure of the planner rejects as it is.
@@ -26,10 +30,10 @@ export async function planTasks(
   orchestrator: Planning,
   planner: string,
   content: string,
-  roles: readonly string[],
+  workers: readonly Worker[],
 ): Promise<Plan> {
   const { planSchema } = await import('./schemas.ts')
-  const { value } = await askFor(orchestrator, planner, content, planSchema(roles), { asFunction: CREATE_PLAN })
+  const { value } = await askFor(orchestrator, planner, content, planSchema(workers), { asFunction: CREATE_PLAN })
   const tasks = value.tasks.map(({ dependsOn, ...task }, at) => {
     const named = [...new Set(dependsOn)]
     const needs = named.filter((number) => number <= value.tasks.length)
@@ -46,12 +50,14 @@ export async function planAgain(
   orchestrator: Planning,
   planner: string,
   content: string,
-  roles: readonly string[],
-  { number, needs }: PlannedTask,
+  workers: readonly Worker[],
+  { number, needs, replans = 0 }: PlannedTask,
 ): Promise<Plan> {
   const { replacementSchema } = await import('./schemas.ts')
-  const { value } = await askFor(orchestrator, planner, content, replacementSchema(roles), { asFunction: CREATE_PLAN })
-  return { tasks: value.tasks.map((task) => planned(task, number, needs)), reasoning: reasonOf(value, planner) }
+  const schema = replacementSchema(workers)
+  const { value } = await askFor(orchestrator, planner, content, schema, { asFunction: CREATE_PLAN })
+  const tasks = value.tasks.map((task) => ({ ...planned(task, number, needs), replans: replans + 1 }))
+  return { tasks, reasoning: reasonOf(value, planner) }
 }
 
 /** Task in the planner's answer. */
@@ -60,9 +66,14 @@ interface NamedTask {
   task: string
   tool?: string | null | undefined
   input?: Record<string, unknown> | null | undefined
+  apiKeysConfigRef?: string | undefined
 }
 
-const planned = ({ agent, task, tool, input }: NamedTask, number: number, needs: readonly number[]): PlannedTask => ({
+const planned = (
+  { agent, task, tool, input, apiKeysConfigRef: keys }: NamedTask,
+  number: number,
+  needs: readonly number[],
+): PlannedTask => ({
   number,
   description: task,
   needs,
@@ -70,6 +81,7 @@ const planned = ({ agent, task, tool, input }: NamedTask, number: number, needs:
   agent,
   ...(tool && { tool }),
   ...(input && (tool || Object.keys(input).length > 0) && { input }), // an empty input counts only with a tool
+  ...(keys !== undefined && { keys }),
 })
 
 const reasonOf = ({ reasoning }: { reasoning: string }, planner: string): string =>

@@ -23,7 +23,8 @@ function portableJson({ type, properties, required, items, anyOf, enum: words, d
   if (type !== 'object') return { type, ...(words !== undefined && { enum: words }), ...said }
   if (!properties) return { type: 'string', description: `${description ?? 'An object.'} As JSON.` }
   const needed = (required ?? []) as readonly string[]
-  const all = Object.entries(properties).map(([name, property]) => {
+  const given = Object.entries(properties as Record<string, Json>).filter(([, { not }]) => not === undefined) // `not: {}`: never there
+  const all = given.map(([name, property]) => {
     const form = portableJson(property)
     return [name, needed.includes(name) ? form : nullable(form)] as const
   })

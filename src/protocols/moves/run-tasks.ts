@@ -42,17 +42,20 @@ export function undone(
 /** Returns the `SubTask` that the worker of a task gets. */
 export function subTaskOf(
   { runId }: Pick<OrchestratorContext, 'runId'>,
-  { number, description, tool, input }: PlannedTask,
+  { number, description, tool, input, keys, replans = 0 }: PlannedTask,
   agent: string,
   context?: string,
 ): SubTask {
+  const idOf = (times: number) => (times === 0 ? `${runId}.${number}` : `${runId}.${number}.${times}`)
   return {
-    subTaskId: `${runId}.${number}`,
+    subTaskId: idOf(replans),
+    ...(replans > 0 && { replaces: idOf(replans - 1) }),
     parentTaskId: runId,
     assignedAgentRole: agent,
     ...(tool !== undefined && { toolName: tool }),
     subTaskInput: input ?? { task: description },
     ...(context !== undefined && { contextSummary: context }),
+    ...(keys !== undefined && { apiKeysConfigRef: keys }),
   }
 }
 

@@ -21,6 +21,7 @@ const parties = { subTaskId: id, parentTaskId: id }
  */
 export const subTaskSchema: z.ZodType<SubTask> = z.object({
   ...parties,
+  replaces: id.optional(),
   assignedAgentRole: id,
   toolName: id.optional(),
   subTaskInput: z.record(z.string(), z.unknown()),
@@ -46,16 +47,24 @@ export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnio
   }),
 ])
 
+/** Agent that a plan may name. */
+export interface Worker {
+  readonly name: string
+  /** Profiles of API keys that it holds. */
+  readonly keys?: readonly string[]
+}
+
 /**
- * Schema of a plan for those roles: `{ tasks, reasoning }`. A plan with a task for another agent is sent back once; the
- * second time the caller that runs the plan decides what becomes of it. Source: document 004, task decomposition.
+ * Schema of a plan for those agents: `{ tasks, reasoning }`. A plan with a task for another agent, or for one that does
+ * not hold its keys, is sent back once; the second time the caller that runs the plan decides what becomes of it.
+ * Source: document 004, task decomposition.
  */
-export const planSchema = (roles: readonly string[]) => {
+export const planSchema = (workers: readonly Worker[]) => {
   const dependsOn = absent(
     z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
   )
   return portable(
-    planOf(roles, taskSchema(roles).extend({ dependsOn }), MOST_TASKS).superRefine(({ tasks }, context) => {
+    planOf(workers, taskSchema(workers).extend({ dependsOn }), MOST_TASKS).superRefine(({ tasks }, context) => {
       const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
       if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
     }),
@@ -66,15 +75,23 @@ export const planSchema = (roles: readonly string[]) => {
  * Schema of a task that replaces another, or of none. The planner is not asked for its dependencies: it waits for what
  * the replaced task waited for.
  */
-export const replacementSchema = (roles: readonly string[]) => portable(planOf(roles, taskSchema(roles), 1))
+export const replacementSchema = (workers: readonly Worker[]) => portable(planOf(workers, taskSchema(workers), 1))
 
-const taskSchema = (roles: readonly string[]) =>
-  z.object({
-    agent: z.string().min(1).describe('Who is to do it.').meta({ enum: roles }),
+const taskSchema = (workers: readonly Worker[]) => {
+  const profiles = [...new Set(workers.flatMap(({ keys = [] }) => keys))]
+  const profile = profiles.length > 0 ? z.enum(profiles) : z.never({ error: 'no agent of the plan holds keys' })
+  return z.object({
+    agent: z
+      .string()
+      .min(1)
+      .describe('Who is to do it.')
+      .meta({ enum: workers.map(({ name }) => name) }),
     task: z.string().trim().min(1).describe('What to do, in the language of the question.'),
     tool: z.string().nullish().describe('The tool to use, if it has to be that one.'),
     input: z.preprocess(fromText, z.record(z.string(), z.unknown()).nullish()).describe('The input of that tool.'),
+    apiKeysConfigRef: absent(profile.optional()).describe('The keys to use, if the agent holds several.'),
   })
+}
 
 /** Reads an input that is JSON within a text, as models are asked for it. A text without an object says nothing. */
 function fromText(given: unknown): unknown {
@@ -83,7 +100,9 @@ function fromText(given: unknown): unknown {
   return isObject(value) ? value : undefined
 }
 
-function planOf<Task extends z.ZodType<{ agent: string }>>(roles: readonly string[], task: Task, most: number) {
+type Assigned = { agent: string; apiKeysConfigRef?: string | undefined }
+
+function planOf<Task extends z.ZodType<Assigned>>(workers: readonly Worker[], task: Task, most: number) {
   let isSentBack = false
   return z
     .object({
@@ -91,10 +110,19 @@ function planOf<Task extends z.ZodType<{ agent: string }>>(roles: readonly strin
       reasoning: absent(z.string().default('').describe('Why these tasks, in a sentence.')),
     })
     .superRefine(({ tasks }, context) => {
-      const at = tasks.findIndex(({ agent }) => !roles.includes(agent))
+      const faults = tasks.map((task) => whyNot(task, workers))
+      const at = faults.findIndex((fault) => fault !== undefined)
       if (at < 0 || isSentBack) return
       isSentBack = true
-      const message = `"${tasks[at]!.agent}" is none of ${roles.join(', ')}`
-      context.addIssue({ code: 'custom', message, path: ['tasks', at, 'agent'] })
+      context.addIssue({ code: 'custom', message: faults[at]!, path: ['tasks', at, 'agent'] })
     })
+}
+
+/** Returns the reason why the task cannot go to its agent, if there is one. */
+function whyNot({ agent, apiKeysConfigRef: wanted }: Assigned, workers: readonly Worker[]): string | undefined {
+  const worker = workers.find(({ name }) => name === agent)
+  if (!worker) return `"${agent}" is none of ${workers.map(({ name }) => name).join(', ')}`
+  if (wanted === undefined || worker.keys?.includes(wanted)) return undefined
+  const holders = workers.filter(({ keys }) => keys?.includes(wanted)).map(({ name }) => name)
+  return `"${agent}" does not hold the keys "${wanted}"; who does: ${holders.join(', ')}`
 }

@@ -10,10 +10,14 @@ export interface PlannedTask {
   readonly needs: readonly number[]
   /** Number of a task that it waits for, whether that task succeeds or fails; 0: none. */
   readonly after: number
-  /** Agent that runs it, if the planner names one. The planner may also name `tool` and `input`. */
+  /** Agent that runs it, if the planner names one. The planner may also name the next three. */
   readonly agent?: string
   readonly tool?: string
   readonly input?: Record<string, unknown>
+  /** Profile of API keys with which it is to be done. */
+  readonly keys?: string
+  /** Number of tasks that were planned in its place before, and have failed. */
+  readonly replans?: number
 }
 
 /** Result of a task: `result` for programs, `words` as text, which is empty if the task failed. */

@@ -3,8 +3,8 @@
  * mailboxes/mailboxes.ts handles mailboxes without room; mailboxes/receipts.ts reports the outcome to the sender.
  */
 import { tooLarge } from '../../actors/definition/checks.ts'
-import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError } from '../../errors.ts'
-import { partsOf } from '../../mailbox/codec.ts'
+import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError, shown } from '../../errors.ts'
+import { jsonIn, partsOf } from '../../mailbox/codec.ts'
 import {
   ASKS,
   CORRELATION,
@@ -33,6 +33,7 @@ import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
 import type { TeamMemory } from '../../mailbox/room.ts'
+import type { SubTask } from '../../mailbox/sub-task.ts'
 import { type BlockedTasks, hasDependencies } from '../mailboxes/blocked-tasks.ts'
 import type { Mailboxes } from '../mailboxes/mailboxes.ts'
 import type { Receipts, Refusal, Sending } from '../mailboxes/receipts.ts'
@@ -100,6 +101,8 @@ export class Admission {
       return this.#refuse(arrival, callee, 'rejected', tooLarge(bytes, maxMessageBytes, callee.name))
     const foreign = settings.info.accepts && foreignPart(callee, memory, at)
     if (foreign) return this.#refuse(arrival, callee, 'rejected', foreign)
+    const unheld = settings.keys && unheldKeys(callee, memory, at)
+    if (unheld) return this.#refuse(arrival, callee, 'rejected', unheld)
     const isTask = MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate'
     const refusal = isTask ? delegations.refusal(giver, callee, memory, at) : undefined
     if (refusal) return this.#refuse(arrival, callee, 'rejected', refusal)
@@ -193,6 +196,17 @@ function foreignPart({ name, settings }: Cell, memory: Memory, at: number): Mess
   const accepted = ['text', ...accepts].join(', ')
   const text = `Agent "${name}" does not accept a part of type "${foreign.type}"; it accepts ${accepted} (accepts). Ask another agent, or leave the part out.`
   return new MessageRejectedError(text, { path: 'parts', agent: name, got: foreign.type, accepted })
+}
+
+/** Returns the error for a sub-task that names a profile of keys which its recipient does not hold. */
+function unheldKeys({ name, settings }: Cell, memory: Memory, at: number): MessageRejectedError | undefined {
+  const { data } = readBody(memory, at)
+  if (!data?.includes('"apiKeysConfigRef"')) return undefined
+  const { apiKeysConfigRef: wanted } = Object(jsonIn(data)) as Partial<Record<keyof SubTask, unknown>>
+  if (typeof wanted !== 'string' || settings.keys?.includes(wanted)) return undefined
+  const held = settings.keys?.join(', ') || 'none'
+  const text = `Agent "${name}" does not hold the keys ${shown(wanted)}; it holds ${held} (keys). Give the sub-task to one that does.`
+  return new MessageRejectedError(text, { path: 'structuredData.apiKeysConfigRef', agent: name, got: wanted })
 }
 
 /** Registers the request: its sender waits for the answer. */

@@ -11,6 +11,7 @@ import { blackboardScope } from './blackboard-scope.ts'
 import { contextStrategyOf } from './context-shape.ts'
 import { type AgentGuards, guardsOf } from './guardrail-shape.ts'
 import { type Isolation, isolationOf } from './isolation.ts'
+import { type HeldKeys, heldKeys } from './key-profiles.ts'
 import { roundBounds } from './livelock.ts'
 import { moduleFrom } from './module.ts'
 import { offeredVerbs } from './offered-verbs.ts'
@@ -52,7 +53,7 @@ export interface SupervisionSettings {
 }
 
 /** Settings of one agent for the runtime. Durations in ms. */
-export interface AgentSettings {
+export interface AgentSettings extends HeldKeys {
   name: string
   /** Role as the user wrote it. */
   role: AgentRole
@@ -75,7 +76,6 @@ export interface AgentSettings {
   output?: ModelSchema
   /** Strategy that chooses the context of its model. */
   contextStrategy: ContextStrategy | undefined
-  env: string[]
   /** Heap limit of its thread in MiB; null: Node's own limit. */
   maxHeapMb: number | null
   /** Limit on memory outside of the heap in MiB; null: no limit but the machine's. */
@@ -114,7 +114,7 @@ const OF_MODELS = { concurrency: 32, reentrancy: 'chain' } as const
 /** Team options that apply to each role that sets nothing itself. */
 type TeamDefaults = Pick<
   TeamOptions,
-  'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry' | 'guardrails' | 'threads'
+  'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry' | 'guardrails' | 'threads' | 'keys'
 >
 
 /**
@@ -139,13 +139,14 @@ export function agentSettings(
   const defaults = playedByModel ? OF_MODELS : OF_CODE
   const shared = (role.trust !== 'untrusted' && team.tools) || []
   const tools = toolSettings(shared, role.tools, path)
+  const held = heldKeys(role, path, team.keys)
   return {
     name: role.name,
     role,
     info: infoFrom(role),
     module: hasDefinition ? null : module,
     playedByModel,
-    isolation: isolationOf(role, path, { team: team.threads?.isolation, playedByModel, tools }),
+    isolation: isolationOf({ ...role, env: held.env }, path, { team: team.threads?.isolation, playedByModel, tools }),
     verbs: offeredVerbs(
       { ...role, tools: [...shared, ...(role.tools ?? [])] },
       blackboard,
@@ -154,7 +155,7 @@ export function agentSettings(
     loops: roundBounds(team.supervision?.livelock),
     ...(role.output && { output: outputOf(role, path, role.output) }),
     contextStrategy: contextStrategyOf(role, path, playedByModel),
-    env: [...(role.env ?? [])],
+    ...held,
     maxHeapMb: role.limits?.maxHeapMb ?? null,
     maxExternalMb: role.limits?.maxExternalMb ?? null,
     turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,

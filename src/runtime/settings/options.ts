@@ -245,6 +245,15 @@ export interface TeamOptions<Name extends string = string> {
    */
   secretVariables?: readonly string[]
   /**
+   * Profiles of API keys: the names of environment variables under the name of each profile. A role holds those that
+   * its `keys` name, and its thread sees their variables. A sub-task that names one (`apiKeysConfigRef`) goes only to
+   * an agent that holds it. The values are secrets, as those of `secretVariables`.
+   *
+   * @example
+   * keys: { free: ['SEARCH_KEY_FREE'], paid: ['SEARCH_KEY_PAID'] }
+   */
+  keys?: Readonly<Record<string, readonly string[]>>
+  /**
    * Tools that every agent can call. The protocol script can call them too, except those in modules without `isolate`.
    */
   tools?: readonly ToolReference[]

@@ -163,6 +163,7 @@ export const roleFields: Fields<AgentRole> = {
     turnTimeoutMs: wait('off'),
   }),
   env: listOf(variableName),
+  keys: listOf(someText),
   supervision: shape<NonNullable<AgentRole['supervision']>>({
     ...restartFields,
     restart: oneOf('permanent', 'transient', 'temporary'),

@@ -30,6 +30,7 @@ import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import type { ConversationStore } from './conversation-store.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
 import type { AgentGuards } from './guardrail-shape.ts'
+import { variablesIn } from './key-profiles.ts'
 import type { LivelockBounds } from './livelock.ts'
 import { livelockBounds, roundBounds } from './livelock.ts'
 import { folderFrom } from './module.ts'
@@ -173,9 +174,9 @@ export function settingsFrom(
   checkNames(options.agents)
   const syncPoints = syncPointsFrom(options.syncPoints ?? [], options.agents)
   const isGiven = ({ name }: AgentRole) => given.modules?.has(name) ?? false
-  const { supervision, communication, enableBlackboard, tools = [], registry, threads } = options
+  const { supervision, communication, enableBlackboard, tools = [], registry, threads, keys } = options
   const defaults = {
-    ...structuredClone({ supervision, communication, enableBlackboard, threads }),
+    ...structuredClone({ supervision, communication, enableBlackboard, threads, keys }),
     tools: [...tools],
     registry,
     guardrails: options.guardrails,
@@ -185,7 +186,7 @@ export function settingsFrom(
   const redactor = new Redactor()
   const secrets = new SecretVariables(
     () => given.env ?? environment(),
-    options.secretVariables ?? [],
+    [...(options.secretVariables ?? []), ...variablesIn(keys)],
     redactor,
     systemClock.monotonic,
   )

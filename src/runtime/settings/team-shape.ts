@@ -19,6 +19,7 @@ import {
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
 import { guardrailsShape } from './guardrail-shape.ts'
+import { keyProfilesShape } from './key-profiles.ts'
 import { modelsShape } from './models-shape.ts'
 import { folderFrom } from './module.ts'
 import type { StateManagement, TeamOptions, ThreadsConfig } from './options.ts'
@@ -109,6 +110,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   telemetry: methods('active', 'continued', 'startSpan'),
   resolveFrom: (value, path) => void folderFrom(value, path),
   secretVariables: listOf(variableName),
+  keys: keyProfilesShape,
   tools: toolsShape,
   registry: (value, path) => {
     methods('read', 'check', 'save', 'rehearsed')(value, path)

@@ -46,6 +46,7 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     retries,
     turnTimeoutMs: false,
     env: [],
+    keys: undefined,
     guards: { input: [], output: [], tool: settings.guards.tool },
     tools: { ...tools, modules: [], names: [], skills: [] }, // these run in the threads of agents
     untrusted: false,

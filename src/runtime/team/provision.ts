@@ -102,8 +102,8 @@ export class Provision implements Provisioning {
   /** Returns the agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
     return this.#needs.agents(run).map((cell) => {
-      const { info, playedByModel } = cell.settings
-      return { ...info, status: statusOf(cell), playedByModel }
+      const { info, playedByModel, keys = [] } = cell.settings
+      return { ...info, status: statusOf(cell), playedByModel, ...(keys.length > 0 && { keys }) }
     })
   }
 

@@ -249,8 +249,15 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
  * }
  */
 export interface OrchestratorContext<Name extends string = string> extends AgentContext {
-  /** All agents of the team, in the order of the options. `playedByModel`: the role has no code. */
-  readonly agents: readonly (RoleInfo<Name> & { status: AgentStatus; playedByModel: boolean })[]
+  /**
+   * All agents of the team, in the order of the options. `playedByModel`: the role has no code. `keys`: profiles of API
+   * keys that it holds, if there are any.
+   */
+  readonly agents: readonly (RoleInfo<Name> & {
+    status: AgentStatus
+    playedByModel: boolean
+    keys?: readonly string[]
+  })[]
   /**
    * Chooses the agent for a task, by the team's `taskRouting` or by `options.by`; null if no agent matches. It does not
    * give the task to the agent: use `request` or `delegate` for that. Stopped agents, and agents with
