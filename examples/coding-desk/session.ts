@@ -42,7 +42,7 @@ const orchestrator = by(
   'orchestrator',
   {
     toolCall: {
-      name: 'ask_user',
+      name: 'clarify_with_user',
       input: { question: 'Which operations?', choices: ['+, -, *, /', '+ and - alone'] },
     },
   },
@@ -52,13 +52,15 @@ const orchestrator = by(
   },
   {
     toolCall: {
-      name: 'delegate',
+      name: 'delegate_to_executor',
       input: {
-        to: 'task_executor',
         task: 'Write calculator.js with add, subtract, multiply, divide, and tests that pass.',
+        context: 'For Node.js, without packages.',
       },
     },
   },
+  { when: 'works on it', toolCall: { name: 'get_executor_status', input: {} } },
+  { when: '"executor":"task_executor"', reply: 'The executor is at work.' },
   {
     when: /2 tests pass/,
     reply: 'The calculator is done: calculator.js, with tests, which pass. Division by zero throws.',

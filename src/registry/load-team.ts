@@ -10,6 +10,7 @@ import { anyObject, type Check, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { roleShape } from '../runtime/settings/role-shape.ts'
 import { AgentsFile } from './agents-file.ts'
+import { ReadyClasses } from './ready-classes.ts'
 import type { LoadedTeam } from './team-text.ts'
 import { FileSource } from './text-source.ts'
 
@@ -33,6 +34,7 @@ export function loadTeamFrom(path: string | URL, options: LoadOptions = {}, show
     name,
     file,
     classes: agents,
+    ready: new ReadyClasses(file),
     tools: new Map(tools.map((tool) => [tool.name, tool])),
   })
   return { ...registry.team, registry }

@@ -10,14 +10,17 @@ import { refused, refusedAs } from '../runtime/checks/refused.ts'
 import { roleFields, someText } from '../runtime/settings/role-shape.ts'
 import type { AgentDefaults } from './agent-config.ts'
 import { moduleAt, moduleOfClass, stemsOf } from './modules.ts'
+import { type EntryWorkspace, type Naming, type ReadyClasses, withoutFolder } from './ready-classes.ts'
 import { outputAt, type WrittenOutput, writtenOutput } from './schemas.ts'
 
 /** Entry of `agents`: a role whose name is its key, with the place of its code. */
 type Entry = Omit<AgentRole, 'name' | 'module' | 'contextStrategy' | 'output'> & {
-  /** Name of the class: a key of `loadTeam`'s `agents`, or the name of a file beside the agents.yaml. */
+  /** Name of the class: a key of `loadTeam`'s `agents`, the name of a file beside the agents.yaml, or a ready one. */
   class?: string
   module?: string
   contextStrategy?: ContextStrategy | string
+  /** Folder of a ready class that works in one. */
+  workspace?: EntryWorkspace
   output?: WrittenOutput
 }
 
@@ -30,6 +33,7 @@ export interface Surroundings {
   /** Tools by name. */
   tools: ReadonlyMap<string, Tool>
   defaults: AgentDefaults
+  ready: ReadyClasses
 }
 
 const { name: _itsKey, ...fields } = roleFields
@@ -39,6 +43,9 @@ const entryFields: Fields<Entry> = {
   class: someText,
   module: text, // relative paths are allowed here
   output: writtenOutput,
+  workspace: (value, path) => {
+    if (!isObject(value)) someText(value, path) // its tools check its options
+  },
   contextStrategy: (value, path) => {
     if (typeof value !== 'string' && !isObject(value))
       throw refused(path, value, 'the name of a strategy, or an object')
@@ -51,18 +58,28 @@ const entryShape: Check = shape(entryFields)
 export function rolesFrom(agents: unknown, surroundings: Surroundings): AgentRole[] {
   if (!isObject(agents) || Object.keys(agents).length === 0)
     throw refused('agents', agents, 'an entry for each agent, by its name')
-  return Object.entries(agents).map(([name, entry]) => roleFrom(name, entry, `agents.${name}`, surroundings))
+  const entries = Object.entries(agents)
+  const giversOf = (taker: string) => entries.flatMap(([name, entry]) => (givesTo(entry, taker) ? [name] : []))
+  return entries.map(([name, entry]) => roleFrom(name, entry, giversOf(name), surroundings))
 }
 
-function roleFrom(name: string, given: unknown, path: string, surroundings: Surroundings): AgentRole {
+/** Checks whether an entry, which nobody has checked yet, may give tasks to that agent. */
+function givesTo(entry: unknown, taker: string): boolean {
+  const { canDelegateTo } = Object(entry) as { canDelegateTo?: unknown }
+  return Array.isArray(canDelegateTo) && canDelegateTo.includes(taker)
+}
+
+function roleFrom(name: string, given: unknown, givers: readonly string[], surroundings: Surroundings): AgentRole {
+  const path = `agents.${name}`
   roleFields.name(name, path)
   const entry = given ?? {} // an empty entry: everything comes from agent_config.yaml
   entryShape(entry, path)
-  const { class: className, contextStrategy, module, output, tools, ...own } = entry as Entry
+  const { class: className, contextStrategy, module, output, tools, workspace, ...own } = entry as Entry
   if (className !== undefined && module !== undefined)
     throw refusedAs(`${path}.module`, 'a module beside a class', 'one of the two')
-  const { file, classes, defaults } = surroundings
-  const code = className === undefined ? {} : ofClass(className, `${path}.class`, file, classes)
+  const { file, defaults } = surroundings
+  const naming = { path, workspace, systemPrompt: defaults.role.systemPrompt, givers }
+  const code = className === undefined ? withoutFolder({}, naming) : ofClass(className, naming, surroundings)
   const role: AgentRole = { ...defaults.role, canDelegateTo: [], ...code, ...own, name }
   if (module !== undefined) role.module = moduleAt(module, `${path}.module`, file)
   if (output !== undefined) role.output = outputAt(output, `${path}.output`, file)
@@ -72,17 +89,19 @@ function roleFrom(name: string, given: unknown, path: string, surroundings: Surr
   return role
 }
 
-function ofClass(name: string, path: string, file: URL, classes: Surroundings['classes']): Partial<AgentRole> {
+function ofClass(name: string, naming: Naming, { file, classes, ready }: Surroundings): Partial<AgentRole> {
   const given = own(classes, name)
-  if (given !== undefined) return given
+  if (given !== undefined) return withoutFolder(given, naming)
   const module = moduleOfClass(name, file)
-  if (module !== undefined) return { module }
-  const known = Object.keys(classes)
+  if (module !== undefined) return withoutFolder({ module }, naming)
+  const role = ready.role(name, naming)
+  if (role !== undefined) return role
+  const known = [...Object.keys(classes), ...ready.names]
   const meant = nearest(name, known)
   const files = stemsOf(name).map((stem) => `${stem}.ts`)
-  const accepted = `a class given to loadTeam (${known.join(', ') || 'there are none'}), or one with a file beside this one (${files.join(', ')}, or .mts, .js, .mjs)`
+  const accepted = `a class given to loadTeam or ready (${known.join(', ')}), or one with a file beside this one (${files.join(', ')}, or .mts, .js, .mjs)`
   const advice = meant === undefined ? 'Leave it out for an agent that is only a prompt.' : `Did you mean "${meant}"?`
-  throw refused(path, name, accepted, advice)
+  throw refused(`${naming.path}.class`, name, accepted, advice)
 }
 
 /**

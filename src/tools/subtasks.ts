@@ -8,7 +8,7 @@ const TIMEOUT_MS = 5_000
 
 const text = z.string().trim().min(1).max(2_000)
 
-/** A part of a task, as `decompose_task` gives it back. */
+/** A part of a task, as `decompose_task` gives it back, or a task of a plan. */
 export interface Subtask {
   /** Place in the list, from '1' on; the argument of `mark_subtask_complete`. */
   id: string
@@ -37,13 +37,34 @@ export const decomposeTask = defineTool({
   sequential: true,
   timeoutMs: TIMEOUT_MS,
   run({ task = null, subtasks }, context) {
-    const parts = subtasks.map(
-      (description, index): Subtask => ({ id: `${index + 1}`, description, status: 'pending' }),
-    )
-    tell(context, `broke its task into ${parts.length} subtasks`, { subtasks: parts.length })
-    return { task, subtasks: parts }
+    tell(context, `broke its task into ${subtasks.length} subtasks`, { subtasks: subtasks.length })
+    return { task, subtasks: numbered(subtasks) }
   },
 })
+
+/**
+ * The tool `create_task_plan`: a model writes down the tasks of a request before it gives them away. A statement, as
+ * {@link decomposeTask}: nobody is given them by it.
+ */
+export const createTaskPlan = defineTool({
+  name: 'create_task_plan',
+  description: 'Writes down the tasks of a request, in order, before they are delegated.',
+  input: z.strictObject({
+    goal: text.optional().describe('What the request is to come to.'),
+    tasks: z.array(text).min(1).max(MOST_SUBTASKS).describe('What is to be done in each.'),
+  }),
+  readOnly: true,
+  idempotent: true,
+  sequential: true,
+  timeoutMs: TIMEOUT_MS,
+  run({ goal = null, tasks }, context) {
+    tell(context, `planned ${tasks.length} tasks`, { tasks: tasks.length })
+    return { goal, tasks: numbered(tasks) }
+  },
+})
+
+const numbered = (descriptions: readonly string[]): Subtask[] =>
+  descriptions.map((description, index) => ({ id: `${index + 1}`, description, status: 'pending' }))
 
 const UNNAMED =
   'No subtask was named, so this is for the first that decompose_task has listed and that is not done. If there is none, nothing was marked: name a subtask, or answer.'

@@ -35,7 +35,7 @@ async function talk(child: ChildProcessWithoutNullStreams): Promise<void> {
 t.test('it asks what is unclear, goes on with the answer, and remembers what was said', async (t) => {
   const server = await modelServer(t)
   const question = { question: 'Which operations?', choices: ['all', 'plus alone'] }
-  server.answer({ toolCalls: [{ name: 'ask_user', input: question }] }, 'Plus it is.', 'You said so.')
+  server.answer({ toolCalls: [{ name: 'clarify_with_user', input: question }] }, 'Plus it is.', 'You said so.')
   const env = { ...process.env, OPENAI_API_KEY: 'a-key', OPENAI_BASE_URL: server.baseURL, DRAMATIS_MODEL: 'small' }
   const child = spawn(process.execPath, ['dist/examples/coding-desk/main.js'], { env: { ...env, TMPDIR: t.testdir() } })
   t.teardown(() => child.kill())

@@ -3,6 +3,8 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentRole, defineAgent, loadTeam } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
 
@@ -99,6 +101,43 @@ t.test('a team of it runs, and holds to its graph', async (t) => {
     result: 'did a test',
   })
   await t.rejects(team.delegateTask('task_executor', 'orchestrator', 'a plan'), { code: 'DELEGATION_REFUSED' })
+})
+
+t.test('delegateTask passes on what else the agent is to know: to code, and to a model below the task', async (t) => {
+  const { file } = folder(t, { 'agents.yaml': REGISTRY })
+  const told: string[] = []
+  const model = {
+    async *complete({ messages }: ModelRequest) {
+      told.push(textOf(messages.at(-1)!.content))
+      yield { text: 'done' }
+    },
+  }
+  const code = testTeam(await loadTeam(file, { agents: classes }), {
+    modules: { task_executor: defineAgent({ receive: ({ metadata }) => ({ structuredData: { metadata } }) }) },
+    model,
+  })
+  const played = testTeam(await loadTeam(file, { agents: classes }), { model })
+  for (const team of [code, played]) t.teardown(() => team.close())
+  for (const [context, text] of [
+    ['It is for children.', 'Context: It is for children.'],
+    [{ files: ['a.py'] }, 'Context: {\n  "files": [\n    "a.py"\n  ]\n}'],
+    [0, 'Context: 0'],
+    [null, 'Context: null'],
+    [undefined, undefined],
+  ] as const) {
+    const { result } = await code.delegateTask('orchestrator', 'task_executor', 'Write it.', context)
+    t.strictSame(result, { metadata: context === undefined ? {} : { context } })
+    t.match(await played.delegateTask('orchestrator', 'task_executor', { description: 'Write it.' }, context), {
+      result: 'done',
+    })
+    t.equal(told.at(-1), ['Task from "orchestrator":\nWrite it.', text].filter(Boolean).join('\n\n'))
+  }
+  const endless: { again?: object } = {}
+  endless.again = endless
+  for (const wrong of [() => {}, 1n, endless, { at: Number.NaN }])
+    await t.rejects(code.delegateTask('orchestrator', 'task_executor', 'Write it.', wrong), {
+      code: 'MESSAGE_REJECTED',
+    })
 })
 
 t.test('a module that is named by its source is found as it is compiled', async (t) => {

@@ -43,6 +43,6 @@ export async function outside() {
   })
   const allowed: boolean = team.canDelegate('lead', 'worker')
   const others: string[] | undefined = team.getDelegationGraph().lead
-  const { status } = await team.delegateTask('lead', 'worker', { description: 'Dig.' })
+  const { status } = await team.delegateTask('lead', 'worker', { description: 'Dig.' }, { depth: 2 })
   return { allowed, others, status }
 }

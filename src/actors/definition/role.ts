@@ -98,7 +98,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
  *   With `isolate: true` it runs in a thread of its own, which is ended when its time is up. That thread has at most
  *   `limits.maxHeapMb` of heap, and sees only the environment variables that `env` names.
  * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `ask_user`
- *   (or `clarify_with_user`), `agent_status`, and others.
+ *   (or `clarify_with_user`), `agent_status`, `delegate_to_executor`, `get_executor_status`, and others.
  *
  * Any other name is a skill: tasks that name it are routed to the agent, but its model cannot call it. The log has a
  * line about it when the team is created. A name that nearly equals that of a tool or a verb is refused.

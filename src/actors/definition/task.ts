@@ -74,3 +74,6 @@ export type TaskInput =
         requiredCapabilities?: readonly string[]
         dependencies?: readonly string[]
       })
+
+/** Key of the metadata of a task's message that has what its giver adds to it: a JSON value. */
+export const CONTEXT = 'context'

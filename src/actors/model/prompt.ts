@@ -4,6 +4,7 @@ import type { AgentMessage } from '../../mailbox/message.ts'
 import { ORCHESTRATOR, USER } from '../../mailbox/message.ts'
 import { own } from '../../own.ts'
 import type { Capability, RoleInfo } from '../definition/role.ts'
+import { CONTEXT } from '../definition/task.ts'
 import { handedOverIn, handoffText } from './context/handed-over.ts'
 
 /** Another agent, as a model is told of it. */
@@ -44,6 +45,9 @@ export function userContent(message: AgentMessage): string {
   ]
   if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
     parts.push(JSON.stringify(structuredData, null, 2))
+  const context = type === 'delegate' ? own(metadata, CONTEXT) : undefined
+  if (context !== undefined)
+    parts.push(`Context: ${typeof context === 'string' ? context : JSON.stringify(context, null, 2)}`)
   const escalation = own(metadata, 'escalation')
   if (escalation !== undefined) parts.push(`escalation: ${JSON.stringify(escalation, null, 2)}`)
   return parts.join('\n\n')

@@ -61,7 +61,7 @@ export type Background = Remembered & {
   decisions?: readonly VerbTool[]
 }
 
-const MAX_ROUNDS = 12
+export const MAX_ROUNDS = 12
 /** Limit of rounds with calls of nonexistent tools only: such a model does not find its mistake by itself. */
 const MOST_LOST_ROUNDS = 3
 
@@ -133,7 +133,10 @@ class Loop<T> {
     let guided = false
     for (let round = 1; ; round++) {
       const answer = await this.#ask()
-      if (answer.toolCalls.length === 0) return this.#answered(answer)
+      if (answer.toolCalls.length === 0) {
+        if (!(await this.#toldOutcomes(answer.text))) return this.#answered(answer)
+        continue
+      }
       if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
       this.#said.push({ role: 'assistant', content: answer.parts ?? answer.text, toolCalls: answer.toolCalls })
       const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
@@ -145,11 +148,27 @@ class Loop<T> {
       if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
       await this.#look(made)
       if (round < this.#maxRounds) continue
+      if (await this.#toldOutcomes()) {
+        round = 0
+        continue
+      }
       const result = await this.#escalate(guided)
       if (result !== undefined) return this.#ended(answer, result)
       guided = true
       round = 0
     }
+  }
+
+  /**
+   * Waits for the tasks that the model has given away, and tells it what came of them. Resolves to false if it knows.
+   * `words`: its answer, which it has given too early.
+   */
+  async #toldOutcomes(words = ''): Promise<boolean> {
+    const content = await this.#turn.delegated.news()
+    if (content === undefined) return false
+    if (words !== '') this.#said.push({ role: 'assistant', content: words })
+    this.#said.push({ role: 'user', content })
+    return true
   }
 
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {

@@ -8,8 +8,10 @@ import type { Awaitable } from '../definition/definition.ts'
 import type { KeptLimit, KeptLimitData, NoteWaiting } from '../definition/kept-limits.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, Watched } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
-import type { AgentTask, TaskInput } from '../definition/task.ts'
+import type { PendingTask, TaskInput } from '../definition/task.ts'
 import type { SpokenTurn } from './context/conversation.ts'
+import type { DelegatedTasks } from './delegated-tasks.ts'
+import type { Executor } from './executor-tools.ts'
 import type { RoleTools } from './role-tools.ts'
 
 export interface ThinkingTurn {
@@ -30,7 +32,11 @@ export interface ThinkingTurn {
   /** The definition's own choice of these messages, if it has one. */
   readonly buildContext: ((history: readonly ModelMessage[]) => Awaitable<ModelMessage[]>) | undefined
   /** Delegates a task, with metadata for the agent that gets it, and a signal that withdraws it. */
-  delegate(to: string, task: TaskInput, options: TaskMessageOptions): Promise<AgentTask>
+  delegate(to: string, task: TaskInput, options: TaskMessageOptions): PendingTask
+  /** Tasks that the model has given away and does not wait for. */
+  readonly delegated: DelegatedTasks
+  /** Returns the agents to which this one may give tasks, and how these stand. */
+  executors(): Promise<Executor[]>
   /** Hands the turn's duty off. `said`: the conversation until now, if the agent that answers then is to read it. */
   handoff(to: string, task: string, summary: string | undefined, said: readonly SpokenTurn[] | undefined): Promise<void>
   /** Returns the reason why verbs no longer work, or undefined if they do. */

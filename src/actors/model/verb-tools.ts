@@ -12,6 +12,7 @@ import type { TaskMessageOptions } from '../definition/context/conversation.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import { POLL_MARK } from '../definition/poll-mark.ts'
 import type { PassingOn } from './context/inheritance.ts'
+import { delegateToExecutor, executorStatus } from './executor-tools.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
 
 /**
@@ -81,6 +82,30 @@ const TOOLS: readonly VerbTool[] = [
       const options = await messageOptions(passing, to, signal)
       return { text: shownValue((await turn.delegate(String(to), String(task), options)).result) }
     },
+  ),
+  tool(
+    'delegate_to_executor',
+    'Gives an executor a task, and does not wait for it: you go on meanwhile. What came of it is told to you before your answer counts.',
+    {
+      task: { ...TEXT, description: 'What it is to do.' },
+      context: { ...TEXT, description: 'What it has to know for that. It sees nothing else of this conversation.' },
+      to: { ...TEXT, description: 'The name of the executor, where there are several.' },
+    },
+    ['task'],
+    async (turn, input, passing, signal) => ({
+      text: await delegateToExecutor(turn, input, (to) => messageOptions(passing, to, signal)),
+    }),
+    ALONE,
+  ),
+  tool(
+    'get_executor_status',
+    'Says how far the executors are: their tasks, the sub-task and round of each that is at work, and what was said there last.',
+    {
+      wait: { type: 'boolean', description: 'true: waits until the tasks that you have given now have ended.' },
+      ...POLL_MARK,
+    },
+    [],
+    async (turn, { wait }) => ({ text: shownValue(await executorStatus(turn, wait === true)) }),
   ),
   tool(
     'handoff',

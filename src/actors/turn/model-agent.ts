@@ -45,7 +45,7 @@ export interface ModelTurnView {
 }
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */
-const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'handoff', 'reassign'])
+const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'delegate_to_executor', 'handoff', 'reassign'])
 
 /**
  * Creates the handlers of a model agent. `remembers` is false if several threads play the role: they share no state, so

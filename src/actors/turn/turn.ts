@@ -18,6 +18,8 @@ import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import { ACKNOWLEDGE, LOOP_FOUND, MODEL_TURN } from '../definition/trust.ts'
+import { DelegatedTasks } from '../model/delegated-tasks.ts'
+import type { Executor } from '../model/executor-tools.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
 import { uploadsFor } from '../transport/part-uploads.ts'
@@ -321,6 +323,8 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       strategy,
       buildContext: buildContext && ((history) => buildContext(history, context)),
       delegate: (to, task, options) => delegate(this.tasks, to, task, options),
+      delegated: new DelegatedTasks(),
+      executors: () => this.call(AGENT_STATUS, { executors: true }) as Promise<Executor[]>,
       handoff: (to, task, summary, said) => handoff(this.tasks, to, task, summary, said),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),

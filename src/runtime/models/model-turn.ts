@@ -7,6 +7,7 @@ import type { Verb } from '../../actors/definition/trust.ts'
 import { LOOP_FOUND, MODEL_TURN } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { Heirs } from '../../actors/model/context/inheritance.ts'
+import type { Executor } from '../../actors/model/executor-tools.ts'
 import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
 import { LAST_SIGN } from '../../actors/model/rounds-watch.ts'
 import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
@@ -20,7 +21,9 @@ import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import { RunOutput } from '../state/run-output.ts'
 import type { RunState } from '../state/run-state.ts'
+import { isDone } from '../tasks/task-board.ts'
 import type { HostVerb } from '../verbs/host-verb.ts'
+import { progressOf, shortened } from './progress.ts'
 
 interface Needs {
   readonly directory: AgentDirectory
@@ -64,29 +67,36 @@ export function modelTurnVerbs(needs: Needs): [operation: Verb, verb: HostVerb][
     ],
     [
       AGENT_STATUS,
-      async (_args, { cell, run }) =>
-        needs.directory
-          .agents(run)
-          .filter((other) => other !== cell)
-          .map((other) => ({ name: other.name, status: statusOf(other), ...tasksOf(run, other.name) })),
+      async (args, { cell, run }) => {
+        const others = needs.directory.agents(run).filter((other) => other !== cell)
+        if ((Object(args) as { executors?: unknown }).executors === true)
+          return others.filter((other) => mayDelegate(cell, other)).map((other) => executor(run, other))
+        return others.map((other) => ({ name: other.name, status: statusOf(other), ...tasksOf(run, other.name) }))
+      },
     ],
   ]
 }
 
 const LAST_TASKS = 10
-const LONGEST_DESCRIPTION = 200
 
-/** Returns the latest tasks of an agent in a run; nothing if it has none. */
+/** Returns the latest tasks of an agent in a run. */
+const latestTasks = (run: RunState, agent: string): AgentTask[] =>
+  [...run.tasks.values()].filter(({ assignedTo }) => assignedTo === agent).slice(-LAST_TASKS)
+
+/** Returns them in short; nothing if it has none. */
 function tasksOf(run: RunState, agent: string): { tasks?: Pick<AgentTask, 'description' | 'status'>[] } {
-  const own = [...run.tasks.values()].filter(({ assignedTo }) => assignedTo === agent).slice(-LAST_TASKS)
+  const own = latestTasks(run, agent)
   if (own.length === 0) return {}
-  return {
-    tasks: own.map(({ description, status }) => ({ description: shortened(description), status })),
-  }
+  return { tasks: own.map(({ description, status }) => ({ description: shortened(description), status })) }
 }
 
-const shortened = (text: string): string =>
-  text.length > LONGEST_DESCRIPTION ? `${text.slice(0, LONGEST_DESCRIPTION)} ...` : text
+function executor(run: RunState, cell: Cell): Executor {
+  const tasks = latestTasks(run, cell.name).map(({ id, description, status }) => {
+    const progress = isDone(status) ? undefined : progressOf(cell, run, id)
+    return { id, task: shortened(description), status, ...(progress && { progress }) }
+  })
+  return { executor: cell.name, status: statusOf(cell), tasks }
+}
 
 /** Reads the loop report of a thread: its model does the same again and again. */
 function loopFrom({ step, signs }: { step?: unknown; signs?: unknown }) {

@@ -11,7 +11,9 @@ export function offeredVerbs(role: AgentRole, blackboard: BlackboardScope, hasRe
   const { delegationAllowed, canDelegateTo, escalateTo, trust, tools = [] } = role
   if (trust === 'untrusted') return []
   const defines = trust === 'privileged' && hasRegistry // and may give tasks to the agents it defines
-  const delegates = delegationAllowed ?? (defines || (canDelegateTo !== undefined && canDelegateTo.length > 0))
+  const isByTool = tools.includes('delegate_to_executor') // it has its own way to give tasks
+  const delegates =
+    !isByTool && (delegationAllowed ?? (defines || (canDelegateTo !== undefined && canDelegateTo.length > 0)))
   const byRight = [
     ...(delegates ? ['request', 'delegate', 'handoff'] : []),
     ...(escalateTo === undefined ? [] : ['escalate']),

@@ -1,5 +1,6 @@
 /** Gives an agent a task from outside of any run, in the name of another agent. */
-import type { AgentTask, TaskInput } from '../../actors/definition/task.ts'
+import { encodeData } from '../../actors/definition/checks.ts'
+import { type AgentTask, CONTEXT, type TaskInput } from '../../actors/definition/task.ts'
 import { doneTask, messageOptions, offerOf } from '../../actors/turn/delegate.ts'
 import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
 import type { Memory } from '../../mailbox/memory.ts'
@@ -14,8 +15,10 @@ export function delegateTask(
   from: Cell,
   to: Cell,
   input: TaskInput,
+  context?: unknown,
 ): Promise<AgentTask> {
   const offer = offerOf(to.name, input, null) // checks the input before a run is made for it
+  const added = encodeData(context, 'context')
   const { structuredData, priority } = messageOptions(offer)
   return new Promise((resolve, reject) => {
     const settle = (memory: Memory, at: number) => {
@@ -26,6 +29,7 @@ export function delegateTask(
       type: 'delegate' as const,
       content: offer.description,
       data: JSON.stringify(structuredData),
+      ...(added !== undefined && { metadata: `{"${CONTEXT}":${added}}` }),
       ...(priority !== undefined && { priority }),
     }
     supervisor.hostMessages.ask({ target: to, run: runs.ownRun(undefined), question, settle, sender: from })

@@ -363,7 +363,8 @@ export class TeamRuntime extends TeamRuns {
 
   /**
    * Gives an agent a task in the name of another, as its `context.delegate` would, in a run of its own like
-   * `sendMessage`. Resolves with the task when it is done.
+   * `sendMessage`. Resolves with the task when it is done. `context`: what else the agent is to know, text or other
+   * JSON; a model reads it below the task, code finds it in `message.metadata.context`.
    *
    * Rejects with `UnknownAgentError`, with `DelegationRefusedError` where the roles do not allow it, with
    * `MessageRejectedError` for what is no task, and with what the task ended in, as `context.delegate` does. It is the
@@ -371,12 +372,12 @@ export class TeamRuntime extends TeamRuns {
    *
    * @example
    * const task = { description: 'Read this.', deadline: Date.now() + 60_000 }
-   * const { result } = await team.delegateTask('lead', 'critic', task)
+   * const { result } = await team.delegateTask('lead', 'critic', task, 'It is for children.')
    */
-  delegateTask(from: string, to: string, task: TaskInput): Promise<AgentTask> {
+  delegateTask(from: string, to: string, task: TaskInput, context?: unknown): Promise<AgentTask> {
     return this.#post(async () => {
       const [giver, taker] = [this.#roster.delegator(from), this.#roster.present(to)]
-      return delegateTask(this.supervisor, this.runBook, giver, taker, task)
+      return delegateTask(this.supervisor, this.runBook, giver, taker, task, context)
     })
   }
 

@@ -4,7 +4,7 @@
  * hierarchical context.
  */
 import { textOf } from '../../definition/content.ts'
-import type { ModelMessage } from '../../definition/model.ts'
+import type { ModelMessage, ToolCall } from '../../definition/model.ts'
 import { cutShort } from './shorten.ts'
 import { counted } from './summary.ts'
 
@@ -19,11 +19,14 @@ export interface Levels {
 const DECOMPOSE = 'decompose_task'
 const COMPLETE = 'mark_subtask_complete'
 
-interface SubTask {
+export interface SubTask {
   text: string
   parts: SubTask[]
   done: boolean
 }
+
+/** Checks for the tools whose calls say what becomes of sub-tasks. */
+export const keepsSubTasks = (tool: string): boolean => tool === DECOMPOSE || tool === COMPLETE
 
 /**
  * Returns the levels as the model sees them, or undefined if they say no more than the messages do.
@@ -40,7 +43,7 @@ export function levelsMessage(
   left: number,
   longest: number,
 ): ModelMessage | undefined {
-  const root = subTasksOf(turn)
+  const root = subTasksOf(turn.flatMap(({ toolCalls = [] }) => toolCalls))
   const sees = (text: string) => shown.some(({ role, content }) => role === 'user' && textOf(content) === text)
   if (root.parts.length === 0 && left === 0 && sees(goal) && sees(task)) return undefined
   const lines = [
@@ -54,20 +57,26 @@ export function levelsMessage(
 
 function subTaskLines(root: SubTask, longest: number): string[] {
   if (root.parts.length === 0) return []
+  const current = currentSubTask(root, longest)
+  if (!current) return [`Sub-task: all ${root.parts.length} are done.`]
+  return [`Sub-task (${current.place}): ${current.text}`]
+}
+
+/** Returns the sub-task that is worked on, with its place among those of the task; undefined if none is open. */
+export function currentSubTask(root: SubTask, longest: number): { place: string; text: string } | undefined {
   const way = openWay(root)
-  if (way.length === 0) return [`Sub-task: all ${root.parts.length} are done.`]
-  const place = root.parts.indexOf(way[0]!) + 1
-  const text = way.map((each) => cutShort(each.text, longest)).join(' > ')
-  return [`Sub-task (${place} of ${root.parts.length}): ${text}`]
+  if (way.length === 0) return undefined
+  const place = `${root.parts.indexOf(way[0]!) + 1} of ${root.parts.length}`
+  return { place, text: way.map((each) => cutShort(each.text, longest)).join(' > ') }
 }
 
 /**
  * Returns a tree, whose root is the task. Wrong input by the model changes nothing: the tool has already told the
  * model.
  */
-function subTasksOf(turn: readonly ModelMessage[]): SubTask {
+export function subTasksOf(calls: readonly Pick<ToolCall, 'name' | 'input'>[]): SubTask {
   const root: SubTask = { text: '', parts: [], done: false }
-  for (const { name, input } of turn.flatMap(({ toolCalls = [] }) => toolCalls)) {
+  for (const { name, input } of calls) {
     const at = openWay(root).at(-1) ?? root
     if (name === DECOMPOSE) at.parts.push(...textsIn(input).map((text) => ({ text, parts: [], done: false })))
     else if (name === COMPLETE) at.done = true

@@ -1,0 +1,116 @@
+/**
+ * Classes that an agents.yaml may name without code of its own. A class given to `loadTeam`, or a file beside the
+ * agents.yaml, goes first. Source: document 003, OrchestratorAgent and TaskExecutorAgent.
+ */
+import { dirname, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { AgentRole } from '../actors/definition/role.ts'
+import type { Tool } from '../actors/definition/tool.ts'
+import { ConfigurationError } from '../errors.ts'
+import { own } from '../own.ts'
+import { refused } from '../runtime/checks/refused.ts'
+import { createTaskPlan, decomposeTask, markSubtaskComplete } from '../tools/subtasks.ts'
+import { type WorkspaceOptions, workspace } from '../tools/workspace.ts'
+
+/** Option `workspace` of an entry: the folder, or the options of `workspace` with a default for the folder. */
+export type EntryWorkspace = string | Partial<WorkspaceOptions>
+
+/** The user's time and that of long tasks is no reason to give up. */
+const PATIENT = { responseTimeoutMs: 600_000 }
+
+const OrchestratorAgent: Partial<AgentRole> = {
+  description: 'talks with the user, plans, and delegates',
+  systemPrompt: `You are an orchestrator agent that helps users plan and execute software projects.
+
+Your responsibilities:
+1. Understand user requirements through conversation
+2. Clarify ambiguous or incomplete requests
+3. Break down complex requests into manageable tasks
+4. Delegate coding work to the TaskExecutor agent
+5. Track progress and report back to the user`,
+  tools: ['delegate_to_executor', 'clarify_with_user', createTaskPlan, 'get_executor_status'],
+  contextStrategy: { strategy: 'append_until_full', threshold: 0.8, keepRecent: 20 },
+  communication: PATIENT,
+}
+
+const TaskExecutorAgent: Partial<AgentRole> = {
+  description: 'writes files and runs commands in its workspace',
+  systemPrompt:
+    'You do one coding task in your workspace. Take it apart with decompose_task, work on one subtask at a time, run what you wrote, and say mark_subtask_complete when one is done.',
+  contextStrategy: { strategy: 'hierarchical' },
+  communication: PATIENT,
+}
+
+/** What a class needs to know of the entry that names it. */
+export interface Naming {
+  /** Path of the entry, for errors. */
+  path: string
+  workspace: EntryWorkspace | undefined
+  /** System prompt of agent_config.yaml. */
+  systemPrompt: string | undefined
+  /** Names of the agents that may give tasks to the agent. */
+  givers: readonly string[]
+}
+
+export class ReadyClasses {
+  readonly #folder: string
+  /** Tools by the options of their workspace: a file that is read again has the same tools. */
+  readonly #workspaces = new Map<string, Tool[]>()
+  readonly #classes: Record<string, (naming: Naming) => Partial<AgentRole>> = {
+    OrchestratorAgent: (naming) => withoutFolder(OrchestratorAgent, naming),
+    TaskExecutorAgent: (naming) => this.#executor(naming),
+  }
+
+  /** `file`: the agents.yaml, to which a workspace is relative. */
+  constructor(file: URL) {
+    this.#folder = dirname(fileURLToPath(file))
+  }
+
+  get names(): string[] {
+    return Object.keys(this.#classes)
+  }
+
+  /** Returns the role of a class, or undefined if there is none of that name. */
+  role(name: string, naming: Naming): Partial<AgentRole> | undefined {
+    return own(this.#classes, name)?.(naming)
+  }
+
+  /** Asks whoever gives it tasks when its rounds are used up. */
+  #executor({ path, workspace, systemPrompt, givers }: Naming): Partial<AgentRole> {
+    const [escalateTo, ...others] = givers
+    return {
+      ...TaskExecutorAgent,
+      ...(systemPrompt !== undefined && { systemPrompt }),
+      ...(escalateTo !== undefined && others.length === 0 && { escalateTo }),
+      tools: [...this.#workspace(workspace, `${path}.workspace`), decomposeTask, markSubtaskComplete],
+    }
+  }
+
+  #workspace(given: EntryWorkspace = {}, path: string): Tool[] {
+    const { root = 'workspace', ...options } = typeof given === 'string' ? { root: given } : given
+    const folder = resolve(this.#folder, root)
+    const key = JSON.stringify([folder, options])
+    let tools = this.#workspaces.get(key)
+    if (!tools) {
+      tools = madeAt(path, () => workspace({ root: folder, ...options }))
+      this.#workspaces.set(key, tools)
+    }
+    return tools
+  }
+}
+
+/** Returns a role that works in no folder. Refuses an entry that names one. */
+export function withoutFolder<R>(role: R, { path, workspace }: Naming): R {
+  if (workspace === undefined) return role
+  throw refused(`${path}.workspace`, workspace, 'nothing', 'Only the ready class TaskExecutorAgent works in a folder.')
+}
+
+/** Returns tools for the option at `path`, which an error about their own options then names. */
+function madeAt(path: string, make: () => Tool[]): Tool[] {
+  try {
+    return make()
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error
+    throw new ConfigurationError(`${path}: ${error.message}`, { path }, error)
+  }
+}

@@ -1,0 +1,77 @@
+/** Reads from the log of a run how far the turn of a model is: when somebody asks, so that nobody else pays for it. */
+import { textOf } from '../../actors/definition/content.ts'
+import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
+import { currentSubTask, keepsSubTasks, subTasksOf } from '../../actors/model/context/levels.ts'
+import type { Progress } from '../../actors/model/executor-tools.ts'
+import { MAX_ROUNDS } from '../../actors/model/think.ts'
+import { isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { CALL, correlationOf, kindOf, RESULT } from '../../mailbox/frame.ts'
+import { readBody } from '../../mailbox/frame-body.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
+import { loggedFrames } from '../state/attempt-log.ts'
+import type { Cell } from '../state/cell.ts'
+import type { RunState } from '../state/run-state.ts'
+import type { LoggedFrame } from '../state/turn-frames.ts'
+
+const LAST_MESSAGES = 4
+const LONGEST = 200 // characters
+
+/** Returns how far the agent is with the message of that id; undefined if it has no turn under way for it. */
+export function progressOf(cell: Cell, run: RunState, messageId: string): Progress | undefined {
+  const underWay = cell.instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])
+  const envelope = underWay.find((each) => each.run === run && idOf(each.memory, each.at) === messageId)
+  if (!envelope) return undefined
+  const calls: ToolCall[] = []
+  let round = 0
+  let asked: LoggedFrame | undefined
+  let answer: LoggedFrame | undefined
+  for (const frame of loggedFrames(cell, envelope)) {
+    const { memory, at } = frame
+    if (kindOf(memory, at) === RESULT && asked && correlationOf(memory, at) === correlationOf(asked.memory, asked.at))
+      answer = isFailure(memory, at) ? undefined : frame
+    if (kindOf(memory, at) !== CALL) continue
+    const { content, data = '' } = readBody(memory, at)
+    if (content === 'model') {
+      round += 1
+      asked = frame
+      answer = undefined
+    } else if (content === 'tool') {
+      const call = subTaskCall(data)
+      if (!call) continue
+      calls.push(call)
+      round = 0
+    }
+  }
+  const subtask = currentSubTask(subTasksOf(calls), LONGEST)
+  return {
+    ...(subtask && { subtask: `${subtask.place}: ${subtask.text}` }),
+    round,
+    maxRounds: cell.settings.info.maxRounds ?? MAX_ROUNDS,
+    lastMessages: lastMessages(asked, answer),
+  }
+}
+
+/** Returns the call of a tool if it says what becomes of sub-tasks. The inputs of others can be large. */
+function subTaskCall(data: string): ToolCall | undefined {
+  const [, name = ''] = /^\{"name":"(\w+)"/.exec(data) ?? []
+  if (!keepsSubTasks(name)) return undefined
+  const { input } = jsonIn(data) as { input?: unknown }
+  return { id: '', name, input: JSON.stringify(input ?? null) }
+}
+
+function lastMessages(asked: LoggedFrame | undefined, answer: LoggedFrame | undefined): Progress['lastMessages'] {
+  const { messages = [] } = dataOf<ModelCall>(asked)
+  const { text, toolCalls } = dataOf<ModelAnswer>(answer)
+  const said: ModelMessage[] = text === undefined ? [] : [{ role: 'assistant', content: text, toolCalls }]
+  return [...messages.filter(({ role }) => role !== 'system'), ...said].slice(-LAST_MESSAGES).map(inShort)
+}
+
+const dataOf = <T>(frame: LoggedFrame | undefined): Partial<T> =>
+  (frame ? (jsonIn(readBody(frame.memory, frame.at).data) ?? {}) : {}) as Partial<T>
+
+function inShort({ role, content, toolCalls = [] }: ModelMessage): Progress['lastMessages'][number] {
+  const called = toolCalls.map(({ name }) => `[calls ${name}]`)
+  return { role, text: [shortened(textOf(content)), ...called].filter((text) => text !== '').join(' ') }
+}
+
+export const shortened = (text: string): string => (text.length > LONGEST ? `${text.slice(0, LONGEST)} ...` : text)

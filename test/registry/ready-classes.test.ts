@@ -1,0 +1,148 @@
+/** Classes that an agents.yaml names without code of its own. */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t, { type Test } from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
+import { loadTeam } from '../../src/index.ts'
+import { testTeam } from '../../src/testing.ts'
+import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
+
+/** Document 003's own file. */
+const REGISTRY = `agents:
+  orchestrator:
+    class: OrchestratorAgent
+    can_delegate_to: [task_executor]
+
+  task_executor:
+    class: TaskExecutorAgent
+    can_delegate_to: []
+`
+
+function folder(t: Test, files: Record<string, string>): { at: string; file: string } {
+  const at = t.testdir(files)
+  return { at, file: join(at, 'agents.yaml') }
+}
+
+/** A team of that file, whose models answer as the scripts of their agents say. */
+async function desk(t: Test, file: string, scripts: Record<string, Answer[]>) {
+  const asked: Record<string, ModelRequest[]> = {}
+  const model = new FakeModel((request) => {
+    const { agent = '' } = request
+    asked[agent] = [...(asked[agent] ?? []), request]
+    return scripts[agent]?.shift() ?? 'nothing more'
+  })
+  const team = testTeam(await loadTeam(file), { model })
+  t.teardown(() => team.close())
+  return { team, asked }
+}
+
+const toolsOf = (request: ModelRequest | undefined) => request?.tools?.map(({ name }) => name).sort()
+
+t.test("document 003's file as it stands: a conversation, a plan, a file that is written, a report", async (t) => {
+  const { at, file } = folder(t, { 'agents.yaml': REGISTRY })
+  const { team, asked } = await desk(t, file, {
+    orchestrator: [
+      calls(['clarify_with_user', { question: 'Which operations?' }]),
+      calls(['create_task_plan', { goal: 'a calculator', tasks: ['write it'] }]),
+      calls(['delegate_to_executor', { task: 'Write calc.py.' }]),
+      'I am at it.',
+      'calc.py is there.',
+    ],
+    task_executor: [
+      calls(['decompose_task', { subtasks: ['write it'] }]),
+      calls(['write_file', { path: 'calc.py', content: 'print(1 + 1)\n' }]),
+      calls(['mark_subtask_complete', {}]),
+      'written',
+    ],
+  })
+  team.events.subscribe((event) => {
+    if (event.type === 'question') void team.getRun(event.runId)?.answer(event.questionId, 'plus')
+  })
+  t.equal((await team.execute('I need a web calculator')).finalOutput, 'calc.py is there.')
+  t.equal(readFileSync(join(at, 'workspace', 'calc.py'), 'utf8'), 'print(1 + 1)\n')
+  t.same(toolsOf(asked.orchestrator?.[0]), [
+    'clarify_with_user',
+    'create_task_plan',
+    'delegate_to_executor',
+    'get_executor_status',
+  ])
+  t.match(asked.orchestrator?.[0]?.messages[0]?.content, /^You are an orchestrator agent that helps users plan and/)
+  t.equal(asked.orchestrator?.[1]?.messages.at(-1)?.content, 'plus')
+  t.same(
+    toolsOf(asked.task_executor?.[0])?.filter((name) => !['escalate', 'refuse'].includes(name)),
+    ['decompose_task', 'list_dir', 'mark_subtask_complete', 'read_file', 'run_cmd', 'write_file'],
+  )
+  t.match(textOf(asked.orchestrator!.at(-1)!.messages.at(-1)!.content), /"task_executor" has done it: written/)
+})
+
+t.test(
+  'agent_config.yaml holds for both, the executor works by its prompt, and asks who gave it the task',
+  async (t) => {
+    const { file } = folder(t, {
+      'agents.yaml': REGISTRY,
+      'agent_config.yaml':
+        'llm: { model: fast, system_prompt: Execute it. }\ncontext: { history_keep: 5, max_tokens: 8000 }\nrounds: { max_per_subtask: 7 }\n',
+    })
+    const { agents } = await loadTeam(file)
+    t.match(agents, [
+      {
+        systemPrompt: /^You are an orchestrator agent/,
+        model: 'fast',
+        maxTokens: 8_000,
+        contextStrategy: { strategy: 'append_until_full', threshold: 0.8, keepRecent: 20 },
+      },
+      {
+        systemPrompt: 'Execute it.',
+        maxRounds: 7,
+        contextStrategy: { strategy: 'hierarchical', historyKeep: 5 },
+        escalateTo: 'orchestrator',
+      },
+    ])
+  },
+)
+
+t.test('the workspace is beside the file, or where the entry says', async (t) => {
+  for (const [entry, place] of [
+    ['', 'workspace'],
+    ['workspace: work/here', 'work/here'],
+    ['workspace: { root: "w#1 %20", allow: [node], timeout_ms: 5000 }', 'w#1 %20'],
+    ['workspace: { allow: [node] }', 'workspace'],
+  ] as const) {
+    const { at, file } = folder(t, {
+      'agents.yaml': `agents:\n  hand:\n    class: TaskExecutorAgent\n    ${entry}\n`,
+    })
+    const { team } = await desk(t, file, { hand: [calls(['write_file', { path: 'a.txt', content: 'a' }]), 'done'] })
+    t.equal((await team.execute('go')).finalOutput, 'done', entry)
+    t.ok(existsSync(join(at, place, 'a.txt')), entry)
+    t.same(await team.reload(), { added: [], regranted: [], outdated: [] }, 'the same entry is the same role')
+    writeFileSync(file, `${readFileSync(file, 'utf8')}  other: { class: TaskExecutorAgent }\n`)
+    t.same(await team.reload(), { added: ['other'], regranted: [], outdated: [] }, entry)
+  }
+})
+
+t.test('what is wrong about a class or its workspace is told with its place', async (t) => {
+  for (const [entry, message] of [
+    ['class: TaskExecutorAgnet', /agents\.yaml:3:12: agents\.ann\.class: .*Did you mean "TaskExecutorAgent"/],
+    ['class: TaskExecutorAgent\n    workspace: /', /agents\.yaml:4:16: agents\.ann\.workspace: .*the whole machine/],
+    [
+      'class: TaskExecutorAgent\n    workspace: { alow: [node] }',
+      /agents\.yaml:4:\d+: agents\.ann\.workspace.*no option "alow"/,
+    ],
+    ['class: TaskExecutorAgent\n    workspace: 3', /agents\.yaml:4:16: agents\.ann\.workspace: got 3/],
+    ['class: OrchestratorAgent\n    workspace: work', /agents\.yaml:4:16: agents\.ann\.workspace: .*TaskExecutorAgent/],
+    ['system_prompt: hi\n    workspace: work', /agents\.yaml:4:16: agents\.ann\.workspace: .*TaskExecutorAgent/],
+  ] as const) {
+    const { file } = folder(t, { 'agents.yaml': `agents:\n  ann:\n    ${entry}\n` })
+    await t.rejects(loadTeam(file), { code: 'CONFIGURATION', message }, entry)
+  }
+})
+
+t.test('a class of the caller, or a file beside the agents.yaml, goes before a ready one', async (t) => {
+  const { at, file } = folder(t, { 'agents.yaml': 'agents:\n  ann: { class: OrchestratorAgent }\n' })
+  const given = await loadTeam(file, { agents: { OrchestratorAgent: { name: 'x', systemPrompt: 'mine' } } })
+  t.equal(given.agents[0]?.systemPrompt, 'mine')
+  mkdirSync(at, { recursive: true })
+  writeFileSync(join(at, 'orchestrator_agent.mjs'), 'export default {}')
+  t.match((await loadTeam(file)).agents[0]?.module, /orchestrator_agent\.mjs$/)
+})
