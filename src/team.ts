@@ -115,10 +115,10 @@ function placeOf(options: object): string | undefined {
  * Each entry of `agents` is a role by its name, in snake_case or camelCase, and what other options of a team there are
  * stand beside `agents`; `logger` and `clock` are code, and go beside what this returns. `class` names an entry of
  * `options.agents`, whose fields hold where the file says nothing, or a module beside the file (OrchestratorAgent is in
- * OrchestratorAgent.ts, orchestrator_agent.ts or orchestrator-agent.ts; .mts, .js, .mjs too), or a class that is ready:
- * `OrchestratorAgent`, `TaskExecutorAgent`. `module` may be relative to the file. Without both an agent is only a prompt. An agent whose entry, and class, has no `can_delegate_to`
- * delegates to nobody. Without `orchestration` the query goes to the first agent. Texts stay as they are: no variables
- * are put in.
+ * OrchestratorAgent.ts, orchestrator_agent.ts or orchestrator-agent.ts; .mts, .js, .mjs too), or a class that is ready
+ * (`OrchestratorAgent`, `TaskExecutorAgent`). `module` may be relative to the file. Without both an agent is only a
+ * prompt. An agent whose entry, and class, has no `can_delegate_to` delegates to nobody. Without `orchestration` the
+ * query goes to the first agent. Texts stay as they are: no variables are put in.
  *
  * @param options `agents`: roles by the name of their class. `tools`: what roles of the file mean by a tool's name.
  *

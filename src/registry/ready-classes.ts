@@ -41,7 +41,7 @@ const TaskExecutorAgent: Partial<AgentRole> = {
   communication: PATIENT,
 }
 
-/** What a class needs to know of the entry that names it. */
+/** The entry that names a class, as far as a class needs it. */
 export interface Naming {
   /** Path of the entry, for errors. */
   path: string

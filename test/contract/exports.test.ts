@@ -83,6 +83,7 @@ t.test('the built-in tools have these names', async (t) => {
   const local = [
     'calculator',
     'convert',
+    'createTaskPlan',
     'decomposeTask',
     'markSubtaskComplete',
     'readFile',

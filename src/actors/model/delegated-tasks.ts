@@ -35,9 +35,13 @@ export class DelegatedTasks {
     return outcome
   }
 
-  /** Resolves when all tasks have ended: to the outcomes that the model does not know; undefined if there are none. */
-  async news(): Promise<string | undefined> {
-    if (this.#untold.size === 0) return undefined
+  /** True while there are tasks whose outcome the model does not know. */
+  get hasNews(): boolean {
+    return this.#untold.size > 0
+  }
+
+  /** Resolves when all tasks have ended: to the outcomes that the model does not know, which it is told now. */
+  async news(): Promise<string> {
     const ids = [...this.#untold.keys()]
     const outcomes = await Promise.all(this.#untold.values())
     this.#untold.clear()

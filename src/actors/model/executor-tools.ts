@@ -4,26 +4,8 @@
  */
 import { ToolInputError } from '../../errors.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
-import { type AgentStatus, CONTEXT, type TaskStatus } from '../definition/task.ts'
+import { CONTEXT, type TaskStatus } from '../definition/task.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
-
-/** How far the turn of a model is. */
-export interface Progress {
-  /** The sub-task that it works on, with its place; undefined if it has not taken its task apart. */
-  subtask?: string
-  /** Number of times that its model was asked for the sub-task, or for the task. */
-  round: number
-  maxRounds: number
-  /** The last of what was said in the turn, cut short. */
-  lastMessages: { role: string; text: string }[]
-}
-
-/** An agent that takes tasks of another, as that other sees it. */
-export interface Executor {
-  executor: string
-  status: AgentStatus
-  tasks: { id: string; task: string; status: TaskStatus; progress?: Progress }[]
-}
 
 /** Statuses of tasks that go on. */
 const OPEN: ReadonlySet<TaskStatus> = new Set(['pending', 'assigned', 'in_progress', 'blocked'])

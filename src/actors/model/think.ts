@@ -134,7 +134,8 @@ class Loop<T> {
     for (let round = 1; ; round++) {
       const answer = await this.#ask()
       if (answer.toolCalls.length === 0) {
-        if (!(await this.#toldOutcomes(answer.text))) return this.#answered(answer)
+        if (!this.#turn.delegated.hasNews) return this.#answered(answer)
+        await this.#tellOutcomes(answer.text)
         continue
       }
       if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
@@ -148,7 +149,8 @@ class Loop<T> {
       if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
       await this.#look(made)
       if (round < this.#maxRounds) continue
-      if (await this.#toldOutcomes()) {
+      if (this.#turn.delegated.hasNews) {
+        await this.#tellOutcomes()
         round = 0
         continue
       }
@@ -159,16 +161,11 @@ class Loop<T> {
     }
   }
 
-  /**
-   * Waits for the tasks that the model has given away, and tells it what came of them. Resolves to false if it knows.
-   * `words`: its answer, which it has given too early.
-   */
-  async #toldOutcomes(words = ''): Promise<boolean> {
+  /** Waits for the tasks that the model has given away, and tells it what came of them. `words`: its early answer. */
+  async #tellOutcomes(words = ''): Promise<void> {
     const content = await this.#turn.delegated.news()
-    if (content === undefined) return false
     if (words !== '') this.#said.push({ role: 'assistant', content: words })
     this.#said.push({ role: 'user', content })
-    return true
   }
 
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {

@@ -2,12 +2,13 @@
  * Verbs that give a model's turn information on its team, which only the host has. Each call is a logged step of the
  * turn.
  */
+
+import type { Executor } from '../../actors/definition/executor.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Verb } from '../../actors/definition/trust.ts'
 import { LOOP_FOUND, MODEL_TURN } from '../../actors/definition/trust.ts'
 import type { Conversation } from '../../actors/model/context/conversation.ts'
 import type { Heirs } from '../../actors/model/context/inheritance.ts'
-import type { Executor } from '../../actors/model/executor-tools.ts'
 import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
 import { LAST_SIGN } from '../../actors/model/rounds-watch.ts'
 import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'

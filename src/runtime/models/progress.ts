@@ -1,8 +1,8 @@
 /** Reads from the log of a run how far the turn of a model is: when somebody asks, so that nobody else pays for it. */
 import { textOf } from '../../actors/definition/content.ts'
+import type { Progress } from '../../actors/definition/executor.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
 import { currentSubTask, keepsSubTasks, subTasksOf } from '../../actors/model/context/levels.ts'
-import type { Progress } from '../../actors/model/executor-tools.ts'
 import { MAX_ROUNDS } from '../../actors/model/think.ts'
 import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { CALL, correlationOf, kindOf, RESULT } from '../../mailbox/frame.ts'
