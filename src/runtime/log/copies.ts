@@ -44,7 +44,6 @@ export class CopyFinder {
         if (copy.at > done) pieces.push(ownPiece(bytes, done, copy.at))
         pieces.push(copy)
         done = copy.at + copy.length
-        if (copy.source !== text) for (const place of placesIn(bytes, copy)) again.push(hashAt(bytes, place), place)
       }
       at = nextAnchor(bytes, Math.max(at + 1, done), Math.max(at, done))
     }
@@ -53,6 +52,9 @@ export class CopyFinder {
     if (!saysMore(text)) return text
     // Later texts have copies of this one: it may have more of what comes next, as a prompt has a whole conversation.
     for (let n = 0; n < again.length; n += 2) anchors.note(again[n]!, text, bytes.length, again[n + 1]!)
+    for (const copy of pieces)
+      if (isCopyOf(copy, text))
+        for (const place of placesIn(bytes, copy)) anchors.note(hashAt(bytes, place), text, bytes.length, place)
     this.texts.keepAtHand(text, bytes)
     return text
   }
@@ -77,7 +79,7 @@ export class CopyFinder {
     if (!isOwn && this.texts.get(source.seq) !== source) return undefined // it is kept no more
     const before = isOwn ? bytes : this.texts.bytesOf(source)
     const most = Math.min(bytes.length - at, (isOwn ? at : before.length) - there)
-    const behind = commonPrefix(before.subarray(there, there + most), bytes.subarray(at, at + most))
+    const behind = commonFrom(before, there, bytes, at, most)
     if (behind < Math.min(ANCHOR_BYTES, most)) return undefined
     let ahead = 0
     while (at - ahead > done && there > ahead && before[there - ahead - 1] === bytes[at - ahead - 1]) ahead += 1
@@ -87,8 +89,11 @@ export class CopyFinder {
   }
 }
 
+/** Checks for a copy of an earlier text. */
+const isCopyOf = ({ source }: Piece, text: Text) => !(source instanceof Uint8Array) && source !== text
+
 /** Returns places of anchors in a copy, which the bytes alone make anchors. */
-function placesIn(bytes: Buffer, { at, length }: Found): number[] {
+function placesIn(bytes: Buffer, { at, length }: Piece): number[] {
   const places: number[] = []
   const copied = bytes.subarray(0, at + length)
   const next = (from: number) => nextAnchor(copied, from, Number.POSITIVE_INFINITY)
@@ -119,13 +124,13 @@ const ownPiece = (bytes: Buffer, at: number, end: number): Piece => {
 /** Bytes that are compared at once. */
 const STRIDE = 1_024
 
-function commonPrefix(one: Uint8Array, other: Uint8Array): number {
-  const most = one.length
+/** Returns how many bytes from two places on are the same, at most so many. */
+function commonFrom(one: Buffer, there: number, other: Buffer, at: number, most: number): number {
   let same = 0
   for (let step = Math.min(STRIDE, most); step > 0; step = Math.min(STRIDE, most - same)) {
-    if (Buffer.compare(one.subarray(same, same + step), other.subarray(same, same + step)) !== 0) break
+    if (one.compare(other, at + same, at + same + step, there + same, there + same + step) !== 0) break
     same += step
   }
-  while (same < most && one[same] === other[same]) same += 1
+  while (same < most && one[there + same] === other[at + same]) same += 1
   return same
 }

@@ -47,6 +47,8 @@ interface OfRun {
 export class Texts {
   /** Texts by their numbers, the oldest first. */
   readonly #kept = new Map<number, Text>()
+  /** Those to drop next. It goes on where it was: a new one would pass over all that a map has forgotten. */
+  #byAge = this.#kept.values()
   readonly #ofRuns = new Map<number, Set<Text>>()
   /** Runs whose launch was seen, until they have ended; those that are the last of their thread stay. */
   readonly #runs = new Map<number, OfRun>()
@@ -93,9 +95,12 @@ export class Texts {
     run.bytes += text.entryBytes
     if (this.#isLast(text.run)) this.#bytesOfLast += text.entryBytes
     else this.#bytes += text.entryBytes
-    if (this.#bytes <= this.#most) return
-    for (const oldest of this.#kept.values()) {
-      if (this.#bytes <= this.#most) return
+    while (this.#bytes > this.#most) {
+      const { value: oldest } = this.#byAge.next()
+      if (!oldest) {
+        this.#byAge = this.#kept.values()
+        return
+      }
       if (!this.#endless.has(oldest.seq) && !this.#isLast(oldest.run)) this.#drop(oldest)
     }
   }
