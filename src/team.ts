@@ -49,7 +49,7 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
     })
     const names = settings.agents.map(({ name }) => name)
     const protocol = protocolFrom(options.orchestration, names)
-    super(preparedFor(options.orchestration, settings), protocol, kit)
+    super(preparedFor(options.orchestration, settings, options), protocol, kit)
     this.orchestration = options.orchestration as OrchestrationConfig
   }
 

@@ -64,8 +64,12 @@ export interface Blackboard {
    */
   query(filter?: QueryFilter): Promise<BlackboardEntry[]>
   /**
-   * Calls back on each later write whose key matches the pattern. It works on the host, also for a script there; in a
-   * thread use `context.subscribe`. Resolves to a function that ends the subscription.
+   * Calls back on each later write whose key matches the pattern. Resolves to a function that ends the subscription.
+   *
+   * A callback of an agent runs in the agent's thread, between its turns; use no verbs in it. It ends with the run and
+   * with its thread: a turn that is tried again subscribes again, and gets later entries alone. `context.subscribe`
+   * sends entries to `observe` instead, also after a restart. An agent with `instances` rejects with
+   * `ConfigurationError`, because another instance would get the entry.
    */
   subscribe(pattern: string, callback: (entry: BlackboardEntry) => void): Promise<() => void>
   /**

@@ -24,6 +24,10 @@ export class Subscriptions {
     this.#onCallbackError = onCallbackError
   }
 
+  get isEmpty(): boolean {
+    return this.#all.size === 0
+  }
+
   /** Adds a subscription from the next write on, until the returned function is called. */
   add(wants: (key: string) => boolean, callback: EntryCallback): () => void {
     const subscription = { wants, callback }

@@ -21,15 +21,25 @@ import {
   RUN_INDEX,
   recipientOf,
   SEND,
+  senderOf,
   TIME,
   TO_ALL,
+  typeOf,
   WHO,
 } from './frame.ts'
 import { readBody } from './frame-body.ts'
 import { type FrameId, idOf, idText, readId } from './frame-id.ts'
 import { nestsTooDeep } from './json-depth.ts'
 import type { Memory } from './memory.ts'
-import { type AgentMessage, MESSAGE_TYPES, type MessageType, type TypedMessage } from './message.ts'
+import {
+  ACTING,
+  type AgentMessage,
+  FIXED_NAMES,
+  MESSAGE_TYPES,
+  type MessageType,
+  ORCHESTRATOR,
+  type TypedMessage,
+} from './message.ts'
 import { type MessagePart, PARTS, partsIn } from './parts.ts'
 import { type ReadBytes, readableParts } from './stored-parts.ts'
 import { failedSubTask, headIn, resultOfSubTask, SUB_TASK, type SubTaskHead } from './sub-task.ts'
@@ -91,6 +101,20 @@ function metadataIn(text: string | undefined): Record<string, unknown> {
   const metadata = jsonIn(text)
   return typeof metadata === 'object' && metadata !== null ? (metadata as Record<string, unknown>) : {}
 }
+
+/**
+ * Returns the agent in whose name the protocol script gives a task; undefined for any other message. No agent can claim
+ * it: the sender of a frame is checked.
+ */
+export function actingSender(memory: Memory, at: number): string | undefined {
+  const isTask = senderOf(memory, at) === SCRIPT && typeOf(memory, at) === 'delegate'
+  if (!isTask || (flagsOf(memory, at) & HAS_METADATA) === 0) return undefined
+  const { metadata } = readBody(memory, at)
+  const name = metadata?.includes(ACTING) ? metadataIn(metadata)[ACTING] : undefined
+  return typeof name === 'string' ? name : undefined
+}
+
+const SCRIPT = FIXED_NAMES.indexOf(ORCHESTRATOR)
 
 /** Returns the parts that a message has beside its content, as they cross threads; undefined if there are none. */
 export function partsOf(memory: Memory, at: number): MessagePart[] | undefined {
@@ -206,7 +230,7 @@ export class ReceivedMessage implements AgentMessage {
     const limit = response ? -1 : i32[i + LIMIT]!
     const isPlain = ((word >>> 8) & TO_ALL) === 0 && body.name === undefined
     this.type = response ? 'response' : (MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request')
-    this.sender = directory.name(who & 0xffff)
+    this.sender = actingSender(memory, at) ?? directory.name(who & 0xffff)
     this.recipient = isPlain ? directory.name(who >>> 16) : recipientName(memory, at, body, directory)
     this.content = body.content
     this.priority = response ? 0 : i32[i + PRIORITY]!
@@ -264,7 +288,7 @@ export class ReceivedMessage implements AgentMessage {
   #read(): Beside {
     if (!this.#beside) {
       const all = metadataIn(this.#metadata)
-      const { [PARTS]: _parts, [SUB_TASK]: _subTask, ...metadata } = all
+      const { [PARTS]: _parts, [SUB_TASK]: _subTask, [ACTING]: _acting, ...metadata } = all
       const parts = partsIn(all)
       const bytesOf = ({ hash }: { hash: string }) => this.#directory.bytesOf?.(this.#run, hash)
       this.#beside = { metadata, parts: parts && readableParts(parts, bytesOf) }

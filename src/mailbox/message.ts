@@ -84,6 +84,9 @@ export interface MessageInput {
 export const RUNTIME = '$runtime'
 export const USER = '$user'
 export const ORCHESTRATOR = '$orchestrator'
+/** Metadata of a task that the protocol script gives in the name of an agent: its name. Nobody else may use the field. */
+export const ACTING = '$sender'
+
 /** Names that every team has first, in this order. */
 export const FIXED_NAMES = [RUNTIME, USER, ORCHESTRATOR] as const
 

@@ -26,10 +26,10 @@ import type { Strategy } from './strategy.ts'
  * An agent splits the task, each part is routed to a teammate that can do it, and the results are combined. Source:
  * document 000, `CollaborativeAgent`.
  *
- * A task goes to the first teammate with a capability that occurs in its text, otherwise to the first with a tool that
- * does; letter case does not matter. If there is none, all teammates get the task, and their answers are voted on. This
- * is the team's default `taskRouting`; another one routes in its own way. Teammates that are added during a run get
- * what is routed from then on.
+ * A task goes to a teammate with a capability that occurs in its text, otherwise to one with a tool that does; letter
+ * case does not matter. Of several the one with the highest `confidence` gets it, then the first. If there is none, all
+ * teammates get the task, and their answers are voted on. This is the team's default `taskRouting`; another one routes in
+ * its own way. Teammates that are added during a run get what is routed from then on.
  *
  * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
  * If all teammates refuse it, its place says so. The run fails if no sub-task has a result.
@@ -78,6 +78,7 @@ export interface CollaborateConfig<N extends string = string> {
 /** Splits the task if possible, routes each part to a teammate, and combines the results. */
 export const collaborate: Strategy<CollaborateConfig> = {
   strategy: 'collaborate',
+  routes: true,
   protocol(config, team) {
     check(config, team)
     const { decomposer, order = 'sequence' } = config

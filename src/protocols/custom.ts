@@ -4,8 +4,9 @@
  */
 import { type CustomConfig, checkedResult } from '../actors/definition/protocol.ts'
 import { jsonIssue } from '../mailbox/message.ts'
-import { type Check, isObject, oneOf, rule, shape } from '../runtime/checks/checks.ts'
+import { type Check, integer, isObject, oneOf, rule, shape } from '../runtime/checks/checks.ts'
 import { refused, refusedAs } from '../runtime/checks/refused.ts'
+import { depthBound, MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
 import { moduleFrom } from '../runtime/settings/module.ts'
 import type { Strategy } from './strategy.ts'
 
@@ -14,6 +15,7 @@ export type { CustomConfig } from '../actors/definition/protocol.ts'
 /** Runs a closure in the host, under its `name`, or a module in a worker thread, under the name in its definition. */
 export const custom: Strategy<CustomConfig> = {
   strategy: 'custom',
+  routes: true,
   protocol(config) {
     if ('module' in config) {
       moduleOptions(config, 'orchestration')
@@ -28,11 +30,14 @@ export const custom: Strategy<CustomConfig> = {
       text: String(run),
     }
   },
+  prepare: ({ maxDelegationDepth }, settings) =>
+    maxDelegationDepth === undefined ? settings : { ...settings, delegation: depthBound(maxDelegationDepth) },
 }
 
 const closureOptions = shape<Extract<CustomConfig, { run: unknown }>>(
   {
     strategy: oneOf('custom'),
+    maxDelegationDepth: integer(1, MAX_DELEGATION_DEPTH),
     name: rule('a name', (name) => typeof name === 'string' && name !== ''),
     run: rule(
       'a function (orchestrator, query) => answer; or "module" in its place',
@@ -52,6 +57,7 @@ const jsonObject: Check = (value, path) => {
 const moduleOptions = shape<Extract<CustomConfig, { module: unknown }>>(
   {
     strategy: oneOf('custom'),
+    maxDelegationDepth: integer(1, MAX_DELEGATION_DEPTH),
     module: rule('a URL or a string', (module) => module instanceof URL || typeof module === 'string'),
     config: jsonObject,
   },

@@ -3,6 +3,7 @@ import type { CustomConfig, Protocol } from '../actors/definition/protocol.ts'
 import { nearest } from '../nearest.ts'
 import { isObject } from '../runtime/checks/checks.ts'
 import { reading, refused } from '../runtime/checks/refused.ts'
+import type { TeamOptions } from '../runtime/settings/options.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
 import { type AuctionConfig, auction } from './auction.ts'
 import { type BlackboardConfig, blackboard } from './blackboard.ts'
@@ -61,10 +62,21 @@ export function protocolFrom(config: OrchestrationConfig, team: readonly string[
 /**
  * Returns the settings of a team for a configuration from which the protocol has already been made.
  *
+ * @param given the team's options as they were written: an option that the strategy would ignore is no default.
  * @throws {ConfigurationError} for an option of the team that the strategy cannot work with.
  */
-export function preparedFor(config: OrchestrationConfig, settings: TeamSettings): TeamSettings {
-  return strategyOf(config).prepare?.(config, settings) ?? settings
+export function preparedFor(
+  config: OrchestrationConfig,
+  settings: TeamSettings,
+  given: Pick<TeamOptions, 'taskRouting'>,
+): TeamSettings {
+  const { strategy, routes, prepare } = strategyOf(config)
+  if (given.taskRouting !== undefined && !routes) {
+    const routing = strategies.flatMap((one) => (one.routes ? `"${one.strategy}"` : [])).join(' and ')
+    const advice = `Leave it out: under "${strategy}" no task is routed; ${routing} route tasks.`
+    throw refused('taskRouting', given.taskRouting, `no value under the strategy "${strategy}"`, advice)
+  }
+  return prepare?.(config, settings) ?? settings
 }
 
 function strategyOf(config: OrchestrationConfig): Strategy {

@@ -4,7 +4,7 @@
  */
 import type { AgentRole } from '../actors/definition/role.ts'
 import type { AgentSettings } from '../runtime/settings/agent-settings.ts'
-import type { DelegationBound } from '../runtime/settings/delegation-bound.ts'
+import { type DelegationBound, depthBound } from '../runtime/settings/delegation-bound.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
 import type { Autonomy } from './moves/led-task.ts'
 
@@ -39,8 +39,7 @@ export function organized(settings: TeamSettings, config: Chart): TeamSettings {
 }
 
 function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Chart): DelegationBound {
-  if (workerAutonomy === 'high')
-    return { limit: maxDelegationDepth, name: 'maxDelegationDepth', why: `maxDelegationDepth is ${maxDelegationDepth}` }
+  if (workerAutonomy === 'high') return depthBound(maxDelegationDepth)
   const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
   return { limit: 1, name: 'workerAutonomy', why }
 }

@@ -5,6 +5,8 @@ import type { TeamSettings } from '../runtime/settings/settings.ts'
 /** Built-in strategy. It is a value, so that the table in index.ts can hold it and the runtime need not know it. */
 export interface Strategy<Config extends { strategy: string } = { strategy: string }> {
   readonly strategy: Config['strategy']
+  /** true: it gives tasks to agents that no option names, so the team's `taskRouting` has an effect. */
+  readonly routes?: true
   /**
    * Returns the protocol that the configuration asks for.
    *

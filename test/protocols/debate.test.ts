@@ -1,6 +1,6 @@
 /** The protocol debate: each option, and each way in which a run of it can end. */
 import t from 'tap'
-import type { AgentDefinition } from '../../src/index.ts'
+import type { AgentDefinition, MultiAgentResult } from '../../src/index.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
 import type { DebateConfig } from '../../src/protocols.ts'
 import { rehearsalModel, scriptedModel, testTeam } from '../../src/testing.ts'
@@ -61,6 +61,32 @@ t.test('the transcript is in the message history, argument by argument', async (
     said.map(({ sender, content }) => `${sender}: ${content}`),
     ['pro: Yes, for speed.', 'con: No, it costs.', 'judge: ', 'judge: No is right.'],
   )
+})
+
+t.test('the content of a debater is its argument, whoever plays it and however it answers', async (t) => {
+  const judge = judging()
+  const code = { pro: yes(), con: speaks(JSON.stringify(backed('No.', 'a count'))), judge }
+  const own = speaks({ content: 'My own words.', structuredData: backed('No.', 'a count') })
+  const said = ({ messageHistory }: MultiAgentResult) =>
+    messageHistory.flatMap(({ type, sender, content, structuredData }) =>
+      type === 'response' && (sender === 'pro' || sender === 'con') ? [[sender, content, structuredData]] : [],
+    )
+  const transcript = [
+    ['pro', 'Yes.', backed('Yes.', 'a study')],
+    ['con', 'No.', backed('No.', 'a count')],
+  ]
+  t.same(said(await play(t, code)), transcript)
+  t.same(said(await play(t, { ...code, pro: yes(), con: own })).at(-1)?.[1], 'My own words.')
+
+  const lines = [backed('Yes.', 'a study'), backed('No.', 'a count'), { winner: 'con', reasons: '' }, 'No is right.']
+  const model = scriptedModel(lines.map((line) => ({ reply: typeof line === 'string' ? line : JSON.stringify(line) })))
+  const team = testTeam({
+    agents: [{ name: 'pro' }, { name: 'con' }, { name: 'judge' }],
+    orchestration: { strategy: 'debate', debaters: ['pro', 'con'], judge: 'judge', maxRounds: 1 },
+    models: { default: model },
+  })
+  t.teardown(() => team.close())
+  t.same(said(await team.execute('Migrate?')), transcript)
 })
 
 t.test('maxRounds is how often each speaks; it is 3, and each is told what is new to it', async (t) => {

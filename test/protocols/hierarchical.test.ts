@@ -21,6 +21,48 @@ t.test('the manager plans, the workers do it, and the manager makes one answer',
   t.equal(result.orchestrationTrace.decisions[0]?.reason, 'The plan of "boss": dig')
 })
 
+t.test('tasks of the plan are delegations of the manager, in every view of them', async (t) => {
+  const heard: string[] = []
+  const ann = works(({ sender, content, metadata }, { role }) => {
+    heard.push(sender)
+    t.same(metadata, {})
+    if (role.name === 'ann') throw new Error('no spade')
+    return `did ${content}`
+  })
+  const boss = leads([task('ann', 'dig')], { reassign: () => ({ worker: 'bob' }) })
+  const team = led(t, { boss, ann, bob: ann }, high)
+  const pending = team.execute('the job')
+  const events: string[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'message' && event.message.type === 'delegate') events.push(event.message.sender)
+  })
+  await team.clock.advance(100_000)
+  const { messageHistory, orchestrationTrace } = await pending
+  const given = messageHistory.filter(({ type }) => type === 'delegate')
+  const flow = orchestrationTrace.messageFlow.filter(({ type }) => type === 'delegate')
+  t.same(
+    given.map(({ sender, recipient }) => [sender, recipient]),
+    [
+      ['boss', 'ann'],
+      ['boss', 'bob'],
+    ],
+  )
+  t.same(
+    flow.map(({ from, to }) => [from, to]),
+    [
+      ['boss', 'ann'],
+      ['boss', 'bob'],
+    ],
+  )
+  t.same(
+    [heard, events],
+    [
+      ['boss', 'boss'],
+      ['boss', 'boss'],
+    ],
+  )
+})
+
 t.test('managerSummarizes: false joins the results under the names of their workers', async (t) => {
   const boss = leads([task('bob', 'dig'), task('ann', 'fill'), task('ann', 'rest')])
   const refusing = works(({ content }, context) => {

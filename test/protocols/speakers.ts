@@ -14,11 +14,14 @@ export function speaks(...lines: unknown[]): Speaker {
     receive(message) {
       const said = lines[heard.push(message) - 1] ?? lines.at(-1)
       if (said instanceof Error) throw said
-      return typeof said === 'string' ? said : { structuredData: said }
+      return typeof said === 'string' || isReply(said) ? said : { structuredData: said }
     },
   })
   return Object.assign(definition, { heard })
 }
+
+const isReply = (said: unknown): said is { content: string; structuredData: unknown } =>
+  typeof said === 'object' && said !== null && 'content' in said && 'structuredData' in said
 
 /** Plays a protocol whose first agent fails because the run ends: what the script makes of that, and the reason of the end. */
 export async function endedMeanwhile(protocol: Protocol, agents: readonly string[]) {

@@ -1,12 +1,15 @@
 /** Whom a task goes to: document 000, task routing; document 002, 2.5.1. */
 import t from 'tap'
 import { z } from 'zod'
+import { TASK_ROUTINGS } from '../../src/actors/definition/routing.ts'
 import {
   type AgentContext,
   type AgentTask,
+  createTeam,
   type DramatisError,
   defineAgent,
   defineTool,
+  type OrchestrationConfig,
   type OrchestratorContext,
   type TokenLimit,
 } from '../../src/index.ts'
@@ -42,7 +45,7 @@ t.test('the first agent of the team one of whose capabilities occurs in the text
   t.match(lastChoice(result), {
     question: `Who gets the task "SEARCH for today's weather"?`,
     choice: 'SearchExpert',
-    reason: 'capability_match: the task names its capability "search".',
+    reason: 'capability_match: the task names its capability "search", confidence 1.',
   })
 })
 
@@ -128,6 +131,52 @@ t.test('of agents that are as sure the first has the task', async (t) => {
     c: { capabilities: ['X'] },
   }
   t.equal((await told(t, roles, (script) => script.route(task({ requiredCapabilities: ['x'] })))).answer, 'b')
+})
+
+t.test('of several agents that the text names, or the types, the surest has the task, then the first', async (t) => {
+  const sure = (confidence: number, name = 'x') => ({ capabilities: [{ name, inputTypes: ['csv'], confidence }] })
+  const choices: [roles: Record<string, object>, text: string, expected: string][] = [
+    [{ a: sure(0.2), b: sure(0.9) }, 'do X', 'b'],
+    [{ a: sure(0.9), b: sure(0.2) }, 'do x', 'a'],
+    [{ a: sure(0.9), b: sure(0.9) }, 'x', 'a'],
+    [{ a: sure(0.9), b: { capabilities: ['x'] } }, 'x', 'b'],
+    [{ a: sure(0.9, 'y'), b: sure(0.1) }, 'x', 'b'],
+    [{ a: { tools: [tool('x')] }, b: sure(0.1) }, 'x', 'b'],
+    [{ a: sure(0), b: { tools: [tool('x')] } }, 'x', 'a'],
+    [{ a: sure(0.2), b: sure(0.9) }, 'sing', 'b'],
+  ]
+  for (const [roles, text, expected] of choices) {
+    const ask = (script: OrchestratorContext) => script.route(text, { inputTypes: ['csv'] })
+    const { answer, result } = await told(t, roles, ask)
+    t.equal(answer, expected, `${JSON.stringify(roles)} ${text}`)
+    if (text === 'do X') t.match(lastChoice(result)?.reason, /confidence 0\.9/)
+  }
+})
+
+t.test('taskRouting under a strategy that routes nothing is refused, and the error says so', (t) => {
+  const strategies: OrchestrationConfig<'a' | 'b'>[] = [
+    { strategy: 'sequential' },
+    { strategy: 'parallel', aggregationStrategy: 'merge' },
+    { strategy: 'hierarchical', manager: 'a', workers: ['b'] },
+    { strategy: 'auction' },
+    { strategy: 'blackboard' },
+    { strategy: 'collaborate', decomposer: false },
+    { strategy: 'custom', run: async () => '' },
+  ]
+  for (const orchestration of strategies)
+    for (const taskRouting of TASK_ROUTINGS) {
+      const make = () =>
+        createTeam({ agents: [{ name: 'a' }, { name: 'b' }], orchestration, taskRouting, models: 'rehearsal' })
+      const { strategy } = orchestration
+      if (strategy === 'collaborate' || strategy === 'custom') t.doesNotThrow(make)
+      else
+        t.throws(make, {
+          code: 'CONFIGURATION',
+          message: new RegExp(`taskRouting: got "${taskRouting}".*under "${strategy}" no task is routed`),
+          details: { path: 'taskRouting' },
+        })
+    }
+  t.end()
 })
 
 t.test('a capability of other types than the task is none', async (t) => {

@@ -227,8 +227,7 @@ t.test('who subscribes twice is told once', async (t) => {
   const heard: string[] = []
   const listens = defineAgent({
     async receive(_message, context) {
-      await context.subscribe('finding.*')
-      await context.subscribe('finding.*')
+      for (const pattern of ['finding.*', 'finding.*', '**']) await context.subscribe(pattern)
     },
     observe: ({ content }) => void heard.push(content),
   })
@@ -357,14 +356,51 @@ t.test('a team without a blackboard says so to every verb', async (t) => {
   t.equal(team.launch('again').blackboard, undefined)
 })
 
-t.test('in its turn an agent subscribes by context.subscribe, and is told so', async (t) => {
+t.test(
+  'a callback of an agent is told of entries that match, in order and once, until it has heard enough',
+  async (t) => {
+    const heard: string[] = []
+    const listens = defineAgent({
+      async receive(_message, context) {
+        const { blackboard } = context
+        const stop = await blackboard.subscribe('x.*', ({ key, version, author }) => {
+          heard.push(`${author} ${key} ${version}`)
+          if (version === 2) stop()
+        })
+        await blackboard.subscribe('**', ({ key }) => {
+          if (key === 'y') throw new Error('of no consequence')
+        })
+        await t.rejects(context.subscribe('x.*'), { code: 'CONFIGURATION', message: /has no observe/ })
+        await t.rejects(
+          blackboard.subscribe('x*', () => {}),
+          { code: 'MESSAGE_REJECTED' },
+        )
+        await t.rejects(blackboard.subscribe('x', 1 as never), { code: 'MESSAGE_REJECTED' })
+      },
+    })
+    const writes = defineAgent({
+      async receive(_message, { blackboard }) {
+        for (const key of ['x.1', 'y', 'x.2', 'x.2', 'x.3']) await blackboard.write(key, 1, 'fact')
+      },
+    })
+    const team = stage(
+      t,
+      { a: listens, b: writes },
+      { orchestration: { strategy: 'sequential', agentOrder: ['a', 'b'] } },
+    )
+    t.equal((await team.execute('q')).success, true)
+    await team.clock.advance(0)
+    t.same(heard, ['b x.1 1', 'b x.2 1', 'b x.2 2'])
+  },
+)
+
+t.test('a callback in one of several instances is refused: another one would get the entry', async (t) => {
   const subscribes = defineAgent({
-    async receive(_message, { blackboard }) {
-      await blackboard.subscribe('n', () => {})
-    },
+    receive: async (_message, { blackboard }) => void (await blackboard.subscribe('n', () => {})),
   })
-  t.match((await stage(t, { a: subscribes }).execute('q')).error, {
-    details: { cause: { code: 'CONFIGURATION', message: /context\.subscribe/ } },
+  const cast = { a: { code: subscribes, instances: 2 } }
+  t.match((await stage(t, cast).execute('q')).error, {
+    details: { cause: { code: 'CONFIGURATION', message: /2 instances.*blackboard\.subscribe is refused/ } },
   })
 })
 

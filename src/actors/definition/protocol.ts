@@ -27,7 +27,15 @@ export type Protocol =
  * the host and must not block. `module` names a module whose default export is `defineProtocol(...)`. It runs in a
  * worker thread with `config`, which has to be JSON to be passed there.
  */
-export type CustomConfig<N extends string = string> = { strategy: 'custom' } & (
+export type CustomConfig<N extends string = string> = {
+  strategy: 'custom'
+  /**
+   * Maximum depth of nested delegations, from 1 to 8: a task that the script gives is the first. With 1 no agent that
+   * has a task delegates. A deeper delegation or handoff rejects with `DelegationRefusedError` and is a dead letter.
+   * Default: 8.
+   */
+  maxDelegationDepth?: number
+} & (
   | { name?: string; run(orchestrator: OrchestratorContext<N>, query: string): Promise<ScriptResult> }
   | { module: URL | string; config?: object }
 )

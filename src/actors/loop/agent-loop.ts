@@ -234,9 +234,9 @@ export class AgentLoop {
     await this.#handlers.stop?.()
   }
 
-  /** True if no turn is open, and no message of an earlier turn waits for room. */
+  /** True if no turn is open, no message of an earlier turn waits for room, and no callback waits for entries. */
   get isIdle(): boolean {
-    return this.#turns.length === 0 && this.sends.isEmpty && this.link.isClear
+    return this.#turns.length === 0 && this.sends.isEmpty && this.link.isClear && !this.#runs.listens
   }
   readonly #onTurnEnd: (() => void)[] = []
 

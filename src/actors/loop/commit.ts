@@ -19,6 +19,7 @@ import { SUB_TASK, type SubTaskHead } from '../../mailbox/sub-task.ts'
 import type { PatchNotice } from '../definition/assignment.ts'
 import type { AgentHandlers, Reply } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
+import { withContentField } from '../model/answer-schema.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import type { RunView } from '../transport/run-views.ts'
 import type { Draft } from '../turn/drafts.ts'
@@ -84,7 +85,7 @@ export class Commit {
     const { start } = turn
     const { outbox, agent } = this.#host
     try {
-      const reply = start.correlation === 0 ? NO_REPLY : replyOf(value, start, agent)
+      const reply = start.correlation === 0 ? NO_REPLY : inForm(replyOf(value, start, agent), start)
       const { structuredData } = reply
       const data = structuredData === undefined ? undefined : dataOf(structuredData, start, agent)
       const bytes = plainFrameBytes(reply.content, data)
@@ -136,7 +137,7 @@ export class Commit {
   }
 
   #describe(start: TurnStart): string {
-    return `its turn for a ${start.type} from "${this.#host.name(start.caller)}"`
+    return `its turn for a ${start.type} from "${start.message?.sender ?? this.#host.name(start.caller)}"`
   }
 
   /**
@@ -177,6 +178,10 @@ const replyTooLarge = (agent: string, bytes: number, limit: number) =>
     `The reply of agent "${agent}" is ${bytes} bytes encoded; at most ${limit} are taken (communication.maxMessageBytes).`,
     { bytes, agent, limit },
   )
+
+/** Returns the reply with the content that its caller wants. */
+const inForm = (reply: { content: string; structuredData: unknown }, { message }: TurnStart) =>
+  message ? withContentField(reply, message) : reply
 
 /** Converts a handler's result to a reply, or throws a ReplyInvalidError. */
 function replyOf(value: unknown, start: TurnStart, agent: string): { content: string; structuredData: unknown } {

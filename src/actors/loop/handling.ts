@@ -1,4 +1,5 @@
 /** Selects the handler for a message, calls it, and classifies its result. */
+import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { ReceivedMessage } from '../../mailbox/codec.ts'
 import type { AgentMessage, TypedMessage } from '../../mailbox/message.ts'
 import type { AgentContext } from '../definition/context/context.ts'
@@ -11,6 +12,7 @@ export function handle(handlers: AgentHandlers, turn: Turn, context: AgentContex
   const { receive, observe, input } = handlers
   const { type } = turn.start
   const typed = message as AgentMessage as TypedMessage
+  if (type === 'publish') turn.start.view.listeners?.deliver(message.structuredData as BlackboardEntry)
   if (type === 'broadcast' || type === 'report' || type === 'publish') return observe?.(typed, context)
   if (input && (type === 'request' || type === 'delegate')) return checked(handlers, turn, context, message)
   return receive(typed, context)

@@ -34,15 +34,13 @@ export function abilityText(capability: string | Capability): string {
 
 /**
  * Returns a message as the model reads it. The runtime's own fields of a task are left out: they add nothing to its
- * description.
+ * description. `ofScript`: the protocol script has sent it, perhaps in the name of an agent; its texts say all.
  */
-export function userContent(message: AgentMessage): string {
+export function userContent(message: AgentMessage, ofScript = message.sender === ORCHESTRATOR): string {
   const { sender, type, content, structuredData, metadata } = message
   const handoff = handedOverIn(message)
   if (handoff) return handoffText(handoff)
-  const parts = [
-    sender === ORCHESTRATOR || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`,
-  ]
+  const parts = [ofScript || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`]
   if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
     parts.push(JSON.stringify(structuredData, null, 2))
   const context = type === 'delegate' ? own(metadata, CONTEXT) : undefined

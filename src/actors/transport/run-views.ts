@@ -1,4 +1,5 @@
 /** Data that a thread has about the runs of its messages. */
+import type { Subscriptions } from '../../blackboard/subscriptions.ts'
 import { MessageRejectedError, shown } from '../../errors.ts'
 import { runOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
@@ -25,6 +26,8 @@ export interface RunView {
   based: boolean
   /** Hashes of the parts whose bytes the host has for the run. */
   readonly stored: Set<string>
+  /** Callbacks of this thread for entries of the run's blackboard. */
+  listeners?: Subscriptions
 }
 
 /** Placeholder for the start hook, which belongs to no run. */
@@ -52,6 +55,12 @@ export class RunViews {
   constructor(initial: AgentHandlers['initialRunState'], agent: string) {
     this.#initial = initial
     this.#agent = agent
+  }
+
+  /** True if a callback of a run waits for entries: it would end with its thread. */
+  get listens(): boolean {
+    for (const { listeners } of this.#views.values()) if (listeners && !listeners.isEmpty) return true
+    return false
   }
 
   has(run: number): boolean {

@@ -208,8 +208,7 @@ export class TurnContext implements AgentContext {
   // ---- host verbs: blackboard, sync points, people, new agents
 
   get blackboard(): Blackboard {
-    const turn = this.#turn
-    this.#blackboard ??= turnBlackboard((operation, args, signal) => turn.call(operation, args, signal))
+    this.#blackboard ??= turnBlackboard(this.#turn)
     return this.#blackboard
   }
   publish(key: string, value: unknown, entryType: string, options?: WriteOptions): Promise<BlackboardEntry> {

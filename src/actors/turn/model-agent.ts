@@ -63,7 +63,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const own = remembers ? begun(turn, known) : givenTo(turn)
     const before = withHandedOver(own, message)
     const { guardedBy } = turn
-    const given = userContent(message)
+    const given = userContent(message, turn.isOfScript)
     const asked = guardedBy?.before ? String(await turn.guard({ on: 'before', value: given })) : given
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
     const heard = heardWith(message, turn, asked)
@@ -174,10 +174,11 @@ function outputFor(message: AgentMessage): ModelSchema | undefined {
 }
 
 /** Returns the messages of this turn: first the context that the sender passes on, then the message itself. */
-const heardWith = (message: AgentMessage, { strategy }: Turn, asked = userContent(message)): ModelMessage[] => [
-  ...inheritedWith(message, strategy),
-  { role: 'user', content: contentWith(message, asked) },
-]
+const heardWith = (
+  message: AgentMessage,
+  { strategy, isOfScript }: Turn,
+  asked = userContent(message, isOfScript),
+): ModelMessage[] => [...inheritedWith(message, strategy), { role: 'user', content: contentWith(message, asked) }]
 
 /** Returns the text with the parts of the message: where they were, if it is their text. */
 function contentWith({ parts }: AgentMessage, text: string): Content {

@@ -1,38 +1,27 @@
 /** The context of a protocol script: an agent's context with access to the team. */
-import { checkCallback } from '../../blackboard/check-write.ts'
-import type { Blackboard, BlackboardEntry } from '../../blackboard/entry.ts'
-import { compilePattern } from '../../blackboard/pattern.ts'
-import { type EntryCallback, Subscriptions } from '../../blackboard/subscriptions.ts'
-import { ConfigurationError, describe, MessageRejectedError } from '../../errors.ts'
+import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
+import { ACTING } from '../../mailbox/message.ts'
 import { nearest } from '../../nearest.ts'
 import { vote } from '../decisions/vote.ts'
 import type { RosterEntry } from '../definition/assignment.ts'
-import { checkName, checkObject, checkText, wrongArgument } from '../definition/checks.ts'
+import { checkKnown, checkName, checkObject, checkText, wrongArgument } from '../definition/checks.ts'
 import type { AgentContext, OrchestratorContext, SyncResult } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
-import { handled, quiet } from '../definition/promises.ts'
+import { handled } from '../definition/promises.ts'
 import { checkedConfig, protocolOf, type ScriptResult } from '../definition/protocol.ts'
 import type { Candidate, CandidateOptions, RouteOptions } from '../definition/routing.ts'
-import type { TaskInput } from '../definition/task.ts'
+import type { PendingTask, TaskInput } from '../definition/task.ts'
 import { TurnContext } from './context.ts'
+import { delegate } from './delegate.ts'
 import { synced } from './host-calls.ts'
 import { candidates, route } from './route.ts'
 import type { Turn } from './turn.ts'
 
-let listening: (context: ScriptContext) => Listeners
+const DELEGATE_OPTIONS: ReadonlySet<string> = new Set(['as'])
 
 export class ScriptContext extends TurnContext implements OrchestratorContext {
   readonly #turn: Turn
   readonly #roster: () => readonly RosterEntry[]
-  #listeners: Listeners | undefined
-  #board: Blackboard | undefined
-
-  static {
-    listening = (context) => {
-      context.#listeners ??= new Listeners(context.#turn)
-      return context.#listeners
-    }
-  }
 
   constructor(turn: Turn, roster: () => readonly RosterEntry[]) {
     super(turn)
@@ -42,18 +31,6 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
 
   get agents(): readonly RosterEntry[] {
     return this.#turn.sees(this.#roster())
-  }
-
-  /**
-   * The blackboard of an agent, plus `subscribe` for a script in the host. A script in a thread has no `subscribe`: a
-   * callback cannot be passed to another thread, and would end with it.
-   */
-  override get blackboard(): Blackboard {
-    const board = super.blackboard
-    const listeners = this.#listeners
-    if (!listeners) return board
-    this.#board ??= { ...board, subscribe: (pattern, callback) => handled(listeners.add(pattern, callback)) }
-    return this.#board
   }
 
   decide(question: string, choice: string, reason: string): void {
@@ -83,6 +60,13 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
     throw wrongArgument(`${path}.agent`, name, `the name of an agent of the team is needed${advice}`)
   }
 
+  override delegate(to: string, task: TaskInput, options: { as?: string } = {}): PendingTask {
+    checkKnown(options, DELEGATE_OPTIONS)
+    const { as } = options
+    if (as === undefined) return super.delegate(to, task)
+    checkName(as, 'as')
+    return delegate(this.#turn.tasks, to, task, { metadata: { [ACTING]: as } })
+  }
   route(task: TaskInput, options: RouteOptions = {}): Promise<string | null> {
     return handled(route(this.#turn, this, task, options))
   }
@@ -94,53 +78,12 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
   }
 }
 
-/** Blackboard callbacks of one script. They share one subscription to the board of the run. */
-class Listeners {
-  readonly #turn: Turn
-  readonly #subscriptions: Subscriptions
-  #subscribed: Promise<void> | undefined
-
-  constructor(turn: Turn) {
-    this.#turn = turn
-    this.#subscriptions = new Subscriptions((error, { key }) =>
-      turn.log.error({ key, error: describe(error) }, 'a subscriber of the blackboard threw'),
-    )
-  }
-
-  async add(pattern: string, callback: EntryCallback): Promise<() => void> {
-    const wants = compilePattern(pattern)
-    checkCallback(callback)
-    this.#subscribed ??= this.#turn.call('subscribe', { pattern: '**' }).then(quiet)
-    await this.#subscribed
-    return this.#subscriptions.add(wants, callback)
-  }
-
-  tell(entry: BlackboardEntry): void {
-    this.#subscriptions.deliver(entry)
-  }
-}
-
 type Script = (orchestrator: OrchestratorContext, query: string) => Promise<ScriptResult>
 
-/** Returns agent handlers for a script in the host: the query is the message, the script's result the reply. */
-export function scriptHandlers(run: Script): AgentHandlers {
-  const open = new Map<string, { tell(entry: BlackboardEntry): void }>()
-  return {
-    async receive(message, context) {
-      const script = scriptContext(context)
-      const { runId } = script
-      open.set(runId, listening(script))
-      try {
-        return await run(script, message.content)
-      } finally {
-        open.delete(runId)
-      }
-    },
-    observe({ type, structuredData }, { runId }) {
-      if (type === 'publish') open.get(runId)?.tell(structuredData as BlackboardEntry)
-    },
-  }
-}
+/** Returns agent handlers for a script: the query is the message, the script's result the reply. */
+export const scriptHandlers = (run: Script): AgentHandlers => ({
+  receive: ({ content }, context) => run(scriptContext(context), content),
+})
 
 function scriptContext(context: AgentContext): ScriptContext {
   if (context instanceof ScriptContext) return context
@@ -159,5 +102,5 @@ export function moduleScript(exported: unknown, shown: string, config: object | 
       { path: 'orchestration.module', module: shown },
     )
   const checked = checkedConfig(protocol, config ?? {}, 'orchestration.config')
-  return { receive: ({ content }, context) => protocol.run(scriptContext(context), content, checked) }
+  return scriptHandlers((orchestrator, query) => protocol.run(orchestrator, query, checked))
 }

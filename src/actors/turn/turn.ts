@@ -170,10 +170,14 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     return this.#drafts?.of(scope, scope === 'state' ? this.#needs.state : this.#needs.runState(this.start.view))
   }
 
+  /** True if the protocol script has sent the message of the turn, perhaps in the name of an agent. */
+  get isOfScript(): boolean {
+    return this.#needs.name(this.start.caller) === ORCHESTRATOR
+  }
   /** The turn as the task verbs use it. */
   get tasks(): TaskTurn {
     const { start } = this
-    const isTask = start.type === 'delegate' || this.#needs.name(start.caller) === ORCHESTRATOR
+    const isTask = start.type === 'delegate' || this.isOfScript
     return {
       agent: this.role.name,
       message: start.message,
@@ -208,6 +212,11 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
    */
   waitingFor(signal: AbortSignal | undefined): number {
     return signal && signal !== this.#controller?.signal ? SIGNALLED : 0
+  }
+
+  /** Refuses a use of memory that is lost where several threads play the role. */
+  assertOneThread(use: string): void {
+    this.#needs.stateRules.assertMay('runState', use)
   }
 
   /** Notifies the host of a message that is refused before it is sent; returns its error. */

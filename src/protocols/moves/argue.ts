@@ -53,7 +53,10 @@ export async function argueWithEvidence(
 async function attempt(orchestrator: Asking, debater: string, content: string, options: RequestOptions) {
   const { citedArgument } = await import('./answer-forms.ts')
   try {
-    const { value } = await askFor(orchestrator, debater, content, citedArgument, options)
+    const { value } = await askFor(orchestrator, debater, content, citedArgument, {
+      ...options,
+      contentField: 'argument',
+    })
     const evidence = value.evidence.filter((one) => one.trim() !== '')
     return { said: { argument: value.argument, evidence }, sentBack: false }
   } catch (error) {

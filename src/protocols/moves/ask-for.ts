@@ -1,9 +1,8 @@
 /** Asks a question with a schema for the answer, and checks the answer by it, so that a script can read it. */
 import type { AgentContext, OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
-import type { AnswerFunction } from '../../actors/definition/model.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { withAnswerSchema } from '../../actors/model/answer-schema.ts'
+import { type AnswerForm, withAnswerSchema } from '../../actors/model/answer-schema.ts'
 import { checkSchema, jsonIn, writtenSchema } from '../../actors/model/structured-output.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
@@ -19,9 +18,9 @@ export type Asking = Pick<AgentContext, 'request'> & Partial<Pick<OrchestratorCo
 
 /**
  * Request options. `asFunction`: a model answers by a call of that function; the schema, which must be an object's,
- * gives its parameters.
+ * gives its parameters. `contentField`: field of the answer that becomes its content.
  */
-export type AskingFor = RequestOptions & { asFunction?: AnswerFunction }
+export type AskingFor = RequestOptions & AnswerForm
 
 /**
  * Asks an agent for data. Returns its answer as the schema returns it: its structured data, or the JSON in its content.
@@ -39,10 +38,13 @@ export async function askFor<T>(
   agent: string,
   content: string,
   schema: ModelSchema<unknown, T>,
-  { asFunction, ...options }: AskingFor = {},
+  { asFunction, contentField, ...options }: AskingFor = {},
 ): Promise<AskedFor<T>> {
   checkSchema(schema, 'schema')
-  const metadata = { ...options.metadata, ...withAnswerSchema(writtenSchema(schema, 'schema'), asFunction) }
+  const metadata = {
+    ...options.metadata,
+    ...withAnswerSchema(writtenSchema(schema, 'schema'), { asFunction, contentField }),
+  }
   const isModel = asker.agents?.some(({ name, playedByModel }) => name === agent && playedByModel)
   let words = content
   for (let isLast = false; ; isLast = true) {

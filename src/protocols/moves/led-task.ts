@@ -129,7 +129,8 @@ export class LedTasks {
 
   async #delegate({ worker, task, parentTask, earlier }: Assignment, description: string): Promise<Done> {
     const dependencies = earlier.flatMap((before) => (before.ok ? before.id : []))
-    const done = await this.#orchestrator.delegate(worker, { description, parentTask, dependencies })
+    const as = this.#manager.name
+    const done = await this.#orchestrator.delegate(worker, { description, parentTask, dependencies }, { as })
     return { agent: done.assignedTo ?? worker, task, ok: true, id: done.id, result: done.result }
   }
 

@@ -4,7 +4,7 @@
  */
 import { tooLarge } from '../../actors/definition/checks.ts'
 import { AgentTerminatedError, ChainDepthError, type DramatisError, MessageRejectedError, shown } from '../../errors.ts'
-import { jsonIn, partsOf } from '../../mailbox/codec.ts'
+import { actingSender, jsonIn, partsOf } from '../../mailbox/codec.ts'
 import {
   ASKS,
   CORRELATION,
@@ -73,7 +73,7 @@ export class Admission {
 
   /** Admits or refuses a message from an agent or (with `settle`) from a caller in the host. */
   message(arrival: Arrival): void {
-    const { sender, run, memory, at, giver = sender } = arrival
+    const { sender, run, memory, at } = arrival
     const { delegations, directory, mailboxes } = this.#needs
     const { i32 } = memory
     const i = at >> 2
@@ -104,8 +104,14 @@ export class Admission {
     const unheld = settings.keys && unheldKeys(callee, memory, at)
     if (unheld) return this.#refuse(arrival, callee, 'rejected', unheld)
     const isTask = MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate'
-    const refusal = isTask ? delegations.refusal(giver, callee, memory, at) : undefined
-    if (refusal) return this.#refuse(arrival, callee, 'rejected', refusal)
+    if (isTask) {
+      const acting = actingSender(memory, at)
+      const giver = acting === undefined ? (arrival.giver ?? sender) : directory.cell(acting, run)
+      if (!giver || (acting !== undefined && !giver.settings.isAgent))
+        return this.#refuse(arrival, callee, 'unknown_agent', directory.unknown(acting ?? '', run))
+      const refusal = delegations.refusal(giver, sender, callee, memory, at)
+      if (refusal) return this.#refuse(arrival, callee, 'rejected', refusal)
+    }
     const isRequest = (word & 0xff) === REQUEST
     const isHeld = isTask && hasDependencies(memory, at)
     const mayNest = isRequest && !isHeld && settings.reentrancy === 'chain'

@@ -69,15 +69,21 @@ function byText(capabilities: readonly Capability[], { tools, left }: Declared, 
   if (cheapest && !best) return tooDear([cheapest], left) ?? unable('it has no tokens left')
   if (best) {
     const fit = confidenceOf(best)
-    return { able: true, sign: 'capability', fit, why: `the task names its capability "${best.name}"` }
+    return {
+      able: true,
+      sign: 'capability',
+      fit,
+      why: `the task names its capability "${best.name}", confidence ${fit}`,
+    }
   }
   const tool = tools.find((name) => occursIn(name, work.text))
   if (tool !== undefined)
     return { able: true, sign: 'tool', fit: FIT_OF_TOOL, why: `the task names its tool "${tool}"` }
   const typed = surest(suits.filter((one) => declaresAny(one, work) && !tooDear([one], left)))
   if (typed) {
-    const why = `its capability "${typed.name}" has the types of the task`
-    return { able: true, sign: 'types', fit: confidenceOf(typed), why }
+    const fit = confidenceOf(typed)
+    const why = `its capability "${typed.name}" has the types of the task, confidence ${fit}`
+    return { able: true, sign: 'types', fit, why }
   }
   return { able: true, sign: 'nothing', fit: 0, why: 'nothing speaks against it' }
 }

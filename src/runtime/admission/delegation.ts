@@ -98,17 +98,16 @@ export class Delegations {
     this.#needs = needs
   }
 
-  /** Returns the error if the message is a delegation that must be refused. */
-  refusal(from: Cell, to: Cell, memory: Memory, at: number): DelegationRefusedError | undefined {
-    if (typeOf(memory, at) !== 'delegate') return undefined
+  /** Returns the error if a delegation must be refused. `from`: the agent in whose name the sender gives the task. */
+  refusal(from: Cell, sender: Cell, to: Cell, memory: Memory, at: number): DelegationRefusedError | undefined {
     const obstacle = obstacleOf(from, to)
     if (obstacle) return refusal(from, to, obstacle)
     if (kindOf(memory, at) !== REQUEST) return undefined
     const turn = turnOf(memory, at)
-    if (isOfTurn(from, memory, at) && !from.holderOf(turn)?.mailbox.handed.get(turn))
+    if (isOfTurn(sender, memory, at) && !sender.holderOf(turn)?.mailbox.handed.get(turn))
       return refusal(from, to, { why: 'it comes out of no turn that is open', advice: 'Await it in the handler.' })
     const flaw = this.#flawOfTask(to, offeredIn(memory, at))
-    return flaw ? refusal(from, to, flaw) : this.#tooDeep(from, to, turn)
+    return flaw ? refusal(from, to, flaw) : this.#tooDeep(sender, to, turn)
   }
 
   /** Returns the error if this turn may not hand its duty off to the other agent. */

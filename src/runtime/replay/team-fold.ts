@@ -1,7 +1,7 @@
 /** Fold of the entries of a run: agents, messages, waits, board and tasks as they were after the last one. */
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { Board } from '../../blackboard/board.ts'
-import { type Directory, jsonIn } from '../../mailbox/codec.ts'
+import { actingSender, type Directory, jsonIn } from '../../mailbox/codec.ts'
 import { lengthOf, priorityOf, senderOf, timeOf, typeOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { NamedWait } from '../log/alarms.ts'
@@ -103,7 +103,7 @@ export class TeamFold {
     return {
       id,
       type: typeOf(memory, at),
-      from: this.#directory.name(senderOf(memory, at)),
+      from: actingSender(memory, at) ?? this.#directory.name(senderOf(memory, at)),
       content: readBody(memory, at).content,
       priority: priorityOf(memory, at),
       sentAt: timeOf(memory, at),

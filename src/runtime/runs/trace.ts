@@ -1,6 +1,7 @@
 /** Trace and history of a run: folds over its log. */
 import type { SyncResult } from '../../actors/definition/context/context.ts'
 import {
+  actingSender,
   addresseeOf,
   type Directory,
   decodeMessage,
@@ -121,7 +122,7 @@ class TraceFold {
     const response = kind === END || kind === RESPONSE
     const to = response ? this.#directory.name(recipientOf(memory, at)) : addresseeOf(memory, at, this.#directory)
     this.#trace.messageFlow.push({
-      from,
+      from: actingSender(memory, at) ?? from,
       to,
       messageId: messageIdOf(memory, at),
       type: response ? 'response' : typeOf(memory, at),

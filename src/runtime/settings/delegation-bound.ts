@@ -12,8 +12,11 @@ export interface DelegationBound {
 /** Limit of every team. A strategy may set less. */
 export const MAX_DELEGATION_DEPTH = 8
 
-export const DELEGATION_BOUND: DelegationBound = {
-  limit: MAX_DELEGATION_DEPTH,
+/** Returns the bound that the option `maxDelegationDepth` of a strategy sets. */
+export const depthBound = (limit: number): DelegationBound => ({
+  limit,
   name: 'maxDelegationDepth',
-  why: `maxDelegationDepth is ${MAX_DELEGATION_DEPTH}`,
-}
+  why: `maxDelegationDepth is ${limit}`,
+})
+
+export const DELEGATION_BOUND = depthBound(MAX_DELEGATION_DEPTH)

@@ -113,7 +113,7 @@ export class RunState {
   readonly delegated = new Map<string, number>()
   readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
   /** First message about the entry that was written last. Messages to other subscribers are copies of it. */
-  told: { entry: BlackboardEntry; message: Memory } | undefined
+  told: { entry: BlackboardEntry; message: Memory; agents: Set<number> } | undefined
   /** Indices by name of the agents that were made in this run and end with it. The log continues to use their names. */
   readonly agents = new Map<string, number>()
   /** Number of agents that were made in this run. */

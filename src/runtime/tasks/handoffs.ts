@@ -14,7 +14,7 @@ import { userContent } from '../../actors/model/prompt.ts'
 import type { HandoffRequest } from '../../actors/turn/handoff.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../errors.ts'
 import { decodeMessage, errorOf, isFailure, partsOf, subTaskAt } from '../../mailbox/codec.ts'
-import { kindOf, limitOf, REQUEST } from '../../mailbox/frame.ts'
+import { kindOf, limitOf, REQUEST, senderOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
@@ -30,7 +30,7 @@ import type { Question } from '../log/host-frames.ts'
 import type { HandoffStep } from '../log/records.ts'
 import type { Requests } from '../mailboxes/requests.ts'
 import { offered } from '../mailboxes/task-offer.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
+import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import { stepsOf } from '../state/attempt-log.ts'
 import { type Cell, NO_TURN, type OpenRequest } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
@@ -237,7 +237,7 @@ function formOf(asked: AgentMessage): object {
   return { ...picked(asked.metadata, FORM), ...(lastSpeaker && { lastSpeaker }) }
 }
 
-const FORM = ['answerSchema', 'answerFunction']
+const FORM = ['answerSchema', 'answerFunction', 'answerContent']
 
 /**
  * Returns what the target reads of the handoff. A model reads the conversation; of code that has none, the request that
@@ -250,7 +250,8 @@ function handedOverWith(
   asked: AgentMessage,
 ): object {
   if (!to.settings.playedByModel) return { from: from.name, summary, task }
-  const request = { id: idOf(own.memory, own.at), messages: [{ role: 'user', content: userContent(asked) }] }
+  const content = userContent(asked, senderOf(own.memory, own.at) === ORCHESTRATOR_INDEX)
+  const request = { id: idOf(own.memory, own.at), messages: [{ role: 'user', content }] }
   return { from: from.name, task, ...(given !== undefined && { summary: given }), said: said ?? [request] }
 }
 

@@ -140,15 +140,15 @@ export class TaskRouter {
 }
 
 /**
- * Chooses by what the task names: capabilities first, else tools. If the task requires capabilities, takes the agent
- * that is surest of them (the best fit).
+ * Chooses by what the task names: required capabilities, then those in its text, then tools, then types. Of several
+ * agents takes the surest (the best fit).
  */
 function match(able: readonly Able[]): Choice {
   const strongest = Math.min(...able.map(rankOf))
   if (strongest === SIGNS.nothing)
     return { able: undefined, why: 'the task names no capability and no tool of anybody' }
   const signed = able.filter((one) => rankOf(one) === strongest)
-  const found = strongest === SIGNS.required ? least(signed, ({ standing }) => -standing.fit) : signed[0]
+  const found = least(signed, ({ standing }) => -standing.fit)
   return { able: found, why: found?.standing.why ?? '' }
 }
 

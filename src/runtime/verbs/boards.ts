@@ -146,12 +146,13 @@ export class Boards {
   }
 
   #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
+    const before = run.told?.entry === entry ? run.told : undefined
+    if (before?.agents.has(cell.index)) return // another pattern of the same agent fits, too
     const { waits, refuses } = policyOf(cell.settings.mailbox.overflow)
     const drops = !waits && !refuses
-    const first = run.told?.entry === entry ? run.told.message : undefined
     const { memory, bytes } = this.#needs.frames.make({
       kind: SEND,
-      flags: TO_ALL | (first ? MANY : 0) | (drops ? ASKS : 0),
+      flags: TO_ALL | (before ? MANY : 0) | (drops ? ASKS : 0),
       type: 'publish',
       sender: this.#needs.directory.cell(entry.author, run)?.index ?? 0,
       recipient: cell.index,
@@ -159,8 +160,10 @@ export class Boards {
       content: entry.key,
       data: JSON.stringify(entry),
     })
-    if (first) copyId(first, 0, memory, 0)
-    else run.told = { entry, message: memory }
+    if (before) {
+      copyId(before.message, 0, memory, 0)
+      before.agents.add(cell.index)
+    } else run.told = { entry, message: memory, agents: new Set([cell.index]) }
     if (!drops) this.#needs.team.force(cell.index, bytes)
     this.#needs.journal.appendOwned(run, memory, bytes)
     this.#needs.admission.message({ sender: this.#needs.directory.cells[0]!, run, memory, at: 0 })

@@ -6,7 +6,7 @@ import type { Logger } from '../logger.ts'
 import type { Completion, CompletionRequest } from '../model.ts'
 import type { RoleInfo, ToolReference } from '../role.ts'
 import type { Candidate, CandidateOptions, RouteOptions } from '../routing.ts'
-import type { AgentStatus, TaskInput } from '../task.ts'
+import type { AgentStatus, PendingTask, TaskInput } from '../task.ts'
 import type { Tool } from '../tool.ts'
 import type { ConversationContext, SyncResult } from './conversation.ts'
 import type { StateContext } from './state.ts'
@@ -265,10 +265,10 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
    * one.
    *
    * - 'explicit': the task's `assignedTo`, which the other ways ignore.
-   * - 'capability_match': with `requiredCapabilities`, among the agents that have all of them the one with the highest
-   *   `confidence`. Otherwise the first agent with a capability that occurs in the task's text, in any letter case;
-   *   otherwise the first agent with a tool that does; otherwise the first agent whose capabilities declare the types
-   *   in `options`.
+   * - 'capability_match': with `requiredCapabilities`, among the agents that have all of them. Otherwise among the agents
+   *   with a capability that occurs in the task's text, in any letter case; otherwise among those with a tool that does;
+   *   otherwise among those whose capabilities declare the types in `options`. Of several the one with the highest
+   *   `confidence`, then the first.
    * - 'load_balance': among the agents that 'capability_match' considers, the one with the fewest messages that wait
    *   for it or are in progress, over all runs. If the text matches no agent, it considers all that can do the task.
    *   Equal ones are ordered by `priority`.
@@ -286,6 +286,17 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
    * const reply = agent === null ? undefined : await orchestrator.request(agent, 'search for the weather')
    */
   route(task: TaskInput, options?: RouteOptions<Name>): Promise<Name | null>
+  /**
+   * Gives a task as `context.delegate` does. With `as` it is given in the name of that agent: the agent is the `sender`
+   * of the message, and its role decides whether it may delegate to `to`. The script gets the result. Source: document
+   * 002, 2.2.4.
+   *
+   * Rejects with `UnknownAgentError` if the team has no agent with the name in `as`.
+   *
+   * @example
+   * const { result } = await orchestrator.delegate('mason', 'Build the walls.', { as: 'architect' })
+   */
+  delegate(to: string, task: TaskInput, options?: { as?: Name }): PendingTask
   /** Returns the agents that can get a task now, in order, each with its fit and its load. Rejects as `route` does. */
   candidates(task: TaskInput, options?: CandidateOptions<Name>): Promise<Candidate<Name>[]>
   /** Writes a decision into the trace. */

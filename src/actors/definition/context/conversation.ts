@@ -66,6 +66,8 @@ export interface RequestOptions<In = unknown> {
    * - `answerFunction: { name, description }`, with `answerSchema`: a function that the model has to call with its
    *   answer, after it has used tools of its role if it wants to. A client that does not support functions answers with
    *   JSON.
+   * - `answerContent`, with `answerSchema`: the field of its answer whose text is the `content` of the response. The
+   *   answers of code agents without words of their own get it too.
    * - `inWords: true`: the content says everything that the data says.
    * - `lastSpeaker: true`: its answer is the run's answer.
    */
@@ -191,7 +193,7 @@ export interface ConversationContext {
    * Subscribes to entries of the blackboard: an entry whose key matches arrives at `observe` as a message of type
    * publish, in order. `*` matches one word, `**` any number of words. Each entry comes once, however often an agent
    * subscribes. The subscription survives the agent's restart and ends with the run. Rejects with `ConfigurationError`
-   * if there is no `observe`, as in a protocol script.
+   * if there is no `observe`, as in a protocol script: `blackboard.subscribe` takes a callback instead.
    */
   subscribe(pattern: string): Promise<void>
   /** The run's blackboard; rejects with `ConfigurationError` if the team has none (`enableBlackboard: false`). */
