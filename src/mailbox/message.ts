@@ -84,7 +84,7 @@ export interface MessageInput {
 export const RUNTIME = '$runtime'
 export const USER = '$user'
 export const ORCHESTRATOR = '$orchestrator'
-/** Metadata of a task that the protocol script gives in the name of an agent: its name. Nobody else may use the field. */
+/** Field of the metadata of a task with the name of the agent for which the protocol script gives it. */
 export const ACTING = '$sender'
 
 /** Names that every team has first, in this order. */

@@ -28,8 +28,8 @@ import type { Strategy } from './strategy.ts'
  *
  * A task goes to a teammate with a capability that occurs in its text, otherwise to one with a tool that does; letter
  * case does not matter. Of several the one with the highest `confidence` gets it, then the first. If there is none, all
- * teammates get the task, and their answers are voted on. This is the team's default `taskRouting`; another one routes in
- * its own way. Teammates that are added during a run get what is routed from then on.
+ * teammates get the task, and their answers are voted on. This is the team's default `taskRouting`; another one routes
+ * in its own way. Teammates that are added during a run get what is routed from then on.
  *
  * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
  * If all teammates refuse it, its place says so. The run fails if no sub-task has a result.

@@ -15,7 +15,7 @@ interface Wanted {
 }
 
 /** Details of the form: a function, and the field of the data that is the content of the answer. */
-export interface AnswerForm {
+interface AnswerForm {
   asFunction?: AnswerFunction | undefined
   contentField?: string | undefined
 }

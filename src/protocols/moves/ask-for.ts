@@ -1,8 +1,9 @@
 /** Asks a question with a schema for the answer, and checks the answer by it, so that a script can read it. */
 import type { AgentContext, OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
+import type { AnswerFunction } from '../../actors/definition/model.ts'
 import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { type AnswerForm, withAnswerSchema } from '../../actors/model/answer-schema.ts'
+import { withAnswerSchema } from '../../actors/model/answer-schema.ts'
 import { checkSchema, jsonIn, writtenSchema } from '../../actors/model/structured-output.ts'
 import { ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
@@ -20,7 +21,7 @@ export type Asking = Pick<AgentContext, 'request'> & Partial<Pick<OrchestratorCo
  * Request options. `asFunction`: a model answers by a call of that function; the schema, which must be an object's,
  * gives its parameters. `contentField`: field of the answer that becomes its content.
  */
-export type AskingFor = RequestOptions & AnswerForm
+export type AskingFor = RequestOptions & { asFunction?: AnswerFunction; contentField?: string }
 
 /**
  * Asks an agent for data. Returns its answer as the schema returns it: its structured data, or the JSON in its content.

@@ -170,8 +170,8 @@ export interface TeamOptions<Name extends string = string> {
   communication?: CommunicationConfig
   /**
    * Routing of a task whose agent is not given: the default of `orchestrator.route`, in scripts and in strategies that
-   * give tasks to agents which no option names ('collaborate', 'custom'). Default: 'capability_match'. It is not used if
-   * a message or an option names the agent; under a strategy that routes nothing it is refused.
+   * give tasks to agents which no option names ('collaborate', 'custom'). Default: 'capability_match'. It is not used
+   * if a message or an option names the agent; under a strategy that routes nothing it is refused.
    */
   taskRouting?: TaskRouting
   /** true: one blackboard for each run. false: none. Left out: one for each run whose agents use it. */

@@ -265,10 +265,10 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
    * one.
    *
    * - 'explicit': the task's `assignedTo`, which the other ways ignore.
-   * - 'capability_match': with `requiredCapabilities`, among the agents that have all of them. Otherwise among the agents
-   *   with a capability that occurs in the task's text, in any letter case; otherwise among those with a tool that does;
-   *   otherwise among those whose capabilities declare the types in `options`. Of several the one with the highest
-   *   `confidence`, then the first.
+   * - 'capability_match': with `requiredCapabilities`, among the agents that have all of them. Otherwise among the
+   *   agents with a capability that occurs in the task's text, in any letter case; otherwise among those with a tool
+   *   that does; otherwise among those whose capabilities declare the types in `options`. Of several the one with the
+   *   highest `confidence`, then the first.
    * - 'load_balance': among the agents that 'capability_match' considers, the one with the fewest messages that wait
    *   for it or are in progress, over all runs. If the text matches no agent, it considers all that can do the task.
    *   Equal ones are ordered by `priority`.
