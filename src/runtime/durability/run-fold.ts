@@ -60,7 +60,7 @@ export class RunFold {
     const { boards, directory } = this.#owners
     for (const { index, pattern, seq } of subscribed) {
       const cell = directory.present(index)
-      if (cell && seq > (this.#old.left.get(index)?.seq ?? -1)) boards.subscribe(cell, this.#state, pattern)
+      if (cell && seq > (this.#old.left.get(index)?.seq ?? -1)) boards.subscribeAgain(cell, this.#state, pattern)
     }
   }
 
@@ -119,7 +119,7 @@ export class RunFold {
     if (failed) return
     if (verb === 'spawn' || verb === 'define') state.spawned += 1
     if (!cell || isOfFormer) return
-    if (verb === 'subscribe') boards.subscribe(cell, state, String(args.pattern))
+    if (verb === 'subscribe') boards.subscribeAgain(cell, state, String(args.pattern))
     const watched = verb === 'watch' ? directory.cell(String(args.agent), state) : undefined
     if (watched) watch({ directory, hostMessages, runs }, cell, state, watched)
   }

@@ -72,6 +72,7 @@ export class EndedRuns {
   /** Waits for the end of the work that a message from outside has caused. `leftMs`: how long it may still take. */
   takeUp(run: RunState, leftMs = this.#quietWithinMs): void {
     run.over = true
+    run.isOwn = true
     run.log.isUnderWay = false
     this.#holds.begin()
     const limit = this.#quietWithinMs

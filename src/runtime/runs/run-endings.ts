@@ -79,9 +79,11 @@ export class RunEndings {
     const left = entries.of(run)
     if (left && interrupted.has(run)) interrupted.goOn(left) // so that its messages become dead letters
     const entry = entries.of(run)
+    const error = new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason })
+    if (run.isOwn) return this.#needs.ended.abort(run, error)
     if (!entry || run.over) return
     supervisor.journal.record(run, { kind: 'run.aborted', reason })
-    this.abort(entry, new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason }), 'aborted')
+    this.abort(entry, error, 'aborted')
   }
 
   /**

@@ -260,7 +260,7 @@ export class RunHandle<T> implements Run<T> {
   }
 
   async cancel(reason = 'cancelled by its caller'): Promise<void> {
-    if (!this.state.over) this.#host.cancel(this.state, reason)
+    if (!this.state.over || this.state.isOwn) this.#host.cancel(this.state, reason)
     await this.result.catch(() => {})
   }
   async answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void> {

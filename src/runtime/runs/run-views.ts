@@ -57,11 +57,14 @@ export class RunViews implements RunHost, EventSource {
     return this.#supervisor.directory.cells[index]?.epoch ?? 0
   }
 
-  blackboard(run: RunState): Blackboard | undefined {
-    run.boardLent = true
-    const { boards, redactor } = this.#supervisor
-    if (!boards.board(run)) return undefined
-    const view = redactedBlackboard(boards.view(run, this.#supervisor.directory.name(USER_INDEX)), redactor)
+  /** Returns the blackboard of the run; without one that of the team, if it has one beside its runs. */
+  blackboard(run: RunState | undefined): Blackboard | undefined {
+    const { boards, directory, redactor } = this.#supervisor
+    const author = directory.name(USER_INDEX)
+    if (run) run.boardLent = true
+    const board = run ? boards.board(run) && boards.view(run, author) : boards.teamView(author)
+    if (!board) return undefined
+    const view = redactedBlackboard(board, redactor)
     const write: Blackboard['write'] = async (key, value, entryType, options) => {
       if (this.logName === undefined) await this.#started() // the log that is to have it is not open yet
       const entry = await view.write(key, value, entryType, options)

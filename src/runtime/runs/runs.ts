@@ -456,6 +456,24 @@ export class RunBook {
     this.#tracing?.posted(run)
     return run
   }
+  /** Returns a handle of the work that a message from outside has caused. It settles when that work is over. */
+  ownHandle(run: RunState): RunHandle<undefined> {
+    const handle = new RunHandle<undefined>(run, this.host)
+    handle.status = 'running'
+    const settle = () => {
+      const { ending } = run
+      const outcome = ending ? { error: ending } : { finalOutput: '', data: undefined }
+      const result = this.#entries.resultOf(run, outcome, this.#supervisor.clock.now() - run.startedAt)
+      handle.finish(result, ending ? 'failed' : 'finished')
+    }
+    if (run.ended.aborted) settle()
+    else onAbort(run.ended, settle)
+    return handle
+  }
+  /** Runs of messages from outside, as far as they are kept, the oldest first. */
+  get own(): RunState[] {
+    return [...this.#supervisor.runs.values()].filter(({ isOwn }) => isOwn)
+  }
   get last(): RunState | undefined {
     return this.#last
   }

@@ -37,6 +37,7 @@ import type { HostRecord } from '../log/records.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 import { toolDetails, toolEventFrom } from '../log/tool-event.ts'
 import { toolEventOf } from '../log/tool-frames.ts'
+import type { RunState } from '../state/run-state.ts'
 import type { OrchestrationTrace } from './trace-types.ts'
 
 type Trace = OrchestrationTrace
@@ -48,9 +49,29 @@ type Activation = Trace['agentActivations'][number]
  */
 export function historyOf(log: RunLog, directory: Directory, until?: number): TypedMessage[] {
   const messages: TypedMessage[] = log.forgotten > 0 ? [forgotten(log, directory)] : []
-  for (const [memory, at] of framesOf(log, until))
-    if (isMessage(memory, at) && !isCopy(memory, at)) messages.push(decodeMessage(memory, at, directory))
+  for (const [memory, at] of framesOf(log, until)) collect(messages, memory, at, directory)
   return messages
+}
+
+/** Returns the messages of several runs, in the order in which the team has logged them. */
+export function jointHistory(runs: readonly RunState[], directoryOf: (run: RunState) => Directory): TypedMessage[] {
+  const messages: TypedMessage[] = []
+  const entries = runs.flatMap((run) => {
+    const directory = directoryOf(run)
+    if (run.log.forgotten > 0) messages.push(forgotten(run.log, directory))
+    return Array.from(run.log.entries(), (entry) => ({ entry, directory }))
+  })
+  for (const { entry, directory } of entries.sort((a, b) => a.entry.seq - b.entry.seq)) {
+    if (entry.kind !== 'frames') continue
+    const { memory, from, to } = entry
+    for (let at = from; at < to; at += lengthOf(memory, at)) collect(messages, memory, at, directory)
+  }
+  return messages
+}
+
+/** Adds the message that the frame at `at` is, if it is one. */
+function collect(messages: TypedMessage[], memory: Memory, at: number, directory: Directory): void {
+  if (isMessage(memory, at) && !isCopy(memory, at)) messages.push(decodeMessage(memory, at, directory))
 }
 
 function forgotten(log: RunLog, directory: Directory): TypedMessage {

@@ -52,6 +52,8 @@ export class RunState {
   ending: DramatisError | undefined
   /** True when the run has its answer (or its error). Messages that nobody waits for may still be under way. */
   over = false
+  /** True for the work that a message from outside has caused: it has no query and no answer. */
+  isOwn = false
   /** Indices of the agents that were notified of the run. Frames of other agents are not accepted in it. */
   readonly members = new Set<number>()
   /** Blackboard of the run. With a shared blackboard other runs use the same one. */

@@ -57,6 +57,17 @@ export class Posting {
     }
   }
 
+  /** Sends a broadcast. Resolves with its run when all recipients have accepted it. */
+  async broadcast(content: string, sender: string): Promise<RunState> {
+    const input = { type: 'broadcast', sender, recipient: null, content } as const
+    try {
+      const message = await parsed(input)
+      return await this.#toEach(message, this.#senderOf(message), null)
+    } catch (error) {
+      throw this.#kept(error, input)
+    }
+  }
+
   async #send(message: MessageInput): Promise<AgentMessage | null> {
     const sender = this.#senderOf(message)
     if (message.requiresResponse) return this.#request(message, sender)
@@ -153,13 +164,16 @@ export class Posting {
 
   /**
    * Sends a message to its recipients; null means all agents but the sender. A message to several is logged once as it
-   * was sent, then each recipient gets a copy.
+   * was sent, then each recipient gets a copy. Resolves with its run when all have accepted it.
    */
-  async #toEach(given: MessageInput, sender: Cell, recipients: string | readonly string[] | null): Promise<void> {
+  async #toEach(given: MessageInput, sender: Cell, recipients: string | readonly string[] | null): Promise<RunState> {
     const run = this.#runOf(given)
     if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
     const message = this.#stored(given, run)
-    if (typeof recipients === 'string') return this.#one(message, run, recipients)
+    if (typeof recipients === 'string') {
+      await this.#one(message, run, recipients)
+      return run
+    }
     const to: Address = recipients ? { flags: MANY, names: JSON.stringify(recipients) } : { flags: MANY | TO_ALL }
     const { memory, bytes } = this.#frame(message, run, sender, NOBODY, to.names, to.flags, 0)
     const { maxMessageBytes } = this.#supervisor.directory.cells[USER_INDEX]!.settings.mailbox
@@ -169,6 +183,7 @@ export class Posting {
       ? [...new Set(recipients)]
       : this.#supervisor.broadcasts.everybodyBut(sender, run).map(({ name }) => name)
     await Promise.all(all.map((recipient) => this.#one(message, run, recipient, { ...to, original: memory })))
+    return run
   }
 
   async #request(message: MessageInput, sender: Cell): Promise<AgentMessage> {
@@ -177,11 +192,6 @@ export class Posting {
       throw new MessageRejectedError(
         `requiresResponse: nobody answers a ${type}; only a request or a delegate requires a response.`,
         { path: 'requiresResponse', got: true },
-      )
-    if (sender.index !== USER_INDEX)
-      throw new MessageRejectedError(
-        `Only "${USER}" can wait for a response here; the sender is "${sender.name}". Leave sender out.`,
-        { path: 'sender', got: sender.name },
       )
     const recipients = [targetsOf(message)].flat()
     const [recipient] = recipients
@@ -203,7 +213,8 @@ export class Posting {
         this.#one(message, run, recipient).then(() => {}, reject)
         return
       }
-      this.#supervisor.hostMessages.ask({ target, run, question: questionOf(this.#stored(message, run)), settle })
+      const question = questionOf(this.#stored(message, run))
+      this.#supervisor.hostMessages.ask({ target, run, question, settle, sender })
     })
   }
 
@@ -257,9 +268,8 @@ export class Posting {
     const refusal = refusalInItsName(sender, 'blackboard.write')
     if (refusal) throw refusal
     const { entryType = 'fact', ...options } = (message.metadata ?? {}) as WriteOptions & { entryType?: string }
-    await this.#supervisor.boards
-      .view(this.#runOf(message), sender.name)
-      .write(message.content, message.structuredData ?? null, entryType, options)
+    const entry = { key: message.content, value: message.structuredData ?? null, entryType, options }
+    await this.#supervisor.boards.publish(sender, this.#runOf(message), entry)
   }
 
   /** Subscribes the sender to blackboard entries that match the content, which is the pattern. */

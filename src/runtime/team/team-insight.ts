@@ -16,7 +16,7 @@ import { recordedRuns } from '../replay/recorded-runs.ts'
 import { LoggedReplay } from '../replay/run-replay.ts'
 import type { RunReplay } from '../replay/run-view.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { historyOf } from '../runs/trace.ts'
+import { jointHistory } from '../runs/trace.ts'
 import { directoryOf, type RunState } from '../state/run-state.ts'
 import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/supervisor.ts'
@@ -34,24 +34,28 @@ export abstract class TeamInsight {
   abstract readonly logPath: string | undefined
 
   /**
-   * Returns the blackboard of a run. Without a `runId`, this method and the next two use the run that was launched
-   * last.
+   * Returns the blackboard of a run; without a `runId`, that of the run that was launched last. A blackboard of the team
+   * (`enableBlackboard: { scope: 'team' }`) is there before the first run. Throws `UnknownRunError`.
    */
   getBlackboard(runId?: string): Blackboard | undefined {
-    const run = this.#run(runId)
-    return run && this.runBook.host.blackboard(run)
+    const run = runId === undefined ? this.runBook.last : this.#run(runId)
+    return this.runBook.host.blackboard(run)
   }
 
-  /** Returns every message that the log still has, in order. Throws `UnknownRunError`. */
+  /**
+   * Returns every message that the log still has, in order: those of a run, or without a `runId` those of the run that
+   * was launched last, and those that messages from outside (`sendMessage`, `broadcast`, `delegateTask`) have caused.
+   * Throws `UnknownRunError`.
+   */
   getMessageHistory(runId?: string): TypedMessage[] {
-    const run = this.#run(runId)
-    return run ? this.supervisor.redactor.data(historyOf(run.log, directoryOf(run, this.supervisor.names))) : []
+    const { names, redactor } = this.supervisor
+    return redactor.data(jointHistory(this.#runs(runId), (run) => directoryOf(run, names)))
   }
 
-  /** Returns the status of each task, by the task's id. Throws `UnknownRunError`. */
+  /** Returns the status of each task, by the task's id, of the same runs. Throws `UnknownRunError`. */
   getTaskStatus(runId?: string): Record<string, TaskStatus> {
-    const run = this.#run(runId)
-    return Object.fromEntries([...(run?.tasks.values() ?? [])].map(({ id, status }) => [id, status]))
+    const tasks = this.#runs(runId).flatMap((run) => [...run.tasks.values()])
+    return Object.fromEntries(tasks.map(({ id, status }) => [id, status]))
   }
 
   /**
@@ -89,8 +93,13 @@ export abstract class TeamInsight {
     return { names, indexOf: (name: string) => directory.cell(name, run)?.index }
   }
 
-  #run(runId: string | undefined) {
-    if (runId === undefined) return this.runBook.last
+  #runs(runId: string | undefined): RunState[] {
+    if (runId !== undefined) return [this.#run(runId)]
+    const { last, own } = this.runBook
+    return last ? [last, ...own] : own
+  }
+
+  #run(runId: string): RunState {
     const run = this.supervisor.runs.find(runId)
     if (run) return run
     throw unknownRun(runId)

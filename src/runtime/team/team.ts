@@ -22,7 +22,7 @@ import { TeamLog } from '../durability/team-log.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
 import { eventStream } from '../runs/event-stream.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
-import type { RunOptions } from '../runs/run.ts'
+import type { Run, RunOptions } from '../runs/run.ts'
 import { RunBook } from '../runs/runs.ts'
 import type { AgentRegistry } from '../settings/agent-registry.ts'
 import type { TokenLimit } from '../settings/options.ts'
@@ -196,8 +196,8 @@ export class TeamRuntime extends TeamRuns {
 
   /**
    * Sends a message from outside of any run, in a run of its own, which ends when all work that it caused is over. The
-   * default type is `request`. Resolves to the response if `requiresResponse` is set, else to null once the message is
-   * accepted. Rejects with `MessageRejectedError` for an invalid message, with `UnknownAgentError`, `MailboxFullError`,
+   * default type is `request`. Resolves to the response if `requiresResponse` is set, also to one in an agent's name
+   * (`sender`), else to null once the message is accepted. Rejects with `MessageRejectedError` for an invalid message, with `UnknownAgentError`, `MailboxFullError`,
    * and with the error that the agent answered with. Each agent in a list of recipients gets the message once; history
    * has it once.
    *
@@ -208,9 +208,18 @@ export class TeamRuntime extends TeamRuns {
     return this.#post(() => this.#posting.send(message))
   }
 
-  /** Sends a message to every agent but the sender (an agent, or '$user'); it arrives at `observe`. */
-  async broadcast(content: string, sender: string): Promise<void> {
-    await this.#post(() => this.#posting.send({ type: 'broadcast', sender, recipient: null, content }))
+  /**
+   * Sends a message to every agent but the sender (an agent, or '$user'); it arrives at `observe`. Resolves with the run
+   * of the message when all of them have accepted it. That run ends, without an answer, when all work that the message
+   * caused is over.
+   *
+   * @example
+   * const { result } = await team.broadcast('The harbour is closed.', '$user')
+   * console.log((await result).messageHistory.length)
+   */
+  async broadcast(content: string, sender: string): Promise<Run> {
+    const run = await this.#post(() => this.#posting.broadcast(content, sender))
+    return this.runBook.ownHandle(run)
   }
 
   #post<T>(send: () => Promise<T>): Promise<T> {

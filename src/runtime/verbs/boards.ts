@@ -7,7 +7,7 @@ import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../
 import { hostBlackboard } from '../../blackboard/facade.ts'
 import type { Scheduler } from '../../clock.ts'
 import { ConfigurationError, describe } from '../../errors.ts'
-import { ASKS, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
+import { ASKS, type FrameFields, LOG_ONLY, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { copyId } from '../../mailbox/frame-id.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { policyOf } from '../../mailbox/overflow.ts'
@@ -125,24 +125,54 @@ export class Boards {
 
   /** Returns the board as `author` sees it. */
   view(run: RunState, author: string): Blackboard {
-    return hostBlackboard(this.#boardInUse(run), {
+    return this.#view(this.#boardInUse(run), author, run.ended)
+  }
+
+  /** Returns the board of the team in the same way; undefined if it has none that lasts beside its runs. */
+  teamView(author: string): Blackboard | undefined {
+    return this.#settings.scope === 'team' ? this.#view(this.#ofTeam, author) : undefined
+  }
+
+  #view(board: Board, author: string, signal?: AbortSignal): Blackboard {
+    return hostBlackboard(board, {
       author,
       scheduler: this.#needs.clock,
       check: jsonIssue,
       waitTimeoutMs: this.#settings.waitTimeoutMs,
-      signal: run.ended,
+      ...(signal && { signal }),
     })
   }
 
   /**
    * Sends each new entry that matches to the agent's `observe`, in order and across restarts; once, however often the
-   * agent subscribes.
+   * agent subscribes. The history has the subscription.
    */
   subscribe(cell: Cell, run: RunState, pattern: string): void {
+    if (this.subscribeAgain(cell, run, pattern))
+      this.#log(run, { type: 'subscribe', sender: cell.index, content: pattern })
+  }
+
+  /** The same for a subscription that the history has. Returns false if it stands already. */
+  subscribeAgain(cell: Cell, run: RunState, pattern: string): boolean {
     const key = `${cell.index} ${pattern}`
-    if (run.subscriptions.has(key)) return
+    if (run.subscriptions.has(key)) return false
     const stop = this.#boardInUse(run).subscribe(pattern, (entry) => this.#publish(cell, run, entry))
     run.subscriptions.set(key, stop)
+    return true
+  }
+
+  /** Writes an entry that a message from outside publishes. The history has that message, also without subscribers. */
+  async publish(cell: Cell, run: RunState, { key, value, entryType, options }: Publication): Promise<void> {
+    const entry = await this.view(run, cell.name).write(key, value, entryType, options)
+    if (run.told?.entry === entry) return
+    const message = { type: 'publish' as const, flags: TO_ALL, sender: cell.index, content: key }
+    this.#log(run, { ...message, data: JSON.stringify(entry) })
+  }
+
+  /** Writes a message into the log. Nothing is delivered. */
+  #log(run: RunState, message: Pick<FrameFields, 'type' | 'sender' | 'content'> & Partial<FrameFields>): void {
+    const { memory, bytes } = this.#needs.frames.make({ kind: SEND, step: LOG_ONLY, run: run.index, ...message })
+    this.#needs.journal.appendOwned(run, memory, bytes)
   }
 
   #publish(cell: Cell, run: RunState, entry: BlackboardEntry): void {
@@ -189,6 +219,9 @@ export class Boards {
     return board
   }
 }
+
+/** Entry that is to be written. */
+export type Publication = Pick<Arguments, 'key' | 'value' | 'entryType' | 'options'>
 
 interface Arguments extends QueryFilter {
   key: string
