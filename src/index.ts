@@ -149,7 +149,7 @@ export type { DeepPartial, StreamPart, SupersededReason } from './runtime/runs/s
 export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
 export { sequenceDiagram } from './runtime/runs/diagram.ts'
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
-export type { AgentInstance } from './runtime/team/agent-instance.ts'
+export type { AgentConfig, AgentInstance } from './runtime/team/agent-instance.ts'
 export type { ContextInfo } from './runtime/team/context-summary.ts'
 export type { Reloaded } from './runtime/team/registry-agents.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'

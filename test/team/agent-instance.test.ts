@@ -1,6 +1,8 @@
 /** One agent of a running team as its user sees it: asked directly, told things, looked at. */
+import { resolve } from 'node:path'
 import t from 'tap'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
+import { workspace } from '../../src/tools/index.ts'
 import { after, all, echo, says, stage, throws } from './stage.ts'
 
 const message = (fields: Partial<AgentMessage>): AgentMessage => ({
@@ -30,6 +32,70 @@ t.test('it has the name and the role as they were written', async (t) => {
     team.listAgents().map(({ name }) => name),
     ['a', 'b'],
   )
+})
+
+t.test('its workspace is the folder of its tools, and its configuration has the defaults', async (t) => {
+  const team = stage<string>(t, {
+    a: {
+      code: echo,
+      tools: workspace({ root: 'of-a' }),
+      model: 'fast',
+      temperature: 0.2,
+      maxRounds: 5,
+      data: { mine: 1 },
+    },
+    b: { code: echo, contextStrategy: { strategy: 'hierarchical', historyKeep: 3 }, systemPrompt: 'Dig.' },
+    c: { code: echo, contextStrategy: { strategy: 'hierarchical' } },
+  })
+  const [a, b, c] = team.listAgents()
+  t.equal(a?.workspace, resolve('of-a'))
+  t.equal(b?.workspace, null)
+  t.same(a?.config, {
+    name: 'a',
+    model: 'fast',
+    temperature: 0.2,
+    maxRounds: 5,
+    maxTokens: 128_000,
+    contextStrategy: { strategy: 'append_until_full', threshold: 0.8, keepRecent: 20 },
+  })
+  t.match(b?.config, { systemPrompt: 'Dig.', maxRounds: 12, contextStrategy: { historyKeep: 3 } })
+  t.match(c?.config, { contextStrategy: { strategy: 'hierarchical', historyKeep: 12 } })
+})
+
+t.test('its history has what it has sent and got, in its own words and those of others', async (t) => {
+  const hears = defineAgent({ receive: ({ content }) => `got ${content}`, observe() {} })
+  const asks = defineAgent({
+    async receive({ content }, context) {
+      await context.broadcast('all')
+      return (await context.request('b', `about ${content}`)).content
+    },
+    observe() {},
+  })
+  const team = stage<string>(
+    t,
+    { a: asks, b: hears, c: hears },
+    { orchestration: { strategy: 'sequential', agentOrder: ['a'] } },
+  )
+  const { runId } = await team.execute('it')
+  const told = (name: string, run?: string) =>
+    team
+      .getAgent(name)!
+      .getMessageHistory(run)
+      .map(({ type, content }) => `${type} ${content}`)
+  t.same(told('a', runId), [
+    'request it',
+    'broadcast all',
+    'request about it',
+    'response got about it',
+    'response got about it',
+  ])
+  t.same(told('b'), ['broadcast all', 'request about it', 'response got about it'])
+  t.same(told('c'), ['broadcast all'])
+  await team.sendMessage({ recipient: ['b', 'c'], content: 'more' })
+  await team.clock.advance(1)
+  t.same(told('c'), ['broadcast all', 'request more'])
+  t.same(told('c', runId), ['broadcast all'])
+  t.throws(() => told('a', 'none'), { code: 'UNKNOWN_RUN' })
 })
 
 t.test('run gives it a task of its own, without the others', async (t) => {

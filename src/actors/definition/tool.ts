@@ -79,6 +79,8 @@ export interface ToolOptions<In, Value, Out> {
    * `readOnly`.
    */
   outside?: boolean
+  /** Path of the folder that the tool works in, for those who look at an agent (`workspace` of `AgentInstance`). */
+  workspace?: string
   /** Limit of one call, in ms. Default: 30,000. After it the call fails with `ToolTimeoutError`. */
   timeoutMs?: number
   /**
@@ -132,6 +134,7 @@ export interface ToolDefinition extends Tool {
   readonly outputSchema?: object | undefined
   readonly readOnly: boolean
   readonly outside: boolean
+  readonly workspace?: string | undefined
   readonly idempotent: boolean
   readonly timeoutMs: number
   /** True if its calls run alone among the calls of one answer. */
@@ -178,7 +181,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
   const { name, description, input, idempotent = false, timeoutMs = DEFAULT_TIMEOUT_MS } = tool
   const { sequential = false, polling = false } = tool
   const { when, by = 'others' } = policyOf(tool.approval)
-  const { output, readOnly = false, outside = false } = tool
+  const { output, readOnly = false, outside = false, workspace } = tool
   return Object.freeze({
     [brand]: true,
     name,
@@ -188,6 +191,7 @@ export function defineTool<In, Value, Out>(tool: ToolOptions<In, Value, Out>): T
     outputSchema: output && outputSchemaOf(output['~standard'].jsonSchema, name),
     readOnly,
     outside,
+    workspace,
     idempotent,
     polling,
     timeoutMs,
@@ -259,6 +263,10 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
   ],
   readOnly: ['true or false', isFlag],
   outside: ['true or false', isFlag],
+  workspace: [
+    'the path of a folder',
+    (value) => value === undefined || (typeof value === 'string' && value !== ''),
+  ],
   run: ['a function (input, context) => output', (value) => typeof value === 'function'],
   idempotent: ['true or false', isFlag],
   polling: ['true or false', isFlag],

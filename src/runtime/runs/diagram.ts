@@ -68,7 +68,8 @@ export function sequenceDiagram(trace: OrchestrationTrace): string {
  * Merges the three lists by time. Each list keeps its own order, since many entries share a millisecond. An event about
  * a message comes after that message, and before anything else that was sent at that time.
  */
-function rowsOf({ messageFlow, events, decisions }: OrchestrationTrace): Row[] {
+function rowsOf({ messageFlow, events: all, decisions }: OrchestrationTrace): Row[] {
+  const events = all.filter(({ eventType }) => eventType !== 'message') // arrows show them
   const rows: Row[] = []
   const unsent = new Set(messageFlow.map(({ messageId }) => messageId))
   const crashed = new Set<string>()

@@ -4,8 +4,8 @@ import type { MessageType } from '../../mailbox/message.ts'
 /** Trace of one run, in the order of the log. All times are epoch ms. */
 export interface OrchestrationTrace {
   /**
-   * Events that are no message: turns, steps, crashes, restarts, dead letters. `agent` is null if an event belongs to
-   * no agent.
+   * What happened: messages (`message`, once each, with its sender as `agent`), turns, steps, crashes, restarts, dead
+   * letters. `agent` is null if an event belongs to no agent.
    */
   events: { timestamp: number; eventType: string; agent: string | null; details: object }[]
   /** Decisions of the protocol script, with the reasons. */

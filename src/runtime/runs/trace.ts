@@ -10,6 +10,7 @@ import {
   isHead,
   isMessage,
   messageIdOf,
+  ReceivedMessage,
 } from '../../mailbox/codec.ts'
 import {
   ANNOUNCED,
@@ -30,7 +31,7 @@ import {
   typeOf,
 } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
+import { idOf, readId } from '../../mailbox/frame-id.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import { RUNTIME, type TypedMessage } from '../../mailbox/message.ts'
 import type { HostRecord } from '../log/records.ts'
@@ -53,8 +54,15 @@ export function historyOf(log: RunLog, directory: Directory, until?: number): Ty
   return messages
 }
 
-/** Returns the messages of several runs, in the order in which the team has logged them. */
-export function jointHistory(runs: readonly RunState[], directoryOf: (run: RunState) => Directory): TypedMessage[] {
+/**
+ * Returns the messages of several runs, in the order in which the team has logged them. `agent`: only those that it has
+ * sent or got.
+ */
+export function jointHistory(
+  runs: readonly RunState[],
+  directoryOf: (run: RunState) => Directory,
+  agent?: string,
+): TypedMessage[] {
   const messages: TypedMessage[] = []
   const entries = runs.flatMap((run) => {
     const directory = directoryOf(run)
@@ -64,14 +72,21 @@ export function jointHistory(runs: readonly RunState[], directoryOf: (run: RunSt
   for (const { entry, directory } of entries.sort((a, b) => a.entry.seq - b.entry.seq)) {
     if (entry.kind !== 'frames') continue
     const { memory, from, to } = entry
-    for (let at = from; at < to; at += lengthOf(memory, at)) collect(messages, memory, at, directory)
+    for (let at = from; at < to; at += lengthOf(memory, at)) collect(messages, memory, at, directory, agent)
   }
   return messages
 }
 
-/** Adds the message that the frame at `at` is, if it is one. */
-function collect(messages: TypedMessage[], memory: Memory, at: number, directory: Directory): void {
-  if (isMessage(memory, at) && !isCopy(memory, at)) messages.push(decodeMessage(memory, at, directory))
+/** Adds the message that the frame at `at` is, if it is one; of an agent, the copies that it has got. */
+function collect(messages: TypedMessage[], memory: Memory, at: number, directory: Directory, agent?: string): void {
+  if (!isMessage(memory, at)) return
+  const isItself = !isCopy(memory, at)
+  const isWanted =
+    agent === undefined
+      ? isItself
+      : (isItself && directory.name(senderOf(memory, at)) === agent) ||
+        (!isHead(memory, at) && addresseeOf(memory, at, directory) === agent)
+  if (isWanted) messages.push(decodeMessage(memory, at, directory))
 }
 
 function forgotten(log: RunLog, directory: Directory): TypedMessage {
@@ -124,6 +139,7 @@ class TraceFold {
     const agent = this.#directory.name(senderOf(memory, at))
     const messageId = idOf(memory, at)
     if (isMessage(memory, at) && !isHead(memory, at)) this.#message(memory, at, kind, agent)
+    if (kind !== END) this.#sent(memory, at, agent)
     const tool = toolEventOf(memory, at, agent)
     if (tool) return this.#event(timeOf(memory, at), tool.type, agent, toolDetails(tool))
     if (kind === END) this.#end(memory, at, agent, messageId)
@@ -151,6 +167,13 @@ class TraceFold {
     })
   }
 
+  /** Adds the event of a message, if the frame is one: once, however many recipients it has. */
+  #sent(memory: Memory, at: number, agent: string): void {
+    if (!isMessage(memory, at) || isCopy(memory, at)) return
+    const { id: messageId, type, recipient: to } = new ReceivedMessage(memory, at, readId(memory, at), this.#directory)
+    this.#event(timeOf(memory, at), 'message', agent, { messageId, type, to })
+  }
+
   #end(memory: Memory, at: number, agent: string, messageId: string): void {
     const startedAt = startedOf(memory, at)
     const endedAt = timeOf(memory, at)
@@ -161,6 +184,7 @@ class TraceFold {
     this.#open.delete(key)
     if (known) known.endedAt = endedAt
     else this.#trace.agentActivations.push({ agent, startedAt, endedAt, messageId })
+    this.#sent(memory, at, agent)
     this.#event(endedAt, 'turn.finished', agent, { messageId, attempt, ...(isFailure(memory, at) && { failed: true }) })
   }
 

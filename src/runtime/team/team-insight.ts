@@ -48,8 +48,13 @@ export abstract class TeamInsight {
    * Throws `UnknownRunError`.
    */
   getMessageHistory(runId?: string): TypedMessage[] {
+    return this.messagesOf(runId)
+  }
+
+  /** The same; `agent`: only those that it has sent or got. */
+  protected messagesOf(runId: string | undefined, agent?: string): TypedMessage[] {
     const { names, redactor } = this.supervisor
-    return redactor.data(jointHistory(this.#runs(runId), (run) => directoryOf(run, names)))
+    return redactor.data(jointHistory(this.#runs(runId), (run) => directoryOf(run, names), agent))
   }
 
   /** Returns the status of each task, by the task's id, of the same runs. Throws `UnknownRunError`. */

@@ -130,6 +130,7 @@ export class TeamRuntime extends TeamRuns {
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
       contextSummary: (of) => contextSummary(of, this.supervisor.runs.values()),
       context: (of) => redactor.data(contextOf(of, this.supervisor.runs.values())),
+      history: (of, runId) => this.messagesOf(runId, of.name),
       assertReloadable: (cell) => assertReloadable(cell, kit),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)

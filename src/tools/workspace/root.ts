@@ -29,6 +29,11 @@ export class Root {
     this.#held = held
   }
 
+  /** The path as it was given. */
+  get path(): string {
+    return this.#given
+  }
+
   /** Returns the real path. Makes the folder if it is missing. */
   async real(): Promise<string> {
     this.#real ??= makeFolder(resolve(this.#given))
