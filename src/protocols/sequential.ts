@@ -6,7 +6,8 @@ import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
 import { flag, oneOf, shape } from '../runtime/checks/checks.ts'
 import { agentsOf } from './checks.ts'
 import { lastWord } from './moves/last-word.ts'
-import { type Answer, asText, resultOf } from './moves/outputs.ts'
+import { type Answer, resultOf } from './moves/outputs.ts'
+import { FullContext } from './moves/pass-on.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
@@ -21,7 +22,8 @@ export interface SequentialConfig<N extends string = string> {
   agentOrder?: readonly N[]
   /**
    * false: each agent gets only the previous answer. true: it gets the query and every answer so far, under its agent's
-   * name. Default: false.
+   * name. A model gets a summary of the answers before the previous one, if these have more than 32,768 characters (or
+   * than `maxTokens` of its role); its own model writes it. Default: false.
    */
   passFullContext?: boolean
   /**
@@ -47,11 +49,12 @@ export const sequential: Strategy<SequentialConfig> = {
       async run(orchestrator, query) {
         const order = listed ?? orchestrator.agents.map(({ name }) => name)
         const answers: Answer[] = []
+        const context = passFullContext ? new FullContext(orchestrator) : undefined
         let refusal: TaskRefusedError | undefined
         for (const [at, agent] of order.entries()) {
           const last = answers.at(-1)?.message
-          const content = !last ? query : passFullContext ? `${query}\n\n${asText(answers)}` : last.content
           try {
+            const content = !last ? query : context ? `${query}\n\n${await context.for(agent, answers)}` : last.content
             const options = { structuredData: last?.structuredData }
             const message =
               at === order.length - 1

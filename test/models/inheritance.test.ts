@@ -95,7 +95,7 @@ t.test('what is short is passed on as it was said', async (t) => {
   t.equal(model.requests.length, 3)
 })
 
-t.test('a whole conversation has a bound, and says what is left out', async (t) => {
+t.test('a whole conversation has a bound: what was before its end is summed up', async (t) => {
   const { team, model } = modelTeam(t, giving('delegate', { task: 'dig' }), [boss, worker('full')], {
     orchestration: {
       strategy: 'custom',
@@ -108,7 +108,7 @@ t.test('a whole conversation has a bound, and says what is left out', async (t) 
   await team.execute('go')
   const prompts = promptsOf(model.requests, 'bob')
   const inherited = prompts.at(-1)?.messages.at(-2)?.content ?? ''
-  t.match(inherited, /messages are left out here/)
+  t.match(inherited, /:\n\(\d+ messages are summed up here\.\)\nIn short: nine\.\n\n/)
   t.ok(inherited.length < 34_000)
 })
 

@@ -263,10 +263,7 @@ const RULES: Readonly<Record<keyof ToolOptions<unknown, unknown, unknown>, Rule>
   ],
   readOnly: ['true or false', isFlag],
   outside: ['true or false', isFlag],
-  workspace: [
-    'the path of a folder',
-    (value) => value === undefined || (typeof value === 'string' && value !== ''),
-  ],
+  workspace: ['the path of a folder', (value) => value === undefined || (typeof value === 'string' && value !== '')],
   run: ['a function (input, context) => output', (value) => typeof value === 'function'],
   idempotent: ['true or false', isFlag],
   polling: ['true or false', isFlag],

@@ -2,21 +2,23 @@
 import type { OrchestratorContext, RequestOptions } from '../../actors/definition/context/context.ts'
 import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { outcomeOf } from './ask-enough.ts'
+import { type Passing, passedOn } from './pass-on.ts'
 import { subTaskOf } from './run-tasks.ts'
 import type { Finished, PlannedTask } from './task-plan.ts'
 import { resultFrom, wordsOf } from './worker-result.ts'
 
 /**
- * Returns the result of the sub-task. It rejects only if the run ends. `context`: results of the sub-tasks that it
- * builds on.
+ * Returns the result of the sub-task. It rejects only if the run ends. `results`: those of the sub-tasks that it builds
+ * on; of long ones a model gets a summary.
  */
 export async function askWorker(
-  orchestrator: Pick<OrchestratorContext, 'request' | 'runId' | 'signal'>,
+  orchestrator: Passing & Pick<OrchestratorContext, 'request' | 'runId'>,
   agent: string,
   task: PlannedTask,
-  context: string | undefined,
+  results: string | undefined,
   options: Pick<RequestOptions, 'timeoutMs'> = {},
 ): Promise<Finished> {
+  const context = results && (await passedOn(orchestrator, agent, results))
   const subTask = subTaskOf(orchestrator, task, agent, context)
   const saysAll = task.tool === undefined && task.input === undefined && context === undefined
   const asked = { ...options, structuredData: subTask, ...(saysAll && { metadata: IN_WORDS }) }

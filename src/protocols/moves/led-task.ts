@@ -8,6 +8,7 @@ import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
 import type { Manager, Verdict } from './manager.ts'
 import { resultOf } from './outputs.ts'
+import { type Passing, passedOn } from './pass-on.ts'
 import { asData, joinedResults, type TaskResult, wordsOf } from './task-results.ts'
 
 export type Autonomy = 'low' | 'medium' | 'high'
@@ -23,20 +24,18 @@ export interface Assignment {
   earlier: readonly TaskResult[]
 }
 
+/** Part of the script's context that is needed here. */
+type Leading = Passing & Pick<OrchestratorContext, 'request' | 'delegate'>
+
 type Done = Extract<TaskResult, { ok: true }>
 
 export class LedTasks {
-  readonly #orchestrator: Pick<OrchestratorContext, 'request' | 'delegate' | 'decide' | 'signal'>
+  readonly #orchestrator: Leading
   readonly #manager: Manager
   readonly #autonomy: Autonomy
   readonly #say: Speak<keyof typeof HIERARCHICAL>
 
-  constructor(
-    orchestrator: Pick<OrchestratorContext, 'request' | 'delegate' | 'decide' | 'signal'>,
-    manager: Manager,
-    autonomy: Autonomy,
-    say: Speak<keyof typeof HIERARCHICAL>,
-  ) {
+  constructor(orchestrator: Leading, manager: Manager, autonomy: Autonomy, say: Speak<keyof typeof HIERARCHICAL>) {
     this.#orchestrator = orchestrator
     this.#manager = manager
     this.#autonomy = autonomy
@@ -86,7 +85,7 @@ export class LedTasks {
   }
 
   async #done(assignment: Assignment, remarks: string): Promise<TaskResult> {
-    const brief = this.#brief(assignment, remarks)
+    const brief = await this.#brief(assignment, remarks)
     const agreed = this.#autonomy === 'low' ? await this.#agreed(assignment, brief) : ''
     const words = joined(brief, agreed)
     const first = await this.#delegate(assignment, words)
@@ -135,8 +134,9 @@ export class LedTasks {
   }
 
   /** Returns the brief for a worker: the task, the results of earlier tasks, and the manager's remarks. */
-  #brief({ task, earlier }: Assignment, remarks: string): string {
-    const results = earlier.length > 0 ? this.#say('earlier', { results: joinedResults(earlier) }) : ''
+  async #brief({ worker, task, earlier }: Assignment, remarks: string): Promise<string> {
+    const known = await passedOn(this.#orchestrator, worker, joinedResults(earlier))
+    const results = earlier.length > 0 ? this.#say('earlier', { results: known }) : ''
     return joined(this.#say('task', { task }), results, this.#remarks(remarks))
   }
 

@@ -4,7 +4,7 @@ import type { MessageType } from '../../mailbox/message.ts'
 /** Trace of one run, in the order of the log. All times are epoch ms. */
 export interface OrchestrationTrace {
   /**
-   * What happened: messages (`message`, once each, with its sender as `agent`), turns, steps, crashes, restarts, dead
+   * Events: messages (`message`, once each, with its sender as `agent`), turns, steps, crashes, restarts, dead
    * letters. `agent` is null if an event belongs to no agent.
    */
   events: { timestamp: number; eventType: string; agent: string | null; details: object }[]

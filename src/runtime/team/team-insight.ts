@@ -34,8 +34,8 @@ export abstract class TeamInsight {
   abstract readonly logPath: string | undefined
 
   /**
-   * Returns the blackboard of a run; without a `runId`, that of the run that was launched last. A blackboard of the team
-   * (`enableBlackboard: { scope: 'team' }`) is there before the first run. Throws `UnknownRunError`.
+   * Returns the blackboard of a run; without a `runId`, that of the run that was launched last. A blackboard of the
+   * team (`enableBlackboard: { scope: 'team' }`) is there before the first run. Throws `UnknownRunError`.
    */
   getBlackboard(runId?: string): Blackboard | undefined {
     const run = runId === undefined ? this.runBook.last : this.#run(runId)

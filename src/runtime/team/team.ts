@@ -198,9 +198,9 @@ export class TeamRuntime extends TeamRuns {
   /**
    * Sends a message from outside of any run, in a run of its own, which ends when all work that it caused is over. The
    * default type is `request`. Resolves to the response if `requiresResponse` is set, also to one in an agent's name
-   * (`sender`), else to null once the message is accepted. Rejects with `MessageRejectedError` for an invalid message, with `UnknownAgentError`, `MailboxFullError`,
-   * and with the error that the agent answered with. Each agent in a list of recipients gets the message once; history
-   * has it once.
+   * (`sender`), else to null once the message is accepted. Rejects with `MessageRejectedError` for an invalid message,
+   * with `UnknownAgentError`, `MailboxFullError`, and with the error that the agent answered with. Each agent in a list
+   * of recipients gets the message once; history has it once.
    *
    * @example
    * const reply = await team.sendMessage({ recipient: 'critic', content: 'Read this.', requiresResponse: true })
@@ -210,9 +210,9 @@ export class TeamRuntime extends TeamRuns {
   }
 
   /**
-   * Sends a message to every agent but the sender (an agent, or '$user'); it arrives at `observe`. Resolves with the run
-   * of the message when all of them have accepted it. That run ends, without an answer, when all work that the message
-   * caused is over.
+   * Sends a message to every agent but the sender (an agent, or '$user'); it arrives at `observe`. Resolves with the
+   * run of the message when all of them have accepted it. That run ends, without an answer, when all work that the
+   * message caused is over.
    *
    * @example
    * const { result } = await team.broadcast('The harbour is closed.', '$user')

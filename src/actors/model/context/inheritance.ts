@@ -42,6 +42,7 @@ export class PassingOn {
   readonly #said: () => readonly ModelMessage[]
   readonly #summarized: (messages: readonly ModelMessage[]) => Promise<string>
   readonly #floor: Floor | undefined
+  /** The last summary, and the number of messages that it is of. */
   #summary: { of: number; text: Promise<string> } | undefined
 
   /** `said`: the conversation up to now. `summarized`: makes a summary of it, which may cost a model call. */
@@ -66,16 +67,29 @@ export class PassingOn {
 
   /** Returns a summary, which is paid for once, however many agents get it at a time. */
   summary(): Promise<string> {
-    const said = this.#said()
+    return this.#summaryOf(this.#said())
+  }
+
+  #summaryOf(said: readonly ModelMessage[]): Promise<string> {
     if (this.#summary?.of !== said.length) this.#summary = { of: said.length, text: this.#summarized(said) }
     return this.#summary.text
+  }
+
+  /** Returns the conversation as text; of a long one, a summary and the end. */
+  async #transcript(): Promise<string> {
+    const said = this.#said()
+    const from = beginOfEnd(said)
+    const end = said.slice(from).filter(isTold).map(spoken)
+    const left = said.slice(0, from).filter(isTold).length
+    if (left === 0) return end.join('\n\n')
+    return [`(${counted(left)} summed up here.)\n${await this.#summaryOf(said.slice(0, from))}`, ...end].join('\n\n')
   }
 
   /** Returns the metadata for a message to that agent. */
   async metadataFor(to: string): Promise<object | undefined> {
     const inheritance = own(this.#heirs, to) ?? 'none'
     if (inheritance === 'none') return undefined
-    const text = inheritance === 'full' ? transcriptOf(this.#said()) : await this.summary()
+    const text = await (inheritance === 'full' ? this.#transcript() : this.summary())
     return { [KEY]: { text } satisfies Inherited }
   }
 }
@@ -83,17 +97,17 @@ export class PassingOn {
 /** Limit of a whole conversation, in characters: it is sent with each message. */
 const LONGEST = 2 ** 15
 
-/** Returns the conversation as text; of a long one, only the end. */
-function transcriptOf(messages: readonly ModelMessage[]): string {
-  const pieces = piecesOf(messages.filter(({ role }) => role !== 'system')).map((piece) => piece.map(spoken))
+const isTold = ({ role }: ModelMessage): boolean => role !== 'system'
+
+/** Returns the place from which on a conversation is told word for word. A call stays with its results. */
+function beginOfEnd(messages: readonly ModelMessage[]): number {
+  const pieces = piecesOf(messages)
   let length = 0
   const first = pieces.findLastIndex((piece) => {
-    length += piece.join('').length
+    length += piece.filter(isTold).map(spoken).join('').length
     return length > LONGEST
   })
-  const kept = pieces.slice(first + 1).flat()
-  const left = pieces.flat().length - kept.length
-  return [...(left === 0 ? [] : [`(${counted(left)} left out here.)`]), ...kept].join('\n\n')
+  return pieces.slice(0, first + 1).flat().length
 }
 
 /**
