@@ -51,8 +51,9 @@ function wordsOf({ agent = '', messages, tools = [] }: Pick<Request, 'agent' | '
 }
 
 function callFor(agent: string, task: string): Call | undefined {
-  if (agent === 'weather' || agent === 'travel')
-    return { name: 'weather', input: { place: /東京|tokyo/iu.test(task) ? '東京' : '台北市' } }
+  const city = /東京|tokyo/iu.test(task) ? '東京' : '台北市'
+  if (agent === 'travel' && /景點|visit/iu.test(task)) return { name: 'sights', input: { city } }
+  if (agent === 'weather' || agent === 'travel') return { name: 'weather', input: { place: city } }
   if (agent !== 'finance') return undefined
   if (/股|share|stock/iu.test(task)) return { name: 'stock_price', input: { symbol: 'TSM.US' } }
   return { name: 'exchange_rate', input: { from: /日|yen|jpy/iu.test(task) ? 'JPY' : 'USD', to: 'TWD' } }

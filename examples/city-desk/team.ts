@@ -6,7 +6,7 @@
  * Without a key `npm run -s city-desk` plays it with recorded data and a model that goes by keywords.
  */
 import { defineTeam, type MultiAgentPatternOptions } from 'dramatis'
-import { exchangeRate, stockPrice, weather } from 'dramatis/tools'
+import { exchangeRate, sights, stockPrice, weather } from 'dramatis/tools'
 
 export interface DeskOptions {
   /** Where the services are; the public ones by default. */
@@ -39,9 +39,9 @@ export function cityDesk({ services, models }: DeskOptions = {}): MultiAgentPatt
       },
       {
         name: 'travel',
-        description: 'what to do and see in a place, by its weather',
-        systemPrompt: `You plan days in a city. Look at its weather first. ${style}`,
-        tools: [weather(place)],
+        description: 'what to do and see in a city, by its weather and its sights',
+        systemPrompt: `You plan days in a city. Look at its weather and its sights first, and name the sources of what you say about sights. ${style}`,
+        tools: [weather(place), sights],
       },
       { name: 'general', description: 'small talk, and all that nobody else does', systemPrompt: style },
     ],

@@ -11,6 +11,7 @@ import { own } from '../own.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { createTaskPlan, decomposeTask, markSubtaskComplete } from '../tools/subtasks.ts'
 import { type WorkspaceOptions, workspace } from '../tools/workspace.ts'
+import { CITY_EXPERTS, WORKERS } from './experts.ts'
 
 /** Option `workspace` of an entry: the folder, or the options of `workspace` with a default for the folder. */
 export type EntryWorkspace = string | Partial<WorkspaceOptions>
@@ -54,11 +55,18 @@ export interface Naming {
 
 export class ReadyClasses {
   readonly #folder: string
+  readonly #experts = new Map<string, Partial<AgentRole>>()
   /** Tools by the options of their workspace: a file that is read again has the same tools. */
   readonly #workspaces = new Map<string, Tool[]>()
   readonly #classes: Record<string, (naming: Naming) => Partial<AgentRole>> = {
     OrchestratorAgent: (naming) => withoutFolder(OrchestratorAgent, naming),
     TaskExecutorAgent: (naming) => this.#executor(naming),
+    ...Object.fromEntries(
+      Object.entries({ ...CITY_EXPERTS, ...WORKERS }).map(([name, make]) => [
+        name,
+        (naming: Naming) => withoutFolder(this.#made(name, make), naming),
+      ]),
+    ),
   }
 
   /** `file`: the agents.yaml, to which a workspace is relative. */
@@ -84,6 +92,13 @@ export class ReadyClasses {
       ...(escalateTo !== undefined && others.length === 0 && { escalateTo }),
       tools: [...this.#workspace(workspace, `${path}.workspace`), decomposeTask, markSubtaskComplete],
     }
+  }
+
+  /** Returns the expert of that name: the same one each time, so that a file that is read again has the same tools. */
+  #made(name: string, make: (env: NodeJS.ProcessEnv) => Partial<AgentRole>): Partial<AgentRole> {
+    const expert = this.#experts.get(name) ?? make(process.env)
+    this.#experts.set(name, expert)
+    return expert
   }
 
   #workspace(given: EntryWorkspace = {}, path: string): Tool[] {

@@ -2,6 +2,7 @@
 import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigurationError } from '../errors.ts'
+import { own } from '../own.ts'
 import { type OrchestrationConfig, protocolFrom } from '../protocols/index.ts'
 import { anyObject, type Check, type Fields, isObject, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
@@ -10,6 +11,7 @@ import { settingsFrom } from '../runtime/settings/settings.ts'
 import { teamFields } from '../runtime/settings/team-shape.ts'
 import { type AgentDefaults, agentDefaults, configBeside } from './agent-config.ts'
 import { refuseCycles } from './cycles.ts'
+import { CITY_EXPERTS, EXPERT_MS } from './experts.ts'
 import { moduleAt } from './modules.ts'
 import type { Places } from './places.ts'
 import { readYaml } from './read-yaml.ts'
@@ -54,7 +56,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
       ...rest,
       resolveFrom: surroundings.file,
       agents: roles,
-      orchestration: orchestrationFrom(orchestration, agents, surroundings.file),
+      orchestration: inTime(orchestrationFrom(orchestration, agents, surroundings.file), entries, surroundings),
     }
     if (output !== undefined) team.output = outputAt(output, 'output', surroundings.file)
     if (tools) team.tools = tools.map((tool, i) => toolFrom(tool, `tools[${i}]`, surroundings))
@@ -92,6 +94,18 @@ function orchestrationFrom(given: unknown, agents: readonly string[], file: URL)
   if (given === undefined) return { strategy: 'sequential', agentOrder: agents.slice(0, 1) }
   if (!isObject(given) || !('module' in given) || typeof given.module !== 'string') return given as OrchestrationConfig
   return { ...given, module: moduleAt(given.module, 'orchestration.module', file) } as OrchestrationConfig
+}
+
+/** Returns the orchestration with the time limit of document 004, where a supervisor's experts are all of its classes. */
+function inTime(orchestration: OrchestrationConfig, entries: object, { classes }: Surroundings): OrchestrationConfig {
+  if (orchestration.strategy !== 'supervisor' || orchestration.timeoutPerAgentMs !== undefined) return orchestration
+  const isCityExpert = (agent: string) => {
+    const { class: name } = Object(own(entries, agent)) as { class?: unknown }
+    return typeof name === 'string' && Object.hasOwn(CITY_EXPERTS, name) && !Object.hasOwn(classes, name)
+  }
+  const { experts } = orchestration
+  if (!Array.isArray(experts) || !experts.every(isCityExpert)) return orchestration // wrong ones are refused later
+  return { ...orchestration, timeoutPerAgentMs: EXPERT_MS }
 }
 
 function defaultsBeside(file: URL): AgentDefaults {

@@ -89,6 +89,7 @@ t.test('the built-in tools have these names', async (t) => {
     'readFile',
     'runCode',
     'runCommand',
+    'sights',
     'workspace',
     'writeFile',
   ]

@@ -123,12 +123,31 @@ t.test('the plan is asked for by function calling, and the answer by the schema 
   const task = { type: 'object', properties: { agent: { type: 'string', enum: ['weather', 'general'] } } }
   const bodies = server.calls.map(({ body }) => body)
   for (const body of bodies.slice(0, 2)) {
-    const parameters = { type: 'object', properties: { tasks: { type: 'array', items: task } } }
+    const parameters = {
+      type: 'object',
+      properties: { tasks: { type: 'array', items: task }, reasoning: { type: 'string' } },
+      required: ['tasks', 'reasoning'],
+    }
     t.match(body, { tools: [{ function: { name: 'create_plan', parameters } }], tool_choice: 'required' })
     t.notOk(body.response_format)
   }
   t.match(bodies[2]?.response_format, { type: 'json_schema' })
   t.notOk(bodies[2]?.tools)
+})
+
+t.test('a plan without its reasoning is sent back once, and taken the second time', async (t) => {
+  const tasks = [{ agent: 'a', task: 'A' }]
+  const { result, model } = await asked(t, [{ agent: 'chief', reply: { tasks } }, plan(...tasks), word('Done.')], {
+    a: echo,
+  })
+  t.match(model.calls[1]?.prompt, /reasoning: it is missing/)
+  t.match(result.orchestrationTrace.decisions[0], { reason: 'one thing each' })
+  const twice = await asked(
+    t,
+    [{ agent: 'chief', reply: { tasks } }, { agent: 'chief', reply: { tasks, reasoning: null } }, word('Done.')],
+    { a: echo },
+  )
+  t.match(twice.result.orchestrationTrace.decisions[0], { reason: '"chief" gave no reason.' })
 })
 
 t.test('a name in another case is asked for again, and the input of a tool may be JSON in a text', async (t) => {

@@ -86,7 +86,8 @@ t.test('a note that is null is none, whoever gives it', async (t) => {
   const led = { strategy: 'hierarchical' as const, manager: 'lead', workers: ['ann'] }
   t.equal((await play(led, { lead: [plan, approved, approved, 'Dug.'], ann: ['a hole'] })).finalOutput, 'Dug.')
 
+  // A plan says why; one that does not the second time either is taken.
   const split = { tasks: [{ agent: 'ann', task: 'dig', dependsOn: null }], reasoning: null }
   const supervised = { strategy: 'supervisor' as const, supervisor: 'lead', experts: ['ann'] }
-  t.equal((await play(supervised, { lead: [split, 'Dug.'], ann: ['a hole'] })).finalOutput, 'Dug.')
+  t.equal((await play(supervised, { lead: [split, split, 'Dug.'], ann: ['a hole'] })).finalOutput, 'Dug.')
 })

@@ -146,3 +146,44 @@ t.test('a class of the caller, or a file beside the agents.yaml, goes before a r
   writeFileSync(join(at, 'orchestrator_agent.mjs'), 'export default {}')
   t.match((await loadTeam(file)).agents[0]?.module, /orchestrator_agent\.mjs$/)
 })
+
+t.test(
+  'experts by name have their tools, and a supervisor of those of document 004 gives each 10 seconds',
+  async (t) => {
+    const EXPERTS = {
+      WeatherAgent: ['weather'],
+      FinanceAgent: ['exchange_rate', 'stock_price'],
+      TravelAgent: ['weather', 'sights'],
+      GeneralAgent: [],
+      ResearchAgent: ['web_search', 'read_webpage'],
+      UtilityAgent: ['calculator', 'convert', 'run_code'],
+    }
+    const desk = (experts: readonly string[], more = '') => `agents:
+  chief: {}
+${Object.keys(EXPERTS)
+  .map((name) => `  ${name.toLowerCase()}: { class: ${name} }\n`)
+  .join(
+    '',
+  )}orchestration: { strategy: supervisor, supervisor: chief, experts: [${experts.join(', ').toLowerCase()}]${more} }
+`
+    const ofCity = ['WeatherAgent', 'FinanceAgent', 'TravelAgent', 'GeneralAgent']
+    const loaded = async (experts: readonly string[], more?: string) =>
+      loadTeam(folder(t, { 'agents.yaml': desk(experts, more) }).file)
+    const { agents, orchestration } = await loaded(ofCity)
+    for (const [name, tools] of Object.entries(EXPERTS)) {
+      const role = agents.find((each) => each.name === name.toLowerCase())
+      t.same(role?.tools?.map((tool) => Object(tool).name) ?? [], tools, name)
+      t.type(role?.description, 'string')
+    }
+    t.match(orchestration, { timeoutPerAgentMs: 10_000 })
+    t.match((await loaded(ofCity, ', timeout_per_agent_ms: 3000')).orchestration, { timeoutPerAgentMs: 3_000 })
+    t.notOk('timeoutPerAgentMs' in (await loaded([...ofCity, 'ResearchAgent'])).orchestration)
+  },
+)
+
+t.test('a travel agent by name answers with sights and their sources', async (t) => {
+  const { file } = folder(t, { 'agents.yaml': 'agents:\n  guide: { class: TravelAgent }\n' })
+  const { team, asked } = await desk(t, file, { guide: [calls(['sights', { city: '台北' }]), '台北101'] })
+  t.equal((await team.execute('台北有什麼景點？')).finalOutput, '台北101')
+  t.match(asked.guide?.[1]?.messages.at(-1)?.content, /"Taipei 101".*https:\/\/en\.wikipedia\.org\/wiki\/Taipei_101"/)
+})

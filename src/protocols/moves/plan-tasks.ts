@@ -84,5 +84,5 @@ const planned = (
   ...(keys !== undefined && { keys }),
 })
 
-const reasonOf = ({ reasoning }: { reasoning: string }, planner: string): string =>
+const reasonOf = ({ reasoning }: { reasoning?: string | undefined }, planner: string): string =>
   reasoning || `"${planner}" gave no reason.`

@@ -3,6 +3,7 @@
  * without it.
  */
 import { z } from 'zod'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { jsonIn } from '../../actors/model/structured-output.ts'
 import type { SubTask, SubTaskResult } from '../../mailbox/sub-task.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
@@ -56,26 +57,38 @@ export interface Worker {
 
 /**
  * Schema of a plan for those agents: `{ tasks, reasoning }`. A plan with a task for another agent, or for one that does
- * not hold its keys, is sent back once; the second time the caller that runs the plan decides what becomes of it.
+ * not hold its keys, is sent back once, and so is one without `reasoning`; the second time the caller that runs the plan
+ * decides what becomes of it.
  * Source: document 004, task decomposition.
  */
 export const planSchema = (workers: readonly Worker[]) => {
   const dependsOn = absent(
     z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
   )
-  return portable(
-    planOf(workers, taskSchema(workers).extend({ dependsOn }), MOST_TASKS).superRefine(({ tasks }, context) => {
-      const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
-      if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
-    }),
-  )
+  const task = taskSchema(workers).extend({ dependsOn })
+  const plan = planOf(workers, task, MOST_TASKS).superRefine(({ tasks }, context) => {
+    const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
+    if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
+  })
+  return told(task, MOST_TASKS, plan)
 }
 
 /**
  * Schema of a task that replaces another, or of none. The planner is not asked for its dependencies: it waits for what
  * the replaced task waited for.
  */
-export const replacementSchema = (workers: readonly Worker[]) => portable(planOf(workers, taskSchema(workers), 1))
+export const replacementSchema = (workers: readonly Worker[]) => {
+  const task = taskSchema(workers)
+  return told(task, 1, planOf(workers, task, 1))
+}
+
+/** Returns the plan's schema. Models are told that `reasoning` is required. */
+function told<T>(task: z.ZodType, most: number, plan: z.ZodType<T>): ModelSchema<unknown, T> {
+  const { jsonSchema } = portable(z.object({ tasks: z.array(task).max(most), reasoning: reasoning() }))['~standard']
+  return { '~standard': { ...plan['~standard'], jsonSchema } }
+}
+
+const reasoning = () => z.string().describe('Why these tasks, in a sentence.')
 
 const taskSchema = (workers: readonly Worker[]) => {
   const profiles = [...new Set(workers.flatMap(({ keys = [] }) => keys))]
@@ -107,14 +120,16 @@ function planOf<Task extends z.ZodType<Assigned>>(workers: readonly Worker[], ta
   return z
     .object({
       tasks: z.array(task).max(most),
-      reasoning: absent(z.string().default('').describe('Why these tasks, in a sentence.')),
+      reasoning: absent(reasoning().optional()),
     })
-    .superRefine(({ tasks }, context) => {
+    .superRefine(({ tasks, reasoning }, context) => {
+      if (isSentBack) return
       const faults = tasks.map((task) => whyNot(task, workers))
       const at = faults.findIndex((fault) => fault !== undefined)
-      if (at < 0 || isSentBack) return
-      isSentBack = true
-      context.addIssue({ code: 'custom', message: faults[at]!, path: ['tasks', at, 'agent'] })
+      const noReason = 'it is missing; say why these are the tasks'
+      if (reasoning === undefined) context.addIssue({ code: 'custom', message: noReason, path: ['reasoning'] })
+      if (at >= 0) context.addIssue({ code: 'custom', message: faults[at]!, path: ['tasks', at, 'agent'] })
+      isSentBack = reasoning === undefined || at >= 0
     })
 }
 
