@@ -1,6 +1,6 @@
 /**
- * Experts that an agents.yaml may name as classes: those of document 004, and the workers of document 001. Keys stand in
- * variables of the environment, which the tools read when they are used.
+ * Experts that an agents.yaml may name as classes: those of document 004, and the workers of document 001. Keys stand
+ * in variables of the environment, which the tools read when they are used.
  */
 import type { AgentRole } from '../actors/definition/role.ts'
 import {

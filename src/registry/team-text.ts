@@ -96,7 +96,7 @@ function orchestrationFrom(given: unknown, agents: readonly string[], file: URL)
   return { ...given, module: moduleAt(given.module, 'orchestration.module', file) } as OrchestrationConfig
 }
 
-/** Returns the orchestration with the time limit of document 004, where a supervisor's experts are all of its classes. */
+/** Returns the orchestration with the time limit of document 004 if a supervisor's experts are all of its classes. */
 function inTime(orchestration: OrchestrationConfig, entries: object, { classes }: Surroundings): OrchestrationConfig {
   if (orchestration.strategy !== 'supervisor' || orchestration.timeoutPerAgentMs !== undefined) return orchestration
   const isCityExpert = (agent: string) => {

@@ -57,9 +57,8 @@ export interface Worker {
 
 /**
  * Schema of a plan for those agents: `{ tasks, reasoning }`. A plan with a task for another agent, or for one that does
- * not hold its keys, is sent back once, and so is one without `reasoning`; the second time the caller that runs the plan
- * decides what becomes of it.
- * Source: document 004, task decomposition.
+ * not hold its keys, is sent back once, and so is one without `reasoning`. The second time the caller that runs the
+ * plan decides what becomes of it. Source: document 004, task decomposition.
  */
 export const planSchema = (workers: readonly Worker[]) => {
   const dependsOn = absent(
