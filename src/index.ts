@@ -7,6 +7,7 @@
  *   on-abort        who waits under a signal
  *   nearest         the name that a mistyped one was meant to be
  *   own             a field of a plain object by a name that came from elsewhere
+ *   sentences       text as sentences that can be compared
  *   slots           a number of places, and who waits for one
  *   timers          timers of Node, also while a test mocks them
  *   thread-flags    what a thread is told of how the process was started

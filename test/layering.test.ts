@@ -13,6 +13,7 @@ const levels: string[][] = [
     'clock',
     'nearest',
     'own',
+    'sentences',
     'slots',
     'thread-flags',
     'thrown',

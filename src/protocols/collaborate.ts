@@ -11,12 +11,14 @@ import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { tooFewAnswers } from './moves/ask-enough.ts'
 import { askWorker } from './moves/ask-worker.ts'
+import { CONFLICT_RULES, type ConflictRule, conflictsAmong, conflictsAsData, withConflicts } from './moves/conflicts.ts'
+import { statementOf } from './moves/contradictions.ts'
 import { decompose, TAKEN_APART } from './moves/decompose.ts'
 import { lastWord } from './moves/last-word.ts'
 import { asData, asText, resultOf } from './moves/outputs.ts'
 import { elect, resolveConflict } from './moves/resolve-conflict.ts'
 import { runTasks, undone } from './moves/run-tasks.ts'
-import { joined, nothingDone, resultsAsText, synthesized } from './moves/synthesize.ts'
+import { joined, nothingDone, resultsAsText, statementsOf, synthesized } from './moves/synthesize.ts'
 import { type Finished, isDone, type PlannedTask } from './moves/task-plan.ts'
 import { COLLABORATE } from './prompts/collaborate.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
@@ -71,6 +73,14 @@ export interface CollaborateConfig<N extends string = string> {
    * `aggregation: 'synthesize'`.
    */
   synthesizer?: N
+  /**
+   * Way to settle contradictions between results that are joined or synthesized: 'vote' (by weights), 'priority' (of
+   * the agents), 'evidence' (as under `parallel`), 'fail' (the run fails with `ConsensusError`), 'synthesize' (the
+   * synthesizer decides). With one of them the synthesizer, if there is one, is asked first what the texts contradict
+   * each other about. Default: the synthesizer decides, and only data that differs in a key and sentences in the same
+   * words are found. What is found is told with the results, and is in the trace.
+   */
+  conflictResolution?: ConflictRule
   /** Your own texts instead of `decompose`, `dependencies` and `synthesize`. */
   prompts?: Partial<Record<string, string>>
 }
@@ -101,15 +111,25 @@ export const collaborate: Strategy<CollaborateConfig> = {
         const [first, ...others] = finished.filter(isDone)
         if (!first) throw nothingDone(joined(finished), finished)
         if (how.by === 'vote') return elected(orchestrator, [first, ...others]).words
-        if (how.by !== 'synthesize') return joined(finished)
-        const content = say('synthesize', { query, results: resultsAsText(finished) })
-        return synthesized(orchestrator, how.synthesizer, content, query, finished)
+        const conflicts = await conflictsAmong(orchestrator, query, statementsOf(finished), finder(how))
+        if (how.by !== 'synthesize') return withConflicts(joined(finished), conflicts)
+        const content = say('synthesize', { query, results: withConflicts(resultsAsText(finished), conflicts) })
+        return synthesized(orchestrator, how.synthesizer, content, query, finished, conflicts)
       },
     }
   },
 }
 
-type Combination = { by: 'usual' | 'vote' | 'join' } | { by: 'synthesize'; synthesizer: string }
+type Combination = { rule: ConflictRule | undefined } & (
+  | { by: 'usual' | 'vote' | 'join' }
+  | { by: 'synthesize'; synthesizer: string }
+)
+
+/** Returns how contradictions are found and settled. A model is asked only if the configuration wants them settled. */
+const finder = (how: Combination) => ({
+  rule: how.rule,
+  judge: how.rule && how.by === 'synthesize' ? how.synthesizer : undefined,
+})
 
 /** Runs the whole task without a split: by the agent that it is routed to, otherwise by all. */
 async function whole(
@@ -126,10 +146,11 @@ async function whole(
   orchestrator.signal.throwIfAborted()
   const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
   if (!first) throw tooFewAnswers(outcomes, 1, among.length)
-  if (how.by === 'join') return outcomes.map(answerLine).join('\n')
-  if (how.by !== 'synthesize') return resolveConflict(orchestrator, query, [first, ...others], 'vote')
-  const content = say('synthesize', { query, results: asText(outcomes) })
-  const structuredData = { query, ...asData(outcomes) }
+  if (how.by === 'usual' || how.by === 'vote') return resolveConflict(orchestrator, query, [first, ...others], 'vote')
+  const conflicts = await conflictsAmong(orchestrator, query, [first, ...others].map(statementOf), finder(how))
+  if (how.by !== 'synthesize') return withConflicts(outcomes.map(answerLine).join('\n'), conflicts)
+  const content = say('synthesize', { query, results: withConflicts(asText(outcomes), conflicts) })
+  const structuredData = { query, ...asData(outcomes), ...conflictsAsData(conflicts) }
   const message = await lastWord(orchestrator, how.synthesizer, content, { structuredData, metadata: IN_WORDS })
   return resultOf({ agent: how.synthesizer, message })
 }
@@ -197,11 +218,12 @@ function combination({
   aggregation,
   decomposer,
   synthesizer = decomposer || undefined,
+  conflictResolution: rule,
 }: CollaborateConfig): Combination {
-  if (aggregation !== 'synthesize') return { by: aggregation ?? 'usual' }
+  if (aggregation !== 'synthesize') return { by: aggregation ?? 'usual', rule }
   const accepted = 'the agent that makes one text of several results'
   if (synthesizer === undefined) throw refused('orchestration.synthesizer', synthesizer, accepted)
-  return { by: 'synthesize', synthesizer }
+  return { by: 'synthesize', rule, synthesizer }
 }
 
 function check(config: CollaborateConfig, team: readonly string[]): void {
@@ -216,6 +238,7 @@ function check(config: CollaborateConfig, team: readonly string[]): void {
     order: oneOf('sequence', 'dependencies'),
     aggregation: oneOf('vote', 'join', 'synthesize'),
     synthesizer: agent,
+    conflictResolution: oneOf(...CONFLICT_RULES),
     prompts: promptsOf(COLLABORATE),
   })
   options(config, 'orchestration')

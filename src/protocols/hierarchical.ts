@@ -5,11 +5,12 @@ import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { CONFLICT_RULES, type ConflictRule, conflictsAmong, withConflicts } from './moves/conflicts.ts'
 import { type Autonomy, LedTasks } from './moves/led-task.ts'
 import type { Plan } from './moves/manager.ts'
 import { resultOf } from './moves/outputs.ts'
 import { runInOrder, unmetNeeds } from './moves/task-plan.ts'
-import { joinedResults, nothingDone, type TaskResult } from './moves/task-results.ts'
+import { joinedResults, nothingDone, statementsOf, type TaskResult } from './moves/task-results.ts'
 import { organized } from './org-chart.ts'
 import { HIERARCHICAL } from './prompts/hierarchical.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'
@@ -79,6 +80,14 @@ export interface HierarchicalConfig<N extends string = string> {
    */
   progressReporting?: boolean
   /**
+   * Way to settle contradictions between the results: 'vote' (by weights), 'priority' (of the agents), 'evidence' (as
+   * under `parallel`), 'fail' (the run fails with `ConsensusError`), 'synthesize' (the manager decides). With one of
+   * them the manager is asked first what the texts contradict each other about, by one more call. Default: the
+   * manager decides, and the strategy finds only data that differs in a key, and sentences in the same words. What
+   * is found is told with the results, and is in the trace.
+   */
+  conflictResolution?: ConflictRule
+  /**
    * Your own texts by name, with the `{places}` of those in prompts/hierarchical.ts. `plan`, `alone`, `approve`,
    * `review`, `reassign` and `summary` are for the manager; `propose`, `task`, `earlier`, `agreed`, `remarks` and
    * `again` are for workers.
@@ -92,7 +101,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
   prepare: (config, settings) => organized(settings, config),
   protocol(config, team) {
     check(config, team)
-    const { managerSummarizes = true, workerAutonomy = 'low' } = config
+    const { managerSummarizes = true, workerAutonomy = 'low', conflictResolution: rule } = config
     const say = speaking(HIERARCHICAL, config.prompts)
     const loading = import('./moves/manager.ts') // loaded late, because most teams need no zod
     const listed = { manager: config.manager, workers: [...config.workers] }
@@ -114,8 +123,10 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
           led.run({ ...task, parentTask: message.correlationId, earlier }),
         )
         if (!results.some(({ ok }) => ok)) throw nothingDone(results)
-        if (!managerSummarizes) return joinedResults(results)
-        return resultOf({ agent: manager.name, message: await manager.summarize(results) })
+        const how = { rule, judge: rule && manager.name }
+        const conflicts = await conflictsAmong(orchestrator, query, statementsOf(results), how)
+        if (!managerSummarizes) return withConflicts(joinedResults(results), conflicts)
+        return resultOf({ agent: manager.name, message: await manager.summarize(results, conflicts) })
       },
     }
   },
@@ -186,6 +197,7 @@ function check(config: HierarchicalConfig, team: readonly string[]): void {
       managerSummarizes: flag,
       workerAutonomy: oneOf('low', 'medium', 'high'),
       progressReporting: flag,
+      conflictResolution: oneOf(...CONFLICT_RULES),
       prompts: promptsOf(HIERARCHICAL),
     },
     'manager',

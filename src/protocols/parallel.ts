@@ -10,6 +10,7 @@ import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askEnough, tooFewAnswers } from './moves/ask-enough.ts'
 import { type Combination, combine } from './moves/combine.ts'
+import { CONFLICT_RULES, type ConflictRule } from './moves/conflicts.ts'
 import { resultOf } from './moves/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
@@ -55,8 +56,12 @@ export type ParallelConfig<N extends string = string> = {
    * entry counts as much as its confidence. Objects are merged key by key. For texts, `judge` lists the statements that
    * contradict each other, and writes the answer. Without a judge, the text with the most evidence is the answer. Equal
    * evidence is put to the vote.
+   *
+   * Under the aggregation 'merge' it settles contradictions: data that differs in a key, and sentences that differ in a
+   * number, their last word or a negation; a `judge` compares the texts instead. A section `## Contradictions` behind
+   * the answers lists them, and what holds. With 'synthesize' the judge makes one answer of them.
    */
-  conflictResolution?: 'vote' | 'synthesize' | 'evidence' | 'priority' | 'fail'
+  conflictResolution?: ConflictRule
 } & (
   | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
   | { aggregationStrategy: 'best'; judge: N }
@@ -122,10 +127,12 @@ function combination(config: ParallelConfig): Combination {
   const { conflictResolution = 'vote', judge } = config
   if (config.aggregationStrategy === 'best') return { by: 'best', judge: config.judge }
   if (config.aggregationStrategy === 'custom') return { by: 'custom', aggregator: config.aggregator }
-  if (config.aggregationStrategy !== 'vote') return { by: 'merge' }
+  if (conflictResolution === 'synthesize' && judge === undefined)
+    throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
+  if (config.aggregationStrategy !== 'vote') return { by: 'merge', rule: conflictResolution, judge }
   if (conflictResolution === 'evidence') return { by: 'vote', resolution: { evidence: true, judge } }
-  if (conflictResolution !== 'synthesize') return { by: 'vote', resolution: conflictResolution }
-  if (judge === undefined) throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
+  if (conflictResolution !== 'synthesize' || judge === undefined)
+    return { by: 'vote', resolution: conflictResolution === 'synthesize' ? 'vote' : conflictResolution }
   return { by: 'vote', resolution: { judge } }
 }
 
@@ -142,7 +149,7 @@ function check(config: ParallelConfig, team: readonly string[]): void {
       timeoutPerAgentMs: wait(),
       requireAll: flag,
       waitFor: rule('"all", "first" or how many answers are enough', isWaitFor),
-      conflictResolution: oneOf('vote', 'synthesize', 'evidence', 'priority', 'fail'),
+      conflictResolution: oneOf(...CONFLICT_RULES),
       aggregationStrategy: oneOf('merge', 'vote', 'best', 'custom'),
       judge: agent,
       aggregator: (value, path) => {
@@ -155,8 +162,8 @@ function check(config: ParallelConfig, team: readonly string[]): void {
 
   const wrong = (key: string, accepted: string, advice: string) =>
     refused(`orchestration.${key}`, Reflect.get(config, key), accepted, advice)
-  if (by !== 'vote' && conflictResolution !== 'vote') {
-    throw wrong('conflictResolution', '"vote"', 'The others act under aggregationStrategy: "vote" alone.')
+  if (by !== 'vote' && by !== 'merge' && conflictResolution !== 'vote') {
+    throw wrong('conflictResolution', '"vote"', 'The others act under aggregationStrategy "vote" and "merge" alone.')
   }
   if (by !== 'custom' && 'aggregator' in config && config.aggregator !== undefined) {
     throw wrong('aggregator', 'nothing', 'It acts under aggregationStrategy: "custom" alone.')

@@ -10,12 +10,13 @@ import { integer, oneOf, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askWorker } from './moves/ask-worker.ts'
+import { CONFLICT_RULES, type ConflictRule, conflictsAmong, withConflicts } from './moves/conflicts.ts'
 import { lastWord } from './moves/last-word.ts'
 import { resultOf } from './moves/outputs.ts'
 import { type Plan, planAgain, planTasks } from './moves/plan-tasks.ts'
 import { runTasks, titleOf, undone } from './moves/run-tasks.ts'
 import type { Worker } from './moves/schemas.ts'
-import { joined, nothingDone, resultsAsText, synthesized } from './moves/synthesize.ts'
+import { joined, nothingDone, resultsAsText, statementsOf, synthesized } from './moves/synthesize.ts'
 import { type Finished, isDone, type PlannedTask } from './moves/task-plan.ts'
 import { promptsOf, speaking } from './prompts/prompts.ts'
 import { SUPERVISOR } from './prompts/supervisor.ts'
@@ -80,6 +81,14 @@ export interface SupervisorConfig<N extends string = string> {
    *   experts.
    */
   flow?: FlowMode
+  /**
+   * Way to settle contradictions between the results: 'vote' (by weights), 'priority' (of the agents), 'evidence' (as
+   * under `parallel`), 'fail' (the run fails with `ConsensusError`), 'synthesize' (the aggregator decides). With one of
+   * them the aggregator is asked first what the texts contradict each other about, by one more call. Default: the
+   * aggregator decides, and the strategy finds only data that differs in a key, and sentences in the same words. What
+   * is found is told with the results, and is in the trace.
+   */
+  conflictResolution?: ConflictRule
   /** Your own texts instead of `plan`, `replan`, `combine` and `apology`. */
   prompts?: Partial<Record<string, string>>
 }
@@ -114,8 +123,11 @@ export const supervisor: Strategy<SupervisorConfig> = {
         const failures = finished.filter((each) => !isDone(each))
         if (failures.length === finished.length)
           throw nothingDone(say('apology', { query, failures: joined(failures) }), finished)
-        const content = say('combine', { query, results: resultsAsText(finished) })
-        return synthesized(orchestrator, aggregator, content, query, finished)
+        const { conflictResolution: rule } = config
+        const how = { rule, judge: rule && aggregator }
+        const conflicts = await conflictsAmong(orchestrator, query, statementsOf(finished), how)
+        const content = say('combine', { query, results: withConflicts(resultsAsText(finished), conflicts) })
+        return synthesized(orchestrator, aggregator, content, query, finished, conflicts)
 
         /** Returns the tasks of the plan; an empty list if the fallback has to answer without a plan. */
         async function planned(): Promise<readonly PlannedTask[]> {
@@ -211,6 +223,7 @@ function check(config: SupervisorConfig, team: readonly string[]): void {
       maxReplans: integer(0),
       aggregator: agent,
       flow: oneOf('multi_agent', 'graph', 'tools'),
+      conflictResolution: oneOf(...CONFLICT_RULES),
       prompts: promptsOf(SUPERVISOR),
     },
     'supervisor',

@@ -158,7 +158,7 @@ t.test('each option refuses what it cannot be', async (t) => {
 
 t.test('an option that would have no effect beside another is refused', async (t) => {
   const idle: [object, string][] = [
-    [{ conflictResolution: 'fail' }, 'conflictResolution'],
+    [{ aggregationStrategy: 'best', judge: 'editor', conflictResolution: 'fail' }, 'conflictResolution'],
     [{ aggregationStrategy: 'vote', aggregator: 'editor' }, 'aggregator'],
     [{ requireAll: true, waitFor: 'first' }, 'requireAll'],
     [{ requireAll: true, waitFor: 2 }, 'requireAll'],

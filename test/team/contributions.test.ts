@@ -60,6 +60,38 @@ t.test(
   },
 )
 
+t.test(
+  'sentences in other words rest on those who said what they say, with the share that nobody stands behind',
+  async (t) => {
+    const synthesis = 'On Tuesday 56 millimetres of rain fell. The harbour bridge stays closed. Cucumbers are purple.'
+    const cast = {
+      gauge: says('It rained: 56 millimetres fell on Tuesday.'),
+      roads: says('The bridge at the harbour is closed.'),
+      boss: (message: { content: string }) => (message.content.includes('56') ? synthesis : 'A plan is not needed.'),
+    }
+    const custom: OrchestrationConfig = {
+      strategy: 'custom',
+      async run(orchestrator, query) {
+        const found = await orchestrator.requestAll(['gauge', 'roads'], query)
+        const words = found.map((one) => (one.ok ? one.message.content : ''))
+        return (await orchestrator.request('boss', words.join(' '))).content
+      },
+    }
+    const { contributions } = await play(t, cast, custom)
+    const [rain, bridge, none] = contributions.basis
+    t.match(rain, { text: /^On Tuesday/, restsOn: [{ agent: 'gauge' }] })
+    t.match(bridge, { restsOn: [{ agent: 'roads' }] })
+    t.same(none, { text: 'Cucumbers are purple.', restsOn: [], unattributed: 1 })
+    t.ok(rain && rain.unattributed < 0.35 && bridge && bridge.unattributed < 0.35)
+    t.ok(contributions.unattributed > 0.15 && contributions.unattributed < 0.5)
+    t.notOk(contributions.basis.some(({ restsOn }) => restsOn.some(({ agent }) => agent === 'boss')))
+
+    const alone = (await play(t, { ann: says('Cats sleep all day.') }, sequential)).contributions
+    t.same(alone.basis, [{ text: 'Cats sleep all day.', restsOn: [{ agent: 'ann', share: 1 }], unattributed: 0 }])
+    t.equal(alone.unattributed, 0)
+  },
+)
+
 t.test('a sentence of the query is the caller’s, whoever repeats it', async (t) => {
   const cast = { ann: says('Is it warm? It is.') }
   const { contributions } = await play(t, cast, sequential, {}, 'Is it warm?')

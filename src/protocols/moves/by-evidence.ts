@@ -11,7 +11,9 @@ import {
   type Contradiction,
   claimsByKey,
   contradictionsIn,
+  type Statement,
   statedIn,
+  statementOf,
   wholeClaims,
 } from './contradictions.ts'
 import { Evidence } from './evidence.ts'
@@ -35,12 +37,13 @@ export async function byEvidence(
   answers: readonly [Answered, ...Answered[]],
   judge: string | undefined,
 ): Promise<Result> {
-  const evidence = await Evidence.on(orchestrator, answers)
-  const byKey = claimsByKey(answers)
+  const statements = answers.map(statementOf)
+  const evidence = await Evidence.on(orchestrator, statements)
+  const byKey = claimsByKey(statements)
   if (byKey) return merged(orchestrator, byKey, answers, evidence)
-  const found = judge !== undefined && (await contradictions(orchestrator, judge, query, answers))
+  const found = judge !== undefined && (await judged(orchestrator, judge, query, statements))
   if (found) return joined(orchestrator, judge, query, answers, found, evidence)
-  const { agents } = settle(orchestrator, { about: 'the answer', claims: wholeClaims(answers) }, evidence)
+  const { agents } = settle(orchestrator, { about: 'the answer', claims: wholeClaims(statements) }, evidence)
   return resultOf(answers.find(({ agent }) => agents.includes(agent)) ?? answers[0])
 }
 
@@ -48,15 +51,15 @@ export async function byEvidence(
  * Returns the contradictions that the judge finds. undefined: its answer is not usable, which is no reason to end
  * without a result.
  */
-async function contradictions(
+export async function judged(
   orchestrator: OrchestratorContext,
   judge: string,
   query: string,
-  answers: readonly Answered[],
+  statements: readonly Statement[],
 ): Promise<Contradiction[] | undefined> {
   const question = 'What do the answers contradict each other about?'
   try {
-    const found = await contradictionsIn(orchestrator, judge, query, answers)
+    const found = await contradictionsIn(orchestrator, judge, query, statements)
     const about = found.map((one) => one.about).join(', ') || 'nothing'
     orchestrator.decide(question, about, `The judge "${judge}" says so, and makes one answer of theirs.`)
     return found
@@ -68,7 +71,7 @@ async function contradictions(
 }
 
 /** Returns the claim that wins a contradiction, and adds the decision to the trace. */
-function settle(orchestrator: OrchestratorContext, { about, claims }: Contradiction, evidence: Evidence): Claim {
+export function settle(orchestrator: OrchestratorContext, { about, claims }: Contradiction, evidence: Evidence): Claim {
   const strongest = evidence.strongest(claims)
   const { winner, tied } = orchestrator.vote(
     strongest.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value }))),
@@ -100,7 +103,7 @@ function merged(
   const whose = holding.map(([key, { agents }]) => `${key}: ${agents.join(', ')}`).join('; ')
   orchestrator.decide('Whose is each part of the answer?', whose, 'They have said it so.')
   const data = Object.fromEntries(holding.map(([key, { value }]) => [key, value]))
-  const said = answers.find((answer) => isSame(statedIn(answer), data))
+  const said = answers.find((answer) => isSame(statedIn(statementOf(answer)), data))
   return said ? resultOf(said) : positionFrom(data)
 }
 

@@ -2,13 +2,15 @@
 import type { OrchestratorContext, Outcome } from '../../actors/definition/context/context.ts'
 import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import { ReplyInvalidError, shown } from '../../errors.ts'
-import { pickBest } from './judge.ts'
+import { type ConflictRule, conflictsAmong, conflictsAsData, withConflicts } from './conflicts.ts'
+import { statementOf } from './contradictions.ts'
+import { pickBest, synthesize } from './judge.ts'
 import { lastWord } from './last-word.ts'
 import { type Answered, asData, asText, resultOf } from './outputs.ts'
 import { type Resolution, resolveConflict } from './resolve-conflict.ts'
 
 export type Combination =
-  | { by: 'merge' }
+  | { by: 'merge'; rule: ConflictRule; judge: string | undefined }
   | { by: 'vote'; resolution: Resolution }
   | { by: 'best'; judge: string }
   | { by: 'custom'; aggregator: string | Aggregator }
@@ -25,8 +27,13 @@ export async function combine(
   how: Combination,
 ): Promise<ScriptResult> {
   switch (how.by) {
-    case 'merge':
-      return asText(answers)
+    case 'merge': {
+      const { rule, judge } = how
+      const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), how)
+      if (conflicts.length === 0 || rule !== 'synthesize' || judge === undefined)
+        return withConflicts(asText(answers), conflicts)
+      return resultOf(await synthesize(orchestrator, judge, query, answers))
+    }
     case 'vote':
       return resolveConflict(orchestrator, query, answers, how.resolution)
     case 'best': {
@@ -38,8 +45,11 @@ export async function combine(
     case 'custom': {
       const { aggregator } = how
       if (typeof aggregator === 'function') return checkedText(await aggregator([...outcomes], orchestrator))
-      const content = `${query}\n\n${asText(outcomes)}`
-      const message = await lastWord(orchestrator, aggregator, content, { structuredData: asData(outcomes) })
+      const told = { rule: undefined, judge: undefined }
+      const conflicts = await conflictsAmong(orchestrator, query, answers.map(statementOf), told)
+      const content = `${query}\n\n${withConflicts(asText(outcomes), conflicts)}`
+      const structuredData = { ...asData(outcomes), ...conflictsAsData(conflicts) }
+      const message = await lastWord(orchestrator, aggregator, content, { structuredData })
       return resultOf({ agent: aggregator, message })
     }
   }

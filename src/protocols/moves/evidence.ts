@@ -1,9 +1,7 @@
 /** Evidence of an answer: the entries of the run's blackboard that it refers to by their keys. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
-import type { Claim } from './contradictions.ts'
-import type { Answered } from './outputs.ts'
-import { claimOf } from './positions.ts'
+import type { Claim, Statement } from './contradictions.ts'
 
 const CITED = /\[([^[\]\s]{1,256})\]/g // a key in brackets, within a text
 
@@ -13,18 +11,18 @@ export class Evidence {
   readonly #confidence: ReadonlyMap<string, number>
   readonly #references: ReadonlyMap<string, readonly string[]>
 
-  private constructor(confidence: ReadonlyMap<string, number>, answers: readonly Answered[]) {
+  private constructor(confidence: ReadonlyMap<string, number>, statements: readonly Statement[]) {
     this.#confidence = confidence
-    this.#references = new Map(answers.map((answer) => [answer.agent, referencesOf(answer)]))
+    this.#references = new Map(statements.map((statement) => [statement.agent, referencesOf(statement)]))
   }
 
   /**
    * Reads the board. A reference counts as much as its entry's confidence. A reference to a key without a valid entry
    * counts nothing.
    */
-  static async on({ blackboard }: Pick<OrchestratorContext, 'blackboard'>, answers: readonly Answered[]) {
+  static async on({ blackboard }: Pick<OrchestratorContext, 'blackboard'>, statements: readonly Statement[]) {
     const entries = await blackboard.query()
-    return new Evidence(new Map(entries.map(({ key, confidence }) => [key, confidence])), answers)
+    return new Evidence(new Map(entries.map(({ key, confidence }) => [key, confidence])), statements)
   }
 
   /** Returns the keys of a claim's evidence: those that its agents refer to, each once. */
@@ -46,12 +44,11 @@ export class Evidence {
 }
 
 /**
- * Returns the keys that an answer refers to: the list `references` in its data, otherwise the keys in brackets in its
- * content.
+ * Returns the keys that a statement refers to: the list `references` in its data, otherwise the keys in brackets in its
+ * text.
  */
-function referencesOf(answer: Answered): string[] {
-  const claim = claimOf(answer)
-  const listed = isObject(claim) && 'references' in claim ? claim.references : undefined
+function referencesOf({ value, text }: Statement): string[] {
+  const listed = isObject(value) && 'references' in value ? value.references : undefined
   if (Array.isArray(listed)) return listed.filter((key) => typeof key === 'string')
-  return [...answer.message.content.matchAll(CITED)].map(([, key = '']) => key)
+  return [...text.matchAll(CITED)].map(([, key = '']) => key)
 }

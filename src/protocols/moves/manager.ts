@@ -13,6 +13,7 @@ import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
 import { absent, note } from './answer-forms.ts'
 import { type AskedFor, type Asking, askFor } from './ask-for.ts'
+import { type Conflict, conflictsAsData, withConflicts } from './conflicts.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { portable } from './portable.ts'
 import { MOST_TASKS } from './task-plan.ts'
@@ -114,9 +115,10 @@ export class Manager {
   }
 
   /** Asks for the run's answer, made from the results. */
-  summarize(results: readonly TaskResult[]): Promise<AgentMessage> {
-    const content = this.#say('summary', { query: this.#query, results: resultsWithTasks(results) })
-    const data = { query: this.#query, results: resultsAsData(results) }
+  summarize(results: readonly TaskResult[], conflicts: readonly Conflict[]): Promise<AgentMessage> {
+    const all = withConflicts(resultsWithTasks(results), conflicts)
+    const content = this.#say('summary', { query: this.#query, results: all })
+    const data = { query: this.#query, results: resultsAsData(results), ...conflictsAsData(conflicts) }
     return lastWord(this.#orchestrator, this.name, content, asData('summary', data))
   }
 

@@ -6,7 +6,7 @@ import { canonical } from '../../actors/decisions/vote.ts'
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { ConsensusError } from '../../errors.ts'
 import { byEvidence } from './by-evidence.ts'
-import { claimsByKey } from './contradictions.ts'
+import { claimsByKey, statementOf } from './contradictions.ts'
 import { synthesize } from './judge.ts'
 import { type Answered, resultOf } from './outputs.ts'
 import { claimOf } from './positions.ts'
@@ -57,7 +57,9 @@ export async function resolveConflict(
     )
   }
   if ('evidence' in resolution) return byEvidence(orchestrator, query, answers, resolution.judge)
-  const contested = [...(claimsByKey(answers) ?? [])].flatMap(([key, claims]) => (claims.length > 1 ? [key] : []))
+  const contested = [...(claimsByKey(answers.map(statementOf)) ?? [])].flatMap(([key, claims]) =>
+    claims.length > 1 ? [key] : [],
+  )
   const about = contested.length > 0 ? ` They contradict each other about ${contested.join(', ')}.` : ''
   orchestrator.decide(QUESTION, resolution.judge, `It makes one answer of them.${about}`)
   return resultOf(await synthesize(orchestrator, resolution.judge, query, answers))

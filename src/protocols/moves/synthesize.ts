@@ -5,9 +5,11 @@
 import type { ScriptResult } from '../../actors/definition/protocol.ts'
 import { IN_WORDS } from '../../actors/model/in-words.ts'
 import { AgentFailedError } from '../../errors.ts'
+import { type Conflict, conflictsAsData } from './conflicts.ts'
+import type { Statement } from './contradictions.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { resultOf } from './outputs.ts'
-import type { Finished } from './task-plan.ts'
+import { type Finished, isDone } from './task-plan.ts'
 
 /**
  * Returns one line per result, in the order of the plan. A failed sub-task is replaced by its reason. Source: document
@@ -17,7 +19,7 @@ export const joined = (finished: readonly Finished[]): string => finished.map(li
 
 /**
  * Returns the answer of an agent that gets `content`, which contains the results. It also gets them as
- * `structuredData: { query, results }`.
+ * `structuredData: { query, results }`, with `contradictions` if there are any.
  */
 export async function synthesized(
   orchestrator: LastWords,
@@ -25,14 +27,21 @@ export async function synthesized(
   content: string,
   query: string,
   finished: readonly Finished[],
+  conflicts: readonly Conflict[],
 ): Promise<ScriptResult> {
   const results = finished.map(({ task, result }) => ({ task: task.description, ...result }))
   const message = await lastWord(orchestrator, agent, content, {
-    structuredData: { query, results },
+    structuredData: { query, results, ...conflictsAsData(conflicts) },
     metadata: IN_WORDS,
   })
   return resultOf({ agent, message })
 }
+
+/** Returns what the agents of finished sub-tasks have said. */
+export const statementsOf = (finished: readonly Finished[]): Statement[] =>
+  finished
+    .filter(isDone)
+    .map(({ result, words }) => ({ agent: result.workerAgentRole, value: result.resultData, text: words }))
 
 /** Returns each result under a heading with its task and its agent. */
 export function resultsAsText(finished: readonly Finished[]): string {

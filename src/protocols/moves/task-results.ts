@@ -3,6 +3,7 @@
  * program.
  */
 import { AgentFailedError, type DramatisError } from '../../errors.ts'
+import type { Statement } from './contradictions.ts'
 
 /** Task with its result, and the last agent that has done it or failed at it. */
 export type TaskResult = { agent: string; task: string } & (
@@ -14,6 +15,10 @@ export type TaskResult = { agent: string; task: string } & (
 export const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
 
 const outcomeOf = (result: TaskResult) => (result.ok ? wordsOf(result.result) : `(not done: ${result.error.message})`)
+
+/** Returns what the agents of tasks that were done have said. */
+export const statementsOf = (results: readonly TaskResult[]): Statement[] =>
+  results.flatMap((done) => (done.ok ? [{ agent: done.agent, value: done.result, text: wordsOf(done.result) }] : []))
 
 /** Returns each result under the name of its agent. */
 export const joinedResults = (results: readonly TaskResult[]): string =>

@@ -4,7 +4,8 @@
 import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { type TypedMessage, USER } from '../../mailbox/message.ts'
-import { sentencesOf } from './sentences.ts'
+import { sentencesOf } from '../../sentences.ts'
+import { type Basis, basisOf, unattributedOf, writerOf } from './basis.ts'
 import type { Speech } from './speeches.ts'
 
 /** Contribution of one agent to a run. */
@@ -66,6 +67,14 @@ export interface ContributionReport {
    * '$user' if the query has it.
    */
   sentences: { text: string; saidBy: string[] }[]
+  /**
+   * Contributions behind each sentence of the answer, also behind one in other words than theirs. They are found by the
+   * numbers, names and longer words, two at least, that it shares with a sentence of theirs; across languages these are
+   * numbers and names alone. The agent that wrote the answer from what others said is no contributor to it.
+   */
+  basis: Basis[]
+  /** Share of the answer's words that nobody stands behind, from 0 to 1; 0 if the run failed. */
+  unattributed: number
 }
 
 /** Data of a run that the report is made from. */
@@ -109,7 +118,13 @@ export function contributionsOf(result: Known, { query, speeches, tasks }: Remna
     }
   }
   const agents = [...names].filter((name) => !name.startsWith('$'))
-  return { agents: Object.fromEntries(agents.map((name) => [name, report(name)])), sentences }
+  const basis = basisOf(textsOf(sentences), speeches, writerOf(result.finalOutput, result.messageHistory))
+  return {
+    agents: Object.fromEntries(agents.map((name) => [name, report(name)])),
+    sentences,
+    basis,
+    unattributed: unattributedOf(basis),
+  }
 }
 
 /** Returns the speakers of each sentence, in the order in which they said it. */

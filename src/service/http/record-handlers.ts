@@ -88,7 +88,7 @@ export const recordHandlers: Pick<Handlers, Own> = {
   async taskContributions({ task: { run } }) {
     const end = await knownEndOf(run)
     if (!end) throw new HttpError('CONFLICT', `Task "${run.id}" is not over: its answer is not there yet.`)
-    return json('contributions' in end ? end.contributions : { agents: {}, sentences: [] })
+    return json('contributions' in end ? end.contributions : { agents: {}, sentences: [], basis: [], unattributed: 0 })
   },
 
   taskBoard({ task, query: { type, author, key } }) {

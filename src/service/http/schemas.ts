@@ -278,6 +278,16 @@ export const contributions = z.object({
   sentences: z
     .array(z.object({ text: z.string(), saidBy: z.array(z.string()) }))
     .describe('sentences of the answer, with all that have said them'),
+  basis: z
+    .array(
+      z.object({
+        text: z.string(),
+        restsOn: z.array(z.object({ agent: z.string(), share: z.number() })),
+        unattributed: z.number(),
+      }),
+    )
+    .describe('sentences of the answer, with the share of the words of each that stands in contributions'),
+  unattributed: z.number().describe('share of the words of the answer that nobody stands behind'),
 })
 
 export const wait = z

@@ -1,4 +1,4 @@
-/** Splits text into sentences that can be compared, in any language, by Unicode's rules for sentence ends. */
+/** Splits text into sentences and words that can be compared, in any language, by Unicode's rules. */
 
 /**
  * Mark at the start of a Markdown line: of a heading, a quotation, or a list item. A bullet (\u2022) that is written
@@ -54,4 +54,17 @@ function paragraphsOf(text: string): string[] {
     if (marker.includes('#')) paragraphs.push([])
   }
   return paragraphs.filter((lines) => lines.length > 0).map((lines) => lines.join(' '))
+}
+
+let wordSegmenter: Intl.Segmenter | undefined
+const WORD_WINDOW = 1_000 // each segment of V8 has a copy of the whole text that was segmented
+
+/** Returns the words of a text, also in scripts without spaces. A word at the end of a window may come in two parts. */
+export function wordsOf(text: string): string[] {
+  wordSegmenter ??= new Intl.Segmenter('en', { granularity: 'word' })
+  const words: string[] = []
+  for (let from = 0; from < text.length; from += WORD_WINDOW)
+    for (const { segment, isWordLike } of wordSegmenter.segment(text.slice(from, from + WORD_WINDOW)))
+      if (isWordLike) words.push(segment)
+  return words
 }
