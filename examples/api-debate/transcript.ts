@@ -14,24 +14,17 @@ export function transcriptOf(messages: readonly AgentMessage[]): string {
   return within.map(lineOf).join('\n')
 }
 
-const lineOf = ({ sender, recipient, type, content }: AgentMessage): string =>
-  type === 'request' ? `${sender} asks ${recipient}: ${short(content)}` : `${sender}: ${said(content)}`
+const lineOf = (message: AgentMessage): string =>
+  message.type === 'request'
+    ? `${message.sender} asks ${message.recipient}: ${short(message.content)}`
+    : `${message.sender}: ${said(message)}`
 
-/** Debaters and judge answer by a schema where the strategy has to understand them. */
-function said(content: string): string {
-  const data = asJson(content)
-  const argued = argument.safeParse(data).data
-  if (argued) return [argued.argument, ...argued.evidence.map((one) => `  - ${one}`)].join('\n')
-  const judged = verdict.safeParse(data).data
-  return judged ? `The winner is ${judged.winner}. ${judged.reasons}` : content
-}
-
-function asJson(content: string): unknown {
-  try {
-    return JSON.parse(content)
-  } catch {
-    return undefined // words
-  }
+/** An argument is the content of its message, with its evidence beside it as data. The judge answers by a schema, too. */
+function said({ content, structuredData }: AgentMessage): string {
+  const evidence = argument.safeParse(structuredData).data?.evidence ?? []
+  const judged = verdict.safeParse(structuredData).data
+  if (judged) return `The winner is ${judged.winner}. ${judged.reasons}`
+  return [content, ...evidence.map((one) => `  - ${one}`)].join('\n')
 }
 
 function short(content: string): string {

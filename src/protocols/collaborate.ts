@@ -80,7 +80,7 @@ export interface CollaborateConfig<N extends string = string> {
    * each other about. Default: the synthesizer decides, and only data that differs in a key and sentences in the same
    * words are found. What is found is told with the results, and is in the trace.
    */
-  conflictResolution?: ConflictRule
+  conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
   /** Your own texts instead of `decompose`, `dependencies` and `synthesize`. */
   prompts?: Partial<Record<string, string>>
 }

@@ -5,7 +5,7 @@ import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
 import { agentOf, agentsOf } from './checks.ts'
-import { CONFLICT_RULES, type ConflictRule, conflictsAmong, withConflicts } from './moves/conflicts.ts'
+import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts.ts'
 import { type Autonomy, LedTasks } from './moves/led-task.ts'
 import type { Plan } from './moves/manager.ts'
 import { resultOf } from './moves/outputs.ts'
@@ -86,7 +86,7 @@ export interface HierarchicalConfig<N extends string = string> {
    * manager decides, and the strategy finds only data that differs in a key, and sentences in the same words. What
    * is found is told with the results, and is in the trace.
    */
-  conflictResolution?: ConflictRule
+  conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
   /**
    * Your own texts by name, with the `{places}` of those in prompts/hierarchical.ts. `plan`, `alone`, `approve`,
    * `review`, `reassign` and `summary` are for the manager; `propose`, `task`, `earlier`, `agreed`, `remarks` and

@@ -10,7 +10,7 @@ import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askEnough, tooFewAnswers } from './moves/ask-enough.ts'
 import { type Combination, combine } from './moves/combine.ts'
-import { CONFLICT_RULES, type ConflictRule } from './moves/conflicts.ts'
+import { CONFLICT_RULES } from './moves/conflicts.ts'
 import { resultOf } from './moves/outputs.ts'
 import type { Strategy } from './strategy.ts'
 
@@ -61,7 +61,7 @@ export type ParallelConfig<N extends string = string> = {
    * number, their last word or a negation; a `judge` compares the texts instead. A section `## Contradictions` behind
    * the answers lists them, and what holds. With 'synthesize' the judge makes one answer of them.
    */
-  conflictResolution?: ConflictRule
+  conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
 } & (
   | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
   | { aggregationStrategy: 'best'; judge: N }

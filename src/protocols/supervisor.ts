@@ -10,7 +10,7 @@ import { integer, oneOf, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askWorker } from './moves/ask-worker.ts'
-import { CONFLICT_RULES, type ConflictRule, conflictsAmong, withConflicts } from './moves/conflicts.ts'
+import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts.ts'
 import { lastWord } from './moves/last-word.ts'
 import { resultOf } from './moves/outputs.ts'
 import { type Plan, planAgain, planTasks } from './moves/plan-tasks.ts'
@@ -88,7 +88,7 @@ export interface SupervisorConfig<N extends string = string> {
    * aggregator decides, and the strategy finds only data that differs in a key, and sentences in the same words. What
    * is found is told with the results, and is in the trace.
    */
-  conflictResolution?: ConflictRule
+  conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
   /** Your own texts instead of `plan`, `replan`, `combine` and `apology`. */
   prompts?: Partial<Record<string, string>>
 }

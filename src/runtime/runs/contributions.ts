@@ -5,7 +5,7 @@ import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import { type TypedMessage, USER } from '../../mailbox/message.ts'
 import { sentencesOf } from '../../sentences.ts'
-import { type Basis, basisOf, unattributedOf, writerOf } from './basis.ts'
+import { basisOf, unattributedOf, writerOf } from './basis.ts'
 import type { Speech } from './speeches.ts'
 
 /** Contribution of one agent to a run. */
@@ -72,7 +72,7 @@ export interface ContributionReport {
    * numbers, names and longer words, two at least, that it shares with a sentence of theirs; across languages these are
    * numbers and names alone. The agent that wrote the answer from what others said is no contributor to it.
    */
-  basis: Basis[]
+  basis: { text: string; restsOn: { agent: string; share: number }[]; unattributed: number }[]
   /** Share of the answer's words that nobody stands behind, from 0 to 1; 0 if the run failed. */
   unattributed: number
 }
