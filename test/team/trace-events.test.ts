@@ -43,6 +43,21 @@ t.test('events list messages, between the turns that sent and handled them', asy
   )
 })
 
+t.test('a task in the name of a manager is an event, and a message, of the manager', async (t) => {
+  const tasks = [{ worker: 'b', task: 'dig' }]
+  const boss = defineAgent({
+    receive: ({ metadata }) =>
+      Object(metadata.hierarchical).step === 'plan' ? { structuredData: { tasks, reasoning: 'so' } } : 'over',
+  })
+  const led = { strategy: 'hierarchical' as const, manager: 'boss', workers: ['b'], workerAutonomy: 'high' as const }
+  const team = stage<string>(t, { boss, b: echo }, { orchestration: led })
+  const { events } = (await team.execute('Go.')).orchestrationTrace
+  const given = events.find(({ details }) => Object(details).type === 'delegate')
+  t.match(given, { eventType: 'message', agent: 'boss', details: { to: 'b' } })
+  const isTask = ({ type }: { type: string }) => type === 'delegate'
+  t.equal(team.getAgent('boss')!.getMessageHistory().filter(isTask).length, 1)
+})
+
 t.test("the page has the documents' words for events, and ours are those of a trace", async (t) => {
   const page = readFileSync('docs/reference/events.md', 'utf8') // tests are started in the project's folder
   const rows = [...page.matchAll(/^\| `(agent_start|agent_end|message_sent|message_received)` +\| `([\w.]+)`/gm)]

@@ -84,7 +84,7 @@ function collect(messages: TypedMessage[], memory: Memory, at: number, directory
   const isWanted =
     agent === undefined
       ? isItself
-      : (isItself && directory.name(senderOf(memory, at)) === agent) ||
+      : (isItself && (actingSender(memory, at) ?? directory.name(senderOf(memory, at))) === agent) ||
         (!isHead(memory, at) && addresseeOf(memory, at, directory) === agent)
   if (isWanted) messages.push(decodeMessage(memory, at, directory))
 }
@@ -139,7 +139,7 @@ class TraceFold {
     const agent = this.#directory.name(senderOf(memory, at))
     const messageId = idOf(memory, at)
     if (isMessage(memory, at) && !isHead(memory, at)) this.#message(memory, at, kind, agent)
-    if (kind !== END) this.#sent(memory, at, agent)
+    if (kind !== END) this.#sent(memory, at)
     const tool = toolEventOf(memory, at, agent)
     if (tool) return this.#event(timeOf(memory, at), tool.type, agent, toolDetails(tool))
     if (kind === END) this.#end(memory, at, agent, messageId)
@@ -168,10 +168,11 @@ class TraceFold {
   }
 
   /** Adds the event of a message, if the frame is one: once, however many recipients it has. */
-  #sent(memory: Memory, at: number, agent: string): void {
+  #sent(memory: Memory, at: number): void {
     if (!isMessage(memory, at) || isCopy(memory, at)) return
-    const { id: messageId, type, recipient: to } = new ReceivedMessage(memory, at, readId(memory, at), this.#directory)
-    this.#event(timeOf(memory, at), 'message', agent, { messageId, type, to })
+    const message = new ReceivedMessage(memory, at, readId(memory, at), this.#directory)
+    const { id: messageId, type, sender, recipient: to } = message
+    this.#event(timeOf(memory, at), 'message', sender, { messageId, type, to })
   }
 
   #end(memory: Memory, at: number, agent: string, messageId: string): void {
@@ -184,7 +185,7 @@ class TraceFold {
     this.#open.delete(key)
     if (known) known.endedAt = endedAt
     else this.#trace.agentActivations.push({ agent, startedAt, endedAt, messageId })
-    this.#sent(memory, at, agent)
+    this.#sent(memory, at)
     this.#event(endedAt, 'turn.finished', agent, { messageId, attempt, ...(isFailure(memory, at) && { failed: true }) })
   }
 
