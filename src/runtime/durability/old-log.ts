@@ -19,6 +19,7 @@ import type { Memory } from '../../mailbox/memory.ts'
 import { type EntryOptions, entriesOf, type SeenBlock } from '../log/read-entries.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
+import type { EndingState } from '../settings/ending-state.ts'
 import { callerIn } from '../state/caller.ts'
 import { OpenWork } from '../state/open-work.ts'
 import type { LogStore, Position, StoredBlock } from '../store/log-store.ts'
@@ -263,6 +264,9 @@ export class OldLog {
       case 'log.opened':
         this.name ??= record.name
         return
+      case 'log.closed':
+        if (record.ends && this.runs.size === 0) this.#endSession(record.ends)
+        return
       case 'name':
         return this.#name(record)
       case 'state':
@@ -298,6 +302,11 @@ export class OldLog {
         if (record.threadId !== undefined)
           this.states.conversations.owners.begin(record.threadId, callerIn(record.metadata))
     }
+  }
+
+  #endSession(ends: readonly EndingState[]): void {
+    this.states.endSession(ends)
+    this.team.endSession(ends)
   }
 
   #numbers({ agents, lastHostNumber, lastRun }: Extract<HostRecord, { kind: 'numbers' }>): void {

@@ -6,6 +6,7 @@ import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { attemptOf, BEGINS_AGAIN, flagsOf, kindOf, PATCH, senderOf, turnOf } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import type { Memory } from '../../mailbox/memory.ts'
+import type { EndingState } from '../settings/ending-state.ts'
 import { NO_TURN } from '../state/cell.ts'
 import { Conversations } from '../state/conversations.ts'
 
@@ -70,6 +71,11 @@ export class OldStates {
     this.conversations.forget(agent)
     for (const states of this.#ofRuns.values()) states.delete(agent)
     for (const key of this.#patches.keys()) if (key.startsWith(`${agent} `)) this.#patches.delete(key)
+  }
+
+  /** Forgets the agents' own states if they end with a session. */
+  endSession(ends: readonly EndingState[]): void {
+    if (ends.includes('private')) this.ofAgents.clear()
   }
 
   /** Forgets what agents have for a run that is over. */

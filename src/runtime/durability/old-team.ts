@@ -3,6 +3,7 @@ import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { DeadLetterList } from '../../mailbox/dead-letters.ts'
 import { Payments } from '../budgets/payments.ts'
 import type { HostRecord, JoinedAgent } from '../log/records.ts'
+import type { EndingState } from '../settings/ending-state.ts'
 
 type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
 
@@ -36,6 +37,13 @@ export class OldTeam {
   forgetAgent(index: number): void {
     this.joined.delete(index)
     for (const [key, { owner }] of this.#shared) if (owner === index) this.#shared.delete(key)
+  }
+
+  /** Forgets what ends with a session that was closed in order and has left no open run. */
+  endSession(ends: readonly EndingState[]): void {
+    if (ends.includes('board')) this.#board.clear()
+    if (!ends.includes('shared')) return
+    for (const [key, { scope }] of this.#shared) if (scope !== 'persistent') this.#shared.delete(key)
   }
 
   see(record: HostRecord): void {

@@ -222,7 +222,8 @@ export class TeamLog {
     await this.#opening?.catch(() => {})
     try {
       await this.#upkeep?.close()
-      this.#owners.journal.keep(undefined, { kind: 'log.closed' })
+      const { endsWithSession: ends } = this.#settings
+      this.#owners.journal.keep(undefined, { kind: 'log.closed', ...(ends && { ends }) })
       await this.#keeper?.close()
     } catch (error) {
       const text = 'the durable log could not be closed in order: what was not synced by then may be missing'

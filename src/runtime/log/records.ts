@@ -2,6 +2,7 @@
  * Kinds of records in the log. Most of the log is frames, as the agents wrote them; the host writes the other kinds.
  * Trace, history, tasks, events and status are folds over both.
  */
+
 import type { ApprovedCall } from '../../actors/definition/approval.ts'
 import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
 import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
@@ -13,6 +14,7 @@ import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { MessagePart } from '../../mailbox/parts.ts'
+import type { EndingState } from '../settings/ending-state.ts'
 import type { TokenLimit } from '../settings/options.ts'
 import type { TraceHeaders } from '../settings/telemetry.ts'
 import type { Alarm } from './alarms.ts'
@@ -137,7 +139,8 @@ export type GivenTurn = [index: number, turn: number, attempt: number, messageId
  */
 export type KeptRecord =
   | Record<'log.opened', { incarnation: number; name?: string; ended?: true }>
-  | Record<'log.closed', object>
+  /** `ends`: states that end with the session, if it leaves no open run. */
+  | Record<'log.closed', { ends?: readonly EndingState[] }>
   | Record<'name', { index: number; name: string }>
   /** A message from outside has subscribed an agent to entries of the blackboard. */
   | Record<'subscribed', { index: number; pattern: string }>

@@ -92,6 +92,13 @@ export interface StateOptions {
    */
   waitForLogMs?: number
   /**
+   * States that end when the team is closed and no run is open then, as document 002 says (2.4.1): 'private'
+   * (`context.state`), 'shared' (`agent_shared`, `team_shared`), 'board' (a blackboard with `scope: 'team'`). After a
+   * death of the process, or with an open run, they are there in the next process all the same. Default: none of them
+   * ends, all stay in the log.
+   */
+  endsWithSession?: readonly ('private' | 'shared' | 'board')[]
+  /**
    * 'start', the default: runs that an earlier process has not ended go on at the start. 'manual': they stay
    * 'interrupted', and nothing of them runs, until `team.resume` or `team.resumePending` goes on with them.
    */
@@ -269,6 +276,12 @@ export interface TeamOptions<Name extends string = string> {
    * it in memory too.
    */
   stateManagement?: StateManagement
+  /**
+   * File of the state 'persistent' (`context.shared('persistent')`), for a team without `stateManagement`: the state
+   * outlives the session and the process. It is JSON, and made with the first value. An update resolves when it is
+   * written. Default: none, the state ends with the team.
+   */
+  persistentFile?: string
   /**
    * Checks of the query (`input`) and the answer (`output`) of each run, and of all calls of tools (`tool`). A role can
    * have its own.

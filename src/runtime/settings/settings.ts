@@ -29,6 +29,7 @@ import {
 import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
 import type { ConversationStore } from './conversation-store.ts'
 import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
+import type { EndingState } from './ending-state.ts'
 import type { AgentGuards } from './guardrail-shape.ts'
 import { variablesIn } from './key-profiles.ts'
 import type { LivelockBounds } from './livelock.ts'
@@ -64,6 +65,8 @@ export interface DurableLog {
   readonly keep: KeepSettings
   /** Folder for the traces of runs that the log forgets. */
   readonly archive: string | undefined
+  /** States that end when the team is closed in order and no run is open. */
+  readonly endsWithSession?: readonly EndingState[]
 }
 
 /** Limits on the finished runs that a durable log keeps. */
@@ -122,6 +125,8 @@ export interface TeamSettings {
   /** True if all tools run, even if the rehearsal model calls them. */
   realTools: boolean
   budget: BudgetConfig
+  /** File of the state 'persistent', for a team without a durable log. */
+  persistentFile?: string
   /** Durable log; undefined: the log is in memory. */
   durableLog: DurableLog | undefined
   /** Store of the conversations of threads; undefined: they are in memory. */
@@ -239,6 +244,7 @@ export function settingsFrom(
     realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
     budget: structuredClone(options.budget ?? {}),
     durableLog: durableLogOf(options.stateManagement),
+    ...(options.persistentFile && { persistentFile: resolve(options.persistentFile) }),
     conversations: options.conversations,
     guards: teamGuards,
     ...(options.output && { output: schemaFrom(options.output, 'output') }),
@@ -277,9 +283,9 @@ function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsO
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {
   if (!given) return undefined
   const { path, store, durability = 'write_behind', syncMs = 1_000, resume: resumes = 'start' } = given
-  const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0, archive } = given
+  const { onMismatch = 'refuse', keep = {}, waitForLogMs = 0, archive, endsWithSession } = given
   const place = { path: path === undefined ? undefined : resolve(path), store, archive: archive && resolve(archive) }
-  const waits = { syncMs, waitForLogMs }
+  const waits = { syncMs, waitForLogMs, ...(endsWithSession && { endsWithSession: [...endsWithSession] }) }
   return { ...place, ...waits, commits: durability === 'commit', resumes, onMismatch, keep: keepSettings(keep) }
 }
 

@@ -13,11 +13,13 @@ import {
   number,
   oneOf,
   pause,
+  rule,
   shape,
   wait,
 } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { budget } from './budget-shape.ts'
+import { ENDING_STATES } from './ending-state.ts'
 import { guardrailsShape } from './guardrail-shape.ts'
 import { keyProfilesShape } from './key-profiles.ts'
 import { modelsShape } from './models-shape.ts'
@@ -67,6 +69,7 @@ const stateShape = shape<StateManagement>({
     keysMs: integer(0, Number.MAX_SAFE_INTEGER),
   }),
   archive: folderPath,
+  endsWithSession: listOf(oneOf(...ENDING_STATES)),
 })
 
 /** Checks of each option. The content of `orchestration` is not checked here. */
@@ -123,6 +126,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
     if (isStore && isPath) throw refusedAs(`${path}.store`, 'a store beside a path', 'one of path and store')
     if (!isStore) folderPath(Reflect.get(Object(value), 'path'), `${path}.path`)
   },
+  persistentFile: rule('the path of a file', (value) => typeof value === 'string' && value !== ''),
   guardrails: guardrailsShape,
   output: outputShape,
   conversations: methods('load', 'save'),
@@ -131,4 +135,11 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
 }
 
 /** Throws for the first option that has a wrong name, type or range. */
-export const teamShape: Check = shape(teamFields, 'agents')
+export const teamShape: Check = (value, path) => {
+  optionsShape(value, path)
+  const { persistentFile, stateManagement } = Object(value) as Partial<TeamOptions>
+  if (persistentFile === undefined || stateManagement === undefined) return
+  const advice = 'Leave one of them out: with stateManagement the log keeps the state.'
+  throw refused('persistentFile', persistentFile, 'nothing beside stateManagement', advice)
+}
+const optionsShape = shape(teamFields, 'agents')

@@ -62,6 +62,7 @@ import { DeadlinePauses } from '../verbs/deadline-pauses.ts'
 import { watchVerbs } from '../verbs/death-watch.ts'
 import { decisionVerbs } from '../verbs/decisions.ts'
 import { Guards } from '../verbs/guards.ts'
+import { PersistentFile } from '../verbs/persistent-file.ts'
 import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
@@ -106,6 +107,8 @@ export interface SupervisorOptions {
   interrupted?: (run: RunState, error: DramatisError, turn: SetAside) => void
   /** Scope of the blackboards. Default: there are none. */
   blackboard?: BoardSettings
+  /** File of the state 'persistent'. Default: none. */
+  persistentFile?: string
 }
 
 const NO_BYTES = new Map<string, Uint8Array>()
@@ -353,7 +356,9 @@ export class Supervisor {
       { admission, clock, directory, frames, journal, logger, runs, team },
       options.blackboard ?? { scope: false, waitTimeoutMs: 600_000 },
     )
-    const sharedStates = new SharedStates({ directory, journal })
+    const { persistentFile } = options
+    const file = persistentFile === undefined ? undefined : new PersistentFile(persistentFile)
+    const sharedStates = new SharedStates({ directory, journal, file })
     const ask = asksPerson({ clock, frames, journal, loop, pauses, shelf }, options.hasHandle ?? (() => true))
     const guards = new Guards({ clock, journal })
     const tools = new HostTools({ clock, guards, journal, limits, logger, parts, toolThreads: threads.tools }, ask)

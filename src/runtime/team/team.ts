@@ -105,6 +105,7 @@ export class TeamRuntime extends TeamRuns {
       interrupted: (run, error, turn) => this.runBook.interrupted.suspend(run, error, turn),
       hasHandle: (run) => this.runBook.get(run.id)?.state === run,
       blackboard: { scope: settings.blackboard, waitTimeoutMs: settings.globalTimeoutMs },
+      ...(settings.persistentFile && { persistentFile: settings.persistentFile }),
     })
     const budget = budgets(settings.budget, this.supervisor)
     this.supervisor.attach(() => budget.part)

@@ -10,11 +10,14 @@ import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Journal } from '../state/journal.ts'
 import type { HostCaller, HostVerb } from './host-verb.ts'
+import type { PersistentFile } from './persistent-file.ts'
 import { StateStore } from './state-store.ts'
 
 interface Needs {
   readonly directory: AgentDirectory
   readonly journal: Pick<Journal, 'keep'>
+  /** File of the state 'persistent'; undefined: it is in the log, if the team has one. */
+  readonly file: PersistentFile | undefined
 }
 
 /** Arguments from a thread: they can be anything. */
@@ -44,16 +47,27 @@ export class SharedStates {
     ]
   }
 
-  #read(given: Arguments, caller: HostCaller): Kept {
-    return this.#storeFor(given, caller, false).store.read(keyIn(given))
+  #read(given: Arguments, caller: HostCaller): Kept | Promise<Kept> {
+    const { scope, store } = this.#storeFor(given, caller, false)
+    const key = keyIn(given)
+    const read = () => store.read(key)
+    const { file } = this.#needs
+    return file && scope === 'persistent' ? file.use(store, read, () => false) : read()
   }
 
-  #update(given: Arguments, caller: HostCaller): Written {
+  #update(given: Arguments, caller: HostCaller): Written | Promise<Written> {
     const { ifVersion, value } = given
     const { store, ...place } = this.#storeFor(given, caller, true)
     if (!isVersion(ifVersion)) throw wrong('ifVersion', ifVersion, 'a whole number from 0 on')
     if (value === undefined) throw wrong('value', value, 'a JSON value')
     const key = keyIn(given)
+    const { file } = this.#needs
+    if (file && place.scope === 'persistent')
+      return file.use(
+        store,
+        () => store.write(key, ifVersion, value),
+        ({ done }) => done,
+      )
     const written = store.write(key, ifVersion, value)
     if (written.done) this.#needs.journal.keep(undefined, factOf(place, key, written))
     return written

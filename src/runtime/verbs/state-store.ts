@@ -37,6 +37,12 @@ export class StateStore {
     this.#kept.set(key, kept)
   }
 
+  /** Puts all values in place that another store has. */
+  replace(values: Iterable<[key: string, kept: Kept]>): void {
+    this.#kept.clear()
+    for (const [key, kept] of values) this.#kept.set(key, kept)
+  }
+
   entries(): Iterable<[key: string, kept: Kept]> {
     return this.#kept
   }

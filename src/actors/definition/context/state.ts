@@ -4,8 +4,8 @@ import type { Schema } from '../tool.ts'
 
 /**
  * Owner of a shared state. 'agent_shared': one agent, which writes it; agents that its role's `sharedWith` names may
- * read it. 'team_shared': all agents of the team. 'persistent': the same, as long as the log exists. Source: document
- * 002, 2.4.1.
+ * read it. 'team_shared': all agents of the team. 'persistent': the same, as long as the log or file exists. Source:
+ * document 002, 2.4.1.
  */
 export type SharedScope = 'agent_shared' | 'team_shared' | 'persistent'
 
@@ -61,9 +61,10 @@ export interface StateContext<State, RunState> {
    *   this one in `sharedWith`. It ends with its agent, like `state`. A protocol script may read that of every agent,
    *   and has none itself.
    * - `'team_shared'`: all agents of the team and its protocol scripts read and write it. It ends with the team. A team
-   *   with `stateManagement` goes on in the next process.
-   * - `'persistent'`: the same, as long as the log of `stateManagement`. Without one it ends with the team: nothing of
-   *   it outlives `close()` or the process.
+   *   with `stateManagement` goes on in the next process, unless `endsWithSession` says otherwise.
+   * - `'persistent'`: the same, as long as the log of `stateManagement` or the file of `persistentFile`. Without both
+   *   it ends with the team. With a file an update resolves when the file is written, and both verbs reject with
+   *   `ConfigurationError` if the file cannot be read or written.
    *
    * @throws {MessageRejectedError} for another scope, or an `owner` for a state that has no single owner.
    *
