@@ -1,4 +1,4 @@
-/** Options that ask for nothing, and the one verb that a turn has no use for. */
+/** Options that ask for nothing, and a verb whose function stays in its thread. */
 import t from 'tap'
 import { stage } from './helpers.ts'
 
@@ -8,9 +8,15 @@ t.test('an option that asks for nothing is fine', async (t) => {
   t.match(await play((context) => context.request('bob', 'hi', asksNothing)), { content: 'bob heard hi' })
 })
 
-t.test('blackboard.subscribe in a turn says what to use in its place', async (t) => {
+t.test('blackboard.subscribe in a turn needs a pattern and a function', async (t) => {
   const { refusal } = stage(t)
-  const error = await refusal((context) => context.blackboard.subscribe('k', () => {}))
-  t.equal(error.code, 'CONFIGURATION')
-  t.match(error.message, /Use context\.subscribe/)
+  for (const [pattern, callback] of [
+    ['k', undefined],
+    ['k*', () => {}],
+    ['', () => {}],
+    [7, () => {}],
+  ]) {
+    const error = await refusal((context) => context.blackboard.subscribe(pattern as never, callback as never))
+    t.equal(error.code, 'MESSAGE_REJECTED')
+  }
 })
