@@ -146,6 +146,9 @@ function isError(value: unknown): value is Error {
   }
 }
 
+/** Checks whether whoever threw it says that no other try would end differently: `final: true`. */
+export const isMarkedFinal = (thrown: unknown): boolean => read(thrown, 'final') === true
+
 function fieldsOf(thrown: unknown): Fields {
   const fields: Fields = {}
   for (const name of FIELDS) {

@@ -14,7 +14,7 @@ t.test('the tables of options have the defaults', async (t) => {
   const { agents, ...team } = settingsFrom({ agents: [{ name: 'any', module: 'any' }] })
   const { mailbox, supervision, responseTimeoutMs, modelTimeoutMs, answerWithinMs, queueTimeoutMs, retries } =
     agents[0]!
-  const { turnTimeoutMs, concurrency, instances, reentrancy, isolation } = agents[0]!
+  const { turnRetries, turnTimeoutMs, concurrency, instances, reentrancy, isolation } = agents[0]!
   const defaults: Record<string, unknown> = {
     maxConcurrentAgents: team.maxConcurrentAgents,
     maxStoredBytes: team.maxStoredBytes,
@@ -36,6 +36,7 @@ t.test('the tables of options have the defaults', async (t) => {
     'communication.answerWithinMs': answerWithinMs,
     'communication.queueTimeoutMs': queueTimeoutMs,
     'communication.retries': retries,
+    'communication.turnRetries': `${turnRetries}, 1 for a model`,
     'supervision.strategy': supervision.strategy,
     'supervision.restart': supervision.restart,
     'supervision.maxRestarts': supervision.maxRestarts,
@@ -52,6 +53,7 @@ t.test('the tables of options have the defaults', async (t) => {
     'supervision.slowMs': supervision.slowMs.turn,
     'supervision.livelock': team.livelock && !team.livelock.ofCode && team.loops ? 'of models' : 'other',
     'limits.turnTimeoutMs': turnTimeoutMs,
+    'limits.messagesPerTurn': 'no limit',
     concurrency,
     instances,
     reentrancy,

@@ -60,10 +60,12 @@ function callFor(agent: string, task: string): Call | undefined {
 }
 
 const RESULT = /^## \d+\. (.*) \(by \S+\)$/m
-const FAILED = /^\(sub-task \d+ failed: (.*)\)$/s
+const FAILED = /^\(sub-task \d+ (?:failed|was late): (.*)\)$/s
+const NOBODY_COULD = /^# What was tried$/m
 
 /** The results stand under headings at the end of what the supervisor is told. */
 function combined(told: string): string {
+  if (NOBODY_COULD.test(told)) return '' // the strategy has a sentence for that
   const [, ...parts] = told.split(RESULT) // task, result, task, result
   const lines = parts.flatMap((task, at) => {
     const result = parts[at + 1]?.trim() ?? ''

@@ -4,6 +4,7 @@
  */
 import { type DramatisError, type ErrorData, errorFrom } from '../errors.ts'
 import {
+  answerMsOf,
   type Body,
   correlationOf,
   END,
@@ -227,7 +228,7 @@ export class ReceivedMessage implements AgentMessage {
     const kind = word & 0xff
     const body = readBody(memory, at)
     const response = kind === END || kind === RESPONSE
-    const limit = response ? -1 : i32[i + LIMIT]!
+    const limit = response ? undefined : answerMsOf(i32[i + LIMIT]!)
     const isPlain = ((word >>> 8) & TO_ALL) === 0 && body.name === undefined
     this.type = response ? 'response' : (MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request')
     this.sender = actingSender(memory, at) ?? directory.name(who & 0xffff)
@@ -235,7 +236,7 @@ export class ReceivedMessage implements AgentMessage {
     this.content = body.content
     this.priority = response ? 0 : i32[i + PRIORITY]!
     this.requiresResponse = kind === REQUEST
-    this.responseTimeoutMs = limit < 0 ? null : limit
+    this.responseTimeoutMs = limit ?? null
     this.threadId = body.threadId ?? null
     this.runId = directory.runId(run)
     this.sentAt = memory.f64[(at >> 3) + TIME]!

@@ -1,5 +1,5 @@
 /** The envelope of a message in a mailbox: the position of its frame in the log, and its progress. */
-import type { ErrorData } from '../errors.ts'
+import type { DramatisError, ErrorData } from '../errors.ts'
 import { PRIORITY } from './frame.ts'
 import type { Memory } from './memory.ts'
 
@@ -17,6 +17,16 @@ export const MISMATCH_MODES: readonly (OnMismatch | undefined)[] = [undefined, '
 
 /** The rings of a window by which a message can arrive. */
 export const LANES = ['plain', 'ranked', 'replies'] as const
+
+/** Tries of a turn that threw or was late (`communication.turnRetries`). */
+export interface TurnRetries {
+  /** Number of tries after the first that have begun. */
+  count: number
+  /** Why the present try is told to stop: it is late, and the next one begins when it has ended. */
+  late: DramatisError | undefined
+  /** Instance that had the last try which ended. */
+  instance: number | undefined
+}
 
 /** A message in a mailbox. `Owner` is the host's data about its run. */
 export interface Envelope<Owner> {
@@ -60,6 +70,8 @@ export interface Envelope<Owner> {
   uncharged: number
   /** Causes of the thread exits that ended its earlier attempts. */
   deaths: { error: ErrorData; epoch: number; alone: boolean; fingerprint: string | null }[] | null
+  /** Null until its turn is tried again. */
+  retries: TurnRetries | null
 }
 
 /** Returns the envelope of a message that has just come: it is not handed over yet. */
@@ -86,5 +98,6 @@ export function envelopeOf<Owner>(run: Owner, memory: Memory, at: number): Envel
     handedOff: false,
     uncharged: 0,
     deaths: null,
+    retries: null,
   }
 }

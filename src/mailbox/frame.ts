@@ -361,6 +361,15 @@ export function policyOf(memory: Memory, at: number): { retries: number | undefi
 }
 const NO_POLICY = { retries: undefined, idempotent: false }
 
+/** Encodes a limit for an answer in wall-clock time: below -1, which stands for no limit. */
+export const wallClockLimit = (ms: number): number => -2 - ms
+
+export const isWallClockLimit = (limit: number): boolean => limit < -1
+
+/** Returns the limit for an answer in ms; undefined: that of the callee holds. */
+export const answerMsOf = (limit: number): number | undefined =>
+  limit === -1 ? undefined : isWallClockLimit(limit) ? -2 - limit : limit
+
 /** Sets the start and end time of an END's turn. They take the place of limit and priority. */
 export function setTimes(memory: Memory, at: number, started: number, ended: number): void {
   memory.f64[(at >> 3) + TIME] = ended

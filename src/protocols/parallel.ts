@@ -32,8 +32,8 @@ export type ParallelConfig<N extends string = string> = {
    */
   maxConcurrent?: number
   /**
-   * Time limit of an agent in ms, from the start of its turn. Default: 60,000. The time that models and people take
-   * does not count.
+   * Time limit of an agent in ms, by wall clock from the start of its turn to its answer. Default: 60,000. It counts
+   * models, tools and all tries of the turn; only the time in which a person is asked does not count.
    */
   timeoutPerAgentMs?: number
   /**
@@ -91,7 +91,12 @@ export const parallel: Strategy<ParallelConfig> = {
         const isOneOfTheirs = how.by === 'vote' || how.by === 'best' || (how.by === 'merge' && alone)
         const concurrency = Math.max(1, Math.min(maxConcurrent ?? agents.length, agents.length))
         const metadata = agents.length === 1 ? LAST_SPEAKER : PERHAPS_LAST
-        const options = { concurrency, timeoutMs: timeoutPerAgentMs, ...(isOneOfTheirs && { metadata }) }
+        const options = {
+          concurrency,
+          timeoutMs: timeoutPerAgentMs,
+          wallClock: true,
+          ...(isOneOfTheirs && { metadata }),
+        }
         const outcomes =
           waitFor === 'all'
             ? await requestAllWithin(orchestrator, LIMIT, agents, query, options)

@@ -9,6 +9,7 @@ import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../errors.t
 import { integer, oneOf, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
+import { apologize, failuresAsText } from './moves/apologize.ts'
 import { askWorker } from './moves/ask-worker.ts'
 import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts.ts'
 import { lastWord } from './moves/last-word.ts'
@@ -35,7 +36,8 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  * support functions, JSON is accepted. A plan that does not match the schema, or has a cycle, is sent back once. Each
  * task goes to its expert with a `SubTask` as `structuredData`. An expert that fails or is late fails only its own
  * task: the answer says what is missing, and `failures` has the errors. The run fails if all tasks fail, with a
- * friendly text. It also fails if the aggregator does; then the run's history has the results.
+ * friendly text in the language of the query. It also fails if the aggregator does; then the run's history has the
+ * results.
  *
  * @example
  * createTeam({
@@ -60,9 +62,9 @@ export interface SupervisorConfig<N extends string = string> {
   /** Agent that gets the tasks for which the plan names no expert, and the query itself if there is no usable plan. */
   fallback?: N
   /**
-   * Time limit in ms, from the start of the turn of an expert, or of the fallback that gets the query because there is
-   * no plan. Default: 60,000. The time that models and people take does not count (`communication.modelTimeoutMs`,
-   * `answerWithinMs`); the time of tools does.
+   * Time limit in ms, by wall clock from the start of the turn of an expert to its answer, or of the fallback that gets
+   * the query because there is no plan. Default: 60,000. It counts models, tools and all tries of the turn; only the
+   * time in which a person is asked does not count (`answerWithinMs`).
    */
   timeoutPerAgentMs?: number
   /**
@@ -89,7 +91,10 @@ export interface SupervisorConfig<N extends string = string> {
    * is found is told with the results, and is in the trace.
    */
   conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
-  /** Your own texts instead of `plan`, `replan`, `combine` and `apology`. */
+  /**
+   * Your own texts instead of `plan`, `replan` and `combine`, and instead of the answer if all tasks fail (`apology`).
+   * Left out, the aggregator writes that, if a model plays it, else it is a fixed sentence by the script of the query.
+   */
   prompts?: Partial<Record<string, string>>
 }
 
@@ -99,6 +104,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
   protocol(config, team) {
     check(config, team)
     const { fallback, timeoutPerAgentMs = 60_000, aggregator = config.supervisor, flow } = config
+    const limit = { timeoutMs: timeoutPerAgentMs, wallClock: true }
     const planner = config.supervisor
     const maxReplans = flow === 'graph' ? 0 : (config.maxReplans ?? 0)
     const experts = [...config.experts]
@@ -118,16 +124,22 @@ export const supervisor: Strategy<SupervisorConfig> = {
         const workers = () => roles().map((name) => roleOf(orchestrator, name))
         const known = () => ({ query, experts: workers().map(expertAsLine).join('\n') })
         const tasks = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
-        if (tasks.length === 0) return alone(fallback ?? planner, { timeoutMs: timeoutPerAgentMs })
+        if (tasks.length === 0) return alone(fallback ?? planner, limit)
         const finished = await runTasks(orchestrator, tasks, perform)
         const failures = finished.filter((each) => !isDone(each))
-        if (failures.length === finished.length)
-          throw nothingDone(say('apology', { query, failures: joined(failures) }), finished)
+        if (failures.length === finished.length) throw nothingDone(await apology(), finished)
         const { conflictResolution: rule } = config
         const how = { rule, judge: rule && aggregator }
         const conflicts = await conflictsAmong(orchestrator, query, statementsOf(finished), how)
         const content = say('combine', { query, results: withConflicts(resultsAsText(finished), conflicts) })
         return synthesized(orchestrator, aggregator, content, query, finished, conflicts)
+
+        /** Returns the text of a run in which no expert could help. */
+        async function apology(): Promise<string> {
+          if (config.prompts?.apology !== undefined) return say('apology', { query, failures: joined(failures) })
+          const prompt = say('apology', { query, failures: failuresAsText(failures) })
+          return apologize(orchestrator, aggregator, prompt, { query, finished }, limit)
+        }
 
         /** Returns the tasks of the plan; an empty list if the fallback has to answer without a plan. */
         async function planned(): Promise<readonly PlannedTask[]> {
@@ -167,7 +179,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
             : `"${agent}", whom the plan names, is none of ${roles().join(', ')}.`
           orchestrator.decide(`Who does ${titleOf(task)}?`, worker ?? 'nobody', reason)
           if (worker === undefined) return undone(orchestrator, task, reason, 'UNKNOWN_AGENT')
-          return askWorker(orchestrator, worker, task, context, { timeoutMs: timeoutPerAgentMs })
+          return askWorker(orchestrator, worker, task, context, limit)
         }
 
         /** Returns a task that replaces a failed one; undefined if there is none. */

@@ -92,7 +92,9 @@ t.test('where code takes part they are told only, and ended where the team says 
   )
   const ended = await played(t, answers, { supervision: { livelock: { onFound: 'end' } } }, modules())
   t.equal(ended.result.error?.code, 'LIVELOCK')
-  const unwatched = await played(t, answers, {}, modules())
+  const byDefault = await played(t, answers, {}, modules())
+  t.same([byDefault.result.finalOutput, byDefault.found.length], ['enough', 2])
+  const unwatched = await played(t, answers, { supervision: { livelock: false } }, modules())
   t.same([unwatched.result.finalOutput, unwatched.found], ['enough', []])
 })
 

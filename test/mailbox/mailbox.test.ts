@@ -28,6 +28,7 @@ const message = (run: string, priority = 0): Envelope<string> => ({
   handedOff: false,
   uncharged: 0,
   deaths: null,
+  retries: null,
 })
 
 function mailboxOf(...messages: Envelope<string>[]): Mailbox<string> {

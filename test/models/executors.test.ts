@@ -160,7 +160,7 @@ t.test('a task that fails is told with the reason, and rounds of looking end in 
       hand: [
         async () => {
           await looked.opened
-          return [new Error('no paper')]
+          return [Object.assign(new Error('no paper'), { final: true })]
         },
       ],
     },

@@ -109,7 +109,7 @@ t.test('who leaves early is left: the client hears of it', async (t) => {
 t.test('the end of its time, of a run and of the team reach the client', async (t) => {
   const reasons: AbortSignal[] = []
   const deaf = deafClient(reasons)
-  const late = teamOf(deaf, { communication: { modelTimeoutMs: 1_000 } })
+  const late = teamOf(deaf, { communication: { modelTimeoutMs: 1_000, turnRetries: 0 } })
   t.teardown(() => late.close())
   const timedOut = late.execute('go')
   await late.clock.advance(1_000)

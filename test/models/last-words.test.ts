@@ -242,7 +242,7 @@ t.test('the last word ends as any request does: late, failed, refused, in a circ
     [crossed, pair, undefined],
   ] as const) {
     const ends = [{ strategy: 'sequential' as const, agentOrder: ['ann'] }, plain].map(async (orchestration) => {
-      const { team, model } = modelTeam(t, answers, [...agents], { orchestration })
+      const { team, model } = modelTeam(t, answers, [...agents], { orchestration, communication: { turnRetries: 0 } })
       const run = team.launch('go')
       const texts = read(run)
       await team.clock.advance(1_000_000)

@@ -246,7 +246,7 @@ t.test('a client that fails without a word is not retried, one that says so is',
       yield { text: 'Yes.' }
     },
   }
-  const { team } = teamWith(t, { default: client }, {}, true)
+  const { team } = teamWith(t, { default: client }, { communication: { turnRetries: 0 } }, true)
   t.match((await team.execute('go')).error?.message, /broken/)
   t.equal(count, 3)
 })

@@ -81,7 +81,9 @@ t.test('code gets and gives parts', async (t) => {
 })
 
 t.test('a message from outside has parts, also when it is sent again from the dead letters', async (t) => {
-  const { team, model } = modelTeam(t, (_request, nth) => (nth === 0 ? [new Error('no')] : 'ok'), [{ name: 'bot' }])
+  const { team, model } = modelTeam(t, (_request, nth) => (nth === 0 ? [new Error('no')] : 'ok'), [
+    { name: 'bot', communication: { turnRetries: 0 } },
+  ])
   const message = { recipient: 'bot', content: 'What is this?', parts: query }
   await team.sendMessage(message)
   await team.clock.advance(1_000)

@@ -62,7 +62,9 @@ t.test('of two runs of a thread at once neither hears the other, and the next on
 })
 
 t.test('a turn that fails has said nothing', async (t) => {
-  const { team, model } = modelTeam(t, (_request, nth) => (nth === 0 ? [new Error('down')] : 'ok'), [ann])
+  const { team, model } = modelTeam(t, (_request, nth) => (nth === 0 ? [new Error('down')] : 'ok'), [ann], {
+    communication: { turnRetries: 0 },
+  })
   await team.execute('one', { threadId: 'a' })
   await team.execute('two', { threadId: 'a' })
   t.same(contents(model.requests[1]), ['Answer.', 'two'])

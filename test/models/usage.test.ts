@@ -21,7 +21,9 @@ t.test('each call is an event', async (t) => {
 })
 
 t.test('what was paid counts also where there is no answer', async (t) => {
-  const { team } = modelTeam(t, [[{ text: 'half' }, { usage: USAGE }, new Error('hung up')]], [{ name: 'ann' }])
+  const { team } = modelTeam(t, [[{ text: 'half' }, { usage: USAGE }, new Error('hung up')]], [{ name: 'ann' }], {
+    communication: { turnRetries: 0 },
+  })
   const result = await team.execute('go')
   t.match(result, { success: false, totalTokenUsage: USAGE, tokenUsage: { ann: USAGE } })
 })

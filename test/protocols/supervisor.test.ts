@@ -9,6 +9,7 @@ import {
   defineTool,
   type MultiAgentResult,
 } from '../../src/index.ts'
+import { apologyFor } from '../../src/protocols/prompts/apologies.ts'
 import type { SubTask, SupervisorConfig } from '../../src/protocols.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
@@ -209,7 +210,7 @@ t.test('an expert has a minute; who is late or fails is missing, and the others 
     ['broken', 'AGENT_FAILED'],
     ['slow', 'REQUEST_TIMEOUT'],
   ])
-  t.match(lastPrompt(model), /\(sub-task 1 failed: .*60000 ms.*\(sub-task 2 failed: .*no network.*\(by fast\)\n\nCc/s)
+  t.match(lastPrompt(model), /\(sub-task 1 was late: .*60000 ms.*\(sub-task 2 failed: .*no network.*\(by fast\)\n\nCc/s)
   t.match(result.failures.find(({ agent }) => agent === 'slow')?.error.message, /timeoutPerAgentMs/, 'what to raise')
   const own = await asked(
     t,
@@ -221,17 +222,51 @@ t.test('an expert has a minute; who is late or fails is missing, and the others 
   t.equal(choices(own.result)[0], '1 task')
 })
 
-t.test('if all fail the run does, with a text that one can show to people', async (t) => {
+t.test('if all fail the run does, with a text of the aggregator that knows no reason', async (t) => {
+  const failing = { a: throws('no network at 10.0.0.7:443'), b: refuses('not mine'), c: after(60_001) }
+  const tasks = Object.keys(failing).map((agent) => ({ agent, task: `Task ${agent.toUpperCase()}` }))
+  const script = [plan(...tasks), { agent: 'chief', when: /# What was tried/, reply: 'Sorry, nothing today.' }]
+  const { result, model } = await asked(t, script, failing)
+  t.match(result, { success: false, error: { code: 'AGENT_FAILED', message: 'Sorry, nothing today.' } })
+  t.match(result.error?.details, {
+    results: [
+      { status: 'FAILED' },
+      { errorDetails: { type: 'TASK_REFUSED' } },
+      { errorDetails: { type: 'REQUEST_TIMEOUT' } },
+    ],
+  })
+  t.same(result.failures.map(({ agent }) => agent).sort(), ['a', 'b', 'c'])
+  const prompt = lastPrompt(model)
+  t.match(prompt, /Task A \(it failed\)\n- Task B \(it failed\)\n- Task C \(it took too long\)$/)
+  t.notMatch(prompt, /10\.0\.0\.7|not mine/)
+})
+
+const questions: [question: string, answer: RegExp, late: RegExp][] = [
+  ['What?', /^Sorry, I could not/, /^Sorry, this took too long/],
+  ['Quel temps fait-il ?', /^Sorry/, /^Sorry/],
+  ['查台積電股價和美金匯率', /^抱歉，這次/, /^抱歉，處理時間過長/],
+  ['查 TSMC 股價', /^抱歉，這次/, /^抱歉，處理時間過長/],
+  ['今天上海的天气怎么样？', /^抱歉，这次/, /^抱歉，处理时间过长/],
+  ['東京の天気は？', /^申し訳/, /時間/],
+  ['서울 날씨 어때?', /^죄송합니다/, /시간/],
+  ['Какая погода в Москве?', /^Извините/, /времени/],
+  ['ما هو الطقس في القاهرة؟', /^عذر/, /وقت/],
+  ['What does 你好 mean in English?', /^Sorry/, /^Sorry/],
+  ['123 ?!', /^Sorry/, /^Sorry/],
+]
+t.test('where no model can say it, a fixed sentence by the script of the question does', async (t) => {
+  for (const [question, failed, late] of questions) {
+    t.match(apologyFor(question, false), failed)
+    t.match(apologyFor(question, true), late)
+  }
   const script = [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B' })]
-  const { result } = await asked(t, script, { a: throws('no network'), b: refuses('not mine') })
-  t.match(result, { success: false, error: { code: 'AGENT_FAILED' } })
-  t.match(
-    result.error?.message,
-    /^None of the experts could help this time:\n\n\(sub-task 1 .*no network.*\n\(sub-task 2 .*not mine.*\n\nPlease try again later\.$/,
-  )
-  t.match(result.error?.details, { results: [{ status: 'FAILED' }, { errorDetails: { type: 'TASK_REFUSED' } }] })
-  const chinese = await asked(t, script, { a: throws(), b: throws() }, { prompts: { apology: '抱歉，請稍後再試。' } })
-  t.equal(chinese.result.error?.message, '抱歉，請稍後再試。')
+  const code = { aggregator: 'a' }
+  const { result } = await asked(t, script, { a: throws('no network'), b: refuses('not mine') }, code)
+  t.match(result.error?.message, /^Sorry, I could not find an answer this time/)
+  const late = await asked(t, script, { a: after(60_001), b: after(60_001) }, code)
+  t.match(late.result.error?.message, /^Sorry, this took too long/)
+  const own = await asked(t, script, { a: throws(), b: throws() }, { prompts: { apology: '抱歉，請稍後再試。' } })
+  t.equal(own.result.error?.message, '抱歉，請稍後再試。')
 })
 
 t.test('what is for none of the experts is for the fallback', async (t) => {

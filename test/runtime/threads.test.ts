@@ -386,6 +386,7 @@ function assignment(module: string): Assignment {
     seed: 1,
     env: {},
     keys: [],
+    messagesPerTurn: Number.POSITIVE_INFINITY,
     maxMessageBytes: 1_000,
     maxExternalMb: null,
     isDurable: false,

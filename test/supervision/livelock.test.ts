@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent, defineTool } from '../../src/index.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { isFine, OFTEN, play, type Script, SECOND, watched } from './livelocks.ts'
-import { gate, outcomeOf } from './teams.ts'
+import { gate, localTeam, outcomeOf, type Receive } from './teams.ts'
 
 const busy = (): string => 'busy'
 
@@ -201,9 +201,35 @@ t.test('rule 29: who answers each message to all with one to all is found', asyn
 
 // ---- what is none
 
-t.test('rule 28: nobody is watched unless the team says so', async (t) => {
+t.test('rule 28: a short run of code is not watched unless the team says so', async (t) => {
   for (const livelock of [undefined, false] as const)
     await isFine(t, { ann: asksOften('bob', 40), bob: busy }, { supervision: { livelock } })
+})
+
+t.test('a long run of code alone is looked at by default: its livelock is told, and it goes on', async (t) => {
+  for (const [times, livelock, signs] of [
+    [2_000, undefined, [1, 2]],
+    [2_000, false, []],
+    [900, undefined, []],
+  ] as const) {
+    const team = localTeam(t, { ann: asksOften('bob', times), bob: busy }, { supervision: { livelock } })
+    const told: number[] = []
+    team.events.subscribe((event) => void (event.type === 'livelock' && told.push(event.evidence.length)))
+    t.match(await team.execute('go'), { success: true })
+    t.same(told, signs)
+  }
+})
+
+t.test('a long run of code that gets on is no livelock', async (t) => {
+  const ann: Receive = async (_message, context) => {
+    for (let i = 0; i < 2_000; i++) await context.request('bob', `${i}`)
+    return 'done'
+  }
+  const team = localTeam(t, { ann, bob: busy })
+  const told: unknown[] = []
+  team.events.subscribe((event) => void (event.type === 'livelock' && told.push(event)))
+  t.match(await team.execute('go'), { success: true })
+  t.same(told, [])
 })
 
 t.test('an answer that is another one each time, or now and then, is progress', async (t) => {

@@ -235,7 +235,7 @@ t.test('a person may take longer than any deadline of agents, for a question and
 
 t.test('modelTimeoutMs ends a call of a model, which its agent is told', async (t) => {
   const { team, model } = modelTeam(t, slow(20 * MINUTE), [{ name: 'ann' }], {
-    communication: { modelTimeoutMs: 90 * SECOND },
+    communication: { modelTimeoutMs: 90 * SECOND, turnRetries: 0 },
   })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 90 * SECOND - 1)
@@ -277,21 +277,82 @@ t.test('a question that nobody answers within answerWithinMs is named', async (t
   )
 })
 
-t.test('experts of a supervisor that are models have the time that models need', async (t) => {
+/** A team whose expert thinks for 70 s. */
+function thinkers(t: Parameters<typeof modelTeam>[0], orchestration: object = {}) {
   const model = new FakeModel(async ({ agent, messages, clock, answerFunction }) => {
     if (agent === 'lead' && answerFunction)
       return JSON.stringify({ tasks: [{ agent: 'expert', task: 'go' }], reasoning: 'one' })
     if (agent === 'expert') await clock!.sleep(70 * SECOND)
     return agent === 'expert' ? 'expertise' : `all of ${messages.length > 0}`
   })
-  const { team } = modelTeam(t, model, [{ name: 'lead' }, { name: 'expert' }], {
-    orchestration: { strategy: 'supervisor', supervisor: 'lead', experts: ['expert'] },
+  return modelTeam(t, model, [{ name: 'lead' }, { name: 'expert' }], {
+    orchestration: { strategy: 'supervisor', supervisor: 'lead', experts: ['expert'], ...orchestration },
   })
+}
+
+t.test('the limit of an expert counts the time of its model, and the failure says what raises it', async (t) => {
+  const { team, model } = thinkers(t)
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 2 * MINUTE)
-  t.match(run.value, { success: true, failures: [] })
-  t.same(
-    run.value?.agentOutputs.expert?.map(({ content }) => content),
-    ['expertise'],
+  t.notOk(run.value?.success)
+  const [failure] = run.value?.failures ?? []
+  t.match(failure, { agent: 'expert', error: { code: 'REQUEST_TIMEOUT', message: /60000 ms.*timeoutPerAgentMs/ } })
+  t.ok(model.requests.find(({ agent }) => agent === 'expert')?.signal.aborted, 'its call was cancelled')
+  t.match(run.value?.tokenUsage.expert, { calls: 1 }, 'and is counted')
+
+  const { team: patient } = thinkers(t, { timeoutPerAgentMs: 2 * MINUTE })
+  const other = outcomeOf(patient.execute('go'))
+  await playedFor(patient, 2 * MINUTE)
+  t.match(other.value, { success: true, failures: [] })
+})
+
+t.test('a limit by wall clock counts models and all tries of a turn, and not the time of a person', async (t) => {
+  for (const [how, ms] of [
+    ['thinks', 60 * SECOND],
+    ['asks', 20 * MINUTE + 60 * SECOND],
+  ] as const) {
+    const team = openTeam(
+      t,
+      {
+        first: async (_message, context) =>
+          (await context.request('second', 'go', { timeoutMs: 60 * SECOND, wallClock: true, retries: 3 })).content,
+        second: async (_message, context) => {
+          if (how === 'asks') await context.ask('Which color?')
+          await thinks(context)
+        },
+      },
+      {
+        models: { default: slow(45 * SECOND) },
+        globalTimeoutMs: 60 * MINUTE,
+        roles: { second: { communication: { turnRetries: 3 } } },
+      },
+    )
+    const questions: string[] = []
+    team.events.subscribe((event) => void (event.type === 'question' && questions.push(event.questionId)))
+    const run = team.launch('go')
+    const outcome = outcomeOf(run.result)
+    if (how === 'asks') {
+      await playedFor(team, 20 * MINUTE)
+      await run.answer(questions[0]!, 'red')
+    }
+    t.notOk(outcome.settled)
+    await playedFor(team, 45 * SECOND)
+    t.match(outcome.value, { success: true }, `${how} within ${ms} ms`)
+  }
+  const team = openTeam(
+    t,
+    {
+      first: async (_message, context) =>
+        (await context.request('second', 'go', { timeoutMs: 60 * SECOND, wallClock: true, retries: 3 })).content,
+      second: async (_message, context) => {
+        for (;;) await thinks(context)
+      },
+    },
+    { models: { default: slow(25 * SECOND) }, roles: { second: { communication: { turnRetries: 3 } } } },
   )
+  const run = outcomeOf(team.execute('go'))
+  await playedFor(team, 60 * SECOND - 1)
+  t.notOk(run.settled)
+  await playedFor(team, 1)
+  t.match(run.value?.error, { code: 'AGENT_FAILED', message: /did not answer within 60000 ms/ })
 })

@@ -209,7 +209,10 @@ t.test('a model that a test gives is asked again where the same model is asked a
 
 t.test('what a model of a test fails with for good says how often it was asked, as in life', async (t) => {
   const model = scriptedModel(Array(5).fill({ fail: 'server' }))
-  await using team = testTeam({ agents: [{ name: 'ann' }], orchestration: sequential }, { model })
+  await using team = testTeam(
+    { agents: [{ name: 'ann' }], orchestration: sequential, communication: { turnRetries: 0 } },
+    { model },
+  )
   t.match(await team.execute('q'), { success: false, error: { message: /It was asked 5 times/ } })
   model.assertDone()
 })

@@ -65,6 +65,8 @@ export interface Assignment extends CodeAssignment {
   verbs: readonly string[]
   /** Bounds above which the rounds of its model count as a loop; false: rounds are not checked. */
   loops: RoundBounds | false
+  /** Number of messages that a turn may send. */
+  messagesPerTurn: number
   /** Strategy that chooses the model's context; undefined: the default strategy. */
   contextStrategy: ContextStrategy | undefined
   /** JSON schema of the answers of its model. */

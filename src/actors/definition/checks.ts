@@ -63,6 +63,7 @@ const REQUEST_OPTIONS: ReadonlySet<string> = new Set([
   'structuredData',
   'priority',
   'timeoutMs',
+  'wallClock',
   'retries',
   'idempotent',
   'threadId',
@@ -103,7 +104,7 @@ export function checkRequestOptions(given: unknown): void {
 
 function checkRequestFields(given: unknown): void {
   const options = given as Record<string, unknown>
-  const { signal, threadId, metadata, retries, idempotent, polling, parts } = options
+  const { signal, threadId, metadata, retries, idempotent, polling, parts, wallClock } = options
   if (signal !== undefined && !(signal instanceof AbortSignal))
     throw wrongArgument('signal', signal, 'an AbortSignal is needed')
   if (threadId !== undefined && (typeof threadId !== 'string' || threadId === ''))
@@ -118,6 +119,10 @@ function checkRequestFields(given: unknown): void {
     throw wrongArgument('idempotent', idempotent, 'true or false is needed')
   if (polling !== undefined && typeof polling !== 'boolean')
     throw wrongArgument('polling', polling, 'true or false is needed')
+  if (wallClock !== undefined && typeof wallClock !== 'boolean')
+    throw wrongArgument('wallClock', wallClock, 'true or false is needed')
+  if (wallClock && options.timeoutMs === undefined)
+    throw wrongArgument('wallClock', wallClock, 'timeoutMs is needed, which is the limit')
 }
 
 function checkParts(parts: unknown): void {
@@ -126,8 +131,9 @@ function checkParts(parts: unknown): void {
 }
 
 /** Refuses the options that concern an answer: a send has no answer to wait for. */
-export function checkSendOptions({ timeoutMs, retries, idempotent }: RequestOptions): void {
+export function checkSendOptions({ timeoutMs, wallClock, retries, idempotent }: RequestOptions): void {
   if (timeoutMs !== undefined) throw notForSends('timeoutMs', timeoutMs)
+  if (wallClock) throw notForSends('wallClock', wallClock)
   if (retries) throw notForSends('retries', retries)
   if (idempotent) throw notForSends('idempotent', idempotent)
 }

@@ -50,4 +50,16 @@ export interface CommunicationConfig {
    * `queueTimeoutMs`). Default: 0. After the last retry its `escalateTo` gets a report, and the request fails.
    */
   retries?: number
+  /**
+   * Number of times that a turn of this agent is tried again after it threw or was late (`responseTimeoutMs`,
+   * `limits.turnTimeoutMs`). Default: 1 for a role that a model plays, 0 for code, since what code did outside of steps
+   * would be done twice. The next try begins when the one before has ended, at another of the role's `instances` where
+   * one is free, with the steps that had finished.
+   *
+   * After the last try whoever asked gets the error, and the role's `escalateTo` gets a report. An error that no other
+   * try can change is final at once: wrong options and schemas, budgets, refusals, cancellations, and an error of your
+   * own with `final: true`. A late turn with a step under way that may not repeat ends with `OutcomeUnknownError`. With
+   * `supervision.onHandlerError` set, that says how often a turn that threw is tried.
+   */
+  turnRetries?: number
 }

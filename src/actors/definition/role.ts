@@ -53,7 +53,10 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
    * warning in the log.
    */
   maxOutputTokens?: number
-  /** Rounds of model and tools in one turn, before the turn escalates. Default: 12. */
+  /**
+   * Rounds of model and tools in one turn, before the turn escalates. Default: 12. Each sub-task that the model names
+   * by `decompose_task` has as many, until it calls `mark_subtask_complete`; so have the first 20 of a turn.
+   */
   maxRounds?: number
   /**
    * Number of tool and verb calls that run at a time, among those that the model asks for in one answer. Default: 32.
@@ -249,13 +252,20 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
    * - `maxExternalMb` (no limit): memory that its thread holds outside of the heap: buffers, memories of WebAssembly
    *   and the like. SharedArrayBuffers and shared memories do not count, and before Node 22 neither does the growth of
    *   a resizable buffer, since Node does not count them. Nor do memories of WebAssembly from Node 26 on.
+   * - `messagesPerTurn` (1,000 for a role that a model plays, no limit for code, which back-pressure bounds): messages
+   *   that one turn may send; one more is refused with `MessageRejectedError`. A message to all counts once.
    *
    * `maxExternalMb` is checked after turns, and every 250 ms during a turn. A thread that holds more after a garbage
    * collection is ended, which counts as a crash. So a thread can exceed the limit by as much as it allocates in 250
    * ms. A thread that blocks cannot report its memory. From Node 22.16 on it is still ended at twice the limit plus 256
    * MiB, with garbage counted. On an older Node it is ended when it continues, or by `supervision.watchdogMs`.
    */
-  limits?: { maxHeapMb?: number; maxExternalMb?: number; turnTimeoutMs?: number | false }
+  limits?: {
+    maxHeapMb?: number
+    maxExternalMb?: number
+    turnTimeoutMs?: number | false
+    messagesPerTurn?: number
+  }
   /** Names of the environment variables that its thread may see; no others exist there. */
   env?: readonly string[]
   /** Profiles of API keys that it holds, by their names in the team's `keys`. Its thread sees their variables too. */

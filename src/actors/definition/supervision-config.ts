@@ -72,8 +72,9 @@ export interface SupervisionConfig {
   /** Time that a deadlock must have lasted before it is broken. Default: 250. */
   confirmMs?: number
   /**
-   * Finds agents that are busy without progress. Default: it watches model agents within their turns, and what models
-   * give each other. An object also watches code and the protocol, with these bounds. false watches nothing.
+   * Finds agents that are busy without progress. Default: it watches model agents within their turns, and all messages
+   * of a run in which a model asks somebody. It looks at a run of code alone now and then, from its 2,000th message or
+   * answer on. An object watches code and the protocol from the first on, with these bounds. false watches nothing.
    *
    * In a turn of a model the signs are:
    *

@@ -79,6 +79,7 @@ export class AgentLoop {
   readonly stateRules: StateRules
   readonly verbs: readonly string[]
   readonly loops: TurnNeeds['loops']
+  readonly messagesPerTurn: number
   readonly guardedBy: TurnNeeds['guardedBy']
   readonly roleOutput: TurnNeeds['roleOutput']
   readonly strategy: ContextStrategy | undefined
@@ -136,6 +137,7 @@ export class AgentLoop {
     this.stateRules = new StateRules(assignment)
     this.verbs = assignment.verbs
     this.loops = assignment.loops
+    this.messagesPerTurn = assignment.messagesPerTurn
     this.guardedBy = assignment.guardedBy
     this.roleOutput = assignment.output
     this.strategy = strategyOf(assignment, handlers)

@@ -16,6 +16,7 @@ import { END, FAILED, PATCH } from '../../mailbox/frame.ts'
 import { plainFrameBytes } from '../../mailbox/frame-body.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
 import { SUB_TASK, type SubTaskHead } from '../../mailbox/sub-task.ts'
+import { isMarkedFinal } from '../../thrown.ts'
 import type { PatchNotice } from '../definition/assignment.ts'
 import type { AgentHandlers, Reply } from '../definition/definition.ts'
 import { checkBySchema } from '../definition/schema.ts'
@@ -155,7 +156,7 @@ export class Commit {
     const text = script
       ? `The protocol script failed: ${describe(thrown)}`
       : `Agent "${agent}" failed in ${at}: ${describe(thrown)}`
-    return new AgentFailedError(text, { agent, cause }, thrown)
+    return new AgentFailedError(text, { agent, cause, ...(isMarkedFinal(thrown) && { final: true }) }, thrown)
   }
 }
 

@@ -80,6 +80,7 @@ function assignmentOf(team: TeamMemory, window: Window): Assignment {
     instances: 1,
     verbs: [],
     loops: false,
+    messagesPerTurn: Number.POSITIVE_INFINITY,
     contextStrategy: undefined,
   }
 }

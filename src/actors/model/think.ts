@@ -20,6 +20,7 @@ import {
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
 import { type Floor, type Heirs, PassingOn } from './context/inheritance.ts'
+import { subTaskNumber, tellsOfSubTasks } from './context/levels.ts'
 import { type LeftOut, type Remembered, ThinkingContext } from './context/window.ts'
 import { type CallMade, RoundsWatch } from './rounds-watch.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
@@ -106,6 +107,8 @@ class Loop<T> {
   #usage = NO_TOKENS
   #rehearsed = false
   #lost = 0
+  /** Number of the sub-task that it is at; 0 without any. */
+  #subTask = 0
   /** True once the model has called a tool that exists: a `toolChoice` that demands a call is fulfilled then. */
   #hasCalled = false
 
@@ -148,6 +151,10 @@ class Loop<T> {
       this.#hasCalled ||= known > 0
       if (this.#lost >= MOST_LOST_ROUNDS) throw this.#isLost(answer)
       await this.#look(made)
+      if (this.#beginsSubTask(answer)) {
+        guided = false
+        round = 0
+      }
       if (round < this.#maxRounds) continue
       if (this.#turn.delegated.hasNews) {
         await this.#tellOutcomes()
@@ -166,6 +173,15 @@ class Loop<T> {
     const content = await this.#turn.delegated.news()
     if (words !== '') this.#said.push({ role: 'assistant', content: words })
     this.#said.push({ role: 'user', content })
+  }
+
+  /** Checks whether the model has come to another of its sub-tasks: each has rounds of its own. */
+  #beginsSubTask({ toolCalls }: ModelAnswer): boolean {
+    const isOffered = (called: string) => this.#tools.specs.some(({ name }) => name === called)
+    if (!toolCalls.some(({ name }) => tellsOfSubTasks(name) && isOffered(name))) return false
+    const before = this.#subTask
+    this.#subTask = Math.max(before, subTaskNumber(this.#said))
+    return this.#subTask > before
   }
 
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
@@ -237,7 +253,8 @@ class Loop<T> {
   async #escalate(guided: boolean): Promise<string | undefined> {
     const { context } = this.#turn
     const rounds = guided ? 2 * this.#maxRounds : this.#maxRounds
-    const reason = `its model has no answer after ${rounds} rounds of calling tools (maxRounds)`
+    const of = this.#subTask === 0 ? '' : ` in sub-task ${this.#subTask}`
+    const reason = `its model has no answer after ${rounds} rounds of calling tools${of} (maxRounds)`
     if (guided) throw context.refuse(`${reason}, with the guidance of its manager`)
     const summary = await this.#passing.summary()
     const outcome = await context.escalate(reason, { rounds, summary })

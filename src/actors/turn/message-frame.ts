@@ -1,5 +1,6 @@
 /** Fills the frame of a message from the arguments of a verb. */
-import { type FrameFields, NOBODY, policyAttempt, REQUEST, SEND } from '../../mailbox/frame.ts'
+import { MessageRejectedError } from '../../errors.ts'
+import { type FrameFields, NOBODY, policyAttempt, REQUEST, SEND, wallClockLimit } from '../../mailbox/frame.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { type MessagePart, withParts } from '../../mailbox/parts.ts'
 import {
@@ -13,6 +14,7 @@ import {
 } from '../definition/checks.ts'
 import { asJson, messageParts } from '../definition/content.ts'
 import type { RequestOptions } from '../definition/context/context.ts'
+import type { RoleInfo } from '../definition/role.ts'
 import type { Outbox } from '../transport/outbox.ts'
 import { uploadsFor } from '../transport/part-uploads.ts'
 import type { RunView } from '../transport/run-views.ts'
@@ -22,6 +24,9 @@ export const NO_OPTIONS: RequestOptions = Object.freeze({})
 
 export interface FrameNeeds {
   readonly outbox: Outbox
+  readonly role: Pick<RoleInfo, 'name'>
+  /** Number of messages that a turn may send. */
+  readonly messagesPerTurn: number
   /** Returns the agent's index in frames of that run; undefined if this thread does not know the agent. */
   indexOf(name: string, run: RunView): number | undefined
 }
@@ -30,6 +35,8 @@ export interface FrameNeeds {
 export interface SayingTurn {
   readonly start: TurnStart
   nextStep(): number
+  /** Counts a message that the turn is about to send, and returns the number of all. */
+  countMessage(): number
   /** Returns the frame's encoding of a wait that the signal may end. */
   waitingFor(signal: AbortSignal | undefined): number
 }
@@ -64,6 +71,7 @@ export function beginMessage(
   if (typeof content !== 'string') checkContent(content)
   if (options !== NO_OPTIONS) checkRequestOptions(options)
   if (kind === SEND) checkSendOptions(options)
+  if (from.countMessage() > needs.messagesPerTurn) throw tooMany(needs)
   const { outbox } = needs
   const { run, turn } = from.start
   const { structuredData } = options
@@ -76,13 +84,25 @@ export function beginMessage(
     const metadata = parts ? withParts(options.metadata, parts) : options.metadata
     if (metadata !== undefined) fields.metadata = encodeData(metadata, 'metadata')
     fields.threadId = options.threadId
-    fields.limit = options.timeoutMs === undefined ? -1 : durationOf(options.timeoutMs, 'timeoutMs')
+    fields.limit = limitOf(options)
     fields.priority = priorityOf(options.priority)
     fields.waiting = from.waitingFor(options.signal)
     fields.polling = options.polling === true
     if (kind === REQUEST) fields.attempt = policyAttempt(options.retries, options.idempotent === true)
   } else if (parts) fields.metadata = encodeData(withParts(undefined, parts), 'metadata')
   return fields
+}
+
+function tooMany({ role: { name: agent }, messagesPerTurn: limit }: FrameNeeds): MessageRejectedError {
+  const path = 'limits.messagesPerTurn'
+  const text = `Agent "${agent}" has sent ${limit} messages in this turn, as many as it may (${path}), so this one is refused. Answer, or raise the limit.`
+  return new MessageRejectedError(text, { path, agent, limit })
+}
+
+function limitOf({ timeoutMs, wallClock }: RequestOptions): number {
+  if (timeoutMs === undefined) return -1
+  const ms = durationOf(timeoutMs, 'timeoutMs')
+  return wallClock ? wallClockLimit(ms) : ms
 }
 
 /** Returns the parts of the query, if the script asks with its words. */

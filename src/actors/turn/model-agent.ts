@@ -142,6 +142,7 @@ function checkSaid({ text, finishReason }: Completion<unknown>, { role, log }: T
     agent,
     finishReason,
     reason,
+    final: true, // the next try would read the same answer in the log
     ...(reason === 'invalid_answer' && { code: 'no_parts' }),
   })
 }

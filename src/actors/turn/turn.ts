@@ -77,6 +77,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** Holds back what the log does not have; undefined for a turn that no earlier process has begun. */
   readonly hold: Hold | undefined
   #step: number
+  #messages = 0
   #ended = false
   #reason: DramatisError | undefined
   #controller: AbortController | undefined
@@ -463,6 +464,11 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     if (isWaitedFor) this.settlements.skip()
     return isWaitedFor === true
   }
+  countMessage(): number {
+    this.#messages += 1
+    return this.#messages
+  }
+
   nextStep(): number {
     this.#step += 1
     return this.#step

@@ -4,7 +4,7 @@ import type { NoteWaiting } from '../../actors/definition/kept-limits.ts'
 import { AgentFailedError, CancelledError, DramatisError, describe } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 
-interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'metadata'> {
+interface EnoughOptions extends Pick<RequestOptions, 'timeoutMs' | 'wallClock' | 'metadata'> {
   /** Number of agents that are asked at a time. */
   concurrency: number
   /** Told how many agents wait to be asked, whenever that changes. */

@@ -16,7 +16,7 @@ export async function askWorker(
   agent: string,
   task: PlannedTask,
   results: string | undefined,
-  options: Pick<RequestOptions, 'timeoutMs'> = {},
+  options: Pick<RequestOptions, 'timeoutMs' | 'wallClock'> = {},
 ): Promise<Finished> {
   const context = results && (await passedOn(orchestrator, agent, results))
   const subTask = subTaskOf(orchestrator, task, agent, context)

@@ -10,6 +10,7 @@ import type { Statement } from './contradictions.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { resultOf } from './outputs.ts'
 import { type Finished, isDone } from './task-plan.ts'
+import { isLate } from './worker-result.ts'
 
 /**
  * Returns one line per result, in the order of the plan. A failed sub-task is replaced by its reason. Source: document
@@ -53,7 +54,8 @@ export function resultsAsText(finished: readonly Finished[]): string {
 }
 
 function lineOf({ task, result, words }: Finished): string {
-  return result.status === 'COMPLETED' ? words : `(sub-task ${task.number} failed: ${result.errorDetails.message})`
+  if (result.status === 'COMPLETED') return words
+  return `(sub-task ${task.number} ${isLate(result) ? 'was late' : 'failed'}: ${result.errorDetails.message})`
 }
 
 /** Returns `text` as the error of a run in which no sub-task has a result. */

@@ -10,6 +10,12 @@ export function resultFrom(subTask: SubTask, outcome: Outcome): SubTaskResult {
   return resultOfSubTask(subTask, content, structuredData)
 }
 
+const LATE: ReadonlySet<unknown> = new Set(['REQUEST_TIMEOUT', 'TURN_TIMEOUT', 'MESSAGE_EXPIRED'])
+
+/** Checks for a sub-task that failed because its worker was late. */
+export const isLate = ({ status, errorDetails }: SubTaskResult): boolean =>
+  status === 'FAILED' && LATE.has(errorDetails.type)
+
 /** Returns an answer as text: its content, or the data of its result if it has no content. */
 export function wordsOf({ content }: AgentMessage, { resultData }: SubTaskResult): string {
   if (content !== '') return content

@@ -1,6 +1,6 @@
 /**
- * Prompts of the strategy `supervisor`, for its planner and its aggregator. `apology` is the text of a run in which no
- * expert could help.
+ * Prompts of the strategy `supervisor`, for its planner and its aggregator. `apology` is for the aggregator, if a model
+ * plays it and no expert could help; a user's own text in its place is the answer itself.
  */
 
 export const SUPERVISOR = {
@@ -42,9 +42,13 @@ export const SUPERVISOR = {
 
 {results}`,
 
-  apology: `None of the experts could help this time:
+  apology: `Nobody could help with this question. Write the answer for who asked it: one or two friendly sentences in the language of the question, which say what could not be found out, and that it can be tried again later. If it took too long, say so. Name no expert, no agent, no tool and no address, and call no tool.
 
-{failures}
+# Question
 
-Please try again later.`,
+{query}
+
+# What was tried
+
+{failures}`,
 } as const

@@ -62,7 +62,7 @@ export class NextMessage {
       const other = mailbox.handed.size === 0 ? this.#another(cell, new Set(isOpen)) : undefined
       return other ?? (mailbox.handed.size > 0 ? undefined : this.#nothing(cell))
     }
-    if (first && first.attempt > 1 && this.#isRecalled(cell, first))
+    if (first && first.attempt > 1 && (this.#isRecalled(cell, first) || isForAnother(cell, first)))
       return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
@@ -150,7 +150,7 @@ export class NextMessage {
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
-      if (isFree && !this.#isRecalled(cell, envelope)) {
+      if (isFree && !this.#isRecalled(cell, envelope) && !isForAnother(cell, envelope)) {
         if (passes && !gate.mayPass(cell)) return undefined
         if (gate.take(envelope.run, cell)) return envelope
         passes = true
@@ -183,6 +183,15 @@ function hasAsked({ open }: Cell, { turn }: Envelope<RunState>): boolean {
   return false
 }
 
+/** Checks whether a turn that was tried here is left to another instance, which has a place for it now. */
+const isForAnother = ({ instance, instances }: Cell, { retries, run }: Envelope<RunState>): boolean =>
+  retries?.instance === instance &&
+  instances.some((other) => {
+    const { life } = other
+    const isFree = life?.ready && !life.draining && !life.retired && other.hasPlace() && !other.isAt(run)
+    return other.instance !== instance && isFree
+  })
+
 const NONE: ReadonlySet<RunState> = new Set()
 
 const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(envelopes, ({ run }) => run))
@@ -192,9 +201,9 @@ const runsOf = (envelopes: Iterable<Envelope<RunState>>) => new Set(Array.from(e
  * thread, or may expire or be dropped before it has begun.
  */
 function isAhead({ settings, mailbox, turnMs }: Cell, { priority }: Envelope<RunState>): boolean {
-  const { supervision, queueTimeoutMs } = settings
+  const { supervision, turnRetries, queueTimeoutMs } = settings
   const { displaces } = policyOf(settings.mailbox.overflow)
-  if (supervision.onHandlerError !== 'fail' || queueTimeoutMs !== false || displaces) return true
+  if (supervision.onHandlerError !== 'fail' || turnRetries > 0 || queueTimeoutMs !== false || displaces) return true
   const { size, ranked } = mailbox.handed
   const most = Math.ceil(AHEAD_MS / turnMs)
   return priority === 0 ? size - ranked >= Math.min(most, HANDED_AHEAD) : ranked >= Math.min(most, RANKED_AHEAD)

@@ -4,8 +4,11 @@
 import { AgentTerminatedError, CancelledError, errorData } from '../../errors.ts'
 import type { OnMismatch } from '../../mailbox/envelope.ts'
 import {
+  answerMsOf,
   flagsOf,
+  isWallClockLimit,
   kindOf,
+  limitOf,
   MOST_GROUPS,
   policyOf,
   REQUEST,
@@ -20,7 +23,7 @@ import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, envelopeOf } from '../../mailbox/mailbox.ts'
 import { turnWithin } from '../admission/chain.ts'
 import { hasDependencies } from '../mailboxes/blocked-tasks.ts'
-import { NO_TURN, type OpenRequest } from '../state/cell.ts'
+import { type Cell, NO_TURN, type OpenRequest } from '../state/cell.ts'
 import type { OpenMessage, OpenWait } from '../state/open-work.ts'
 import type { RunState } from '../state/run-state.ts'
 import { isDone } from '../tasks/task-board.ts'
@@ -51,9 +54,10 @@ export class MessageRecovery {
     const run = this.#states.get(message.run)
     const callee = this.#owners.directory.present(message.recipient)
     if (!run || !callee) return
-    const { memory, at, turn, attempt, handedOff } = message
+    const { memory, at, turn, attempt, handedOff, retried } = message
     const envelope = envelopeOf(run, memory, at)
     envelope.handedOff = handedOff
+    if (retried > 0) envelope.retries = { count: retried, late: undefined, instance: undefined }
     this.#envelopes.set(message, envelope)
     const { clock, pauses } = this.#owners
     const now = clock.monotonic()
@@ -66,7 +70,7 @@ export class MessageRecovery {
     Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
     const { sinceMs, pausedMs, attemptMs } = turnTimes ?? { sinceMs: 0, pausedMs: 0, attemptMs: 0 }
     envelope.begunAt = now - sinceMs
-    pauses.takeUp(envelope, pausedMs, attemptMs)
+    pauses.takeUp(envelope, pausedMs, Math.min(pausedMs, times.askedMs(message.run)), attemptMs)
   }
 
   /** Adds a wait for an answer. `settle`: takes the answer for a caller in the host. */
@@ -93,7 +97,7 @@ export class MessageRecovery {
       group: caller.first.groups.restore(turn, waiting & MOST_GROUPS),
       signalled: (waiting & SIGNALLED) !== 0,
       tried: 1,
-      grantedMs: 0,
+      grantedMs: grantedMs(message, cells[message.recipient]!),
       replaced: 0,
       offers: isOffer,
     })
@@ -222,6 +226,13 @@ export class MessageRecovery {
       calls.serve(cell, run, memory, at, { passedMs, ...(ready && { ready }) })
     }
   }
+}
+
+/** Returns the time that the tries of a turn have added to the wait for its answer. */
+function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Cell): number {
+  const limit = limitOf(memory, at)
+  if (retried === 0 || isWallClockLimit(limit)) return 0
+  return retried * (answerMsOf(limit) ?? settings.responseTimeoutMs)
 }
 
 const noMatter = () => {}

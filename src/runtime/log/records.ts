@@ -232,6 +232,15 @@ export type HostRecord =
     >
   /** `turn`: its number. `beside`: true if other turns of the agent may be open and go on. */
   | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
+  /**
+   * A turn that threw or was late begins again. `tried`: number of the try that begins, 2 for the second. `error`: why
+   * the one before ended.
+   */
+  | Record<'turn.retried', Whose & { messageId: string; tried: number; error: DramatisError }>
+  /** A request without an answer in time is asked again. `agent`: who is asked. `tried`: how often, with this time. */
+  | Record<'request.retried', Pick<Whose, 'agent' | 'index'> & { caller: string; messageId: string; tried: number }>
+  /** A failure is reported to a manager. `agent`: who failed, or did not answer. `tried`: number of tries. */
+  | Record<'escalated', { agent: string; to: string; messageId: string; tried: number; error: DramatisError }>
   | Record<'message.dead', { letter: DeadLetter; bytes: number }>
   /** A dead letter has left the list: it was sent again, or discarded. */
   | Record<'letter.gone', { id: string }>
@@ -300,6 +309,7 @@ export type HostRecord =
   /**
    * A model was called. `turn`: the turn that called it; `messageId`: its message, if it was still open then. Tokens
    * count also if `error` says that there was no answer.
+   * `said`: the words that had come when the call was cut off, 2,000 characters at most.
    * `cost`: only in older logs: tokens that budgets counted where the provider had reported none.
    */
   | Record<
@@ -314,6 +324,7 @@ export type HostRecord =
         cost?: number
         durationMs: number
         rehearsed: boolean
+        said?: string
         error: DramatisError | null
       }
     >

@@ -174,6 +174,8 @@ function bytesOf(entry: LogEntry): number {
     case 'agent.crashed':
     case 'model.called':
     case 'step.mismatch':
+    case 'turn.retried':
+    case 'escalated':
       return RECORD + ERROR
     case 'model.piece':
       return RECORD + 2 * entry.text.length

@@ -66,6 +66,11 @@ function messages(
       'Messages that the thread has and whose turn has not ended.',
       each(agents, ({ mailbox }) => mailbox.underWay),
     ),
+    counter(
+      'chatty_pairs',
+      'Pairs of agents that had 1,000 messages between them in one run, counted once for each run.',
+      single(tallies.chattyPairs),
+    ),
     gauge('dead_letters', 'Dead letters in the list.', single(deadLetters.length)),
     counter('dead_letters_forgotten', 'Dead letters that have left the full list.', single(deadLetters.forgotten)),
     gauge('stored_parts', 'Large images, sounds and files that are stored, each once.', single(parts.size)),

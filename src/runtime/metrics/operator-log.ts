@@ -40,6 +40,7 @@ export function operatorLog(given: Omit<Needs, 'crashed'>): Reader {
       'sync',
       'budget',
       'step.mismatch',
+      'turn.retried',
     ],
     next(batch) {
       let letters: DeadLetter[] | undefined
@@ -100,6 +101,11 @@ function logRecord(needs: Needs, record: HostRecord): void {
       const { kind: event, agent, used, limit } = record
       const text = 'a limit of tokens is nearly reached, or reached'
       return logger.warn({ event, runId: needs.runs.idOf(record.run), agent, used, limit }, text)
+    }
+    case 'turn.retried': {
+      const { agent, run, messageId, tried, error } = record
+      const fields = { agent, runId: needs.runs.idOf(run), messageId, tried, code: error.code }
+      return logger.warn(fields, 'a turn that threw or was late is tried again')
     }
     case 'step.mismatch': {
       const { agent, messageId, error } = record

@@ -16,17 +16,23 @@ import {
   WHO,
 } from '../../mailbox/frame.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
+import type { LimitNotices } from '../logging/limit-notices.ts'
 import type { AgentDirectory } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Reader } from '../state/reader.ts'
+import type { RunState } from '../state/run-state.ts'
 import type { RunTable } from '../state/run-table.ts'
 import { CallTallies } from './call-tallies.ts'
 import { Histogram } from './histogram.ts'
 
 interface Needs {
   readonly directory: AgentDirectory
+  readonly limits: LimitNotices
   readonly runs: RunTable
 }
+
+/** Messages of one run between two agents from which on these are told as chatty. */
+const CHATTY = 1_000
 
 export class AgentTally {
   crashes = 0
@@ -42,10 +48,14 @@ export class Tallies {
   readonly runs = { finished: 0, failed: 0, aborted: 0 }
   readonly runTimes = new Histogram()
   readonly calls = new CallTallies()
+  /** Pairs of agents that had many messages in one run. */
+  chattyPairs = 0
   /** Dead letters whose recipient is no agent: a series for each such name would stay for ever. */
   readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
   /** Figures by agent. Weak, so that they go with an agent that has left. */
   readonly #agents = new WeakMap<Cell, AgentTally>()
+  /** Number of messages between two agents that were handled, by run. */
+  readonly #pairs = new WeakMap<RunState, Map<number, number>>()
 
   of(cell: Cell): AgentTally {
     const known = this.#agents.get(cell)
@@ -65,8 +75,9 @@ export class Tallies {
     },
   })
 
-  #frames(needs: Needs, { memory, from, to }: FrameBlock): void {
+  #frames(needs: Needs, { memory, from, to, run: index }: FrameBlock): void {
     const { i32, f64 } = memory
+    const run = needs.runs.get(index)
     for (let at = from; at < to; at += i32[at >> 2]!) {
       const word = i32[(at >> 2) + KIND]!
       const kind = word & 0xff
@@ -81,8 +92,24 @@ export class Tallies {
         const tally = this.of(cell)
         tally.turns.observe(f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!)
         if ((flags & (FAILED | BEGINS_AGAIN)) !== 0) tally.failedTurns += 1
+        const sender = needs.directory.cells[i32[(at >> 2) + WHO]! >>> 16]
+        if (run && sender?.settings.isAgent && cell.settings.isAgent) this.#count(needs, run, sender, cell)
       }
     }
+  }
+
+  /** Counts a message of a pair. Who is chatty is told once for each run. */
+  #count({ limits }: Needs, run: RunState, one: Cell, other: Cell): void {
+    const pairs = this.#pairs.get(run) ?? new Map<number, number>()
+    if (pairs.size === 0) this.#pairs.set(run, pairs)
+    const pair = Math.min(one.index, other.index) * 2 ** 16 + Math.max(one.index, other.index)
+    const count = (pairs.get(pair) ?? 0) + 1
+    pairs.set(pair, count)
+    if (count !== CHATTY) return
+    this.chattyPairs += 1
+    const option = `messages between "${one.name}" and "${other.name}" in one run`
+    const text = 'they are chatty; look at what they say, or bound a model by limits.messagesPerTurn'
+    limits.reached({ option, limit: CHATTY, runId: run.id, agent: other.name }, text)
   }
 
   #record(needs: Needs, record: HostRecord): void {

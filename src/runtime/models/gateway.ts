@@ -19,6 +19,7 @@ import type { Scheduler } from '../../clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../errors.ts'
 import { bytesOf, referenceIn } from '../../mailbox/stored-parts.ts'
 import { onAbort } from '../../on-abort.ts'
+import { isMarkedFinal } from '../../thrown.ts'
 import type { Unrecorded } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { ResolvedModel } from '../providers/client.ts'
@@ -181,9 +182,12 @@ export class ModelGateway {
     const { toolCalls, finishReason = toolCalls.length > 0 ? 'tool_calls' : 'stop' } = said
     const text = rootObject ? rootValueIn(said.text) : said.text
     watching?.end(toolCalls.length > 0)
-    const isCounted = collected.usage.totalTokens > 0 || error !== undefined
+    const isCut = signal.aborted && clean.parts.length > 0
+    const isReported = collected.usage.totalTokens > 0
     const reported = collected.usage.calls > 0 ? collected.usage : addUsage(collected.usage, ONE_CALL)
-    const usage = isCounted || !pending.estimate ? reported : await pending.estimate({ text, toolCalls })
+    let usage = reported
+    if (isCut && !isReported) usage = guessOf(messages, text)
+    else if (pending.estimate && !isReported && error === undefined) usage = await pending.estimate({ text, toolCalls })
     const rehearsed = client.rehearsal === true
     const answer = error
       ? undefined
@@ -198,6 +202,7 @@ export class ModelGateway {
       usage,
       durationMs: clock.monotonic() - began,
       rehearsed,
+      ...(isCut && text !== '' && { said: text.slice(0, LONGEST_SAID) }),
       error: error ?? null,
     })
     return { answer, usage, error }
@@ -225,7 +230,7 @@ export class ModelGateway {
     if (thrown instanceof DramatisError && !(thrown instanceof ModelError)) return redactor.fields(thrown)
     const what = redactor.text(thrown instanceof ModelError ? thrown.message : describe(thrown))
     const details = thrown instanceof ModelError ? redactor.fields(thrown.details) : {}
-    const said = { reason: 'other', ...details, agent, model }
+    const said = { reason: 'other', ...details, ...(isMarkedFinal(thrown) && { final: true }), agent, model }
     return new ModelError(`The model "${model}" has no answer for "${agent}": ${what}`, said)
   }
 }
@@ -261,6 +266,18 @@ function assertThere({ messages }: ModelCall, { stored }: RunState): void {
       const reference = referenceIn(part)
       if (reference) bytesOf(reference, stored.get(reference.hash))
     }
+}
+
+/** Characters that are kept of what a call had said when it was cut off. */
+const LONGEST_SAID = 2_000
+const CHARACTERS_A_TOKEN = 4
+
+/** Guesses the tokens of a call that was cut off before its provider had reported them. */
+function guessOf(messages: readonly ModelMessage[], said: string): TokenUsage {
+  const asked = messages.reduce((sum, { content }) => sum + transcriptOf(content).length, 0)
+  const inputTokens = Math.ceil(asked / CHARACTERS_A_TOKEN)
+  const outputTokens = Math.ceil(said.length / CHARACTERS_A_TOKEN)
+  return { inputTokens, outputTokens, totalTokens: inputTokens + outputTokens, calls: 1, estimated: true }
 }
 
 const ONE_CALL: TokenUsage = { ...NO_TOKENS, calls: 1 }

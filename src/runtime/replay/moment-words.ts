@@ -192,6 +192,12 @@ export class MomentWords {
       }
       case 'budget':
         return `${record.agent ?? 'the team'} has used ${record.used} of ${record.limit} tokens`
+      case 'turn.retried':
+        return `${record.agent} tries its turn again, for the ${record.tried}. time: ${this.#quoted(record.error.message)}`
+      case 'request.retried':
+        return `${record.caller} waits for ${record.agent} again, for the ${record.tried}. time`
+      case 'escalated':
+        return `${record.to} is told of the failure of ${record.agent}: ${this.#quoted(record.error.message)}`
       case 'step.mismatch':
         return `${record.agent} did not repeat its steps: ${this.#quoted(record.error.message)}`
       default:

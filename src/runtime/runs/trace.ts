@@ -304,6 +304,8 @@ function detailsOf(record: HostRecord, rest: object): object {
     }
     case 'agent.crashed':
     case 'step.mismatch':
+    case 'turn.retried':
+    case 'escalated':
       return { ...rest, error: record.error?.toJSON() ?? null }
     default:
       return rest

@@ -81,6 +81,8 @@ export interface AgentSettings extends HeldKeys {
   /** Limit on memory outside of the heap in MiB; null: no limit but the machine's. */
   maxExternalMb: number | null
   turnTimeoutMs: number | false
+  /** Number of messages that a turn may send. Infinity: no limit. */
+  messagesPerTurn: number
   /** Number of turns that may be open in its thread at a time, each of another run. */
   concurrency: number
   /** Number of threads that take messages from its mailbox. */
@@ -97,6 +99,8 @@ export interface AgentSettings extends HeldKeys {
   queueTimeoutMs: number | false
   /** Number of times that its own requests are retried. */
   retries: number
+  /** Number of times that a turn which threw or was late is tried again. */
+  turnRetries: number
   supervision: SupervisionSettings
   /** Tools of the role, and those that all roles share. */
   tools: ToolSettings
@@ -106,10 +110,15 @@ export interface AgentSettings extends HeldKeys {
 
 /**
  * Defaults for code and model agents. Code may block its thread, so it has one turn at a time unless it says otherwise.
- * A model mostly waits.
+ * A model mostly waits, and all that its turns do stands in the log.
  */
-const OF_CODE = { concurrency: 1, reentrancy: 'none' } as const
-const OF_MODELS = { concurrency: 32, reentrancy: 'chain' } as const
+const OF_CODE = {
+  concurrency: 1,
+  reentrancy: 'none',
+  turnRetries: 0,
+  messagesPerTurn: Number.POSITIVE_INFINITY,
+} as const
+const OF_MODELS = { concurrency: 32, reentrancy: 'chain', turnRetries: 1, messagesPerTurn: 1_000 } as const
 
 /** Team options that apply to each role that sets nothing itself. */
 type TeamDefaults = Pick<
@@ -159,6 +168,7 @@ export function agentSettings(
     maxHeapMb: role.limits?.maxHeapMb ?? null,
     maxExternalMb: role.limits?.maxExternalMb ?? null,
     turnTimeoutMs: role.limits?.turnTimeoutMs ?? 300_000,
+    messagesPerTurn: role.limits?.messagesPerTurn ?? defaults.messagesPerTurn,
     concurrency: role.concurrency ?? defaults.concurrency,
     instances: role.instances ?? 1,
     reentrancy: role.reentrancy ?? defaults.reentrancy,
@@ -172,6 +182,7 @@ export function agentSettings(
     ...slowTimeouts(own, all),
     queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
     retries: own.retries ?? all.retries ?? 0,
+    turnRetries: own.turnRetries ?? all.turnRetries ?? defaults.turnRetries,
     supervision: supervisionSettings(team, role.supervision),
     tools,
     guards: guardsOf(role, path, team.guardrails, playedByModel),

@@ -83,6 +83,7 @@ export const communicationShape = shape<CommunicationConfig>({
   answerWithinMs: wait('off'),
   queueTimeoutMs: wait('off'),
   retries: integer(0),
+  turnRetries: integer(0),
 })
 
 /** Fields of `supervision` that a role and the team share. */
@@ -161,6 +162,7 @@ export const roleFields: Fields<AgentRole> = {
     maxHeapMb: integer(8), // a thread cannot even boot with 4
     maxExternalMb: integer(1),
     turnTimeoutMs: wait('off'),
+    messagesPerTurn: integer(1),
   }),
   env: listOf(variableName),
   keys: listOf(someText),

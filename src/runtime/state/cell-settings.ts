@@ -38,13 +38,15 @@ export function fixedCell(name: string, settings: TeamSettings): CellSettings {
     instances: 1,
     reentrancy: 'none', // nobody can send it a request
     mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
-    supervision: { ...supervision, onHandlerError: 'fail' }, // a script that throws has failed
+    supervision: { ...supervision, onHandlerError: 'fail' },
     responseTimeoutMs: Number.POSITIVE_INFINITY,
     modelTimeoutMs,
     answerWithinMs,
     queueTimeoutMs: false,
     retries,
+    turnRetries: 0, // a script that throws has failed
     turnTimeoutMs: false,
+    messagesPerTurn: Number.POSITIVE_INFINITY,
     env: [],
     keys: undefined,
     guards: { input: [], output: [], tool: settings.guards.tool },

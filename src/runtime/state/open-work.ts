@@ -47,6 +47,8 @@ export interface OpenMessage {
   /** Number of its turn; 0 as long as the log does not have it. */
   turn: number
   attempt: number
+  /** Number of times that its turn was tried again after it threw or was late. */
+  retried: number
   /** True if its duty was handed off: its turn answers nobody. */
   handedOff: boolean
 }
@@ -130,6 +132,11 @@ export class OpenWork {
       case 'turn.begins':
         for (const [index, turn, attempt, id] of entry.turns) this.#begun(id, index, turn, attempt)
         return
+      case 'turn.retried': {
+        const message = this.message(entry.messageId, entry.index)
+        if (message) message.retried = entry.tried - 1
+        return
+      }
       case 'runs.gone':
         return this.#forget(new Set(entry.runs))
       case 'message.dead':
@@ -189,7 +196,7 @@ export class OpenWork {
     const recipient = named === undefined ? recipientOf(memory, at) : this.#indexOf(named, run)
     if (recipient === undefined || recipient === NOBODY) return undefined
     const id = idOf(memory, at)
-    const message = { id, run, recipient, memory, at, entry, turn: 0, attempt: 1, handedOff: false }
+    const message = { id, run, recipient, memory, at, entry, turn: 0, attempt: 1, retried: 0, handedOff: false }
     const copies = this.#byId.get(id)
     if (copies) copies.push(message)
     else this.#byId.set(id, [message])

@@ -69,6 +69,7 @@ export function assignmentOf(
     concurrency: cell.settings.concurrency,
     verbs: cell.settings.verbs,
     loops: cell.settings.loops,
+    messagesPerTurn: cell.settings.messagesPerTurn,
     output: cell.settings.output && jsonSchemaOf(cell.settings.output),
     guardedBy: guardedBy(cell.settings.guards),
     contextStrategy: cell.settings.contextStrategy,

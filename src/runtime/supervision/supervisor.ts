@@ -67,6 +67,7 @@ import { asksPerson, personVerbs } from '../verbs/questions.ts'
 import { SharedStates } from '../verbs/shared-state.ts'
 import { SyncPoints } from '../verbs/sync-points.ts'
 import { ChangedTurns, type SetAside } from './changed-turns.ts'
+import { Escalations } from './escalations.ts'
 import { Exits } from './exits.ts'
 import { ForeignFrames } from './foreign-frames.ts'
 import { Lifecycle } from './lifecycle.ts'
@@ -154,6 +155,7 @@ export class Supervisor {
   readonly delegations: Delegations
   readonly admission: Admission
   readonly hostMessages: HostMessages
+  readonly escalations: Escalations
   readonly broadcasts: Broadcasts
   readonly calls: HostCalls
   readonly pauses: DeadlinePauses
@@ -292,7 +294,15 @@ export class Supervisor {
       requests,
     })
     const recalls = new Recalls({ cancellation, journal, loop, ready })
-    const redelivery = new Redelivery({ cancellation, dispatcher, gate, journal, ready, requests })
+    const redelivery = new Redelivery({
+      cancellation,
+      dispatcher,
+      gate,
+      journal,
+      ready,
+      requests,
+      unrepeatableTool: (cell, turn) => this.tools.unrepeatableIn(cell, turn),
+    })
     const handedAnswers = new HandedAnswers({ agentStates, directory, frames, journal })
     const commits = new Commits({
       agentStates,
@@ -300,6 +310,7 @@ export class Supervisor {
       changed: (cell, envelope, error) => changedTurns.setAside(cell, envelope, error),
       clock,
       directory,
+      failed: (cell, envelope, error) => escalations.failed(cell, envelope, error),
       gate,
       handedAnswers,
       journal,
@@ -328,10 +339,12 @@ export class Supervisor {
       team,
     })
     const hostMessages = new HostMessages({ admission, directory, frames, journal, loop, team })
+    const escalations = new Escalations({ directory, frames, hostMessages, journal })
     const broadcasts = new Broadcasts({ directory, hostMessages, receipts })
     this.delegations = delegations
     this.admission = admission
     this.hostMessages = hostMessages
+    this.escalations = escalations
     this.broadcasts = broadcasts
 
     // Work that the host does for the agents.

@@ -5,8 +5,8 @@
  * (verbs/deadline-pauses.ts).
  */
 import type { Scheduler, Timer } from '../../clock.ts'
-import { MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
-import { LIMIT, limitOf } from '../../mailbox/frame.ts'
+import { type DramatisError, MessageExpiredError, RequestTimeoutError, TurnTimeoutError } from '../../errors.ts'
+import { answerMsOf, isWallClockLimit, limitOf } from '../../mailbox/frame.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Cell, OpenRequest } from '../state/cell.ts'
 import type { HostLoop } from '../state/host-loop.ts'
@@ -29,7 +29,7 @@ interface Needs extends LateNeeds {
 const QUEUED_LOOK_MS = 1_000
 
 export const timeouts = (needs: Needs): Reader => {
-  const { cancellation, clock, directory, loop, pauses, redelivery, requests } = needs
+  const { cancellation, clock, directory, escalations, loop, pauses, redelivery, requests } = needs
   const late = new LateRequests(needs)
   let timer: Timer | undefined
   let due = Number.POSITIVE_INFINITY
@@ -61,12 +61,13 @@ export const timeouts = (needs: Needs): Reader => {
       : envelope.startedAt + settings.turnTimeoutMs + pauses.pausedMsOfAttempt(envelope, now)
 
   const responseMsOf = ({ settings }: Cell, { memory, at }: Envelope<RunState>): number => {
-    const asked = limitOf(memory, at)
-    return asked >= 0 ? asked : settings.responseTimeoutMs
+    return answerMsOf(limitOf(memory, at)) ?? settings.responseTimeoutMs
   }
 
+  const isWallClock = ({ memory, at }: Envelope<RunState>): boolean => isWallClockLimit(limitOf(memory, at))
+
   const answerDueBy = (cell: Cell, envelope: Envelope<RunState>, { grantedMs }: OpenRequest, now: number): number =>
-    envelope.begunAt + responseMsOf(cell, envelope) + grantedMs + pauses.pausedMs(envelope, now)
+    envelope.begunAt + responseMsOf(cell, envelope) + grantedMs + pauses.pausedMs(envelope, now, isWallClock(envelope))
 
   /**
    * Returns the deadline. If it would have passed, it is put off by the time that the work the turn waits for has
@@ -81,7 +82,8 @@ export const timeouts = (needs: Needs): Reader => {
   /** Ends a turn that is late, else enforces the limit of its response. Returns the time of the next limit. */
   const enforceTurnLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     const dueBy = turnEndsBy(cell, envelope, now) // notes the begin of the attempt, also if it is paused from there on
-    if (envelope.cancelled || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
+    if (envelope.cancelled || envelope.retries?.late) return Number.POSITIVE_INFINITY
+    if (pauses.isPaused(envelope)) return enforceResponseLimit(cell, envelope, now)
     const { turnTimeoutMs } = cell.settings
     const endBy = extendWhileQueued(cell, envelope, dueBy, now)
     if (endBy > now) return Math.min(endBy, enforceResponseLimit(cell, envelope, now))
@@ -89,8 +91,22 @@ export const timeouts = (needs: Needs): Reader => {
       `A turn of agent "${cell.name}" did not end within ${turnTimeoutMs} ms${uncounted(pauses.pausedMsOfAttempt(envelope, now))}. Raise limits.turnTimeoutMs, or look at what its handler waits for.`,
       { agent: cell.name, turnTimeoutMs },
     )
-    cancellation.fail(cell, envelope, error)
+    const final = redelivery.retryLate(cell, envelope, error)
+    if (final) fail(cell, envelope, final)
+    else grantAgain(cell, envelope)
     return Number.POSITIVE_INFINITY
+  }
+
+  /** Ends a late turn. Its manager, and whoever asked, are told. */
+  const fail = (cell: Cell, envelope: Envelope<RunState>, error: DramatisError) => {
+    escalations.failed(cell, envelope, error)
+    cancellation.fail(cell, envelope, error)
+  }
+
+  /** Gives the answer of a turn that is tried again as much time as it had. */
+  const grantAgain = (cell: Cell, envelope: Envelope<RunState>) => {
+    const request = requests.of(envelope)
+    if (request && !isWallClock(envelope)) request.grantedMs += responseMsOf(cell, envelope)
   }
 
   /**
@@ -99,20 +115,23 @@ export const timeouts = (needs: Needs): Reader => {
    */
   const enforceResponseLimit = (cell: Cell, envelope: Envelope<RunState>, now: number): number => {
     const request = requests.of(envelope)
-    if (!request || pauses.isPaused(envelope)) return Number.POSITIVE_INFINITY
-    const respondBy = extendWhileQueued(cell, envelope, answerDueBy(cell, envelope, request, now), now)
+    const byWallClock = isWallClock(envelope)
+    if (!request || pauses.isPaused(envelope, byWallClock)) return Number.POSITIVE_INFINITY
+    const dueBy = answerDueBy(cell, envelope, request, now)
+    const respondBy = byWallClock ? dueBy : extendWhileQueued(cell, envelope, dueBy, now)
     if (respondBy > now) return respondBy
     const responseMs = responseMsOf(cell, envelope)
     const times = request.tried === 1 ? '' : `, though it was asked ${request.tried} times`
     const restarted =
       cell.restarts > 0 ? `; it has restarted ${cell.restarts === 1 ? 'once' : `${cell.restarts} times`}` : ''
     // A caller that set its own time would not be helped by another default.
-    const setBy =
-      limitOf(envelope.memory, envelope.at) >= 0
-        ? "it was asked with that, or by a strategy's timeoutPerAgentMs"
-        : 'communication.responseTimeoutMs'
+    const setBy = byWallClock
+      ? "timeoutPerAgentMs of the strategy, or timeoutMs of the request (models and tools count, people's answers do not)"
+      : answerMsOf(limitOf(envelope.memory, envelope.at)) === undefined
+        ? 'timeoutMs (communication.responseTimeoutMs)'
+        : 'timeoutMs (it was asked with that)'
     const error = new RequestTimeoutError(
-      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${uncounted(pauses.pausedMs(envelope, now))}${times}${restarted}. Raise timeoutMs (${setBy}), or look at what it waits for.`,
+      `Agent "${cell.name}" did not answer within ${responseMs + request.grantedMs} ms of the start of its turn${uncounted(pauses.pausedMs(envelope, now, byWallClock), byWallClock)}${times}${restarted}. Raise ${setBy}, or look at what it waits for.`,
       {
         agent: cell.name,
         waitedMs: responseMs + request.grantedMs,
@@ -120,13 +139,20 @@ export const timeouts = (needs: Needs): Reader => {
         tried: request.tried,
       },
     )
-    if (late.askAgain(request)) {
+    if (!byWallClock && late.askAgain(request)) {
       request.grantedMs += responseMs
       if (request.idempotent) redelivery.beginAgain(cell, envelope, error)
       return enforceResponseLimit(cell, envelope, now)
     }
-    late.fail(request, error)
-    cancellation.withdraw(cell, envelope, error)
+    const final = byWallClock ? error : redelivery.retryLate(cell, envelope, error)
+    if (!final) {
+      grantAgain(cell, envelope)
+      return enforceResponseLimit(cell, envelope, now)
+    }
+    late.fail(request, final)
+    if (request.caller.settings.info.escalateTo !== cell.settings.info.escalateTo)
+      escalations.failed(cell, envelope, final)
+    cancellation.withdraw(cell, envelope, final)
     return Number.POSITIVE_INFINITY
   }
 
@@ -171,8 +197,7 @@ export const timeouts = (needs: Needs): Reader => {
     const { first, nested } = cell.mailbox.handed
     if (first?.turn !== turn || nested > 0 || pauses.isKnown(first)) return false
     const { settings } = cell
-    const asked = first.memory.i32[(first.at >> 2) + LIMIT]!
-    if (first.startedAt + (asked >= 0 ? asked : settings.responseTimeoutMs) < due) return false
+    if (first.startedAt + responseMsOf(cell, first) < due) return false
     return settings.turnTimeoutMs === false || first.startedAt + settings.turnTimeoutMs >= due
   }
 
@@ -204,8 +229,10 @@ export const timeouts = (needs: Needs): Reader => {
 }
 
 /** Text for a time limit that does not count what models and people take. */
-const uncounted = (pausedMs: number) =>
-  pausedMs > 0 ? `, not counting ${Math.round(pausedMs)} ms in which a model or a person was waited for` : ''
+const uncounted = (pausedMs: number, isOfPeople = false) =>
+  pausedMs > 0
+    ? `, not counting ${Math.round(pausedMs)} ms in which ${isOfPeople ? 'a person' : 'a model or a person'} was waited for`
+    : ''
 
 /** Returns the messages whose turn an exit has interrupted and that has not begun again. */
 const cutOff = (cell: Cell) => [...cell.mailbox.cutOff(), ...[...cell.notBegun()].filter(({ attempt }) => attempt > 1)]

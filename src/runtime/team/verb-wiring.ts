@@ -40,7 +40,8 @@ export function serveTeamVerbs(
     warn: (text, fields) => supervisor.logger.warn(fields, text),
     layers: [...(tracing ? [tracing.layer] : []), layer], // a span includes the wait for tokens
   })
-  const ask: HostVerb = (args, caller, signal) => pauses.during(caller, async () => gateway.verb(args, caller, signal))
+  const ask: HostVerb = (args, caller, signal) =>
+    pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
   calls.register([['model', ask]])
   const router = new TaskRouter(supervisor, taskRouting, left)
   calls.register([...modelTurnVerbs(supervisor), ...router.verbs])

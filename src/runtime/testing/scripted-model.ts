@@ -89,7 +89,7 @@ class ScriptPlayer implements ScriptedModel {
     this.#unexpected.push(asked)
     throw new ModelError(
       `The script has no answer left for ${asked}. Left: ${this.#shownLeft() || 'nothing'}. Add an entry for it.`,
-      { agent, retryable: false },
+      { agent, retryable: false, final: true },
     )
   }
 

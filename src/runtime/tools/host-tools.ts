@@ -68,6 +68,8 @@ export class HostTools {
   around: AroundTool = (_waiter, work) => work()
   /** Calls that began in an earlier process, and may not run a second time: not when their turn is retried either. */
   readonly interrupted = new Set<string>()
+  /** Calls under way that may not run twice. */
+  readonly #unrepeatable = new Set<VerbWaiter & Pick<Begun, 'tool'>>()
   readonly #needs: Needs
   readonly #ask: AskPerson
   readonly #isolated: IsolatedTools
@@ -111,6 +113,12 @@ export class HostTools {
     return [...own.filter(({ readOnly }) => !readOnly).map(({ name }) => name), ...harmful]
   }
 
+  /** Returns the name of a tool that is under way for that turn, and may not run twice. */
+  unrepeatableIn({ index }: Cell, turn: number): string | undefined {
+    for (const { cell, turn: of, tool } of this.#unrepeatable) if (cell.index === index && of === turn) return tool
+    return undefined
+  }
+
   /** Ends the threads of tools. */
   close(): Promise<void> {
     return this.#isolated.close()
@@ -135,6 +143,8 @@ export class HostTools {
     this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
     const keys = isSimulated ? undefined : keysIn(cell, given)
     const writing = isSimulated ? undefined : this.#needs.journal.written()
+    const underWay = { ...waiter, tool: tool.name }
+    if (!tool.idempotent && !isSimulated) this.#unrepeatable.add(underWay)
     let error: DramatisError | null = null
     try {
       if (writing) await writing
@@ -150,6 +160,7 @@ export class HostTools {
       error = errorFrom(keys ? keys.data(data) : data) // an error of a client may hold its requests, and they a key
       throw keys ? error : failed
     } finally {
+      this.#unrepeatable.delete(underWay)
       this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
     }
   }

@@ -60,6 +60,8 @@ interface Needs {
   readonly ready: Ready
   readonly redelivery: Redelivery
   readonly requests: Requests
+  /** Called with a turn that ends in an error, and is not tried again. */
+  failed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
   /** Called with a turn whose code has changed since an earlier process began it. */
   changed(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): void
 }
@@ -94,6 +96,7 @@ export class Commits {
       setFlag(memory, at, BEGINS_AGAIN)
       return setCorrelation(memory, at, 0) // a turn that is retried has not answered
     }
+    if (failed && envelope.retries && !envelope.cancelled) this.#needs.failed(cell, envelope, errorOf(memory, at))
     if (failed && correlation === 0) cell.mailbox.discard(envelope)
     else cell.mailbox.ended(envelope)
     run.messageEnded()

@@ -76,7 +76,8 @@ export function outcomeUnknown(
   { kind, name }: { kind: 'step' | 'tool'; name: string },
   cause?: DramatisError,
 ): OutcomeUnknownError {
-  const text = `Agent "${agent}" died while its ${kind} "${name}" was under way: it may have happened, or not, so it is not run again. Mark the ${kind} { idempotent: true } if it may.`
+  const how = cause?.code.endsWith('_TIMEOUT') ? 'was late' : 'died'
+  const text = `Agent "${agent}" ${how} while its ${kind} "${name}" was under way: it may have happened, or not, so it is not run again. Mark the ${kind} { idempotent: true } if it may.`
   return new OutcomeUnknownError(text, { agent, [kind]: name }, cause)
 }
 

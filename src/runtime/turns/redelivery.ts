@@ -4,6 +4,8 @@
  */
 import { AgentCrashedError, CancelledError, type DramatisError, errorData, OutcomeUnknownError } from '../../errors.ts'
 import { errorOf } from '../../mailbox/codec.ts'
+import type { TurnRetries } from '../../mailbox/envelope.ts'
+import { idOf } from '../../mailbox/frame-id.ts'
 import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
 import type { Memory } from '../../mailbox/memory.ts'
 import type { Dispatcher } from '../dispatch/dispatcher.ts'
@@ -17,11 +19,15 @@ import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { Cancellation } from './cancellation.ts'
 import { outcomeUnknown } from './recalls.ts'
+import { isFinal } from './tries.ts'
 
 interface Fate {
   reason: 'cancelled' | 'poison' | 'failed'
   error: DramatisError
 }
+
+/** Retries of a turn that was not tried again. */
+const NO_RETRIES: Readonly<TurnRetries> = { count: 0, late: undefined, instance: undefined }
 
 interface Needs {
   readonly cancellation: Cancellation
@@ -30,6 +36,8 @@ interface Needs {
   readonly journal: Journal
   readonly ready: Ready
   readonly requests: Requests
+  /** Returns the name of a tool that the host runs for that turn, and that may not run twice. */
+  unrepeatableTool(cell: Cell, turn: number): string | undefined
 }
 
 export class Redelivery {
@@ -99,6 +107,7 @@ export class Redelivery {
 
   #queueAgain(cell: Cell, again: Envelope<RunState>[], untouched: Envelope<RunState>[], error: DramatisError): void {
     for (const envelope of again) {
+      if (envelope.retries?.late) this.#countRetry(cell, envelope, error)
       envelope.attempt += 1
       envelope.wasShelved = false
       envelope.announced = false
@@ -174,6 +183,44 @@ export class Redelivery {
 
   // ---- the next attempt
 
+  /** Checks whether a turn that threw has a try left that may end differently. */
+  #mayFailAgain({ settings }: Cell, envelope: Envelope<RunState>, error: DramatisError): boolean {
+    const { onHandlerError, poisonAttempts } = settings.supervision
+    if (error.code !== 'AGENT_FAILED') return false
+    if (onHandlerError !== 'fail') return envelope.attempt - envelope.uncharged < poisonAttempts
+    const { count } = envelope.retries ?? NO_RETRIES
+    if (count >= settings.turnRetries || envelope.handedOff || isFinal(error)) return false
+    // A model that hangs may not take the time of the whole run.
+    return error.modelFailure?.reason !== 'timeout' || envelope.run.leftMs > settings.modelTimeoutMs
+  }
+
+  /**
+   * Tells a late turn to stop, so that it begins again when it has: at the latest when the end of its thread has ended
+   * it. Returns the error that it ends with if it may not.
+   */
+  retryLate(cell: Cell, envelope: Envelope<RunState>, error: DramatisError): DramatisError | undefined {
+    const { count } = envelope.retries ?? NO_RETRIES
+    if (count >= cell.settings.turnRetries || envelope.cancelled || envelope.run.ending || envelope.handedOff)
+      return error
+    if (!cell.mailbox.holds(envelope) || !cell.life?.begun(envelope)) return error
+    if (isForgotten(envelope) || isReadAlready(cell, envelope)) return error
+    const step = this.#unknown(cell, envelope)
+    if (step) return outcomeUnknown(cell, step, error)
+    envelope.retries ??= { ...NO_RETRIES }
+    envelope.retries.late = error
+    this.#needs.dispatcher.stop(cell, envelope, error)
+    return undefined
+  }
+
+  #countRetry(cell: Cell, envelope: Envelope<RunState>, thrown: DramatisError): void {
+    const { count, late } = envelope.retries ?? NO_RETRIES
+    const { memory, at, run } = envelope
+    envelope.retries = { count: count + 1, late: undefined, instance: cell.instance }
+    const messageId = idOf(memory, at)
+    const error = late ?? thrown
+    this.#needs.journal.record(run, { kind: 'turn.retried', ...cell.whose, messageId, tried: count + 2, error })
+  }
+
   /**
    * Restarts a turn after its caller has retried an idempotent request: the turn is asked to stop, and begins again
    * when it has. It does not restart if a crash has ended it already. Nor does it if a step was under way that may not
@@ -188,23 +235,31 @@ export class Redelivery {
   /** Checks that nothing is known of the turn that may not be done twice. */
   #mayRepeat(cell: Cell, envelope: Envelope<RunState>): boolean {
     if (isForgotten(envelope)) return this.#needs.journal.isKept && !cell.settings.playedByModel
-    return !unknownStep(cell, envelope) && !isReadAlready(cell, envelope)
+    return !this.#unknown(cell, envelope) && !isReadAlready(cell, envelope)
+  }
+
+  /** Finds a step of the turn that is under way, in its thread or in the host, and may not run twice. */
+  #unknown(cell: Cell, envelope: Envelope<RunState>): ReturnType<typeof unknownStep> {
+    const tool = this.#needs.unrepeatableTool(cell, envelope.turn)
+    return tool === undefined ? unknownStep(cell, envelope) : { kind: 'tool', name: tool }
   }
 
   /**
    * Rule 0: a handler that threw has failed. By option its turn is retried, in this thread or in a new one. A turn that
-   * was restarted after a retry of its request is retried as well.
+   * was told to stop because it was late, or because its request was retried, is retried as well.
    */
   tryAgain(cell: Cell, envelope: Envelope<RunState>, memory: Memory, at: number): boolean {
-    const { onHandlerError, poisonAttempts } = cell.settings.supervision
-    const charged = envelope.attempt - envelope.uncharged
+    const { onHandlerError } = cell.settings.supervision
     const mayBeginAgain = this.#needs.requests.of(envelope)?.idempotent === true
-    if (envelope.cancelled || envelope.run.ending || (onHandlerError === 'fail' && !mayBeginAgain)) return false
+    const mayRetry = onHandlerError !== 'fail' || cell.settings.turnRetries > 0
+    if (envelope.cancelled || envelope.run.ending || !(mayRetry || mayBeginAgain)) return false
     const error = errorOf(memory, at)
-    const late = mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
-    if (!late && (onHandlerError === 'fail' || error.code !== 'AGENT_FAILED' || charged >= poisonAttempts)) return false
+    const isLate = envelope.retries?.late !== undefined
+    const isAskedAgain = !isLate && mayBeginAgain && error.code === 'REQUEST_TIMEOUT'
+    if (!isLate && !isAskedAgain && !this.#mayFailAgain(cell, envelope, error)) return false
     if (!this.#mayRepeat(cell, envelope)) return false
-    if (!late && onHandlerError === 'restart') {
+    if (!isAskedAgain) this.#countRetry(cell, envelope, error)
+    if (!isLate && !isAskedAgain && onHandlerError === 'restart') {
       cell.life?.kill(error)
       // The turn has ended, but not in a commit: the exit of the thread gives it back like any other.
       return true

@@ -32,13 +32,19 @@ interface PausedTurn {
   readonly envelope: Envelope<RunState>
 }
 
-/** Pauses of one turn. Monotonic ms. */
-interface Pause {
-  /** Number of models and people that the turn waits for now. */
+/** Time in which a turn waited, for one or several at once. Monotonic ms. */
+interface Waited {
+  /** Number of those that it waits for now. */
   open: number
   since: number
-  /** Total time of the pauses that are over. */
+  /** Total time of the waits that are over. */
   ms: number
+}
+
+/** Pauses of one turn, for models and people. Monotonic ms. */
+interface Pause extends Waited {
+  /** The part of it that is for people. */
+  readonly people: Waited
   /** Attempt that `msBefore` is for, by its start, and the paused time when that attempt began. */
   startedAt: number
   msBefore: number
@@ -63,8 +69,11 @@ export class DeadlinePauses {
     this.#resumed = listener
   }
 
-  /** Runs work of a model or a person that this turn waits for, while deadlines are paused. */
-  async during<T>(waiter: VerbWaiter, work: () => Promise<T>): Promise<T> {
+  /**
+   * Runs work of a model or a person that this turn waits for, while deadlines are paused. Deadlines by wall clock are
+   * paused for people alone.
+   */
+  async during<T>(waiter: VerbWaiter, work: () => Promise<T>, by: 'model' | 'person' = 'person'): Promise<T> {
     const {
       clock,
       directory: { cells },
@@ -73,21 +82,23 @@ export class DeadlinePauses {
     const times = [this.#timesOf(cells[waiter.cell.index]!), this.#timesOf(waiter.run)]
     this.#credit(paused)
     for (const each of times) each.begin(clock.monotonic())
-    for (const { envelope } of paused) this.#begin(envelope)
+    for (const { envelope } of paused) this.#begin(envelope, by)
     try {
       return await work()
     } finally {
       for (const each of times) each.end(clock.monotonic())
-      for (const { cell, envelope } of paused) if (this.#end(envelope)) this.#resumed(cell, envelope)
+      for (const { cell, envelope } of paused) if (this.#end(envelope, by)) this.#resumed(cell, envelope)
     }
   }
 
   /**
    * Goes on with the deadlines of a turn that was open in an earlier process. `pausedMs`: its paused time so far;
-   * `spentMs`: time of its attempt that counts for the limit of the turn. The next attempt here is the same for it.
+   * `askedMs`: the part in which people were asked; `spentMs`: time of its attempt that counts for the limit of the
+   * turn. The next attempt here is the same for it.
    */
-  takeUp(envelope: Envelope<RunState>, pausedMs: number, spentMs: number): void {
-    Object.assign(this.#pauseOf(envelope), { ms: pausedMs, spentMs })
+  takeUp(envelope: Envelope<RunState>, pausedMs: number, askedMs: number, spentMs: number): void {
+    const pause = Object.assign(this.#pauseOf(envelope), { ms: pausedMs, spentMs })
+    pause.people.ms = askedMs
   }
 
   /** Checks whether any time of the turn has not counted. */
@@ -95,14 +106,19 @@ export class DeadlinePauses {
     return this.#pauses.has(envelope)
   }
 
-  isPaused(envelope: Envelope<RunState>): boolean {
-    return (this.#pauses.get(envelope)?.open ?? 0) > 0
+  isPaused(envelope: Envelope<RunState>, isWallClock = false): boolean {
+    return (this.#waited(envelope, isWallClock)?.open ?? 0) > 0
   }
 
-  /** Returns the paused time of all attempts of that turn together, in ms. */
-  pausedMs(envelope: Envelope<RunState>, now: number): number {
+  /** Returns the paused time of all attempts of that turn together, in ms. `isWallClock`: for people alone. */
+  pausedMs(envelope: Envelope<RunState>, now: number, isWallClock = false): number {
+    const waited = this.#waited(envelope, isWallClock)
+    return waited ? totalOf(waited, now) : 0
+  }
+
+  #waited(envelope: Envelope<RunState>, ofPeople: boolean): Waited | undefined {
     const pause = this.#pauses.get(envelope)
-    return pause ? totalOf(pause, now) : 0
+    return ofPeople ? pause?.people : pause
   }
 
   /**
@@ -184,7 +200,8 @@ export class DeadlinePauses {
   #pauseOf(envelope: Envelope<RunState>): Pause {
     const known = this.#pauses.get(envelope)
     if (known) return known
-    const pause: Pause = { open: 0, since: 0, ms: 0, startedAt: envelope.startedAt, msBefore: 0, spentMs: 0 }
+    const people = { open: 0, since: 0, ms: 0 }
+    const pause = { open: 0, since: 0, ms: 0, people, startedAt: envelope.startedAt, msBefore: 0, spentMs: 0 }
     this.#pauses.set(envelope, pause)
     return pause
   }
@@ -200,23 +217,31 @@ export class DeadlinePauses {
     return found
   }
 
-  #begin(envelope: Envelope<RunState>): void {
+  #begin(envelope: Envelope<RunState>, by: 'model' | 'person'): void {
+    const now = this.#needs.clock.monotonic()
     const pause = this.#pauseOf(envelope)
-    pause.open += 1
-    if (pause.open === 1) pause.since = this.#needs.clock.monotonic()
+    for (const waited of by === 'person' ? [pause, pause.people] : [pause]) {
+      waited.open += 1
+      if (waited.open === 1) waited.since = now
+    }
   }
 
-  /** Ends a pause. True: the deadlines of the turn resume. */
-  #end(envelope: Envelope<RunState>): boolean {
+  /** Ends a pause. True: some deadlines of the turn resume. */
+  #end(envelope: Envelope<RunState>, by: 'model' | 'person'): boolean {
+    const now = this.#needs.clock.monotonic()
     const pause = this.#pauseOf(envelope)
-    pause.open -= 1
-    if (pause.open > 0) return false
-    pause.ms += this.#needs.clock.monotonic() - pause.since
-    return true
+    let resumes = false
+    for (const waited of by === 'person' ? [pause, pause.people] : [pause]) {
+      waited.open -= 1
+      if (waited.open > 0) continue
+      waited.ms += now - waited.since
+      resumes = true
+    }
+    return resumes
   }
 }
 
-const totalOf = ({ open, since, ms }: Pause, now: number) => (open > 0 ? ms + now - since : ms)
+const totalOf = ({ open, since, ms }: Waited, now: number) => (open > 0 ? ms + now - since : ms)
 
 function turnOf(cell: Cell, turn: number): PausedTurn | undefined {
   const envelope = cell.messageOf(turn)

@@ -47,6 +47,11 @@ export interface RequestOptions<In = unknown> {
   /** Limit for the answer, from the start of the callee's turn. Default: the callee's `responseTimeoutMs`. */
   timeoutMs?: number | undefined
   /**
+   * true: `timeoutMs` counts the time of models too, and is for all tries of the turn together. Only the time in which
+   * a person is asked does not count. Default: false.
+   */
+  wallClock?: boolean | undefined
+  /**
    * Number of retries if there is no answer by the deadline; at most 126. Default: `communication.retries` of the
    * sender's role. A retry keeps the id of the request, and waits for the same turn once more: the work is not done
    * twice.

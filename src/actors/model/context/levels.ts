@@ -19,6 +19,24 @@ export interface Levels {
 const DECOMPOSE = 'decompose_task'
 const COMPLETE = 'mark_subtask_complete'
 
+/** Sub-tasks of one turn that have rounds of their own; with more a model could go on for ever. */
+const MOST_SUBTASKS = 20
+
+/** Checks for a tool that says where the model stands in its task. */
+export const tellsOfSubTasks = (name: string): boolean => name === DECOMPOSE || name === COMPLETE
+
+/**
+ * Returns the number of the sub-task that the model is at, from 1 on; 0 for a task that it has not taken apart. A
+ * sub-task that was taken apart itself goes on in its parts.
+ */
+export function subTaskNumber(turn: readonly ModelMessage[]): number {
+  const root = subTasksOf(turn.flatMap(({ toolCalls = [] }) => toolCalls))
+  return root.parts.length === 0 ? 0 : Math.min(1 + closedIn(root), MOST_SUBTASKS)
+}
+
+const closedIn = ({ parts }: SubTask): number =>
+  parts.reduce((sum, part) => sum + (part.done ? 1 : 0) + closedIn(part), 0)
+
 export interface SubTask {
   text: string
   parts: SubTask[]

@@ -1,6 +1,7 @@
 /**
  * Finds agents that exchange messages without progress, and acts on it: rules 28 to 30. Unless the team asks for more,
- * a run is watched from the moment on at which a model asks somebody, so that teams of code pay nothing.
+ * a run is watched from the moment on at which a model asks somebody. A run of code alone is looked at now and then,
+ * since a livelock does not end by itself: so short runs pay nothing, and long ones next to nothing.
  *
  * The ladder: first the agents involved get a notice at their `observe`. Then the protocol should replan; the event
  * tells it. Then the run ends, if models alone are the cause or the team wants that. Each step needs another sign of
@@ -51,6 +52,23 @@ export const livelock =
   (bounds: LivelockBounds, failRun: FailRun): ((needs: LivelockNeeds) => Reader) =>
   (needs) => {
     const cases = new Map<RunState, Case>()
+    const passed = new WeakMap<RunState, number>()
+    /** Checks whether it is time to look at a run of code. A look that has found nothing ends. */
+    const isLookedAt = (run: RunState, entry: LogEntry): boolean => {
+      if (entry.kind !== 'frames') return cases.has(run)
+      const frames = (passed.get(run) ?? 0) + entry.count
+      passed.set(run, frames)
+      if (isDue(frames)) return true
+      if (cases.get(run)?.hasFound === false) cases.delete(run)
+      return cases.has(run)
+    }
+    const watched = new WeakSet<RunState>()
+    const isWatched = (run: RunState, entry: LogEntry): boolean => {
+      if (bounds.ofCode || watched.has(run)) return true
+      if (!isAskedByModel(entry, needs)) return isLookedAt(run, entry)
+      watched.add(run)
+      return true
+    }
     const turns = new Turns(needs)
     const caseOf = (run: RunState): Case => {
       const known = cases.get(run)
@@ -65,8 +83,7 @@ export const livelock =
         turns.look(batch)
         for (const entry of batch) {
           const run = needs.runs.get(entry.run)
-          if (run && !run.ending && (bounds.ofCode || cases.has(run) || isAskedByModel(entry, needs)))
-            caseOf(run).show(entry)
+          if (run && !run.ending && isWatched(run, entry)) caseOf(run).show(entry)
           // A blackboard of the whole team belongs to no run: a new entry there is progress for each.
           else if (entry.kind === 'blackboard' && entry.run === 0) for (const each of cases.values()) each.show(entry)
         }
@@ -77,6 +94,14 @@ export const livelock =
 
 /** Limit of signs that are kept: those that progress does not take back are of more and more causes. */
 const MOST_SIGNS = 100
+
+/** Frames of a look at a run of code. The first comes after as many again, each later one after twice as many. */
+const LOOK = 1_000
+
+function isDue(frames: number): boolean {
+  const from = LOOK * 2 ** Math.floor(Math.log2(frames / LOOK))
+  return frames >= 2 * LOOK && frames - from < LOOK
+}
 
 /** Checks whether a model asks somebody. */
 function isAskedByModel(entry: LogEntry, { directory }: LivelockNeeds): boolean {
@@ -106,6 +131,11 @@ class Case implements Beholder {
     this.#failRun = failRun
     this.#bounds = bounds
     this.#watch = new LivelockWatch(bounds, this)
+  }
+
+  /** True if there are signs that no progress has taken back. */
+  get hasFound(): boolean {
+    return this.#signs.length > 0
   }
 
   show(entry: LogEntry): void {
@@ -155,8 +185,7 @@ class Case implements Beholder {
 
   found(sign: Sign): void {
     const { agents, evidence: found, cause, ofModels } = sign
-    const { ends, ofCode } = this.#bounds
-    if (!ofCode && !ofModels) return
+    const { ends } = this.#bounds
     // A team that lets any livelock end its runs has them ended by three signs of any causes.
     const before = ends === 'all' ? this.#signs : this.#signs.filter((other) => other.cause === cause)
     const step = LADDER[before.length]

@@ -74,6 +74,7 @@ export class OldWorld {
 
   #prompt(turn: PlayedTurn, context: AgentContext): void {
     const { old } = turn
+    turn.attempts += 1
     const step = context.step.bind(context)
     context.step = <T>(name: string, run: () => Promise<T> | T, options?: { idempotent?: boolean }) =>
       typeof name === 'string'

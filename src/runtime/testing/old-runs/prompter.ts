@@ -16,6 +16,8 @@ export interface PlayedEffect extends Asked {
   isAnswered: boolean
   /** True if the log ends before it: nobody knows whether the old run would have asked for it. */
   readonly isBehind: boolean
+  /** Attempt of the turn that asked for it. */
+  readonly attempt: number
 }
 
 /** A turn of a play, with the old one that it is paired with. */
@@ -28,6 +30,8 @@ export interface PlayedTurn {
   /** True if the log ends before it. */
   readonly isBehind: boolean
   readonly asked: PlayedEffect[]
+  /** Number of attempts that have begun. */
+  attempts: number
   /** Readings of the clock that were given. */
   readings: number
   /** True if its handler has come to an end, and nobody had aborted it. */
@@ -73,7 +77,17 @@ export class Prompter {
     const old = same ?? own.find((turn) => !this.#pairs.has(turn) && isAlike(turn.message, message))
     const isBehind = !old && this.#old.some((turn) => turn.agent === message.sender && this.#mayGoOn(turn))
     const isSame = same !== undefined
-    const turn: PlayedTurn = { agent, message, old, isSame, isBehind, asked: [], readings: 0, hasEnded: false }
+    const turn: PlayedTurn = {
+      agent,
+      message,
+      old,
+      isSame,
+      isBehind,
+      asked: [],
+      attempts: 0,
+      readings: 0,
+      hasEnded: false,
+    }
     this.#byId.set(id, turn)
     if (old) this.#pair(old, turn)
     return turn
@@ -91,30 +105,34 @@ export class Prompter {
     return this.#isCutOff && isOpen
   }
 
-  /** Pairs what a turn asks for with what the old one has asked for. */
-  ask({ old, asked, isBehind }: PlayedTurn, { kind, name, input }: Asked): PlayedEffect {
+  /**
+   * Pairs what a turn asks for with what the old one has asked for. A turn that is tried again, where the old one was
+   * not, gets the old failure again.
+   */
+  ask({ old, asked, attempts, isBehind }: PlayedTurn, { kind, name, input }: Asked): PlayedEffect {
     const key = effectKey(kind, name, input)
+    const isAsked = { kind, name, input, isAnswered: false, attempt: attempts }
     const effects = old?.effects ?? []
     const holderOf = (effect: OldEffect) => asked.find((each) => each.effect === effect)
     const same = effects.find((each) => each.key === key && holderOf(each)?.isSame !== true)
+    const failed = asked.find((each) => each.attempt < attempts && each.effect?.key === key && hasFailed(each.effect))
+    if (!same && failed) {
+      const again = { ...isAsked, effect: failed.effect, isSame: true, isBehind: false }
+      asked.push(again)
+      return again
+    }
     const isAlike = (each: OldEffect) => each.kind === kind && (kind === 'model' || each.name === name)
     const effect = same ?? effects.find((each) => isAlike(each) && !holderOf(each))
     const before = effect && holderOf(effect)
     if (before) before.effect = undefined
     const ends = isBehind || (old !== undefined && this.#mayGoOn(old) && effects.every((each) => holderOf(each)))
-    const played = {
-      kind,
-      name,
-      input,
-      effect,
-      isSame: same !== undefined,
-      isAnswered: false,
-      isBehind: !effect && ends,
-    }
+    const played = { ...isAsked, effect, isSame: same !== undefined, isBehind: !effect && ends }
     asked.push(played)
     return played
   }
 }
+
+const hasFailed = ({ outcome }: OldEffect): boolean => outcome === undefined || 'error' in outcome
 
 const messageKey = ({ type, sender, content, structuredData }: TypedMessage): string =>
   keyOf([type, sender, content, structuredData])
