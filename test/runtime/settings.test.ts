@@ -42,6 +42,7 @@ t.test('a team of one role gets every default', async (t) => {
         verbs: [],
         loops: { maxRepeats: 8, ends: true },
         contextStrategy: undefined,
+        keys: undefined,
         env: [],
         maxHeapMb: null,
         maxExternalMb: null,
