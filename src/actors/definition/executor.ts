@@ -1,15 +1,34 @@
 /** Types of executors: agents that take tasks of another, as that other sees them. */
 import type { AgentStatus, TaskStatus } from './task.ts'
 
+/** A sub-task, as the model that works on it has said. */
+export interface SubtaskProgress {
+  description: string
+  status: 'pending' | 'in_progress' | 'completed' | 'failed'
+  /** Parts that it was taken apart into. */
+  subtasks: SubtaskProgress[]
+}
+
 /** How far the turn of a model is. */
 export interface Progress {
   /** The sub-task that it works on, with its place; undefined if it has not taken its task apart. */
   subtask?: string
+  /** Sub-tasks that it has taken its task apart into. */
+  subtasks: SubtaskProgress[]
   /** Number of times that its model was asked for the sub-task, or for the task. */
   round: number
   maxRounds: number
+  /** Number of messages that its model was asked with last. */
+  messages: number
   /** The last of what was said in the turn, cut short. */
   lastMessages: { role: string; text: string }[]
+}
+
+/** How far an agent is with the message that it handles. */
+export interface AgentProgress extends Progress {
+  runId: string
+  /** Id of the message, which is that of its task if the message is one. */
+  taskId: string
 }
 
 /** An agent that takes tasks of another, as that other sees it. */

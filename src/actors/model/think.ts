@@ -187,7 +187,8 @@ class Loop<T> {
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
     const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
     const { toolChoice, ...rest } = this.#call
-    const watched = watchedIn(this.#turn, ++this.#asked, this.#answerOf)
+    const isEarly = this.#turn.delegated.hasNews // then its words are no answer yet
+    const watched = watchedIn(this.#turn, ++this.#asked, isEarly ? 'call' : this.#answerOf)
     const call = { ...rest, messages: shown, ...(this.#inPieces && { stream: true }), ...(watched && { watched }) }
     const isDemand = toolChoice !== 'auto' && toolChoice !== 'none'
     const choice = toolChoice === undefined || (isDemand && this.#hasCalled) ? {} : { toolChoice }

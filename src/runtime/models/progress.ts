@@ -1,13 +1,14 @@
 /** Reads from the log of a run how far the turn of a model is: when somebody asks, so that nobody else pays for it. */
 import { textOf } from '../../actors/definition/content.ts'
-import type { Progress } from '../../actors/definition/executor.ts'
+import type { AgentProgress, Progress } from '../../actors/definition/executor.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolCall } from '../../actors/definition/model.ts'
-import { currentSubTask, keepsSubTasks, subTasksOf } from '../../actors/model/context/levels.ts'
+import { currentSubTask, keepsSubTasks, subTasksOf, subtaskProgress } from '../../actors/model/context/levels.ts'
 import { MAX_ROUNDS } from '../../actors/model/think.ts'
 import { isFailure, jsonIn } from '../../mailbox/codec.ts'
 import { CALL, correlationOf, kindOf, RESULT } from '../../mailbox/frame.ts'
 import { readBody } from '../../mailbox/frame-body.ts'
 import { idOf } from '../../mailbox/frame-id.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
 import { loggedFrames } from '../state/attempt-log.ts'
 import type { Cell } from '../state/cell.ts'
 import type { RunState } from '../state/run-state.ts'
@@ -18,9 +19,22 @@ const LONGEST = 200 // characters
 
 /** Returns how far the agent is with the message of that id; undefined if it has no turn under way for it. */
 export function progressOf(cell: Cell, run: RunState, messageId: string): Progress | undefined {
-  const underWay = cell.instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])
-  const envelope = underWay.find((each) => each.run === run && idOf(each.memory, each.at) === messageId)
+  const envelope = underWay(cell).find((each) => each.run === run && idOf(each.memory, each.at) === messageId)
+  return envelope && progressIn(cell, envelope)
+}
+
+/** Returns how far the agent is with the newest message that it handles; undefined for one that no model plays. */
+export function latestProgress(cell: Cell): AgentProgress | undefined {
+  const envelope = cell.settings.playedByModel ? underWay(cell).at(-1) : undefined
   if (!envelope) return undefined
+  const { run, memory, at } = envelope
+  return { runId: run.id, taskId: idOf(memory, at), ...progressIn(cell, envelope) }
+}
+
+const underWay = ({ instances }: Cell): Envelope<RunState>[] =>
+  instances.flatMap(({ mailbox }) => [...mailbox.handed.values()])
+
+function progressIn(cell: Cell, envelope: Envelope<RunState>): Progress {
   const calls: ToolCall[] = []
   let round = 0
   let asked: LoggedFrame | undefined
@@ -42,12 +56,14 @@ export function progressOf(cell: Cell, run: RunState, messageId: string): Progre
       round = 0
     }
   }
-  const subtask = currentSubTask(subTasksOf(calls), LONGEST)
+  const root = subTasksOf(calls)
+  const subtask = currentSubTask(root, LONGEST)
   return {
     ...(subtask && { subtask: `${subtask.place}: ${subtask.text}` }),
+    subtasks: subtaskProgress(root, LONGEST),
     round,
     maxRounds: cell.settings.info.maxRounds ?? MAX_ROUNDS,
-    lastMessages: lastMessages(asked, answer),
+    ...saidIn(asked, answer),
   }
 }
 
@@ -59,11 +75,12 @@ function subTaskCall(data: string): ToolCall | undefined {
   return { id: '', name, input: JSON.stringify(input ?? null) }
 }
 
-function lastMessages(asked: LoggedFrame | undefined, answer: LoggedFrame | undefined): Progress['lastMessages'] {
+function saidIn(asked: LoggedFrame | undefined, answer: LoggedFrame | undefined) {
   const { messages = [] } = dataOf<ModelCall>(asked)
   const { text, toolCalls } = dataOf<ModelAnswer>(answer)
   const said: ModelMessage[] = text === undefined ? [] : [{ role: 'assistant', content: text, toolCalls }]
-  return [...messages.filter(({ role }) => role !== 'system'), ...said].slice(-LAST_MESSAGES).map(inShort)
+  const all = [...messages.filter(({ role }) => role !== 'system'), ...said]
+  return { messages: all.length, lastMessages: all.slice(-LAST_MESSAGES).map(inShort) }
 }
 
 const dataOf = <T>(frame: LoggedFrame | undefined): Partial<T> =>

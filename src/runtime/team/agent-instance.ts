@@ -1,6 +1,7 @@
 /** An agent of a running team, as users see it (document 002, 3.4). */
 import { resolve } from 'node:path'
 import type { Content } from '../../actors/definition/content.ts'
+import type { AgentProgress } from '../../actors/definition/executor.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
@@ -43,6 +44,11 @@ export interface AgentInstance {
    * a long conversation takes some milliseconds.
    */
   getContext(): ContextInfo | undefined
+  /**
+   * Returns how far a model is with the message that it handles: its sub-tasks, its round, and what was said last, cut
+   * short; undefined while it handles none, and for an agent with code. It is read from the log of the run each time.
+   */
+  getProgress(): AgentProgress | undefined
   /** Returns the tokens that the agent's models have used since it joined, over all runs. */
   getTokenUsage(): TokenUsage
   /**
@@ -66,6 +72,7 @@ export interface AgentInstanceHost {
   contextSummary(cell: Cell): string
   context(cell: Cell): ContextInfo | undefined
   history(cell: Cell, runId: string | undefined): TypedMessage[]
+  progress(cell: Cell): AgentProgress | undefined
 }
 
 export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
@@ -87,6 +94,7 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
       return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${host.contextSummary(cell)}.`
     },
     getContext: () => host.context(cell),
+    getProgress: () => host.progress(cell),
     getTokenUsage: () => ({ ...cell.spent }),
     getMessageHistory: (runId) => host.history(cell, runId),
   }

@@ -20,6 +20,7 @@ import { detectorsOf } from '../detectors/index.ts'
 import type { TeamParts } from '../durability/restored-owners.ts'
 import { TeamLog } from '../durability/team-log.ts'
 import { guardedLogger } from '../logging/guarded-logger.ts'
+import { latestProgress } from '../models/progress.ts'
 import { eventStream } from '../runs/event-stream.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { Run, RunOptions } from '../runs/run.ts'
@@ -132,6 +133,7 @@ export class TeamRuntime extends TeamRuns {
       contextSummary: (of) => contextSummary(of, this.supervisor.runs.values()),
       context: (of) => redactor.data(contextOf(of, this.supervisor.runs.values())),
       history: (of, runId) => this.messagesOf(runId, of.name),
+      progress: (of) => redactor.data(latestProgress(of)),
       assertReloadable: (cell) => assertReloadable(cell, kit),
     })
     this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)

@@ -222,6 +222,7 @@ export class DigestFold {
       if (call.kind[row] === MODEL) {
         agent.modelCalls += 1
         agent.rounds += 1
+        agent.lastTokens = tokens
         agent.inputTokens += call.in[row]!
         agent.outputTokens += call.out[row]!
       } else agent.toolCalls += 1
@@ -291,7 +292,7 @@ export class DigestFold {
   }
 
   #task({ runId, at, task }: DigestFact): void {
-    const { id, assignedTo, description, status } = Object(task) as Record<string, unknown>
+    const { id, assignedTo, description, status, parentTask } = Object(task) as Record<string, unknown>
     const agent = typeof assignedTo === 'string' ? assignedTo : null
     this.tasks.delete(textOf(id)) // the last one that changed is the last one
     this.tasks.set(textOf(id), {
@@ -300,6 +301,7 @@ export class DigestFold {
       at,
       agent,
       description: textOf(description),
+      parent: typeof parentTask === 'string' ? parentTask : null,
       status: textOf(status),
     })
   }

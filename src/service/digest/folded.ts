@@ -20,6 +20,8 @@ export interface FoldedAgent {
   toolCalls: number
   /** Calls of models since its last turn ended. */
   rounds: number
+  /** Tokens of the last call: those of its conversation, as its model counts them. */
+  lastTokens: number
   lastError: string | null
   /** Times at which messages came for it, and at which turns of it ended. */
   readonly arrivals: Column
@@ -43,6 +45,8 @@ export interface FoldedTask {
   readonly runId: string
   readonly agent: string | null
   readonly description: string
+  /** Id of the task that it was given for, if it was. */
+  readonly parent: string | null
   readonly status: string
   /** Epoch ms of its last change. */
   readonly at: number
@@ -63,6 +67,7 @@ export function newAgent(name: string): FoldedAgent {
     modelCalls: 0,
     toolCalls: 0,
     rounds: 0,
+    lastTokens: 0,
     lastError: null,
     arrivals: new Column(),
     ends: new Column(),

@@ -1,5 +1,5 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
-import type { ContextInfo } from '../../index.ts'
+import type { AgentProgress, ContextInfo } from '../../index.ts'
 import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
 import { doingWords } from '../../runtime/digest/slow.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
@@ -7,6 +7,7 @@ import type { FoldedAgent } from '../digest/folded.ts'
 import { grouped, span } from '../figures.ts'
 import { bar, cut, fit } from './text.ts'
 import type { Size } from './top-view.ts'
+import { lastLines, type ProgressOf, roundOf, workLines } from './work-view.ts'
 
 export interface ChatState {
   /** Begin of the last line of the answer that is being written, as much as a screen shows. */
@@ -24,24 +25,29 @@ export interface ChatState {
 /** Returns the figures of an agent's context, where they are at hand. */
 export type ContextOf = (agent: string) => ContextInfo | undefined
 
-const MOST_TASKS = 6
-const DONE: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off'])
-
 export function chatLines(
   fold: DigestFold,
   state: ChatState,
   { width, height }: Size,
   now: number,
   contextOf: ContextOf,
+  progressOf: ProgressOf,
 ): string[] {
   const prompt = promptLine(state, width)
   const above = [
     ...(state.writing === '' ? [] : [state.writing]),
-    ...(state.hasPanel ? panelLines(fold, width, now, contextOf) : []),
+    ...(state.hasPanel ? panelLines(fold, width, now, contextOf, progressOf) : []),
     ...(state.isBusy ? [workLine(fold, now)] : []),
     ...questionLines(fold, state.others),
   ]
-  return [...above.slice(-(height - 1)).map((line) => cut(line, width)), prompt]
+  return [...above.slice(-(height - 1)).map((line) => inWidth(line, width)), prompt]
+}
+
+/** Returns the line cut to that width, with the spaces that it begins with. */
+function inWidth(line: string, width: number): string {
+  const text = line.trimStart()
+  const indent = line.length - text.length
+  return ' '.repeat(indent) + cut(text, width - indent)
 }
 
 /** Returns the part of the input around the cursor, with the cursor in reverse. */
@@ -82,40 +88,59 @@ function questionText({ text, choices = [] }: DigestQuestion): string {
   return [text, ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
 }
 
-/** Returns the panel: each agent with its context, and the tasks of the runs that are under way. */
-function panelLines(fold: DigestFold, width: number, now: number, contextOf: ContextOf): string[] {
-  const lines = agentsOf(fold).map((agent) => agentLine(agent, contextOf(agent.name)))
-  const tasks = [...fold.tasks.values()].filter(({ runId }) => fold.runs.get(runId)?.endedAt === null)
-  const done = tasks.filter(({ status }) => status === 'completed').length
-  const open = tasks.filter(({ status }) => !DONE.has(status))
-  const head = tasks.length > 0 ? [`goal  ${bar(done / tasks.length, 10)} ${done} of ${tasks.length} tasks`] : []
+/** Returns the panel: the agents, the conversation of each, the work as a tree, what was said last, and figures. */
+function panelLines(
+  fold: DigestFold,
+  width: number,
+  now: number,
+  contextOf: ContextOf,
+  progressOf: ProgressOf,
+): string[] {
+  const agents = agentsOf(fold)
+  const found = new Map(agents.map(({ name }) => [name, progressOf(name)])) // it is read from the log: once a frame
+  const progress: ProgressOf = (agent) => found.get(agent)
   return [
     fit('-- team ', width).trimEnd().padEnd(width, '-'),
-    ...lines,
-    ...head,
-    ...open
-      .slice(-MOST_TASKS)
-      .map(
-        ({ agent, at, description, status }) =>
-          `  task  ${description}  ${agent ?? 'nobody'}: ${status}  ${span(now - at)}`,
-      ),
+    ...agents.flatMap((agent) => agentLines(agent, contextOf(agent.name), progress(agent.name))),
+    ...workLines(fold, width, now, progress),
     ...fold.waits.map((wait) => `  ${wait.agent ?? 'a run'}: ${doingWords(wait)}  ${span(now - wait.since)}`),
+    ...lastLines(
+      fold,
+      agents.map(({ name }) => name),
+      now,
+      progress,
+    ),
+    figuresLine(fold, agents),
   ]
 }
 
-function agentLine(agent: FoldedAgent, context: ContextInfo | undefined): string {
-  const { name, status, queued, turns, rounds, modelCalls, inputTokens, outputTokens } = agent
+/** Returns an agent in a line, and its conversation in another. */
+function agentLines(agent: FoldedAgent, context: ContextInfo | undefined, progress?: AgentProgress): string[] {
+  const { name, status, queued, turns, rounds, modelCalls, inputTokens, outputTokens, lastTokens } = agent
   const figures = [
     `${name}: ${status}`,
     `turn ${turns + (status === 'idle' ? 0 : 1)}`,
-    rounds > 0 && `round ${rounds}`,
+    progress ? roundOf(progress) : rounds > 0 && `round ${rounds}`,
     queued > 0 && `${queued} messages wait`,
-    context &&
-      `context ${bar(context.tokens / context.maxTokens, 10)} ${grouped(context.tokens)} of ${grouped(context.maxTokens)} tokens` +
-        (context.summarizeAt === null ? '' : `, summarized beyond ${grouped(context.summarizeAt)}`),
     modelCalls > 0 && `${modelCalls} calls, ${grouped(inputTokens + outputTokens)} tokens`,
   ]
-  return figures.filter(Boolean).join('  ')
+  const atWork = progress && lastTokens > 0 ? { messages: progress.messages, tokens: lastTokens } : {}
+  return [figures.filter(Boolean).join('  '), ...(context ? [conversationLine({ ...context, ...atWork })] : [])]
+}
+
+/** The bar has a line where the conversation is summarized. */
+function conversationLine({ messages, tokens, maxTokens, summarizeAt }: ContextInfo): string {
+  const filled = bar(tokens / maxTokens, 10, summarizeAt === null ? undefined : summarizeAt / maxTokens)
+  const summary = summarizeAt === null ? '' : `, summary at ${grouped(summarizeAt)}`
+  return `  conversation ${filled} ${messages} messages, ${grouped(tokens)}/${grouped(maxTokens)} tokens${summary}`
+}
+
+function figuresLine({ tasks, messages }: DigestFold, agents: readonly FoldedAgent[]): string {
+  const sum = (value: (agent: FoldedAgent) => number) =>
+    grouped(agents.reduce((total, agent) => total + value(agent), 0))
+  const tokens = sum(({ inputTokens, outputTokens }) => inputTokens + outputTokens)
+  const calls = `${sum(({ modelCalls }) => modelCalls)} calls of models, ${sum(({ toolCalls }) => toolCalls)} of tools`
+  return `figures  ${tasks.size} tasks, ${grouped(messages.length)} messages, ${sum(({ turns }) => turns)} turns, ${calls}, ${tokens} tokens`
 }
 
 /** Returns what the runs so far have cost, a line each. */
@@ -130,7 +155,7 @@ export function costLines(fold: DigestFold): string[] {
 
 /** Returns all agents, a line each. */
 export const whoLines = (fold: DigestFold, contextOf: ContextOf): string[] =>
-  agentsOf(fold).map((agent) => agentLine(agent, contextOf(agent.name)))
+  agentsOf(fold).flatMap((agent) => agentLines(agent, contextOf(agent.name)))
 
 /** Returns the tasks, a line each, those that changed last at the end. */
 export function taskLines({ tasks }: DigestFold): string[] {

@@ -13,6 +13,7 @@ import { type ChatState, chatLines, costLines, taskLines, whoLines } from './cha
 import { OtherQuestions } from './other-questions.ts'
 import type { Talk, TeamSource } from './source.ts'
 import type { Keys } from './top.ts'
+import { WorkNews } from './work-news.ts'
 
 const FRAME_MS = 200
 const MOST_DRAWN = 500
@@ -27,7 +28,7 @@ const HELP = [
   '/thread    begins a new conversation',
   '/help      this list',
   '/quit      leaves; Ctrl-D or Ctrl-C twice do, too',
-  'Ctrl-T     shows or hides the panel: agents, tasks, waits',
+  'Ctrl-T     shows or hides the panel: agents, conversations, tasks and sub-tasks, what was said',
   'A line that begins with // is sent with one of them.',
 ]
 
@@ -73,6 +74,8 @@ export class Chat {
   #isAnswering = false
   /** Time of the last Ctrl-C that stopped nothing. */
   #lastInterrupt = Number.NEGATIVE_INFINITY
+  /** What was told of the work where the screen is no terminal. */
+  readonly #work = new WorkNews()
   readonly #otherQuestions = new OtherQuestions()
   /** Lines that wait for the answer before them. */
   readonly #next: string[] = []
@@ -122,6 +125,8 @@ export class Chat {
         if (this.#given.isTerminal) continue
         for (const [id, { agent, text }] of this.#fold.questions)
           if (!before.has(id)) this.print(`? ${agent} asks: ${visible(text)}`)
+        for (const told of this.#work.news(line, this.#fold, (agent) => this.#given.source.progress(agent)))
+          this.print(told)
         this.#takeLine()
       }
     } catch (error) {
@@ -350,8 +355,10 @@ export class Chat {
     if (!this.#update || this.#over.signal.aborted) return
     const { columns = 80, rows = 24 } = this.#given.screen
     const size = { width: columns - 1, height: rows - 1 }
-    const contextOf = (agent: string) => this.#given.source.context(agent)
+    const { source } = this.#given
+    const contextOf = (agent: string) => source.context(agent)
+    const progressOf = (agent: string) => source.progress(agent)
     this.#state.others = this.#others()
-    this.#update(chatLines(this.#fold, this.#state, size, this.#now(), contextOf).join('\n'))
+    this.#update(chatLines(this.#fold, this.#state, size, this.#now(), contextOf, progressOf).join('\n'))
   }
 }

@@ -28,6 +28,7 @@ export function remoteSource(url: string, token: string | undefined, team?: stri
       await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body: { questionId, answer } })
     },
     context: () => undefined,
+    progress: () => undefined,
     close: async () => {},
   }
 }

@@ -1,5 +1,5 @@
 /** A team that is watched: in this process, or served somewhere. */
-import type { ContextInfo, Digest, Team } from '../../index.ts'
+import type { AgentProgress, ContextInfo, Digest, Team } from '../../index.ts'
 
 /** Piece of an answer as it comes, or the end of it. */
 export type Said = { text: string } | { end: 'answer'; text: string } | { end: 'failure'; text: string }
@@ -23,6 +23,8 @@ export interface TeamSource {
   answer(runId: string, questionId: string, answer: string): Promise<void>
   /** Returns the figures of an agent's context, where they are at hand. */
   context(agent: string): ContextInfo | undefined
+  /** Returns how far an agent is with its turn, where that is at hand. */
+  progress(agent: string): AgentProgress | undefined
   close(): Promise<void>
 }
 
@@ -49,6 +51,7 @@ export function localSource(team: Team): TeamSource {
       await team.getRun(runId)?.answer(questionId, answer)
     },
     context: (agent) => team.getAgent(agent)?.getContext(),
+    progress: (agent) => team.getAgent(agent)?.getProgress(),
     close: () => team.close(),
   }
 }

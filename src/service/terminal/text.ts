@@ -61,8 +61,11 @@ function* words(line: string, width: number): Iterable<string> {
   }
 }
 
-/** Returns a bar that shows a share from 0 to 1. */
-export function bar(share: number, cells: number): string {
+/** Returns a bar that shows a share from 0 to 1. `mark`: share at which it has a line. */
+export function bar(share: number, cells: number, mark?: number): string {
   const full = Math.round(Math.min(1, Math.max(0, share)) * cells)
-  return `[${'#'.repeat(full)}${'.'.repeat(cells - full)}]`
+  const plain = `${'#'.repeat(full)}${'.'.repeat(cells - full)}`
+  if (mark === undefined) return `[${plain}]`
+  const at = Math.round(mark * cells)
+  return `[${plain.slice(0, at)}|${plain.slice(at)}]`
 }

@@ -4,6 +4,7 @@
  * hierarchical context.
  */
 import { textOf } from '../../definition/content.ts'
+import type { SubtaskProgress } from '../../definition/executor.ts'
 import type { ModelMessage, ToolCall } from '../../definition/model.ts'
 import { cutShort } from './shorten.ts'
 import { counted } from './summary.ts'
@@ -41,6 +42,18 @@ export interface SubTask {
   text: string
   parts: SubTask[]
   done: boolean
+  failed?: true
+}
+
+/** Returns sub-tasks with their states, for those who look on. */
+export function subtaskProgress(root: SubTask, longest: number): SubtaskProgress[] {
+  const way = openWay(root)
+  const viewed = (part: SubTask): SubtaskProgress => ({
+    description: cutShort(part.text, longest),
+    status: part.failed ? 'failed' : isDone(part) ? 'completed' : way.includes(part) ? 'in_progress' : 'pending',
+    subtasks: part.parts.map(viewed),
+  })
+  return root.parts.map(viewed)
 }
 
 /** Checks for the tools whose calls say what becomes of sub-tasks. */
@@ -97,7 +110,10 @@ export function subTasksOf(calls: readonly Pick<ToolCall, 'name' | 'input'>[]): 
   for (const { name, input } of calls) {
     const at = openWay(root).at(-1) ?? root
     if (name === DECOMPOSE) at.parts.push(...textsIn(input).map((text) => ({ text, parts: [], done: false })))
-    else if (name === COMPLETE) at.done = true
+    else if (name === COMPLETE) {
+      at.done = true
+      if (/"success":\s*false/.test(input)) at.failed = true
+    }
   }
   return root
 }

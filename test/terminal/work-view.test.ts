@@ -1,0 +1,130 @@
+/** The panel of `dramatis chat`, and its lines for a pipe: what is worked on, by whom, and how far it is. */
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import t, { type Test } from 'tap'
+import { systemClock } from '../../src/clock.ts'
+import { createTeam, loadTeam } from '../../src/index.ts'
+import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import type { Screen } from '../../src/service/screen.ts'
+import { Chat } from '../../src/service/terminal/chat.ts'
+import { type ChatState, chatLines } from '../../src/service/terminal/chat-view.ts'
+import { localSource } from '../../src/service/terminal/source.ts'
+import { columns } from '../../src/service/terminal/text.ts'
+import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
+import { silent } from '../supervision/teams.ts'
+import { FakeTerminal } from './fake-terminal.ts'
+
+const alive = systemClock.hold()
+t.teardown(() => alive.cancel())
+
+const REGISTRY = `agents:
+  orchestrator: { class: OrchestratorAgent, can_delegate_to: [task_executor], max_tokens: 8000 }
+  task_executor: { class: TaskExecutorAgent, max_rounds: 4 }
+`
+
+/** The executor has one sub-task done, and its model is at the second for the third time, until `open` is called. */
+async function desk(t: Test) {
+  let open = () => {}
+  let reached = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  const isAtWork = new Promise<void>((resolve) => {
+    reached = resolve
+  })
+  const looks = calls(['list_dir', {}])
+  const scripts: Record<string, (Answer | (() => Promise<Answer>))[]> = {
+    orchestrator: [calls(['delegate_to_executor', { task: 'Write the calculator.' }]), 'I am at it.', 'It is there.'],
+    task_executor: [
+      calls(['decompose_task', { subtasks: ['write calc.py', '測試它', 'tidy up'] }], ['mark_subtask_complete', {}]),
+      looks,
+      looks,
+      async () => {
+        reached()
+        await opened
+        return 'done'
+      },
+    ],
+  }
+  const model = new FakeModel(async ({ agent = '' }) => {
+    const answer = scripts[agent]?.shift() ?? 'nothing more'
+    return typeof answer === 'function' ? answer() : answer
+  })
+  const file = join(t.testdir({ 'agents.yaml': REGISTRY }), 'agents.yaml')
+  const team = createTeam({ ...(await loadTeam(file)), models: { default: model }, logger: silent })
+  t.teardown(() => team.close())
+  return { team, open: () => open(), isAtWork }
+}
+
+const STATE: ChatState = {
+  writing: '',
+  isBusy: false,
+  hasPanel: true,
+  others: new Map(),
+  input: '',
+  cursor: 0,
+}
+
+t.test(
+  'the panel has goal, tasks and sub-tasks with bars, the conversation, the round, and what was said',
+  async (t) => {
+    const { team, open, isAtWork } = await desk(t)
+    const source = localSource(team)
+    const fold = new DigestFold()
+    const watching = new AbortController()
+    const isFolded = (async () => {
+      for await (const line of source.watch(watching.signal)) {
+        fold.read(line)
+        if ((fold.agents.get('task_executor')?.modelCalls ?? 0) >= 3) return
+      }
+    })()
+    const run = team.launch('I need a calculator.')
+    await Promise.all([isAtWork, isFolded])
+    for (const [width, height] of [
+      [79, 40],
+      [159, 40],
+      [40, 12],
+      [20, 8],
+    ] as const) {
+      const lines = chatLines(fold, STATE, { width, height }, fold.now, source.context, source.progress)
+      t.ok(lines.length <= height && lines.every((line) => columns(line) <= width), `${width} columns`)
+      if (width < 79) continue
+      const text = lines.join('\n')
+      for (const part of [
+        /^goal {2}\[\.{5}\] I need a calculator\. +0 of 2 tasks$/m,
+        /^ {2}\[>\] \[\.{5}\] I need a calculator\. +orchestrator: blocked/m,
+        /^ {4}\[>\] \[##\.{3}\] Write the calculator\. +task_executor: in_progress {2}\S+ \S+$/m,
+        /^ {6}\[x\] \[#{5}\] write calc\.py +completed$/m,
+        /^ {6}\[>\] \[\.{5}\] 測試它 +in_progress$/m,
+        /^ {6}\[ \] \[\.{5}\] tidy up +pending$/m,
+        /^task_executor: \w+ {2}turn 1 {2}round 3 of 4 ! {2}3 calls, 45 tokens$/m,
+        /^ {2}conversation \[\.{8}\|\.{2}\] 4 messages, 15\/8,000 tokens, summary at 6,400$/m,
+        /^ {2}conversation \[\.{10}\] \d messages, 15\/128,000 tokens$/m,
+        /^last messages of task_executor\n(?: {2}(?:assistant|tool): .*\n){4}/m,
+        /^figures {2}2 tasks, \d+ messages, 0 turns, \d calls of models, \d of tools, \d+ tokens$/m,
+      ])
+        t.match(text, part, `${width} columns`)
+    }
+    open()
+    t.match(await run.result, { finalOutput: 'It is there.' })
+    t.equal(team.getAgent('task_executor')?.getProgress(), undefined, 'it handles nothing')
+    watching.abort()
+  },
+)
+
+t.test('without a terminal tasks and sub-tasks are lines, and the last round but one is warned of', async (t) => {
+  const { team, open } = await desk(t)
+  const terminal = new FakeTerminal()
+  void terminal.shows(/^sub-task .*!$/m).then(open)
+  const chat = new Chat({
+    source: localSource(team),
+    screen: terminal.screen as Screen,
+    input: Readable.from([]),
+    tell: async () => {},
+    isTerminal: false,
+    signal: new AbortController().signal,
+  })
+  t.equal(await chat.talk('I need a calculator.'), true)
+  t.match(terminal.text, /^task {2}task_executor: in_progress {2}Write the calculator\.$/m)
+  t.match(terminal.text, /^sub-task {2}task_executor: 2 of 3: 測試它 {2}round 3 of 4 !$/m)
+})
