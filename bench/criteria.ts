@@ -20,6 +20,8 @@ const MESSAGES = 2_000
 const RUNS = 100
 const EVERY = 100
 const VOTERS = 5
+/** Time of the questions: less than a program may take, so that what was answered until then is printed. */
+const QUESTIONS_MS = 90_000
 
 type Figure =
   | typeof ORDER
@@ -57,7 +59,11 @@ export const criteria: Benchmark<Figure> = {
       rounds.push(await runProgram<Faults>('faults', [MESSAGES, RUNS, EVERY]))
     }
     const tokens = await runProgram<TokenOverhead>('token-overhead')
-    const quality = await runProgram<Quality>('quality', [questions, ...(model === undefined ? [] : [model])])
+    const quality = await runProgram<Quality>('quality', [
+      questions,
+      QUESTIONS_MS,
+      ...(model === undefined ? [] : [model]),
+    ])
     return {
       ratios: {
         [ORDER]: rounds.map(({ handled, outOfOrder }) => 1 - outOfOrder / handled),
@@ -73,7 +79,10 @@ export const criteria: Benchmark<Figure> = {
         { label: 'deaths in a round', value: median(rounds.map(({ crashes }) => crashes)), unit: 'x' },
         ...(['alone', 'vote', 'debate'] as const).flatMap((way) => figures(way, quality, model === undefined)),
       ],
-      notes: [`${questions.toLocaleString('en')} questions, by ${model ?? `noisy models, right ${RIGHT} of the time`}`],
+      notes: [
+        `${questions.toLocaleString('en')} questions, by ${model ?? `noisy models, right ${RIGHT} of the time`}`,
+        ...unanswered(quality, questions),
+      ],
     }
   },
 }
@@ -93,5 +102,20 @@ function figures(way: keyof typeof WAYS, quality: Quality, isNoisy: boolean): De
     { label: `${label}, right`, value: quality[way], unit: 'x' },
     ...(isNoisy ? [{ label: `${label}, right in theory`, value: THEORY[way], unit: 'x' as const }] : []),
     { label: `${label}, tokens of a question`, value: quality.tokens[way], unit: 'x' },
+    ...(way === 'alone'
+      ? []
+      : [
+          {
+            label: `${label}, tokens over one model's`,
+            value: quality.tokens[way] / quality.tokens.alone,
+            unit: 'x' as const,
+          },
+        ]),
   ]
+}
+
+/** Returns a line for each way that had no time for all questions. */
+function unanswered({ answered }: Quality, questions: number): string[] {
+  const ways = (['alone', 'vote', 'debate'] as const).filter((way) => answered[way] < questions)
+  return ways.map((way) => `the time ran out: ${WAYS[way]} has answered ${answered[way]} of them`)
 }

@@ -1,7 +1,9 @@
 /**
  * Questions with known answers, put to one model, to five that vote, and to five that debate (two on each side and a judge).
  *
- *   quality.js <questions> [model]     with a model: a real one, with the key of OPENAI_API_KEY at OPENAI_BASE_URL
+ *   quality.js <questions> <ms> [model]   with a model: a real one, with the key of OPENAI_API_KEY at OPENAI_BASE_URL
+ *
+ * Each way has a third of the time. When that is over no further question is asked, and what there is counts.
  */
 import { type AgentRole, createTeam, type ModelsConfig, type OrchestrationConfig } from 'dramatis'
 import { DEBATE, noisyModel } from '../quality/noisy-model.ts'
@@ -12,6 +14,8 @@ export interface Quality {
   alone: number
   vote: number
   debate: number
+  /** Questions that were answered until the time ran out. */
+  answered: { alone: number; vote: number; debate: number }
   /** Per question. */
   tokens: { alone: number; vote: number; debate: number }
 }
@@ -19,14 +23,14 @@ export interface Quality {
 const FIVE = ['ada', 'ben', 'cleo', 'dan', 'eva']
 const SIMULTANEOUS = 20
 
-const [count = 0] = process.argv.slice(2).map(Number)
-const [, model] = process.argv.slice(2)
+const [count = 0, timeMs = 0] = process.argv.slice(2).map(Number)
+const [, , model] = process.argv.slice(2)
 const models: ModelsConfig = { default: model === undefined ? noisyModel : { model } }
 
 async function ask(
   names: readonly string[],
   orchestration: OrchestrationConfig,
-): Promise<{ right: number; tokens: number }> {
+): Promise<{ right: number; tokens: number; answered: number }> {
   const agents: AgentRole[] = names.map((name) => ({ name }))
   const logger = { debug() {}, info() {}, warn() {}, error: console.error }
   const team = createTeam({
@@ -39,16 +43,26 @@ async function ask(
   })
   try {
     await team.start()
-    const results = await Promise.all(
-      Array.from({ length: count }, async (_, at) => {
-        const { text, truth } = questionOf(at + 1)
+    const results: { isRight: boolean; tokens: number }[] = []
+    const until = performance.now() + timeMs / 3
+    let next = 0
+    const lane = async () => {
+      while (next < count && (results.length === 0 || performance.now() < until)) {
+        next += 1
+        const { text, truth } = questionOf(next)
         const { finalOutput, error, totalTokenUsage } = await team.execute(text)
         if (error) throw error
-        return { isRight: sideIn(finalOutput) === truth, tokens: totalTokenUsage.totalTokens }
-      }),
-    )
+        results.push({ isRight: sideIn(finalOutput) === truth, tokens: totalTokenUsage.totalTokens })
+      }
+    }
+    await Promise.all(Array.from({ length: SIMULTANEOUS }, lane))
+    const answered = results.length
     const sum = (of: (result: (typeof results)[number]) => number) => results.reduce((all, each) => all + of(each), 0)
-    return { right: sum(({ isRight }) => Number(isRight)) / count, tokens: sum(({ tokens }) => tokens) / count }
+    return {
+      right: sum(({ isRight }) => Number(isRight)) / answered,
+      tokens: sum(({ tokens }) => tokens) / answered,
+      answered,
+    }
   } finally {
     await team.close()
   }
@@ -65,5 +79,6 @@ const debate = await ask(FIVE, {
   maxRounds: DEBATE.rounds,
 })
 const tokens = { alone: alone.tokens, vote: vote.tokens, debate: debate.tokens }
-const quality: Quality = { alone: alone.right, vote: vote.right, debate: debate.right, tokens }
+const answered = { alone: alone.answered, vote: vote.answered, debate: debate.answered }
+const quality: Quality = { alone: alone.right, vote: vote.right, debate: debate.right, answered, tokens }
 console.log(JSON.stringify(quality))

@@ -5,6 +5,7 @@
 import { defineTeam, type MultiAgentPatternOptions } from 'dramatis'
 import { calculator, convert, readWebpage, runCode } from 'dramatis/tools'
 import { searchTool } from '../lib/search-tool.ts'
+import { keylessModel } from './keyless-model.ts'
 import { modelsFrom, SEARCH_KEY } from './keys.ts'
 
 export interface DeskOptions {
@@ -54,7 +55,9 @@ export function researchDesk({ searchUrl, readable = [], models }: DeskOptions) 
   } satisfies MultiAgentPatternOptions
 }
 
-/** The desk as a team file: with the models that the environment names, or with the rehearsal model and tools. */
+const withoutKey = { orchestrator: keylessModel, research: keylessModel }
+
+/** The desk as a team file: with the models that the environment names, or without a model. */
 export default defineTeam(
-  researchDesk({ searchUrl: process.env.SEARXNG_URL, models: modelsFrom(process.env) ?? 'rehearsal' }),
+  researchDesk({ searchUrl: process.env.SEARXNG_URL, models: modelsFrom(process.env) ?? withoutKey }),
 )

@@ -90,3 +90,20 @@ t.test('the desk answers over HTTP as it does in a program', async (t) => {
   t.match(history.messages, [{}, {}])
   played.assertDone()
 })
+
+t.test('served without a key it answers by its tools, and says what it did not look up', async (t) => {
+  const silent = { debug() {}, info() {}, warn() {}, error() {} }
+  const team = createTeam({ ...desk, logger: silent })
+  const api = httpApi({ teams: { desk: team }, authorize: () => ({ id: 'me', may: ['run', 'watch'] }), logger: silent })
+  t.teardown(() => api.close({ teams: true }))
+  for (const [query, answer] of [
+    ['What is 1000 * 1.05 ^ 2, and who discovered helium?', /: 1102\.5\n.*helium: Without a key/],
+    ['12 + 30', /12 \+ 30: 42$/],
+    ['Who discovered helium?', /nothing is looked up/],
+    ['3 - x, (1 + 1', /^\[without a model\]\n/],
+  ] as const) {
+    const { status, body } = await send(api, 'POST', '/api/process-multi-agent-task', { body: { query } })
+    t.equal(status, 200, query)
+    t.match(body, { status: 'finished', answer }, query)
+  }
+})
