@@ -97,7 +97,7 @@ t.test(
         /^ {6}\[x\] \[#{5}\] write calc\.py +completed$/m,
         /^ {6}\[>\] \[\.{5}\] 測試它 +in_progress$/m,
         /^ {6}\[ \] \[\.{5}\] tidy up +pending$/m,
-        /^task_executor: \w+ {2}turn 1 {2}round 3 of 4 ! {2}3 calls, 45 tokens$/m,
+        /^task_executor: \w+ {2}turn \d {2}round 3 of 4 ! {2}3 calls, 45 tokens$/m,
         /^ {2}conversation \[\.{8}\|\.{2}\] 4 messages, 15\/8,000 tokens, summary at 6,400$/m,
         /^ {2}conversation \[\.{10}\] \d messages, 15\/128,000 tokens$/m,
         /^last messages of task_executor\n(?: {2}(?:assistant|tool): .*\n){4}/m,

@@ -9,8 +9,11 @@ export interface SubtaskProgress {
   subtasks: SubtaskProgress[]
 }
 
-/** How far the turn of a model is. */
-export interface Progress {
+/** How far an agent is with the message that it handles. */
+export interface AgentProgress {
+  runId: string
+  /** Id of the message, which is that of its task if the message is one. */
+  taskId: string
   /** The sub-task that it works on, with its place; undefined if it has not taken its task apart. */
   subtask?: string
   /** Sub-tasks that it has taken its task apart into. */
@@ -24,12 +27,8 @@ export interface Progress {
   lastMessages: { role: string; text: string }[]
 }
 
-/** How far an agent is with the message that it handles. */
-export interface AgentProgress extends Progress {
-  runId: string
-  /** Id of the message, which is that of its task if the message is one. */
-  taskId: string
-}
+/** How far the turn of a model is. */
+export type Progress = Omit<AgentProgress, 'runId' | 'taskId'>
 
 /** An agent that takes tasks of another, as that other sees it. */
 export interface Executor {

@@ -74,7 +74,7 @@ export class Chat {
   #isAnswering = false
   /** Time of the last Ctrl-C that stopped nothing. */
   #lastInterrupt = Number.NEGATIVE_INFINITY
-  /** What was told of the work where the screen is no terminal. */
+  /** Tells of the work where the screen is no terminal. */
   readonly #work = new WorkNews()
   readonly #otherQuestions = new OtherQuestions()
   /** Lines that wait for the answer before them. */
