@@ -1,15 +1,16 @@
 /** `npm run bench -- team-size`: what a larger team brings, and what it costs. */
-import { Command, CommanderError, InvalidArgumentError } from 'commander'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { ConfigurationError } from 'dramatis'
 import type { Surroundings } from '../../src/service/commands/run.ts'
 import { EXIT, exitCodeOf, failureWords } from '../../src/service/failure.ts'
 import { listenForInterrupt } from '../../src/service/interrupt.ts'
 import { loadEnv } from '../../src/service/load-env.ts'
 import { machine, machineText } from '../machine.ts'
-import { LATENCY, simulatedModel } from './simulated-model.ts'
-import { type SizeReport, sections, sweep } from './sweep.ts'
+import { JOBS, type Kind } from './jobs.ts'
+import { type SizeReport, sweep } from './sweep.ts'
 
 interface Flags {
+  job: Kind
   sizes: number[]
   rounds: number
   model?: string
@@ -22,7 +23,12 @@ const MOST_ROUNDS = 100
 /** Runs one command line (what follows `team-size`) and resolves to its exit code. */
 export async function main(args: readonly string[], { answer, stderr, folder }: Surroundings): Promise<number> {
   const command = new Command('npm run bench -- team-size')
-    .description('One job of many parts, done by teams of several sizes: time and tokens of each.')
+    .description('One job, done by teams of several sizes: time and tokens of each.')
+    .addOption(
+      new Option('--job <kind>', 'parts that split, questions with one right answer, or a chain of steps')
+        .choices(['parts', 'question', 'chain'])
+        .default('parts'),
+    )
     .option('--sizes <list>', 'numbers of workers, with commas', sizes, [1, 2, 4, 8, 16])
     .option('--rounds <n>', 'how often each size does the job', rounds, 3)
     .option(
@@ -44,7 +50,10 @@ export async function main(args: readonly string[], { answer, stderr, folder }: 
 
 type Wanted = Pick<Surroundings, 'answer' | 'stderr' | 'folder'>
 
-async function measure({ sizes, rounds, model, json }: Flags, { answer, stderr, folder }: Wanted): Promise<number> {
+async function measure(
+  { job: kind, sizes, rounds, model, json }: Flags,
+  { answer, stderr, folder }: Wanted,
+): Promise<number> {
   loadEnv(folder)
   const { signal, stop } = listenForInterrupt((text) => void stderr.write(text))
   try {
@@ -54,18 +63,19 @@ async function measure({ sizes, rounds, model, json }: Flags, { answer, stderr, 
         path: '--model',
       })
     }
-    const models = { default: model === undefined ? simulatedModel : { model } }
-    const reports = await sweep({ sizes, rounds, models }, signal, told)
-    const parts = (await sections()).length
+    const job = await JOBS[kind]()
+    const models = { default: model === undefined ? job.simulated : { model } }
+    const reports = await sweep({ job, sizes, rounds, models }, signal, told)
     const whole = {
       machine,
       model: model ?? 'simulated',
-      latency: model === undefined ? LATENCY : null,
-      parts,
+      job: job.title,
       reports,
     }
     await answer.write(
-      json ? `${JSON.stringify(whole, null, 2)}\n` : `${machineText}\n\n${table(reports, parts, model)}\n`,
+      json
+        ? `${JSON.stringify(whole, null, 2)}\n`
+        : `${machineText}\n\n${table(reports, `${job.title}, by ${model ?? job.by}`)}\n`,
     )
     return EXIT.done
   } catch (error) {
@@ -77,26 +87,29 @@ async function measure({ sizes, rounds, model, json }: Flags, { answer, stderr, 
   }
 }
 
-function table(reports: readonly SizeReport[], parts: number, model: string | undefined): string {
-  const by =
-    model ?? `a simulated model (${LATENCY.firstTokenMs} ms to the first token, ${LATENCY.tokenMs} ms for each)`
+function table(reports: readonly SizeReport[], title: string): string {
   const [first] = reports
-  const rows = reports.map(({ workers, ms, tokens, calls }) => [
+  const rows = reports.map(({ workers, ms, tokens, calls, right }) => [
     String(workers),
     Math.round(ms).toLocaleString('en'),
     first ? (first.ms / ms).toFixed(2) : '',
     tokens.toLocaleString('en'),
     first ? `${(((tokens - first.tokens) / first.tokens) * 100).toFixed(0)} %` : '',
     String(calls),
+    ...(right === undefined ? [] : [`${(100 * right).toFixed(0)} %`]),
   ])
-  const header = ['workers', 'time, ms', 'speed-up', 'tokens', 'more tokens', 'calls']
+  const header = [
+    'workers',
+    'time, ms',
+    'speed-up',
+    'tokens',
+    'more tokens',
+    'calls',
+    ...(first?.right === undefined ? [] : ['right']),
+  ]
   const widths = header.map((title, at) => Math.max(title.length, ...rows.map((row) => row[at]?.length ?? 0)))
   const line = (cells: readonly string[]) => cells.map((cell, at) => cell.padStart(widths[at] ?? 0)).join('  ')
-  return [
-    `${parts} sections summarized and an overview made of them, by ${by}`,
-    '',
-    ...[header, ...rows].map(line),
-  ].join('\n')
+  return [title, '', ...[header, ...rows].map(line)].join('\n')
 }
 
 function sizes(text: string): number[] {

@@ -1,7 +1,7 @@
-/** One job done by teams of several sizes: the sections of a long document, each summarized by the next free worker. */
-import { readdir, readFile } from 'node:fs/promises'
-import { createTeam, type ModelsConfig, type OrchestratorContext } from 'dramatis'
+/** One job done by teams of several sizes. */
+import { createTeam, type ModelsConfig } from 'dramatis'
 import { median } from '../statistics.ts'
+import type { Job } from './jobs.ts'
 
 /** What one size took: medians of its rounds. */
 export interface SizeReport {
@@ -9,36 +9,25 @@ export interface SizeReport {
   ms: number
   tokens: number
   calls: number
+  /** Share of right answers, where some are right. */
+  right?: number
 }
 
 export interface SweepPlan {
+  job: Job
   sizes: readonly number[]
   rounds: number
   models: ModelsConfig
 }
 
-// seen from dist/bench/team-size
-const GUIDES = new URL('../../../docs/how-to/', import.meta.url)
 const LIMIT_MS = 30 * 60_000
-
-/** The job: the sections of this project's how-to guides that have something to say. */
-export async function sections(): Promise<string[]> {
-  const names = (await readdir(GUIDES)).filter((name) => name.endsWith('.md')).sort()
-  const texts = await Promise.all(names.map((name) => readFile(new URL(name, GUIDES), 'utf8')))
-  const parts = texts
-    .join('\n')
-    .replaceAll(/```[\s\S]*?```/g, '')
-    .split(/^#+ /m)
-  return parts.map((part) => part.trim()).filter((part) => part.split(/\s+/).length > 40)
-}
 
 /** Each size does the whole job, as often as the rounds say. Sizes alternate, so that a slow minute hits them all. */
 export async function sweep(
-  { sizes, rounds, models }: SweepPlan,
+  { job, sizes, rounds, models }: SweepPlan,
   signal: AbortSignal,
   told: (report: SizeReport) => void,
 ): Promise<SizeReport[]> {
-  const job = await sections()
   const measured = new Map(sizes.map((workers) => [workers, [] as SizeReport[]]))
   for (let round = 0; round < rounds; round++) {
     for (const workers of sizes) {
@@ -55,18 +44,15 @@ export async function sweep(
       ms: middle(({ ms }) => ms),
       tokens: middle(({ tokens }) => tokens),
       calls: middle(({ calls }) => calls),
+      ...(all[0]?.right !== undefined && { right: middle(({ right = 0 }) => right) }),
     }
   })
 }
 
-async function once(
-  job: readonly string[],
-  workers: number,
-  models: ModelsConfig,
-  signal: AbortSignal,
-): Promise<SizeReport> {
+async function once(job: Job, workers: number, models: ModelsConfig, signal: AbortSignal): Promise<SizeReport> {
   const names = Array.from({ length: workers }, (_, i) => `worker-${i + 1}`)
-  const systemPrompt = 'You summarize a section of a manual in one sentence.'
+  const { systemPrompt } = job
+  let right: number | undefined
   const team = createTeam({
     agents: [
       ...names.map((name) => ({ name, systemPrompt })),
@@ -76,31 +62,21 @@ async function once(
     logger: { debug() {}, info() {}, warn() {}, error: console.error },
     maxConcurrentAgents: workers + 1,
     globalTimeoutMs: LIMIT_MS,
-    orchestration: { strategy: 'custom', run: (script) => summarized(script, job, names) },
+    orchestration: {
+      strategy: 'custom',
+      async run(script) {
+        right = await job.run(script, names)
+        return 'done'
+      },
+    },
   })
   try {
     await team.start() // threads that boot are not what is measured
-    const { success, error, executionTimeMs: ms, totalTokenUsage } = await team.execute('Summarize.', { signal })
+    const { success, error, executionTimeMs: ms, totalTokenUsage } = await team.execute('Do it.', { signal })
     if (!success) throw error
-    return { workers, ms, tokens: totalTokenUsage.totalTokens, calls: totalTokenUsage.calls }
+    const { totalTokens: tokens, calls } = totalTokenUsage
+    return { workers, ms, tokens, calls, ...(right !== undefined && { right }) }
   } finally {
     await team.close()
   }
-}
-
-/** Who is free takes the next section; the editor gets all summaries in the order of the sections. */
-async function summarized(
-  script: OrchestratorContext,
-  job: readonly string[],
-  names: readonly string[],
-): Promise<string> {
-  const summaries: string[] = []
-  const left = job.entries()
-  const work = async (name: string) => {
-    for (const [at, section] of left) {
-      summaries[at] = (await script.request(name, `Summarize this section:\n${section}`)).content
-    }
-  }
-  await Promise.all(names.map(work))
-  return (await script.request('editor', `Make an overview of these summaries:\n${summaries.join('\n')}`)).content
 }

@@ -2,7 +2,8 @@
 
 import t from 'tap'
 import { main } from '../../bench/team-size/command.ts'
-import { sections, sweep } from '../../bench/team-size/sweep.ts'
+import { JOBS, sections } from '../../bench/team-size/jobs.ts'
+import { sweep } from '../../bench/team-size/sweep.ts'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { countTokens } from '../../src/actors/model/context/tokens.ts'
 import type { ModelClient } from '../../src/index.ts'
@@ -30,7 +31,7 @@ t.test('each section is summarized once, by whoever is free, and an editor gets 
   const parts = await sections()
   t.ok(parts.length > 10)
   const { asked, model } = recorder()
-  const plan = { sizes: [1, 3], rounds: 2, models: { default: model } }
+  const plan = { job: await JOBS.parts(), sizes: [1, 3], rounds: 2, models: { default: model } }
   const told: number[] = []
   const reports = await sweep(plan, new AbortController().signal, ({ workers }) => told.push(workers))
   t.same(told, [1, 3, 1, 3])
@@ -61,7 +62,7 @@ t.test('each section is summarized once, by whoever is free, and an editor gets 
 
 t.test('it can be ended', async (t) => {
   const { model } = recorder()
-  const plan = { sizes: [2], rounds: 1, models: { default: model } }
+  const plan = { job: await JOBS.parts(), sizes: [2], rounds: 1, models: { default: model } }
   await t.rejects(
     sweep(plan, AbortSignal.abort(new Error('enough')), () => {}),
     { code: 'RUN_ABORTED' },
@@ -71,6 +72,7 @@ t.test('it can be ended', async (t) => {
 t.test('wrong options are named, with what is accepted', async (t) => {
   const wrong: [args: string[], text: RegExp][] = [
     [['--sizes', '1,x'], /--sizes.*whole numbers from 1 to 64/],
+    [['--job', 'dig'], /--job.*parts, question, chain/],
     [['--sizes', '65'], /--sizes.*whole numbers from 1 to 64/],
     [['--rounds', '0'], /--rounds.*whole number from 1 to 100/],
     [['--nonsense'], /unknown option '--nonsense'/],
@@ -81,4 +83,21 @@ t.test('wrong options are named, with what is accepted', async (t) => {
     t.equal(await main(args, surroundings), 2, args.join(' '))
     t.match(stderr(), text)
   }
+})
+
+t.test('a question with one right answer is put to all, and a chain to one after the other', async (t) => {
+  const job = await JOBS.question()
+  const plan = { job, sizes: [1, 5], rounds: 1, models: { default: job.simulated } }
+  const [one, five] = await sweep(plan, new AbortController().signal, () => {})
+  t.match([one?.calls, five?.calls], [100, 500])
+  t.ok(one!.right! > 0.5 && five!.right! > one!.right!, `${one?.right} and ${five?.right}`)
+  const { asked, model } = recorder()
+  const chain = { job: await JOBS.chain(), sizes: [3], rounds: 1, models: { default: model } }
+  const [report] = await sweep(chain, new AbortController().signal, () => {})
+  t.equal(report?.right, undefined)
+  t.same(
+    asked.map(({ agent }) => agent),
+    Array.from({ length: 12 }, (_, at) => `worker-${(at % 3) + 1}`),
+  )
+  t.match(asked[1]?.about, /^Improve this text \(step 2\):\nabout \d+$/)
 })
