@@ -19,15 +19,14 @@ export const keylessModel: ModelClient = {
   },
 }
 
-/** What failed is not planned anew. */
+/** What the calculator cannot do is looked up, as far as that goes without a key. */
 function planFor(asked: string): object {
+  const [, failed] = /# The task that failed\n\n(.*?)(?: \(by \S+\))?\n/s.exec(asked) ?? []
   const [, question = asked] = /# Question\n\n(.*?)\n\n# /s.exec(asked) ?? []
   const parts = question.split(BETWEEN).flatMap((part) => part.trim() || [])
-  const tasks = parts.length > 0 ? parts.map(taskFor) : [taskFor(question)]
-  return {
-    tasks: asked.includes('# The task that failed') ? [] : tasks.slice(0, 100),
-    reasoning: 'by what looks like a sum',
-  }
+  const tasks = (parts.length > 0 ? parts : [question]).slice(0, 100).map(taskFor)
+  const replacement = [{ agent: 'ResearchAgent', task: failed }]
+  return { tasks: failed === undefined ? tasks : replacement, reasoning: 'by what looks like a sum' }
 }
 
 function taskFor(part: string): object {
