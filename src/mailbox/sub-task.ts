@@ -12,7 +12,10 @@ export interface SubTask {
   /** Identifier of the run. */
   parentTaskId: string
   assignedAgentRole: string
-  /** Name of the tool that the planner suggests. */
+  /**
+   * Name of the tool to use. If a model plays the worker and has that tool, the runtime calls it with `subTaskInput`. If
+   * the input does not fit, the model has to call it first; another first answer is sent back once.
+   */
   toolName?: string
   /** Input for that tool, otherwise the description under `task`. */
   subTaskInput: Record<string, unknown>

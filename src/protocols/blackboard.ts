@@ -2,11 +2,13 @@
  * Strategy `blackboard`: agents contribute to a shared board as entries that interest them appear. Source: document
  * 002, 2.2.1 and 2.4.2.
  */
-import type { OrchestratorContext } from '../actors/definition/context/context.ts'
+import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
+import type { RoleInfo } from '../actors/definition/role.ts'
+import { isTrustedTo } from '../actors/definition/trust.ts'
 import { IN_WORDS } from '../actors/model/in-words.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
-import { UnknownAgentError } from '../errors.ts'
+import { AgentFailedError, type DramatisError, UnknownAgentError } from '../errors.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
 import { integer, oneOf, pause, rule, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
@@ -17,6 +19,7 @@ import { entriesAsText, resultOfEntry, surest } from './moves/entries.ts'
 import { lastWord } from './moves/last-word.ts'
 import { News } from './moves/news.ts'
 import { resultOf } from './moves/outputs.ts'
+import { withVerbs } from './moves/with-verbs.ts'
 import { Workers } from './moves/workers.ts'
 import { BLACKBOARD } from './prompts/blackboard.ts'
 import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
@@ -29,13 +32,14 @@ import type { Strategy } from './strategy.ts'
  * The query is the entry `query`. The agents that are interested in it begin; if none is, all begin. After that, an
  * agent is asked as soon as there are entries for it that it has not seen. While the agent has a turn, such entries
  * wait for its next turn. It gets the query and these entries as text, and as `structuredData: { query, entries }`. Its
- * contribution is what it writes by `publish`; its answer is only in `agentOutputs`. An agent that fails or refuses is
- * listed in `failures`. The others go on, and the agent is asked again when there are new entries for it.
+ * contribution is what it writes by `publish`, which every model has as a tool, beside `read_blackboard`; its answer is
+ * only in `agentOutputs`. An agent that fails or refuses is listed in `failures`. The others go on, and the agent is
+ * asked again when there are new entries for it.
  *
  * The run ends with a solution (the turns of other agents are cancelled), or when no agent has a turn and nothing is
  * new. The trace has a decision that says which of the two it was. `finalOutput` is the solution, otherwise the
- * synthesizer's answer, otherwise a list of the entries with their authors. The run fails if all agents fail before any
- * of them wrote. Durations are in ms.
+ * synthesizer's answer, otherwise a list of the entries with their authors. The run fails if nobody wrote. A team in
+ * which nobody may write, since all of them are untrusted, is a `ConfigurationError`. Durations are in ms.
  *
  * @example
  * createTeam({
@@ -75,7 +79,7 @@ export interface BlackboardConfig<N extends string = string> {
    * - `begin`: for an agent that has no entry to read yet, with `{query}`.
    * - `contribute`: for an agent with new entries, with `{query}` and `{entries}`.
    * - `synthesize`: for the synthesizer, with both.
-   * - `nothing`: replaces `{entries}` there, and is the answer, if there are no entries.
+   * - `write`: for a model, with the first two: how it contributes, with `{solutionType}`.
    */
   prompts?: Partial<Record<string, string>>
 }
@@ -91,7 +95,11 @@ const QUESTION = 'Which entry is the solution?'
  */
 export const blackboard: Strategy<BlackboardConfig> = {
   strategy: 'blackboard',
-  prepare: (_config, settings) => ({ ...settings, blackboard: scopeFrom(settings.blackboard) }),
+  prepare: (config, settings) => {
+    const contributors = chooser(config)(settings.agents.map(({ name }) => name))
+    checkWriters(settings.agents.flatMap(({ info }) => (contributors.includes(info.name) ? info : [])))
+    return { ...settings, blackboard: scopeFrom(settings.blackboard) }
+  },
   protocol(config, team) {
     check(config, team)
     const { synthesizer, solutionType = 'solution', maxRounds = 10, quietMs = 0 } = config
@@ -103,6 +111,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
       async run(orchestrator, query) {
         const agents = choose(orchestrator.agents.map(({ name }) => name))
         if (agents.length === 0) throw new UnknownAgentError('The team has no agent to ask. Add one with addAgent().')
+        checkWriters(orchestrator.agents.filter(({ name }) => agents.includes(name)))
         const { blackboard: board } = orchestrator
         const news = new News(agents, interests)
         const solutions = new Map<string, BlackboardEntry>()
@@ -128,7 +137,12 @@ export const blackboard: Strategy<BlackboardConfig> = {
           })
           for (const agent of news.waiting.filter((name) => workers.isFree(name))) {
             const entries = news.take(agent)
-            workers.ask(agent, told(say, query, entries), { structuredData: { query, entries }, metadata: IN_WORDS })
+            const verbs = withVerbs(orchestrator.agents, agent, 'publish', 'read_blackboard')
+            const words = told(say, query, entries)
+            workers.ask(agent, verbs ? `${words}\n\n${say('write', { solutionType })}` : words, {
+              structuredData: { query, entries },
+              metadata: { ...IN_WORDS, ...verbs },
+            })
           }
           const { count } = news
           const isQuiet = workers.turns.length === 0
@@ -141,8 +155,7 @@ export const blackboard: Strategy<BlackboardConfig> = {
         if (solutions.size > 0) return solved(orchestrator, solutions, solutionType, workers)
         orchestrator.decide(QUESTION, 'none', whyNone(news.waiting, maxRounds, quietMs))
         const { outcomes } = workers
-        const nobody = outcomes.length > 0 && outcomes.every(({ ok }) => !ok) && news.count === earlier
-        if (nobody) throw tooFewAnswers(outcomes, 1, agents.length)
+        if (news.count === earlier) throw nobodyWrote(outcomes, agents)
         return unsolved(orchestrator, query, synthesizer, say)
       },
     }
@@ -157,6 +170,25 @@ function scopeFrom(scope: BlackboardScope): BlackboardScope {
   if (scope) return scope === 'on_use' ? 'run' : scope
   const advice = 'The strategy "blackboard" works on it; leave the option out.'
   throw refused('enableBlackboard', scope, 'true or { scope }', advice)
+}
+
+/** Throws if none of the contributors may write on the blackboard. */
+function checkWriters(contributors: readonly Pick<RoleInfo, 'name' | 'trust'>[]): void {
+  const isReader = ({ trust }: Pick<RoleInfo, 'trust'>) => !isTrustedTo(trust, 'blackboard.write')
+  if (contributors.length === 0 || !contributors.every(isReader)) return
+  const names = contributors.map(({ name }) => name)
+  const advice = 'All of them are untrusted, and may only answer. Trust one of them more, or name another agent.'
+  throw refused('orchestration.agents', names, 'at least one agent that may write on the blackboard', advice)
+}
+
+/** Returns the error of a run without a contribution: that of the agents if all have failed. */
+function nobodyWrote(outcomes: readonly Outcome[], agents: readonly string[]): DramatisError {
+  if (outcomes.length > 0 && outcomes.every(({ ok }) => !ok)) return tooFewAnswers(outcomes, 1, agents.length)
+  const answered = [...new Set(outcomes.flatMap(({ agent, ok }) => (ok ? [`"${agent}"`] : [])))].join(', ')
+  return new AgentFailedError(
+    `Nobody wrote on the blackboard, so the team has no answer: ${answered} answered without an entry. An agent contributes by publish, not by its answer.`,
+    { agents: [...agents] },
+  )
 }
 
 /** Returns a function that selects the agents to ask: those in the list, otherwise all except the synthesizer. */
@@ -204,7 +236,7 @@ async function unsolved(
   say: Say,
 ): Promise<ScriptResult> {
   const entries = (await orchestrator.blackboard.query()).filter(({ author }) => author !== ORCHESTRATOR)
-  const list = entries.length > 0 ? entriesAsText(entries) : say('nothing', {})
+  const list = entriesAsText(entries)
   if (synthesizer === undefined) return list
   const content = say('synthesize', { query, entries: list })
   const message = await lastWord(orchestrator, synthesizer, content, {

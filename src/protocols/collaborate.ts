@@ -5,7 +5,7 @@
 import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { IN_WORDS } from '../actors/model/in-words.ts'
-import { UnknownAgentError } from '../errors.ts'
+import { DelegationRefusedError, UnknownAgentError } from '../errors.ts'
 import { oneOf, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
@@ -30,7 +30,7 @@ import type { Strategy } from './strategy.ts'
  *
  * A task goes to a teammate with a capability that occurs in its text, otherwise to one with a tool that does; letter
  * case does not matter. Of several the one with the highest `confidence` gets it, then the first. If there is none, all
- * teammates get the task, and their answers are voted on. This is the team's default `taskRouting`; another one routes
+ * teammates that take tasks (`canBeDelegatedTo`) get it, and their answers are voted on. This is the team's default `taskRouting`; another one routes
  * in its own way. Teammates that are added during a run get what is routed from then on.
  *
  * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
@@ -47,8 +47,8 @@ export interface CollaborateConfig<N extends string = string> {
    */
   teammates?: readonly N[]
   /**
-   * Agent that splits the task; it may be a teammate. Default: the first teammate whose role names a `model`. It is
-   * asked for a JSON array of strings. The task stays whole if there is no such agent or it fails. It also stays whole
+   * Agent that splits the task; it may be a teammate. Default: the first teammate, or synthesizer, that a model plays
+   * or whose role names a `model`. It is asked for a JSON array of strings. The task stays whole if there is no such agent or it fails. It also stays whole
    * if the answer is anything else, an empty array, or more than 100 sub-tasks. The trace says which. false: the task
    * stays whole.
    */
@@ -100,7 +100,7 @@ export const collaborate: Strategy<CollaborateConfig> = {
       name: 'collaborate',
       async run(orchestrator, query) {
         const teammates = () => choose(orchestrator.agents.map(({ name }) => name))
-        const planner = decomposer ?? plannerAmong(orchestrator, teammates())
+        const planner = decomposer ?? plannerAmong(orchestrator, [...teammates(), config.synthesizer])
         const prompt = say(graph ? 'dependencies' : 'decompose', { query })
         const tasks = planner ? await decompose(orchestrator, planner, prompt, graph) : undefined
         if (!tasks) return whole(orchestrator, query, teammates(), how, say)
@@ -142,10 +142,12 @@ async function whole(
   if (among.length === 0) throw new UnknownAgentError('The team has no teammate to ask. Add one with addAgent().')
   const agent = await routed(orchestrator, query, among)
   if (agent !== null) return resultOf({ agent, message: await lastWord(orchestrator, agent, query) })
-  const outcomes = await orchestrator.requestAll(among, query)
+  const all = takers(orchestrator, among)
+  if (all.length === 0) throw new DelegationRefusedError(nobodyTakes(among), { to: among })
+  const outcomes = await orchestrator.requestAll(all, query)
   orchestrator.signal.throwIfAborted()
   const [first, ...others] = outcomes.filter((outcome) => outcome.ok)
-  if (!first) throw tooFewAnswers(outcomes, 1, among.length)
+  if (!first) throw tooFewAnswers(outcomes, 1, all.length)
   if (how.by === 'usual' || how.by === 'vote') return resolveConflict(orchestrator, query, [first, ...others], 'vote')
   const conflicts = await conflictsAmong(orchestrator, query, [first, ...others].map(statementOf), finder(how))
   if (how.by !== 'synthesize') return withConflicts(outcomes.map(answerLine).join('\n'), conflicts)
@@ -171,7 +173,9 @@ async function part(
   if (among.length === 0) return undone(orchestrator, task, 'There is no teammate to take it.', 'UNKNOWN_AGENT')
   const agent = await routed(orchestrator, task.description, among)
   if (agent !== null) return askWorker(orchestrator, agent, task, context)
-  const finished = await Promise.all(among.map((name) => askWorker(orchestrator, name, task, context)))
+  const all = takers(orchestrator, among)
+  if (all.length === 0) return undone(orchestrator, task, nobodyTakes(among), 'DELEGATION_REFUSED')
+  const finished = await Promise.all(all.map((name) => askWorker(orchestrator, name, task, context)))
   const [first, ...others] = finished.filter(isDone)
   return first ? elected(orchestrator, [first, ...others]) : nobodys(orchestrator, task, finished)
 }
@@ -179,9 +183,19 @@ async function part(
 /** Returns the agent that the text is routed to; null: all agents. */
 async function routed(orchestrator: OrchestratorContext, text: string, among: string[]): Promise<string | null> {
   const agent = await orchestrator.route(text, { among })
-  if (agent === null) orchestrator.decide('Who gets it then?', 'all', `That is ${among.join(', ')}.`)
+  const all = takers(orchestrator, among)
+  if (agent === null && all.length > 0) orchestrator.decide('Who gets it then?', 'all', `That is ${all.join(', ')}.`)
   return agent
 }
+
+/** Returns those that get a task which is for nobody in particular: all that take tasks. */
+function takers({ agents }: OrchestratorContext, among: readonly string[]): string[] {
+  const closed = new Set(agents.flatMap(({ name, canBeDelegatedTo }) => (canBeDelegatedTo === false ? name : [])))
+  return among.filter((name) => !closed.has(name))
+}
+
+const nobodyTakes = (among: readonly string[]) =>
+  `No teammate takes tasks: canBeDelegatedTo is false in the roles of ${among.join(', ')}. Change one of them.`
 
 /** Elects one of several results, by the weights of the agents that gave them. */
 const elected = (orchestrator: OrchestratorContext, finished: readonly [Finished, ...Finished[]]): Finished =>
@@ -197,11 +211,12 @@ function nobodys(orchestrator: OrchestratorContext, task: PlannedTask, finished:
     : undone(orchestrator, task, `Nobody could do it. ${reasons}`, 'AGENT_FAILED')
 }
 
-/** Returns the first agent whose role names a model. */
-function plannerAmong(orchestrator: OrchestratorContext, among: readonly string[]): string | undefined {
-  const planner = orchestrator.agents.find(({ name, model }) => model !== undefined && among.includes(name))
-  if (!planner)
-    orchestrator.decide(TAKEN_APART, 'no', 'There is no decomposer, and no role of a teammate names a model.')
+/** Returns the first agent that has a model: one plays it, or its role names one for its code. */
+function plannerAmong(orchestrator: OrchestratorContext, among: readonly (string | undefined)[]): string | undefined {
+  const planner = orchestrator.agents.find(
+    ({ name, model, playedByModel }) => (playedByModel || model !== undefined) && among.includes(name),
+  )
+  if (!planner) orchestrator.decide(TAKEN_APART, 'no', 'There is no decomposer, and no teammate has a model.')
   return planner?.name
 }
 

@@ -2,14 +2,13 @@
  * Strategy `parallel`: independent agents work on the same query at the same time, and their answers are combined into
  * one. Source: document 002, 2.2.3.
  */
-import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/last-speaker.ts'
 import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askEnough, tooFewAnswers } from './moves/ask-enough.ts'
-import { type Combination, combine } from './moves/combine.ts'
+import { type Aggregator, type Combination, combine } from './moves/combine.ts'
 import { CONFLICT_RULES } from './moves/conflicts.ts'
 import { resultOf } from './moves/outputs.ts'
 import type { Strategy } from './strategy.ts'
@@ -65,11 +64,9 @@ export type ParallelConfig<N extends string = string> = {
 } & (
   | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
   | { aggregationStrategy: 'best'; judge: N }
-  | {
-      aggregationStrategy: 'custom'
-      judge?: N
-      aggregator: N | ((outputs: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>)
-    }
+  | { aggregationStrategy: 'custom'; judge?: N; aggregator: N | Aggregator }
+  /** The aggregator is then the one agent of the team that is neither among them nor the judge. */
+  | { aggregationStrategy: 'custom'; judge?: N; agents: readonly N[]; aggregator?: N | Aggregator }
 )
 
 const LIMIT = 'orchestration.maxConcurrent'
@@ -81,7 +78,7 @@ export const parallel: Strategy<ParallelConfig> = {
     check(config, team)
     const { maxConcurrent, timeoutPerAgentMs = 60_000, requireAll = false, waitFor = 'all' } = config
     const choose = chooser(config)
-    const how = combination(config)
+    const how = combination(config, team)
     return {
       name: 'parallel',
       async run(orchestrator, query) {
@@ -128,10 +125,11 @@ function chooser(config: ParallelConfig): (team: readonly string[]) => string[] 
   return (team) => listed?.slice() ?? team.filter((name) => name !== judge && name !== aggregator)
 }
 
-function combination(config: ParallelConfig): Combination {
+function combination(config: ParallelConfig, team: readonly string[]): Combination {
   const { conflictResolution = 'vote', judge } = config
   if (config.aggregationStrategy === 'best') return { by: 'best', judge: config.judge }
-  if (config.aggregationStrategy === 'custom') return { by: 'custom', aggregator: config.aggregator }
+  if (config.aggregationStrategy === 'custom')
+    return { by: 'custom', aggregator: config.aggregator ?? leftOver(config, team) }
   if (conflictResolution === 'synthesize' && judge === undefined)
     throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
   if (config.aggregationStrategy !== 'vote') return { by: 'merge', rule: conflictResolution, judge }
@@ -139,6 +137,16 @@ function combination(config: ParallelConfig): Combination {
   if (conflictResolution !== 'synthesize' || judge === undefined)
     return { by: 'vote', resolution: conflictResolution === 'synthesize' ? 'vote' : conflictResolution }
   return { by: 'vote', resolution: { judge } }
+}
+
+/** Returns the one agent that has no other part. Source: document 002, 5.4. */
+function leftOver({ agents, judge }: ParallelConfig, team: readonly string[]): string {
+  const left = agents ? team.filter((name) => name !== judge && !agents.includes(name)) : []
+  if (left.length === 1) return left[0]!
+  const advice = agents
+    ? `Beside agents and judge the team has ${left.join(', ') || 'nobody'}.`
+    : 'Left out, it is the one agent that is not among agents: name these.'
+  throw refused('orchestration.aggregator', undefined, 'the agent or function that makes one answer', advice)
 }
 
 const isWaitFor = (value: unknown) => value === 'all' || value === 'first' || (Number.isInteger(value) && value !== 0)
@@ -161,7 +169,7 @@ function check(config: ParallelConfig, team: readonly string[]): void {
         if (typeof value !== 'function') agent(value, path)
       },
     },
-    ...(by === 'best' ? (['judge'] as const) : by === 'custom' ? (['aggregator'] as const) : []),
+    ...(by === 'best' ? (['judge'] as const) : []),
   )
   options(config, 'orchestration')
 

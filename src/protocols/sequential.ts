@@ -8,6 +8,7 @@ import { agentsOf } from './checks.ts'
 import { lastWord } from './moves/last-word.ts'
 import { type Answer, resultOf } from './moves/outputs.ts'
 import { FullContext } from './moves/pass-on.ts'
+import { withVerbs } from './moves/with-verbs.ts'
 import type { Strategy } from './strategy.ts'
 
 /**
@@ -27,11 +28,14 @@ export interface SequentialConfig<N extends string = string> {
    */
   passFullContext?: boolean
   /**
-   * true: an agent that refuses is left out, and is listed in `failures`. false: its refusal fails the run. Default:
-   * false.
+   * true: an agent that refuses is left out, and is listed in `failures`; models have the tool `refuse`. false: its
+   * refusal fails the run. Default: false.
    */
   allowSkip?: boolean
-  /** true: an answer with `structuredData.final === true` ends the run. Default: true. */
+  /**
+   * true: an answer with `structuredData.final === true` ends the run; models before the last have the tool `finish`.
+   * Default: true.
+   */
   earlyTermination?: boolean
 }
 
@@ -47,7 +51,8 @@ export const sequential: Strategy<SequentialConfig> = {
     return {
       name: 'sequential',
       async run(orchestrator, query) {
-        const order = listed ?? orchestrator.agents.map(({ name }) => name)
+        const team = orchestrator.agents
+        const order = listed ?? team.map(({ name }) => name)
         const answers: Answer[] = []
         const context = passFullContext ? new FullContext(orchestrator) : undefined
         let refusal: TaskRefusedError | undefined
@@ -55,11 +60,13 @@ export const sequential: Strategy<SequentialConfig> = {
           const last = answers.at(-1)?.message
           try {
             const content = !last ? query : context ? `${query}\n\n${await context.for(agent, answers)}` : last.content
-            const options = { structuredData: last?.structuredData }
-            const message =
-              at === order.length - 1
-                ? await lastWord(orchestrator, agent, content, options)
-                : await orchestrator.request(agent, content, options)
+            const isLast = at === order.length - 1
+            const finish = earlyTermination && !isLast ? ['finish'] : []
+            const verbs = withVerbs(team, agent, ...finish, ...(allowSkip ? ['refuse'] : []))
+            const options = { structuredData: last?.structuredData, ...(verbs && { metadata: verbs }) }
+            const message = isLast
+              ? await lastWord(orchestrator, agent, content, options)
+              : await orchestrator.request(agent, content, options)
             answers.push({ agent, message })
           } catch (error) {
             if (!allowSkip || !(error instanceof TaskRefusedError)) throw error
@@ -93,6 +100,7 @@ function check(config: SequentialConfig, team: readonly string[]): void {
 }
 
 function isFinal(answer: Answer | undefined): boolean {
+  if (answer?.message.metadata.final === true) return true // a model has called `finish`
   const data = answer?.message.structuredData
   return typeof data === 'object' && data !== null && 'final' in data && data.final === true
 }

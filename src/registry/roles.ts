@@ -104,20 +104,13 @@ function ofClass(name: string, naming: Naming, { file, classes, ready }: Surroun
   throw refused(`${naming.path}.class`, name, accepted, advice)
 }
 
-/**
- * Returns the tool for a reference. A name that matches no tool here is taken as a verb or a skill, unless it nearly
- * matches the name of a tool.
- */
+/** Returns the tool for a reference. A name that matches no tool here has to be that of a verb or a skill. */
 export function toolFrom(tool: ToolReference, path: string, { file, tools }: Surroundings): ToolReference {
   if (typeof tool === 'string') {
     const meant = tools.has(tool) || VERB_NAMES.includes(tool) ? undefined : nearest(tool, tools.keys(), 1)
-    if (meant === undefined) return tools.get(tool) ?? tool
-    throw refused(
-      path,
-      tool,
-      `a tool given to loadTeam (${[...tools.keys()].join(', ')}), a verb or a skill`,
-      `Did you mean "${meant}"?`,
-    )
+    if (meant === undefined) return tools.get(tool) ?? tool // the team is checked as a whole
+    const accepted = `a tool given to loadTeam (${[...tools.keys()].join(', ')}), a verb or a skill`
+    throw refused(path, tool, accepted, `Did you mean "${meant}"?`)
   }
   if (!isObject(tool) || !('module' in tool))
     throw refused(path, tool, 'the name of a tool, or an object with a module')

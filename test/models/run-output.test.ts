@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { createTeam } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { askFor } from '../../src/protocols.ts'
-import type { Answers } from './fake-model.ts'
+import { type Answers, calls } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
 const output = z.object({ x: z.string().transform(Number) })
@@ -50,7 +50,10 @@ t.test('each strategy knows who speaks last', async (t) => {
     ],
   ]
   for (const [orchestration, last] of strategies) {
-    const { team, model } = modelTeam(t, () => JSON_TEXT, pair, { orchestration })
+    const publishes = calls(['publish', { key: 'x', value: 5, entryType: 'fact' }])
+    const answers: Answers = ({ tools = [], messages }) =>
+      tools.some(({ name }) => name === 'publish') && messages.at(-1)?.role === 'user' ? publishes : JSON_TEXT
+    const { team, model } = modelTeam(t, answers, pair, { orchestration })
     t.match(await team.execute('go', { output }), { data: { x: 5 } }, orchestration.strategy)
     const asked = model.requests.flatMap(({ agent, jsonSchema }) => (jsonSchema ? [agent] : []))
     t.same(asked.sort(), last)

@@ -71,16 +71,14 @@ t.test("with texts of one's own it says these, whatever the values contain", asy
     begin: 'Begin with {query}.',
     contribute: '{entries} / {query}',
     synthesize: 'Sum up: {entries}',
-    nothing: 'A blank board.',
   }
   const options = { interests: { a: ['query'], b: ['x.*'] }, synthesizer: 'sum', prompts }
   const result = await play(t, { a: writes('x.1', 'fact', 'a {query}'), b: silent, sum: says('so be it') }, options)
   t.match(requests(result, 'a'), [{ content: 'Begin with q.' }])
   t.match(requests(result, 'b'), [{ content: '- x.1 (fact by a): a {query} / q' }])
   t.match(requests(result, 'sum'), [{ content: 'Sum up: - x.1 (fact by a): a {query}' }])
-  const blank = await play(t, { a: silent }, { prompts: { nothing: prompts.nothing, begin: undefined } })
+  const blank = await play(t, { a: silent }, { prompts: { begin: undefined } })
   t.match(requests(blank, 'a'), [{ content: 'q' }], 'a text that is undefined is left as it is')
-  t.equal(blank.finalOutput, 'A blank board.')
 })
 
 t.test('without interests an agent is told of all that others write, and not of its own', async (t) => {
@@ -129,13 +127,32 @@ t.test('what is quiet without a solution ends in a list of the entries with thei
   const cast = { a: writes('x', 'fact', 'X'), b: writes('y', 'guess', { n: 1 }) }
   const result = await play(t, cast, { interests: { a: ['query'], b: ['x'] } })
   t.equal(result.finalOutput, '- x (fact by a): X\n- y (guess by b): {"n":1}')
-  const nothing = await play(t, { a: silent })
-  t.equal(nothing.finalOutput, 'Nobody wrote anything on the blackboard.')
-  t.match(verdict(nothing), {
+  t.match(verdict(result), {
     question: 'Which entry is the solution?',
     choice: 'none',
     reason: /^All was quiet for 0 ms/,
   })
+})
+
+t.test('a run in which nobody wrote is no success, whoever could have made an answer of it', async (t) => {
+  const message = /^Nobody wrote on the blackboard, so the team has no answer: "a", "b" answered without an entry/
+  const failed = { success: false, error: { code: 'AGENT_FAILED', message } }
+  t.match(await play(t, { a: silent, b: silent }), failed)
+  t.match(await play(t, { a: silent, b: silent, sum: says('an answer') }, { synthesizer: 'sum' }), failed)
+  const one = await play(t, { a: throws(), b: silent })
+  t.match(one.error, { message: /: "b" answered without an entry/ })
+})
+
+t.test('a team in which nobody may write is refused at the start, and one in which one may is not', async (t) => {
+  const reader = { code: silent, trust: 'untrusted' } as const
+  t.throws(() => stage(t, { a: reader, b: reader }, { orchestration: { strategy: 'blackboard' } }), {
+    code: 'CONFIGURATION',
+    message: /may write on the blackboard.*Trust one of them more/,
+    details: { path: 'orchestration.agents' },
+  })
+  const only = { strategy: 'blackboard', agents: ['a'] } as const
+  t.throws(() => stage(t, { a: reader, b: silent }, { orchestration: only }), { code: 'CONFIGURATION' })
+  t.ok(stage(t, { a: reader, b: silent }, { orchestration: { strategy: 'blackboard' } }))
 })
 
 t.test('synthesizer makes the answer if there is no solution, and does not contribute', async (t) => {

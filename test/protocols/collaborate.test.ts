@@ -77,6 +77,24 @@ t.test('a task that is for nobody goes to all, whose answers are voted on', asyn
   t.equal(byMajority.finalOutput, 'Beta')
 })
 
+t.test('a task that is for nobody goes to those alone that take tasks', async (t) => {
+  const closed = { code: says('Alpha'), canBeDelegatedTo: false, weight: 9 }
+  const options = { decomposer: false, aggregation: 'join' } as const
+  const result = await team(t, { x: closed, y: says('Beta'), z: says('Gamma') }, options).execute('What to do?')
+  t.equal(result.finalOutput, 'Beta\nGamma')
+  t.same(
+    asked(result).map(({ recipient }) => recipient),
+    ['y', 'z'],
+  )
+  const nobody = await team(t, { x: closed, y: closed }, { decomposer: false }).execute('What to do?')
+  t.match(nobody.error, { code: 'DELEGATION_REFUSED', message: /canBeDelegatedTo is false in the roles of x, y/ })
+  const planner = says(JSON.stringify(['one', 'two']))
+  const parts = await team(t, { x: closed, planner }, { teammates: ['x'], decomposer: 'planner' }).execute(
+    'What to do?',
+  )
+  t.match(parts.error, { message: /No teammate takes tasks/ })
+})
+
 t.test('votes are by structure, and a tie goes to the first', async (t) => {
   const data = (structuredData: object) => says({ structuredData })
   const cast = { a: data({ n: 2, m: 1 }), b: data({ m: 3, n: 1 }), c: data({ n: 1, m: 3 }) }

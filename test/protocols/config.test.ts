@@ -210,14 +210,14 @@ t.test('a misspelt name among the interests gets the nearest one', async (t) => 
 
 t.test("a text of one's own has the name of one that the strategy says, and its places alone", async (t) => {
   const wrong: [prompts: unknown, path: string, message: RegExp][] = [
-    ['Add what you know.', 'prompts', /texts of your own for begin, contribute, synthesize, nothing/],
+    ['Add what you know.', 'prompts', /texts of your own for begin, contribute, synthesize, write/],
     [{ contribut: 'Add.' }, 'prompts.contribut', /did you mean "contribute"\?/],
     [{ constructor: 'Add.' }, 'prompts.constructor', /no such text/],
     [{ contribute: ' ' }, 'prompts.contribute', /a text that is not empty/],
     [{ contribute: 5 }, 'prompts.contribute', /a text that is not empty/],
     [{ contribute: '{qery}' }, 'prompts.contribute', /did you mean \{query\}\?/],
     [{ begin: '{entries}' }, 'prompts.begin', /Accepted: \{query\}/],
-    [{ nothing: '{query}' }, 'prompts.nothing', /Accepted: none/],
+    [{ write: '{query}' }, 'prompts.write', /Accepted: \{solutionType\}/],
   ]
   for (const [prompts, path, message] of wrong)
     t.match(refusal({ strategy: 'blackboard', prompts }), { message, details: { path: `orchestration.${path}` } })

@@ -1,6 +1,6 @@
 /** How a task is taken apart: what counts as a list of sub-tasks, and what keeps the task whole. Source: document 000. */
 import t from 'tap'
-import type { MultiAgentResult } from '../../src/index.ts'
+import type { AgentRole, MultiAgentResult } from '../../src/index.ts'
 import type { CollaborateConfig } from '../../src/protocols.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
@@ -47,6 +47,25 @@ t.test('the array may stand in a fence or behind prose, and blank sub-tasks are 
   for (const answer of answers) t.equal((await asked(t, answer)).finalOutput, DONE, answer)
 })
 
+t.test('a role that a model plays has a model, also by default, and also as the synthesizer', async (t) => {
+  const server = await modelServer(t)
+  const models = { default: { model: 'small', baseURL: server.baseURL, apiKey: 'key' } }
+  const play = async (agents: AgentRole[], config: Config = {}) => {
+    server.answer(JSON.stringify(PARTS))
+    const team = testTeam<string>(
+      { agents, orchestration: { strategy: 'collaborate', ...config }, models, logger: silent },
+      { modules: { flights: echo } },
+    )
+    t.teardown(() => team.close())
+    return verdict(await team.execute('A flight'))
+  }
+  const flights = { name: 'flights', capabilities: ['flight'] }
+  const named = { choice: 'into 2', reason: '"llm" named them.' }
+  t.match(await play([flights, { name: 'llm' }]), named)
+  t.match(await play([flights, { name: 'llm' }], { aggregation: 'synthesize', synthesizer: 'llm' }), named)
+  t.match(await play([flights]), { choice: 'no', reason: /no teammate has a model/ })
+})
+
 t.test('an empty array, or one of blanks, means that the task is atomic', async (t) => {
   for (const answer of ['[]', '["", "  \\n"]']) {
     const result = await asked(t, answer)
@@ -84,7 +103,7 @@ t.test('the task stays whole if nobody has a model, or nobody is to take it apar
   const cast = { a: { code: echo, capabilities: ['fly'] }, b: echo }
   const none = await stage(t, cast, { orchestration: { strategy: 'collaborate' } }).execute('Fly!')
   t.equal(none.finalOutput, 'a: Fly!')
-  t.match(verdict(none), { choice: 'no', reason: /no role of a teammate names a model/ })
+  t.match(verdict(none), { choice: 'no', reason: /no teammate has a model/ })
   const result = await asked(t, JSON.stringify(PARTS), { decomposer: false })
   t.equal(result.finalOutput, WHOLE)
   t.notOk(result.agentOutputs.llm)

@@ -305,6 +305,21 @@ t.test('custom: the aggregator gets every outcome as text and as data, and has t
   })
 })
 
+t.test('custom: without an aggregator it is the one role that is not among agents', async (t) => {
+  const cast: Cast = { sum: 'S', a: 'A', b: 'B' }
+  const config: ParallelConfig = { strategy: 'parallel', aggregationStrategy: 'custom', agents: ['a', 'b'] }
+  const { fake, content } = await play(cast, config)
+  t.equal(content, 'S')
+  t.same(fake.order, ['a', 'b', 'sum'])
+  const judged = await play({ ...cast, chair: 'C' }, { ...config, judge: 'chair' })
+  t.equal(judged.content, 'S')
+  for (const others of [{}, { sum: 'S', tot: 'T' }])
+    t.throws(() => protocolFrom(config, ['a', 'b', ...Object.keys(others)]), {
+      code: 'CONFIGURATION',
+      details: { path: 'orchestration.aggregator' },
+    })
+})
+
 t.test('custom: a function gets the outcomes and the orchestrator', async (t) => {
   let seen: Outcome[] = []
   const config: OrchestrationConfig = {

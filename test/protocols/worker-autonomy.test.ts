@@ -239,5 +239,5 @@ t.test('a model has the tools that its place gives it', async (t) => {
   ])
   const rights = { delegationAllowed: false, tools: ['report'] }
   t.same(await toolsOf(t, { workerAutonomy: 'high' }, rights), ['escalate', 'refuse', 'report', 'request'])
-  t.same(await toolsOf(t, { workerAutonomy: 'high' }, { trust: 'untrusted' }), [])
+  t.same(await toolsOf(t, { workerAutonomy: 'high' }, { trust: 'untrusted' }), ['refuse'])
 })

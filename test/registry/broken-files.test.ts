@@ -333,7 +333,9 @@ t.test('a name in a file that is nearly that of a tool given with it is refused 
     message:
       /agents\.yaml:3:23: .*got "serch"; accepted: a tool given to loadTeam \(search\).* Did you mean "search"\?/,
   })
-  const { agents } = await load('agents:\n  ann:\n    tools: [ request, search, mathematics ]\n')
+  const { agents } = await load(
+    'agents:\n  ann:\n    tools: [ request, search, mathematics ]\n    skills: [ mathematics ]\n',
+  )
   t.same(agents[0]?.tools, ['request', ...tools, 'mathematics'])
 })
 

@@ -94,7 +94,7 @@ t.test('the names of tools in modules are known, those of verbs are none', async
 })
 
 t.test('a skill that no tool stands behind is a name to route by, too', async (t) => {
-  const skilled = { other: {}, CalcBot: { tools: ['MathSkill'] } }
+  const skilled = { other: {}, CalcBot: { skills: ['MathSkill'] } }
   const ask = 'calculate value of MathSkill expression 2+2'
   t.equal((await told(t, skilled, (script) => script.route(ask))).answer, 'CalcBot')
 })

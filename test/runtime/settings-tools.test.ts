@@ -76,53 +76,51 @@ t.test('two tools of one name, and a tool with the name of a verb, are refused',
   t.match(errorFor({ tools: [adder('delegate').tool] }).message, /^tools\[0\]: .* a verb of the runtime has it/)
 })
 
-t.test('a name that is nearly that of a tool is refused at once where all names are known', async (t) => {
-  t.match(errorFor({ tools: [tool], ...role({ tools: ['serach'] }) }), {
+t.test('a name that is no tool, no verb and no skill is refused at once where all names are known', async (t) => {
+  const own = (...tools: unknown[]) => ({ tools: [tool], ...role({ tools }) })
+  t.match(errorFor(own('serach')), {
     message:
-      /^agents\[0\]\.tools\[0\]: the team has no tool "serach"\. Did you mean "search"\? It has search, request, /,
+      /^agents\[0\]\.tools\[0\]: this role has no tool and no verb "serach"\. Did you mean "search"\? .* There are: search, request, /,
     details: { path: 'agents[0].tools[0]', got: 'serach' },
   })
-  t.ok(settingsFrom(loose({ tools: [tool], ...role({ tools: ['search', 'handoff'] }) })))
+  for (const name of ['MathSkill', 'x', 'constructor', 'Search ', 'search_everything'])
+    t.match(errorFor(own('search', name)), {
+      message: 'belongs into `skills`',
+      details: { path: 'agents[0].tools[1]', got: name },
+    })
+  t.ok(settingsFrom(loose(own('search', 'handoff'))))
   t.ok(settingsFrom(loose(role({ tools: [{ module: 'a-package' }, 'unknown'] }))), 'the thread knows')
+  t.match(errorFor({ tools: ['unknown'] }), { details: { path: 'tools[0]' } })
 })
 
-t.test(
-  'a name that is nearly that of a tool of another role is refused, and one that is like it by chance is not',
-  async (t) => {
-    const team = (...tools: unknown[]) => ({
-      agents: [
-        { name: 'ann', module: 'a-package', tools: [tool] },
-        { name: 'bob', module: 'a-package', tools },
-      ],
-    })
-    t.match(errorFor(team('refuse', 'serch')), {
-      message:
-        'agents[1].tools[1]: "bob" has no tool "serch". Did you mean "search" of "ann"? Give "bob" that tool itself, or give it to the whole team.',
-      details: { path: 'agents[1].tools[1]', got: 'serch', accepted: 'search' },
-    })
-    t.ok(settingsFrom(loose({ ...team('research'), logger: silent })))
-    const { newcomer } = settingsFrom(loose({ ...team('refuse'), logger: silent }))
-    const late = { name: 'cid', module: 'a-package', tools: ['serch'] }
-    t.throws(() => newcomer(late, 'role', ['ann', 'bob']), {
-      code: 'CONFIGURATION',
-      details: { path: 'role.tools[0]' },
-    })
-    const said: string[] = []
-    settingsFrom(
-      loose({ ...team('search'), logger: { ...silent, warn: (_: object, text: string) => void said.push(text) } }),
-    )
-    t.match(said, [/its model cannot call it\. Other agents have search as tools: .* give it the tools themselves/])
-  },
-)
+t.test('a name that is that of a tool of another role, or nearly, is refused', async (t) => {
+  const team = (...tools: unknown[]) => ({
+    agents: [
+      { name: 'ann', module: 'a-package', tools: [tool] },
+      { name: 'bob', module: 'a-package', tools },
+    ],
+  })
+  t.match(errorFor(team('refuse', 'serch')), {
+    message:
+      /^agents\[1\]\.tools\[1\]: .* "serch"\. Did you mean "search"\? "ann" has that tool: give this role the tool/,
+    details: { path: 'agents[1].tools[1]', got: 'serch' },
+  })
+  t.match(errorFor(team('search')), { message: /"search"\. "ann" has that tool: give this role the tool itself/ })
+  const { newcomer } = settingsFrom(loose({ ...team('refuse'), logger: silent }))
+  const late = { name: 'cid', module: 'a-package', tools: ['research'] }
+  t.throws(() => newcomer(late, 'role', ['ann', 'bob']), {
+    code: 'CONFIGURATION',
+    details: { path: 'role.tools[0]' },
+  })
+})
 
-t.test('a name that no tool has, and that is near to none, is a skill, and the log says so', async (t) => {
-  const lines: unknown[] = []
-  const logger = { ...silent, warn: (fields: object, text: string) => void lines.push([fields, text]) }
+t.test('skills are names of their own, and may stand among the tools too', async (t) => {
   const [{ tools } = {}] = settingsFrom(
-    loose({ logger, tools: [tool], ...role({ tools: ['MathSkill', 'search'] }) }),
+    loose({ tools: [tool], ...role({ tools: ['MathSkill', 'search'], skills: ['MathSkill', 'Latin'] }) }),
   ).agents
-  t.same(tools?.skills, ['MathSkill'])
-  t.match(lines, [[{ agent: 'ann', skills: ['MathSkill'] }, /Nobody defines MathSkill among the tools of "ann"/]])
+  t.match(tools, { skills: ['MathSkill', 'Latin'], names: [{ name: 'search' }] })
+  t.match(errorFor(role({ skills: [' '] })), { details: { path: 'agents[0].skills[0]' } })
+  t.match(errorFor(role({ verbs: 'some' })), { details: { path: 'agents[0].verbs' } })
 })
 
 t.test('a verb that the role has no right to, or nobody for, is refused', async (t) => {
@@ -136,9 +134,14 @@ t.test('a verb that the role has no right to, or nobody for, is refused', async 
       { enableBlackboard: false },
       /no blackboard \(enableBlackboard: false\)/,
     ],
+    [{ tools: ['refuse', 'subscribe'] }, { enableBlackboard: false }, /no blackboard \(enableBlackboard: false\)/],
+    [{ tools: ['refuse', 'subscribe'], instances: 2 }, {}, /several instances, which keep no conversation/],
+    [{ tools: ['refuse', 'sync'] }, {}, /No sync point requires it: name it in requiredAgents/],
+    [{ tools: ['refuse', 'spawn'] }, {}, /trust: 'privileged' makes others/],
+    [{ tools: ['refuse', 'define_agent'], trust: 'privileged' }, {}, /no registry/],
   ]
   for (const [fields, team, what] of missing)
     t.match(errorFor({ ...role(fields), ...team }), { message: what, details: { path: 'agents[0].tools[1]' } })
-  const all = ['request', 'delegate', 'handoff', 'escalate', 'publish', 'read_blackboard']
+  const all = ['request', 'send', 'broadcast', 'delegate', 'handoff', 'escalate', 'finish', 'publish', 'subscribe']
   t.ok(settingsFrom(loose(role({ tools: all, escalateTo: 'ann' }))))
 })

@@ -32,6 +32,8 @@ const fields: Omit<Required<RoleInfo>, 'name' | 'trust'> = {
       confidence: 0.5,
     },
   ],
+  skills: ['MathSkill'],
+  verbs: 'all',
   model: 'small',
   temperature: 0.2,
   topP: 0.9,

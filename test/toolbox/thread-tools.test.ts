@@ -137,7 +137,7 @@ t.test('two tools of one name, and a name that none has, are named when the agen
   const unknown = desk(t, [record, 'recrod'])
   t.match(await refusal(unknown.team.start()), {
     code: 'CONFIGURATION',
-    message: /^agents\[0\]\.tools\[1\]: the team has no tool "recrod"\. Did you mean "record"\?/,
+    message: /^agents\[0\]\.tools\[1\]: this role has no tool and no verb "recrod"\. Did you mean "record"\?/,
   })
   const known = desk(t, [record, 'record', 'delegate'])
   await known.team.start()
@@ -250,7 +250,7 @@ t.test('agents that agents make have the tools of the team, and name or load the
     (await team.sendMessage({ recipient: 'ann', content: JSON.stringify(tools), requiresResponse: true }))!.content
   t.equal(await ask([{ module: recordModule.href }, 'shared']), '2 1')
   for (const [tools, text] of [
-    [['shraed'], /role\.tools\[0\]: the team has no tool "shraed"\. Did you mean "shared"/],
+    [['shraed'], /role\.tools\[0\]: this role has no tool and no verb "shraed"\. Did you mean "shared"/],
     [[{ module: './x.js' }], /role\.tools\[0\]\.module: got "\.\/x\.js"/],
     [[{ module: recordModule.href, isolate: true, env: ['HOME'] }], /role\.tools\[0\]\.env: .* no environment/],
     [[5], /role\.tools\[0\]: got 5/],

@@ -44,12 +44,25 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
    */
   systemPrompt?: string
   capabilities?: readonly (string | Capability)[]
+  /**
+   * Names that a task which mentions one is routed by, as by those of the tools, after the capabilities. No tool stands
+   * behind them, and a model is not told of them. Source: document 000.
+   */
+  skills?: readonly string[]
+  /**
+   * 'all': its model has every verb as a tool that the role has the rights for, whether `tools` names it or not. Each
+   * takes tokens in each call. Default: the verbs that its rights give and `tools` names.
+   */
+  verbs?: 'all'
   /** A name in the team's `models`. Default: `default`, or else the first name. */
   model?: string
-  /** Context window of its model, in tokens, answer included. Default: 128,000. `contextStrategy` respects it. */
+  /**
+   * Context window of its model, in tokens, answer included. Default: 128,000. `contextStrategy` respects it. It does
+   * not go to the provider: `maxOutputTokens` is the limit of an answer.
+   */
   maxTokens?: number
   /**
-   * Limit of one completion, in tokens; less than `maxTokens`. An answer that it cuts off is used as it is, with a
+   * Limit of one completion, in tokens, as the provider gets it; less than `maxTokens`. An answer that it cuts off is used as it is, with a
    * warning in the log.
    */
   maxOutputTokens?: number
@@ -64,11 +77,15 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
    * single such tool use `sequential: true` (`defineTool`).
    */
   maxParallelToolCalls?: number
-  /** Says whether the agent may delegate tasks to others. Default: true. */
+  /**
+   * Permission to delegate tasks to others. Default: true. The tools for it cost tokens in each call of a model. So its
+   * model has them if this is written as true, or `canDelegateTo` names agents, or `tools` names the verbs, or the
+   * strategy lets agents act by themselves (`workerAutonomy: 'high'`).
+   */
   delegationAllowed?: boolean
   /** Names of the only agents of the team that it may delegate to. Default: all agents. */
   canDelegateTo?: readonly string[]
-  /** Says whether others may delegate tasks to it. Default: true. */
+  /** Says whether others may delegate tasks to it, or `collaborate` broadcast them. Default: true. */
   canBeDelegatedTo?: boolean
   /** Name of its manager, which is asked when the agent cannot go on, and which gets its reports. */
   escalateTo?: string
@@ -100,11 +117,10 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
  * - A tool in a module (`export`: 'default' by default): it is loaded with the agent and runs in the agent's thread.
  *   With `isolate: true` it runs in a thread of its own, which is ended when its time is up. That thread has at most
  *   `limits.maxHeapMb` of heap, and sees only the environment variables that `env` names.
- * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `ask_user`
- *   (or `clarify_with_user`), `agent_status`, `delegate_to_executor`, `get_executor_status`, and others.
+ * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `send`, `sync`,
+ *   `ask_user` (or `clarify_with_user`), `delegate_to_executor`, and others (docs/reference/verbs.md).
  *
- * Any other name is a skill: tasks that name it are routed to the agent, but its model cannot call it. The log has a
- * line about it when the team is created. A name that nearly equals that of a tool or a verb is refused.
+ * A name that is neither, and none of the role's `skills`, is a `ConfigurationError` at the start.
  *
  * @example
  * const parse = { module: new URL('./parse.js', import.meta.url), isolate: true }

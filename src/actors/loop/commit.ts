@@ -93,7 +93,7 @@ export class Commit {
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       if (turn.changes) this.#writePatches(turn)
       const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? NONE
-      this.#prepareEnd(start, reply.content, data, 0, missed)
+      this.#prepareEnd(start, reply.content, data, 0, { missed, isFinal: turn.isFinal })
       const { metadata, threadId } = outbox.fields
       if (metadata === undefined && threadId === undefined && !outbox.keys) this.#bytes = bytes
       return undefined
@@ -102,7 +102,7 @@ export class Commit {
     }
   }
 
-  #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number, missed = NONE): void {
+  #prepareEnd(start: TurnStart, content: string, data: string | undefined, flags: number, said = NOTHING): void {
     const fields = this.#host.outbox.begin(END, start.run, start.turn, 0, content, data)
     fields.type = 'response'
     fields.flags = flags
@@ -111,7 +111,7 @@ export class Commit {
     fields.attempt = start.attempt
     const answered = start.correlation === 0 ? undefined : start.message
     if (answered?.threadId) fields.threadId = answered.threadId
-    fields.metadata = endMetadata(answered?.subTask, missed)
+    fields.metadata = endMetadata(answered?.subTask, said)
   }
 
   #writePatches(turn: Turn): void {
@@ -160,10 +160,22 @@ export class Commit {
   }
 }
 
-/** Returns the metadata of an answer; undefined for most. They name what it answers, and the steps it has left out. */
-const endMetadata = (subTask: SubTaskHead | undefined, missed: readonly string[]): string | undefined =>
-  subTask || missed.length > 0
-    ? JSON.stringify({ ...(subTask && { [SUB_TASK]: subTask }), ...(missed.length > 0 && { missed }) })
+/** Parts of an END beside the reply: the steps that the turn has left out, and whether it ends the whole task. */
+interface Said {
+  readonly missed: readonly string[]
+  readonly isFinal: boolean
+}
+
+const NOTHING: Said = { missed: NONE, isFinal: false }
+
+/** Returns the metadata of an answer; undefined for most. They also name what it answers. */
+const endMetadata = (subTask: SubTaskHead | undefined, { missed, isFinal }: Said): string | undefined =>
+  subTask || missed.length > 0 || isFinal
+    ? JSON.stringify({
+        ...(subTask && { [SUB_TASK]: subTask }),
+        ...(missed.length > 0 && { missed }),
+        ...(isFinal && { final: true }),
+      })
     : undefined
 
 /** Returns the change of a run's state. A value that the log does not have yet is written as it is, changed. */

@@ -36,11 +36,18 @@ export function abilityText(capability: string | Capability): string {
  * Returns a message as the model reads it. The runtime's own fields of a task are left out: they add nothing to its
  * description. `ofScript`: the protocol script has sent it, perhaps in the name of an agent; its texts say all.
  */
-export function userContent(message: AgentMessage, ofScript = message.sender === ORCHESTRATOR): string {
+export function userContent(message: Said, ofScript = message.sender === ORCHESTRATOR): string {
   const { sender, type, content, structuredData, metadata } = message
   const handoff = handedOverIn(message)
   if (handoff) return handoffText(handoff)
-  const parts = [ofScript || sender === USER ? content : `${VERBS[type] ?? 'Message'} from "${sender}":\n${content}`]
+  const author = type === 'publish' ? String(Object(structuredData).author) : sender // the host delivers an entry
+  const isQuestion = type !== 'publish' && (ofScript || sender === USER)
+  const parts = [
+    isQuestion
+      ? content
+      : `${VERBS[type] ?? 'Message'} from "${author}":
+${content}`,
+  ]
   if (structuredData !== null && structuredData !== undefined && type !== 'delegate' && metadata.inWords !== true)
     parts.push(JSON.stringify(structuredData, null, 2))
   const context = type === 'delegate' ? own(metadata, CONTEXT) : undefined
@@ -50,6 +57,8 @@ export function userContent(message: AgentMessage, ofScript = message.sender ===
   if (escalation !== undefined) parts.push(`escalation: ${JSON.stringify(escalation, null, 2)}`)
   return parts.join('\n\n')
 }
+
+type Said = Pick<AgentMessage, 'sender' | 'type' | 'content' | 'structuredData' | 'metadata'>
 
 const VERBS: Readonly<Partial<Record<AgentMessage['type'], string>>> = {
   request: 'Request',

@@ -17,6 +17,7 @@ import {
   NO_TOKENS,
   type Watched,
 } from '../definition/model.ts'
+import type { ModelSchema } from '../definition/tool.ts'
 import { completionOf } from './complete.ts'
 import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
 import { type Floor, type Heirs, PassingOn } from './context/inheritance.ts'
@@ -51,25 +52,30 @@ export interface ThoughtAloud<T> {
  * answer that misses its schema twice counts as an answer without data; the caller can use its text. `answerFunction`:
  * the answer is wanted as a call of it. Tools of the role are offered besides, and may be called before. `answerOf`:
  * whose answer it may be, for those who watch. `decisions`: verbs of this turn alone. `floor`: the conversation for an
- * agent that answers in the place of this one.
+ * agent that answers in the place of this one. `outputOfRun`: schema of an answer that ends the whole task.
+ * `demanded`: tool that the first answer has to call; another one is sent back once.
  */
-export type Background = Remembered & {
+export type Background<T> = Remembered & {
   heirs?: Heirs
   floor?: Floor
   wordsStand?: boolean
   answerFunction?: AnswerFunction
   answerOf?: Watched['answerOf']
   decisions?: readonly VerbTool[]
+  outputOfRun?: ModelSchema<unknown, T> | undefined
+  demanded?: string
 }
 
 export const MAX_ROUNDS = 12
+/** Verb that ends a turn without an answer. */
+const REFUSE = 'refuse'
 /** Limit of rounds with calls of nonexistent tools only: such a model does not find its mistake by itself. */
 const MOST_LOST_ROUNDS = 3
 
 export async function thinkAloud<T>(
   turn: ThinkingTurn,
   given: string | Thinking<T>,
-  background: Background = {},
+  background: Background<T> = {},
 ): Promise<ThoughtAloud<T>> {
   const refusal = turn.refusal()
   if (refusal) throw refusal
@@ -94,7 +100,10 @@ class Loop<T> {
   readonly #context: ThinkingContext
   readonly #passing: PassingOn
   readonly #maxRounds: number
-  /** True if the answer is streamed. Without a tool to call and a schema to miss, each word belongs to the answer. */
+  /**
+   * True if the answer is streamed. Without a tool to call, but to refuse, and a schema to miss, each word belongs to
+   * the answer.
+   */
   readonly #inPieces: boolean
   /** Result for an answer that misses the schema twice. */
   readonly #missed: Parameters<typeof checkedAnswer<T>>[4]
@@ -102,6 +111,9 @@ class Loop<T> {
   /** Messages since the request. */
   readonly #said: ModelMessage[] = []
   readonly #answerOf: Watched['answerOf']
+  readonly #outputOfRun: ModelSchema<unknown, T> | undefined
+  /** Tool that the model has to call first. */
+  #demanded: string | undefined
   /** Number of times that the model was asked. */
   #asked = 0
   #usage = NO_TOKENS
@@ -112,7 +124,7 @@ class Loop<T> {
   /** True once the model has called a tool that exists: a `toolChoice` that demands a call is fulfilled then. */
   #hasCalled = false
 
-  constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background) {
+  constructor(turn: ThinkingTurn, request: Thinking<T>, background: Background<T>) {
     this.#turn = turn
     this.#request = request
     const said = () => [...this.#call.messages, ...withoutOpenCalls(this.#said)]
@@ -125,8 +137,11 @@ class Loop<T> {
       ...(answerFunction && { answerFunction }),
     }
     this.#context = new ThinkingContext(turn, this.#call, background, (call) => this.#pay(call))
-    this.#inPieces = request.stream === true && this.#tools.specs.length === 0 && !request.output
+    const canCall = this.#tools.specs.some(({ name }) => name !== REFUSE)
+    this.#inPieces = request.stream === true && !canCall && !request.output
     this.#answerOf = background.answerOf ?? 'call'
+    this.#outputOfRun = background.outputOfRun
+    this.#demanded = background.demanded
     this.#missed = background.wordsStand ? () => undefined as T : noAnswerOf(turn.role.name)
     this.#rounds = turn.loops ? new RoundsWatch(turn.role.name, turn.loops) : undefined
     this.#maxRounds = request.maxRounds ?? turn.role.maxRounds ?? MAX_ROUNDS
@@ -136,16 +151,25 @@ class Loop<T> {
     let guided = false
     for (let round = 1; ; round++) {
       const answer = await this.#ask()
+      const demanded = this.#demanded
+      if (demanded !== undefined && !answer.toolCalls.some(({ name }) => name === demanded) && round === 1) {
+        this.#sendBack(answer, demanded)
+        continue
+      }
+      this.#demanded = undefined
       if (answer.toolCalls.length === 0) {
         if (!this.#turn.delegated.hasNews) return this.#answered(answer)
         await this.#tellOutcomes(answer.text)
         continue
       }
-      if (this.#inPieces && answer.text !== '') throw this.#isLost(answer, 'after words that were read as its answer')
+      const refuses = answer.toolCalls.some(({ name }) => name === REFUSE)
+      if (this.#inPieces && answer.text !== '' && !refuses)
+        throw this.#isLost(answer, 'after words that were read as its answer')
       this.#said.push({ role: 'assistant', content: answer.parts ?? answer.text, toolCalls: answer.toolCalls })
       const { messages, made, ends, known } = await this.#tools.perform(answer.toolCalls, this.#request.signal)
       this.#said.push(...messages)
       if (ends?.isHandoff) return this.#handedOff(answer, messages)
+      if (ends?.isFinal) return this.#finished(answer, ends.ends)
       if (ends) return this.#ended(answer, ends.ends, ends.data)
       this.#lost = known > 0 ? 0 : this.#lost + 1
       this.#hasCalled ||= known > 0
@@ -184,15 +208,30 @@ class Loop<T> {
     return this.#subTask > before
   }
 
+  /** Tells the model that its answer does not count, since it has to call that tool first. */
+  #sendBack({ text, parts, toolCalls }: ModelAnswer, demanded: string): void {
+    const content = `Not done: this sub-task names the tool "${demanded}". Call it first.`
+    if (toolCalls.length === 0) {
+      if (text !== '') this.#said.push({ role: 'assistant', content: text })
+      this.#said.push({ role: 'user', content })
+      return
+    }
+    this.#said.push({ role: 'assistant', content: parts ?? text, toolCalls })
+    for (const { id } of toolCalls) this.#said.push({ role: 'tool', toolCallId: id, content })
+  }
+
   async #ask(messages = this.#said, specs = this.#tools.specs): Promise<ModelAnswer> {
+    const { news } = this.#turn
+    if (news.isWanted) for (const content of await news.read()) messages.push({ role: 'user', content })
     const shown = await this.#context.shown([...this.#call.messages, ...messages], specs)
     const { toolChoice, ...rest } = this.#call
     const isEarly = this.#turn.delegated.hasNews // then its words are no answer yet
     const watched = watchedIn(this.#turn, ++this.#asked, isEarly ? 'call' : this.#answerOf)
     const call = { ...rest, messages: shown, ...(this.#inPieces && { stream: true }), ...(watched && { watched }) }
     const isDemand = toolChoice !== 'auto' && toolChoice !== 'none'
+    const demanded = this.#demanded === undefined ? undefined : { toolChoice: { tool: this.#demanded } }
     const choice = toolChoice === undefined || (isDemand && this.#hasCalled) ? {} : { toolChoice }
-    return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs, ...choice }) })
+    return this.#pay({ ...call, ...(specs.length > 0 && { tools: specs, ...(demanded ?? choice) }) })
   }
 
   async #pay(call: ModelCall): Promise<ModelAnswer> {
@@ -202,8 +241,7 @@ class Loop<T> {
     return answer
   }
 
-  async #answered(answer: ModelAnswer): Promise<ThoughtAloud<T>> {
-    const { output } = this.#request
+  async #answered(answer: ModelAnswer, output = this.#request.output): Promise<ThoughtAloud<T>> {
     if (!output) return this.#end(answer, undefined as T)
     const call = { ...this.#call, messages: this.#said }
     // An answer that is to be a function call comes after the tools were used: so the model may only call that
@@ -230,6 +268,12 @@ class Loop<T> {
     const answer = spokenBy(last, text)
     if (data) return { ...this.#end(answer, undefined as T), data }
     return text === '' ? this.#end(answer, undefined as T) : this.#answered(answer)
+  }
+
+  /** Ends with an answer that ends the whole task, and so has to fit the schema of the run, if it has one. */
+  #finished(last: ModelAnswer, text: string): Promise<ThoughtAloud<T>> {
+    this.#turn.finish()
+    return this.#answered(spokenBy(last, text), this.#outputOfRun ?? this.#request.output)
   }
 
   /**

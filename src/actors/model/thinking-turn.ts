@@ -10,6 +10,7 @@ import type { KeptLimit, KeptLimitData, NoteWaiting } from '../definition/kept-l
 import type { ModelAnswer, ModelCall, ModelMessage, Watched } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import type { PendingTask, TaskInput } from '../definition/task.ts'
+import type { BoardNews } from './board-news.ts'
 import type { SpokenTurn } from './context/conversation.ts'
 import type { DelegatedTasks } from './delegated-tasks.ts'
 import type { RoleTools } from './role-tools.ts'
@@ -39,6 +40,10 @@ export interface ThinkingTurn {
   executors(): Promise<Executor[]>
   /** Hands the turn's duty off. `said`: the conversation until now, if the agent that answers then is to read it. */
   handoff(to: string, task: string, summary: string | undefined, said: readonly SpokenTurn[] | undefined): Promise<void>
+  /** Entries of the blackboard that the model subscribes to. */
+  readonly news: BoardNews
+  /** Marks the answer of the turn as the end of the whole task. */
+  finish(): void
   /** Returns the reason why verbs no longer work, or undefined if they do. */
   refusal(): DramatisError | undefined
   /** Returns the other agents, and what each does now. */

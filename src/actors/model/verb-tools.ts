@@ -18,11 +18,11 @@ import type { ThinkingTurn } from './thinking-turn.ts'
 /**
  * Result of a tool: content for the model, or the end of the turn with this answer. `means`: the text without what
  * differs each time, if it has any of that. `data`: structured data of the answer. `isHandoff`: another agent answers
- * in the place of this one.
+ * in the place of this one. `isFinal`: the answer ends the whole task.
  */
 export type ToolOutcome =
   | { text: Content; means?: string; failed?: true }
-  | { ends: string; data?: object; isHandoff?: true }
+  | { ends: string; data?: object; isHandoff?: true; isFinal?: true }
 
 export interface VerbTool {
   readonly spec: ToolSpec
@@ -71,6 +71,26 @@ const TOOLS: readonly VerbTool[] = [
     async ({ context }, { to, content, polling }, passing, signal) => {
       const options = { ...(await messageOptions(passing, to, signal)), ...(polling === true && { polling }) }
       return { text: answerText(await context.request(String(to), String(content), options)) }
+    },
+  ),
+  tool(
+    'send',
+    'Sends a message to another agent of the team, and waits for no answer.',
+    { to: AGENT, content: TEXT },
+    ['to', 'content'],
+    async ({ context }, { to, content }, _passing, signal) => {
+      await context.send(String(to), String(content), { ...(signal && { signal }) })
+      return { text: `"${to}" has it.` }
+    },
+  ),
+  tool(
+    'broadcast',
+    'Sends a message to all other agents of the team, and waits for no answer.',
+    { content: TEXT },
+    ['content'],
+    async ({ context }, { content }, _passing, signal) => {
+      await context.broadcast(String(content), { ...(signal && { signal }) })
+      return { text: 'All of them have it.' }
     },
   ),
   tool(
@@ -150,6 +170,25 @@ const TOOLS: readonly VerbTool[] = [
     ALONE,
   ),
   tool(
+    'finish',
+    'Ends the whole task with this answer: nobody works on it after you. Only if nothing is left to do; else just answer.',
+    { answer: TEXT },
+    ['answer'],
+    async (_turn, { answer }) => ({ ends: String(answer), isFinal: true }),
+    ALONE,
+  ),
+  tool(
+    'sync',
+    'Arrives at a meeting point of the team, and waits for the others who are to come. Returns what each has brought.',
+    {
+      point: { ...TEXT, description: 'The name of the point.' },
+      data: { description: 'What you bring for the others: any JSON value.' },
+    },
+    ['point'],
+    async ({ context }, { point, data }) => ({ text: shownValue(await context.sync(String(point), data)) }),
+    ALONE,
+  ),
+  tool(
     'publish',
     "Writes an entry on the team's blackboard.",
     {
@@ -176,6 +215,17 @@ const TOOLS: readonly VerbTool[] = [
     async ({ context }, { polling: _mark, ...filter }) => ({
       text: shownValue(await context.blackboard.query(filter)),
     }),
+  ),
+  tool(
+    'subscribe',
+    "Lets you read each new entry of the team's blackboard whose key fits a pattern, from now on.",
+    { pattern: { ...TEXT, description: "Such as finding.*; '*' stands for one word, '**' for any number of words." } },
+    ['pattern'],
+    async (turn, { pattern }) => {
+      await turn.news.subscribe(String(pattern))
+      return { text: `You will read new entries that fit "${pattern}".` }
+    },
+    ALONE,
   ),
   tool(
     'spawn',

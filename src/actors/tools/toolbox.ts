@@ -27,12 +27,11 @@ export class Toolbox {
   /** True if the rehearsal model may answer in this team. */
   readonly rehearsed: boolean
   readonly #entries = new Map<string, Entry>()
-  readonly #skills: readonly string[]
 
   /**
    * Builds the toolbox.
    *
-   * @throws ConfigurationError if two tools have the same name, or a name is nearly that of a tool.
+   * @throws ConfigurationError if two tools have the same name, or a name belongs to no tool and no verb.
    */
   constructor({ host, names, rehearsed = false }: AssignedTools, loaded: readonly LoadedTool[] = []) {
     this.rehearsed = rehearsed
@@ -42,7 +41,7 @@ export class Toolbox {
       const { name, description, inputSchema, sequential, polling, approval } = tool
       this.#add({ spec: { name, description, inputSchema }, option, sequential, polling, approval, definition: tool })
     }
-    this.#skills = skillsAmong(names, this.#entries.keys())
+    checkNamed(names, [...this.#entries.keys()])
   }
 
   #add(entry: Entry): void {
@@ -66,9 +65,9 @@ export class Toolbox {
     return this.#entries.get(name)?.approval ?? false
   }
 
-  /** Names by which tasks can be routed to the agent: its tools, and skills, which are no tools. */
+  /** Names of the tools, by which tasks can be routed to the agent. */
   get names(): string[] {
-    return [...this.#entries.keys(), ...this.#skills]
+    return [...this.#entries.keys()]
   }
 
   /** Names of the tools from modules that are not `readOnly`. */
@@ -108,17 +107,31 @@ export function checkUnique(name: string, option: string, before: string | undef
 }
 
 /**
- * Returns the names that belong to no verb and no tool. They are skills: tasks are routed by them, models are not
- * offered them.
+ * Checks that each name is that of a tool of the agent (`own`) or of a verb. `others`: tools of other agents, each with
+ * the name of such an agent.
  *
- * @throws ConfigurationError if a name is nearly that of a verb or a tool, since it is probably mistyped.
+ * @throws ConfigurationError for the first name that is neither.
  */
-export function skillsAmong(names: AssignedTools['names'], known: Iterable<string>): string[] {
-  const taken = [...known, ...VERB_NAMES]
-  const skills = names.filter(({ name }) => !taken.includes(name))
-  for (const { name, option } of skills)
-    if (nearest(name, taken) !== undefined) throw unknownTool(name, `${option}: the team`, { path: option }, taken)
-  return skills.map(({ name }) => name)
+export function checkNamed(
+  names: readonly Readonly<AssignedTools['names'][number]>[],
+  own: readonly string[],
+  others: ReadonlyMap<string, string> = new Map(),
+): void {
+  const known = [...own, ...VERB_NAMES]
+  for (const { name, option } of names) {
+    if (known.includes(name)) continue
+    const meant = nearest(name, [...known, ...others.keys()])
+    const guess = meant === undefined || meant === name ? '' : ` Did you mean "${meant}"?`
+    const owner = known.includes(meant ?? name) ? undefined : others.get(meant ?? name)
+    const advice =
+      owner === undefined
+        ? 'A name that tasks are routed by, and that no tool stands behind, belongs into `skills`.'
+        : `"${owner}" has that tool: give this role the tool itself, or give it to the whole team.`
+    throw new ConfigurationError(
+      `${option}: this role has no tool and no verb "${name}".${guess} ${advice} There are: ${known.join(', ')}.`,
+      { path: option, got: name, accepted: known.join(', ') },
+    )
+  }
 }
 
 function unknownTool(name: string, who: string, details: object, known: readonly string[]): ConfigurationError {

@@ -4,7 +4,7 @@
  * answer.
  */
 import { MessageRejectedError, ModelError } from '../../errors.ts'
-import type { AgentMessage } from '../../mailbox/message.ts'
+import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
 import { asJson, type Content, textOf, withText } from '../definition/content.ts'
 import type { AgentContext } from '../definition/context/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
@@ -29,7 +29,9 @@ import { decisionsOn, isEscalation } from '../model/decisions.ts'
 import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { jsonIn } from '../model/structured-output.ts'
+import { useSubTaskTool } from '../model/sub-task-tool.ts'
 import { thinkAloud } from '../model/think.ts'
+import { verbTool } from '../model/verb-tools.ts'
 import { turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
 
@@ -45,7 +47,14 @@ export interface ModelTurnView {
 }
 
 /** Verbs that address other agents. A model with one of them gets the list of colleagues. */
-const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'delegate_to_executor', 'handoff', 'reassign'])
+const SOCIAL: ReadonlySet<string> = new Set([
+  'request',
+  'send',
+  'delegate',
+  'delegate_to_executor',
+  'handoff',
+  'reassign',
+])
 
 /**
  * Creates the handlers of a model agent. `remembers` is false if several threads play the role: they share no state, so
@@ -54,11 +63,12 @@ const SOCIAL: ReadonlySet<string> = new Set(['request', 'delegate', 'delegate_to
 export function modelAgent(remembers: boolean): AgentHandlers {
   const receive: AgentHandlers['receive'] = async (message, context) => {
     const turn = turnOf(context)
-    const { colleagues, heirs, known, nested } = turnsToOthers(message, turn)
+    const verbs = verbsFor(message, turn)
+    const { colleagues, heirs, known, nested } = turnsToOthers(message, verbs)
       ? ((await turn.call(MODEL_TURN, {})) as ModelTurnView)
       : viewAlone(turn, remembers)
     const decisions = decisionsOn(message, turn.role, colleagues)
-    const isSocial = [...turn.verbs, ...decisions.map(({ spec }) => spec.name)].some((verb) => SOCIAL.has(verb))
+    const isSocial = [...verbs, ...decisions.map(({ spec }) => spec.name)].some((verb) => SOCIAL.has(verb))
     const system = systemPromptOf(turn.role, isSocial ? colleagues : [])
     const own = remembers ? begun(turn, known) : givenTo(turn)
     const before = withHandedOver(own, message)
@@ -66,8 +76,12 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const given = userContent(message, turn.isOfScript)
     const asked = guardedBy?.before ? String(await turn.guard({ on: 'before', value: given })) : given
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
+    const checks = guardedBy?.beside ? checkedBeside(turn, asked) : undefined
+    const use = useSubTaskTool(message, turn.tools, () => turn.refusal(), checks?.signal)
+    const used = await (checks ? checks.pass(use) : use)
     const heard = heardWith(message, turn, asked)
-    const ofRun = outputOfRun(turn, message)
+    if (used && 'told' in used) heard.push({ role: 'user', content: used.told })
+    const ofRun = isLast(message) ? outputOfRun(turn) : undefined
     const wanted = ofRun ?? outputFor(message)
     const output = wanted ?? (decisions.length === 0 ? outputOfRole(turn) : undefined)
     const answerFunction = wanted && !ofRun ? answerFunctionOf(message) : undefined
@@ -76,8 +90,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const readers = new Set(colleagues.flatMap(({ name, isModel }) => (isModel ? name : [])))
     // In a run that is not read along the answer is requested as a whole, so that a broken one can be retried.
     const stream = turn.start.streams && (turn.start.view.streams || !last) && !guardedBy?.output
-    const checks = guardedBy?.beside ? checkedBeside(turn, asked) : undefined
-    const thinking = turn.thinking(context)
+    const thinking = { ...turn.thinking(context), verbs }
     const thought = thinkAloud(
       guardedBy?.output ? { ...thinking, watchedMessage: undefined } : thinking,
       { messages, stream, ...(output && { output }), ...(checks && { signal: checks.signal }) },
@@ -89,6 +102,8 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         answerFunction,
         answerOf: last === true ? 'run' : last === 'perhaps' ? 'choice' : 'turn',
         decisions,
+        ...(used && 'demanded' in used && { demanded: used.demanded }),
+        outputOfRun: outputOfRun(turn),
         floor: { before, id: message.id, agent: turn.role.name, from: messages.length - heard.length, readers },
       },
     )
@@ -115,6 +130,7 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     receive,
     observe(message, context) {
       const turn = turnOf(context)
+      if (message.type === 'publish' && isKnown(message, turn)) return
       remember(turn, NO_CONVERSATION, withTurn(NO_CONVERSATION, message.id, heardWith(message, turn)))
     },
   }
@@ -152,10 +168,10 @@ const CUT_OFF: Partial<Record<FinishReason, string>> = {
   content_filter: 'the provider withheld its rest (content_filter). Ask in another way, or take another model.',
 }
 
-/** Returns the output schema of the run if this message may produce the run's answer. */
-function outputOfRun(turn: Turn, message: AgentMessage): ModelSchema | undefined {
+/** Returns the output schema of the run. It holds for a message that may produce the run's answer, and for `finish`. */
+function outputOfRun(turn: Turn): ModelSchema | undefined {
   const { output } = turn.start.view
-  if (!output || !isLast(message)) return undefined
+  if (!output) return undefined
   return outputSchema(output, (value) => turn.call(CHECK_OUTPUT, { value }) as Promise<string | null>)
 }
 
@@ -208,8 +224,29 @@ function checkedBeside(turn: Turn, value: string) {
   }
 }
 
+/**
+ * Returns the verbs that the model has in this turn: those of its role, those that the protocol script gives it with
+ * the message (`metadata.verbs`), and `refuse` for a task that was delegated to it.
+ */
+function verbsFor({ sender, type, metadata }: AgentMessage, { role, verbs }: Turn): readonly string[] {
+  const given = sender === ORCHESTRATOR && Array.isArray(metadata.verbs) ? metadata.verbs.map(String) : []
+  if (type === 'delegate') given.push('refuse')
+  const allowed = given.filter((name) => verbTool(name) && (role.trust !== 'untrusted' || IN_ANSWER.has(name)))
+  return allowed.length === 0 ? verbs : [...new Set([...verbs, ...allowed])]
+}
+
+/** Verbs that are ways to answer, which need no trust. */
+const IN_ANSWER: ReadonlySet<string> = new Set(['finish', 'refuse'])
+
+/** Checks whether the model has written that entry, or has read it within a turn. */
+function isKnown(message: AgentMessage, { role, runState }: Turn): boolean {
+  if (message.sender === role.name) return true
+  const content = userContent(message)
+  return historyOf(runState as Conversation).some((said) => said.content === content)
+}
+
 /** Checks whether the model may address other agents in this turn. Only the host knows these. */
-const turnsToOthers = (message: AgentMessage, { verbs }: Turn): boolean =>
+const turnsToOthers = (message: AgentMessage, verbs: readonly string[]): boolean =>
   isEscalation(message) || verbs.some((verb) => SOCIAL.has(verb))
 
 /** Returns what a turn begins with whose model addresses nobody: the thread knows it, so the host is not asked. */

@@ -19,6 +19,7 @@ import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
 import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
 import { ACKNOWLEDGE, LOOP_FOUND, MODEL_TURN } from '../definition/trust.ts'
+import { BoardNews } from '../model/board-news.ts'
 import { DelegatedTasks } from '../model/delegated-tasks.ts'
 import type { ThinkingTurn } from '../model/thinking-turn.ts'
 import { AGENT_STATUS } from '../model/verb-tools.ts'
@@ -86,6 +87,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** Number of those that are sleeps and model calls: nothing of them runs in the thread. */
   #elsewhere = 0
   #isToAcknowledge = false
+  #isFinal = false
   #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
   #calls: TurnCalls | undefined
@@ -159,6 +161,11 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.#needs.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('runState', this.#needs.runState(this.start.view), change)
+  }
+
+  /** True if its answer ends the whole task (the verb `finish`). */
+  get isFinal(): boolean {
+    return this.#isFinal
   }
 
   /** True if the turn may have changed a state. */
@@ -336,6 +343,10 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       delegated: new DelegatedTasks(),
       executors: () => this.call(AGENT_STATUS, { executors: true }) as Promise<Executor[]>,
       handoff: (to, task, summary, said) => handoff(this.tasks, to, task, summary, said),
+      news: new BoardNews(context),
+      finish: () => {
+        this.#isFinal = true
+      },
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),

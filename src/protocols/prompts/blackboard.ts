@@ -7,6 +7,7 @@ export const BLACKBOARD = {
   /** Prompt to the synthesizer, when there is no solution. */
   synthesize:
     'This is what a team has gathered on its blackboard. Reply with the one answer that follows from it.\n\n# Question\n\n{query}\n\n# Blackboard\n\n{entries}',
-  /** Text that replaces the entries if there are none; it is the run's answer too. */
-  nothing: 'Nobody wrote anything on the blackboard.',
+  /** Said to a model with the first two: how it contributes. */
+  write:
+    'What you add counts as an entry of the blackboard alone: write it with publish. An entry of the type "{solutionType}" is the answer of the team, and ends the work.',
 } as const

@@ -123,7 +123,15 @@ const OF_MODELS = { concurrency: 32, reentrancy: 'chain', turnRetries: 1, messag
 /** Team options that apply to each role that sets nothing itself. */
 type TeamDefaults = Pick<
   TeamOptions,
-  'communication' | 'supervision' | 'enableBlackboard' | 'tools' | 'registry' | 'guardrails' | 'threads' | 'keys'
+  | 'communication'
+  | 'supervision'
+  | 'enableBlackboard'
+  | 'syncPoints'
+  | 'tools'
+  | 'registry'
+  | 'guardrails'
+  | 'threads'
+  | 'keys'
 >
 
 /**
@@ -137,9 +145,13 @@ export function agentSettings(
   hasDefinition: boolean,
   models: Pick<Models, 'assertHas'>,
 ): AgentSettings {
-  const blackboard = blackboardScope(team.enableBlackboard)
+  const verbTeam = {
+    blackboard: blackboardScope(team.enableBlackboard),
+    syncPoints: team.syncPoints ?? [],
+    hasRegistry: team.registry !== undefined,
+  }
   checkTrust(role, path)
-  checkVerbs(role, path, blackboard)
+  checkVerbs(role, path, verbTeam)
   const own = role.communication ?? {}
   const all = team.communication ?? {}
   const module = role.module === undefined ? null : moduleFrom(role.module, `${path}.module`)
@@ -147,7 +159,7 @@ export function agentSettings(
   if (playedByModel) models.assertHas(role.model, path)
   const defaults = playedByModel ? OF_MODELS : OF_CODE
   const shared = (role.trust !== 'untrusted' && team.tools) || []
-  const tools = toolSettings(shared, role.tools, path)
+  const tools = toolSettings(shared, role, path)
   const held = heldKeys(role, path, team.keys)
   return {
     name: role.name,
@@ -156,11 +168,7 @@ export function agentSettings(
     module: hasDefinition ? null : module,
     playedByModel,
     isolation: isolationOf({ ...role, env: held.env }, path, { team: team.threads?.isolation, playedByModel, tools }),
-    verbs: offeredVerbs(
-      { ...role, tools: [...shared, ...(role.tools ?? [])] },
-      blackboard,
-      team.registry !== undefined,
-    ),
+    verbs: offeredVerbs({ ...role, tools: [...shared, ...(role.tools ?? [])] }, verbTeam),
     loops: roundBounds(team.supervision?.livelock),
     ...(role.output && { output: outputOf(role, path, role.output) }),
     contextStrategy: contextStrategyOf(role, path, playedByModel),

@@ -10,6 +10,8 @@ export function infoFrom(role: AgentRole): RoleInfo {
     description: role.description,
     systemPrompt: role.systemPrompt,
     capabilities: role.capabilities,
+    skills: role.skills,
+    verbs: role.verbs,
     model: role.model,
     maxTokens: role.maxTokens,
     maxRounds: role.maxRounds,

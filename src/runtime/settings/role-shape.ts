@@ -107,6 +107,8 @@ const roleInfo = {
   description: text,
   systemPrompt: text,
   capabilities: listOf(capability),
+  skills: listOf(rule('a string that is not blank', isCapabilityName)),
+  verbs: oneOf('all'),
   model: someText,
   maxTokens: integer(1),
   maxRounds: integer(1),

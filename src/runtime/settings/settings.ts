@@ -43,7 +43,7 @@ import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
 import { teamShape } from './team-shape.ts'
 import type { Telemetry } from './telemetry.ts'
 import { type ThreadSettings, threadSettings } from './threads.ts'
-import { checkSkills, type ToolSettings, type ToolsOf, toolSettings } from './tools.ts'
+import { checkToolNames, type ToolSettings, toolSettings } from './tools.ts'
 
 export type { AgentSettings, SupervisionSettings } from './agent-settings.ts'
 export type { BlackboardScope } from './blackboard-scope.ts'
@@ -182,6 +182,7 @@ export function settingsFrom(
   const { supervision, communication, enableBlackboard, tools = [], registry, threads, keys } = options
   const defaults = {
     ...structuredClone({ supervision, communication, enableBlackboard, threads, keys }),
+    syncPoints,
     tools: [...tools],
     registry,
     guardrails: options.guardrails,
@@ -213,10 +214,7 @@ export function settingsFrom(
   const agents = options.agents.map((role, i) =>
     locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
   )
-  for (const agent of agents) {
-    checkSkills(agent, agents)
-    noticeSkills(logger, agent, agents)
-  }
+  for (const agent of agents) checkToolNames(agent, agents)
   return {
     agents,
     deadlock: options.supervision?.deadlock ?? 'break',
@@ -238,7 +236,7 @@ export function settingsFrom(
     syncPoints,
     taskRouting: options.taskRouting ?? 'capability_match',
     resolveFrom: folderFrom(options.resolveFrom ?? given.file ?? process.cwd(), 'resolveFrom'),
-    tools: toolSettings(tools, [], 'orchestration'),
+    tools: toolSettings(tools, {}, 'orchestration'),
     models,
     limits,
     realTools: given.realTools ?? options.rehearsal?.realTools ?? false,
@@ -258,26 +256,10 @@ export function settingsFrom(
       roleShape(role, path)
       checkNewName(role, path, others, expected)
       const settings = agentSettings(role, path, defaults, isGiven(role), known)
-      checkSkills(settings, agents)
-      noticeSkills(logger, settings, agents)
+      checkToolNames(settings, agents)
       return settings
     },
   }
-}
-
-/**
- * Logs skill names that no tool has. Such a name may be intended, as a skill that tasks name, or its tool was
- * forgotten.
- */
-function noticeSkills(logger: Logger, { name: agent, tools: { skills } }: ToolsOf, team: readonly ToolsOf[]): void {
-  if (skills.length === 0) return
-  const given = skills.filter((skill) => team.some(({ tools }) => tools.inline.some(({ tool }) => tool.name === skill)))
-  const advice =
-    given.length === 0
-      ? ''
-      : ` Other agents have ${given.join(', ')} as tools: if it is to have them too, give it the tools themselves.`
-  const text = `Nobody defines ${skills.join(', ')} among the tools of "${agent}": tasks that name such a skill are routed to it, and its model cannot call it.${advice}`
-  logger.warn({ agent, skills }, text)
 }
 
 function durableLogOf(given: TeamOptions['stateManagement']): DurableLog | undefined {

@@ -1,9 +1,7 @@
 /** Tools of a role, with those of the team: checked, and sorted by where they run. */
-import type { ToolReference } from '../../actors/definition/role.ts'
+import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
 import { type ToolDefinition, toolDefinitionOf, usable } from '../../actors/definition/tool.ts'
-import { checkUnique, skillsAmong } from '../../actors/tools/toolbox.ts'
-import { ConfigurationError } from '../../errors.ts'
-import { nearest } from '../../nearest.ts'
+import { checkNamed, checkUnique } from '../../actors/tools/toolbox.ts'
 import { type Check, flag, integer, isObject, listOf, rule, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
 import { moduleFrom } from './module.ts'
@@ -33,7 +31,7 @@ export interface ToolSettings {
   readonly isolated: readonly IsolatedTool[]
   /** Entries that are only a name: verbs, or tools that are among the others. */
   readonly names: readonly { readonly option: string; readonly name: string }[]
-  /** Names that are neither a tool nor a verb, as far as the host knows: tasks are routed by them. */
+  /** Names that tasks are routed by, beside those of the tools. */
   readonly skills: readonly string[]
 }
 
@@ -116,20 +114,17 @@ export const spawnToolsShape = listOf((value, path) => {
   if (env !== undefined) throw refused(`${path}.env`, env, 'nothing: a role that an agent makes has no environment')
 })
 
-/**
- * Returns the tools of the role at `path`, after those that all roles share. Throws for two tools of one name. If the
- * names of all tools are known already, it also throws for a name that is nearly one of them.
- */
+/** Returns the tools of the role at `path`, after those that all roles share. Throws for two tools of one name. */
 export function toolSettings(
-  shared: readonly ToolReference[] = [],
-  own: readonly ToolReference[] = [],
+  shared: readonly ToolReference[],
+  { tools: own = [], skills = [] }: Pick<AgentRole, 'tools' | 'skills'>,
   path: string,
 ): ToolSettings {
   const given = [
     ...shared.map((tool, i) => ({ tool, option: `tools[${i}]` })),
     ...own.map((tool, i) => ({ tool, option: `${path}.tools[${i}]` })),
   ]
-  if (given.length === 0) return NO_TOOLS
+  if (given.length + skills.length === 0) return NO_TOOLS
   const inline = new Map<string, { option: string; tool: ToolDefinition }>()
   const modules: ToolModule[] = []
   const isolated: IsolatedTool[] = []
@@ -141,12 +136,10 @@ export function toolSettings(
       if (before?.tool === definition) continue // given to the team and to the role: counts once
       checkUnique(definition.name, option, before?.option)
       inline.set(definition.name, { option, tool: usable(definition, option) })
-    } else if (typeof tool === 'string') names.push({ option, name: tool })
-    else addModule(tool as ToolInModule, option)
+    } else if (typeof tool !== 'string') addModule(tool as ToolInModule, option)
+    else if (!skills.includes(tool)) names.push({ option, name: tool })
   }
-  const allAreKnown = modules.length + isolated.length === 0 // otherwise the thread finds out
-  const skills = allAreKnown ? skillsAmong(names, inline.keys()) : []
-  return { inline: [...inline.values()], modules, isolated, names, skills }
+  return { inline: [...inline.values()], modules, isolated, names, skills: [...skills] }
 
   function addModule({ module, export: name = 'default', isolate, env = [], limits }: ToolInModule, option: string) {
     const place = { option, module: moduleFrom(module, `${option}.module`), export: name }
@@ -155,18 +148,16 @@ export function toolSettings(
   }
 }
 
-/**
- * Throws for a skill whose name is almost that of a tool that other roles have: a role that is to have that tool must
- * be given the tool. Only one letter may differ, since skills and the tools of others may well have similar names.
- */
-export function checkSkills({ name: agent, tools: { names, skills } }: ToolsOf, team: readonly ToolsOf[]): void {
-  if (skills.length === 0) return
-  const owners = new Map(team.flatMap(({ name, tools }) => tools.inline.map(({ tool }) => [tool.name, name] as const)))
-  for (const { option, name } of names) {
-    if (!skills.includes(name) || owners.has(name)) continue
-    const meant = nearest(name, owners.keys(), 1)
-    if (meant === undefined) continue
-    const text = `${option}: "${agent}" has no tool "${name}". Did you mean "${meant}" of "${owners.get(meant)}"? Give "${agent}" that tool itself, or give it to the whole team.`
-    throw new ConfigurationError(text, { path: option, got: name, accepted: meant })
-  }
+/** Throws for a name among the tools of a role that no tool, no verb and no skill of the role has. */
+export function checkToolNames({ name: agent, tools }: ToolsOf, team: readonly ToolsOf[]): void {
+  if (tools.names.length === 0 || tools.modules.length + tools.isolated.length > 0) return // or its thread finds out
+  const others = team.filter(({ name }) => name !== agent)
+  const owners = new Map(
+    others.flatMap(({ name, tools }) => tools.inline.map(({ tool }) => [tool.name, name] as const)),
+  )
+  checkNamed(
+    tools.names,
+    tools.inline.map(({ tool }) => tool.name),
+    owners,
+  )
 }

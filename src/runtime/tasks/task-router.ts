@@ -182,9 +182,11 @@ function obstacleOf(cell: Cell): string | undefined {
 
 const loadOf = ({ mailbox }: Cell): number => mailbox.waiting + mailbox.parked.length + mailbox.underWay
 
-/** Returns the names of an agent's tools. Tools in modules are known once its thread has loaded them. */
-const toolsOf = ({ settings, tools }: Cell): readonly string[] =>
-  tools ?? [...settings.tools.inline.map(({ tool }) => tool.name), ...settings.tools.skills]
+/** Returns the names of an agent's tools and skills. Tools in modules are known once its thread has loaded them. */
+const toolsOf = ({ settings, tools }: Cell): readonly string[] => [
+  ...(tools ?? settings.tools.inline.map(({ tool }) => tool.name)),
+  ...settings.tools.skills,
+]
 
 const isName = (value: unknown) => typeof value === 'string' && value !== ''
 

@@ -134,8 +134,9 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    * `prompt`; the other options are those of `complete`. `stream: true` emits the answer and nothing else: piece by
    * piece if the model has no tools and no `output` to fit, otherwise as a whole when it is known.
    *
-   * The model's tools are the verbs of this context that the role's rights allow, and those that its `tools` name.
-   * `tools` of this request limits them to the named ones. The rights give these verbs:
+   * The model's tools are the verbs of this context that the role's rights allow, and those that its `tools` name. With
+   * `verbs: 'all'` they are every one that it may use. `tools` of this request limits them to the named ones. The
+   * rights give these verbs:
    *
    * - `delegationAllowed: true` or `canDelegateTo`: request, delegate, handoff;
    * - `escalateTo`: escalate;
@@ -145,9 +146,9 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    *
    * Calls of one answer run side by side, at most `maxParallelToolCalls` (the role's, 32) at a time. The model gets
    * their results in the order of its calls. Tools with `sequential: true` run alone, and so do handoff, escalate,
-   * refuse, publish, spawn and define_agent: calls before them end first, calls after them wait. The model is told the
-   * error of a failed tool; the failure ends no other call. `signal` withdraws all calls. `refuse` ends the turn with
-   * `TaskRefusedError`; after `handoff` the answer is empty.
+   * refuse, finish, sync, publish, subscribe, spawn and define_agent: calls before them end first, calls after them
+   * wait. The model is told the error of a failed tool; the failure ends no other call. `signal` withdraws all calls.
+   * `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
    *
    * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`). With its guidance
    * the model gets as many rounds again, once. If another agent does the task instead, its answer is the answer.

@@ -75,6 +75,7 @@ export interface RequestOptions<In = unknown> {
    *   answers of code agents without words of their own get it too.
    * - `inWords: true`: the content says everything that the data says.
    * - `lastSpeaker: true`: its answer is the run's answer.
+   * - `verbs: [name, ...]`, from a protocol script: verbs that the model has as tools in that turn.
    */
   metadata?: object | undefined
   /**

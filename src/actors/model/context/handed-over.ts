@@ -81,7 +81,7 @@ export function handoffText({ from, task, summary, said = [] }: HandedOver): str
 /**
  * Reads what was handed over with a message; undefined if it is no such message. Its sender may have written anything.
  */
-export function handedOverIn({ type, metadata }: AgentMessage): HandedOver | undefined {
+export function handedOverIn({ type, metadata }: Pick<AgentMessage, 'type' | 'metadata'>): HandedOver | undefined {
   const handoff: unknown = type === 'delegate' ? own(metadata, 'handoff') : undefined
   const { from, task, summary, said } = Object(handoff) as Partial<Record<keyof HandedOver, unknown>>
   const { description } = Object(task) as { description?: unknown }

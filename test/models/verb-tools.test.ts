@@ -1,0 +1,279 @@
+/** Verbs of an agent as tools of its model: what the model calls happens, and it is told what came of it. */
+import t, { type Test } from 'tap'
+import { z } from 'zod'
+import { textOf } from '../../src/actors/definition/content.ts'
+import type { ModelRequest } from '../../src/actors/definition/model.ts'
+import { type AgentDefinition, type AgentRole, defineAgent, type OrchestratorContext } from '../../src/index.ts'
+import type { MultiAgentPatternOptions } from '../../src/team.ts'
+import { testTeam } from '../../src/testing.ts'
+import { silent } from '../supervision/teams.ts'
+import { type Answer, calls, FakeModel } from './fake-model.ts'
+
+type Options = Partial<MultiAgentPatternOptions>
+
+/** A team of models that answer one after the other, each by its list, and of code by its name. */
+function teamOf(
+  t: Test,
+  said: Record<string, readonly Answer[]>,
+  roles: Record<string, Partial<AgentRole>>,
+  options: Options & { modules?: Record<string, AgentDefinition> } = {},
+) {
+  const { modules = {}, ...others } = options
+  const counts = new Map<string, number>()
+  const model = new FakeModel(({ agent = '' }) => {
+    const nth = counts.get(agent) ?? 0
+    counts.set(agent, nth + 1)
+    return said[agent]?.[nth] ?? new Error(`no answer ${nth + 1} of ${agent}`).message
+  })
+  const names = [...new Set([...Object.keys(roles), ...Object.keys(said), ...Object.keys(modules)])]
+  const agents = names.map((name) => ({ name, ...roles[name] }))
+  const team = testTeam(
+    { agents, orchestration: { strategy: 'sequential' }, logger: silent, ...others },
+    { model, modules },
+  )
+  t.teardown(() => team.close())
+  const of = (agent: string) => model.requests.filter((request) => request.agent === agent)
+  return { team, of }
+}
+
+const script = (run: (orchestrator: OrchestratorContext, query: string) => Promise<string>): Options => ({
+  orchestration: { strategy: 'custom', run },
+})
+
+const toolsOf = (request: ModelRequest | undefined) => (request?.tools ?? []).map(({ name }) => name)
+const lastResult = (request: ModelRequest | undefined) =>
+  textOf(request?.messages.findLast(({ role }) => role === 'tool')?.content ?? '')
+const prompt = (request: ModelRequest | undefined) =>
+  (request?.messages ?? []).map(({ content }) => textOf(content)).join('\n')
+
+const notes = defineAgent({
+  initialRunState: { heard: [] as string[] },
+  receive: (message, context) => {
+    if (message.requiresResponse) return context.runState.heard.join(', ')
+    context.setRunState(({ heard }) => void heard.push(`received ${message.content}`))
+    return ''
+  },
+  observe: ({ sender, content }, context) =>
+    context.setRunState(({ heard }) => void heard.push(`observed ${content} of ${sender}`)),
+})
+
+t.test('send and broadcast reach the other agents, and wait for no answer', async (t) => {
+  const { team, of } = teamOf(
+    t,
+    { ann: [calls(['send', { to: 'bob', content: 'hi' }], ['broadcast', { content: 'all' }]), 'done'] },
+    { ann: { tools: ['send', 'broadcast'] } },
+    {
+      modules: { bob: notes },
+      ...script(async (orchestrator) => {
+        await orchestrator.request('ann', 'go')
+        return (await orchestrator.request('bob', 'what?')).content
+      }),
+    },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'received hi, observed all of ann')
+  t.same(toolsOf(of('ann')[0]), ['send', 'broadcast'])
+  t.match(of('ann')[0]?.messages[0]?.content, /The other agents of your team, by name:\n- bob/)
+})
+
+t.test('sync brings what the others brought, and the error of a point that gives up', async (t) => {
+  const meets = defineAgent({
+    async receive(_message, context) {
+      const { data } = await context.sync('plan', { from: 'bob' })
+      return JSON.stringify(data)
+    },
+  })
+  const syncPoints = [
+    { name: 'plan', requiredAgents: ['ann', 'bob'], timeoutMs: 1_000 },
+    { name: 'late', requiredAgents: ['ann', 'bob'], timeoutMs: 1_000, onTimeout: 'abort' as const },
+    { name: 'early', requiredAgents: ['ann', 'bob'], timeoutMs: 1_000 },
+  ]
+  const { team, of } = teamOf(
+    t,
+    {
+      ann: [
+        calls(['sync', { point: 'plan', data: 7 }]),
+        calls(['sync', { point: 'late' }]),
+        calls(['sync', { point: 'early', data: 1 }]),
+        'done',
+      ],
+    },
+    { ann: { tools: ['sync'] } },
+    {
+      modules: { bob: meets },
+      syncPoints,
+      ...script(async (orchestrator) => {
+        const [, bob] = await orchestrator.requestAll(['ann', 'bob'], 'go')
+        return bob?.ok ? bob.message.content : ''
+      }),
+    },
+  )
+  const pending = team.execute('go')
+  await team.clock.advance(10_000)
+  t.equal((await pending).finalOutput, '{"ann":7,"bob":{"from":"bob"}}')
+  const [, second, third, fourth] = of('ann')
+  t.match(JSON.parse(lastResult(second)), { arrived: ['ann', 'bob'], data: { ann: 7, bob: { from: 'bob' } } })
+  t.match(lastResult(third), /^Error: .*"late"/)
+  t.match(JSON.parse(lastResult(fourth)), { missing: ['bob'], timedOut: true, data: { ann: 1 } })
+})
+
+const writer = (key: string) =>
+  defineAgent({
+    async receive({ content }, context) {
+      await context.publish(key, content, 'finding')
+      return 'written'
+    },
+  })
+
+t.test('a new entry stands in the next prompt of who subscribed: in the same turn, and in a later one', async (t) => {
+  const { team, of } = teamOf(
+    t,
+    {
+      ann: [
+        calls(['subscribe', { pattern: 'finding.*' }]),
+        calls(['request', { to: 'bob', content: 'rain' }]),
+        calls(['publish', { key: 'finding.own', value: 1, entryType: 'finding' }]),
+        'first',
+        'second',
+      ],
+    },
+    { ann: { tools: ['subscribe', 'request', 'publish'] } },
+    {
+      modules: { bob: writer('finding.1'), cid: writer('finding.2'), dan: writer('note') },
+      ...script(async (orchestrator) => {
+        await orchestrator.request('cid', 'old')
+        await orchestrator.request('ann', 'go')
+        await orchestrator.request('cid', 'wind')
+        await orchestrator.request('dan', 'else')
+        return (await orchestrator.request('ann', 'more')).content
+      }),
+    },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'second')
+  const seen = of('ann').map((request) => prompt(request).match(/"value": "(\w+)"/g) ?? [])
+  const rain = '"value": "rain"'
+  t.same(seen, [[], [], [rain], [rain], [rain, '"value": "wind"']])
+  t.match(prompt(of('ann')[2]), 'New on the blackboard, from "bob":\nfinding.1')
+})
+
+t.test('finish is the end of the task: who comes after is not asked', async (t) => {
+  const { team, of } = teamOf(t, { ann: ['for bob'], bob: [calls(['finish', { answer: 'the end' }])], cid: [] }, {})
+  const result = await team.execute('go')
+  t.match(result, { success: true, finalOutput: 'the end' })
+  t.same(result.orchestrationTrace.decisions.at(-1), {
+    ...result.orchestrationTrace.decisions.at(-1),
+    question: 'Is the work done?',
+    choice: 'yes',
+  })
+  t.same([of('bob').length, of('cid').length], [1, 0])
+  t.same(toolsOf(of('ann')[0]), ['finish'])
+})
+
+t.test('the last of a pipeline has no finish, and without earlyTermination nobody', async (t) => {
+  const { team, of } = teamOf(t, { ann: ['a'], bob: ['b'] }, {})
+  t.equal((await team.execute('go')).finalOutput, 'b')
+  t.same([toolsOf(of('ann')[0]), toolsOf(of('bob')[0])], [['finish'], []])
+  const whole = teamOf(
+    t,
+    { ann: [calls(['finish', { answer: 'A' }])], bob: ['b'] },
+    { ann: { tools: ['finish'] } },
+    { orchestration: { strategy: 'sequential', earlyTermination: false } },
+  )
+  t.equal((await whole.team.execute('go')).finalOutput, 'b', 'it ends the turn alone')
+  t.equal(prompt(whole.of('bob')[0]).includes('A'), true)
+})
+
+t.test('what finishes a run with a schema has to fit it, and is asked for once more', async (t) => {
+  const { team, of } = teamOf(t, { ann: [calls(['finish', { answer: 'seven' }]), '{"n":7}'], bob: [] }, {})
+  const result = await team.execute('go', { output: z.object({ n: z.number() }) })
+  t.match(result, { success: true, data: { n: 7 } })
+  t.equal(of('bob').length, 0)
+})
+
+t.test('a vote counts the answer of who finished, as any other', async (t) => {
+  const said = { ann: [calls(['finish', { answer: 'A' }])], bob: ['B'], cid: [calls(['finish', { answer: 'B' }])] }
+  const finishing = { tools: ['finish'] }
+  const { team } = teamOf(
+    t,
+    said,
+    { ann: finishing, cid: finishing },
+    { orchestration: { strategy: 'parallel', aggregationStrategy: 'vote' } },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'B')
+})
+
+t.test('with allowSkip a model refuses, and the next works on what was there before', async (t) => {
+  const { team, of } = teamOf(
+    t,
+    { ann: ['for bob'], bob: [calls(['refuse', { reason: 'nothing for me' }])], cid: ['the end'] },
+    {},
+    { orchestration: { strategy: 'sequential', allowSkip: true, earlyTermination: false } },
+  )
+  const result = await team.execute('go')
+  t.match(result, {
+    success: true,
+    finalOutput: 'the end',
+    failures: [{ agent: 'bob', error: { code: 'TASK_REFUSED' } }],
+  })
+  t.same(toolsOf(of('cid')[0]), ['refuse'])
+})
+
+t.test('a delegated task can be refused by a role without a right to anything', async (t) => {
+  const { team, of } = teamOf(
+    t,
+    { ann: [calls(['refuse', { reason: 'not mine' }])] },
+    {},
+    script(async (orchestrator) => {
+      const error = await orchestrator.delegate('ann', 'dig').catch((refused: unknown) => refused)
+      return String(Object(error).code)
+    }),
+  )
+  t.equal((await team.execute('go')).finalOutput, 'TASK_REFUSED')
+  t.same(toolsOf(of('ann')[0]), ['refuse'])
+})
+
+t.test('a script gives verbs with its question; another agent cannot', async (t) => {
+  const asks = defineAgent({
+    receive: async (_message, context) =>
+      (await context.request('ann', 'again', { metadata: { verbs: ['publish'] } })).content,
+  })
+  const { team, of } = teamOf(
+    t,
+    { ann: ['one', 'two', 'three'] },
+    { ann: {} },
+    {
+      modules: { bob: asks },
+      ...script(async (orchestrator) => {
+        await orchestrator.request('ann', 'go', { metadata: { verbs: ['publish', 'no such'] } })
+        return (await orchestrator.request('bob', 'go')).content
+      }),
+    },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'two')
+  t.same(of('ann').map(toolsOf), [['publish'], []])
+})
+
+const ALL = [
+  ...['request', 'send', 'broadcast', 'delegate', 'handoff', 'report', 'refuse', 'finish'],
+  ...['publish', 'read_blackboard', 'subscribe', 'ask_user', 'agent_status'],
+  ...['delegate_to_executor', 'get_executor_status'],
+]
+
+t.test("verbs: 'all' gives each verb that the role has the rights for", async (t) => {
+  const offered = async (role: Partial<AgentRole>, options: Options = {}) => {
+    const { team, of } = teamOf(t, { ann: ['done'], bob: ['done'] }, { ann: { verbs: 'all', ...role } }, options)
+    await team.execute('go')
+    return toolsOf(of('ann')[0]).sort()
+  }
+  const without = (...names: string[]) => ALL.filter((name) => !names.includes(name)).sort()
+  t.same(await offered({}), without())
+  t.same(await offered({ delegationAllowed: false }), without('delegate', 'delegate_to_executor', 'handoff'))
+  t.same(await offered({ instances: 2 }), without('subscribe'))
+  t.same(await offered({}, { enableBlackboard: false }), without('publish', 'read_blackboard', 'subscribe'))
+  const more = { escalateTo: 'bob', trust: 'privileged' } as const
+  const syncPoints = [{ name: 'plan', requiredAgents: ['ann'], timeoutMs: 1_000 }]
+  t.same(await offered(more, { syncPoints }), [...ALL, 'escalate', 'spawn', 'sync'].sort())
+  t.throws(() => teamOf(t, {}, { ann: { verbs: 'all', trust: 'untrusted' } }), {
+    code: 'CONFIGURATION',
+    details: { path: 'agents[0].verbs' },
+  })
+})
