@@ -94,11 +94,11 @@ const researcher = (origin: string, version: number, date: string) => {
   const url = `${origin}/releases/${version}`
   return by(
     'ResearchAgent',
+    // The search that the plan names is made by the runtime.
     {
-      when: new RegExp(`support of Node\\.js ${version}`),
-      toolCall: { name: 'web_search', input: { query: `Node.js ${version} end of life` } },
+      when: new RegExp(`Its result:\n\n\\[\\{"title":"Node\\.js ${version}"`),
+      toolCall: { name: 'read_webpage', input: { url } },
     },
-    { when: new RegExp(`^\\[\\{"title":"Node\\.js ${version}"`), toolCall: { name: 'read_webpage', input: { url } } },
     { when: new RegExp(`end of life is ${date}`), reply: `Support of Node.js ${version} ends on ${date} (${url}).` },
   )
 }

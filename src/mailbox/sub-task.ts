@@ -13,8 +13,8 @@ export interface SubTask {
   parentTaskId: string
   assignedAgentRole: string
   /**
-   * Name of the tool to use. If a model plays the worker and has that tool, the runtime calls it with `subTaskInput`. If
-   * the input does not fit, the model has to call it first; another first answer is sent back once.
+   * Name of the tool to use. If a model plays the worker and has that tool, the runtime calls it with `subTaskInput`.
+   * If the input does not fit, the model has to call it first; another first answer is sent back once.
    */
   toolName?: string
   /** Input for that tool, otherwise the description under `task`. */

@@ -30,8 +30,9 @@ import type { Strategy } from './strategy.ts'
  *
  * A task goes to a teammate with a capability that occurs in its text, otherwise to one with a tool that does; letter
  * case does not matter. Of several the one with the highest `confidence` gets it, then the first. If there is none, all
- * teammates that take tasks (`canBeDelegatedTo`) get it, and their answers are voted on. This is the team's default `taskRouting`; another one routes
- * in its own way. Teammates that are added during a run get what is routed from then on.
+ * teammates that take tasks (`canBeDelegatedTo`) get it, and their answers are voted on. This is the team's default
+ * `taskRouting`; another one routes in its own way. Teammates that are added during a run get what is routed from then
+ * on.
  *
  * A sub-task comes with a `SubTask` as `structuredData`. If a sub-task fails, its error takes the place of the result.
  * If all teammates refuse it, its place says so. The run fails if no sub-task has a result.
@@ -48,9 +49,9 @@ export interface CollaborateConfig<N extends string = string> {
   teammates?: readonly N[]
   /**
    * Agent that splits the task; it may be a teammate. Default: the first teammate, or synthesizer, that a model plays
-   * or whose role names a `model`. It is asked for a JSON array of strings. The task stays whole if there is no such agent or it fails. It also stays whole
-   * if the answer is anything else, an empty array, or more than 100 sub-tasks. The trace says which. false: the task
-   * stays whole.
+   * or whose role names a `model`. It is asked for a JSON array of strings. The task stays whole if there is no such
+   * agent or it fails. It also stays whole if the answer is anything else, an empty array, or more than 100 sub-tasks.
+   * The trace says which. false: the task stays whole.
    */
   decomposer?: N | false
   /**

@@ -69,7 +69,6 @@ for (const [what, task] of [
 for (const [what, first] of [
   ['a call of another tool', calls(['archive', { query: 'Oslo' }])],
   ['words', 'I know that.'],
-  ['no words', ''],
 ] as const)
   t.test(`in the place of the first call, ${what} is sent back once`, async (t) => {
     const once = await played(t, { tool: 'search' }, [first, calls(['search', { query: 'Oslo' }]), 'It rains.'])

@@ -62,8 +62,8 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
    */
   maxTokens?: number
   /**
-   * Limit of one completion, in tokens, as the provider gets it; less than `maxTokens`. An answer that it cuts off is used as it is, with a
-   * warning in the log.
+   * Limit of one completion, in tokens, as the provider gets it; less than `maxTokens`. An answer that it cuts
+   * off is used as it is, with a warning in the log.
    */
   maxOutputTokens?: number
   /**

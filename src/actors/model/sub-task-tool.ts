@@ -8,19 +8,28 @@ import { headIn } from '../../mailbox/sub-task.ts'
 import type { Content } from '../definition/content.ts'
 import type { RoleTools } from './role-tools.ts'
 
-/** What a model is told of a tool that was used for it, or the name of the tool that it has to call first. */
-export type SubTaskTool = { told: Content } | { demanded: string } | undefined
+/** Words about a tool that was used for the model, or the name of the tool that it has to call first. */
+export type SubTaskTool = { told: Content } | { demanded: string }
 
-/** Uses the tool that the message names, if it is a sub-task for one of those tools. `refusal`: why a turn must stop. */
+/** Returns the name of the tool that the message demands: it is a sub-task that names one of those tools. */
+export function demandedTool(
+  { structuredData }: Pick<AgentMessage, 'structuredData'>,
+  tools: RoleTools,
+): string | undefined {
+  const { toolName } = Object(structuredData) as { toolName?: unknown }
+  if (typeof toolName !== 'string' || headIn(structuredData) === undefined) return undefined
+  return tools.specs.find(({ name }) => name === toolName)?.name
+}
+
+/** Uses that tool with the input of the sub-task, if it fits. `refusal` says why the turn must stop. */
 export async function useSubTaskTool(
   { content, structuredData }: Pick<AgentMessage, 'content' | 'structuredData'>,
+  toolName: string,
   tools: RoleTools,
   refusal: () => DramatisError | undefined,
   signal: AbortSignal | undefined,
 ): Promise<SubTaskTool> {
-  const { toolName, subTaskInput } = Object(structuredData) as { toolName?: unknown; subTaskInput?: unknown }
-  if (headIn(structuredData) === undefined || typeof toolName !== 'string') return undefined
-  if (!tools.specs.some(({ name }) => name === toolName)) return undefined
+  const { subTaskInput } = Object(structuredData) as { subTaskInput?: unknown }
   if (isDescription(subTaskInput, content)) return { demanded: toolName }
   try {
     const output = await tools.call(toolName, JSON.stringify(subTaskInput), signal)

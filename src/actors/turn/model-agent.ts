@@ -29,7 +29,7 @@ import { decisionsOn, isEscalation } from '../model/decisions.ts'
 import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { jsonIn } from '../model/structured-output.ts'
-import { useSubTaskTool } from '../model/sub-task-tool.ts'
+import { demandedTool, useSubTaskTool } from '../model/sub-task-tool.ts'
 import { thinkAloud } from '../model/think.ts'
 import { verbTool } from '../model/verb-tools.ts'
 import { turnBehind } from './context.ts'
@@ -77,8 +77,9 @@ export function modelAgent(remembers: boolean): AgentHandlers {
     const asked = guardedBy?.before ? String(await turn.guard({ on: 'before', value: given })) : given
     const goal = message.type === 'delegate' ? asked : (before.goal ?? asked)
     const checks = guardedBy?.beside ? checkedBeside(turn, asked) : undefined
-    const use = useSubTaskTool(message, turn.tools, () => turn.refusal(), checks?.signal)
-    const used = await (checks ? checks.pass(use) : use)
+    const demanded = demandedTool(message, turn.tools)
+    const use = demanded && useSubTaskTool(message, demanded, turn.tools, () => turn.refusal(), checks?.signal)
+    const used = use && (await (checks ? checks.pass(use) : use))
     const heard = heardWith(message, turn, asked)
     if (used && 'told' in used) heard.push({ role: 'user', content: used.told })
     const ofRun = isLast(message) ? outputOfRun(turn) : undefined
