@@ -2,13 +2,14 @@
  * Strategy `parallel`: independent agents work on the same query at the same time, and their answers are combined into
  * one. Source: document 002, 2.2.3.
  */
+import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
 import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/last-speaker.ts'
 import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'
 import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { agentOf, agentsOf } from './checks.ts'
 import { askEnough, tooFewAnswers } from './moves/ask-enough.ts'
-import { type Aggregator, type Combination, combine } from './moves/combine.ts'
+import { type Combination, combine } from './moves/combine.ts'
 import { CONFLICT_RULES } from './moves/conflicts.ts'
 import { resultOf } from './moves/outputs.ts'
 import type { Strategy } from './strategy.ts'
@@ -64,9 +65,12 @@ export type ParallelConfig<N extends string = string> = {
 } & (
   | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
   | { aggregationStrategy: 'best'; judge: N }
-  | { aggregationStrategy: 'custom'; judge?: N; aggregator: N | Aggregator }
-  /** The aggregator is then the one agent of the team that is neither among them nor the judge. */
-  | { aggregationStrategy: 'custom'; judge?: N; agents: readonly N[]; aggregator?: N | Aggregator }
+  | ({
+      aggregationStrategy: 'custom'
+      judge?: N
+      /** Default: the one agent of the team that is neither among `agents` nor the judge. */
+      aggregator?: N | ((outputs: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>)
+    } & ({ agents: readonly N[] } | { aggregator: unknown }))
 )
 
 const LIMIT = 'orchestration.maxConcurrent'

@@ -16,7 +16,7 @@ export type Combination =
   | { by: 'custom'; aggregator: string | Aggregator }
 
 /** Aggregator function of the user. It runs in the host, and also gets the failed and the late agents. */
-export type Aggregator = (outcomes: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>
+type Aggregator = (outcomes: Outcome[], orchestrator: OrchestratorContext) => string | Promise<string>
 
 /** Returns one result for the outcomes. `answers` are the successful ones, at least one. */
 export async function combine(
