@@ -1,5 +1,5 @@
 /** Keys that an agent was granted by `env`: it may use them, and what it says of them leaves its thread as a name. */
-import type { FrameFields } from '../../mailbox/frame.ts'
+import { type FrameFields, PART } from '../../mailbox/frame.ts'
 import { own } from '../../own.ts'
 
 const SHORTEST = 8
@@ -50,8 +50,9 @@ export class GrantedKeys {
     return JSON.parse(text)
   }
 
-  /** Takes the keys out of what a frame says. */
+  /** Takes the keys out of what a frame says. The bytes of an image or a file stay as they are: they have their hash. */
   clean(fields: FrameFields): void {
+    if (fields.kind === PART) return
     fields.content = this.text(fields.content)
     fields.data &&= this.text(fields.data)
     fields.metadata &&= this.text(fields.metadata)
