@@ -52,6 +52,7 @@ t.test('what is no answer is a ModelError that says so', async (t) => {
   const wrong: [client: ModelClient, said: RegExp][] = [
     [clientOf(() => undefined), /gave nothing in place of an async iterable/],
     [clientOf(() => ['text']), /gave a list of 1 in place of an async iterable/],
+    [clientOf(() => Promise.reject(new Error('late'))), /in place of an async iterable/],
     [
       clientOf(() => {
         throw new TypeError('oops')

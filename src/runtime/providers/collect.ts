@@ -113,7 +113,10 @@ export function collect(
 export function piecesOf(client: ModelClient, request: ModelRequest): AsyncIterable<ModelPiece> {
   const pieces: unknown = client.complete(request)
   const iterate: unknown = Object(pieces)[Symbol.asyncIterator]
-  if (typeof iterate !== 'function') throw wrong(`${shown(pieces)} in place of an async iterable`)
+  if (typeof iterate !== 'function') {
+    if (pieces instanceof Promise) pieces.catch(() => {}) // nobody else hears what an async function has thrown
+    throw wrong(`${shown(pieces)} in place of an async iterable`)
+  }
   return pieces as AsyncIterable<ModelPiece>
 }
 
