@@ -50,7 +50,7 @@ export class GrantedKeys {
     return JSON.parse(text)
   }
 
-  /** Takes the keys out of what a frame says. The bytes of an image or a file stay as they are: they have their hash. */
+  /** Takes the keys out of what a frame says. The bytes of an image or a file stay: they have their hash. */
   clean(fields: FrameFields): void {
     if (fields.kind === PART) return
     fields.content = this.text(fields.content)
