@@ -24,21 +24,23 @@ const searcher = (searchUrl: string | undefined, role: Pick<AgentRole, 'name' | 
   tools: [skill('WebSearch', searchTool(searchUrl))],
 })
 
+/** Tasks that nobody takes apart; else the first teammate that a model plays is asked to. */
+const WHOLE = { decomposer: false } as const
+
 /** SearchExpert is found by what it can do, CalcBot by the name of its skill. */
 export function searchAndSums({ searchUrl, models }: BenchOptions): MultiAgentPatternOptions {
-  return bench(models, [
-    searcher(searchUrl, {
-      name: 'SearchExpert',
-      description: 'Finds info online',
-      capabilities: ['search', 'news lookup'],
-    }),
-    {
-      name: 'CalcBot',
-      description: 'Performs calculations',
-      systemPrompt: `You calculate with MathSkill. ${style}`,
-      tools: [skill('MathSkill', calculator)],
-    },
-  ])
+  const expert = searcher(searchUrl, {
+    name: 'SearchExpert',
+    description: 'Finds info online',
+    capabilities: ['search', 'news lookup'],
+  })
+  const calc = {
+    name: 'CalcBot',
+    description: 'Performs calculations',
+    systemPrompt: `You calculate with MathSkill. ${style}`,
+    tools: [skill('MathSkill', calculator)],
+  }
+  return bench(models, [expert, calc], WHOLE)
 }
 
 /** Agents that have an opinion, and how much it counts; null: then the majority decides. */
@@ -51,7 +53,7 @@ export function voters(
     ...(weight !== undefined && { weight }),
     systemPrompt: `You care about ${cares}. Choose one of the actions that you are offered. Answer with its name alone, no other word.`,
   }))
-  return bench(models, agents)
+  return bench(models, agents, WHOLE)
 }
 
 /** Of the trip's team those who are there from the start. `recruit`: how the planner gets others. */
@@ -59,7 +61,6 @@ export function travelAgency({ searchUrl, models }: BenchOptions, recruit: Tool)
   const planner: AgentRole = {
     name: 'Planner',
     description: 'Takes tasks apart',
-    model: 'default', // the first role that names a model is asked for the sub-tasks
     systemPrompt:
       'You take tasks apart for the agents of your team. If nobody there can do a part, recruit somebody first. Name the kind of thing in each sub-task: flight, hotel, activities.',
     tools: [recruit],

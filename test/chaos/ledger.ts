@@ -12,6 +12,7 @@ import {
   FAILED,
   flagsOf,
   kindOf,
+  LOG_ONLY,
   lengthOf,
   NOBODY,
   REQUEST,
@@ -19,6 +20,7 @@ import {
   recipientOf,
   SEND,
   senderOf,
+  stepOf,
 } from '../../src/mailbox/frame.ts'
 import { readBody } from '../../src/mailbox/frame-body.ts'
 import { idOf } from '../../src/mailbox/frame-id.ts'
@@ -95,6 +97,7 @@ export class Ledger {
   }
 
   #frame(memory: Memory, at: number): void {
+    if (stepOf(memory, at) === LOG_ONLY) return // it tells of something, and goes to nobody
     const kind = kindOf(memory, at)
     if (kind === CHUNK) this.pieces += 1
     if ((kind === SEND || kind === REQUEST) && recipientOf(memory, at) !== NOBODY) {
