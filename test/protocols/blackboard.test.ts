@@ -1,8 +1,10 @@
 /** The blackboard protocol: who works when comes from the entries. Each option, and each end. */
 import t from 'tap'
-import { defineAgent } from '../../src/index.ts'
+import { createTeam, defineAgent } from '../../src/index.ts'
 import { after, says, stage, throws } from '../team/stage.ts'
 import { asked, contributes, interests, play, requests, silent, survey, told, verdict, writes } from './contributors.ts'
+
+const quiet = { debug() {}, info() {}, warn() {}, error() {} }
 
 t.test('the order of three agents emerges from the entries, until one is a solution', async (t) => {
   const result = await play(t, survey, { interests })
@@ -141,6 +143,15 @@ t.test('a run in which nobody wrote is no success, whoever could have made an an
   t.match(await play(t, { a: silent, b: silent, sum: says('an answer') }, { synthesizer: 'sum' }), failed)
   const one = await play(t, { a: throws(), b: silent })
   t.match(one.error, { message: /: "b" answered without an entry/ })
+})
+
+t.test('without a key a team of models writes on its blackboard, too', async (t) => {
+  const agents = ['ann', 'bob'].map((name) => ({ name }))
+  const team = createTeam({ agents, models: 'rehearsal', logger: quiet, orchestration: { strategy: 'blackboard' } })
+  t.teardown(() => team.close())
+  const { finalOutput, error } = await team.execute('What is it?')
+  t.equal(error, null)
+  t.match(finalOutput, /\[rehearsal\].* by (ann|bob)\)/)
 })
 
 t.test('a team in which nobody may write is refused at the start, and one in which one may is not', async (t) => {

@@ -18,8 +18,8 @@ const WORDS_OF_A_PIECE = 4
  * Makes the rehearsal model, which works offline. A text answer repeats, with a label, the question and the results of
  * tools. A JSON answer is a value that fits the schema. Before that, the model calls each offered tool once, all in one
  * answer, with arguments that fit; tools that are not `readOnly` do not run then. It never uses verbs (`request`,
- * `delegate`, ...), because a run could go round in circles. `maxOutputTokens` cuts its text off like that of a real
- * model. `countTokens` counts its usage. `seed` is an integer.
+ * `delegate`, ...), because a run could go round in circles, but for `publish` where it reads the board as well.
+ * `maxOutputTokens` cuts its text off like that of a real model. `countTokens` counts its usage. `seed` is an integer.
  */
 export function rehearsalModel(seed = 1): ModelClient {
   return { rehearsal: true, complete: (request) => answerTo(request, seed) }
@@ -73,7 +73,9 @@ function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest
 /** Returns the tools that were not called since the last question. */
 function leftOf(tools: readonly ToolSpec[], since: readonly ModelMessage[]): ToolSpec[] {
   const done = new Set(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ name }) => name)))
-  return tools.filter(({ name }) => !verbTool(name) && !done.has(name)).slice(0, MOST_CALLS)
+  const isAtBoard = tools.some(({ name }) => name === 'read_blackboard')
+  const isUsed = (name: string) => (!verbTool(name) || (isAtBoard && name === 'publish')) && !done.has(name)
+  return tools.filter(({ name }) => isUsed(name)).slice(0, MOST_CALLS)
 }
 
 const ENDINGS = [
