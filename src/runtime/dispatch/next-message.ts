@@ -10,6 +10,7 @@ import type { LimitNotices } from '../logging/limit-notices.ts'
 import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
 import type { Cell } from '../state/cell.ts'
 import type { Life } from '../state/life.ts'
+import type { Ready } from '../state/ready.ts'
 import type { RunState } from '../state/run-state.ts'
 import type { CautiousStart } from './cautious-start.ts'
 import type { Gate } from './permits.ts'
@@ -27,6 +28,7 @@ interface Needs {
   /** Checks whether a message that is tried again has to wait for what its earlier attempts have done. */
   recalls(cell: Cell, envelope: Envelope<RunState>): boolean
   readonly limits: LimitNotices
+  readonly ready: Ready
   readonly replies: ReplyLane
 }
 
@@ -34,10 +36,12 @@ export class NextMessage {
   readonly #caution: CautiousStart
   readonly #gate: Gate
   readonly #limits: LimitNotices
+  readonly #ready: Ready
   readonly #recalls: Needs['recalls']
   readonly #replies: ReplyLane
 
-  constructor({ caution, gate, limits, recalls, replies }: Needs) {
+  constructor({ caution, gate, limits, ready, recalls, replies }: Needs) {
+    this.#ready = ready
     this.#recalls = recalls
     this.#caution = caution
     this.#gate = gate
@@ -62,7 +66,7 @@ export class NextMessage {
       const other = mailbox.handed.size === 0 ? this.#another(cell, new Set(isOpen)) : undefined
       return other ?? (mailbox.handed.size > 0 ? undefined : this.#nothing(cell))
     }
-    if (first && first.attempt > 1 && (this.#isRecalled(cell, first) || isForAnother(cell, first)))
+    if (first && first.attempt > 1 && (this.#isRecalled(cell, first) || this.#isLeft(cell, first)))
       return mailbox.handed.size > 0 ? undefined : this.#nothing(cell)
     if (mailbox.handed.size > 0) {
       if (!first || suspects.size > 0 || cell.instances.length > 1) return undefined
@@ -78,6 +82,17 @@ export class NextMessage {
 
   #isRecalled(cell: Cell, envelope: Envelope<RunState>): boolean {
     return envelope.attempt > 1 && this.#recalls(cell, envelope)
+  }
+
+  /**
+   * Checks whether a turn that was tried here is left to another instance. It is left once: an instance that seems free
+   * may not take it yet, and nobody would ask this one again.
+   */
+  #isLeft(cell: Cell, { retries, run }: Envelope<RunState>): boolean {
+    if (!retries || retries.instance !== cell.instance || !hasFreeOther(cell, run)) return false
+    retries.instance = undefined
+    this.#ready.touchInstance(cell)
+    return true
   }
 
   /** Returns the message that may begin while others are held back. */
@@ -150,7 +165,7 @@ export class NextMessage {
       const sender = senderOf(envelope.memory, envelope.at)
       const line = sender * 2 ** 32 + envelope.priority
       const isFree = !runs.has(envelope.run) && (sender === ORCHESTRATOR_INDEX || !senders.has(line))
-      if (isFree && !this.#isRecalled(cell, envelope) && !isForAnother(cell, envelope)) {
+      if (isFree && !this.#isRecalled(cell, envelope) && !this.#isLeft(cell, envelope)) {
         if (passes && !gate.mayPass(cell)) return undefined
         if (gate.take(envelope.run, cell)) return envelope
         passes = true
@@ -183,9 +198,8 @@ function hasAsked({ open }: Cell, { turn }: Envelope<RunState>): boolean {
   return false
 }
 
-/** Checks whether a turn that was tried here is left to another instance, which has a place for it now. */
-const isForAnother = ({ instance, instances }: Cell, { retries, run }: Envelope<RunState>): boolean =>
-  retries?.instance === instance &&
+/** Checks whether another instance of the agent has a place for a turn of that run now. */
+const hasFreeOther = ({ instance, instances }: Cell, run: RunState): boolean =>
   instances.some((other) => {
     const { life } = other
     const isFree = life?.ready && !life.draining && !life.retired && other.hasPlace() && !other.isAt(run)
