@@ -275,7 +275,7 @@ t.test(
     const worker = new Worker(SERVER, { eval: true })
     t.teardown(() => worker.terminate())
     const [port] = await once(worker, 'message')
-    const connectTimeoutMs = 3_000
+    const connectTimeoutMs = 5_000
     const began = performance.now()
     worker.once('message', () => block(began + connectTimeoutMs + 100 - performance.now()))
     const { tools } = await toolsOf(t, { url: `http://127.0.0.1:${port}/mcp` }, { connectTimeoutMs })

@@ -23,7 +23,7 @@ import { playFirstTurn } from './first-turn.ts'
 import { Resident } from './resident.ts'
 
 /** Provided by thread-boot.cjs. */
-declare const importModule: (href: string, isOwn?: boolean) => Promise<unknown>
+declare const importModule: (href: string) => Promise<unknown>
 declare const hasPlayed: (() => void) | undefined
 
 if (!parentPort) throw new Error('This file is the entry of an agent thread; it is started by the runtime.')
@@ -104,7 +104,7 @@ function residentOf({ seat }: CodeAssignment): Resident {
 
 const control: ThreadControl = {
   async warmUp(href) {
-    await importModule(href, true)
+    await importModule(href)
   },
   load: (assignment) => residentOf(assignment).load(assignment),
   start: (assignment) => residentOf(assignment).start(assignment),
