@@ -12,8 +12,18 @@ const { path, source, compiled = earlyOf(workerData.entry), plays } = workerData
 delete workerData.entry // hides the boot data from the agent's code
 
 const script = new Script(source, { filename: path, cachedData: compiled })
-/** A script from the cache cannot import. */
-const importModule = (href) => import(href)
+const LONGEST_STACK = 200
+
+/** A script from the cache cannot import. Above the line that is to blame for an error stand frames of Node's own. */
+async function importModule(href) {
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = LONGEST_STACK
+  try {
+    return await import(href)
+  } finally {
+    if (Error.stackTraceLimit === LONGEST_STACK) Error.stackTraceLimit = stackTraceLimit
+  }
+}
 
 script.runInThisContext()(require, path, importModule, plays ? booted : undefined)
 if (!plays) booted()
