@@ -32,11 +32,12 @@ export interface SubTask {
  * Result of a sub-task: the `structuredData` of each response to a message with a `SubTask`, also of one that is an
  * error. The runtime makes it of the answer: its data or else its content is `resultData`, and an error is FAILED, with
  * its code as `type`. A code agent may answer with a result of its own, and so let the sub-task fail without an
- * exception: the run's `failures` lists only those that ended with an error. Source: document 001, 3.B.
+ * exception: the run's `failures` lists only those that ended with an error. SKIPPED is a sub-task that was not run, as
+ * its plan says (`runIf`); its `errorDetails` have the reason. Source: document 001, 3.B.
  */
 export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAgentRole: string } & (
   | { status: 'COMPLETED'; resultData: unknown; errorDetails?: null }
-  | { status: 'FAILED'; resultData?: null; errorDetails: { message: string; type?: string } }
+  | { status: 'FAILED' | 'SKIPPED'; resultData?: null; errorDetails: { message: string; type?: string } }
 )
 
 /** Fields of a sub-task that its result has too. */
@@ -69,6 +70,11 @@ export function resultOfSubTask(head: SubTaskHead, content: string, data: unknow
 /** Returns the result of a sub-task that has no answer. */
 export function failedSubTask(head: SubTaskHead, message: string, type?: string): SubTaskResult {
   return { ...shared(head), status: 'FAILED', resultData: null, errorDetails: { message, ...(type && { type }) } }
+}
+
+/** Returns the result of a sub-task that is not run, as its plan says. */
+export function skippedSubTask(head: SubTaskHead, reason: string): SubTaskResult {
+  return { ...shared(head), status: 'SKIPPED', resultData: null, errorDetails: { message: reason } }
 }
 
 const shared = ({ subTaskId, parentTaskId, assignedAgentRole }: SubTaskHead) => ({

@@ -59,8 +59,8 @@ export interface CollaborateConfig<N extends string = string> {
    *
    * - 'sequence': one sub-task after the other.
    * - 'dependencies': sub-tasks run in parallel, except that each waits for those it builds on and gets their results
-   *   as `contextSummary`. The decomposer names the dependencies; if it answers with strings only, the order is
-   *   'sequence'.
+   *   as `contextSummary`. The decomposer names the dependencies, and conditions (`runIf`); if it answers with strings
+   *   only, the order is 'sequence'.
    */
   order?: 'sequence' | 'dependencies'
   /**

@@ -9,6 +9,7 @@ import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts
 import { type Autonomy, LedTasks } from './moves/led-task.ts'
 import type { Plan } from './moves/manager.ts'
 import { resultOf } from './moves/outputs.ts'
+import type { Ended } from './moves/run-if.ts'
 import { runInOrder, unmetNeeds } from './moves/task-plan.ts'
 import { joinedResults, nothingDone, statementsOf, type TaskResult } from './moves/task-results.ts'
 import { organized } from './org-chart.ts'
@@ -19,14 +20,14 @@ import type { Strategy } from './strategy.ts'
 /**
  * A manager plans and gives tasks to workers. Source: document 002, 2.2.4.
  *
- * The manager is asked for a plan, `{ tasks: [{ worker, task, dependsOn? }], reasoning? }`, of up to 100 tasks.
+ * The manager is asked for a plan, `{ tasks: [{ worker, task, dependsOn?, runIf? }], reasoning? }`, of up to 100 tasks.
  * `dependsOn` has the numbers, from 1, of the tasks whose results a task needs. The script delegates the tasks in the
  * manager's name, as parts of the manager's own task, as many at once as the dependencies allow. It delegates only to
  * workers to whom the manager's role may delegate; others are left out, which the trace says. A dependency that cannot
- * be met is left out. A plan that does not match the schema is sent back once; after that the run fails with
- * `ReplyInvalidError`. A code agent as manager plans by `structuredData`. A manager that answers without `tasks` has
- * done the work itself, perhaps by `context.delegate`: its answer is the result. A manager that gives no tasks
- * (`tasks: []`) is asked for the answer.
+ * be met is left out. A task with `runIf` is skipped if its condition does not hold. A plan that does not match the
+ * schema is sent back once; after that the run fails with `ReplyInvalidError`. A code agent as manager plans by
+ * `structuredData`. A manager that answers without `tasks` has done the work itself, perhaps by `context.delegate`: its
+ * answer is the result. A manager that gives no tasks (`tasks: []`) is asked for the answer.
  *
  * A worker gets its task by a message of type delegate, with the results of the tasks that it depends on. If the worker
  * fails or refuses, the manager decides once which worker gets the task next, if any. A task that stays undone is
@@ -119,10 +120,15 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
         }
         const led = new LedTasks(orchestrator, manager, workerAutonomy, say)
         const tasks = withoutUnmet(plan, orchestrator)
-        const results = await runInOrder(tasks, (task, earlier: TaskResult[]) =>
-          led.run({ ...task, parentTask: message.correlationId, earlier }),
-        )
-        if (!results.some(({ ok }) => ok)) throw nothingDone(results)
+        const results = await runInOrder(tasks, {
+          run: (task, earlier: TaskResult[]) => led.run({ ...task, parentTask: message.correlationId, earlier }),
+          skip: ({ number, worker, task }, skipped): TaskResult => {
+            orchestrator.decide(`Is task ${number} run?`, 'skipped', skipped)
+            return { agent: worker, task, ok: false, skipped }
+          },
+          ended,
+        })
+        if (!results.some(({ ok }) => ok) && results.some(({ error }) => error)) throw nothingDone(results)
         const how = { rule, judge: rule && manager.name }
         const conflicts = await conflictsAmong(orchestrator, query, statementsOf(results), how)
         if (!managerSummarizes) return withConflicts(joinedResults(results), conflicts)
@@ -132,15 +138,21 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
   },
 }
 
+const ended = (result: TaskResult): Ended =>
+  result.ok
+    ? { outcome: 'completed', result: result.result }
+    : { outcome: result.error ? 'failed' : 'skipped', result: result.error?.message ?? result.skipped }
+
 const MOST_SHOWN = 5
 
 /** The numbered tasks of a plan, without the dependencies that cannot be met; the trace says which. */
 function withoutUnmet({ tasks }: Plan, orchestrator: Pick<OrchestratorContext, 'decide'>) {
-  const numbered = tasks.map(({ worker, task, dependsOn }, at) => ({
+  const numbered = tasks.map(({ worker, task, dependsOn, runIf }, at) => ({
     number: at + 1,
     worker,
     task,
     needs: [...new Set(dependsOn)],
+    runIf,
   }))
   const unmet = unmetNeeds(numbered).map(({ number, need }) => `${number} on ${need}`)
   if (unmet.length === 0) return numbered

@@ -30,14 +30,14 @@ export type FlowMode = 'multi_agent' | 'graph' | 'tools'
  * A supervisor splits the query among experts that work in parallel, and their results become one answer. Sources:
  * document 004; document 001, its `OrchestratorAgent`. Durations are in ms.
  *
- * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn? }], reasoning }`, with at most 100 tasks.
- * Where agents hold `keys`, a task may name a profile of them, `apiKeysConfigRef`. A code agent gives the plan as data.
- * A model agent calls the function `create_plan`, and may use its own tools before. If the model client does not
- * support functions, JSON is accepted. A plan that does not match the schema, or has a cycle, is sent back once. Each
- * task goes to its expert with a `SubTask` as `structuredData`. An expert that fails or is late fails only its own
- * task: the answer says what is missing, and `failures` has the errors. The run fails if all tasks fail, with a
- * friendly text in the language of the query. It also fails if the aggregator does; then the run's history has the
- * results.
+ * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn?, runIf? }], reasoning }`, at most 100
+ * tasks. Where agents hold `keys`, a task may name a profile of them, `apiKeysConfigRef`. A code agent gives the plan
+ * as data. A model agent calls the function `create_plan`, and may use its own tools before. If the model client does
+ * not support functions, JSON is accepted. A plan that does not match the schema, or has a cycle, is sent back once.
+ * Each task goes to its expert with a `SubTask` as `structuredData`; one whose `runIf` does not hold is skipped. An
+ * expert that fails or is late fails only its own task: the answer says what is missing, and `failures` has the errors.
+ * The run fails if all tasks fail, with a friendly text in the language of the query. It also fails if the aggregator
+ * does; then the run's history has the results.
  *
  * @example
  * createTeam({
@@ -126,8 +126,8 @@ export const supervisor: Strategy<SupervisorConfig> = {
         const tasks = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
         if (tasks.length === 0) return alone(fallback ?? planner, limit)
         const finished = await runTasks(orchestrator, tasks, perform)
-        const failures = finished.filter((each) => !isDone(each))
-        if (failures.length === finished.length) throw nothingDone(await apology(), finished)
+        const failures = finished.filter(({ result }) => result.status === 'FAILED')
+        if (failures.length > 0 && !finished.some(isDone)) throw nothingDone(await apology(), finished)
         const { conflictResolution: rule } = config
         const how = { rule, judge: rule && aggregator }
         const conflicts = await conflictsAmong(orchestrator, query, statementsOf(finished), how)
@@ -138,7 +138,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
         async function apology(): Promise<string> {
           if (config.prompts?.apology !== undefined) return say('apology', { query, failures: joined(failures) })
           const prompt = say('apology', { query, failures: failuresAsText(failures) })
-          return apologize(orchestrator, aggregator, prompt, { query, finished }, limit)
+          return apologize(orchestrator, aggregator, prompt, { query, finished: failures }, limit)
         }
 
         /** Returns the tasks of the plan; an empty list if the fallback has to answer without a plan. */

@@ -145,7 +145,8 @@ t.test('a dependency that is null is none, and one that is named twice is one', 
 })
 
 t.test('dependencies on what is not there are no plan', async (t) => {
-  for (const plan of [tasksOf([], [3]), tasksOf([0]), tasksOf([1.5]), [{ task: '  ', dependsOn: [] }]]) {
+  const odd = [{ task: 'flight', runIf: { task: 0 } }]
+  for (const plan of [tasksOf([], [3]), tasksOf([0]), tasksOf([1.5]), [{ task: '  ', dependsOn: [] }], odd]) {
     const result = await asked(t, ...dependencies(plan))
     t.equal(result.finalOutput, WHOLE)
     t.match(verdict(result), { reason: /a list of sub-tasks in JSON/ })

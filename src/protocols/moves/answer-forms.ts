@@ -5,6 +5,7 @@
 import { z } from 'zod'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { portable } from './portable.ts'
+import { COMPARISONS, OUTCOMES } from './run-if.ts'
 
 /**
  * Makes a field optional and accepts null for it. Models often write null there, although the schema does not say so,
@@ -14,6 +15,22 @@ export const absent = <Form extends z.ZodType>(form: Form) => z.preprocess((give
 
 /** Text beside the requested answer; '' if there is none. */
 export const note = absent(z.string().default(''))
+
+/** Schema of the condition on which a task of a plan is run. */
+export const condition = absent(
+  z
+    .strictObject({
+      task: z.int().min(1),
+      outcome: absent(z.enum(OUTCOMES).optional()),
+      path: absent(z.string().optional()),
+      compare: absent(z.enum(COMPARISONS).optional()),
+      value: absent(z.union([z.string(), z.number(), z.boolean()]).optional()),
+    })
+    .optional()
+    .describe(
+      'If it is not always run: the number of another task, with this outcome (completed), whose result, at path (a.b), compares so.',
+    ),
+)
 
 /** Schema of a choice from a list that is numbered from 1. */
 export const choiceOf = (length: number) =>

@@ -4,6 +4,7 @@ import { jsonIn } from '../../actors/model/structured-output.ts'
 import { DramatisError, ReplyInvalidError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
+import type { RunIf } from './run-if.ts'
 import { circleIn, MOST_TASKS, type PlannedTask } from './task-plan.ts'
 
 /** Question of the decision in the trace. */
@@ -11,9 +12,9 @@ export const TAKEN_APART = 'Is the task taken apart?'
 
 /**
  * Returns the sub-tasks that the agent names in a JSON array of strings; each runs after the one before it. With
- * `graph` the agent may give dependencies instead: `[{ task, dependsOn }]`, also under `tasks`. Returns undefined if
- * the task stays whole: the agent finds it atomic, or fails, or answers anything else. The trace has a decision that
- * says which.
+ * `graph` the agent may give dependencies instead: `[{ task, dependsOn, runIf }]`, also under `tasks`. Returns
+ * undefined if the task stays whole: the agent finds it atomic, or fails, or answers anything else. The trace has a
+ * decision that says which.
  *
  * @throws {ReplyInvalidError} for dependencies that form a cycle, which the error names.
  */
@@ -33,7 +34,7 @@ export async function decompose(
     return whole(`"${agent}" failed: ${error.code}: ${error.message}`)
   }
   const answer = message.structuredData ?? jsonIn(message.content)?.value
-  const tasks = tasksIn(answer, graph)
+  const tasks = await tasksIn(answer, graph)
   if (!tasks) return whole(`"${agent}" was asked for a list of sub-tasks in JSON, and answered something else.`)
   if (tasks.length === 0) return whole(`"${agent}" finds that it is done best in one piece.`)
   if (tasks.length > MOST_TASKS)
@@ -45,7 +46,7 @@ export async function decompose(
 }
 
 /** Returns undefined if the answer is no list of sub-tasks, and an empty list if it has no work in it. */
-function tasksIn(answer: unknown, graph: boolean): PlannedTask[] | undefined {
+async function tasksIn(answer: unknown, graph: boolean): Promise<PlannedTask[] | undefined> {
   if (isListOf(answer, isText)) {
     const described = answer.map((text) => text.trim()).filter((text) => text !== '')
     return described.map((description, at) => ({ number: at + 1, description, needs: [], after: at }))
@@ -53,12 +54,22 @@ function tasksIn(answer: unknown, graph: boolean): PlannedTask[] | undefined {
   const listed: unknown = isObject(answer) && 'tasks' in answer ? answer.tasks : answer
   if (!graph || !isListOf(listed, isDependent)) return undefined
   if (listed.some(({ dependsOn }) => dependsOn?.some((number) => number > listed.length))) return undefined
-  return listed.map(({ task, dependsOn }, at) => ({
+  const conditions = await conditionsOf(listed)
+  return conditions?.map((runIf, at) => ({
     number: at + 1,
-    description: task,
-    needs: [...new Set(dependsOn)],
+    description: listed[at]!.task,
+    needs: [...new Set(listed[at]!.dependsOn)],
     after: 0,
+    runIf,
   }))
+}
+
+/** Returns undefined if one of them is no condition. */
+async function conditionsOf(listed: readonly Dependent[]): Promise<(RunIf | undefined)[] | undefined> {
+  if (!listed.some(({ runIf }) => runIf)) return listed.map(() => undefined)
+  const { condition } = await import('./answer-forms.ts') // loaded late, because most teams need no zod
+  const read = listed.map(({ runIf }) => condition.safeParse(runIf))
+  return read.every(({ success }) => success) ? read.map(({ data }) => data) : undefined
 }
 
 const isText = (value: unknown): value is string => typeof value === 'string'
@@ -68,7 +79,13 @@ function isListOf<T>(value: unknown, is: (each: unknown) => each is T): value is
   return Array.isArray(value) && value.every(is)
 }
 
-function isDependent(value: unknown): value is { task: string; dependsOn?: number[] | null } {
+interface Dependent {
+  task: string
+  dependsOn?: number[] | null
+  runIf?: unknown
+}
+
+function isDependent(value: unknown): value is Dependent {
   if (!isObject(value) || !('task' in value) || !isText(value.task) || value.task.trim() === '') return false
   return !('dependsOn' in value) || value.dependsOn === null || isListOf(value.dependsOn, isPlace)
 }

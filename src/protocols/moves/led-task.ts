@@ -47,7 +47,7 @@ export class LedTasks {
     const { number, worker, task } = assignment
     this.#orchestrator.decide(`Who does task ${number}?`, worker, `The plan of "${this.#manager.name}": ${task}`)
     const first = await this.#outcome(assignment, '')
-    if (first.ok) return first
+    if (!first.error) return first
     const { choice, reason } = await this.#reassigned(worker, task, first.error)
     this.#orchestrator.decide(
       `Who does task ${number}, which "${worker}" has not done?`,

@@ -11,17 +11,18 @@ import type { DramatisError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
-import { absent, note } from './answer-forms.ts'
+import { absent, condition, note } from './answer-forms.ts'
 import { type AskedFor, type Asking, askFor } from './ask-for.ts'
 import { type Conflict, conflictsAsData, withConflicts } from './conflicts.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { portable } from './portable.ts'
-import { MOST_TASKS } from './task-plan.ts'
+import type { RunIf } from './run-if.ts'
+import { circleIn, MOST_TASKS } from './task-plan.ts'
 import { asData, errorAsData, resultsAsData, resultsWithTasks, type TaskResult, wordsOf } from './task-results.ts'
 
-/** A manager's plan: tasks for workers, of which some need the results of others. */
+/** A manager's plan: tasks for workers, of which some need the results of others, or are run on a condition. */
 export interface Plan {
-  tasks: { worker: string; task: string; dependsOn: number[] }[]
+  tasks: { worker: string; task: string; dependsOn: number[]; runIf?: RunIf | undefined }[]
   reasoning: string
 }
 
@@ -30,7 +31,7 @@ export type Verdict = z.output<typeof WANTED>
 const WANTED = z.object({ approved: z.boolean(), remarks: note })
 const VERDICT = portable(WANTED)
 
-/** Returns the schema of a plan for those workers. */
+/** Returns the schema of a plan for those workers. A circle is left out later, but not one with conditions. */
 const planFor = (workers: readonly string[]) =>
   portable(
     z.object({
@@ -40,9 +41,17 @@ const planFor = (workers: readonly string[]) =>
             worker: z.enum(workers),
             task: z.string().min(1),
             dependsOn: absent(z.array(z.int().min(1).max(MOST_TASKS)).max(MOST_TASKS).default([])),
+            runIf: condition,
           }),
         )
-        .max(MOST_TASKS),
+        .max(MOST_TASKS)
+        .superRefine((tasks, context) => {
+          if (!tasks.some(({ runIf }) => runIf)) return
+          const circle = circleIn(
+            tasks.map(({ dependsOn, runIf }, at) => ({ number: at + 1, needs: dependsOn, runIf })),
+          )
+          if (circle) context.addIssue(circle)
+        }),
       reasoning: note,
     }),
   )

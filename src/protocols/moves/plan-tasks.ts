@@ -8,8 +8,8 @@ import type { Worker } from './schemas.ts'
 import type { PlannedTask } from './task-plan.ts'
 
 /**
- * Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, apiKeysConfigRef?, dependsOn? }],
- * reasoning }`.
+ * Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, apiKeysConfigRef?, dependsOn?,
+ * runIf? }], reasoning }`.
  */
 export interface Plan {
   tasks: PlannedTask[]
@@ -34,13 +34,13 @@ export async function planTasks(
 ): Promise<Plan> {
   const { planSchema } = await import('./schemas.ts')
   const { value } = await askFor(orchestrator, planner, content, planSchema(workers), { asFunction: CREATE_PLAN })
-  const tasks = value.tasks.map(({ dependsOn, ...task }, at) => {
+  const tasks = value.tasks.map(({ dependsOn, runIf, ...task }, at) => {
     const named = [...new Set(dependsOn)]
     const needs = named.filter((number) => number <= value.tasks.length)
     const others = named.filter((number) => number > value.tasks.length)
     if (others.length > 0)
       orchestrator.decide(`What does sub-task ${at + 1} wait for?`, needs.join() || 'nothing', `There is no ${others}.`)
-    return planned(task, at + 1, needs)
+    return { ...planned(task, at + 1, needs), runIf }
   })
   return { tasks, reasoning: reasonOf(value, planner) }
 }

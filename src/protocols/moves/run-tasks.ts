@@ -1,6 +1,7 @@
 /** Runs the tasks of a plan: in parallel, except those that have to wait. A failed task does not stop the others. */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
-import { failedSubTask, type SubTask } from '../../mailbox/sub-task.ts'
+import { failedSubTask, type SubTask, skippedSubTask } from '../../mailbox/sub-task.ts'
+import type { Ended } from './run-if.ts'
 import { resultsAsText } from './synthesize.ts'
 import { type Finished, type PlannedTask, runInOrder } from './task-plan.ts'
 
@@ -12,22 +13,36 @@ export type Perform = (task: PlannedTask, context: string | undefined) => Promis
 
 /**
  * Returns the result of each task in the order of the plan, which must have no cycle. A task that builds on a failed
- * one is not run, and counts as failed; others go on. It rejects only if the run ends.
+ * one is not run, and counts as failed, unless it is run because that has failed (`runIf`); others go on. It rejects
+ * only if the run ends.
  */
 export async function runTasks(
   orchestrator: Pick<OrchestratorContext, 'decide' | 'runId' | 'signal'>,
   tasks: readonly PlannedTask[],
   perform: Perform,
 ): Promise<Finished[]> {
-  return runInOrder(tasks, async (task, needed: Finished[]) => {
+  const run = async (task: PlannedTask, needed: Finished[]): Promise<Finished> => {
     orchestrator.signal.throwIfAborted()
-    const missing = needed.filter(({ result }) => result.status === 'FAILED').map((each) => each.task.number)
+    const failed = needed.filter(({ result }) => result.status === 'FAILED').map((each) => each.task.number)
+    const missing = failed.filter((number) => number !== task.runIf?.task)
     if (missing.length === 0) return perform(task, needed.length > 0 ? resultsAsText(needed) : undefined)
     const reason = `It builds on what failed: sub-task ${missing.join(', ')}.`
     orchestrator.decide(`Is ${titleOf(task)} run?`, 'no', reason)
     return undone(orchestrator, task, `It was not run. ${reason}`)
-  })
+  }
+  const skip = (task: PlannedTask, reason: string): Finished => {
+    orchestrator.decide(`Is ${titleOf(task)} run?`, 'skipped', reason)
+    return { task, result: skippedSubTask(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), reason), words: '' }
+  }
+  return runInOrder(tasks, { run, skip, ended })
 }
+
+const ended = ({ result, words }: Finished): Ended => ({
+  outcome: OUTCOME[result.status],
+  result: result.errorDetails?.message ?? result.resultData ?? words,
+})
+
+const OUTCOME = { COMPLETED: 'completed', FAILED: 'failed', SKIPPED: 'skipped' } as const
 
 /** Returns the failed result of a task that no agent has done, with the reason. */
 export function undone(

@@ -7,7 +7,7 @@ import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { jsonIn } from '../../actors/model/structured-output.ts'
 import type { SubTask, SubTaskResult } from '../../mailbox/sub-task.ts'
 import { isObject } from '../../runtime/checks/checks.ts'
-import { absent } from './answer-forms.ts'
+import { absent, condition } from './answer-forms.ts'
 import { portable } from './portable.ts'
 import { circleIn, MOST_TASKS } from './task-plan.ts'
 
@@ -42,7 +42,7 @@ export const subTaskResultSchema: z.ZodType<SubTaskResult> = z.discriminatedUnio
   z.object({
     ...parties,
     workerAgentRole: id,
-    status: z.literal('FAILED'),
+    status: z.enum(['FAILED', 'SKIPPED']),
     resultData: z.null().optional(),
     errorDetails: z.object({ message: z.string(), type: z.string().optional() }),
   }),
@@ -64,17 +64,17 @@ export const planSchema = (workers: readonly Worker[]) => {
   const dependsOn = absent(
     z.array(z.int().min(1)).default([]).describe('Numbers, from 1, of the tasks whose results it needs.'),
   )
-  const task = taskSchema(workers).extend({ dependsOn })
+  const task = taskSchema(workers).extend({ dependsOn, runIf: condition })
   const plan = planOf(workers, task, MOST_TASKS).superRefine(({ tasks }, context) => {
-    const circle = circleIn(tasks.map(({ dependsOn }, at) => ({ number: at + 1, needs: dependsOn })))
+    const circle = circleIn(tasks.map(({ dependsOn, runIf }, at) => ({ number: at + 1, needs: dependsOn, runIf })))
     if (circle) context.addIssue({ code: 'custom', message: circle, path: ['tasks'] })
   })
   return told(task, MOST_TASKS, plan)
 }
 
 /**
- * Schema of a task that replaces another, or of none. The planner is not asked for its dependencies: it waits for what
- * the replaced task waited for.
+ * Schema of a task that replaces another, or of none. The planner is not asked for its dependencies or its condition:
+ * it waits for what the replaced task waited for.
  */
 export const replacementSchema = (workers: readonly Worker[]) => {
   const task = taskSchema(workers)

@@ -13,8 +13,8 @@ import { type Finished, isDone } from './task-plan.ts'
 import { isLate } from './worker-result.ts'
 
 /**
- * Returns one line per result, in the order of the plan. A failed sub-task is replaced by its reason. Source: document
- * 000.
+ * Returns one line per result, in the order of the plan. A sub-task that failed or was skipped is replaced by its
+ * reason. Source: document 000.
  */
 export const joined = (finished: readonly Finished[]): string => finished.map(lineOf).join('\n')
 
@@ -55,6 +55,8 @@ export function resultsAsText(finished: readonly Finished[]): string {
 
 function lineOf({ task, result, words }: Finished): string {
   if (result.status === 'COMPLETED') return words
+  if (result.status === 'SKIPPED')
+    return `(sub-task ${task.number} was skipped as planned: ${result.errorDetails.message})`
   return `(sub-task ${task.number} ${isLate(result) ? 'was late' : 'failed'}: ${result.errorDetails.message})`
 }
 

@@ -1,5 +1,6 @@
 /** Plans: their tasks, the order in which these run, and what keeps a plan from being carried out. */
 import type { SubTaskResult } from '../../mailbox/sub-task.ts'
+import { type Ended, type RunIf, whySkipped } from './run-if.ts'
 
 /** Task of a plan. */
 export interface PlannedTask {
@@ -10,6 +11,8 @@ export interface PlannedTask {
   readonly needs: readonly number[]
   /** Number of a task that it waits for, whether that task succeeds or fails; 0: none. */
   readonly after: number
+  /** Condition on which it is run. */
+  readonly runIf?: RunIf | undefined
   /** Agent that runs it, if the planner names one. The planner may also name the next three. */
   readonly agent?: string
   readonly tool?: string
@@ -20,7 +23,7 @@ export interface PlannedTask {
   readonly replans?: number
 }
 
-/** Result of a task: `result` for programs, `words` as text, which is empty if the task failed. */
+/** Result of a task: `result` for programs, `words` as text, which is empty if the task was not completed. */
 export interface Finished {
   readonly task: PlannedTask
   readonly result: SubTaskResult
@@ -40,6 +43,8 @@ interface Ordered {
   readonly needs: readonly number[]
   /** Number of the task whose end it waits for, whatever came of that; 0 or left out: none. */
   readonly after?: number
+  /** Condition on which it is run, when the task that it names is over. */
+  readonly runIf?: RunIf | undefined
 }
 
 /** A dependency that cannot be met: it names no task of the plan, or closes a circle. */
@@ -50,7 +55,7 @@ interface Unmet {
   readonly circle?: readonly number[]
 }
 
-/** Returns all dependencies that cannot be met. Without them a plan has no circle. */
+/** Returns all dependencies that cannot be met. Without them a plan has no circle but by conditions. */
 export function unmetNeeds(tasks: readonly Ordered[]): Unmet[] {
   const byNumber = new Map(tasks.map((task) => [task.number, task]))
   const walked = new Set<number>()
@@ -72,21 +77,31 @@ export function unmetNeeds(tasks: readonly Ordered[]): Unmet[] {
   return unmet
 }
 
-/** Describes the first circle of tasks that wait for each other. */
+/** Describes the first circle of tasks that wait for each other, also by their conditions. */
 export function circleIn(tasks: readonly Ordered[]): string | undefined {
-  const circle = unmetNeeds(tasks).find((unmet) => unmet.circle)?.circle
+  const waiting = tasks.map(({ number, needs, runIf }) => ({ number, needs: runIf ? [...needs, runIf.task] : needs }))
+  const circle = unmetNeeds(waiting).find((unmet) => unmet.circle)?.circle
   return circle && `its tasks wait for each other in a circle, ${circle.join(' -> ')}`
 }
 
+/** What is done with a task when its turn has come. */
+interface Steps<Task, Result> {
+  run: (task: Task, needed: Result[]) => Promise<Result>
+  skip: (task: Task, reason: string) => Result
+  /** Returns what came of a task, for the conditions of others. */
+  ended: (result: Result) => Ended
+}
+
 /**
- * Runs each task when those that it needs or waits for are over, and all others at once. Resolves to the results in the
- * order of the plan, which must have no circle; a need that names no task counts as met.
+ * Runs or skips each task when those that it needs or waits for are over, and all others at once. Resolves to the
+ * results in the order of the plan, which must have no circle; a need that names no task counts as met.
  */
 export function runInOrder<Task extends Ordered, Result>(
   tasks: readonly Task[],
-  run: (task: Task, needed: Result[]) => Promise<Result>,
+  { run, skip, ended }: Steps<Task, Result>,
 ): Promise<Result[]> {
   const begun = new Map<number, Promise<Result>>()
+  const ends = new Map<number, Ended>()
   const byNumber = new Map(tasks.map((task) => [task.number, task]))
   const begin = (number: number): Promise<Result>[] => {
     const task = byNumber.get(number)
@@ -96,8 +111,12 @@ export function runInOrder<Task extends Ordered, Result>(
     return [result]
   }
   const whenOver = async (task: Task): Promise<Result> => {
-    const [needed] = await Promise.all([Promise.all(task.needs.flatMap(begin)), ...begin(task.after ?? 0)])
-    return run(task, needed)
+    const others = [task.after ?? 0, task.runIf?.task ?? 0]
+    const [needed] = await Promise.all([Promise.all(task.needs.flatMap(begin)), ...others.flatMap(begin)])
+    const reason = whySkipped(task, ends)
+    const result = reason === undefined ? await run(task, needed) : skip(task, reason)
+    ends.set(task.number, ended(result))
+    return result
   }
   return Promise.all(tasks.flatMap(({ number }) => begin(number)))
 }

@@ -5,16 +5,20 @@
 import { AgentFailedError, type DramatisError } from '../../errors.ts'
 import type { Statement } from './contradictions.ts'
 
-/** Task with its result, and the last agent that has done it or failed at it. */
+/** Task with its result, and the last agent that has done it or failed at it. `skipped`: why it was not run. */
 export type TaskResult = { agent: string; task: string } & (
-  | { ok: true; id: string; result: unknown }
-  | { ok: false; error: DramatisError }
+  | { ok: true; id: string; result: unknown; error?: never }
+  | { ok: false; error: DramatisError; skipped?: never }
+  | { ok: false; error?: never; skipped: string }
 )
 
 /** Returns a text as it is, any other value as JSON. */
 export const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
 
-const outcomeOf = (result: TaskResult) => (result.ok ? wordsOf(result.result) : `(not done: ${result.error.message})`)
+function outcomeOf(result: TaskResult): string {
+  if (result.ok) return wordsOf(result.result)
+  return result.error ? `(not done: ${result.error.message})` : `(skipped as planned: ${result.skipped})`
+}
 
 /** Returns what the agents of tasks that were done have said. */
 export const statementsOf = (results: readonly TaskResult[]): Statement[] =>
@@ -36,11 +40,12 @@ export const asData = (step: string, data: object) => ({ metadata: { hierarchica
 
 /** Returns the results as data for a code agent as manager, in addition to the text. */
 export const resultsAsData = (results: readonly TaskResult[]): object[] =>
-  results.map(({ agent, task, ...result }) =>
-    result.ok
-      ? { agent, task, ok: true, result: result.result, error: null }
-      : { agent, task, ok: false, result: null, error: errorAsData(result.error) },
-  )
+  results.map(({ agent, task, ...result }) => {
+    if (result.ok) return { agent, task, ok: true, result: result.result, error: null }
+    const { error, skipped } = result
+    const rest = error ? { error: errorAsData(error) } : { error: null, skipped }
+    return { agent, task, ok: false, result: null, ...rest }
+  })
 
 export const errorAsData = ({ code, message }: DramatisError) => ({ code, message })
 
@@ -49,7 +54,7 @@ export const errorAsData = ({ code, message }: DramatisError) => ({ code, messag
  * lists them all.
  */
 export function nothingDone(results: readonly TaskResult[]): DramatisError {
-  const failures = results.flatMap(({ agent, ...result }) => (result.ok ? [] : [{ agent, error: result.error }]))
+  const failures = results.flatMap(({ agent, ...result }) => (result.error ? [{ agent, error: result.error }] : []))
   const [first] = failures
   if (first && failures.length === 1) return first.error
   const list = failures.map(({ agent, error }) => ` "${agent}": ${error.code}: ${error.message}`)

@@ -7,7 +7,7 @@ export const COLLABORATE = {
 
 {query}`,
 
-  dependencies: `Take the task apart into sub-tasks, each of which one member of a team can do alone. Reply with JSON and nothing else: {"tasks": [{"task": "what to do", "dependsOn": [1]}]}, where dependsOn has the numbers, from 1, of the sub-tasks whose results it needs; it is [] for one that needs none. Reply with [] if the task is simple enough to be done in one piece.
+  dependencies: `Take the task apart into sub-tasks, each of which one member of a team can do alone. Reply with JSON and nothing else: {"tasks": [{"task": "what to do", "dependsOn": [1]}]}, where dependsOn has the numbers, from 1, of the sub-tasks whose results it needs; it is [] for one that needs none. Add "runIf": {"task": 1, "outcome": "failed"} to one that is done only in that case (completed, failed, skipped), or "runIf": {"task": 1, "compare": "contains", "value": "yes"} to compare the result (equals, differs, contains, lacks, above, below). Reply with [] if the task is simple enough to be done in one piece.
 
 # Task
 
