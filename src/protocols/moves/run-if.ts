@@ -21,7 +21,7 @@ export interface RunIf {
   readonly value?: string | number | boolean | undefined
 }
 
-/** What came of a task. */
+/** Outcome of a task, and its result. */
 export interface Ended {
   readonly outcome: Outcome
   /** The reason as text, if it was not completed. */
@@ -38,7 +38,7 @@ export function whySkipped(
 ): string | undefined {
   const why = runIf && whyNot(runIf, ends.get(runIf.task))
   if (why !== undefined) return why
-  // What is run because another task was skipped may build on that one, too.
+  // A task on the condition that another one was skipped may build on that one, too.
   const isLeft = (number: number) => ends.get(number)?.outcome === 'skipped' && number !== runIf?.task
   return needs.length > 0 && needs.every(isLeft)
     ? `It builds on what was skipped: task ${needs.join(', ')}.`

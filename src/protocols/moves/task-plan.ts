@@ -84,11 +84,11 @@ export function circleIn(tasks: readonly Ordered[]): string | undefined {
   return circle && `its tasks wait for each other in a circle, ${circle.join(' -> ')}`
 }
 
-/** What is done with a task when its turn has come. */
+/** Steps for a task whose turn has come. */
 interface Steps<Task, Result> {
   run: (task: Task, needed: Result[]) => Promise<Result>
   skip: (task: Task, reason: string) => Result
-  /** Returns what came of a task, for the conditions of others. */
+  /** Returns the outcome of a task, for the conditions of others. */
   ended: (result: Result) => Ended
 }
 
