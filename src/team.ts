@@ -2,7 +2,7 @@
 import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
 import { callingFile } from './calling-file.ts'
-import { type OrchestrationConfig, preparedFor, protocolFrom } from './protocols/index.ts'
+import { type OrchestrationConfig, preparedFor, protocolFrom, routesBySkills } from './protocols/index.ts'
 import { reading } from './runtime/checks/refused.ts'
 import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
 import { settingsFrom } from './runtime/settings/settings.ts'
@@ -45,6 +45,7 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
       model: kit?.model !== undefined,
       ...(kit?.models && { rehearsed: kit.models }),
       ...(kit?.realTools && { realTools: true }),
+      skillsInTools: routesBySkills(options.orchestration),
       file: placeOf(options) ?? callingFile(),
     })
     const names = settings.agents.map(({ name }) => name)

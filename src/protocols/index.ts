@@ -59,6 +59,9 @@ export function protocolFrom(config: OrchestrationConfig, team: readonly string[
   return strategyOf(config).protocol(config, team)
 }
 
+/** Checks for a configuration by which tasks go to whoever names a skill: then a name in `tools` may be one. */
+export const routesBySkills = (config: OrchestrationConfig): boolean => Object(config).strategy === 'collaborate'
+
 /**
  * Returns the settings of a team for a configuration from which the protocol has already been made.
  *

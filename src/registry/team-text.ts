@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { ConfigurationError } from '../errors.ts'
 import { own } from '../own.ts'
-import { type OrchestrationConfig, protocolFrom } from '../protocols/index.ts'
+import { type OrchestrationConfig, protocolFrom, routesBySkills } from '../protocols/index.ts'
 import { anyObject, type Check, type Fields, isObject, shape } from '../runtime/checks/checks.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import type { TeamOptions } from '../runtime/settings/options.ts'
@@ -62,7 +62,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     if (tools) team.tools = tools.map((tool, i) => toolFrom(tool, `tools[${i}]`, surroundings))
     const { models } = surroundings.defaults
     if (Object.keys(models).length > 0 && team.models !== 'rehearsal') team.models = { ...models, ...team.models }
-    settingsFrom(team, { modules: new Set(agents) }) // createTeam checks whether an agent needs code
+    settingsFrom(team, { modules: new Set(agents), skillsInTools: routesBySkills(team.orchestration) }) // createTeam checks whether an agent needs code
     protocolFrom(team.orchestration, agents)
     refuseCycles(roles)
     return { team, located: (error) => located(error, places, agentsPath) }

@@ -62,6 +62,12 @@ t.test('the three tasks of document 000 go to whom it says', async (t) => {
   }
 })
 
+t.test('a name among the tools that no tool stands behind is a skill to route by', async (t) => {
+  const cast = { CalcBot: { code: echo, tools: [MathSkill] }, SearchExpert: { code: echo, tools: ['WebSearch'] } }
+  const result = await team(t, cast, { decomposer: false }).execute('Use WebSearch for latest articles')
+  t.equal(result.finalOutput, 'SearchExpert: Use WebSearch for latest articles', String(result.error))
+})
+
 t.test('a task that is for nobody goes to all, whose answers are voted on', async (t) => {
   const cast = {
     x: { code: says('Alpha'), weight: 2.5, capabilities: ['fly'] },

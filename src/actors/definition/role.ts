@@ -120,7 +120,8 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
  * - A string: the name of a tool of the team, or of a verb that a model is given as a tool: `delegate`, `send`, `sync`,
  *   `ask_user` (or `clarify_with_user`), `delegate_to_executor`, and others (docs/reference/verbs.md).
  *
- * A name that is neither, and none of the role's `skills`, is a `ConfigurationError` at the start.
+ * A name that is neither, and none of the role's `skills`, is a `ConfigurationError` at the start; under `collaborate`,
+ * which routes by such names, it is a skill.
  *
  * @example
  * const parse = { module: new URL('./parse.js', import.meta.url), isolate: true }

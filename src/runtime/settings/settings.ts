@@ -43,7 +43,7 @@ import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
 import { teamShape } from './team-shape.ts'
 import type { Telemetry } from './telemetry.ts'
 import { type ThreadSettings, threadSettings } from './threads.ts'
-import { checkToolNames, type ToolSettings, toolSettings } from './tools.ts'
+import { checkToolNames, namesAsSkills, type ToolSettings, toolSettings } from './tools.ts'
 
 export type { AgentSettings, SupervisionSettings } from './agent-settings.ts'
 export type { BlackboardScope } from './blackboard-scope.ts'
@@ -153,7 +153,8 @@ export interface TeamSettings {
 /**
  * Checks all options that can be checked without loading a module, and fills in the defaults.
  * `given.modules` names the agents whose definition is given, so that they need no module. `given.model` says that a
- * client is given which stands for every model. `given.rehearsed` is what a rehearsal makes of models. `given.env` is
+ * client is given which stands for every model. `given.rehearsed` is what a rehearsal makes of models. With
+ * `given.skillsInTools` a name in `tools` that is no verb is a skill. `given.env` is
  * the environment; the process's own by default. `given.file` is the file that has called, from which packages are
  * resolved by default.
  *
@@ -171,6 +172,7 @@ export function settingsFrom(
     model?: boolean
     rehearsed?: RehearsedModels
     realTools?: boolean
+    skillsInTools?: boolean
     env?: Environment
     file?: string | undefined
   } = {},
@@ -211,8 +213,9 @@ export function settingsFrom(
   const { input = [], output = [], tool = [] } = options.guardrails ?? {}
   const teamGuards: AgentGuards = { input: [...input], output: [...output], tool: [...tool] }
   const known = given.model ? { assertHas() {} } : models // that client stands for every model
+  const read = given.skillsInTools ? namesAsSkills : (role: AgentRole) => role
   const agents = options.agents.map((role, i) =>
-    locating(registry, role, i, () => agentSettings(role, `agents[${i}]`, options, isGiven(role), known)),
+    locating(registry, role, i, () => agentSettings(read(role), `agents[${i}]`, options, isGiven(role), known)),
   )
   for (const agent of agents) checkToolNames(agent, agents)
   return {
@@ -255,7 +258,7 @@ export function settingsFrom(
     newcomer(role, path, others, expected = []) {
       roleShape(role, path)
       checkNewName(role, path, others, expected)
-      const settings = agentSettings(role, path, defaults, isGiven(role), known)
+      const settings = agentSettings(read(role), path, defaults, isGiven(role), known)
       checkToolNames(settings, agents)
       return settings
     },

@@ -1,6 +1,7 @@
 /** Tools of a role, with those of the team: checked, and sorted by where they run. */
 import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
 import { type ToolDefinition, toolDefinitionOf, usable } from '../../actors/definition/tool.ts'
+import { verbTool } from '../../actors/model/verb-tools.ts'
 import { checkNamed, checkUnique } from '../../actors/tools/toolbox.ts'
 import { type Check, flag, integer, isObject, listOf, rule, shape } from '../checks/checks.ts'
 import { reading, refused, refusedAs } from '../checks/refused.ts'
@@ -113,6 +114,13 @@ export const spawnToolsShape = listOf((value, path) => {
   const { env } = Object(value) as { env?: unknown }
   if (env !== undefined) throw refused(`${path}.env`, env, 'nothing: a role that an agent makes has no environment')
 })
+
+/** Returns the role with the names among its tools as skills, but for verbs: a task may be routed by such a name. */
+export function namesAsSkills(role: AgentRole): AgentRole {
+  const { tools = [], skills = [] } = role
+  const names = tools.flatMap((tool) => (typeof tool === 'string' && !verbTool(tool) ? [tool] : []))
+  return names.length === 0 ? role : { ...role, skills: [...skills, ...names] }
+}
 
 /** Returns the tools of the role at `path`, after those that all roles share. Throws for two tools of one name. */
 export function toolSettings(
