@@ -26,16 +26,19 @@ export function rehearsalModel(seed = 1): ModelClient {
 }
 
 async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<ModelPiece> {
-  const { messages, tools = [], jsonSchema, model, maxOutputTokens = Number.POSITIVE_INFINITY, signal } = request
+  const { agent, messages, tools = [], jsonSchema, model, maxOutputTokens = Number.POSITIVE_INFINITY, signal } = request
   const dice = new Dice(seed, whatIsAsked(request))
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
-  const left = leftOf(tools, since)
+  const left = leftOf(tools, messages, since)
   // The sampler loads slowly, and a team of code agents never needs it.
   const sampleOf = left.length > 0 || jsonSchema ? (await import('./json-sample.ts')).sampleOf : () => undefined
   const calls = left.map(({ name, inputSchema }) => ({
     id: `call_${dice.upTo(2 ** 32).toString(36)}`,
     name,
-    input: JSON.stringify(sampleOf(inputSchema, dice, LABEL)),
+    input: JSON.stringify({
+      ...Object(sampleOf(inputSchema, dice, LABEL)),
+      ...(name === 'publish' && { key: `rehearsal.${agent}` }), // each writes its own, whoever comes first
+    }),
   }))
   const answer = () => (jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice))
   const text = calls.length > 0 ? '' : answer()
@@ -71,10 +74,12 @@ function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest
 }
 
 /** Returns the tools that were not called since the last question. */
-function leftOf(tools: readonly ToolSpec[], since: readonly ModelMessage[]): ToolSpec[] {
+function leftOf(tools: readonly ToolSpec[], said: readonly ModelMessage[], since: readonly ModelMessage[]): ToolSpec[] {
   const done = new Set(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ name }) => name)))
   const isAtBoard = tools.some(({ name }) => name === 'read_blackboard')
-  const isUsed = (name: string) => (!verbTool(name) || (isAtBoard && name === 'publish')) && !done.has(name)
+  const hasWritten = said.some(({ toolCalls = [] }) => toolCalls.some(({ name }) => name === 'publish'))
+  const isUsed = (name: string) =>
+    (!verbTool(name) || (isAtBoard && name === 'publish' && !hasWritten)) && !done.has(name)
   return tools.filter(({ name }) => isUsed(name)).slice(0, MOST_CALLS)
 }
 
