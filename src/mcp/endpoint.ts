@@ -15,6 +15,9 @@ const LONGEST_OWN_NAME = 64
 /** Characters of a header that may be a secret: shorter ones are parts of other words. */
 const SHORTEST_SECRET = 6
 
+/** Turns of the event loop in which an answer is read that had come when the time was up, though nobody had looked. */
+const TURNS_OF_AN_ANSWER = 20
+
 /** Error whose message says in words why a server cannot be used. */
 class Unusable extends Error {}
 
@@ -78,7 +81,11 @@ export class Endpoint {
   /** Does something with the server. Rejects with words when it fails, and when the time is up. */
   async inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const late = new AbortController()
-    const timer = systemClock.timer(this.#timeoutMs, () => late.abort(new Error('The time is up.')))
+    const end = (turns: number) => {
+      if (turns === 0) late.abort(new Error('The time is up.'))
+      else systemClock.defer(() => end(turns - 1))
+    }
+    const timer = systemClock.timer(this.#timeoutMs, () => end(TURNS_OF_AN_ANSWER))
     const enough = anyAborted([late.signal, this.ended])
     setMaxListeners(0, enough.signal) // the package listens once more for each page of the list
     try {
