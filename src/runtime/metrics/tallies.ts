@@ -34,6 +34,13 @@ interface Needs {
 /** Messages of one run between two agents from which on these are told as chatty. */
 const CHATTY = 1_000
 
+/** Two agents, by their indices in one number, and their messages in a run, by its index. */
+interface Pair {
+  readonly run: number
+  readonly agents: number
+  count: number
+}
+
 export class AgentTally {
   crashes = 0
   readonly turns = new Histogram()
@@ -54,8 +61,10 @@ export class Tallies {
   readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
   /** Figures by agent. Weak, so that they go with an agent that has left. */
   readonly #agents = new WeakMap<Cell, AgentTally>()
-  /** Number of messages between two agents that were handled, by run. */
-  readonly #pairs = new WeakMap<RunState, Map<number, number>>()
+  /** Messages between two agents that were handled, by run. */
+  readonly #pairs = new WeakMap<RunState, Map<number, Pair>>()
+  /** Pair of the last message: most often the next one is between the same two. */
+  #last: Pair = { run: Number.NaN, agents: Number.NaN, count: 0 }
 
   of(cell: Cell): AgentTally {
     const known = this.#agents.get(cell)
@@ -100,16 +109,22 @@ export class Tallies {
 
   /** Counts a message of a pair. Who is chatty is told once for each run. */
   #count({ limits }: Needs, run: RunState, one: Cell, other: Cell): void {
-    const pairs = this.#pairs.get(run) ?? new Map<number, number>()
-    if (pairs.size === 0) this.#pairs.set(run, pairs)
-    const pair = Math.min(one.index, other.index) * 2 ** 16 + Math.max(one.index, other.index)
-    const count = (pairs.get(pair) ?? 0) + 1
-    pairs.set(pair, count)
-    if (count !== CHATTY) return
+    const agents = Math.min(one.index, other.index) * 2 ** 16 + Math.max(one.index, other.index)
+    if (this.#last.run !== run.index || this.#last.agents !== agents) this.#last = this.#pairOf(run, agents)
+    this.#last.count += 1
+    if (this.#last.count !== CHATTY) return
     this.chattyPairs += 1
     const option = `messages between "${one.name}" and "${other.name}" in one run`
     const text = 'they are chatty; look at what they say, or bound a model by limits.messagesPerTurn'
     limits.reached({ option, limit: CHATTY, runId: run.id, agent: other.name }, text)
+  }
+
+  #pairOf(run: RunState, agents: number): Pair {
+    const pairs = this.#pairs.get(run) ?? new Map<number, Pair>()
+    if (pairs.size === 0) this.#pairs.set(run, pairs)
+    const pair = pairs.get(agents) ?? { run: run.index, agents, count: 0 }
+    pairs.set(agents, pair)
+    return pair
   }
 
   #record(needs: Needs, record: HostRecord): void {
