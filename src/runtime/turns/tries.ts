@@ -1,9 +1,9 @@
 /** Decides whether another try of a turn can end differently than the one that failed. */
-import { type DramatisError, errorData } from '../../errors.ts'
-import { modelFailureIn } from '../../model-failure.ts'
+import { type DramatisError, type ErrorCode, errorData } from '../../errors.ts'
+import { type ModelFailureCode, modelFailureIn } from '../../model-failure.ts'
 
 /** Codes of failures that stay the same however often the turn is tried. */
-const FINAL_CODES: ReadonlySet<unknown> = new Set([
+const FINAL_CODES: ReadonlySet<unknown> = new Set<ErrorCode>([
   'CONFIGURATION',
   'MESSAGE_REJECTED',
   'UNKNOWN_AGENT',
@@ -33,7 +33,7 @@ const FINAL_CODES: ReadonlySet<unknown> = new Set([
  * Failures of models that stay the same: the provider refuses, speaks another API or says too much, or the answer
  * stands in the log and so is the same in the next try.
  */
-const FINAL_FAILURES: ReadonlySet<unknown> = new Set([
+const FINAL_FAILURES: ReadonlySet<unknown> = new Set<ModelFailureCode>([
   'quota',
   'auth',
   'not_found',
