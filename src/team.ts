@@ -45,7 +45,7 @@ export class MultiAgentPattern<const Name extends string = string> extends TeamR
       model: kit?.model !== undefined,
       ...(kit?.models && { rehearsed: kit.models }),
       ...(kit?.realTools && { realTools: true }),
-      skillsInTools: routesBySkills(options.orchestration),
+      skillsInTools: routesBySkills(options),
       file: placeOf(options) ?? callingFile(),
     })
     const names = settings.agents.map(({ name }) => name)

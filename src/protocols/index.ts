@@ -59,8 +59,17 @@ export function protocolFrom(config: OrchestrationConfig, team: readonly string[
   return strategyOf(config).protocol(config, team)
 }
 
-/** Checks for a configuration by which tasks go to whoever names a skill: then a name in `tools` may be one. */
-export const routesBySkills = (config: OrchestrationConfig): boolean => Object(config).strategy === 'collaborate'
+/**
+ * Checks for a team's options by which tasks go to whoever names a skill: then a name in `tools` may be one. Any value
+ * is taken: the checks that follow refuse what is no team.
+ */
+export function routesBySkills(options: unknown): boolean {
+  try {
+    return Object(Object(options).orchestration).strategy === 'collaborate'
+  } catch {
+    return false
+  }
+}
 
 /**
  * Returns the settings of a team for a configuration from which the protocol has already been made.

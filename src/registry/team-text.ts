@@ -62,7 +62,7 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     if (tools) team.tools = tools.map((tool, i) => toolFrom(tool, `tools[${i}]`, surroundings))
     const { models } = surroundings.defaults
     if (Object.keys(models).length > 0 && team.models !== 'rehearsal') team.models = { ...models, ...team.models }
-    settingsFrom(team, { modules: new Set(agents), skillsInTools: routesBySkills(team.orchestration) }) // createTeam checks whether an agent needs code
+    settingsFrom(team, { modules: new Set(agents), skillsInTools: routesBySkills(team) }) // createTeam checks whether an agent needs code
     protocolFrom(team.orchestration, agents)
     refuseCycles(roles)
     return { team, located: (error) => located(error, places, agentsPath) }
@@ -98,13 +98,13 @@ function orchestrationFrom(given: unknown, agents: readonly string[], file: URL)
 
 /** Returns the orchestration with the time limit of document 004 if a supervisor's experts are all of its classes. */
 function inTime(orchestration: OrchestrationConfig, entries: object, { classes }: Surroundings): OrchestrationConfig {
-  if (orchestration.strategy !== 'supervisor' || orchestration.timeoutPerAgentMs !== undefined) return orchestration
+  if (!isObject(orchestration) || orchestration.strategy !== 'supervisor') return orchestration // refused later
   const isCityExpert = (agent: string) => {
     const { class: name } = Object(own(entries, agent)) as { class?: unknown }
     return typeof name === 'string' && Object.hasOwn(CITY_EXPERTS, name) && !Object.hasOwn(classes, name)
   }
-  const { experts } = orchestration
-  if (!Array.isArray(experts) || !experts.every(isCityExpert)) return orchestration // wrong ones are refused later
+  const { experts, timeoutPerAgentMs } = orchestration
+  if (timeoutPerAgentMs !== undefined || !Array.isArray(experts) || !experts.every(isCityExpert)) return orchestration
   return { ...orchestration, timeoutPerAgentMs: EXPERT_MS }
 }
 
