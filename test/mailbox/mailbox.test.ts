@@ -4,6 +4,7 @@ import t from 'tap'
 import { type Envelope, Mailbox } from '../../src/mailbox/mailbox.ts'
 import { allocate } from '../../src/mailbox/memory.ts'
 import { ANN, BOB, frameOf } from './frames.ts'
+import { miscounts } from './recounts.ts'
 
 /** The message with that name. */
 const message = (run: string, priority = 0): Envelope<string> => ({
@@ -217,15 +218,20 @@ t.test('the senders of what is parked are known, also of what no turn sends', as
 
 type Op =
   | { do: 'push'; priority: number }
-  | { do: 'hand' }
-  | { do: 'commit' | 'discard'; which: number }
+  | { do: 'hand' | 'enter' }
+  | { do: 'nest'; priority: number; which: number }
+  | { do: 'commit' | 'discard' | 'shelve' | 'unshelve'; which: number }
   | { do: 'die'; begun: number[] }
 
 const which = fc.nat(1_000)
+const priority = fc.integer({ min: -2, max: 2 })
 const op: fc.Arbitrary<Op> = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ do: fc.constant('push' as const), priority: fc.integer({ min: -2, max: 2 }) }) },
+  { weight: 6, arbitrary: fc.record({ do: fc.constant('push' as const), priority }) },
   { weight: 5, arbitrary: fc.constant<Op>({ do: 'hand' }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('nest' as const), priority, which }) },
+  { weight: 1, arbitrary: fc.constant<Op>({ do: 'enter' }) },
   { weight: 3, arbitrary: fc.record({ do: fc.constantFrom('commit' as const, 'discard' as const), which }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('shelve' as const, 'unshelve' as const), which }) },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -253,15 +259,18 @@ class Model {
   readonly mailbox = new Mailbox<string>()
   /** Cut off by a death, in the order in which they come again. */
   again: Envelope<string>[] = []
+  /** To run within a turn. */
+  nested: Envelope<string>[] = []
   waiting: Envelope<string>[] = []
   handed: Envelope<string>[] = []
+  shelved: Envelope<string>[] = []
   accepted = 0
   handled = 0
   dead = 0
 
   queued(): Envelope<string>[] {
     const rest = [...this.waiting].sort((a, b) => b.priority - a.priority || Number(a.run) - Number(b.run))
-    return [...this.again, ...rest]
+    return [...this.again, ...this.nested, ...rest]
   }
 
   step(one: Op): void {
@@ -271,17 +280,22 @@ class Model {
         this.waiting.push(envelope)
         return this.mailbox.push(envelope)
       }
-      case 'hand': {
-        const [next] = this.queued()
-        equal(this.mailbox.peek(), next)
-        if (!next) return
-        this.mailbox.hand(next)
-        this.forget(next)
-        this.handed.push(next)
-        return
+      case 'nest': {
+        const within = pick(this.handed, one.which)
+        if (!within) return
+        const envelope = { ...message(String(++this.accepted), one.priority), within }
+        this.nested.push(envelope)
+        return this.mailbox.push(envelope)
       }
+      case 'hand': {
+        const next = this.queued().find(({ within }) => !within)
+        equal(this.mailbox.peek(), next)
+        return this.hand(next)
+      }
+      case 'enter':
+        return this.hand(this.nested[0])
       case 'commit': {
-        const envelope = this.handed[one.which % (this.handed.length || 1)]
+        const envelope = pick([...this.handed, ...this.shelved], one.which)
         equal(this.mailbox.commit(envelope?.turn ?? 0), envelope)
         if (!envelope) return
         this.forget(envelope)
@@ -289,12 +303,27 @@ class Model {
         return
       }
       case 'discard': {
-        const all = [...this.queued(), ...this.handed]
-        const envelope = all[one.which % (all.length || 1)]
+        const envelope = pick([...this.queued(), ...this.handed, ...this.shelved], one.which)
         equal(this.mailbox.discard(envelope ?? message('nobody')), envelope !== undefined)
         if (!envelope) return
         this.forget(envelope)
         this.dead += 1
+        return
+      }
+      case 'shelve': {
+        const envelope = pick(this.handed, one.which)
+        if (!envelope) return
+        this.mailbox.handed.shelve(envelope)
+        this.forget(envelope)
+        this.shelved.push(envelope)
+        return
+      }
+      case 'unshelve': {
+        const envelope = pick(this.shelved, one.which)
+        if (!envelope) return
+        this.mailbox.handed.unshelve(envelope)
+        this.forget(envelope)
+        this.handed.push(envelope)
         return
       }
       case 'die':
@@ -302,37 +331,54 @@ class Model {
     }
   }
 
-  /** Of each priority the first few had begun: a thread takes them in order. */
+  hand(envelope: Envelope<string> | undefined): void {
+    if (!envelope) return
+    this.mailbox.hand(envelope)
+    this.forget(envelope)
+    this.handed.push(envelope)
+  }
+
+  /** Of each priority the first few had begun: a thread takes them in order. A turn that was shelved had, too. */
   die(begunOf: number[]): void {
     const left = [...begunOf]
-    const begun = this.handed.filter(({ priority }) => left[priority + 2]!-- > 0)
+    const begun = this.handed.filter(({ priority, wasShelved }) => left[priority + 2]!-- > 0 || wasShelved)
     const untouched = this.handed.filter((envelope) => !begun.includes(envelope))
+    const isNested = ({ within }: Envelope<string>) => within !== undefined
+    const inLine = (envelope: Envelope<string>) => !isNested(envelope)
     const cutOffBefore = untouched.filter(({ attempt }) => attempt > 1)
     for (const envelope of begun) envelope.attempt += 1
     this.mailbox.giveBack(begun, untouched)
-    this.again = [...begun, ...cutOffBefore, ...this.again]
-    this.waiting.push(...untouched.filter(({ attempt }) => attempt === 1))
+    this.nested = [...[...begun, ...untouched].filter(isNested), ...this.nested]
+    this.again = [...[...begun, ...cutOffBefore].filter(inLine), ...this.again]
+    this.waiting.push(...untouched.filter(({ attempt }) => attempt === 1).filter(inLine))
     this.handed = []
   }
 
   forget(envelope: Envelope<string>): void {
-    for (const list of [this.again, this.waiting, this.handed])
+    for (const list of [this.again, this.nested, this.waiting, this.handed, this.shelved])
       if (list.includes(envelope)) list.splice(list.indexOf(envelope), 1)
   }
 
   check(): void {
     const { mailbox } = this
     deepStrictEqual(namesOf(mailbox.queued()), namesOf(this.queued()))
-    deepStrictEqual(namesOf(mailbox.handed.values()), namesOf(this.handed))
+    deepStrictEqual(namesOf(mailbox.handed.all()), namesOf([...this.handed, ...this.shelved]))
+    deepStrictEqual(miscounts(mailbox), [])
     const { accepted, handled, deadLettered, waiting, handed } = counts(mailbox)
     deepStrictEqual(
       { accepted, handled, deadLettered },
       { accepted: this.accepted, handled: this.handled, deadLettered: this.dead },
     )
-    equal(accepted, handled + deadLettered + waiting + handed)
-    equal(mailbox.empty, waiting + handed === 0)
+    const underWay = handed + this.shelved.length
+    equal(mailbox.underWay, underWay)
+    equal(accepted, handled + deadLettered + waiting + underWay)
+    equal(mailbox.empty, waiting + underWay === 0)
   }
 }
+
+/** One of them, if there is any. */
+const pick = (envelopes: readonly Envelope<string>[], which: number): Envelope<string> | undefined =>
+  envelopes[which % (envelopes.length || 1)]
 
 type ParkedOp = { do: 'push' | 'shift' | 'drain' } | { do: 'remove'; which: number }
 

@@ -1,5 +1,6 @@
 /** One seed, one play: everything that a run says of itself follows from the seed. */
 import t from 'tap'
+import { Readers } from '../../src/runtime/supervision/readers.ts'
 import { type Cast, localTeam, type Receive } from '../supervision/teams.ts'
 import { simulate } from './simulation.ts'
 
@@ -10,6 +11,29 @@ t.test('the same seed gives the identical trace, also with crashes', async (t) =
     t.equal(first.story, second.story, `seed ${seed}`)
   }
 })
+
+t.test('a reader that names its kinds and is left out while idle does what it would do if it got all', async (t) => {
+  const { add } = Readers.prototype
+  t.teardown(() => Object.assign(Readers.prototype, { add }))
+  for (const mode of ['orderly', 'talkative', 'entangled'] as const)
+    for (const seed of [3, 14, 15, 92, 65]) {
+      Readers.prototype.add = add
+      const named = await simulate(seed, mode)
+      Readers.prototype.add = function (reader) {
+        add.call(this, {
+          next: (batch) => reader.next(batch),
+          overdue: (run) => reader.overdue?.(run),
+          restored: (runs) => reader.restored?.(runs),
+          close: () => reader.close?.(),
+        })
+      }
+      const all = await simulate(seed, mode)
+      t.ok(withoutStacks(named.story) === withoutStacks(all.story), `${mode}, seed ${seed}`)
+    }
+})
+
+/** Stacks of errors name the reader that is put in between here. */
+const withoutStacks = (story: string): string => story.replaceAll(/"stack":"(?:[^"\\]|\\.)*"/g, '')
 
 t.test('different seeds give different plays', async (t) => {
   const stories = new Set<string>()

@@ -1,6 +1,8 @@
 /** Rule 17 as a check: what a supervisor knows of its mailboxes has to add up at every moment. */
 import type { Cell } from '../../src/runtime/state/cell.ts'
+import type { RunState } from '../../src/runtime/state/run-state.ts'
 import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { miscounts } from '../mailbox/recounts.ts'
 
 /** What does not add up now; empty when all does. */
 export function imbalances(host: Supervisor): string[] {
@@ -13,6 +15,8 @@ export function imbalances(host: Supervisor): string[] {
       found.push(
         `${name}: ${accepted} accepted, ${handled} handled, ${deadLettered} dead, ${waiting} + ${inHand.length}`,
       )
+    for (const each of instances)
+      found.push(...miscounts(each.mailbox).map((field) => `${name}: ${field} is miscounted`))
     for (const { run } of [...mailbox.queued(), ...inHand, ...parked]) open.set(run, (open.get(run) ?? 0) + 1)
   }
   for (const { envelope } of host.blocked.all) open.set(envelope.run, (open.get(envelope.run) ?? 0) + 1)
@@ -34,8 +38,20 @@ export function unclaimed(host: Supervisor): string[] {
 /** Checks with every record of the supervisor; gives what did not add up so far. */
 export function watchAccounts(host: Supervisor): string[] {
   const found: string[] = []
-  host.journal.records$.subscribe(() => found.push(...imbalances(host), ...unclaimed(host)))
+  const unretired = watchRetired(host)
+  host.journal.records$.subscribe(() => found.push(...imbalances(host), ...unclaimed(host), ...unretired()))
   return found
+}
+
+/** Says with each batch which runs are over and quiet, and were with the batch before: they should have been retired. */
+function watchRetired({ runs }: Supervisor): () => string[] {
+  let before: readonly RunState[] = []
+  return () => {
+    const quiet = [...runs.values()].filter(({ over, open, onQuiet }) => over && open <= 0 && onQuiet)
+    const late = quiet.filter((run) => before.includes(run))
+    before = quiet
+    return late.map(({ index }) => `run ${index}: over and quiet, but not retired`)
+  }
 }
 
 /** What is left over when nobody has anything to do: waits, room that was not given back, permits. */

@@ -1,6 +1,7 @@
 /** Rule 19: a turn that waits for others gives its permit up, and gets one back. */
 import t from 'tap'
 import type { AgentContext, RequestOptions } from '../../src/actors/definition/context/context.ts'
+import { Link } from '../../src/actors/transport/link.ts'
 import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
 import { PARKED } from '../../src/mailbox/window.ts'
 import { leftovers } from './accounts.ts'
@@ -313,4 +314,38 @@ t.test('rule 19: an agent that leaves a request behind when its turn ends is not
   t.ok((await team.execute('go')).success)
   await team.clock.advance(0)
   t.equal(Atomics.load(team.host.directory.cell('worker')!.life!.window.words, PARKED), 0)
+})
+
+t.test('rule 19: a turn is parked though its permit comes to be wanted just before its thread sleeps', async (t) => {
+  const { sleep } = Link.prototype
+  const wanted: number[] = []
+  let isAsked = false
+  const team = openTeam(
+    t,
+    {
+      async asker(_message, context) {
+        const answer = context.request('worker', 'go')
+        isAsked = true
+        await answer
+      },
+      worker: () => 'done',
+    },
+    { maxConcurrentAgents: 1 },
+  )
+  const note = () => wanted.push(Atomics.load(team.host.team.words, PERMITS_WANTED))
+  Link.prototype.sleep = function (forReplies) {
+    if (isAsked) {
+      isAsked = false
+      note() // as the thread has just read it
+      team.host.loop.kick() // the host gives the worker its message, for which it wants the permit
+      note()
+    }
+    return sleep.call(this, forReplies)
+  }
+  t.teardown(() => Object.assign(Link.prototype, { sleep }))
+  const run = outcomeOf(team.execute('go'))
+  await team.clock.advance(1)
+  t.same(wanted, [0, 1])
+  t.match(run.value, { success: true })
+  t.same(leftovers(team.host), [])
 })
