@@ -34,7 +34,7 @@ export function cityDesk({ services, models }: DeskOptions = {}): MultiAgentPatt
       {
         name: 'finance',
         description: 'exchange rates and share prices',
-        systemPrompt: `You know rates and prices by your tools alone. The shares of TSMC are 2330.TW. ${style}`,
+        systemPrompt: `You know rates and prices by your tools alone. The shares of TSMC are TSM in New York. ${style}`,
         tools: [exchangeRate(place), stockPrice(place)],
       },
       {

@@ -36,7 +36,7 @@ export const CITY_EXPERTS: Readonly<Record<string, Make>> = {
   }),
   FinanceAgent: (env) => ({
     description: 'exchange rates and share prices',
-    systemPrompt: `You know rates and prices by your tools alone. The shares of TSMC are 2330.TW. ${STYLE}`,
+    systemPrompt: `You know rates and prices by your tools alone. The shares of TSMC are TSM in New York. ${STYLE}`,
     tools: [exchangeRate(), stockPrice(env[STOCK_KEY] ? { apiKeyEnv: STOCK_KEY } : {})],
   }),
   TravelAgent: () => ({

@@ -2,10 +2,12 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { cityDesk } from '../../examples/city-desk/team.ts'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { loadTeam } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { alphaVantage, stooq } from '../../src/tools/stock-services.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
 
 /** Document 003's own file. */
@@ -187,3 +189,16 @@ t.test('a travel agent by name answers with sights and their sources', async (t)
   t.equal((await team.execute('台北有什麼景點？')).finalOutput, '台北101')
   t.match(asked.guide?.[1]?.messages.at(-1)?.content, /"Taipei 101".*https:\/\/en\.wikipedia\.org\/wiki\/Taipei_101"/)
 })
+
+t.test(
+  'a finance agent is told the shares of TSMC by a symbol that its service has, with a key or without',
+  async (t) => {
+    const { file } = folder(t, { 'agents.yaml': 'agents:\n  bank: { class: FinanceAgent }\n' })
+    for (const { agents } of [await loadTeam(file), cityDesk()]) {
+      const prompt = agents.map(({ systemPrompt = '' }) => systemPrompt).find((text) => text.includes('TSMC'))
+      const [, symbol = ''] = /TSMC are (\S+) /.exec(prompt ?? '') ?? []
+      t.equal(stooq.question(symbol, undefined, '').url.searchParams.get('s'), 'tsm.us')
+      t.equal(alphaVantage.question(symbol, undefined, 'key').url.searchParams.get('symbol'), 'TSM')
+    }
+  },
+)
