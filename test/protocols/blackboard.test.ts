@@ -145,13 +145,16 @@ t.test('a run in which nobody wrote is no success, whoever could have made an an
   t.match(one.error, { message: /: "b" answered without an entry/ })
 })
 
-t.test('without a key a team of models writes on its blackboard, too', async (t) => {
+t.test('without a key a team of models writes on its blackboard, too, in each run of a thread', async (t) => {
   const agents = ['ann', 'bob'].map((name) => ({ name }))
   const team = createTeam({ agents, models: 'rehearsal', logger: quiet, orchestration: { strategy: 'blackboard' } })
   t.teardown(() => team.close())
-  const { finalOutput, error } = await team.execute('What is it?')
-  t.equal(error, null)
-  t.match(finalOutput, /\[rehearsal\].* by (ann|bob)\)/)
+  for (const query of ['What is it?', 'What else?', 'What else?']) {
+    const { finalOutput, error } = await team.execute(query, { threadId: 'talk' })
+    t.equal(error, null)
+    t.match(finalOutput, /\[rehearsal\].* by (ann|bob)\)/)
+    t.equal(finalOutput?.split('\n').length, 2, 'each wrote once')
+  }
 })
 
 t.test('a team in which nobody may write is refused at the start, and one in which one may is not', async (t) => {

@@ -26,14 +26,16 @@ export function rehearsalModel(seed = 1): ModelClient {
 }
 
 async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<ModelPiece> {
-  const { agent, messages, tools = [], jsonSchema, model, maxOutputTokens = Number.POSITIVE_INFINITY, signal } = request
+  const { agent, runId = '', messages, tools = [], jsonSchema, model, signal } = request
+  const { maxOutputTokens = Number.POSITIVE_INFINITY } = request
   const dice = new Dice(seed, whatIsAsked(request))
   const since = messages.slice(messages.findLastIndex(({ role }) => role === 'user') + 1)
-  const left = leftOf(tools, messages, since)
+  const runMark = `_${new Dice(seed, runId).upTo(2 ** 32).toString(36)}` // a conversation has calls of several runs
+  const left = leftOf(tools, messages, since, runMark)
   // The sampler loads slowly, and a team of code agents never needs it.
   const sampleOf = left.length > 0 || jsonSchema ? (await import('./json-sample.ts')).sampleOf : () => undefined
   const calls = left.map(({ name, inputSchema }) => ({
-    id: `call_${dice.upTo(2 ** 32).toString(36)}`,
+    id: `call_${dice.upTo(2 ** 32).toString(36)}${runMark}`,
     name,
     input: JSON.stringify({
       ...Object(sampleOf(inputSchema, dice, LABEL)),
@@ -73,11 +75,18 @@ function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest
   return JSON.stringify([model, agent, said, tools, jsonSchema])
 }
 
-/** Returns the tools that were not called since the last question. */
-function leftOf(tools: readonly ToolSpec[], said: readonly ModelMessage[], since: readonly ModelMessage[]): ToolSpec[] {
+/** Returns the tools that were not called since the last question, or, of those that write on a board, in the run. */
+function leftOf(
+  tools: readonly ToolSpec[],
+  said: readonly ModelMessage[],
+  since: readonly ModelMessage[],
+  runMark: string,
+): ToolSpec[] {
   const done = new Set(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ name }) => name)))
   const isAtBoard = tools.some(({ name }) => name === 'read_blackboard')
-  const hasWritten = said.some(({ toolCalls = [] }) => toolCalls.some(({ name }) => name === 'publish'))
+  const hasWritten = said.some(({ toolCalls = [] }) =>
+    toolCalls.some(({ name, id }) => name === 'publish' && id.endsWith(runMark)),
+  )
   const isUsed = (name: string) =>
     (!verbTool(name) || (isAtBoard && name === 'publish' && !hasWritten)) && !done.has(name)
   return tools.filter(({ name }) => isUsed(name)).slice(0, MOST_CALLS)
