@@ -67,3 +67,24 @@ t.test('a model that goes on taking its task apart comes to an end', async (t) =
   t.match(result, { success: false })
   t.ok(asked < 100, `${asked}`)
 })
+
+t.test('who is helped by its manager has as many rounds again, and its progress says so', async (t) => {
+  const rounds: unknown[] = []
+  const answers: Answers = ({ agent }) => {
+    if (agent === 'boss') return 'Look less.'
+    const { round, maxRounds } = team.getAgent('ann')!.getProgress()!
+    rounds.push([round, maxRounds])
+    return rounds.length > 4 ? 'done' : calls(['look', { at: `${rounds.length}` }])
+  }
+  const agents = [{ name: 'ann', maxRounds: 3, escalateTo: 'boss', tools: [look] }, { name: 'boss' }]
+  const orchestration = { strategy: 'sequential' as const, agentOrder: ['ann'] }
+  const { team } = modelTeam(t, answers, agents, { orchestration })
+  t.match(await team.execute('go'), { finalOutput: 'done' })
+  t.same(rounds, [
+    [1, 3],
+    [2, 3],
+    [3, 3],
+    [4, 6],
+    [5, 6],
+  ])
+})

@@ -72,12 +72,11 @@ t.test(
     const source = localSource(team)
     const fold = new DigestFold()
     const watching = new AbortController()
-    const isFolded = (async () => {
-      for await (const line of source.watch(watching.signal)) {
-        fold.read(line)
-        if ((fold.agents.get('task_executor')?.modelCalls ?? 0) >= 3) return
-      }
-    })()
+    const digest = source.watch(watching.signal)[Symbol.asyncIterator]()
+    const foldedUntil = async (isThere: () => boolean) => {
+      while (!isThere()) fold.read((await digest.next()).value!)
+    }
+    const isFolded = foldedUntil(() => (fold.agents.get('task_executor')?.modelCalls ?? 0) >= 3)
     const run = team.launch('I need a calculator.')
     await Promise.all([isAtWork, isFolded])
     for (const [width, height] of [
@@ -108,6 +107,10 @@ t.test(
     open()
     t.match(await run.result, { finalOutput: 'It is there.' })
     t.equal(team.getAgent('task_executor')?.getProgress(), undefined, 'it handles nothing')
+    await foldedUntil(() => [...fold.runs.values()].every(({ endedAt }) => endedAt !== null))
+    const text = chatLines(fold, STATE, { width: 79, height: 40 }, fold.now, source.context, source.progress).join('\n')
+    t.match(text, /^goal {2}\[#{5}\] I need a calculator\. +2 of 2 tasks$/m, 'the last work stays')
+    t.match(text, /^ {4}\[x\] \[#{5}\] Write the calculator\. +task_executor: completed/m)
     watching.abort()
   },
 )
@@ -127,4 +130,28 @@ t.test('without a terminal tasks and sub-tasks are lines, and the last round but
   t.equal(await chat.talk('I need a calculator.'), true)
   t.match(terminal.text, /^task {2}task_executor: in_progress {2}Write the calculator\.$/m)
   t.match(terminal.text, /^sub-task {2}task_executor: 2 of 3: 測試它 {2}round 3 of 4 !$/m)
+})
+
+t.test('a question that is wider than the screen takes several lines, with all of its choices', (t) => {
+  const fold = new DigestFold()
+  const choices = ['Simple HTML with +, -, * and /', 'Scientific, with a history', '測試計算機與其所有功能']
+  const question = { questionId: 'q', runId: 'r', agent: 'orchestrator', text: 'Which calculator do you want?' }
+  fold.questions.set('q', { ...question, choices, askedAt: 0 })
+  for (const width of [79, 40, 20]) {
+    const lines = chatLines(
+      fold,
+      STATE,
+      { width, height: 40 },
+      0,
+      () => undefined,
+      () => undefined,
+    )
+    t.ok(
+      lines.every((line) => columns(line) <= width),
+      `${width} columns`,
+    )
+    const text = lines.join('').replaceAll(' ', '')
+    for (const [at, choice] of choices.entries()) t.match(text, `${at + 1}${choice.replaceAll(' ', '')}`)
+  }
+  t.end()
 })

@@ -20,6 +20,7 @@ export interface AgentProgress {
   subtasks: SubtaskProgress[]
   /** Number of times that its model was asked for the sub-task, or for the task. */
   round: number
+  /** Number of rounds that it has for it: `maxRounds` of its role, and as many again with guidance of its manager. */
   maxRounds: number
   /** Number of messages that its model was asked with last. */
   messages: number

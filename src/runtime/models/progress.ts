@@ -56,13 +56,14 @@ function progressIn(cell: Cell, envelope: Envelope<RunState>): Progress {
       round = 0
     }
   }
+  const { maxRounds = MAX_ROUNDS } = cell.settings.info
   const root = subTasksOf(calls)
   const subtask = currentSubTask(root, LONGEST)
   return {
     ...(subtask && { subtask: `${subtask.place}: ${subtask.text}` }),
     subtasks: subtaskProgress(root, LONGEST),
     round,
-    maxRounds: cell.settings.info.maxRounds ?? MAX_ROUNDS,
+    maxRounds: maxRounds * Math.max(1, Math.ceil(round / maxRounds)), // who is helped has as many again
     ...saidIn(asked, answer),
   }
 }

@@ -5,7 +5,7 @@ import { doingWords } from '../../runtime/digest/slow.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 import type { FoldedAgent } from '../digest/folded.ts'
 import { grouped, span } from '../figures.ts'
-import { bar, cut, fit } from './text.ts'
+import { bar, cut, fit, wrapped } from './text.ts'
 import type { Size } from './top-view.ts'
 import { lastLines, type ProgressOf, roundOf, workLines } from './work-view.ts'
 
@@ -38,7 +38,7 @@ export function chatLines(
     ...(state.writing === '' ? [] : [state.writing]),
     ...(state.hasPanel ? panelLines(fold, width, now, contextOf, progressOf) : []),
     ...(state.isBusy ? [workLine(fold, now)] : []),
-    ...questionLines(fold, state.others),
+    ...questionLines(fold, state.others).flatMap((line) => wrapped(line, width)),
   ]
   return [...above.slice(-(height - 1)).map((line) => inWidth(line, width)), prompt]
 }

@@ -25,9 +25,11 @@ const MARKS: Readonly<Record<string, string>> = {
 }
 const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off'])
 
+/** Returns the work of the runs that are under way; if none is, of the last one, with what came of its tasks. */
 export function workLines(fold: DigestFold, width: number, now: number, progressOf: ProgressOf): string[] {
-  const runs = [...fold.runs.values()].filter(({ endedAt }) => endedAt === null)
-  return runs.flatMap(({ id, query }) => {
+  const runs = [...fold.runs.values()]
+  const open = runs.filter(({ endedAt }) => endedAt === null)
+  return (open.length > 0 ? open : runs.slice(-1)).flatMap(({ id, query }) => {
     const tasks = [...fold.tasks.values()].filter(({ runId }) => runId === id).slice(-MOST_TASKS)
     if (tasks.length === 0) return []
     const done = tasks.filter(({ status }) => status === 'completed').length
