@@ -81,6 +81,8 @@ export class Admission {
     const flags = (word >>> 8) & 0xff
     const index = i32[i + WHO]! >>> 16
     const bytes = i32[i]!
+    const isRequest = (word & 0xff) === REQUEST
+    if (isRequest && sender.settings.playedByModel) run.askedByModel = true
     const named = index === NOBODY && flags & HAS_NAME ? readBody(memory, at).name : undefined
     const known = named === undefined ? directory.cells[index] : this.#named(named, sender, run)
     const callee = known?.removed ? directory.cell(known.name, run) : known // the run may have another
@@ -112,7 +114,6 @@ export class Admission {
       const refusal = delegations.refusal(giver, sender, callee, memory, at)
       if (refusal) return this.#refuse(arrival, callee, 'rejected', refusal)
     }
-    const isRequest = (word & 0xff) === REQUEST
     const isHeld = isTask && hasDependencies(memory, at)
     const mayNest = isRequest && !isHeld && settings.reentrancy === 'chain'
     const within = mayNest ? this.#within(sender, callee, memory, at) : undefined

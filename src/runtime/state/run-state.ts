@@ -99,6 +99,8 @@ export class RunState {
   output: RunOutput | undefined
   /** Structured data of the answer as its agent gave them; undefined if a guardrail has changed the answer. */
   structured: unknown
+  /** True if an agent that a model plays has asked somebody. */
+  askedByModel = false
   /** True if the rehearsal model was called: what agents say and do from then on may be made up. */
   rehearsed = false
   /** Tokens that models have used in this run. */

@@ -17,7 +17,6 @@ import {
   kindOf,
   lengthOf,
   NOBODY,
-  REQUEST,
   recipientOf,
   senderOf,
   turnOf,
@@ -58,16 +57,9 @@ export const livelock =
       if (entry.kind !== 'frames') return cases.has(run)
       const frames = (passed.get(run) ?? 0) + entry.count
       passed.set(run, frames)
-      if (isDue(frames)) return true
+      if (frames >= 2 * LOOK && isDue(frames)) return true
       if (cases.get(run)?.hasFound === false) cases.delete(run)
       return cases.has(run)
-    }
-    const watched = new WeakSet<RunState>()
-    const isWatched = (run: RunState, entry: LogEntry): boolean => {
-      if (bounds.ofCode || watched.has(run)) return true
-      if (!isAskedByModel(entry, needs)) return isLookedAt(run, entry)
-      watched.add(run)
-      return true
     }
     const turns = new Turns(needs)
     const caseOf = (run: RunState): Case => {
@@ -79,18 +71,24 @@ export const livelock =
       return made
     }
     return {
+      kinds: ['frames', 'task', 'handoff', 'reassignment', 'blackboard', 'sync'],
       next(batch) {
-        turns.look(batch)
         for (const entry of batch) {
+          if (entry.kind === 'turn.started') continue // it comes with nearly each message, and shows nothing
           const run = needs.runs.get(entry.run)
-          if (run && !run.ending && isWatched(run, entry)) caseOf(run).show(entry)
+          if (run && !run.ending && (bounds.ofCode || run.askedByModel || isLookedAt(run, entry))) {
+            turns.batch = batch
+            caseOf(run).show(entry)
+          }
           // A blackboard of the whole team belongs to no run: a new entry there is progress for each.
           else if (entry.kind === 'blackboard' && entry.run === 0) for (const each of cases.values()) each.show(entry)
         }
-        turns.look([])
+        if (turns.batch !== NONE) turns.forget()
       },
     }
   }
+
+const NONE: Batch = []
 
 /** Limit of signs that are kept: those that progress does not take back are of more and more causes. */
 const MOST_SIGNS = 100
@@ -100,16 +98,7 @@ const LOOK = 1_000
 
 function isDue(frames: number): boolean {
   const from = LOOK * 2 ** Math.floor(Math.log2(frames / LOOK))
-  return frames >= 2 * LOOK && frames - from < LOOK
-}
-
-/** Checks whether a model asks somebody. */
-function isAskedByModel(entry: LogEntry, { directory }: LivelockNeeds): boolean {
-  if (entry.kind !== 'frames') return false
-  const { memory, from, to } = entry
-  for (let at = from; at < to; at += lengthOf(memory, at))
-    if (kindOf(memory, at) === REQUEST && directory.cells[senderOf(memory, at)]?.settings.playedByModel) return true
-  return false
+  return frames - from < LOOK
 }
 
 /** Livelock state of one run, with the step of the ladder for each cause. */
@@ -223,7 +212,8 @@ class Case implements Beholder {
 /** Finds the message of a turn: in the mailbox, or for a turn that has ended in its END frame. */
 class Turns {
   readonly #needs: LivelockNeeds
-  #batch: Batch = []
+  /** Records that are shown now. */
+  batch: Batch = NONE
   /** Message ids by agent and turn. */
   #ended: Map<string, string> | undefined
 
@@ -231,15 +221,15 @@ class Turns {
     this.#needs = needs
   }
 
-  look(batch: Batch): void {
-    this.#batch = batch
+  forget(): void {
+    this.batch = NONE
     this.#ended = undefined
   }
 
   messageOf(agent: number, turn: number): string | undefined {
     const envelope = this.#needs.directory.cells[agent]?.holderOf(turn)?.mailbox.handed.get(turn)
     if (envelope) return idOf(envelope.memory, envelope.at)
-    this.#ended ??= endedIn(this.#batch)
+    this.#ended ??= endedIn(this.batch)
     return this.#ended.get(`${agent} ${turn}`)
   }
 }
