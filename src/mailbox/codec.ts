@@ -229,9 +229,10 @@ export class ReceivedMessage implements AgentMessage {
     const body = readBody(memory, at)
     const response = kind === END || kind === RESPONSE
     const limit = response ? undefined : answerMsOf(i32[i + LIMIT]!)
+    const hasMore = body.metadata !== undefined
     const isPlain = ((word >>> 8) & TO_ALL) === 0 && body.name === undefined
     this.type = response ? 'response' : (MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request')
-    this.sender = actingSender(memory, at) ?? directory.name(who & 0xffff)
+    this.sender = (hasMore ? actingSender(memory, at) : undefined) ?? directory.name(who & 0xffff)
     this.recipient = isPlain ? directory.name(who >>> 16) : recipientName(memory, at, body, directory)
     this.content = body.content
     this.priority = response ? 0 : i32[i + PRIORITY]!
@@ -243,7 +244,7 @@ export class ReceivedMessage implements AgentMessage {
     this.#id = id
     this.#data = body.data
     this.#metadata = body.metadata
-    this.#answers = response ? subTaskIn(body.metadata) : undefined
+    this.#answers = response && hasMore ? subTaskIn(body.metadata) : undefined
     this.#run = run
     this.#directory = directory
   }
@@ -271,9 +272,10 @@ export class ReceivedMessage implements AgentMessage {
 
   /** Head of the sub-task that the message gives or answers; undefined for most messages. */
   get subTask(): SubTaskHead | undefined {
-    const named = subTaskIn(this.#metadata)
+    const named = this.#metadata === undefined ? undefined : subTaskIn(this.#metadata)
     if (named || this.type === 'response') return named
-    return this.#data === undefined ? headIn(this.#structuredData) : subTaskOf(this.#data)
+    if (this.#data !== undefined) return subTaskOf(this.#data)
+    return this.#structuredData === null ? undefined : headIn(this.#structuredData)
   }
 
   get metadata(): Record<string, unknown> {

@@ -4,7 +4,7 @@
  */
 import type { Timer } from '../../clock.ts'
 import { AgentTerminatedError, type DramatisError, describe, StepMismatchError } from '../../errors.ts'
-import { ReceivedMessage } from '../../mailbox/codec.ts'
+import { type Directory, ReceivedMessage } from '../../mailbox/codec.ts'
 import {
   CANCEL,
   CORRELATION,
@@ -119,11 +119,7 @@ export class AgentLoop {
     this.#again = false
     this.#turned()
   }
-  readonly #directory = {
-    name: (index: number) => this.#names.name(index),
-    runId: (index: number) => this.#runs.idOf(index),
-    bytesOf: (run: number, hash: string) => this.bytesOf(run, hash),
-  }
+  readonly #directory: Directory
 
   constructor(
     assignment: Assignment,
@@ -150,6 +146,11 @@ export class AgentLoop {
     this.#names = new Names(assignment.names)
     this.waits = new Waits(assignment.correlation, assignment.instances)
     this.#runs = new RunViews(handlers.initialRunState, assignment.role.name)
+    this.#directory = {
+      name: this.#names.name.bind(this.#names),
+      runId: this.#runs.idOf.bind(this.#runs),
+      bytesOf: (run, hash) => this.bytesOf(run, hash),
+    }
     const window = new Window(assignment.window)
     this.link = new Link(window, new TeamMemory(assignment.team), port, assignment.index)
     this.parking = new Parking(window.words, assignment.concurrency, this.link)
@@ -269,11 +270,13 @@ export class AgentLoop {
     if (this.#replies.drain()) this.#stir()
     if (this.#turns.length === 0) this.#port.work?.rest()
     else if (this.#isFull()) return false
-    const until = this.#port.scheduler.monotonic() + SLICE_MS
+    const { scheduler } = this.#port
+    let until = 0 // read behind the first turn: most often it is the only one
     let turns = 0
     let more = false
     for (; this.#turns.length === 0 ? !this.#takesNone : !this.#isFull(); turns++) {
-      more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && this.#port.scheduler.monotonic() > until)
+      if (turns === 1) until = scheduler.monotonic() + SLICE_MS
+      more = turns >= TURNS_A_SLICE || (turns > 0 && (turns & 7) === 0 && scheduler.monotonic() > until)
       if (more || !this.link.takeMessage(this.#taken)) break
       this.#begin()
     }

@@ -79,15 +79,18 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   readonly hold: Hold | undefined
   #step: number
   #messages = 0
-  #ended = false
-  #reason: DramatisError | undefined
+  /** To be read only, as the next two: each turn is asked for them at its end. */
+  ended = false
+  /** The reason why the turn must stop, if there is one. */
+  reason: DramatisError | undefined
+  /** True if its answer ends the whole task (the verb `finish`). */
+  isFinal = false
   #controller: AbortController | undefined
   /** Number of open sleeps, tool calls and model calls. They are the turn's own work. */
   #working = 0
   /** Number of those that are sleeps and model calls: nothing of them runs in the thread. */
   #elsewhere = 0
   #isToAcknowledge = false
-  #isFinal = false
   #stepping: StepRunner | undefined
   #drafts: Drafts | undefined
   #calls: TurnCalls | undefined
@@ -130,8 +133,8 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     if (!this.#controller) {
       this.#controller = new AbortController()
       setMaxListeners(0, this.#controller.signal) // a handler may pass it to everything it starts
-      if (this.#reason) this.#controller.abort(this.#reason)
-      else if (this.#ended) this.#controller.abort(this.#endedError())
+      if (this.reason) this.#controller.abort(this.reason)
+      else if (this.ended) this.#controller.abort(this.#endedError())
     }
     return this.#controller.signal
   }
@@ -161,11 +164,6 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.#needs.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('runState', this.#needs.runState(this.start.view), change)
-  }
-
-  /** True if its answer ends the whole task (the verb `finish`). */
-  get isFinal(): boolean {
-    return this.#isFinal
   }
 
   /** True if the turn may have changed a state. */
@@ -311,7 +309,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** Logs the progress of a tool. */
   #progress(tool: string, callId: string, note: string): void {
-    if (this.#ended) return
+    if (this.ended) return
     const { outbox } = this.#needs
     outbox.begin(LOG, this.start.run, this.start.turn, 0, note, JSON.stringify({ tool })).threadId = callId
     outbox.writeAbout(this.start.id)
@@ -345,7 +343,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       handoff: (to, task, summary, said) => handoff(this.tasks, to, task, summary, said),
       news: new BoardNews(context),
       finish: () => {
-        this.#isFinal = true
+        this.isFinal = true
       },
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
@@ -394,7 +392,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** Returns those of the agents that a protocol script sees. */
   sees<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
     const { outbox, writtenSteps } = this.#needs
-    if (!writtenSteps || this.#ended) return agents
+    if (!writtenSteps || this.ended) return agents
     this.#seen ??= new SeenAgents(outbox, this)
     return this.#seen.among(agents)
   }
@@ -419,19 +417,12 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     } finally {
       this.#working -= 1
       this.#elsewhere -= elsewhere
-      if (!this.#ended) this.#needs.mayPark(this.start) // if ended, another turn may have its slot
+      if (!this.ended) this.#needs.mayPark(this.start) // if ended, another turn may have its slot
     }
   }
 
   // ---- for the loop, and for the parts of the turn
 
-  get ended(): boolean {
-    return this.#ended
-  }
-  /** The reason why the turn must stop, if there is one. */
-  get reason(): DramatisError | undefined {
-    return this.#reason
-  }
   /** True if all open work of the turn waits for others. */
   get parked(): boolean {
     return this.waits && !this.#stepping?.open.work
@@ -485,7 +476,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     return this.#step
   }
   refusal(): DramatisError | undefined {
-    return this.#ended ? this.#endedError() : this.#reason
+    return this.ended ? this.#endedError() : this.reason
   }
   get breathless(): boolean {
     return this.#emitter?.behind ?? false
@@ -521,8 +512,8 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** Stops the turn: fires its signal and withdraws its waits. The handler continues and decides what follows. */
   abort(reason: DramatisError): void {
-    if (this.#ended || this.#reason) return
-    this.#reason = reason
+    if (this.ended || this.reason) return
+    this.reason = reason
     this.hold?.fail(reason)
     this.#calls?.withdrawAll(reason, true)
     this.#settlements?.close()
@@ -532,7 +523,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
 
   /** Closes the turn at its end. */
   close(): void {
-    this.#ended = true
+    this.ended = true
     this.#drafts = undefined // the changes that count are in the state by now
     // Only if waits are open: the stack of an error costs more than most turns.
     if (this.#calls && this.#calls.waiting > 0) this.#calls.withdrawAll(this.#endedError(), false)
@@ -545,12 +536,12 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   /** Throws if the turn has ended or must stop; for verbs that have no promise to reject. */
   check(): void {
     this.assertOpen()
-    if (this.#reason) throw this.#reason
+    if (this.reason) throw this.reason
   }
 
   /** Throws if the turn has ended; for verbs that a turn which must stop may still use. */
   assertOpen(): void {
-    if (this.#ended) throw this.#endedError()
+    if (this.ended) throw this.#endedError()
   }
 
   #endedError(): TurnEndedError {

@@ -185,7 +185,9 @@ export class Journal {
 
   /** Adds a frame that the host made to the run's log, without a copy. */
   appendOwned(run: RunState, memory: Memory, bytes: number): FrameBlock {
-    const block = run.log.appendOwned(this.#take(1), this.#needs.clock.now(), run.index, memory, bytes)
+    const { seq } = this
+    this.seq = seq + SEQ_STEP
+    const block = run.log.appendOwned(seq, this.#needs.clock.now(), run.index, memory, bytes)
     this.frames |= kindBit(memory, 0)
     this.#add(block)
     return block
@@ -209,8 +211,9 @@ export class Journal {
 
   /** Makes `fields` a record, in place: a copy of each record costs a microsecond. */
   #numbered(run: RunState | undefined, fields: Unrecorded): HostRecord {
-    const { clock } = this.#needs
-    return Object.assign(fields, { seq: this.#take(1), at: clock.now(), run: run?.index ?? 0 })
+    const { seq } = this
+    this.seq = seq + SEQ_STEP
+    return Object.assign(fields, { seq, at: this.#needs.clock.now(), run: run?.index ?? 0 })
   }
 
   #add(entry: LogEntry): void {
@@ -270,12 +273,6 @@ export class Journal {
 
   close(): void {
     this.#records.complete()
-  }
-
-  #take(count: number): number {
-    const { seq } = this
-    this.seq += count * SEQ_STEP
-    return seq
   }
 
   #keep(run: RunState | undefined, { letter, bytes }: MadeLetter): void {
