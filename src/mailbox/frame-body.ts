@@ -190,7 +190,7 @@ export function stringsFit(memory: Memory, at: number): boolean {
   if (bytes < 0 || bytes > i32[at >> 2]! - HEADER) return false
   const end = at + HEADER + bytes
   let place = at + HEADER
-  for (let left = 1 | (namedBy(flagsOf(memory, at)) << 1); left !== 0; left >>= 1) {
+  for (let left = 1 | (namedBy(i32[(at >> 2) + KIND]! >>> 8) << 1); left !== 0; left >>= 1) {
     if ((left & 1) === 0) continue
     if (place + 4 > end) return false
     const word = i32[place >> 2]!

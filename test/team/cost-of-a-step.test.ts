@@ -47,7 +47,7 @@ t.test('a step of a pipeline', async (t) => {
   t.ok(timers <= 2, `${timers} timers`)
   t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': STEPS + 1, task: 3 * STEPS })
   const { calls, promises } = await worked(() => playAll(team))
-  t.ok(calls / RUNS / STEPS <= 830, `${calls / RUNS / STEPS} calls of functions a step`)
+  t.ok(calls / RUNS / STEPS <= 770, `${calls / RUNS / STEPS} calls of functions a step`)
   t.ok(promises / RUNS / STEPS <= 17, `${promises / RUNS / STEPS} promises a step`)
 })
 
@@ -78,7 +78,7 @@ t.test('a step that a model plays', async (t) => {
     'model.called': STEPS,
   })
   const { calls, promises } = await worked(() => playAll(team))
-  t.ok(calls / RUNS / STEPS <= 1_920, `${calls / RUNS / STEPS} calls of functions a step`)
+  t.ok(calls / RUNS / STEPS <= 1_850, `${calls / RUNS / STEPS} calls of functions a step`)
   t.ok(promises / RUNS / STEPS <= 92, `${promises / RUNS / STEPS} promises a step`)
 })
 
@@ -112,7 +112,7 @@ t.test('a hop in a ring', async (t) => {
   t.ok(timers <= 3, `${timers} timers`)
   t.same(records, { 'run.started': 1, 'run.finished': 1, 'turn.started': HOPS + 1 })
   const { calls, promises } = await worked(() => playAll(team))
-  t.ok(calls / RUNS / HOPS <= 405, `${calls / RUNS / HOPS} calls of functions a hop`)
+  t.ok(calls / RUNS / HOPS <= 378, `${calls / RUNS / HOPS} calls of functions a hop`)
   t.ok(promises / RUNS / HOPS <= 9, `${promises / RUNS / HOPS} promises a hop`)
 })
 

@@ -73,7 +73,7 @@ export class PendingLife {
       this.#lose = reject
     })
     this.lost.catch(() => {})
-    thread.onRing(() => loop.kick())
+    thread.onRing(loop.kick.bind(loop))
     thread.givesBytes((hash) => parts.get(hash))
     this.gone = new Promise((resolve) => {
       thread.onExit((exit) => {

@@ -23,7 +23,7 @@ export class Readers {
   constructor({ journal, logger }: Needs) {
     this.#journal = journal
     this.#logger = logger
-    journal.readWith((batch, frames) => this.#next(batch, frames))
+    journal.readWith(this.#next.bind(this))
   }
 
   /** Adds a reader: from now on it gets the batches that concern it. */
