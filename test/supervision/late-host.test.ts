@@ -35,6 +35,20 @@ t.test('a run whose time is up has the answers that came in time', async (t) => 
   t.same(leftovers(team.host), [])
 })
 
+t.test('a turn whose time is up still has the answer that came in time, in the look that ends it', async (t) => {
+  const heard: string[] = []
+  const asker: Receive = async (_message, context) => {
+    heard.push((await context.request('worker', 'go')).content)
+    await context.sleep(1_000).catch(({ code }) => heard.push(code))
+  }
+  const team = openTeam(t, { asker, worker: sleeps }, { roles: { asker: { limits: { turnTimeoutMs: 100 } } } })
+  const result = await whileBusy(team, () => team.execute('go'))
+  await team.clock.runToIdle()
+  t.match(result.value, { error: { code: 'TURN_TIMEOUT' } })
+  t.same(heard, ['slept', 'TURN_TIMEOUT'])
+  t.same(leftovers(team.host), [])
+})
+
 t.test('a task that was done by its deadline is done', async (t) => {
   const run: OrchestrationConfig = {
     strategy: 'custom',
