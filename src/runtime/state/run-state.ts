@@ -99,6 +99,8 @@ export class RunState {
   output: RunOutput | undefined
   /** Structured data of the answer as its agent gave them; undefined if a guardrail has changed the answer. */
   structured: unknown
+  /** Number of its frames that have passed the livelock detector while it was a run of code. */
+  framesPassed = 0
   /** True if an agent that a model plays has asked somebody. */
   askedByModel = false
   /** True if the rehearsal model was called: what agents say and do from then on may be made up. */

@@ -44,7 +44,7 @@ export const tasks = (needs: Needs): Reader => {
       if ((i32[i + WHO]! & 0xffff) === ORCHESTRATOR_INDEX || MESSAGE_TYPES[(word >>> 24) & 7] === 'delegate')
         assign(run, memory, at)
     } else if (kind === END || kind === RESPONSE) {
-      if (run.openTasks.size === 0 && run.handoffs === 0) return
+      if (run.handoffs === 0 && !run.openTasks.has(i32[i + WHO]! >>> 16)) return // most answers: of no task
       const id = taken(run, recipientOf(memory, at), correlationOf(memory, at))
       if (id !== undefined || (run.handoffs > 0 && correlationOf(memory, at) !== 0)) answered(run, id, memory, at)
     } else if (kind === CANCEL) {

@@ -51,13 +51,11 @@ export const livelock =
   (bounds: LivelockBounds, failRun: FailRun): ((needs: LivelockNeeds) => Reader) =>
   (needs) => {
     const cases = new Map<RunState, Case>()
-    const passed = new WeakMap<RunState, number>()
     /** Checks whether it is time to look at a run of code. A look that has found nothing ends. */
     const isLookedAt = (run: RunState, entry: LogEntry): boolean => {
       if (entry.kind !== 'frames') return cases.has(run)
-      const frames = (passed.get(run) ?? 0) + entry.count
-      passed.set(run, frames)
-      if (frames >= 2 * LOOK && isDue(frames)) return true
+      run.framesPassed += entry.count
+      if (run.framesPassed >= 2 * LOOK && isDue(run.framesPassed)) return true
       if (cases.get(run)?.hasFound === false) cases.delete(run)
       return cases.has(run)
     }
