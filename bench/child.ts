@@ -17,12 +17,17 @@ export interface ChildResult {
   totalMs: number
 }
 
-/** Runs `node file ...args` to its end. Rejects with the end of its stderr if it fails or prints nothing. */
-export function runChild(file: URL, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<ChildResult> {
+/** Runs `node ...flags file ...args` to its end. Rejects with the end of its stderr if it fails or prints nothing. */
+export function runChild(
+  file: URL,
+  args: readonly string[] = [],
+  env: NodeJS.ProcessEnv = {},
+  flags: readonly string[] = [],
+): Promise<ChildResult> {
   return new Promise((resolve, reject) => {
     const startedAt = performance.now()
     const path = fileURLToPath(file)
-    const child = spawn(process.execPath, [path, ...args], {
+    const child = spawn(process.execPath, [...flags, path, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
       timeout: LIMIT_MS,
       env: { ...process.env, ...env },
@@ -52,7 +57,8 @@ export async function runProgram<T>(
   name: string,
   args: readonly (string | number)[] = [],
   env: NodeJS.ProcessEnv = {},
+  flags: readonly string[] = [],
 ): Promise<T> {
-  const { stdout } = await runChild(new URL(`./programs/${name}.js`, import.meta.url), args.map(String), env)
+  const { stdout } = await runChild(new URL(`./programs/${name}.js`, import.meta.url), args.map(String), env, flags)
   return JSON.parse(stdout.trimEnd().split('\n').at(-1) ?? '')
 }

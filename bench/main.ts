@@ -31,6 +31,7 @@ import { b20 } from './b20.ts'
 import { b21 } from './b21.ts'
 import { b22 } from './b22.ts'
 import { b23 } from './b23.ts'
+import { b24 } from './b24.ts'
 import type { Benchmark, BenchmarkOptions } from './benchmark.ts'
 import { criteria } from './criteria.ts'
 import { machine, machineText } from './machine.ts'
@@ -63,6 +64,7 @@ const benchmarks: readonly Benchmark[] = [
   b21,
   b22,
   b23,
+  b24,
   criteria,
 ]
 

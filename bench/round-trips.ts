@@ -6,6 +6,8 @@ import { percentile } from './statistics.ts'
 export interface RoundTrips {
   p50: number
   p99: number
+  /** Processor time of the whole process, for each request that counts. */
+  cpuUs: number
 }
 
 export interface RoundTripPlan {
@@ -25,9 +27,11 @@ export async function measureRoundTrips(
 ): Promise<RoundTrips> {
   const tookMs: number[] = []
   let next = -warmUp
+  let cpu = process.cpuUsage()
   const lane = async () => {
     while (next < count) {
       const i = next++
+      if (i === 0) cpu = process.cpuUsage()
       const startedAt = performance.now()
       await request(i)
       if (i >= 0) tookMs.push(performance.now() - startedAt)
@@ -35,5 +39,6 @@ export async function measureRoundTrips(
     }
   }
   await Promise.all(Array.from({ length: inFlight }, lane))
-  return { p50: percentile(tookMs, 0.5) * 1_000, p99: percentile(tookMs, 0.99) * 1_000 }
+  const { user, system } = process.cpuUsage(cpu)
+  return { p50: percentile(tookMs, 0.5) * 1_000, p99: percentile(tookMs, 0.99) * 1_000, cpuUs: (user + system) / count }
 }
