@@ -87,3 +87,23 @@ t.test('.env of the working directory is read for the team file alone, and what 
 })
 
 type WholeResult = Pick<MultiAgentResult, 'success' | 'messageHistory' | 'orchestrationTrace'>
+
+t.test('where the error is a text for people, the reasons stand behind it; else each is said once', async (t) => {
+  const fails =
+    "import { defineAgent } from 'dramatis'\nexport default defineAgent({ receive() { throw new Error('no ink') } })\n"
+  const plans =
+    "import { defineAgent } from 'dramatis'\nexport default defineAgent({ receive: () => ({ structuredData: { tasks: [{ agent: 'pen', task: 'write' }], reasoning: 'it writes' } }) })\n"
+  const agents = 'agents:\n  chief: { module: ./chief.mjs }\n  pen: { module: ./pen.mjs }\n'
+  const cwd = t.testdir({
+    'chief.mjs': plans,
+    'pen.mjs': fails,
+    'desk.yaml': `${agents}orchestration: { strategy: supervisor, supervisor: chief, experts: [pen] }\n`,
+    'pens.yaml': `${agents}orchestration: { strategy: sequential, agent_order: [pen] }\n`,
+  })
+  const desk = await dramatis(['run', 'desk.yaml', 'Write, please.'], { cwd })
+  t.equal(desk.code, 1)
+  t.match(desk.stderr, /^error: AGENT_FAILED: Sorry, .*\nleft out: pen: AGENT_FAILED: .*no ink$/m)
+  const pens = await dramatis(['run', 'pens.yaml', 'Write, please.'], { cwd })
+  t.match(pens.stderr, /^error: AGENT_FAILED: .*no ink$/m)
+  t.notMatch(pens.stderr, 'left out')
+})

@@ -149,6 +149,35 @@ t.test('a message is a task of the thread, and its answer comes in pieces; stop 
   ])
 })
 
+t.test('contexts and progress of agents are asked for while somebody looks, once at a time', async (t) => {
+  const context = { messages: 4, tokens: 300, maxTokens: 8_000, summarizeAt: 6_400 }
+  const progress = { runId: 'r', taskId: 't', subtask: '1 of 2: dig', subtasks: [], round: 3, maxRounds: 12 }
+  let isHeard = () => {}
+  const heard = new Promise<void>((resolve) => {
+    isHeard = resolve
+  })
+  const { url, asked } = await served(t, {
+    'GET /agents/api/agents?context=1&progress=1&team=lab%202': async (_request, response) => {
+      isHeard()
+      response.end(
+        JSON.stringify({
+          agents: [
+            { name: 'a', context, progress },
+            { name: 'b', context: null },
+          ],
+        }),
+      )
+    },
+  })
+  const source = remoteSource(url, 'secret', 'lab 2')
+  t.same([source.context('a'), source.progress('a'), source.progress('b')], [undefined, undefined, undefined])
+  await heard
+  while (!source.context('a')) await new Promise((resolve) => setImmediate(resolve))
+  t.same([source.context('a'), source.progress('a'), source.context('b')], [context, progress, undefined])
+  t.same(asked, ['GET /agents/api/agents?context=1&progress=1&team=lab%202 Bearer secret'])
+  await source.close()
+})
+
 t.test('what the service refuses is said with its words', async (t) => {
   const { url } = await served(t, {})
   const source = remoteSource(url, undefined)

@@ -79,12 +79,11 @@ export async function run(
   async function tell(result: MultiAgentResult): Promise<number> {
     if (json) await answer.write(resultText(result))
     else if (result.success) await answer.write(result.finalOutput.replace(/\n?$/, '\n'))
-    if (result.success) {
-      for (const { agent, error } of result.failures) stderr.write(`left out: ${agent}: ${failureWords(error)}\n`)
-      return EXIT.done
-    }
-    if (signal.aborted) return EXIT.interrupted
-    stderr.write(`error: ${failureWords(result.error)}\n`)
-    return exitCodeOf(result.error)
+    if (signal.aborted && !result.success) return EXIT.interrupted
+    if (!result.success) stderr.write(`error: ${failureWords(result.error)}\n`)
+    const told = result.error?.message ?? '' // a text for people has no reasons
+    for (const { agent, error } of result.failures)
+      if (!told.includes(error.message)) stderr.write(`left out: ${agent}: ${failureWords(error)}\n`)
+    return result.success ? EXIT.done : exitCodeOf(result.error)
   }
 }

@@ -16,12 +16,13 @@ type Own = 'listAgents' | 'getAgent' | 'restartAgent' | 'sendMessage'
 
 export function agentHandlers(teams: ServedTeams): Pick<Handlers, Own> {
   return {
-    listAgents({ query: { team, context } }) {
+    listAgents({ query: { team, context, progress } }) {
       const served = teams.named(team)
       const health = served.team.health()
       const agents = served.team.listAgents().map((instance) => ({
         ...agentIn(served, instance, health),
         ...(context === '1' && { context: contextOf(instance) }),
+        ...(progress === '1' && { progress: instance.getProgress() ?? null }),
       }))
       return json({ agents })
     },

@@ -328,6 +328,10 @@ export const routes = {
         .enum(['1'])
         .optional()
         .describe('1: with the context of each model agent, whose tokens are counted for it'),
+      progress: z
+        .enum(['1'])
+        .optional()
+        .describe('1: with how far each model agent is, which is read from the log for it'),
     }),
     answers: {
       200: { description: 'agents as they are now', json: z.object({ agents: z.array(shapes.listedAgent) }) },

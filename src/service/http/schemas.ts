@@ -202,7 +202,21 @@ const context = z
   .nullable()
   .describe('figures of the context of a model agent; null for an agent with code')
 
-export const listedAgent = agent.extend({ context: context.optional() })
+const progress = z
+  .looseObject({
+    runId: z.string(),
+    taskId: z.string().describe('id of the message, which is that of its task if it is one'),
+    subtask: z.string().optional(),
+    subtasks: z.array(z.looseObject({ description: z.string(), status: z.string() })),
+    round: z.int(),
+    maxRounds: z.int(),
+    messages: z.int(),
+    lastMessages: z.array(z.object({ role: z.string(), text: z.string() })).describe('cut short'),
+  })
+  .nullable()
+  .describe('how far a model agent is with the message that it handles; null while it handles none')
+
+export const listedAgent = agent.extend({ context: context.optional(), progress: progress.optional() })
 
 /** Role of an agent, without what it is told: its prompt is none of a reader's business. */
 export const agentDetail = agent.extend({

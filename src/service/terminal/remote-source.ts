@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { Digest } from '../../index.ts'
 import { SseFrames } from '../../sse-frames.ts'
+import { RemoteAgents } from './remote-agents.ts'
 import type { Said, Talk, TeamSource } from './source.ts'
 
 interface Remote {
@@ -17,6 +18,8 @@ const AGAIN_MS = 1_000
 /** Returns a team behind a URL, by default the first. `token`: sent as `Authorization: Bearer`. */
 export function remoteSource(url: string, token: string | undefined, team?: string): TeamSource {
   const remote = { url: baseOf(url), token, team }
+  const list = `api/agents${queryOf(remote, { context: '1', progress: '1' })}`
+  const agents = new RemoteAgents((signal) => ask(remote, 'GET', list, { signal }))
   return {
     ...(team !== undefined && { team }),
     watch: (signal) => watched(remote, signal),
@@ -27,15 +30,20 @@ export function remoteSource(url: string, token: string | undefined, team?: stri
     async answer(runId, questionId, answer) {
       await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body: { questionId, answer } })
     },
-    context: () => undefined,
-    progress: () => undefined,
-    close: async () => {},
+    context: (agent) => agents.get(agent)?.context ?? undefined,
+    progress: (agent) => agents.get(agent)?.progress ?? undefined,
+    close: async () => agents.close(),
   }
 }
 
 const baseOf = (url: string): URL => new URL(url.endsWith('/') ? url : `${url}/`)
 
-const queryOf = ({ team }: Remote): string => (team === undefined ? '' : `?team=${encodeURIComponent(team)}`)
+function queryOf({ team }: Remote, more: Record<string, string> = {}): string {
+  const fields = Object.entries({ ...more, ...(team !== undefined && { team }) })
+  return fields.length === 0
+    ? ''
+    : `?${fields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')}`
+}
 
 /** Time that the service has to say what teams it has. */
 const TEAMS_MS = 10_000

@@ -112,7 +112,10 @@ const visits: Record<Operation, Visit> = {
   },
   listBudgets: async ({ send }) => [await send('GET', '/api/budgets')],
   taskContributions: async ({ send }) => [await send('GET', `${await over({ send }, 'go')}/contributions`)],
-  listAgents: async ({ send }) => [await send('GET', '/api/agents'), await send('GET', '/api/agents?context=1')],
+  listAgents: async ({ send }) => [
+    await send('GET', '/api/agents'),
+    await send('GET', '/api/agents?context=1&progress=1'),
+  ],
   getAgent: async ({ send }) => [await send('GET', '/api/agents/worker')],
   async restartAgent({ send, team }) {
     await send('POST', '/api/tasks', { body: { query: 'go' } })
