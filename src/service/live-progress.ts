@@ -2,15 +2,15 @@
  * Progress on a terminal: a table of the agents that is drawn over itself ten times a second, and above it what should
  * stay to be read: crashes, dead letters, the log.
  */
-import { createLogUpdate } from 'log-update'
 import { agentTable } from './agent-table.ts'
 import { eventLines, isTrouble } from './event-lines.ts'
+import { redrawOn } from './redraw.ts'
 import type { Progress, Screen, Watched } from './screen.ts'
 
 const FRAME_MS = 100
 
 export function liveProgress(screen: Screen): Progress {
-  const update = createLogUpdate(screen)
+  const update = redrawOn(screen)
   const turns = new Map<string, number>()
   const lineOf = eventLines()
   let watched: Watched | undefined

@@ -15,8 +15,8 @@ export interface Count {
 export async function countOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Promise<Count> {
   const print: Print = (text) => void screen.write(text)
   if (!isTerminal(screen, env)) return { show() {}, print, end() {} }
-  const { createLogUpdate } = await import('log-update') // late, as in progress.ts
-  const update = createLogUpdate(screen)
+  const { redrawOn } = await import('../redraw.ts') // late, as in progress.ts
+  const update = redrawOn(screen)
   let drawnAt = Number.NEGATIVE_INFINITY
   return {
     show(played, all, failures) {

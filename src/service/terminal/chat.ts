@@ -2,12 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { Writable } from 'node:stream'
-import { createLogUpdate } from 'log-update'
 import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
 import { visible } from '../../visible.ts'
 import type { Print } from '../answer-stream.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { failureWords } from '../failure.ts'
+import { type Redraw, redrawOn } from '../redraw.ts'
 import type { Screen } from '../screen.ts'
 import { type ChatState, chatLines, costLines, taskLines, whoLines } from './chat-view.ts'
 import { OtherQuestions } from './other-questions.ts'
@@ -52,7 +52,7 @@ export class Chat {
   readonly #now: () => number
   readonly #fold = new DigestFold({ mostRows: MOST_ROWS })
   readonly #over = new AbortController()
-  readonly #update: ReturnType<typeof createLogUpdate> | undefined
+  readonly #update: Redraw | undefined
   readonly #state: ChatState = {
     writing: '',
     isBusy: false,
@@ -83,7 +83,7 @@ export class Chat {
   constructor(given: ChatSurroundings) {
     this.#given = given
     this.#now = given.now ?? Date.now
-    if (given.isTerminal) this.#update = createLogUpdate(given.screen)
+    if (given.isTerminal) this.#update = redrawOn(given.screen)
     const { signal } = this.#over
     this.#left = new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
     given.signal.addEventListener('abort', () => this.#leave(), { once: true })

@@ -1,10 +1,10 @@
 /** The screen of `dramatis top`: draws what is known of a team again and again, and acts on keys. */
 
 import { emitKeypressEvents, type Key } from 'node:readline'
-import { createLogUpdate } from 'log-update'
 import { own } from '../../own.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
 import { failureWords } from '../failure.ts'
+import { redrawOn } from '../redraw.ts'
 import type { Screen } from '../screen.ts'
 import type { TeamSource } from './source.ts'
 import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
@@ -38,7 +38,7 @@ export async function showTop({
   const sources = [first, ...others]
   let source = first
   let watching = new AbortController()
-  const update = createLogUpdate(screen, { showCursor: false })
+  const update = redrawOn(screen)
   const state: TopState = { view: 'agents', sort: 'trouble', selected: undefined, note: '' }
   const over = new AbortController()
   const end = () => {
