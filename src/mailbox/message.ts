@@ -178,7 +178,7 @@ function firstIssue(
   }
   const prototype = Object.getPrototypeOf(value)
   if (prototype !== Object.prototype && prototype !== null && Object.getPrototypeOf(prototype) !== null) {
-    return { path, got: `a ${value.constructor?.name ?? 'class instance'}` }
+    return { path, got: `a ${value.constructor?.name || 'class instance'}` }
   }
   for (const key in value) {
     const field = (value as Record<string, unknown>)[key]

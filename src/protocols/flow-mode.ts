@@ -22,7 +22,7 @@ interface Switchable {
 
 /**
  * Returns the options of a team for a flow mode, as `orchestration.flow` of the strategy `supervisor` describes it. In
- * 'tools' the agent that answers alone also gets the tools of the supervisor and of the experts. If the mode is
+ * 'tools' the agent that answers alone also gets the tools and `keys` of the supervisor and of the experts. If the mode is
  * undefined or empty, it returns the options as they are. The library never reads the environment by itself; the
  * command line does, and passes `FLOW_MODE` here.
  *
@@ -47,15 +47,17 @@ export function inFlowMode<Options extends Switchable>(options: Options, mode: s
 }
 
 /**
- * Returns the agents, where the one that answers alone also has the tools of supervisor and experts. Of several tools
- * with one name the first is kept.
+ * Returns the agents, where the one that answers alone also has the tools and the keys of supervisor and experts. Of
+ * several tools with one name the first is kept.
  */
 function equipped(agents: readonly AgentRole[], { supervisor, experts, fallback }: SupervisorConfig): AgentRole[] {
   const alone = fallback ?? supervisor
   const owners = [alone, supervisor, ...experts]
-  const tools = owners.flatMap((owner) => agents.find(({ name }) => name === owner)?.tools ?? [])
-  const all = [...new Map(tools.map((tool) => [keyOf(tool), tool])).values()]
-  return agents.map((agent) => (agent.name === alone && all.length > 0 ? { ...agent, tools: all } : agent))
+  const roles = owners.flatMap((owner) => agents.filter(({ name }) => name === owner))
+  const tools = [...new Map(roles.flatMap((role) => role.tools ?? []).map((tool) => [keyOf(tool), tool])).values()]
+  const keys = [...new Set(roles.flatMap((role) => role.keys ?? []))]
+  const all = { ...(tools.length > 0 && { tools }), ...(keys.length > 0 && { keys }) }
+  return agents.map((agent) => (agent.name === alone ? { ...agent, ...all } : agent))
 }
 
 function keyOf(tool: ToolReference): string {

@@ -83,6 +83,7 @@ const wrong: [string, unknown, string?, RegExp?][] = [
   ['structuredData', 1n],
   ['structuredData', Number.NaN],
   ['structuredData', { list: [1, { map: new Map() }] }, 'structuredData.list[1].map', /is a Map/],
+  ['structuredData', { env: new (class {})() }, 'structuredData.env', /is a class instance/],
   ['structuredData', [undefined], 'structuredData[0]'],
   ['structuredData', new Date()],
   ['structuredData', cycle, 'structuredData.self[0]', /is a cycle/],

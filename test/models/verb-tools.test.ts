@@ -155,6 +155,63 @@ t.test('a new entry stands in the next prompt of who subscribed: in the same tur
   t.match(prompt(of('ann')[2]), 'New on the blackboard, from "bob":\nfinding.1')
 })
 
+t.test('an entry of a model has all that one of code has, and its history can be read', async (t) => {
+  const entry = { key: 'finding.b', value: 2, entryType: 'finding' }
+  const { team, of } = teamOf(
+    t,
+    {
+      ann: [
+        calls(['publish', { key: 'finding.a', value: 1, entryType: 'finding' }]),
+        calls(['publish', { ...entry, confidence: 0.4, supersedes: 'finding.a', references: ['source'] }]),
+        calls(['publish', { ...entry, value: 3, confidence: 2 }]),
+        calls(['publish', { ...entry, value: 4 }]),
+        calls(['blackboard_history', { key: 'finding.b' }]),
+        'done',
+      ],
+    },
+    { ann: { tools: ['publish', 'blackboard_history'] } },
+  )
+  t.same((await team.execute('go')).blackboardState, { 'finding.b': 4 })
+  t.match(lastResult(of('ann')[3]), /^Error: .*confidence/)
+  t.match(JSON.parse(lastResult(of('ann')[5])), [
+    { value: 2, author: 'ann', confidence: 0.4, supersedes: 'finding.a', references: ['source'], version: 1 },
+    { value: 4, confidence: 1, supersedes: null, references: [], version: 2 },
+  ])
+})
+
+t.test('models read and write what agents share, each scope by its own rules', async (t) => {
+  const mine = { scope: 'agent_shared', key: 'plan' }
+  const { team, of } = teamOf(
+    t,
+    {
+      ann: [
+        calls(['write_shared', { ...mine, value: { steps: 3 } }]),
+        calls(['write_shared', { scope: 'team_shared', key: 'goal', value: 'a bridge' }]),
+        calls(['write_shared', { scope: 'persistent', key: 'lesson', value: 'measure first' }]),
+        'first',
+      ],
+      bob: [
+        calls(['read_shared', { ...mine, owner: 'ann' }], ['read_shared', { scope: 'team_shared', key: 'goal' }]),
+        calls(['read_shared', { scope: 'persistent', key: 'lesson' }]),
+        calls(['read_shared', mine], ['read_shared', { scope: 'elsewhere', key: 'goal' }]),
+        'second',
+      ],
+      cid: [calls(['read_shared', { ...mine, owner: 'ann' }]), 'third'],
+    },
+    {
+      ann: { tools: ['write_shared'], sharedWith: ['bob'] },
+      bob: { tools: ['read_shared'] },
+      cid: { tools: ['read_shared'] },
+    },
+    { orchestration: { strategy: 'sequential', earlyTermination: false } },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'third')
+  const results = (agent: string) =>
+    (of(agent).at(-1)?.messages ?? []).flatMap(({ role, content }) => (role === 'tool' ? textOf(content) : []))
+  t.match(results('bob'), ['{"steps":3}', 'a bridge', 'measure first', 'null', /^Error: .*agent_shared, team_shared/])
+  t.match(results('cid'), [/^Error: .*sharedWith/])
+})
+
 t.test('finish is the end of the task: who comes after is not asked', async (t) => {
   const { team, of } = teamOf(t, { ann: ['for bob'], bob: [calls(['finish', { answer: 'the end' }])], cid: [] }, {})
   const result = await team.execute('go')
@@ -252,9 +309,10 @@ t.test('a script gives verbs with its question; another agent cannot', async (t)
   t.same(of('ann').map(toolsOf), [['publish'], []])
 })
 
+const BOARD = ['publish', 'read_blackboard', 'subscribe', 'blackboard_history']
 const ALL = [
   ...['request', 'send', 'broadcast', 'delegate', 'handoff', 'report', 'refuse', 'finish'],
-  ...['publish', 'read_blackboard', 'subscribe', 'ask_user', 'agent_status'],
+  ...[...BOARD, 'read_shared', 'write_shared', 'ask_user', 'agent_status'],
   ...['delegate_to_executor', 'get_executor_status'],
 ]
 
@@ -268,7 +326,7 @@ t.test("verbs: 'all' gives each verb that the role has the rights for", async (t
   t.same(await offered({}), without())
   t.same(await offered({ delegationAllowed: false }), without('delegate', 'delegate_to_executor', 'handoff'))
   t.same(await offered({ instances: 2 }), without('subscribe'))
-  t.same(await offered({}, { enableBlackboard: false }), without('publish', 'read_blackboard', 'subscribe'))
+  t.same(await offered({}, { enableBlackboard: false }), without(...BOARD))
   const more = { escalateTo: 'bob', trust: 'privileged' } as const
   const syncPoints = [{ name: 'plan', requiredAgents: ['ann'], timeoutMs: 1_000 }]
   t.same(await offered(more, { syncPoints }), [...ALL, 'escalate', 'spawn', 'sync'].sort())

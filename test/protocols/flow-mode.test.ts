@@ -43,6 +43,15 @@ t.test('with tools one agent has the tools of all, each once', async (t) => {
   )
 })
 
+t.test('with tools one agent holds the keys of all, each once', async (t) => {
+  const keys = { free: ['SEARCH_KEY_FREE'], paid: ['SEARCH_KEY_PAID'] }
+  const holding = agents.map((agent) => (agent.name === 'weather' ? { ...agent, keys: ['free', 'paid'] } : agent))
+  const roles = [...holding.slice(0, 3), { ...holding[3]!, keys: ['paid'] }]
+  const { agents: equipped } = inFlowMode({ ...desk, agents: roles, keys }, 'tools')
+  t.same(equipped.at(-1)?.keys, ['paid', 'free'])
+  t.same(equipped.slice(0, 3), roles.slice(0, 3))
+})
+
 t.test('the agent that is alone calls them', async (t) => {
   const model = scriptedModel([
     { agent: 'chief', toolCall: { name: 'maps', input: {} } },

@@ -6,7 +6,7 @@ import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import type { RoleInfo } from '../definition/role.ts'
 import type { Colleague } from './prompt.ts'
-import { AGENT, ALONE, tool, type VerbTool } from './verb-tools.ts'
+import { AGENT, ALONE, tool, type VerbTool } from './verb-tool.ts'
 
 const NOTE = { type: 'string' } as const
 const DONE = 'You are done then. To give advice, answer in words and call none of these.'

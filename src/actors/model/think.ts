@@ -27,7 +27,7 @@ import { type CallMade, RoundsWatch } from './rounds-watch.ts'
 import { checkedAnswer, noAnswerOf } from './structured-output.ts'
 import { type ThinkingTurn, watchedIn } from './thinking-turn.ts'
 import { OfferedTools } from './tool-calls.ts'
-import type { VerbTool } from './verb-tools.ts'
+import type { VerbTool } from './verb-tool.ts'
 
 /**
  * Request to a model that may use tools. `tools`: names of the only tools it may use. `maxRounds`: number of rounds of

@@ -8,7 +8,8 @@ import { hasMark, isMarked, withMark, withoutMark } from '../definition/poll-mar
 import type { PassingOn } from './context/inheritance.ts'
 import type { CallMade } from './rounds-watch.ts'
 import type { ThinkingTurn } from './thinking-turn.ts'
-import { inputOf, type ToolOutcome, type VerbTool, verbTool } from './verb-tools.ts'
+import type { ToolOutcome, VerbTool } from './verb-tool.ts'
+import { inputOf, verbTool } from './verb-tools.ts'
 
 /** Results of all calls of one answer. `ends`: set if the turn is over with this answer. */
 export interface Performed {

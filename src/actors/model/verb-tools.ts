@@ -6,57 +6,16 @@
 import { ToolInputError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
 import { own } from '../../own.ts'
-import type { Content } from '../definition/content.ts'
 import type { EscalationOutcome } from '../definition/context/context.ts'
 import type { TaskMessageOptions } from '../definition/context/conversation.ts'
-import type { ToolSpec } from '../definition/model.ts'
 import { POLL_MARK } from '../definition/poll-mark.ts'
 import type { PassingOn } from './context/inheritance.ts'
 import { delegateToExecutor, executorStatus } from './executor-tools.ts'
-import type { ThinkingTurn } from './thinking-turn.ts'
-
-/**
- * Result of a tool: content for the model, or the end of the turn with this answer. `means`: the text without what
- * differs each time, if it has any of that. `data`: structured data of the answer. `isHandoff`: another agent answers
- * in the place of this one. `isFinal`: the answer ends the whole task.
- */
-export type ToolOutcome =
-  | { text: Content; means?: string; failed?: true }
-  | { ends: string; data?: object; isHandoff?: true; isFinal?: true }
-
-export interface VerbTool {
-  readonly spec: ToolSpec
-  /**
-   * The call waits for the calls before it in the same answer, and those after it wait for it: it may end the turn, or
-   * it changes what they see.
-   */
-  readonly alone: boolean
-  /** `signal` withdraws the call. */
-  run(turn: ThinkingTurn, input: Input, passing: PassingOn, signal: AbortSignal | undefined): Promise<ToolOutcome>
-}
+import { STATE_TOOLS } from './state-tools.ts'
+import { AGENT, ALONE, type Input, shownValue, TEXT, type ToolOutcome, tool, type VerbTool } from './verb-tool.ts'
 
 /** Call to the host that returns the other agents, and what each does now. */
 export const AGENT_STATUS = 'agents'
-
-type Input = Readonly<Record<string, unknown>>
-
-const TEXT = { type: 'string' } as const
-
-export function tool(
-  name: string,
-  description: string,
-  properties: Readonly<Record<string, object>>,
-  required: readonly string[],
-  run: VerbTool['run'],
-  { alone = false } = {},
-): VerbTool {
-  const inputSchema = { type: 'object', properties, required, additionalProperties: false }
-  return { spec: { name, description, inputSchema }, alone, run }
-}
-
-export const ALONE = { alone: true }
-
-export const AGENT = { ...TEXT, description: 'The name of an agent of the team.' }
 
 const TOOLS: readonly VerbTool[] = [
   tool(
@@ -188,45 +147,7 @@ const TOOLS: readonly VerbTool[] = [
     async ({ context }, { point, data }) => ({ text: shownValue(await context.sync(String(point), data)) }),
     ALONE,
   ),
-  tool(
-    'publish',
-    "Writes an entry on the team's blackboard.",
-    {
-      key: TEXT,
-      value: { description: 'Any JSON value.' },
-      entryType: { ...TEXT, description: 'Such as fact, finding, solution.' },
-    },
-    ['key', 'value', 'entryType'],
-    async ({ context }, { key, value, entryType }) => {
-      const entry = await context.publish(String(key), value, String(entryType))
-      return { text: `Written: "${entry.key}", version ${entry.version}.`, means: `Written: "${entry.key}".` }
-    },
-    ALONE,
-  ),
-  tool(
-    'read_blackboard',
-    "Reads the entries of the team's blackboard.",
-    {
-      key: { ...TEXT, description: 'Only entries of that key.' },
-      entryType: { ...TEXT, description: 'Only entries of that type.' },
-      ...POLL_MARK,
-    },
-    [],
-    async ({ context }, { polling: _mark, ...filter }) => ({
-      text: shownValue(await context.blackboard.query(filter)),
-    }),
-  ),
-  tool(
-    'subscribe',
-    "Lets you read each new entry of the team's blackboard whose key fits a pattern, from now on.",
-    { pattern: { ...TEXT, description: "Such as finding.*; '*' stands for one word, '**' for any number of words." } },
-    ['pattern'],
-    async (turn, { pattern }) => {
-      await turn.news.subscribe(String(pattern))
-      return { text: `You will read new entries that fit "${pattern}".` }
-    },
-    ALONE,
-  ),
+  ...STATE_TOOLS,
   tool(
     'spawn',
     'Makes a new agent for this run, which can then be asked.',
@@ -338,8 +259,6 @@ async function messageOptions(
   const metadata = await passing.metadataFor(String(to))
   return { ...(metadata && { metadata }), ...(signal && { signal }) }
 }
-
-const shownValue = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
 
 function answerText({ content, structuredData }: AgentMessage): string {
   if (structuredData === null || structuredData === undefined) return content

@@ -39,7 +39,7 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
     name,
     input: JSON.stringify({
       ...Object(sampleOf(inputSchema, dice, LABEL)),
-      ...(name === 'publish' && { key: `rehearsal.${agent}` }), // each writes its own, whoever comes first
+      ...(name === 'publish' && entryOf(agent)),
     }),
   }))
   const answer = () => (jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice))
@@ -68,6 +68,9 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
     finishReason: isCut ? 'length' : calls.length > 0 ? 'tool_calls' : 'stop',
   }
 }
+
+/** Each agent writes its own key, whoever comes first, and refers to no entry: there may be none. */
+const entryOf = (agent = '') => ({ key: `rehearsal.${agent}`, supersedes: undefined, references: undefined })
 
 /** Returns the request as text, without ids, because each run has other ids. */
 function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest): string {

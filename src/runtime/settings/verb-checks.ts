@@ -35,6 +35,7 @@ export function missingFor(verb: unknown, role: AgentRole, team: VerbTeam): stri
       return 'It has nobody to ask: name its manager in escalateTo, or take the tool out.'
     case 'publish':
     case 'read_blackboard':
+    case 'blackboard_history':
     case 'subscribe':
       if (team.blackboard === false)
         return 'The team has no blackboard (enableBlackboard: false). Take one of the two out.'
