@@ -118,7 +118,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
           orchestrator.decide('Who does the work?', manager.name, reason)
           return resultOf({ agent: manager.name, message: plan ? await manager.alone() : message })
         }
-        const led = new LedTasks(orchestrator, manager, workerAutonomy, say)
+        const led = new LedTasks(orchestrator, manager, workerAutonomy, say, message)
         const tasks = withoutUnmet(plan, orchestrator)
         const results = await runInOrder(tasks, {
           run: (task, earlier: TaskResult[]) => led.run({ ...task, parentTask: message.correlationId, earlier }),

@@ -12,6 +12,7 @@ import { agentOf, agentsOf } from './checks.ts'
 import { apologize, failuresAsText } from './moves/apologize.ts'
 import { askWorker } from './moves/ask-worker.ts'
 import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts.ts'
+import { inheritedBy } from './moves/heirs.ts'
 import { lastWord } from './moves/last-word.ts'
 import { resultOf } from './moves/outputs.ts'
 import { type Plan, planAgain, planTasks } from './moves/plan-tasks.ts'
@@ -123,7 +124,7 @@ export const supervisor: Strategy<SupervisorConfig> = {
         if (roles().length === 0) throw nobodyLeft(all)
         const workers = () => roles().map((name) => roleOf(orchestrator, name))
         const known = () => ({ query, experts: workers().map(expertAsLine).join('\n') })
-        const tasks = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
+        const { tasks, message: plan } = flow === 'graph' ? sameForAll(query, present(experts)) : await planned()
         if (tasks.length === 0) return alone(fallback ?? planner, limit)
         const finished = await runTasks(orchestrator, tasks, perform)
         const failures = finished.filter(({ result }) => result.status === 'FAILED')
@@ -141,22 +142,23 @@ export const supervisor: Strategy<SupervisorConfig> = {
           return apologize(orchestrator, aggregator, prompt, { query, finished: failures }, limit)
         }
 
-        /** Returns the tasks of the plan; an empty list if the fallback has to answer without a plan. */
-        async function planned(): Promise<readonly PlannedTask[]> {
+        /** Returns the plan; one without tasks if the fallback has to answer without a plan. */
+        async function planned(): Promise<Pick<Plan, 'tasks' | 'message'>> {
           try {
-            const { tasks, reasoning } = await planTasks(orchestrator, planner, say('plan', known()), workers())
+            const plan = await planTasks(orchestrator, planner, say('plan', known()), workers())
+            const { tasks, reasoning } = plan
             if (tasks.length === 0) throw noTask(planner)
             orchestrator.decide(
               'What is to be done?',
               tasks.length === 1 ? '1 task' : `${tasks.length} tasks`,
               reasoning,
             )
-            return tasks
+            return plan
           } catch (error) {
             orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
             if (fallback === undefined || !(error instanceof DramatisError)) throw error
             orchestrator.decide('What is to be done?', fallback, `It gets the query. No plan: ${error.message}`)
-            return []
+            return { tasks: [] }
           }
         }
 
@@ -179,7 +181,8 @@ export const supervisor: Strategy<SupervisorConfig> = {
             : `"${agent}", whom the plan names, is none of ${roles().join(', ')}.`
           orchestrator.decide(`Who does ${titleOf(task)}?`, worker ?? 'nobody', reason)
           if (worker === undefined) return undone(orchestrator, task, reason, 'UNKNOWN_AGENT')
-          return askWorker(orchestrator, worker, task, context, limit)
+          const metadata = inheritedBy(orchestrator, worker, plan)
+          return askWorker(orchestrator, worker, task, context, { ...limit, ...(metadata && { metadata }) })
         }
 
         /** Returns a task that replaces a failed one; undefined if there is none. */
@@ -205,8 +208,9 @@ export const supervisor: Strategy<SupervisorConfig> = {
 }
 
 /** Returns the plan of the fixed flow: the query as the task of each expert. */
-const sameForAll = (query: string, experts: readonly string[]): PlannedTask[] =>
-  experts.map((agent, at) => ({ number: at + 1, description: query, needs: [], after: 0, agent }))
+const sameForAll = (query: string, experts: readonly string[]): Pick<Plan, 'tasks' | 'message'> => ({
+  tasks: experts.map((agent, at) => ({ number: at + 1, description: query, needs: [], after: 0, agent })),
+})
 
 const noTask = (agent: string) =>
   new ReplyInvalidError(`The plan of "${agent}" has no task. Name a fallback for what no expert can do.`, { agent })

@@ -174,3 +174,65 @@ t.test('metadata that somebody made up is not shown to who inherits nothing', as
   await team.sendMessage(message)
   t.notMatch(JSON.stringify(model.requests[0]?.messages), /vault/)
 })
+
+const isSummary = ({ messages }: ModelRequest) => /You sum up/.test(textOf(messages[0]?.content ?? ''))
+const asks = (request: ModelRequest, words: RegExp) => words.test(textOf(request.messages.at(-1)?.content ?? ''))
+const heir = (name: string, inherit?: 'none' | 'summary' | 'full'): AgentRole => ({ ...worker(inherit), name })
+
+/** The boss plans for those under it, who inherit different parts of its conversation. */
+const plannedBy = (key: 'agent' | 'worker', names: readonly string[]): Answers => {
+  return (request) => {
+    if (isSummary(request)) return 'In short: nine.'
+    if (request.agent !== 'boss') return 'dug'
+    const tasks = names.map((name) => ({ [key]: name, task: 'dig' }))
+    if (request.answerFunction || asks(request, /^Plan /)) return JSON.stringify({ tasks, reasoning: 'a hole' })
+    return request.jsonSchema ? '{"approved":true}' : 'done'
+  }
+}
+
+for (const workerAutonomy of ['low', 'medium', 'high'] as const)
+  t.test(`hierarchical: a worker inherits of its manager's conversation (${workerAutonomy})`, async (t) => {
+    const agents = [{ name: 'boss', systemPrompt: 'Lead.' }, heir('bob', 'full'), heir('cid')]
+    const { team, model } = modelTeam(t, plannedBy('worker', ['bob', 'cid']), agents, {
+      orchestration: { strategy: 'hierarchical', manager: 'boss', workers: ['bob', 'cid'], workerAutonomy },
+    })
+    const result = await team.execute(SECRET)
+    t.equal(result.finalOutput, 'done')
+    const inherited = textOf(promptsOf(model.requests, 'bob')[0]?.messages[1]?.content ?? '')
+    t.match(inherited, /^What "boss" has of its own conversation about this:\nuser: Plan /)
+    t.match(inherited, new RegExp(`${SECRET}[^]*\\nassistant: .*a hole`))
+    const heard = promptsOf(model.requests, 'bob').at(-1)?.messages ?? []
+    t.equal(heard.filter(({ content }) => /What "boss" has/.test(textOf(content))).length, 1, 'it is told once')
+    t.notMatch(JSON.stringify(promptsOf(model.requests, 'cid')), /vault|Lead/)
+    t.notMatch(JSON.stringify(promptsOf(model.requests, 'bob')), /Lead\./)
+  })
+
+t.test('supervisor: experts inherit a summary of a long conversation, which is paid for once', async (t) => {
+  const agents = [{ name: 'boss', maxTokens: 2_000 }, heir('bob', 'summary'), heir('cid', 'summary')]
+  const { team, model } = modelTeam(t, plannedBy('agent', ['bob', 'cid']), agents, {
+    orchestration: { strategy: 'supervisor', supervisor: 'boss', experts: ['bob', 'cid'] },
+  })
+  await team.execute(`${SECRET} `.repeat(60))
+  for (const agent of ['bob', 'cid'])
+    t.match(promptsOf(model.requests, agent)[0]?.messages[1]?.content, /^What "boss" has.*:\nIn short: nine\.$/s)
+  t.equal(model.requests.filter(isSummary).length, 1)
+})
+
+t.test('where nobody inherits anything the planner passes nothing on', async (t) => {
+  for (const [strategy, lead, team] of [
+    ['hierarchical', 'manager', 'workers'],
+    ['supervisor', 'supervisor', 'experts'],
+  ] as const) {
+    const orchestration = { strategy, [lead]: 'boss', [team]: ['bob'] } as never
+    const played = modelTeam(
+      t,
+      plannedBy(lead === 'manager' ? 'worker' : 'agent', ['bob']),
+      [{ name: 'boss' }, heir('bob', 'none')],
+      {
+        orchestration,
+      },
+    )
+    const { messageHistory } = await played.team.execute(SECRET)
+    t.notMatch(JSON.stringify(messageHistory.map(({ metadata }) => metadata)), /pass|inherited/)
+  }
+})

@@ -315,6 +315,51 @@ t.test('every write is an event of the run, and in its trace', async (t) => {
   )
 })
 
+for (const scope of ['run', 'team'] as const)
+  t.test(
+    `every write is a message of its author, once, whoever has subscribed (blackboard of the ${scope})`,
+    async (t) => {
+      const hears = defineAgent({
+        async receive(_message, context) {
+          await context.subscribe('heard.*')
+          await context.publish('own', 1, 'fact')
+          return ''
+        },
+        observe() {},
+      })
+      const team = stage(
+        t,
+        { a: hears, b: hears },
+        {
+          enableBlackboard: { scope },
+          orchestration: {
+            strategy: 'custom',
+            async run(orchestrator) {
+              await orchestrator.requestAll(['a', 'b'], 'go')
+              await orchestrator.blackboard.write('heard.1', { n: 1 }, 'fact')
+              return ''
+            },
+          },
+        },
+      )
+      const run = team.launch('q')
+      const told = all(run.events({ types: ['message'] }))
+      const { messageHistory, orchestrationTrace } = await run.result
+      const published = messageHistory.filter(({ type }) => type === 'publish')
+      t.match(published, [
+        { sender: 'a', recipient: null, content: 'own', structuredData: { key: 'own', author: 'a', version: 1 } },
+        { sender: 'b', recipient: null, content: 'own', structuredData: { key: 'own', author: 'b', version: 2 } },
+        { sender: '$orchestrator', recipient: null, content: 'heard.1', structuredData: { value: { n: 1 } } },
+      ])
+      const events = (await told).flatMap((event) => (event.type === 'message' ? event.message : []))
+      t.same(
+        events.filter(({ type }) => type === 'publish'),
+        published,
+      )
+      t.equal(orchestrationTrace.events.filter(({ details }) => Object(details).type === 'publish').length, 3)
+    },
+  )
+
 t.test('the host writes as $user, and can be told of what is written', async (t) => {
   const team = stage(t, { a: after(10) }, { enableBlackboard: true })
   const run = team.launch('q')

@@ -227,7 +227,7 @@ t.test('a turn that is tried again contributes once', async (t) => {
   await team.clock.runToIdle()
   const { contributions } = await pending
   t.match(contributions.agents.ann, {
-    messagesSent: 1,
+    messagesSent: 2, // the entry, and the answer
     entries: { written: ['k'], used: ['k'] },
     sentences: ['It rained.'],
   })

@@ -118,6 +118,24 @@ t.test('history and tasks of the team have what came from outside, in order', as
   )
 })
 
+t.test('who gives a task, and waits for no response, has given a task all the same', async (t) => {
+  const team = stage(t, { lead: echo, slow: after(10), no: refuses(), busy: after(10) })
+  const task = { type: 'delegate', sender: 'lead', content: 'dig' } as const
+  t.equal(await team.sendMessage({ ...task, recipient: 'slow' }), null)
+  t.match(Object.values(team.getTaskStatus()), [/^(assigned|in_progress)$/], 'it does not wait for the end')
+  t.equal(await team.sendMessage({ ...task, recipient: ['no'] }), null)
+  const [given] = team.getMessageHistory()
+  await team.getAgent('busy')?.receiveMessage({ ...given!, id: '', runId: '' })
+  await team.clock.advance(20)
+  t.same(Object.values(team.getTaskStatus()), ['completed', 'refused', 'completed'])
+  t.match(
+    team.getMessageHistory().filter(({ type }) => type === 'delegate'),
+    ['slow', 'no', 'busy'].map((recipient) => ({ sender: 'lead', recipient, content: 'dig' })),
+  )
+  await t.rejects(team.sendMessage({ ...task, recipient: 'nobody' }), { code: 'UNKNOWN_AGENT' })
+  await t.rejects(team.sendMessage({ ...task, recipient: ['slow', 'no'] }), { message: /A task has one recipient/ })
+})
+
 t.test('a broadcast gives its run, which ends when what it caused is over', async (t) => {
   const open = gate()
   const passes = defineAgent({

@@ -108,7 +108,12 @@ export type AgentCode =
   | { model: true }
 
 /** An agent as a protocol script sees it. */
-export type RosterEntry = RoleInfo & { status: AgentStatus; playedByModel: boolean; keys?: readonly string[] }
+export type RosterEntry = RoleInfo & {
+  status: AgentStatus
+  playedByModel: boolean
+  keys?: readonly string[]
+  inherits?: 'summary' | 'full'
+}
 
 /**
  * The thread's answer to `start`. `state`: the agent's state after its start hook, if the state is new or has changed.

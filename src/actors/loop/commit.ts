@@ -93,7 +93,7 @@ export class Commit {
       if (bytes > outbox.maxMessageBytes) throw replyTooLarge(agent, bytes, outbox.maxMessageBytes)
       if (turn.changes) this.#writePatches(turn)
       const missed = start.replay?.unmatched((index) => this.#host.name(index)) ?? NONE
-      this.#prepareEnd(start, reply.content, data, 0, { missed, isFinal: turn.isFinal })
+      this.#prepareEnd(start, reply.content, data, 0, { missed, told: turn.answerMetadata })
       const { metadata, threadId } = outbox.fields
       if (metadata === undefined && threadId === undefined && !outbox.keys) this.#bytes = bytes
       return undefined
@@ -160,22 +160,18 @@ export class Commit {
   }
 }
 
-/** Parts of an END beside the reply: the steps that the turn has left out, and whether it ends the whole task. */
+/** Parts of an END beside the reply: the steps that the turn has left out, and what the answer tells in its metadata. */
 interface Said {
   readonly missed: readonly string[]
-  readonly isFinal: boolean
+  readonly told: object | undefined
 }
 
-const NOTHING: Said = { missed: NONE, isFinal: false }
+const NOTHING: Said = { missed: NONE, told: undefined }
 
 /** Returns the metadata of an answer; undefined for most. They also name what it answers. */
-const endMetadata = (subTask: SubTaskHead | undefined, { missed, isFinal }: Said): string | undefined =>
-  subTask || missed.length > 0 || isFinal
-    ? JSON.stringify({
-        ...(subTask && { [SUB_TASK]: subTask }),
-        ...(missed.length > 0 && { missed }),
-        ...(isFinal && { final: true }),
-      })
+const endMetadata = (subTask: SubTaskHead | undefined, { missed, told }: Said): string | undefined =>
+  subTask || missed.length > 0 || told
+    ? JSON.stringify({ ...(subTask && { [SUB_TASK]: subTask }), ...(missed.length > 0 && { missed }), ...told })
     : undefined
 
 /** Returns the change of a run's state. A value that the log does not have yet is written as it is, changed. */

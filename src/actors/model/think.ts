@@ -45,6 +45,8 @@ export interface ThoughtAloud<T> {
   data?: object
   /** True if another agent answers: this one has no answer. */
   isHandedOff?: true
+  /** Passes the conversation on, with the messages of `transcript`. */
+  passing: PassingOn
 }
 
 /**
@@ -260,7 +262,8 @@ class Loop<T> {
 
   #completed(answer: ModelAnswer, output: T): ThoughtAloud<T> {
     const all = { ...answer, usage: this.#usage, rehearsed: this.#rehearsed }
-    return { completion: completionOf(all, output), transcript: this.#said, left: this.#context.left }
+    const completion = completionOf(all, output)
+    return { completion, transcript: this.#said, left: this.#context.left, passing: this.#passing }
   }
 
   /** Ends with the answer of another agent. */

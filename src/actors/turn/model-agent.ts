@@ -24,7 +24,7 @@ import {
   withTurn,
 } from '../model/context/conversation.ts'
 import { withHandedOver } from '../model/context/handed-over.ts'
-import { type Heirs, inheritedWith } from '../model/context/inheritance.ts'
+import { type Heirs, inheritedWith, wantedBy } from '../model/context/inheritance.ts'
 import { decisionsOn, isEscalation } from '../model/decisions.ts'
 import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
 import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
@@ -108,19 +108,20 @@ export function modelAgent(remembers: boolean): AgentHandlers {
         floor: { before, id: message.id, agent: turn.role.name, from: messages.length - heard.length, readers },
       },
     )
-    const { completion, transcript, left, data, isHandedOff } = await (checks ? checks.pass(thought) : thought)
+    const { completion, transcript, left, data, isHandedOff, passing } = await (checks ? checks.pass(thought) : thought)
     checkSaid(completion, turn)
     const { text } = completion
     const isGuarded = guardedBy?.output && !isHandedOff // who answers is checked
     const checked = isGuarded ? String(await turn.guard({ on: 'output', value: text })) : text
-    const said =
-      checked === text ? transcript : [...transcript.slice(0, -1), { role: 'assistant' as const, content: checked }]
+    if (checked !== text) transcript.splice(-1, 1, { role: 'assistant', content: checked })
     if (remembers) {
-      const after = withTurn({ ...before, goal }, message.id, [...heard, ...said])
+      const after = withTurn({ ...before, goal }, message.id, [...heard, ...transcript])
       // The outer turn of a nested one may be redelivered, and must then find the whole conversation that it began
       // with.
       remember(turn, own, nested ? after : withoutFirst(after, left.dropped, left.summary))
     }
+    const wantedParts = turn.isOfScript ? wantedBy(message) : []
+    if (wantedParts.length > 0) turn.tellWithAnswer(await passing.passedOn(wantedParts))
     if (data) return { content: checked, structuredData: data }
     if (!output || isHandedOff) return checked
     return { content: checked, structuredData: checked === text ? completion.output : jsonIn(checked)?.value }

@@ -17,7 +17,7 @@ import { synced } from './host-calls.ts'
 import { candidates, route } from './route.ts'
 import type { Turn } from './turn.ts'
 
-const DELEGATE_OPTIONS: ReadonlySet<string> = new Set(['as'])
+const DELEGATE_OPTIONS: ReadonlySet<string> = new Set(['as', 'metadata'])
 
 export class ScriptContext extends TurnContext implements OrchestratorContext {
   readonly #turn: Turn
@@ -60,12 +60,16 @@ export class ScriptContext extends TurnContext implements OrchestratorContext {
     throw wrongArgument(`${path}.agent`, name, `the name of an agent of the team is needed${advice}`)
   }
 
-  override delegate(to: string, task: TaskInput, options: { as?: string } = {}): PendingTask {
+  override delegate(
+    to: string,
+    task: TaskInput,
+    options: { as?: string; metadata?: Record<string, unknown> } = {},
+  ): PendingTask {
     checkKnown(options, DELEGATE_OPTIONS)
-    const { as } = options
-    if (as === undefined) return super.delegate(to, task)
-    checkName(as, 'as')
-    return delegate(this.#turn.tasks, to, task, { metadata: { [ACTING]: as } })
+    const { as, metadata } = options
+    if (as !== undefined) checkName(as, 'as')
+    const acting = as === undefined ? metadata : { ...metadata, [ACTING]: as }
+    return delegate(this.#turn.tasks, to, task, acting && { metadata: acting })
   }
   route(task: TaskInput, options: RouteOptions = {}): Promise<string | null> {
     return handled(route(this.#turn, this, task, options))

@@ -83,8 +83,8 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   ended = false
   /** The reason why the turn must stop, if there is one. */
   reason: DramatisError | undefined
-  /** True if its answer ends the whole task (the verb `finish`). */
-  isFinal = false
+  /** What its answer tells in its metadata, beside what the runtime does. */
+  answerMetadata: object | undefined
   #controller: AbortController | undefined
   /** Number of open sleeps, tool calls and model calls. They are the turn's own work. */
   #working = 0
@@ -164,6 +164,10 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     this.#needs.stateRules.assertMay('runState', 'setRunState')
     this.#drafts ??= new Drafts()
     this.#drafts.change('runState', this.#needs.runState(this.start.view), change)
+  }
+
+  tellWithAnswer(metadata: object): void {
+    this.answerMetadata = { ...this.answerMetadata, ...metadata }
   }
 
   /** True if the turn may have changed a state. */
@@ -342,9 +346,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
       executors: () => this.call(AGENT_STATUS, { executors: true }) as Promise<Executor[]>,
       handoff: (to, task, summary, said) => handoff(this.tasks, to, task, summary, said),
       news: new BoardNews(context),
-      finish: () => {
-        this.isFinal = true
-      },
+      finish: () => this.tellWithAnswer({ final: true }),
       refusal: () => this.refusal(),
       others: () => this.call(AGENT_STATUS, {}),
       loopFound: (step, signs) => this.call(LOOP_FOUND, { step, signs }),

@@ -16,12 +16,13 @@ export async function askWorker(
   agent: string,
   task: PlannedTask,
   results: string | undefined,
-  options: Pick<RequestOptions, 'timeoutMs' | 'wallClock'> = {},
+  options: Pick<RequestOptions, 'metadata' | 'timeoutMs' | 'wallClock'> = {},
 ): Promise<Finished> {
   const context = results && (await passedOn(orchestrator, agent, results))
   const subTask = subTaskOf(orchestrator, task, agent, context)
   const saysAll = task.tool === undefined && task.input === undefined && context === undefined
-  const asked = { ...options, structuredData: subTask, ...(saysAll && { metadata: IN_WORDS }) }
+  const said = saysAll ? { metadata: { ...options.metadata, ...IN_WORDS } } : {}
+  const asked = { ...options, structuredData: subTask, ...said }
   const outcome = await outcomeOf(agent, () => orchestrator.request(agent, task.description, asked))
   orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
   const result = resultFrom(subTask, outcome)

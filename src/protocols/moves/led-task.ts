@@ -4,8 +4,10 @@
  */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { AgentFailedError, DramatisError, describe } from '../../errors.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
 import type { HIERARCHICAL } from '../prompts/hierarchical.ts'
 import type { Speak } from '../prompts/prompts.ts'
+import { inheritedBy } from './heirs.ts'
 import type { Manager, Verdict } from './manager.ts'
 import { resultOf } from './outputs.ts'
 import { type Passing, passedOn } from './pass-on.ts'
@@ -34,9 +36,18 @@ export class LedTasks {
   readonly #manager: Manager
   readonly #autonomy: Autonomy
   readonly #say: Speak<keyof typeof HIERARCHICAL>
+  readonly #plan: AgentMessage | undefined
 
-  constructor(orchestrator: Leading, manager: Manager, autonomy: Autonomy, say: Speak<keyof typeof HIERARCHICAL>) {
+  /** `plan`: the manager's message with its plan, which brings what workers inherit of its conversation. */
+  constructor(
+    orchestrator: Leading,
+    manager: Manager,
+    autonomy: Autonomy,
+    say: Speak<keyof typeof HIERARCHICAL>,
+    plan?: AgentMessage,
+  ) {
     this.#orchestrator = orchestrator
+    this.#plan = plan
     this.#manager = manager
     this.#autonomy = autonomy
     this.#say = say
@@ -88,7 +99,8 @@ export class LedTasks {
     const brief = await this.#brief(assignment, remarks)
     const agreed = this.#autonomy === 'low' ? await this.#agreed(assignment, brief) : ''
     const words = joined(brief, agreed)
-    const first = await this.#delegate(assignment, words)
+    const inherited = this.#autonomy === 'low' ? undefined : this.#inherited(assignment) // low: with the proposal
+    const first = await this.#delegate(assignment, words, inherited)
     if (this.#autonomy === 'high') return first
     const { approved, remarks: better } = await this.#reviewed(assignment, first)
     if (approved) return first
@@ -100,7 +112,9 @@ export class LedTasks {
   async #agreed(assignment: Assignment, brief: string): Promise<string> {
     const { number, worker, task } = assignment
     const content = this.#say('propose', { task: brief })
-    const message = await this.#orchestrator.request(worker, content, asData('propose', { task }))
+    const { metadata } = asData('propose', { task })
+    const options = { metadata: { ...metadata, ...this.#inherited(assignment) } }
+    const message = await this.#orchestrator.request(worker, content, options)
     const { content: proposal } = resultOf({ agent: worker, message })
     const verdict = await this.#manager.approve(worker, task, proposal)
     this.#decided(`Is what "${worker}" proposes for task ${number} approved?`, verdict)
@@ -126,10 +140,22 @@ export class LedTasks {
     this.#orchestrator.decide(question, approved ? 'yes' : 'no', reason)
   }
 
-  async #delegate({ worker, task, parentTask, earlier }: Assignment, description: string): Promise<Done> {
+  #inherited({ worker }: Assignment): Record<string, unknown> | undefined {
+    return inheritedBy(this.#orchestrator, worker, this.#plan)
+  }
+
+  async #delegate(
+    { worker, task, parentTask, earlier }: Assignment,
+    description: string,
+    metadata?: Record<string, unknown>,
+  ): Promise<Done> {
     const dependencies = earlier.flatMap((before) => (before.ok ? before.id : []))
     const as = this.#manager.name
-    const done = await this.#orchestrator.delegate(worker, { description, parentTask, dependencies }, { as })
+    const done = await this.#orchestrator.delegate(
+      worker,
+      { description, parentTask, dependencies },
+      { as, ...(metadata && { metadata }) },
+    )
     return { agent: done.assignedTo ?? worker, task, ok: true, id: done.id, result: done.result }
   }
 

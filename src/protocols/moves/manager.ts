@@ -14,6 +14,7 @@ import type { Speak } from '../prompts/prompts.ts'
 import { absent, condition, note } from './answer-forms.ts'
 import { type AskedFor, type Asking, askFor } from './ask-for.ts'
 import { type Conflict, conflictsAsData, withConflicts } from './conflicts.ts'
+import { passingOn } from './heirs.ts'
 import { type LastWords, lastWord } from './last-word.ts'
 import { portable } from './portable.ts'
 import type { RunIf } from './run-if.ts'
@@ -85,9 +86,10 @@ export class Manager {
   /** Asks for the plan, and returns it with its message. If the answer is no plan, it returns only the message. */
   async plan(): Promise<Partial<AskedFor<Plan>> & Pick<AskedFor<Plan>, 'message'>> {
     const content = this.#say('plan', { query: this.#query, workers: this.#list })
-    const data = { query: this.#query, workers: this.#names }
+    const { metadata } = asData('plan', { query: this.#query, workers: this.#names })
+    const options = { metadata: { ...metadata, ...passingOn(this.#orchestrator, this.name, this.#names) } }
     try {
-      return await askFor(forPlans(this.#orchestrator), this.name, content, planFor(this.#names), asData('plan', data))
+      return await askFor(forPlans(this.#orchestrator), this.name, content, planFor(this.#names), options)
     } catch (error) {
       if (error instanceof OwnAnswer) return { message: error.answer }
       throw error

@@ -3,7 +3,9 @@
  * decomposition by function calling.
  */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
 import { askFor } from './ask-for.ts'
+import { passingOn } from './heirs.ts'
 import type { Worker } from './schemas.ts'
 import type { PlannedTask } from './task-plan.ts'
 
@@ -14,6 +16,8 @@ import type { PlannedTask } from './task-plan.ts'
 export interface Plan {
   tasks: PlannedTask[]
   reasoning: string
+  /** The planner's message with it. */
+  message?: AgentMessage
 }
 
 const CREATE_PLAN = { name: 'create_plan', description: 'Sets down the tasks, who is to do each, and why.' }
@@ -33,7 +37,9 @@ export async function planTasks(
   workers: readonly Worker[],
 ): Promise<Plan> {
   const { planSchema } = await import('./schemas.ts')
-  const { value } = await askFor(orchestrator, planner, content, planSchema(workers), { asFunction: CREATE_PLAN })
+  const names = workers.map(({ name }) => name)
+  const options = { asFunction: CREATE_PLAN, metadata: passingOn(orchestrator, planner, names) }
+  const { value, message } = await askFor(orchestrator, planner, content, planSchema(workers), options)
   const tasks = value.tasks.map(({ dependsOn, runIf, ...task }, at) => {
     const named = [...new Set(dependsOn)]
     const needs = named.filter((number) => number <= value.tasks.length)
@@ -42,7 +48,7 @@ export async function planTasks(
       orchestrator.decide(`What does sub-task ${at + 1} wait for?`, needs.join() || 'nothing', `There is no ${others}.`)
     return { ...planned(task, at + 1, needs), runIf }
   })
-  return { tasks, reasoning: reasonOf(value, planner) }
+  return { tasks, reasoning: reasonOf(value, planner), message }
 }
 
 /** Asks for one task, or none, that replaces the given one. Rejects as `planTasks` does. */

@@ -69,8 +69,11 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
   }
 }
 
-/** Each agent writes its own key, whoever comes first, and refers to no entry: there may be none. */
-const entryOf = (agent = '') => ({ key: `rehearsal.${agent}`, supersedes: undefined, references: undefined })
+/** Each agent writes its own key, whoever comes first, and nothing that it need not write: made up it would be wrong. */
+const entryOf = (agent = '') => {
+  const left = { confidence: undefined, supersedes: undefined, references: undefined }
+  return { key: `rehearsal.${agent}`, ...left }
+}
 
 /** Returns the request as text, without ids, because each run has other ids. */
 function whatIsAsked({ model, agent, messages, tools, jsonSchema }: ModelRequest): string {

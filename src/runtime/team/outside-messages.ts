@@ -72,8 +72,9 @@ export class Posting {
     const sender = this.#senderOf(message)
     if (message.requiresResponse) return this.#request(message, sender)
     switch (message.type ?? 'request') {
-      case 'request':
       case 'delegate':
+        return this.#request(message, sender)
+      case 'request':
         await this.#toEach(message, sender, targetsOf(message))
         break
       case 'report':
@@ -110,6 +111,8 @@ export class Posting {
   async #deliver(cell: Cell, message: MessageInput): Promise<void> {
     const { type } = message
     if (type === 'response' || type === 'subscribe') await this.#send({ ...message, requiresResponse: false })
+    else if (type === 'delegate')
+      await this.#request({ ...message, recipient: cell.name, requiresResponse: false }, this.#senderOf(message))
     else {
       const run = this.#runOf(message)
       if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
@@ -186,7 +189,11 @@ export class Posting {
     return run
   }
 
-  async #request(message: MessageInput, sender: Cell): Promise<AgentMessage> {
+  /**
+   * Sends a request, or a task, which has an answer in any case. Resolves with the response where the message requires
+   * one, else with null when it is accepted.
+   */
+  async #request(message: MessageInput, sender: Cell): Promise<AgentMessage | null> {
     const { type = 'request' } = message
     if (type !== 'request' && type !== 'delegate')
       throw new MessageRejectedError(
@@ -197,7 +204,7 @@ export class Posting {
     const [recipient] = recipients
     if (recipient === undefined || recipients.length > 1)
       throw new MessageRejectedError(
-        `A message that requires a response has one recipient; this one has ${recipients.length}. Send one to each.`,
+        `A ${type === 'delegate' ? 'task' : 'message that requires a response'} has one recipient; this one has ${recipients.length}. Send one to each.`,
         { path: 'recipient', got: recipients },
       )
     const run = this.#runOf(message)
@@ -214,7 +221,8 @@ export class Posting {
         return
       }
       const question = questionOf(this.#stored(message, run))
-      this.#supervisor.hostMessages.ask({ target, run, question, settle, sender })
+      const open = this.#supervisor.hostMessages.ask({ target, run, question, settle, sender })
+      if (open && !message.requiresResponse) this.#supervisor.clock.defer(() => resolve(null)) // once it is a task
     })
   }
 

@@ -102,8 +102,10 @@ export class Provision implements Provisioning {
   /** Returns the agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
     return this.#needs.agents(run).map((cell) => {
-      const { info, playedByModel, keys = [] } = cell.settings
-      return { ...info, status: statusOf(cell), playedByModel, ...(keys.length > 0 && { keys }) }
+      const { info, playedByModel, keys = [], contextStrategy } = cell.settings
+      const inherits = contextStrategy?.inherit ?? 'none'
+      const more = { ...(keys.length > 0 && { keys }), ...(inherits !== 'none' && { inherits }) }
+      return { ...info, status: statusOf(cell), playedByModel, ...more }
     })
   }
 

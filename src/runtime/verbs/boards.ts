@@ -57,10 +57,7 @@ export class Boards {
       return (args, { cell, run }, signal) => use(this.view(run, cell.name), args as Arguments, signal)
     }
     return [
-      [
-        'blackboard.write',
-        on((board, { key, value, entryType, options }) => board.write(key, value, entryType, options)),
-      ],
+      ['blackboard.write', (args, { cell, run }) => this.publish(cell, run, args as Arguments)],
       ['blackboard.read', on((board, { key }) => board.read(key))],
       ['blackboard.query', on((board, args) => board.query(args))],
       ['blackboard.history', on((board, { key }) => board.getHistory(key))],
@@ -161,12 +158,13 @@ export class Boards {
     return true
   }
 
-  /** Writes an entry that a message from outside publishes. The history has that message, also without subscribers. */
-  async publish(cell: Cell, run: RunState, { key, value, entryType, options }: Publication): Promise<void> {
+  /** Writes an entry. The history has it as a message of type publish, also where nobody has subscribed to it. */
+  async publish(cell: Cell, run: RunState, { key, value, entryType, options }: Publication): Promise<BlackboardEntry> {
     const entry = await this.view(run, cell.name).write(key, value, entryType, options)
-    if (run.told?.entry === entry) return
+    if (run.told?.entry === entry) return entry
     const message = { type: 'publish' as const, flags: TO_ALL, sender: cell.index, content: key }
     this.#log(run, { ...message, data: JSON.stringify(entry) })
+    return entry
   }
 
   /** Writes a message into the log. Nothing is delivered. */
@@ -221,7 +219,7 @@ export class Boards {
 }
 
 /** Entry that is to be written. */
-export type Publication = Pick<Arguments, 'key' | 'value' | 'entryType' | 'options'>
+type Publication = Pick<Arguments, 'key' | 'value' | 'entryType' | 'options'>
 
 interface Arguments extends QueryFilter {
   key: string

@@ -252,12 +252,13 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
 export interface OrchestratorContext<Name extends string = string> extends AgentContext {
   /**
    * All agents of the team, in the order of the options. `playedByModel`: the role has no code. `keys`: profiles of API
-   * keys that it holds, if there are any.
+   * keys that it holds, if there are any. `inherits`: what its role inherits of who gives it a task, if anything.
    */
   readonly agents: readonly (RoleInfo<Name> & {
     status: AgentStatus
     playedByModel: boolean
     keys?: readonly string[]
+    inherits?: 'summary' | 'full'
   })[]
   /**
    * Chooses the agent for a task, by the team's `taskRouting` or by `options.by`; null if no agent matches. It does not
@@ -289,15 +290,15 @@ export interface OrchestratorContext<Name extends string = string> extends Agent
   route(task: TaskInput, options?: RouteOptions<Name>): Promise<Name | null>
   /**
    * Gives a task as `context.delegate` does. With `as` it is given in the name of that agent: the agent is the `sender`
-   * of the message, and its role decides whether it may delegate to `to`. The script gets the result. Source: document
-   * 002, 2.2.4.
+   * of the message, and its role decides whether it may delegate to `to`. The script gets the result. `metadata` goes
+   * with the task's message. Source: document 002, 2.2.4.
    *
    * Rejects with `UnknownAgentError` if the team has no agent with the name in `as`.
    *
    * @example
    * const { result } = await orchestrator.delegate('mason', 'Build the walls.', { as: 'architect' })
    */
-  delegate(to: string, task: TaskInput, options?: { as?: Name }): PendingTask
+  delegate(to: string, task: TaskInput, options?: { as?: Name; metadata?: Record<string, unknown> }): PendingTask
   /** Returns the agents that can get a task now, in order, each with its fit and its load. Rejects as `route` does. */
   candidates(task: TaskInput, options?: CandidateOptions<Name>): Promise<Candidate<Name>[]>
   /** Writes a decision into the trace. */

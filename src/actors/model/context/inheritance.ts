@@ -14,16 +14,27 @@ import { handedOver } from './handed-over.ts'
 import { counted, spoken } from './summary.ts'
 
 export type Inheritance = NonNullable<ContextStrategy['inherit']>
+type Part = Exclude<Inheritance, 'none'>
 
 /** Agents that inherit something, by name. */
 export type Heirs = Readonly<Record<string, Inheritance>>
 
-/** Value in the metadata of a message. */
-interface Inherited {
+/** Value in the metadata of a message. `from`: whose conversation it is, if it is not the sender's. */
+export interface Inherited {
   text: string
+  from?: string
 }
 
-const KEY = 'inherited'
+/** Field of the metadata of a message that has what its recipient inherits. */
+export const INHERITED = 'inherited'
+/** Field of the metadata of a script's question: what is to be passed on with the answer, 'summary' or 'full'. */
+export const PASS_ON = 'passOn'
+/** Field of the metadata of the answer: the texts by these names. */
+export const PASSED_ON = 'passedOn'
+
+/** Returns what the script that has asked wants to pass on of the conversation. */
+export const wantedBy = ({ metadata }: AgentMessage): Part[] =>
+  (['summary', 'full'] as const).filter((each) => [metadata[PASS_ON]].flat().includes(each))
 
 /** Conversation of a turn, for an agent that answers in its place. */
 export interface Floor {
@@ -89,8 +100,18 @@ export class PassingOn {
   async metadataFor(to: string): Promise<object | undefined> {
     const inheritance = own(this.#heirs, to) ?? 'none'
     if (inheritance === 'none') return undefined
-    const text = await (inheritance === 'full' ? this.#transcript() : this.summary())
-    return { [KEY]: { text } satisfies Inherited }
+    return { [INHERITED]: { text: await this.#text(inheritance) } satisfies Inherited }
+  }
+
+  /** Returns the metadata of an answer that brings these to the script. */
+  async passedOn(wanted: readonly Part[]): Promise<object> {
+    const texts: Partial<Record<Part, string>> = {}
+    for (const part of wanted) texts[part] = await this.#text(part)
+    return { [PASSED_ON]: texts }
+  }
+
+  #text(part: Part): Promise<string> {
+    return part === 'full' ? this.#transcript() : this.summary()
   }
 }
 
@@ -118,7 +139,7 @@ export function inheritedWith(
   { sender, metadata }: AgentMessage,
   strategy: ContextStrategy | undefined,
 ): ModelMessage[] {
-  const { text } = Object(metadata[KEY]) as Partial<Inherited>
+  const { text, from = sender } = Object(metadata[INHERITED]) as Partial<Inherited>
   if ((strategy?.inherit ?? 'none') === 'none' || typeof text !== 'string' || text === '') return []
-  return [{ role: 'user', content: `What "${sender}" has of its own conversation about this:\n${text}` }]
+  return [{ role: 'user', content: `What "${from}" has of its own conversation about this:\n${text}` }]
 }
