@@ -64,7 +64,11 @@ export type ParallelConfig<N extends string = string> = {
   conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
 } & (
   | { aggregationStrategy?: 'merge' | 'vote'; judge?: N }
-  | { aggregationStrategy: 'best'; judge: N }
+  | ({
+      aggregationStrategy: 'best'
+      /** Default: the one agent of the team that is not among `agents`. */
+      judge?: N
+    } & ({ agents: readonly N[] } | { judge: N }))
   | ({
       aggregationStrategy: 'custom'
       judge?: N
@@ -131,9 +135,10 @@ function chooser(config: ParallelConfig): (team: readonly string[]) => string[] 
 
 function combination(config: ParallelConfig, team: readonly string[]): Combination {
   const { conflictResolution = 'vote', judge } = config
-  if (config.aggregationStrategy === 'best') return { by: 'best', judge: config.judge }
+  if (config.aggregationStrategy === 'best')
+    return { by: 'best', judge: judge ?? leftOver(config, team, 'judge', 'the agent that chooses the best answer') }
   if (config.aggregationStrategy === 'custom')
-    return { by: 'custom', aggregator: config.aggregator ?? leftOver(config, team) }
+    return { by: 'custom', aggregator: config.aggregator ?? leftOver(config, team, 'aggregator', AGGREGATOR) }
   if (conflictResolution === 'synthesize' && judge === undefined)
     throw refused('orchestration.judge', judge, 'the agent that makes one answer of several')
   if (config.aggregationStrategy !== 'vote') return { by: 'merge', rule: conflictResolution, judge }
@@ -144,37 +149,41 @@ function combination(config: ParallelConfig, team: readonly string[]): Combinati
 }
 
 /** Returns the one agent that has no other part. Source: document 002, 5.4. */
-function leftOver({ agents, judge }: ParallelConfig, team: readonly string[]): string {
+function leftOver(
+  { agents, judge }: ParallelConfig,
+  team: readonly string[],
+  option: 'judge' | 'aggregator',
+  accepted: string,
+): string {
   const left = agents ? team.filter((name) => name !== judge && !agents.includes(name)) : []
   if (left.length === 1) return left[0]!
   const advice = agents
-    ? `Beside agents and judge the team has ${left.join(', ') || 'nobody'}.`
+    ? `Beside ${option === 'judge' ? 'agents' : 'agents and judge'} the team has ${left.join(', ') || 'nobody'}.`
     : 'Left out, it is the one agent that is not among agents: name these.'
-  throw refused('orchestration.aggregator', undefined, 'the agent or function that makes one answer', advice)
+  throw refused(`orchestration.${option}`, undefined, accepted, advice)
 }
+
+const AGGREGATOR = 'the agent or function that makes one answer'
 
 const isWaitFor = (value: unknown) => value === 'all' || value === 'first' || (Number.isInteger(value) && value !== 0)
 
 function check(config: ParallelConfig, team: readonly string[]): void {
   const { aggregationStrategy: by = 'merge', conflictResolution = 'vote', requireAll, waitFor } = config
   const agent = agentOf(team)
-  const options = shape<Omit<ParallelConfig, 'aggregator'> & { aggregator?: unknown }>(
-    {
-      strategy: oneOf('parallel'),
-      agents: agentsOf(team),
-      maxConcurrent: integer(1),
-      timeoutPerAgentMs: wait(),
-      requireAll: flag,
-      waitFor: rule('"all", "first" or how many answers are enough', isWaitFor),
-      conflictResolution: oneOf(...CONFLICT_RULES),
-      aggregationStrategy: oneOf('merge', 'vote', 'best', 'custom'),
-      judge: agent,
-      aggregator: (value, path) => {
-        if (typeof value !== 'function') agent(value, path)
-      },
+  const options = shape<Omit<ParallelConfig, 'aggregator'> & { aggregator?: unknown }>({
+    strategy: oneOf('parallel'),
+    agents: agentsOf(team),
+    maxConcurrent: integer(1),
+    timeoutPerAgentMs: wait(),
+    requireAll: flag,
+    waitFor: rule('"all", "first" or how many answers are enough', isWaitFor),
+    conflictResolution: oneOf(...CONFLICT_RULES),
+    aggregationStrategy: oneOf('merge', 'vote', 'best', 'custom'),
+    judge: agent,
+    aggregator: (value, path) => {
+      if (typeof value !== 'function') agent(value, path)
     },
-    ...(by === 'best' ? (['judge'] as const) : []),
-  )
+  })
   options(config, 'orchestration')
 
   const wrong = (key: string, accepted: string, advice: string) =>

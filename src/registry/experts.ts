@@ -47,6 +47,13 @@ export const CITY_EXPERTS: Readonly<Record<string, Make>> = {
   GeneralAgent: () => ({ description: 'small talk, and all that nobody else does', systemPrompt: STYLE }),
 }
 
+/** OrchestratorAgent of document 001, which plans for the workers of a supervisor, and makes one answer of what they find. */
+export const PLANNER: Partial<AgentRole> = {
+  description: 'plans, and makes one answer of the results',
+  systemPrompt:
+    'You coordinate. Give each thing that has to be found out, and each that has to be calculated, to the agent for it, as a sub-task of its own. Name its tool and the input of that. In answers name the sources.',
+}
+
 /** Classes of document 001. */
 export const WORKERS: Readonly<Record<string, Make>> = {
   ResearchAgent: (env) => ({

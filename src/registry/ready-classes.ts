@@ -11,7 +11,7 @@ import { own } from '../own.ts'
 import { refused } from '../runtime/checks/refused.ts'
 import { createTaskPlan, decomposeTask, markSubtaskComplete } from '../tools/subtasks.ts'
 import { type WorkspaceOptions, workspace } from '../tools/workspace.ts'
-import { CITY_EXPERTS, WORKERS } from './experts.ts'
+import { CITY_EXPERTS, PLANNER, WORKERS } from './experts.ts'
 
 /** Option `workspace` of an entry: the folder, or the options of `workspace` with a default for the folder. */
 export type EntryWorkspace = string | Partial<WorkspaceOptions>
@@ -51,6 +51,8 @@ export interface Naming {
   systemPrompt: string | undefined
   /** Names of the agents that may give tasks to the agent. */
   givers: readonly string[]
+  /** True for the supervisor of the strategy `supervisor`, which gives tasks by its plan. */
+  plans: boolean
 }
 
 export class ReadyClasses {
@@ -59,7 +61,7 @@ export class ReadyClasses {
   /** Tools by the options of their workspace: a file that is read again has the same tools. */
   readonly #workspaces = new Map<string, Tool[]>()
   readonly #classes: Record<string, (naming: Naming) => Partial<AgentRole>> = {
-    OrchestratorAgent: (naming) => withoutFolder(OrchestratorAgent, naming),
+    OrchestratorAgent: (naming) => withoutFolder(naming.plans ? PLANNER : OrchestratorAgent, naming),
     TaskExecutorAgent: (naming) => this.#executor(naming),
     ...Object.fromEntries(
       Object.entries({ ...CITY_EXPERTS, ...WORKERS }).map(([name, make]) => [

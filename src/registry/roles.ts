@@ -54,13 +54,18 @@ const entryFields: Fields<Entry> = {
 
 const entryShape: Check = shape(entryFields)
 
-/** Returns the roles of a file, in its order. Throws for the first invalid entry, with its path. */
-export function rolesFrom(agents: unknown, surroundings: Surroundings): AgentRole[] {
+/**
+ * Returns the roles of a file, in its order. `planner`: the supervisor of the strategy of that name. Throws for the
+ * first invalid entry, with its path.
+ */
+export function rolesFrom(agents: unknown, surroundings: Surroundings, planner?: unknown): AgentRole[] {
   if (!isObject(agents) || Object.keys(agents).length === 0)
     throw refused('agents', agents, 'an entry for each agent, by its name')
   const entries = Object.entries(agents)
   const giversOf = (taker: string) => entries.flatMap(([name, entry]) => (givesTo(entry, taker) ? [name] : []))
-  return entries.map(([name, entry]) => roleFrom(name, entry, giversOf(name), surroundings))
+  return entries.map(([name, entry]) =>
+    roleFrom(name, entry, { givers: giversOf(name), plans: name === planner }, surroundings),
+  )
 }
 
 /** Checks whether an entry, which nobody has checked yet, may give tasks to that agent. */
@@ -69,7 +74,12 @@ function givesTo(entry: unknown, taker: string): boolean {
   return Array.isArray(canDelegateTo) && canDelegateTo.includes(taker)
 }
 
-function roleFrom(name: string, given: unknown, givers: readonly string[], surroundings: Surroundings): AgentRole {
+function roleFrom(
+  name: string,
+  given: unknown,
+  place: Pick<Naming, 'givers' | 'plans'>,
+  surroundings: Surroundings,
+): AgentRole {
   const path = `agents.${name}`
   roleFields.name(name, path)
   const entry = given ?? {} // an empty entry: everything comes from agent_config.yaml
@@ -78,7 +88,7 @@ function roleFrom(name: string, given: unknown, givers: readonly string[], surro
   if (className !== undefined && module !== undefined)
     throw refusedAs(`${path}.module`, 'a module beside a class', 'one of the two')
   const { file, defaults } = surroundings
-  const naming = { path, workspace, systemPrompt: defaults.role.systemPrompt, givers }
+  const naming = { path, workspace, systemPrompt: defaults.role.systemPrompt, ...place }
   const code = className === undefined ? withoutFolder({}, naming) : ofClass(className, naming, surroundings)
   const role: AgentRole = { ...defaults.role, canDelegateTo: [], ...code, ...own, name }
   if (module !== undefined) role.module = moduleAt(module, `${path}.module`, file)

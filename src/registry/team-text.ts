@@ -51,7 +51,8 @@ export function teamFrom(text: string, name: string, given: Omit<Surroundings, '
     fileShape(isObject(value) ? withoutCode(value) : value, '')
     const { agents: entries, orchestration, output, tools, ...rest } = value as FileOptions
     agents = Object.keys(entries)
-    const roles = rolesFrom(entries, surroundings)
+    const { strategy, supervisor } = Object(orchestration) as { strategy?: unknown; supervisor?: unknown }
+    const roles = rolesFrom(entries, surroundings, strategy === 'supervisor' ? supervisor : undefined)
     const team: LoadedTeam = {
       ...rest,
       resolveFrom: surroundings.file,

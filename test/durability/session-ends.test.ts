@@ -3,6 +3,8 @@ import { cpSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type StateManagement } from '../../src/index.ts'
+import { recordedRuns } from '../../src/runtime/replay/recorded-runs.ts'
+import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { folderOf } from './log-folders.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -74,6 +76,25 @@ t.test('a session that leaves an open run, or does not end in order, ends nothin
     t.equal((await going?.result)?.finalOutput, SCOPES.join(), log)
     await next.close()
     t.equal((await teamOf(t, log, ends).execute('see')).finalOutput, 'persistent', 'until it is over')
+  }
+})
+
+t.test('what has ended is no part of what a later run is played with', async (t) => {
+  const cases: [ends: Ends, kinds: string[]][] = [
+    [[], ['blackboard', 'shared', 'state']],
+    [['private', 'shared', 'board'], ['shared']],
+  ]
+  for (const [ends, kinds] of cases) {
+    const path = join(folderOf(t), 'log')
+    for (const query of ['keep', 'see']) {
+      const team = teamOf(t, path, ends)
+      await team.execute(query)
+      await team.close()
+    }
+    const { runs } = await recordedRuns(() => readLog(path), undefined, { facts: true })
+    const facts = (runs.at(-1)?.facts ?? []).filter(({ kind }) => kind !== 'name')
+    t.same([...new Set(facts.map(({ kind }) => kind))].sort(), kinds)
+    if (ends.length > 0) t.match(facts, [{ scope: 'persistent' }])
   }
 })
 

@@ -255,6 +255,18 @@ t.test('best: the judge gets all answers and names one, in its words', async (t)
   t.match(fake.decisions, [{ choice: 'b', reason: /"judge"/ }])
 })
 
+t.test('best: without a judge it is the one role that is not among agents', async (t) => {
+  const config: ParallelConfig = { strategy: 'parallel', aggregationStrategy: 'best', agents: ['a', 'b'] }
+  const { fake, content } = await play({ chair: 'b', a: 'A', b: 'B' }, config)
+  t.equal(content, 'B')
+  t.same(fake.order, ['a', 'b', 'chair'])
+  for (const others of [[], ['chair', 'clerk']])
+    t.throws(() => protocolFrom(config, ['a', 'b', ...others]), {
+      code: 'CONFIGURATION',
+      details: { path: 'orchestration.judge' },
+    })
+})
+
 t.test('best: the name in structuredData.best goes before the words', async (t) => {
   const judge = { content: 'not a', structuredData: { best: 'b' } }
   t.equal((await play({ a: 'A', b: 'B', judge }, best)).content, 'B')

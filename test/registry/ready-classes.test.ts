@@ -183,6 +183,28 @@ ${Object.keys(EXPERTS)
   },
 )
 
+t.test(
+  "document 001's three classes: the orchestrator plans for the workers, and delegates by its plan alone",
+  async (t) => {
+    const workers = '  research: { class: ResearchAgent }\n  utility: { class: UtilityAgent }\n'
+    const agents = `agents:\n  chief: { class: OrchestratorAgent }\n${workers}`
+    const planned = `${agents}orchestration: { strategy: supervisor, supervisor: chief, experts: [research, utility] }\n`
+    const { team, asked } = await desk(t, folder(t, { 'agents.yaml': planned }).file, {
+      chief: [
+        '{"tasks":[{"agent":"utility","task":"6 * 7","tool":"calculator","input":{"expression":"6*7"}}],"reasoning":"sum"}',
+        'It is 42.',
+      ],
+      utility: ['42'],
+    })
+    t.equal((await team.execute('What is 6 times 7?')).finalOutput, 'It is 42.')
+    t.same(asked.chief?.map(toolsOf), [undefined, undefined])
+    t.match(asked.chief?.[0]?.messages[0]?.content, /^You coordinate/)
+    t.match(asked.utility?.[0]?.messages.at(-1)?.content, /Its result:\n\n42/)
+    const talks = await loadTeam(folder(t, { 'agents.yaml': agents }).file)
+    t.ok(talks.agents[0]?.tools?.includes('delegate_to_executor'), 'elsewhere it is that of document 003')
+  },
+)
+
 t.test('a travel agent by name answers with sights and their sources', async (t) => {
   const { file } = folder(t, { 'agents.yaml': 'agents:\n  guide: { class: TravelAgent }\n' })
   const { team, asked } = await desk(t, file, { guide: [calls(['sights', { city: '台北' }]), '台北101'] })

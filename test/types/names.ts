@@ -88,7 +88,7 @@ export const teams = () => [
   }),
   createTeam({
     agents,
-    // @ts-expect-error 'best' needs a judge
+    // @ts-expect-error 'best' needs a judge, or agents beside whom one is left
     orchestration: { strategy: 'parallel', aggregationStrategy: 'best' },
   }),
   createTeam({

@@ -129,6 +129,7 @@ class RecordReader {
   /** States of the runs that have a result or will have one. */
   readonly #statuses = new Map<number, RecordedStatus>()
   readonly #aborted = new Set<number>()
+  readonly #open = new Set<number>()
   /** Entries of the blackboard that the runs of the team have together, by key and version. */
   readonly #board = new Map<string, LogEntry>()
   /** Last record of each thread. */
@@ -147,7 +148,14 @@ class RecordReader {
     else this.#runs.get(entry.run)?.see(entry)
     if (entry.kind === 'run.aborted') this.#aborted.add(entry.run)
     else if (entry.kind === 'run.finished') this.#finished(entry)
+    else if (entry.kind === 'log.closed') this.#sessionEnded(entry)
     this.#team?.see(entry)
+  }
+
+  #sessionEnded({ ends }: OfKind<'log.closed'>): void {
+    if (!ends || this.#open.size > 0) return
+    this.#team?.endSession(ends)
+    if (ends.includes('board')) this.#board.clear()
   }
 
   /** Notes a part of a run. Those of its query come before its launch. */
@@ -157,12 +165,14 @@ class RecordReader {
   }
 
   #finished({ run, error }: OfKind<'run.finished'>): void {
+    this.#open.delete(run)
     if (!this.#statuses.has(run)) return // the work of a message from outside
     this.#statuses.set(run, error ? (this.#aborted.has(run) ? 'aborted' : 'failed') : 'finished')
   }
 
   #launched(launched: OfKind<'run.launched'>): void {
     this.#ids.set(launched.run, launched.id)
+    this.#open.add(launched.run)
     if (!launched.own) this.#statuses.set(launched.run, 'unfinished')
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
     const before = [...this.#lives.values(), ...this.#board.values()]
@@ -174,7 +184,7 @@ class RecordReader {
 
   /** The log has forgotten runs: what of them still stands there may lack anything, such as their end. */
   #gone({ runs }: OfKind<'runs.gone'>): void {
-    for (const run of runs) for (const kept of [this.#runs, this.#ids, this.#statuses]) kept.delete(run)
+    for (const run of runs) for (const kept of [this.#runs, this.#ids, this.#statuses, this.#open]) kept.delete(run)
   }
 
   /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */

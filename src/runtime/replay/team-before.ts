@@ -6,6 +6,7 @@ import { END, kindOf, lengthOf, PATCH } from '../../mailbox/frame.ts'
 import { OldStates } from '../durability/old-states.ts'
 import { OldTeam } from '../durability/old-team.ts'
 import type { LogEntry, Unrecorded } from '../log/records.ts'
+import type { EndingState } from '../settings/ending-state.ts'
 
 export class TeamBefore {
   readonly #states = new OldStates()
@@ -45,6 +46,12 @@ export class TeamBefore {
       case 'run.finished':
         this.#states.forget(entry.run)
     }
+  }
+
+  /** Forgets what ends with a session that was closed in order and has left no open run. */
+  endSession(ends: readonly EndingState[]): void {
+    this.#states.endSession(ends)
+    this.#team.endSession(ends)
   }
 
   /** Returns what the team has now, as records. Empty if no run has left anything. */
