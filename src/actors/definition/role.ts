@@ -155,8 +155,9 @@ export type ToolReference =
  * shortened, with a note. If the newest message alone does not fit, the turn fails with `ConfigurationError`.
  *
  * `inherit`: the part of another model's conversation that this agent's model gets when that model asks it or gives it
- * a task. 'none' (the default): the request only. 'summary': a summary, or the conversation itself if it is short.
- * 'full': the last 32,768 characters of it, and a summary of what was before. It is sent as `metadata.inherited`.
+ * a task, also by its plan (`hierarchical`, `supervisor`). 'none' (the default): the request only. 'summary': a
+ * summary, or the conversation itself if it is short. 'full': the last 32,768 characters of it, and a summary of what
+ * was before. It is sent as `metadata.inherited`.
  */
 export type ContextStrategy = { inherit?: 'none' | 'summary' | 'full' } & (
   | { strategy: 'append_until_full'; threshold?: number; keepRecent?: number }

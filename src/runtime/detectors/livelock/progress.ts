@@ -22,6 +22,7 @@ import {
   HAS_THREAD,
   isPolling,
   kindOf,
+  LOG_ONLY,
   NOBODY,
   REQUEST,
   RESPONSE,
@@ -29,6 +30,7 @@ import {
   SEND,
   STEP_DONE,
   senderOf,
+  stepOf,
   timeOf,
   turnOf,
   typeOf,
@@ -188,7 +190,9 @@ export class LivelockWatch {
 
   #sent(memory: Memory, at: number): void {
     if (senderOf(memory, at) === 0) return // the runtime's own message
-    this.saw('message', this.#said(memory, at))
+    // Whether an entry of the blackboard is new is told by its record: its message has a time and a version.
+    if (typeOf(memory, at) !== 'publish') this.saw('message', this.#said(memory, at))
+    if (stepOf(memory, at) === LOG_ONLY) return // nobody gets it
     const before = this.#causes.of(memory, at)
     if (isHead(memory, at))
       this.#causes.keep(idOf(memory, at), NOBODY, before) // for its copies
