@@ -22,8 +22,8 @@ interface Switchable {
 
 /**
  * Returns the options of a team for a flow mode, as `orchestration.flow` of the strategy `supervisor` describes it. In
- * 'tools' the agent that answers alone also gets the tools and `keys` of the supervisor and of the experts. If the mode is
- * undefined or empty, it returns the options as they are. The library never reads the environment by itself; the
+ * 'tools' the agent that answers alone also gets the tools and `keys` of the supervisor and of the experts. If the mode
+ * is undefined or empty, it returns the options as they are. The library never reads the environment by itself; the
  * command line does, and passes `FLOW_MODE` here.
  *
  * @param mode `tools`, `graph` (or `langgraph`) or `multi_agent`.

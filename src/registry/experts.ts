@@ -47,7 +47,7 @@ export const CITY_EXPERTS: Readonly<Record<string, Make>> = {
   GeneralAgent: () => ({ description: 'small talk, and all that nobody else does', systemPrompt: STYLE }),
 }
 
-/** OrchestratorAgent of document 001, which plans for the workers of a supervisor, and makes one answer of what they find. */
+/** OrchestratorAgent of document 001: it plans for the workers, and makes one answer of what they find. */
 export const PLANNER: Partial<AgentRole> = {
   description: 'plans, and makes one answer of the results',
   systemPrompt:

@@ -160,7 +160,7 @@ export class Commit {
   }
 }
 
-/** Parts of an END beside the reply: the steps that the turn has left out, and what the answer tells in its metadata. */
+/** Parts of an END beside the reply: the steps that the turn has left out, and metadata that it has given. */
 interface Said {
   readonly missed: readonly string[]
   readonly told: object | undefined

@@ -83,7 +83,7 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
   ended = false
   /** The reason why the turn must stop, if there is one. */
   reason: DramatisError | undefined
-  /** What its answer tells in its metadata, beside what the runtime does. */
+  /** Metadata of its answer, beside those of the runtime. */
   answerMetadata: object | undefined
   #controller: AbortController | undefined
   /** Number of open sleeps, tool calls and model calls. They are the turn's own work. */

@@ -1,6 +1,6 @@
 /**
- * What workers inherit of the conversation of the agent that plans for them. Source: document 002, 2.4.3, "configurable
- * context inheritance from parent/manager".
+ * Inheritance of workers: a part of the conversation of the agent that plans for them. Source: document 002, 2.4.3,
+ * "configurable context inheritance from parent/manager".
  */
 import type { OrchestratorContext } from '../../actors/definition/context/context.ts'
 import { INHERITED, type Inherited, PASS_ON, PASSED_ON } from '../../actors/model/context/inheritance.ts'

@@ -69,7 +69,7 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
   }
 }
 
-/** Each agent writes its own key, whoever comes first, and nothing that it need not write: made up it would be wrong. */
+/** Each agent writes its own key, whoever comes first, and no optional field: made up it would be wrong. */
 const entryOf = (agent = '') => {
   const left = { confidence: undefined, supersedes: undefined, references: undefined }
   return { key: `rehearsal.${agent}`, ...left }

@@ -190,7 +190,7 @@ export class LivelockWatch {
 
   #sent(memory: Memory, at: number): void {
     if (senderOf(memory, at) === 0) return // the runtime's own message
-    // Whether an entry of the blackboard is new is told by its record: its message has a time and a version.
+    // The record of an entry of the blackboard tells whether it is new: its message has a time and a version.
     if (typeOf(memory, at) !== 'publish') this.saw('message', this.#said(memory, at))
     if (stepOf(memory, at) === LOG_ONLY) return // nobody gets it
     const before = this.#causes.of(memory, at)
