@@ -124,13 +124,14 @@ t.test('who gives a task, and waits for no response, has given a task all the sa
   t.equal(await team.sendMessage({ ...task, recipient: 'slow' }), null)
   t.match(Object.values(team.getTaskStatus()), [/^(assigned|in_progress)$/], 'it does not wait for the end')
   t.equal(await team.sendMessage({ ...task, recipient: ['no'] }), null)
+  t.equal(await team.sendMessage({ ...task, recipient: 'lead', sender: 'slow' }), null, 'also if it is done at once')
   const [given] = team.getMessageHistory()
   await team.getAgent('busy')?.receiveMessage({ ...given!, id: '', runId: '' })
   await team.clock.advance(20)
-  t.same(Object.values(team.getTaskStatus()), ['completed', 'refused', 'completed'])
+  t.same(Object.values(team.getTaskStatus()), ['completed', 'refused', 'completed', 'completed'])
   t.match(
     team.getMessageHistory().filter(({ type }) => type === 'delegate'),
-    ['slow', 'no', 'busy'].map((recipient) => ({ sender: 'lead', recipient, content: 'dig' })),
+    ['slow', 'no', 'lead', 'busy'].map((recipient) => ({ recipient, content: 'dig' })),
   )
   await t.rejects(team.sendMessage({ ...task, recipient: 'nobody' }), { code: 'UNKNOWN_AGENT' })
   await t.rejects(team.sendMessage({ ...task, recipient: ['slow', 'no'] }), { message: /A task has one recipient/ })
