@@ -121,11 +121,12 @@ t.test('history and tasks of the team have what came from outside, in order', as
 t.test('who gives a task, and waits for no response, has given a task all the same', async (t) => {
   const team = stage(t, { lead: echo, slow: after(10), no: refuses(), busy: after(10) })
   const task = { type: 'delegate', sender: 'lead', content: 'dig' } as const
+  await team.sendMessage({ recipient: 'lead', content: 'wake up', requiresResponse: true })
   t.equal(await team.sendMessage({ ...task, recipient: 'slow' }), null)
   t.match(Object.values(team.getTaskStatus()), [/^(assigned|in_progress)$/], 'it does not wait for the end')
   t.equal(await team.sendMessage({ ...task, recipient: ['no'] }), null)
   t.equal(await team.sendMessage({ ...task, recipient: 'lead', sender: 'slow' }), null, 'also if it is done at once')
-  const [given] = team.getMessageHistory()
+  const given = team.getMessageHistory().find(({ type }) => type === 'delegate')
   await team.getAgent('busy')?.receiveMessage({ ...given!, id: '', runId: '' })
   await team.clock.advance(20)
   t.same(Object.values(team.getTaskStatus()), ['completed', 'refused', 'completed', 'completed'])

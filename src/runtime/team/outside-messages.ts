@@ -210,10 +210,8 @@ export class Posting {
     const run = this.#runOf(message)
     if (this.#runs.conversations) await this.#loadConversations(this.#runs.conversations, run)
     const target = this.#supervisor.directory.find(recipient, run) ?? this.#supervisor.directory.cells[USER_INDEX]!
-    let isAwaited = true
     return new Promise((resolve, reject) => {
       const settle = (memory: Memory, at: number) => {
-        if (!isAwaited) return resolve(null)
         const { redactor } = this.#supervisor
         if (isFailure(memory, at)) reject(redactor.data(this.#heard(errorOf(memory, at))))
         else resolve(redactor.data(decodeMessage(memory, at, this.#supervisor.names)))
@@ -225,8 +223,8 @@ export class Posting {
       const question = questionOf(this.#stored(message, run))
       const open = this.#supervisor.hostMessages.ask({ target, run, question, settle, sender })
       if (!open || message.requiresResponse) return
-      isAwaited = false
-      this.#supervisor.clock.defer(() => resolve(null)) // once it is a task
+      resolve(null)
+      this.#supervisor.journal.tell() // it is a task from now on
     })
   }
 
