@@ -1,8 +1,9 @@
 /** The digest of a run that nobody has made: many agents, many messages. It is the same each time. */
-import { seededRandom } from '../src/actors/definition/seeded-random.ts'
+
 import type { Digest } from '../src/index.ts'
-import { CALL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS } from '../src/runtime/digest/digest-line.ts'
-import { LineTable } from '../src/runtime/digest/line-table.ts'
+import { CALL_COLUMNS, MESSAGE_COLUMNS, TURN_COLUMNS } from '../src/runtime/views/digest-line.ts'
+import { LineTable } from '../src/runtime/views/line-table.ts'
+import { seededRandom } from '../src/shared/random.ts'
 
 export interface LargeRun {
   readonly id: string

@@ -1,7 +1,7 @@
 /** A service that knows one large run alone, for the dashboard: what it says is made up, how it says it is not. */
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { pageFileResponse, pageResponse } from '../src/service/dashboard/page-files.ts'
+import { pageFileResponse, pageResponse } from '../src/service/api/page-files.ts'
 import { listsOf } from '../src/service/digest/columns.ts'
 import { type LargeRun, largeRun } from './large-digest.ts'
 

@@ -9,7 +9,7 @@
  *   npm run bench -- team-size    one job by teams of several sizes, see team-size/
  */
 import { parseArgs } from 'node:util'
-import { takeStdout } from '../src/service/answer-stream.ts'
+import { takeStdout } from '../src/service/shared/screen.ts'
 import { b1 } from './b1.ts'
 import { b2 } from './b2.ts'
 import { b3 } from './b3.ts'

@@ -20,16 +20,16 @@ import { bundlePage, pageBundles } from './page.mjs'
 
 // thread-boot.cjs runs an actor's as a script, which V8 compiles once for all threads; Piscina imports a tool's
 const entries = [
-  { entry: 'src/actors/loop/thread-entry.ts', bundle: 'dist/src/actors/loop/thread-entry.bundle.cjs' },
-  { entry: 'src/actors/tools/tool-entry.ts', bundle: 'dist/src/actors/tools/tool-entry.bundle.js' },
+  { entry: 'src/actors/thread/thread-entry.ts', bundle: 'dist/src/actors/thread/thread-entry.bundle.cjs' },
+  { entry: 'src/actors/turn/tool-entry.ts', bundle: 'dist/src/actors/turn/tool-entry.bundle.js' },
 ]
 // stands before ESM in which a CommonJS module calls `require`
 const requireInModules =
   "import { createRequire as requireFor } from 'node:module'; const require = requireFor(import.meta.url);"
 const vocabularies = ['o200k_base', 'cl100k_base'].map((name) => ({
   entry: `gpt-tokenizer/encoding/${name}`,
-  bundle: `dist/src/actors/model/context/${name}.bundle.cjs`,
-  ranks: `dist/src/actors/model/context/${name}.ranks.json`,
+  bundle: `dist/src/actors/model/${name}.bundle.cjs`,
+  ranks: `dist/src/actors/model/${name}.ranks.json`,
 }))
 
 const { values: asked } = parseArgs({ options: { modules: { type: 'boolean', default: false } } })

@@ -30,7 +30,7 @@ const entries = {
 /** Entries that need little, and that modules of agents and scripts import in their threads. */
 const small = ['tools/index', 'models', 'mcp/index', 'ai-sdk/index', 'opentelemetry', 'bundling/index']
 /** What threads load as modules, each with what it imports. */
-const threads = ['thread-api', 'tools/sandbox/thread', 'tools/web/readable-text']
+const threads = ['thread-api', 'tools/sandbox-thread', 'tools/readable-text']
 /** What stands before the command's code: where Node keeps compiled code (from 22.8 on), the next start takes less. */
 const COMMAND = "#!/usr/bin/env node\nimport module from 'node:module'\nmodule.enableCompileCache?.()\nawait "
 const host = join(dist, 'host')
@@ -150,7 +150,7 @@ for (const [, entry] of exported) reach(/^\.\/dist\/src\/(.+)\.d\.ts$/.exec(entr
 for (const name of filesBelow('dist/src')) if (name.endsWith('.d.ts') && !declared.has(name)) rmSync(join(root, name))
 
 /** Packages whose code stands in files of the package: in the bundles of the host, of threads and of the page, and in vocabularies. */
-const ofThreads = ['actors/loop/thread-entry.bundle.cjs', 'actors/tools/tool-entry.bundle.js'].flatMap(
+const ofThreads = ['actors/thread/thread-entry.bundle.cjs', 'actors/turn/tool-entry.bundle.js'].flatMap(
   (name) => JSON.parse(readFileSync(join(dist, 'src', `${name}.map`), 'utf8')).sources,
 )
 const packages = new Set(['gpt-tokenizer'])

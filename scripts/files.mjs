@@ -8,7 +8,7 @@ export const dist = join(root, 'dist')
 /** The folders that tsc compiles, as in tsconfig.json. */
 export const sourceFolders = ['src', 'test', 'bench', 'examples']
 /** Sources of the dashboard's page, which are for browsers. */
-export const pageFolder = 'src/service/dashboard/page'
+export const pageFolder = 'src/service/page'
 // programs with an installation of their own; tsconfig.json leaves them out as well
 const apart = ['bench/comparisons', 'test/packed']
 

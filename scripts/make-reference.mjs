@@ -7,9 +7,9 @@
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { httpMetrics } from '../dist/src/service/http/probe-handlers.js'
+import { httpMetrics } from '../dist/src/service/api/record-handlers.js'
+import { main } from '../dist/src/service/commands/program.js'
 import { routes } from '../dist/src/service/http/routes.js'
-import { main } from '../dist/src/service/program.js'
 import { testTeam } from '../dist/src/testing.js'
 import { root } from './files.mjs'
 import { alertRules, dashboard } from './monitoring.mjs'

@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core'
 import planted from '../dist/examples/planted-deadlock/team.js'
 import desk from '../dist/examples/served-desk/team.js'
 import { createTeam } from '../dist/src/index.js'
-import { httpApi } from '../dist/src/service/http/index.js'
+import { httpApi } from '../dist/src/service/api/index.js'
 import { root } from './files.mjs'
 
 const folder = join(root, 'docs/dashboard')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { build } from 'esbuild'
 import { pageFolder, root } from './files.mjs'
 
-const folder = 'dist/src/service/dashboard'
+const folder = 'dist/src/service/page'
 export const pageBundles = ['js', 'css'].map((type) => `${folder}/page.bundle.${type}`)
 
 /** Resolves to esbuild's account of the files that are in it. */

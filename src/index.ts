@@ -34,6 +34,7 @@
  *   thread-api      the exports of the package inside an agent's thread
  *   service/        how people and programs reach a team: the command line, and HTTP, a subpath of its own
  */
+
 // Teams, agents, tools and protocols: what a program defines and starts.
 export {
   createTeam,
@@ -58,14 +59,14 @@ export {
   type ToolContext,
   type ToolOptions,
 } from './actors/definition/tool.ts'
-export { type ToolParts, toolParts } from './actors/definition/tool-parts.ts'
+export { type ToolParts, toolParts } from './actors/definition/content.ts'
 export { defineProtocol } from './actors/definition/protocol.ts'
 export type { OrchestrationConfig } from './protocols/index.ts'
 
 // Options of a team and of its roles.
 export type { AgentRole, Capability, ContextStrategy, RoleInfo, ToolReference } from './actors/definition/role.ts'
-export type { CommunicationConfig } from './actors/definition/communication-config.ts'
-export type { SlowMs, SupervisionConfig } from './actors/definition/supervision-config.ts'
+export type { CommunicationConfig } from './actors/definition/role-config.ts'
+export type { SlowMs, SupervisionConfig } from './actors/definition/role-config.ts'
 export type {
   BudgetConfig,
   LogPlace,
@@ -84,11 +85,11 @@ export type {
   Position,
   ReadOptions,
   StoredBlock,
-} from './runtime/store/log-store.ts'
-export type { ModelsConfig } from './runtime/providers/models-config.ts'
-export type { AgentRegistry } from './runtime/settings/agent-registry.ts'
-export type { Clock } from './clock.ts'
-export type { Logger } from './actors/definition/logger.ts'
+} from './runtime/store/log-files.ts'
+export type { ModelsConfig } from './runtime/providers/provider.ts'
+export type { AgentRegistry } from './runtime/settings/options.ts'
+export type { Clock } from './shared/clock.ts'
+export type { Logger } from './actors/definition/tool.ts'
 
 // Messages, contexts, tasks and the blackboard, for handlers and scripts.
 export type { AgentMessage, MessageInput, MessageOf, MessageType, TypedMessage } from './mailbox/message.ts'
@@ -105,10 +106,10 @@ export type {
   SharedState,
   SpawnRole,
   SyncResult,
-} from './actors/definition/context/context.ts'
+} from './actors/definition/context.ts'
 export type { AgentStatus, AgentTask, TaskInput, TaskStatus } from './actors/definition/task.ts'
 export type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from './blackboard/entry.ts'
-export type { BlackboardView } from './blackboard/read-only.ts'
+export type { BlackboardView } from './blackboard/views.ts'
 
 // Models; the rest of what a client of one's own needs is in dramatis/models.
 export type {
@@ -121,14 +122,14 @@ export type {
 
 // Runs, and what a team says of itself.
 export type { EventOptions, ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
-export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run-list.ts'
-export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
-export type { ApprovalPolicy, Approvers } from './actors/definition/approvers.ts'
-export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/open-question.ts'
+export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run.ts'
+export type { ApprovalAnswer, ApprovedCall } from './actors/definition/schema.ts'
+export type { ApprovalPolicy, Approvers } from './actors/definition/tool.ts'
+export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/questions.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'
-export type { NamedWait } from './runtime/log/alarms.ts'
-export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/replay/run-view.ts'
-export type { Contribution, ContributionReport } from './runtime/runs/contributions.ts'
+export type { NamedWait } from './runtime/log/records.ts'
+export type { AgentView, MailboxView, MessageView, RunMoment, RunReplay, RunView } from './runtime/views/team-fold.ts'
+export type { Contribution, ContributionReport } from './runtime/runs/result.ts'
 export type { RuntimeEvent } from './runtime/runs/events.ts'
 export type {
   Digest,
@@ -136,31 +137,31 @@ export type {
   DigestQuestion,
   DigestRun,
   DigestSnapshot,
-} from './runtime/digest/digest-line.ts'
+} from './runtime/views/digest-line.ts'
 export type {
   GuardedCall,
   Guardrail,
   GuardrailContext,
   Guardrails,
   GuardrailVerdict,
-} from './actors/definition/guardrail.ts'
-export type { ConversationStore, StoredConversation } from './runtime/settings/conversation-store.ts'
-export type { MediaPart, MessagePart, TextPart } from './mailbox/parts.ts'
+} from './actors/definition/role.ts'
+export type { ConversationStore, StoredConversation } from './runtime/settings/options.ts'
+export type { MediaPart, MessagePart, TextPart } from './mailbox/message.ts'
 export type { DeepPartial, StreamPart, SupersededReason } from './runtime/runs/stream-parts.ts'
-export type { OrchestrationTrace } from './runtime/runs/trace-types.ts'
-export { sequenceDiagram } from './runtime/runs/diagram.ts'
+export type { OrchestrationTrace } from './runtime/runs/trace.ts'
+export { sequenceDiagram } from './runtime/runs/trace.ts'
 export type { DeadLetter, DeadLetterReason } from './mailbox/dead-letters.ts'
 export type { AgentConfig, AgentInstance } from './runtime/team/agent-instance.ts'
-export type { AgentProgress, SubtaskProgress } from './actors/definition/executor.ts'
-export type { ContextInfo } from './runtime/team/context-summary.ts'
-export type { Reloaded } from './runtime/team/registry-agents.ts'
+export type { AgentProgress, SubtaskProgress } from './actors/definition/task.ts'
+export type { ContextInfo } from './runtime/team/agent-instance.ts'
+export type { Reloaded } from './runtime/team/roster.ts'
 export type { ReloadOptions } from './runtime/supervision/reloads.ts'
-export type { Health } from './runtime/metrics/health.ts'
-export type { BudgetUse } from './runtime/budgets/budgets.ts'
+export type { Health } from './runtime/views/operator-log.ts'
+export type { BudgetUse } from './runtime/verbs/budgets.ts'
 export type { OpenTurn, TeamJudgement } from './runtime/team/open-turns.ts'
-export type { WaitCycle } from './runtime/team/waits.ts'
-export type { Wait } from './runtime/digest/wait.ts'
-export type { Metric } from './runtime/metrics/prometheus.ts'
+export type { WaitCycle } from './runtime/team/digests.ts'
+export type { Wait } from './runtime/views/digest-line.ts'
+export type { Metric } from './runtime/views/histogram.ts'
 
 // The errors: a class for each failure.
 export {
@@ -209,4 +210,4 @@ export {
   UnknownRunError,
   AnswerRefusedError,
   type ErrorCode,
-} from './errors.ts'
+} from './shared/errors.ts'

@@ -15,7 +15,6 @@ import {
   type TracerProvider,
   trace,
 } from '@opentelemetry/api'
-import { flag, methods, shape, text } from './runtime/checks/checks.ts'
 import type {
   SpanAttributes,
   SpanStart,
@@ -23,7 +22,8 @@ import type {
   TelemetrySpan,
   TraceHeaders,
   TracePlace,
-} from './runtime/settings/telemetry.ts'
+} from './runtime/settings/options.ts'
+import { flag, methods, shape, text } from './shared/checks.ts'
 
 /** How a team's spans are made. */
 export interface OpenTelemetryOptions {

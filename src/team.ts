@@ -1,14 +1,14 @@
 /** The composition root: joins the runtime, which knows no strategy, with the table of protocols. */
 import type { AgentRole } from './actors/definition/role.ts'
 import type { Tool } from './actors/definition/tool.ts'
-import { callingFile } from './calling-file.ts'
 import { type OrchestrationConfig, preparedFor, protocolFrom, routesBySkills } from './protocols/index.ts'
-import { reading } from './runtime/checks/refused.ts'
 import type { SyncPoint, TeamOptions } from './runtime/settings/options.ts'
 import { settingsFrom } from './runtime/settings/settings.ts'
 import type { AgentInstance } from './runtime/team/agent-instance.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
+import { reading } from './shared/checks.ts'
+import { callingFile } from './shared/environment.ts'
 
 /** Options of a team. Each is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>
@@ -22,7 +22,7 @@ export interface MultiAgentPatternOptions<Name extends string = string>
 }
 
 /**
- * A running team: agents on threads of their own, a supervisor, one log. Source: document 002, 3.1.
+ * A running team: agents on threads of their own, a supervisor, one log.
  *
  * @example
  * const team = createTeam({
@@ -110,8 +110,7 @@ function placeOf(options: object): string | undefined {
 }
 
 /**
- * Reads a team from `agents.yaml`, with `agent_config.yaml` beside it, for `createTeam`. Source: document 003, the
- * registry.
+ * Reads a team from `agents.yaml`, with `agent_config.yaml` beside it, for `createTeam`.
  *
  * Each entry of `agents` is a role by its name, in snake_case or camelCase, and what other options of a team there are
  * stand beside `agents`; `logger` and `clock` are code, and go beside what this returns. `class` names an entry of
@@ -133,6 +132,6 @@ export async function loadTeam(
   path: string | URL,
   options: { agents?: Record<string, AgentRole>; tools?: readonly Tool[] } = {},
 ): Promise<MultiAgentPatternOptions> {
-  const { loadTeamFrom } = await import('./registry/load-team.ts') // late: most teams are no YAML
+  const { loadTeamFrom } = await import('./registry/agents-file.ts') // late: most teams are no YAML
   return loadTeamFrom(path, options)
 }

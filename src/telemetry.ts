@@ -9,4 +9,4 @@ export type {
   TelemetrySpan,
   TraceHeaders,
   TracePlace,
-} from './runtime/settings/telemetry.ts'
+} from './runtime/settings/options.ts'

@@ -4,11 +4,11 @@
  * names with those of the entry: an ES module must list them.
  */
 
+import type * as ToolParts from './actors/definition/content.ts'
 import type * as Definition from './actors/definition/definition.ts'
 import type * as Protocol from './actors/definition/protocol.ts'
 import type * as Tool from './actors/definition/tool.ts'
-import type * as ToolParts from './actors/definition/tool-parts.ts'
-import type * as Errors from './errors.ts'
+import type * as Errors from './shared/errors.ts'
 
 type ThreadApi = typeof Errors &
   Pick<typeof Definition, 'agentRef' | 'defineAgent'> &

@@ -2,9 +2,8 @@
 import { once } from 'node:events'
 import { MessageChannel } from 'node:worker_threads'
 import t from 'tap'
-import { unseenBy } from '../src/actors/transport/async-hook.ts'
-import { OwnWork } from '../src/actors/transport/own-work.ts'
-import { type Clock, ownScheduler, type Scheduler, schedulerFrom, systemClock } from '../src/clock.ts'
+import { OwnWork, unseenBy } from '../src/actors/turn/own-work.ts'
+import { type Clock, ownScheduler, type Scheduler, schedulerFrom, systemClock } from '../src/shared/clock.ts'
 import { block } from './busy.ts'
 
 const ofUser: Clock = {

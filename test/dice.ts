@@ -1,5 +1,5 @@
 /** What a random test draws from: all of it follows from the seed. */
-import { seededRandom } from '../src/actors/definition/seeded-random.ts'
+import { seededRandom } from '../src/shared/random.ts'
 
 export class Dice {
   readonly random: () => number

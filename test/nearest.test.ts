@@ -1,5 +1,5 @@
 import t from 'tap'
-import { nearest, optionMeant } from '../src/nearest.ts'
+import { nearest, optionMeant } from '../src/shared/text.ts'
 
 t.test('the nearest name is found over typing errors, case and underscores', async (t) => {
   const known = ['model', 'module', 'maxTokens', 'env']

@@ -10,14 +10,13 @@ interface Rule {
 
 // file: why it may have an interval timer
 const intervals: Record<string, string> = {
-  'src/runtime/testing/rehearsal/real-model.ts':
-    'a sign of life for who watches the thread, while a real model answers',
-  'src/runtime/testing/rehearsal/timers.ts': 'the virtual one, that agents under rehearsal are given',
+  'src/runtime/testing/stage.ts': 'a sign of life for who watches the thread, while a real model answers',
+  'src/runtime/testing/virtual-builtins.ts': 'the virtual one, that agents under rehearsal are given',
 }
 
 // file: why its thread may stand still, and post
 const downloads: Record<string, string> = {
-  'src/actors/transport/part-downloads.ts':
+  'src/actors/turn/run-views.ts':
     'code reads the bytes of a large part by a property, so its own thread waits for them; no other agent is in it',
 }
 
@@ -35,8 +34,8 @@ t.test('no thread is frozen in, or kept waiting on, an atomic wait', async (t) =
 })
 
 t.test('only the two ends of a thread post, and only a bell with no more than the number of a seat', async (t) => {
-  const host = 'runtime/(threads/worker-thread|tools/tool-thread)'
-  const ends = new RegExp(`^src/(${host}|actors/(loop/thread|tools/tool)-entry|tools/sandbox/thread)\\.ts$`)
+  const host = 'runtime/(threads/worker-thread|verbs/tool-pool)'
+  const ends = new RegExp(`^src/(${host}|actors/(thread/thread|turn/tool)-entry|tools/sandbox-thread)\\.ts$`)
   // a line of the control plane says so in a comment on it
   const bellOrControl = /postMessage\((0|seat)\)|\/\/.*control plane/
   const posts = found({ pattern: /\bpostMessage\s*\(/, within: /^src\//, except: downloads })

@@ -1,7 +1,7 @@
 import { getEventListeners } from 'node:events'
 import t from 'tap'
-import { systemClock } from '../src/clock.ts'
-import { anyAborted, onAbort } from '../src/on-abort.ts'
+import { systemClock } from '../src/shared/clock.ts'
+import { anyAborted, onAbort } from '../src/shared/on-abort.ts'
 import { ask, localTeam, never, type Receive } from './supervision/teams.ts'
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length

@@ -4,7 +4,7 @@ import { join, posix, relative, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export interface SourceFile {
-  /** From the repository's root, with forward slashes: `src/mailbox/ring.ts`. */
+  /** From the repository's root, with forward slashes: `src/mailbox/channel.ts`. */
   path: string
   text: string
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { SseFrames } from '../src/sse-frames.ts'
+import { SseFrames } from '../src/shared/answers.ts'
 import { Dice } from './dice.ts'
 
 /** The events of a stream that comes in these chunks. */

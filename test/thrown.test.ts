@@ -1,8 +1,8 @@
 /** What is thrown in words and as data: whatever it is, within bounds. */
 import { runInNewContext } from 'node:vm'
 import t from 'tap'
-import { ToolFailedError } from '../src/errors.ts'
-import { describe, errorOf, thrownData } from '../src/thrown.ts'
+import { ToolFailedError } from '../src/shared/errors.ts'
+import { describe, errorOf, thrownData } from '../src/shared/thrown.ts'
 
 const caused = (message: string, cause: unknown) => new Error(message, { cause })
 const coded = (message: string, fields: object) => Object.assign(new Error(message), fields)

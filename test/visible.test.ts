@@ -1,5 +1,5 @@
 import t from 'tap'
-import { visible } from '../src/visible.ts'
+import { visible } from '../src/shared/text.ts'
 
 t.test('what cannot be seen, or changes the order of what can, is written out', async (t) => {
   for (const [text, shown] of [

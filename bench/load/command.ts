@@ -1,10 +1,8 @@
 /** `npm run bench -- load <team file>`: loads any team, and says how it bears up. */
 import { createTeam } from 'dramatis'
 import type { Surroundings } from '../../src/service/commands/run.ts'
-import { EXIT, exitCodeOf, failureWords } from '../../src/service/failure.ts'
-import { listenForInterrupt, unlessAborted } from '../../src/service/interrupt.ts'
-import { loadEnv } from '../../src/service/load-env.ts'
-import { loadTeamFile } from '../../src/service/load-team-file.ts'
+import { EXIT, exitCodeOf, failureWords, listenForInterrupt, unlessAborted } from '../../src/service/shared/failure.ts'
+import { loadEnv, loadTeamFile } from '../../src/service/shared/load-team-file.ts'
 import { machine, machineText } from '../machine.ts'
 import { load } from './load.ts'
 import { loadText } from './load-report.ts'

@@ -2,7 +2,7 @@
  * Begins executes: each when one has ended, or at fixed times. At fixed times an execute is measured from when it was
  * due; measured from when it began, a team that cannot keep up would look as quick as one that can.
  */
-import { type Clock, systemClock } from '../../src/clock.ts'
+import { type Clock, systemClock } from '../../src/shared/clock.ts'
 import type { Plan } from './options.ts'
 
 export class Generator {

@@ -1,5 +1,5 @@
 /** A load test as text for people. */
-import { oneLine } from '../../src/service/one-line.ts'
+import { oneLine } from '../../src/service/shared/failure.ts'
 import { numberText } from '../report.ts'
 import type { Growing, Loaded } from './load.ts'
 import type { Sample } from './sampler.ts'

@@ -5,8 +5,9 @@
  *
  *   deadlock-check.js <turns> <checks>
  */
-import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
-import { cyclesOf, stuckIn, type Wait, type WaitNode } from '../../src/runtime/detectors/deadlock/cycles.ts'
+
+import { cyclesOf, stuckIn, type Wait, type WaitNode } from '../../src/runtime/observers/cycles.ts'
+import { seededRandom } from '../../src/shared/random.ts'
 
 export interface DeadlockCheck {
   msPerCheck: number

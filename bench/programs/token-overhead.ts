@@ -3,7 +3,7 @@
  * for one step after the other: tokens of both.
  */
 import { createTeam, type ModelClient, type MultiAgentPatternOptions } from 'dramatis'
-import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/tokens.ts'
 
 export interface TokenOverhead {
   team: number

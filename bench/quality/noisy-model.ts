@@ -2,11 +2,10 @@
  * A model that is right now and then. What it says follows from who is asked and from the question, so roles err independently
  * of each other, which is what the theory of votes assumes.
  */
-
 import type { ModelClient, ModelMessage } from 'dramatis'
-import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/tokens.ts'
 import { textOf } from '../../src/models.ts'
-import { Dice } from '../../src/runtime/providers/seeded-random.ts'
+import { Dice } from '../../src/shared/random.ts'
 import { numberIn, other, questionOf, type Side } from './questions.ts'
 
 /** How often an answer is right. */

@@ -1,5 +1,5 @@
 /** Questions with known answers: sums, each with the right result and a wrong one. */
-import { Dice } from '../../src/runtime/providers/seeded-random.ts'
+import { Dice } from '../../src/shared/random.ts'
 
 export type Side = 'A' | 'B'
 

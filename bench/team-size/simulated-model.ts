@@ -2,9 +2,8 @@
  * A model that takes its time as real ones do, and says what can be said without one: a section's first sentence. Its tokens
  * are counted by the real tokenizer, of what a real model would have been sent.
  */
-
 import type { ModelClient, ModelMessage } from 'dramatis'
-import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/tokens.ts'
 import { textOf } from '../../src/models.ts'
 
 /** A twentieth of what hosted models take (0.5 s to the first token, 15 ms for each), so that a sweep takes seconds. */

@@ -2,7 +2,6 @@
  * Plays the roles of the desk without a model: it goes by keywords and by what the tools answer, so that a try without a key
  * goes the same way through plan, experts, tools and answer as with one. It says of itself that it is no model.
  */
-
 import type { ModelClient, ModelMessage } from 'dramatis'
 import { textOf } from '../../src/models.ts'
 

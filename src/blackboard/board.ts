@@ -3,14 +3,139 @@
  * entries and, for each write, the patches that undo it. An earlier state of the board is the current one with those
  * patches applied.
  */
-import { applyPatches, enablePatches, freeze, type Patch, produceWithPatches } from 'immer'
-import { MessageRejectedError } from '../errors.ts'
-import { BoardView } from './board-view.ts'
-import { checkKey, checkWrite } from './check-write.ts'
-import type { BlackboardEntry, QueryFilter, WriteOptions } from './entry.ts'
-import { compilePattern } from './pattern.ts'
-import { putStanding, Standing, type Standings, standingAt } from './standings.ts'
-import { type EntryCallback, Subscriptions } from './subscriptions.ts'
+import { applyPatches, type Draft, enablePatches, freeze, type Patch, produceWithPatches } from 'immer'
+import { MessageRejectedError } from '../shared/errors.ts'
+import {
+  type BlackboardEntry,
+  checkKey,
+  checkWrite,
+  compilePattern,
+  type EntryCallback,
+  type QueryFilter,
+  Subscriptions,
+  type WriteOptions,
+} from './entry.ts'
+
+/**
+ * Newest entry of one key, and the key that superseded it. It is a class because immer descends into plain objects.
+ * With a class, a patch shares the entry instead of copying it.
+ */
+export class Standing {
+  readonly entry: BlackboardEntry
+  /** Revision of the board when the entry was written; it orders the entries. */
+  readonly revision: number
+  /** Key of the entry that replaced this one. */
+  readonly supersededBy: string | null
+
+  constructor(entry: BlackboardEntry, revision: number, supersededBy: string | null = null) {
+    this.entry = entry
+    this.revision = revision
+    this.supersededBy = supersededBy
+    Object.freeze(this)
+  }
+}
+
+/**
+ * Current entries, in the order in which the keys first appeared. They form a tree of lists, each with at most 32
+ * elements except the first. Immer copies and compares each list that a write touches: for up to a million keys, that
+ * is four short lists.
+ */
+export type Standings = readonly (readonly (readonly (readonly Standing[])[])[])[]
+
+const BITS = 5
+const WIDTH = 2 ** BITS
+
+/** Returns the path to a position, from the first list to the last. */
+const wayTo = (slot: number) =>
+  [slot >> (3 * BITS), (slot >> (2 * BITS)) % WIDTH, (slot >> BITS) % WIDTH, slot % WIDTH] as const
+
+/** Returns the entry at a position, if there are that many keys. */
+export function standingAt(standings: Standings, slot: number): Standing | undefined {
+  const [first, second, third, last] = wayTo(slot)
+  return standings[first]?.[second]?.[third]?.[last]
+}
+
+/** Returns all entries, in their order. */
+export const allOf = (standings: Standings): Standing[] => standings.flat(3)
+
+/** Counts the keys: all lists are full except the last of each level. */
+export function countOf(standings: Standings): number {
+  const second = standings.at(-1)
+  const third = second?.at(-1)
+  const last = third?.at(-1)
+  if (!second || !third || !last) return 0
+  return (((standings.length - 1) * WIDTH + second.length - 1) * WIDTH + third.length - 1) * WIDTH + last.length
+}
+
+/** Replaces the entry at a position, or adds one at the end. */
+export function putStanding(draft: Draft<Standings>, slot: number, standing: Standing): void {
+  const [first, second, third, last] = wayTo(slot)
+  const seconds = draft[first]
+  const thirds = seconds?.[second]
+  const page = thirds?.[third]
+  if (page) page[last] = standing
+  else if (thirds) thirds.push([standing])
+  else if (seconds) seconds.push([[standing]])
+  else draft.push([[[standing]]])
+}
+
+/** Reads one state of a board. */
+export class BoardView {
+  /** Number of writes up to this state. */
+  readonly revision: number
+  readonly #standings: Standings
+  readonly #slots: ReadonlyMap<string, number>
+
+  /**
+   * Creates the view. `slots` has the position of each key; it may contain keys of later writes, whose positions are
+   * beyond the end here.
+   */
+  constructor(revision: number, standings: Standings, slots: ReadonlyMap<string, number>) {
+    this.revision = revision
+    this.#standings = standings
+    this.#slots = slots
+  }
+
+  /** Number of keys: all that `read` finds, superseded ones too. */
+  get size(): number {
+    return countOf(this.#standings)
+  }
+
+  /** Returns the newest entry of a key, superseded or not. */
+  read(key: string): BlackboardEntry | undefined {
+    return this.#standing(key)?.entry
+  }
+
+  /**
+   * Returns the valid entries, in the order in which they were last written. A filter keeps the entries that equal it
+   * in each field that it sets. A superseded entry is left out, unless the filter names its key.
+   */
+  query({ key, entryType, author }: QueryFilter = {}): BlackboardEntry[] {
+    return this.#candidates(key)
+      .map((standing) => standing.entry)
+      .filter((entry) => entryType === undefined || entry.entryType === entryType)
+      .filter((entry) => author === undefined || entry.author === author)
+  }
+
+  /** Returns the value of each key that `query()` lists: the content of the board without superseded entries. */
+  snapshot(): Record<string, unknown> {
+    return Object.fromEntries(this.query().map((entry) => [entry.key, entry.value]))
+  }
+
+  #candidates(key: string | undefined): Standing[] {
+    if (key === undefined) {
+      const holding = allOf(this.#standings).filter((standing) => standing.supersededBy === null)
+      return holding.sort((a, b) => a.revision - b.revision)
+    }
+    const named = this.#standing(key)
+    return named === undefined ? [] : [named]
+  }
+
+  #standing(key: string): Standing | undefined {
+    const slot = this.#slots.get(key)
+    return slot === undefined ? undefined : standingAt(this.#standings, slot)
+  }
+}
 
 enablePatches()
 

@@ -1,14 +1,66 @@
 /** Builds of esbuild: that of the host, and those of modules that the host, or such a module, names by its URL. */
+
 import { existsSync } from 'node:fs'
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { basename, dirname, extname, join, resolve, sep } from 'node:path'
+import { basename, dirname, extname, join, relative, resolve, sep } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type * as Esbuild from 'esbuild'
 import type { BuildFailure, BuildOptions, BuildResult, OnLoadResult, OutputFile, Plugin, PluginBuild } from 'esbuild'
-import { ConfigurationError } from '../errors.ts'
-import { ownFile } from '../own-files.ts'
-import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts'
-import { moduleUrlsIn } from './module-urls.ts'
-import { threadFiles } from './thread-files.ts'
+import { namesOfModule, othersInWords } from '../runtime/settings/module.ts'
+import { ownFile } from '../shared/environment.ts'
+import { ConfigurationError } from '../shared/errors.ts'
+
+/** Modules that a source names by `new URL('./critic.ts', import.meta.url)`: agents, tools and protocols among them. */
+
+const MODULE_URL = /\bnew\s+URL\(\s*(['"`])(\.{1,2}\/[^'"`\n$]+\.[cm]?[jt]sx?)\1\s*,\s*import\.meta\.url\s*,?\s*\)/g
+
+export interface ModuleUrl {
+  /** Path relative to the source. */
+  readonly path: string
+  /** The whole expression. */
+  readonly text: string
+  /** Place of the expression in the source. */
+  readonly start: number
+}
+
+/** Returns the expressions in their order. */
+function moduleUrlsIn(source: string): ModuleUrl[] {
+  return Array.from(source.matchAll(MODULE_URL), ({ 0: text, 2: path, index }) => ({ path: path!, text, start: index }))
+}
+
+const COPIED = [
+  'actors/thread/thread-boot.cjs',
+  'actors/thread/thread-entry.bundle.cjs',
+  'actors/turn/tool-entry.bundle.js',
+  ...['o200k_base', 'cl100k_base'].flatMap((name) =>
+    ['bundle.cjs', 'ranks.json'].map((part) => `actors/model/${name}.${part}`),
+  ),
+  'thread-api.js',
+]
+/** Threads of built-in tools. They import modules of this package, and packages that are optional. */
+const BUNDLED = ['tools/sandbox-thread.js', 'tools/readable-text.js']
+
+/** Returns the files by their paths, with forward slashes. */
+async function threadFiles({ build }: Pick<typeof Esbuild, 'build'>): Promise<Map<string, Uint8Array>> {
+  const files = new Map<string, Uint8Array>()
+  files.set('package.json', Buffer.from('{ "type": "module" }\n'))
+  for (const path of COPIED) files.set(path, await readFile(ownFile(path)))
+  const folder = fileURLToPath(ownFile('.'))
+  const { outputFiles } = await build({
+    entryPoints: BUNDLED.map((path) => fileURLToPath(ownFile(path))),
+    outbase: folder,
+    outdir: folder,
+    bundle: true,
+    packages: 'external',
+    platform: 'node',
+    format: 'esm',
+    target: 'node20.19',
+    write: false,
+    logLevel: 'silent',
+  })
+  for (const { path, contents } of outputFiles) files.set(relative(folder, path).replaceAll('\\', '/'), contents)
+  return files
+}
 
 /** Namespace of the paths of emitted modules, which a source imports in place of their URLs. */
 const EMITTED = 'dramatis-emitted'

@@ -1,8 +1,7 @@
 /** Bounds of a JSON schema that a stranger wrote. */
-import { checkKeyword, isOfDraft4 } from './keywords.ts'
+import { checkKeyword, isOfDraft4, targetOf } from './check.ts'
 import { type Fields, type LeftOut, Leniency, type Views } from './leniency.ts'
 import { faultOf, loadPatterns, type Pattern, type Patterns, sizeOf } from './patterns.ts'
-import { targetOf } from './references.ts'
 
 const MOST = {
   characters: 262_144,

@@ -2,12 +2,83 @@
  * Checks values by a JSON schema (drafts 4 to 2020-12) in a number of steps that has a bound, whoever wrote the schema
  * and the value. References lead within the schema.
  */
-import { own } from '../own.ts'
-import { isEqual, keyOf } from './equality.ts'
-import { formatOf } from './formats.ts'
+import { regexes, z } from 'zod'
+import { own } from '../shared/values.ts'
 import type { Fields, Views } from './leniency.ts'
 import { ownPatterns, type Pattern, type Patterns } from './patterns.ts'
-import { targetOf } from './references.ts'
+
+/** Compares values of JSON, whatever the order of their fields. `look` is called with each value within. */
+
+function isEqual(one: unknown, other: unknown, look: (value: unknown) => void): boolean {
+  look(one)
+  if (one === other) return true
+  if (typeof one !== 'object' || typeof other !== 'object' || one === null || other === null) return false
+  if (Array.isArray(one) !== Array.isArray(other)) return false
+  if (Array.isArray(one) && Array.isArray(other))
+    return one.length === other.length && one.every((item, at) => isEqual(item, other[at], look))
+  const [left, right] = [Object.entries(one), new Map<string, unknown>(Object.entries(other))]
+  return (
+    left.length === right.size && left.every(([key, value]) => right.has(key) && isEqual(value, right.get(key), look))
+  )
+}
+
+/** Returns a text that is the same for values that are equal, and for no others. */
+function keyOf(value: unknown, look: (value: unknown) => void): string {
+  look(value)
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'undefined'
+  if (Array.isArray(value)) return `[${value.map((each) => keyOf(each, look)).join()}]`
+  const fields = Object.entries(value).sort(([one], [other]) => (one < other ? -1 : 1))
+  return `{${fields.map(([name, field]) => `${JSON.stringify(name)}:${keyOf(field, look)}`).join()}}`
+}
+
+const LONGEST = 2_048
+
+const byPattern = (pattern: RegExp) => (text: string) => pattern.test(text)
+const isUrl = (text: string) => URL.canParse(text)
+
+const FORMATS: ReadonlyMap<string, (text: string) => boolean> = new Map([
+  ['email', byPattern(regexes.email)],
+  ['uri', isUrl],
+  ['uuid', byPattern(regexes.uuid())],
+  ['date', byPattern(regexes.date)],
+  ['date-time', byPattern(regexes.datetime({ offset: true }))],
+  ['time', byPattern(/^(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)$/)],
+  ['duration', byPattern(regexes.duration)],
+  ['hostname', byPattern(regexes.hostname)],
+  ['ipv4', byPattern(regexes.ipv4)],
+  ['ipv6', (text) => z.ipv6().safeParse(text).success],
+])
+
+/** Returns the check of a format; undefined: there is none. A text that is too long has no format. */
+function formatOf(name: string): ((text: string) => boolean) | undefined {
+  const check = FORMATS.get(name)
+  return check && ((text) => text.length <= LONGEST && check(text))
+}
+
+/**
+ * Returns the schema that a reference leads to.
+ *
+ * @throws Error for one that leads out of the schema, or nowhere.
+ */
+export function targetOf(root: unknown, ref: string): unknown {
+  const shown = JSON.stringify(ref.length > 100 ? `${ref.slice(0, 100)}...` : ref)
+  if (!/^#(?:\/|$)/.test(ref)) throw new Error(`it refers to ${shown}, which is not within it`)
+  let at = root
+  for (const step of ref.split('/').slice(1)) {
+    const key = decoded(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    at = Array.isArray(at) ? at[Number(key)] : own(Object(at), key)
+  }
+  if (at === undefined) throw new Error(`it refers to ${shown}, which is not there`)
+  return at
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
+}
 
 export interface Issue {
   readonly path: readonly (string | number)[]
@@ -197,7 +268,6 @@ class Check {
     if (next !== undefined) this.at(next, value, depth)
   }
 
-  /** Fails with the issues of the only branch, or says that no branch fits. */
   #failOf(branches: readonly unknown[], value: unknown, depth: number): void {
     if (branches.length === 1) this.at(branches[0], value, depth)
     else this.#fail(() => `must fit one of ${branches.length} branches`)
@@ -272,3 +342,80 @@ const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? v
 const fieldsOf = (value: unknown): Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Fields) : {}
 const shortOf = (text: string): string => (text.length > 200 ? `${text.slice(0, 200)}...` : text)
+
+/** The values that keywords of JSON Schema may have. What is no keyword is a note. */
+
+const TYPES: ReadonlySet<unknown> = new Set(['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'])
+
+const isObject = (value: unknown): boolean => typeof value === 'object' && value !== null && !Array.isArray(value)
+const isSchema = (value: unknown): boolean => typeof value === 'boolean' || isObject(value)
+const isNumber = (value: unknown): boolean => typeof value === 'number'
+const isText = (value: unknown): boolean => typeof value === 'string'
+const isListOf = (passes: (value: unknown) => boolean) => (value: unknown) =>
+  Array.isArray(value) && value.every(passes)
+const isNames = (value: unknown): boolean => isObject(value) && Object.values(Object(value)).every(isSchema)
+const either =
+  (...all: ((value: unknown) => boolean)[]) =>
+  (value: unknown) =>
+    all.some((passes) => passes(value))
+const isFlag = (value: unknown): boolean => typeof value === 'boolean'
+
+type Rule = readonly [accepted: string, passes: (value: unknown) => boolean]
+
+const SCHEMA: Rule = ['a schema', isSchema]
+const SCHEMAS: Rule = ['a list of schemas', (value) => isListOf(isSchema)(value) && Object(value).length > 0]
+const NAMES: Rule = ['an object of schemas', isNames]
+const NUMBER: Rule = ['a number', isNumber]
+const TEXTS: Rule = ['a list of texts', isListOf(isText)]
+const BOUND: Rule = ['a number, or true or false as in draft 4', either(isNumber, isFlag)]
+
+const RULES: ReadonlyMap<string, Rule> = new Map([
+  [
+    'type',
+    [
+      'a type, or a list of types',
+      either(
+        (value) => TYPES.has(value),
+        isListOf((value) => TYPES.has(value)),
+      ),
+    ],
+  ],
+  ['$ref', ['a text', isText]],
+  ['pattern', ['a text', isText]],
+  ['format', ['a text', isText]],
+  ['enum', ['a list', Array.isArray]],
+  ['required', ['a list of texts, or true or false as in draft 3', either(isListOf(isText), isFlag)]],
+  [
+    'dependentRequired',
+    ['an object of lists', (value) => isObject(value) && Object.values(Object(value)).every(TEXTS[1])],
+  ],
+  ['dependencies', ['an object', isObject]],
+  ['items', ['a schema, or a list of schemas', either(isSchema, isListOf(isSchema))]],
+  ['uniqueItems', ['true or false', isFlag]],
+  ['exclusiveMinimum', BOUND],
+  ['exclusiveMaximum', BOUND],
+  ...['allOf', 'anyOf', 'oneOf', 'prefixItems'].map((name) => [name, SCHEMAS] as const),
+  ...['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'].map(
+    (name) => [name, NAMES] as const,
+  ),
+  ...['not', 'if', 'then', 'else', 'contains', 'additionalItems', 'additionalProperties', 'propertyNames'].map(
+    (name) => [name, SCHEMA] as const,
+  ),
+  ...['minimum', 'maximum', 'multipleOf', 'minLength', 'maxLength', 'minItems', 'maxItems'].map(
+    (name) => [name, NUMBER] as const,
+  ),
+  ...['minContains', 'maxContains', 'minProperties', 'maxProperties'].map((name) => [name, NUMBER] as const),
+] as [string, Rule][])
+
+/** Checks whether a keyword has a value that drafts of JSON Schema after the fourth do not have. */
+export function isOfDraft4(name: string, value: unknown): boolean {
+  return isFlag(value) && ['exclusiveMinimum', 'exclusiveMaximum', 'required'].includes(name)
+}
+
+/** @throws Error if a keyword has a value that it cannot have. */
+export function checkKeyword(name: string, value: unknown): void {
+  const rule = RULES.get(name)
+  if (!rule || rule[1](value)) return
+  const came = JSON.stringify(value) ?? typeof value
+  throw new Error(`"${name}" is ${came.length > 60 ? `${came.slice(0, 60)}...` : came}; accepted: ${rule[0]}`)
+}

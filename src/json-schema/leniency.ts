@@ -2,7 +2,7 @@
  * Leaves out keywords of a JSON schema that cannot be checked by. A value that fits the schema fits the rest as well,
  * and the schema itself stays as it is.
  */
-import { own } from '../own.ts'
+import { own } from '../shared/values.ts'
 
 /** An object within a schema, as the fields that it has. */
 export type Fields = Readonly<Record<string, unknown>>
@@ -10,7 +10,6 @@ export type Fields = Readonly<Record<string, unknown>>
 /** Objects of a schema, with the fields that they are checked by in place of their own. */
 export type Views = ReadonlyMap<object, Fields>
 
-/** Takes the place of a keyword that is left out, and why. */
 export type LeftOut = (place: string, why: string) => void
 
 /** Keywords that refuse what does not fit the other one: without that one they refuse too much. */

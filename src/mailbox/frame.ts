@@ -15,8 +15,82 @@
  * team's table of names. A string is a word (length, wide bit) and a plain copy, latin1 or UTF-16. Only structured data
  * and metadata are JSON; they are parsed on first access.
  */
-import { allocate, copyBytes, type Memory } from './memory.ts'
 import { MESSAGE_TYPES, type MessageType } from './message.ts'
+
+/**
+ * Buffer's own functions for copies between strings and bytes. `write` and `toString` end in them, after checks that
+ * are skipped here.
+ */
+export interface TextBytes extends Uint8Array {
+  latin1Write(text: string, at: number, bytes: number): number
+  ucs2Write(text: string, at: number, bytes: number): number
+  latin1Slice(from: number, to: number): string
+  ucs2Slice(from: number, to: number): string
+  compare(other: Uint8Array, from: number, to: number, ownFrom: number, ownTo: number): number
+  fill(value: number | Uint8Array, from?: number, to?: number): this
+}
+
+/** A block of memory with the views that the codec needs. `at` offsets are in bytes from its start. */
+export interface Memory {
+  readonly u8: Uint8Array
+  readonly i32: Int32Array
+  readonly f64: Float64Array
+  /** Writes and reads strings as latin1 and UTF-16 without conversion, so lone surrogates survive. */
+  readonly text: TextBytes
+}
+
+/** Returns views on `bytes` bytes of `buffer` from `start`, which must be a multiple of 8. */
+export function memoryOn(
+  buffer: ArrayBuffer | SharedArrayBuffer,
+  start = 0,
+  bytes = buffer.byteLength - start,
+): Memory {
+  return {
+    u8: new Uint8Array(buffer, start, bytes),
+    i32: new Int32Array(buffer, start, bytes >> 2),
+    f64: new Float64Array(buffer, start, bytes >> 3),
+    text: textBytes(buffer, start, bytes),
+  }
+}
+
+function textBytes(buffer: ArrayBuffer | SharedArrayBuffer, start: number, bytes: number): TextBytes {
+  const text: object = Buffer.from(buffer as ArrayBuffer, start, bytes)
+  return text as TextBytes
+}
+
+/** Memory for up to that many bytes shares a buffer with other small memory: a buffer costs more than its views. */
+const SMALL = 1_024
+
+export function allocate(bytes: number): Memory {
+  const size = (bytes + 7) & ~7
+  // Node keeps each place in its shared buffers a multiple of 8.
+  const { buffer, byteOffset } = size <= SMALL ? Buffer.allocUnsafe(size) : Buffer.allocUnsafeSlow(size)
+  return memoryOn(buffer, byteOffset, size)
+}
+
+/** From so many bytes on `fill` copies faster than `set`, though its call costs more. */
+const LARGE = 8_192
+
+/**
+ * Copies bytes into other memory. V8's `set` copies word by word if either side is shared, which takes twice the time
+ * of the `memcpy` that is under `fill`.
+ */
+export function copyBytes(from: Uint8Array, to: Memory, at: number): void {
+  if (from.length < LARGE) to.u8.set(from, at)
+  else to.text.fill(from, at, at + from.length)
+}
+
+const NO_MEMORY = memoryOn(new ArrayBuffer(0))
+
+/**
+ * Returns a new `Memory` on the same bytes and empties the old object. Code that still holds the old object cannot read
+ * what is written from now on.
+ */
+export function renewed(memory: Memory): Memory {
+  const { buffer, byteOffset, byteLength } = memory.u8
+  Object.assign(memory, NO_MEMORY)
+  return memoryOn(buffer, byteOffset, byteLength)
+}
 
 export const HEADER = 64
 
@@ -107,7 +181,7 @@ export const SLEEP = 33
 export const SLEPT = 34
 
 // Flags. The first ones name the optional parts of the body, in this order.
-export const HAS_DATA = 1
+const HAS_DATA = 1
 export const HAS_METADATA = 2
 export const HAS_THREAD = 4
 /** The recipient is given by name, because the sender's table does not have it. */
@@ -175,7 +249,6 @@ export interface Body {
   name: string | undefined
 }
 
-/** The fields of a frame. */
 export interface FrameFields extends Body {
   kind: number
   flags: number
@@ -194,7 +267,7 @@ export interface FrameFields extends Body {
   polling: boolean
 }
 
-export const BLANK_BODY: Readonly<Body> = {
+const BLANK_BODY: Readonly<Body> = {
   content: '',
   data: undefined,
   metadata: undefined,
@@ -222,7 +295,7 @@ export const BLANK: Readonly<FrameFields> = {
 }
 
 /** Writes the header of a frame of `bytes` bytes. The caller must write the id. */
-export function writeHeader(
+function writeHeader(
   memory: Memory,
   at: number,
   fields: FrameFields,
@@ -299,7 +372,6 @@ export const startedOf = (memory: Memory, at: number): number => memory.f64[(at 
 
 /** Returns a bit for the kind of the frame. Some kinds share a bit, so who gets a batch by it still has to look. */
 export const kindBit = (memory: Memory, at: number): number => 1 << (memory.i32[(at >> 2) + KIND]! & 31)
-/** Returns the bits of several kinds, as `kindBit` makes them. */
 export const kindBits = (...kinds: readonly number[]): number =>
   kinds.reduce((bits, kind) => bits | (1 << (kind & 31)), 0)
 
@@ -410,4 +482,326 @@ export function sameStep(a: Memory, at: number, b: Memory, bt: number): boolean 
   if (a.i32[i + BODY] !== b.i32[j + BODY]) return false
   const bytes = a.i32[i + BODY]!
   return a.text.compare(b.text, bt + HEADER, bt + HEADER + bytes, at + HEADER, at + HEADER + bytes) === 0
+}
+
+/*
+ * A frame's body: its strings, each with its length before it, as latin1 or, if needed, UTF-16. The flags of the frame
+ * say which strings it has; a body without strings takes no room.
+ */
+
+const WIDE = 0x4000_0000
+const LENGTH = 0x3fff_ffff
+// biome-ignore lint/suspicious/noControlCharactersInRegex: latin1 begins with them
+const wide = /[^\u0000-\u00ff]/
+
+const stringBytes = (text: string) => (4 + (wide.test(text) ? text.length * 2 : text.length) + 3) & ~3
+
+export function frameBytes({ content, data, metadata, threadId, name }: Body): number {
+  let bytes = 0
+  if (data !== undefined) bytes += stringBytes(data)
+  if (metadata !== undefined) bytes += stringBytes(metadata)
+  if (threadId !== undefined) bytes += stringBytes(threadId)
+  if (name !== undefined) bytes += stringBytes(name)
+  return content === '' && bytes === 0 ? HEADER : (HEADER + stringBytes(content) + bytes + 7) & ~7
+}
+
+/** The same for a body of content and data alone. */
+export function plainFrameBytes(content: string, data?: string): number {
+  const bytes = data === undefined ? 0 : stringBytes(data)
+  return content === '' && bytes === 0 ? HEADER : (HEADER + stringBytes(content) + bytes + 7) & ~7
+}
+
+function writeString(memory: Memory, at: number, text: string): number {
+  const { i32 } = memory
+  const { length } = text
+  const isWide = wide.test(text)
+  const end = (at + 4 + (isWide ? length * 2 : length) + 3) & ~3
+  i32[(end >> 2) - 1] = 0 // the padding of the last word is part of the body, and bodies are compared
+  if (isWide) {
+    i32[at >> 2] = length | WIDE
+    memory.text.ucs2Write(text, at + 4, length * 2)
+  } else {
+    i32[at >> 2] = length
+    memory.text.latin1Write(text, at + 4, length)
+  }
+  return end
+}
+
+/** Writes header and body of a message and returns the frame's size in bytes. The caller must write the id. */
+export function writeFrame(memory: Memory, at: number, fields: FrameFields, time: number): number {
+  const { content, data, metadata, threadId, name } = fields
+  let { flags } = fields
+  if (data !== undefined) flags |= HAS_DATA
+  if (metadata !== undefined) flags |= HAS_METADATA
+  if (threadId !== undefined) flags |= HAS_THREAD
+  if (name !== undefined) flags |= HAS_NAME
+  let end = at + HEADER
+  if (content !== '' || flags !== fields.flags) end = writeString(memory, end, content)
+  if (data !== undefined) end = writeString(memory, end, data)
+  if (metadata !== undefined) end = writeString(memory, end, metadata)
+  if (threadId !== undefined) end = writeString(memory, end, threadId)
+  if (name !== undefined) end = writeString(memory, end, name)
+  const bytes = (end - at + 7) & ~7
+  if (bytes > end - at) memory.i32[end >> 2] = 0 // frames go to the log, and this word would have what stood here before
+  writeHeader(memory, at, fields, flags, bytes, end - at - HEADER, time)
+  return bytes
+}
+
+let cursor = 0 // where readString stopped; a module variable is enough for one reader at a time
+
+function readString(memory: Memory): string {
+  const at = cursor
+  const word = memory.i32[at >> 2]!
+  const length = word & LENGTH
+  if (word & WIDE) {
+    cursor = (at + 4 + length * 2 + 3) & ~3
+    return memory.text.ucs2Slice(at + 4, at + 4 + length * 2)
+  }
+  cursor = (at + 4 + length + 3) & ~3
+  return length === 0 ? '' : memory.text.latin1Slice(at + 4, at + 4 + length)
+}
+
+/** Returns the content alone, because the other strings may be long. */
+export function contentOf(memory: Memory, at: number): string {
+  if (bodyBytesOf(memory, at) === 0) return ''
+  cursor = at + HEADER
+  return readString(memory)
+}
+
+/** Returns the content as bytes, in the memory of the frame; undefined if it is not latin1. */
+export function contentBytes(memory: Memory, at: number): Uint8Array | undefined {
+  const word = bodyBytesOf(memory, at) === 0 ? 0 : memory.i32[(at + HEADER) >> 2]!
+  const from = at + HEADER + 4
+  return word & WIDE ? undefined : memory.u8.subarray(from, from + (word & LENGTH))
+}
+
+/** Place of a text in a memory, in bytes. */
+export interface TextPlace {
+  readonly from: number
+  readonly to: number
+}
+
+/**
+ * Finds the data of a frame whose body is that content, which is latin1, and data. Returns undefined for any other
+ * body. The data begins `dataAfter(content)` bytes after the frame.
+ */
+export function dataPlace(memory: Memory, at: number, content: string): TextPlace | undefined {
+  const parts = flagsOf(memory, at) & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+  if (parts !== HAS_DATA || memory.i32[(at + HEADER) >> 2] !== content.length) return undefined
+  if (memory.text.latin1Slice(at + HEADER + 4, at + HEADER + 4 + content.length) !== content) return undefined
+  const from = at + dataAfter(content)
+  const word = memory.i32[(from >> 2) - 1]!
+  const length = word & LENGTH
+  return { from, to: from + (word & WIDE ? length * 2 : length) }
+}
+
+/** Bytes from the begin of a frame to its data, for content that is latin1. */
+export const dataAfter = (content: string): number => HEADER + stringBytes(content) + 4
+
+export function readBody(memory: Memory, at: number): Body {
+  const { i32 } = memory
+  if (i32[(at >> 2) + BODY] === 0) return { ...BLANK_BODY }
+  const flags = i32[(at >> 2) + KIND]! >>> 8
+  cursor = at + HEADER
+  const content = readString(memory)
+  return {
+    content,
+    data: flags & HAS_DATA ? readString(memory) : undefined,
+    metadata: flags & HAS_METADATA ? readString(memory) : undefined,
+    threadId: flags & HAS_THREAD ? readString(memory) : undefined,
+    name: flags & HAS_NAME ? readString(memory) : undefined,
+  }
+}
+
+/** String of a body: its bytes, latin1 or UTF-16. */
+export interface WrittenString {
+  readonly bytes: Uint8Array
+  readonly isWide: boolean
+}
+
+/** Returns the strings of a body as they are written, in their order. */
+export function stringsOf(memory: Memory, at: number): WrittenString[] {
+  if (bodyBytesOf(memory, at) === 0) return []
+  const strings: WrittenString[] = []
+  let place = at + HEADER
+  for (let left = 1 | (namedBy(flagsOf(memory, at)) << 1); left !== 0; left >>= 1) {
+    if ((left & 1) === 0) continue
+    const word = memory.i32[place >> 2]!
+    const isWide = (word & WIDE) !== 0
+    const end = place + 4 + (word & LENGTH) * (isWide ? 2 : 1)
+    strings.push({ bytes: memory.u8.subarray(place + 4, end), isWide })
+    place = (end + 3) & ~3
+  }
+  return strings
+}
+
+/** Writes the strings of a body behind the header of their frame, into empty memory. Bytes are those of latin1. */
+export function writeStrings(memory: Memory, at: number, strings: readonly (string | Uint8Array)[]): void {
+  let end = at + HEADER
+  for (const text of strings) {
+    if (typeof text === 'string') end = writeString(memory, end, text)
+    else {
+      memory.i32[end >> 2] = text.length
+      memory.u8.set(text, end + 4)
+      end = (end + 4 + text.length + 3) & ~3
+    }
+  }
+}
+
+/** Strings that the flags name, beside the content. */
+const namedBy = (flags: number): number => flags & (HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME)
+
+/** Checks whether the body lies within the frame, and the strings named by the flags within the body. */
+export function stringsFit(memory: Memory, at: number): boolean {
+  const { i32 } = memory
+  const bytes = i32[(at >> 2) + BODY]!
+  if (bytes === 0) return true
+  if (bytes < 0 || bytes > i32[at >> 2]! - HEADER) return false
+  const end = at + HEADER + bytes
+  let place = at + HEADER
+  for (let left = 1 | (namedBy(i32[(at >> 2) + KIND]! >>> 8) << 1); left !== 0; left >>= 1) {
+    if ((left & 1) === 0) continue
+    if (place + 4 > end) return false
+    const word = i32[place >> 2]!
+    const length = word & LENGTH
+    place = (place + 4 + (word & WIDE ? length * 2 : length) + 3) & ~3
+    if (place > end || place < 0) return false // an end beyond the int32 range is negative
+  }
+  return true
+}
+
+/*
+ * Validates frames written by a thread before the host uses them. An agent's code can reach the memory of these frames,
+ * so the host trusts no field that it has not checked. A frame that our own thread code never writes is refused.
+ */
+
+/** Largest frame in bytes that may come in parts. The host allocates memory for the size that a thread claims. */
+export const LARGEST_FRAME = 2 ** 30
+
+const LATEST = 8.64e15 // of a Date, in ms
+
+const MESSAGE = HAS_DATA | HAS_METADATA | HAS_THREAD | HAS_NAME | ASKS
+const ALLOWED: Readonly<Record<number, number>> = {
+  [SEND]: MESSAGE | MANY | TO_ALL,
+  [REQUEST]: MESSAGE | STREAMS,
+  [END]: HAS_DATA | HAS_METADATA | HAS_THREAD | FAILED,
+}
+
+/** Checks whether the memory between `at` and `end` can hold a whole frame of that run. */
+export function frameFits({ i32 }: Memory, at: number, end: number, run: number): boolean {
+  const length = i32[at >> 2]!
+  return length >= HEADER && (length & 7) === 0 && length <= end - at && i32[(at >> 2) + RUN_INDEX] === run
+}
+
+/**
+ * Returns the fault of a frame, or undefined if the frame is valid. The whole frame must be in the host's own memory.
+ */
+export function flawOf(memory: Memory, at: number, sender: number): string | undefined {
+  const { i32, f64 } = memory
+  const i = at >> 2
+  const word = i32[i + KIND]!
+  const kind = word & 0xff
+  if ((kind < SEND || kind > END) && !isOfThread(kind))
+    return kind === FRAGMENT ? 'a part of a part' : `kind ${kind} is not a thread's`
+  if (i32[i + BODY] !== 0 && !stringsFit(memory, at)) return 'its strings reach beyond its end'
+  const who = i32[i + WHO]!
+  if ((who & 0xffff) !== sender) return 'its sender is somebody else'
+  const correlation = i32[i + CORRELATION]!
+  // An answer has the number of its caller, which can be the host.
+  if (correlation < 0 && kind !== END && kind !== CHUNK) return "its correlation is not a thread's"
+  const time = f64[(at >> 3) + TIME]!
+  if (!(time >= 0 && time <= LATEST)) return 'its time is none'
+  if (kind > END) return undefined
+  const flags = (word >>> 8) & 0xff
+  if (kind === END) {
+    const started = f64[(at >> 3) + STARTED]!
+    if (!(started >= 0 && started <= LATEST)) return 'its time is none'
+    return (flags & ~ALLOWED[END]!) === 0 ? undefined : 'its flags are not of its kind'
+  }
+  if ((flags & ~ALLOWED[kind]!) !== 0) return 'its flags are not of its kind'
+  const type = MESSAGE_TYPES[(word >>> 24) & 7] ?? 'request'
+  if (type === 'response' || type === 'publish' || type === 'subscribe') return `no agent sends a ${type}`
+  if (kind === REQUEST && correlation === 0) return 'it asks, and names no wait'
+  const recipient = who >>> 16
+  if ((flags & HAS_NAME) !== 0 && recipient !== NOBODY) return 'it has two recipients'
+  if (kind === SEND && (flags & (MANY | TO_ALL)) !== 0 && !isBroadcast(flags, recipient))
+    return 'it is for several, and says not for whom'
+  return undefined
+}
+
+const isOfThread = (kind: number) =>
+  (kind >= SEND && kind <= WANTS_PERMIT) || kind === SLEEP || kind === SLEPT || kind === PART || kind === LIMIT_WAIT
+
+const isBroadcast = (flags: number, recipient: number) =>
+  (flags & (MANY | TO_ALL | ASKS | HAS_NAME)) === (MANY | TO_ALL | ASKS) && recipient === NOBODY
+
+/**
+ * Generates ids in the layout of UUID version 7 (RFC 9562): time, then a counter, then bits that identify this thread.
+ */
+export class IdSource {
+  #serial = 0
+  #time = -1
+  #high = 0
+  #low = 0
+  readonly #tail: number
+
+  constructor(random: () => number) {
+    this.#tail = (random() * 2 ** 30) | 0
+  }
+
+  /** Writes the next id, with that time (epoch ms), into the header of the frame at `at`. Ids of one source ascend. */
+  write(i32: Int32Array, at: number, time: number): void {
+    const serial = ++this.#serial
+    if (time >= this.#time + 1) {
+      this.#time = Math.floor(time)
+      this.#high = (this.#time / 65536) | 0
+      this.#low = (this.#time % 65536) << 16
+    }
+    const i = (at >> 2) + ID
+    i32[i] = this.#high
+    i32[i + 1] = this.#low | 0x7000 | ((serial >>> 18) & 0xfff)
+    i32[i + 2] = 0x8000_0000 | ((serial & 0x3ffff) << 12) | (this.#tail >>> 18)
+    i32[i + 3] = this.#tail << 14
+  }
+}
+
+const hex = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+
+/** Returns the id of a frame as the text of a UUID. */
+export function idOf(memory: Memory, at: number): string {
+  const i = (at >> 2) + ID
+  return idText(memory.i32[i]!, memory.i32[i + 1]!, memory.i32[i + 2]!, memory.i32[i + 3]!)
+}
+
+export function idText(a: number, b: number, c: number, d: number): string {
+  const first = `${hex[a >>> 24]}${hex[(a >>> 16) & 255]}${hex[(a >>> 8) & 255]}${hex[a & 255]}`
+  const second = `${hex[b >>> 24]}${hex[(b >>> 16) & 255]}-${hex[(b >>> 8) & 255]}${hex[b & 255]}`
+  const third = `${hex[c >>> 24]}${hex[(c >>> 16) & 255]}-${hex[(c >>> 8) & 255]}${hex[c & 255]}`
+  return `${first}-${second}-${third}${hex[d >>> 24]}${hex[(d >>> 16) & 255]}${hex[(d >>> 8) & 255]}${hex[d & 255]}`
+}
+
+/** The four words of an id. */
+export type FrameId = readonly [number, number, number, number]
+
+export function idFrom(text: string): FrameId {
+  const digits = text.replaceAll('-', '')
+  const word = (at: number) => Number.parseInt(digits.slice(at, at + 8), 16) | 0
+  return [word(0), word(8), word(16), word(24)]
+}
+
+export function readId({ i32 }: Memory, at: number): FrameId {
+  const i = (at >> 2) + ID
+  return [i32[i]!, i32[i + 1]!, i32[i + 2]!, i32[i + 3]!]
+}
+
+export function writeId(memory: Memory, at: number, id: FrameId): void {
+  const i = (at >> 2) + ID
+  for (let word = 0; word < 4; word++) memory.i32[i + word] = id[word]!
+}
+
+/** Copies the 16 bytes of an id from one frame to another. */
+export function copyId(from: Memory, at: number, to: Memory, target: number): void {
+  const source = from.i32
+  const copy = to.i32
+  for (let word = 0, i = (at >> 2) + ID, j = (target >> 2) + ID; word < 4; word++) copy[j + word] = source[i + word]!
 }

@@ -1,9 +1,9 @@
-/** Sub-tasks and their results, as messages carry them. The mailboxes are the queues. Source: document 001, 3. */
+/** Sub-tasks and their results, as messages carry them. The mailboxes are the queues. */
 
 /**
  * Data of a sub-task, sent as `structuredData` to the agent that runs it; its description is the content of the
  * message. It comes by the mailbox of its role: if the role has several `instances`, a free one takes it. It never
- * contains an API key. Source: document 001, 3.A.
+ * contains an API key.
  */
 export interface SubTask {
   subTaskId: string
@@ -33,7 +33,7 @@ export interface SubTask {
  * error. The runtime makes it of the answer: its data or else its content is `resultData`, and an error is FAILED, with
  * its code as `type`. A code agent may answer with a result of its own, and so let the sub-task fail without an
  * exception: the run's `failures` lists only those that ended with an error. SKIPPED is a sub-task that was not run, as
- * its plan says (`runIf`); its `errorDetails` have the reason. Source: document 001, 3.B.
+ * its plan says (`runIf`); its `errorDetails` have the reason.
  */
 export type SubTaskResult = { subTaskId: string; parentTaskId: string; workerAgentRole: string } & (
   | { status: 'COMPLETED'; resultData: unknown; errorDetails?: null }

@@ -1,15 +1,259 @@
 /** A connection to an MCP server: started here or reached by HTTP, with what it offers, and calls of that. */
+
+import { setMaxListeners } from 'node:events'
+import { setImmediate } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js'
-import type { Logger } from '../actors/definition/logger.ts'
-import type { ToolContext } from '../actors/definition/tool.ts'
-import { ConfigurationError, ToolFailedError } from '../errors.ts'
-import { anyAborted } from '../on-abort.ts'
-import { Endpoint } from './endpoint.ts'
-import { listOf, type Offer, offerIn } from './offer.ts'
-import { sdk } from './sdk.ts'
+import type { Logger, ToolContext } from '../actors/definition/tool.ts'
+import { foreignSchema } from '../json-schema/foreign-schema.ts'
+import { MIB } from '../shared/answers.ts'
+import { systemClock } from '../shared/clock.ts'
+import { ConfigurationError, describe, shown, ToolFailedError } from '../shared/errors.ts'
+import { anyAborted } from '../shared/on-abort.ts'
+import { visible } from '../shared/text.ts'
+import { type Sdk, sdk } from './sdk.ts'
 import { checkParts, type McpServer, nameOf } from './server-address.ts'
-import { NO_LIMIT } from './session.ts'
-import { Sessions } from './sessions.ts'
+import { beginSession, NO_LIMIT, type Session, Sessions } from './session.ts'
+import { answeredBy } from './transports.ts'
+
+const LONGEST_PRINT = 16_384
+const MOST_A_MINUTE = MIB
+const MINUTE_MS = 60_000
+
+/** Passes on at most 1 MiB a minute, and says once that the rest of a minute is left out. */
+function printedOn(tell: (text: string) => void): (text: Buffer) => void {
+  let since = Number.NEGATIVE_INFINITY
+  let bytes = 0
+  return (text) => {
+    const now = systemClock.monotonic()
+    if (now - since >= MINUTE_MS) {
+      since = now
+      bytes = 0
+    }
+    const before = bytes
+    bytes += text.length
+    if (bytes <= MOST_A_MINUTE) tell(text.subarray(0, LONGEST_PRINT).toString().trimEnd())
+    else if (before <= MOST_A_MINUTE) tell('it prints more than 1 MiB a minute: the rest of this minute is left out')
+  }
+}
+
+const LONGEST_OWN_NAME = 64
+/** Characters of a header that may be a secret: shorter ones are parts of other words. */
+const SHORTEST_SECRET = 6
+
+/** Turns of the event loop in which an answer is read that had come when the time was up, though nobody had looked. */
+const TURNS_OF_AN_ANSWER = 20
+
+/** Error whose message says in words why a server cannot be used. */
+class Unusable extends Error {}
+
+class Endpoint {
+  readonly #kit: Sdk
+  readonly #server: McpServer
+  readonly #address: string
+  readonly #timeoutMs: number
+  readonly #logger: Logger | undefined
+  readonly #ended = new AbortController()
+  #name: string
+
+  constructor(kit: Sdk, server: McpServer, address: string, timeoutMs: number, logger: Logger | undefined) {
+    this.#kit = kit
+    this.#server = server
+    this.#address = address
+    this.#timeoutMs = timeoutMs
+    this.#logger = logger
+    this.#name = address
+  }
+
+  get name(): string {
+    return this.#name
+  }
+
+  /** Is aborted when the connection is over, with what ended it. */
+  get ended(): AbortSignal {
+    return this.#ended.signal
+  }
+
+  end(reason: Error): void {
+    this.#ended.abort(reason)
+  }
+
+  /** Begins a session. It adds to the name how the server calls itself: several may be started by one command. */
+  async begin(signal: AbortSignal): Promise<Session> {
+    const logger = this.#logger
+    const session = await beginSession(
+      {
+        kit: this.#kit,
+        server: this.#server,
+        refuse: (what) => {
+          // a call whose answer was not looked at to its end hears of nothing else
+          this.end(new Unusable(`it ${what}, so the connection to it was ended`))
+          return this.ended.reason as Error
+        },
+        failed: (error) =>
+          logger?.warn(
+            { server: this.name, error: this.wordsOf(error) },
+            'an MCP server or the connection to it failed',
+          ),
+        printed: logger && printedOn((text) => logger.info({ server: this.name }, text)),
+      },
+      signal,
+    )
+    const own = session.client.getServerVersion()?.name
+    if (own) this.#name = `${this.#address} ("${visible(own.slice(0, LONGEST_OWN_NAME))}")`
+    return session
+  }
+
+  /** Does something with the server. Rejects with words when it fails, and when the time is up. */
+  async inTime<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const late = new AbortController()
+    const end = (turns: number) => {
+      if (turns === 0) late.abort(new Error('The time is up.'))
+      else systemClock.defer(() => end(turns - 1))
+    }
+    const timer = systemClock.timer(this.#timeoutMs, () => end(TURNS_OF_AN_ANSWER))
+    const enough = anyAborted([late.signal, this.ended])
+    setMaxListeners(0, enough.signal) // the package listens once more for each page of the list
+    try {
+      return await work(enough.signal)
+    } catch (error) {
+      const why = late.signal.aborted
+        ? `it did not say which tools it has within ${this.#timeoutMs} ms (connectTimeoutMs)`
+        : this.wordsOf(this.ended.aborted ? this.ended.reason : error)
+      throw new Unusable(why, { cause: error })
+    } finally {
+      timer.cancel()
+      enough.forget()
+    }
+  }
+
+  /** Returns an error in words, without what may be a secret. */
+  wordsOf(error: unknown): string {
+    if (error instanceof Unusable) return error.message
+    const { code }: { code?: unknown } = Object(error)
+    if ('command' in this.#server) {
+      if (code !== 'ENOENT') return describe(error)
+      return 'there is no such command; it is looked for in the PATH of its own environment (env.PATH), or by an absolute path'
+    }
+    const { url, headers = {} } = this.#server
+    const text = answeredBy(error, this.#kit) ?? describe(error)
+    return Object.values(headers)
+      .flatMap((value) => [value, ...value.split(' ')]) // the token alone, too
+      .filter((secret) => secret.length >= SHORTEST_SECRET)
+      .reduce((said, secret) => said.replaceAll(secret, '[header]'), text.replaceAll(String(url), 'its URL'))
+  }
+}
+
+export interface OfferedTool {
+  name: string
+  description?: string | undefined
+  inputSchema: object
+  outputSchema?: object | undefined
+  annotations: { readOnlyHint?: unknown; idempotentHint?: unknown }
+}
+
+export interface Offer {
+  readonly tools: readonly OfferedTool[]
+  /** Tools that cannot be used, with the reason of each. */
+  readonly refused: ReadonlyMap<string, string>
+  /** Keywords of schemas that are not checked by, with their tools and reasons. */
+  readonly leftOut: readonly string[]
+}
+
+/** In pages: a server that always has another one is not asked for ever. */
+const MOST_PAGES = 100
+/** Maximum number of tools of a server: ten times as many as a model can choose from. */
+const MOST_TOOLS = 1_024
+const LONGEST_REASON = 300
+
+/** Asks a server for its tools, page by page, until it names no further page, or one that it has named before. */
+async function listOf(
+  { client }: Session,
+  { ResultSchema }: Sdk,
+  options: { signal: AbortSignal; timeout: number },
+): Promise<unknown[]> {
+  const listed: unknown[] = []
+  const known = new Map<unknown, unknown>()
+  const cursors = new Set<string>()
+  let cursor: string | undefined
+  for (let page = 0; page < MOST_PAGES; page++) {
+    const params = cursor === undefined ? {} : { cursor }
+    const { tools, nextCursor: next } = await client.request({ method: 'tools/list', params }, ResultSchema, options)
+    if (!Array.isArray(tools)) throw new Error(`its list of tools is ${shown(tools)}`)
+    for (const tool of tools) {
+      const { name }: { name?: unknown } = Object(tool)
+      if (known.has(name) && isDeepStrictEqual(known.get(name), tool)) continue // a page that came again
+      if (listed.length === MOST_TOOLS) throw new Error(`it has more than ${MOST_TOOLS} tools`)
+      known.set(name, tool)
+      listed.push(tool)
+    }
+    if (next === undefined || next === null || next === '') return listed
+    if (typeof next !== 'string') throw new Error(`the next page of its tools is ${shown(next)}, and no text`)
+    if (cursors.has(next)) return listed
+    cursors.add(next)
+    cursor = next
+  }
+  throw new Error(`its list of tools has more than ${MOST_PAGES} pages`)
+}
+
+/** Reads the schemas of a list of tools; of those that are wanted. Rejects only if the signal is aborted. */
+async function offerIn(
+  listed: readonly unknown[],
+  isWanted: (name: string) => boolean,
+  signal: AbortSignal,
+): Promise<Offer> {
+  const tools = new Map<string, OfferedTool>()
+  const refused = new Map<string, string>()
+  const leftOut: string[] = []
+  for (const [at, given] of listed.entries()) {
+    const { name }: { name?: unknown } = Object(given)
+    const label = typeof name === 'string' && name !== '' ? name : `tool ${at + 1} of its list`
+    try {
+      const tool = toolIn(given)
+      if (tools.has(tool.name)) throw new Error('another tool has the same name')
+      if (isWanted(tool.name)) leftOut.push(...(await notChecked(tool)))
+      tools.set(tool.name, tool)
+    } catch (error) {
+      refused.set(label, visible((error as Error).message).slice(0, LONGEST_REASON))
+    }
+    await setImmediate() // the patterns of one tool take up to a tenth of a second
+    signal.throwIfAborted()
+  }
+  return { tools: [...tools.values()], refused, leftOut }
+}
+
+/** Returns the keywords of a tool's schemas that are not checked by. Rejects if a schema is beyond a bound. */
+async function notChecked({ name, inputSchema, outputSchema }: OfferedTool): Promise<string[]> {
+  const found: string[] = []
+  const noteIn = (schema: string) => (place: string, why: string) =>
+    void found.push(visible(`${name}: ${schema}.${place} (${why})`.slice(0, LONGEST_REASON)))
+  await foreignSchema(inputSchema, noteIn('inputSchema'))
+  if (outputSchema) await foreignSchema(outputSchema, noteIn('outputSchema'))
+  return found
+}
+
+/** Returns the tool that a server lists. Fields without a value may be null. Throws for what is none. */
+function toolIn(given: unknown): OfferedTool {
+  const { name, description, inputSchema, outputSchema, annotations, execution }: { [field: string]: unknown } =
+    Object(given)
+  if (typeof name !== 'string' || name === '') throw new Error(`its name is ${shown(name)}; accepted: a text`)
+  if (!isObject(inputSchema) || Reflect.get(inputSchema, 'type') !== 'object')
+    throw new Error(`its inputSchema is ${shown(inputSchema)}; accepted: a JSON Schema with the type "object"`)
+  if (!isObject(outputSchema ?? {})) throw new Error(`its outputSchema is ${shown(outputSchema)}; accepted: an object`)
+  if (typeof (description ?? '') !== 'string') throw new Error(`its description is ${shown(description)}, and no text`)
+  if (!isObject(annotations ?? {})) throw new Error(`its annotations are ${shown(annotations)}; accepted: an object`)
+  if (Object(execution).taskSupport === 'required') throw new Error('it can be called only as a task')
+  return {
+    name,
+    inputSchema,
+    description: description as string | undefined,
+    outputSchema: outputSchema as object | undefined,
+    annotations: annotations ?? {},
+  }
+}
+
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export interface Connection {
   /** The server in words, without what may be a secret: arguments, environment, headers, the query of its URL. */

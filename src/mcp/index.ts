@@ -1,11 +1,10 @@
 /** `dramatis/mcp`: the tools of an MCP server, for agents. Source: modelcontextprotocol.io. */
-import type { Logger } from '../actors/definition/logger.ts'
+
 import { checkBySchema } from '../actors/definition/schema.ts'
-import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { ConfigurationError, shown, ToolFailedError } from '../errors.ts'
+import { defineTool, type Logger, type Tool } from '../actors/definition/tool.ts'
 import { laterSchema } from '../json-schema/later-schema.ts'
-import { type Connection, connect } from './connection.ts'
-import type { OfferedTool } from './offer.ts'
+import { ConfigurationError, shown, ToolFailedError } from '../shared/errors.ts'
+import { type Connection, connect, type OfferedTool } from './connection.ts'
 import { outputOf } from './output.ts'
 import type { McpServer } from './server-address.ts'
 

@@ -1,8 +1,8 @@
 /** Converts the result of a call by an MCP server into the output of a tool. */
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
-import { toolParts } from '../actors/definition/tool-parts.ts'
-import { ToolFailedError } from '../errors.ts'
-import type { MessagePart } from '../mailbox/parts.ts'
+import { toolParts } from '../actors/definition/content.ts'
+import type { MessagePart } from '../mailbox/message.ts'
+import { ToolFailedError } from '../shared/errors.ts'
 
 type Part = CallToolResult['content'][number]
 

@@ -8,7 +8,7 @@ import type {
 } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
 import type { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js'
 import type { CallToolResultSchema, ResultSchema } from '@modelcontextprotocol/sdk/types.js'
-import { ConfigurationError, describe } from '../errors.ts'
+import { ConfigurationError, describe } from '../shared/errors.ts'
 
 export interface Sdk {
   Client: typeof Client

@@ -2,7 +2,7 @@
  * Addresses of MCP servers, as users give them. Nothing here names the protocol's own package: its declarations need a
  * browser's, and one of them does not compile, so a program that imports `dramatis/mcp` must not read them.
  */
-import { ConfigurationError, shown } from '../errors.ts'
+import { ConfigurationError, shown } from '../shared/errors.ts'
 
 export interface StdioServer {
   command: string

@@ -1,13 +1,29 @@
 /** Sessions with an MCP server, from `initialize` until they are closed. */
+import { createContext, Script } from 'node:vm'
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
-import type { Refuse } from '../bounded-answer.ts'
-import { systemClock } from '../clock.ts'
-import { httpTransport } from './http.ts'
-import { inTime } from './in-time.ts'
+import type { Refuse } from '../shared/answers.ts'
+import { systemClock } from '../shared/clock.ts'
+import { unlessAborted } from '../shared/on-abort.ts'
 import type { Sdk } from './sdk.ts'
 import type { McpServer } from './server-address.ts'
-import { StdioTransport } from './stdio.ts'
+import { httpTransport, StdioTransport } from './transports.ts'
+
+const script = new Script('work()', { filename: 'in-time.js' })
+
+/**
+ * Runs a function and returns its result, or throws its error. Throws the error of `late` after `ms`: neither a loop
+ * nor a regular expression holds this thread any longer. Changes that the function has made by then stay. The guard
+ * costs about a third of a millisecond.
+ */
+function inTime<T>(ms: number, late: () => Error, work: () => T): T {
+  try {
+    return script.runInContext(createContext({ work }), { timeout: ms }) as T
+  } catch (error) {
+    const { code } = Object(error) as { code?: unknown } // an error of the other context is no Error here
+    throw code === 'ERR_SCRIPT_EXECUTION_TIMEOUT' ? late() : error
+  }
+}
 
 export interface Session {
   readonly client: Client
@@ -95,4 +111,65 @@ function boundLooks({ transport, end }: Line): void {
       listener = given
     },
   })
+}
+
+export class Sessions {
+  #current: Session
+  #next: Promise<void> | undefined
+  readonly #begin: () => Promise<Session>
+  readonly #ended: AbortSignal
+  /** Number of those that do something in a session. */
+  readonly #users = new Map<Session, number>()
+
+  /** `begin` rejects when `ended` is aborted, as it is before `close` is called. */
+  constructor(first: Session, begin: () => Promise<Session>, ended: AbortSignal) {
+    this.#current = first
+    this.#begin = begin
+    this.#ended = ended
+  }
+
+  get current(): Session {
+    return this.#current
+  }
+
+  /** Does something in the current session, and once more in another one if the server does not know it. */
+  async use<T>(signal: AbortSignal, work: (session: Session) => Promise<T>, isAgain = false): Promise<T> {
+    const session = this.#current
+    this.#count(session, 1)
+    try {
+      return await work(session)
+    } catch (error) {
+      if (isAgain || !session.isLost(error)) throw error
+      await unlessAborted(signal, this.#replace(session))
+      return await this.use(signal, work, true)
+    } finally {
+      this.#count(session, -1)
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#current.close()
+  }
+
+  /** Begins one session for all that have lost the same one. */
+  async #replace(lost: Session): Promise<void> {
+    if (this.#current !== lost) return
+    this.#next ??= this.#begin()
+      .then(async (session) => {
+        if (!this.#ended.aborted) this.#current = session
+        else await session.close()
+      })
+      .finally(() => {
+        this.#next = undefined
+      })
+    await this.#next
+  }
+
+  #count(session: Session, more: 1 | -1): void {
+    const users = (this.#users.get(session) ?? 0) + more
+    this.#users.set(session, users)
+    if (users > 0) return
+    this.#users.delete(session)
+    if (session !== this.#current) session.close().catch(() => {}) // its server has ended it already
+  }
 }

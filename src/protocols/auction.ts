@@ -1,29 +1,40 @@
-/**
- * Strategy `auction`: agents bid for the task, and the best bid gets it. Source: document 002, 2.2.1; requirement P8.
- */
+/** Strategy `auction`: agents bid for the task, and the best bid gets it. */
+
+import type { OrchestratorContext } from '../actors/definition/context.ts'
+import type { Candidate } from '../actors/definition/task.ts'
+import type { ModelSchema } from '../actors/definition/tool.ts'
 import {
   AUCTION_TERMS,
   type AuctionTerms,
+  BID_WANTED,
   type Bid,
   bidsFor,
   type NoBid,
   reasonFor,
-} from '../actors/decisions/auction.ts'
-import type { OrchestratorContext } from '../actors/definition/context/context.ts'
-import type { Candidate } from '../actors/definition/routing.ts'
-import type { ModelSchema } from '../actors/definition/tool.ts'
-import { LAST_SPEAKER, outputSchema } from '../actors/model/last-speaker.ts'
-import { abilityText } from '../actors/model/prompt.ts'
-import { AgentFailedError, DramatisError, UnknownAgentError } from '../errors.ts'
-import { integer, number, oneOf, shape, wait } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { outcomeOf } from './moves/ask-enough.ts'
-import { askFor } from './moves/ask-for.ts'
-import { resultOf } from './moves/outputs.ts'
-import { AUCTION } from './prompts/auction.ts'
-import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import type { Strategy } from './strategy.ts'
+} from '../actors/model/decisions.ts'
+import { abilityText, LAST_SPEAKER, outputSchema } from '../actors/model/prompt.ts'
+import { integer, number, oneOf, refused, shape, wait } from '../shared/checks.ts'
+import { AgentFailedError, DramatisError, UnknownAgentError } from '../shared/errors.ts'
+import { askFor, outcomeOf } from './asking.ts'
+import { resultOf } from './positions.ts'
+import { promptsOf, type Speak, speaking } from './prompts.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+
+const AUCTION = {
+  /** Prompt to each bidder. */
+  bid: BID_WANTED,
+  /** Prompt to the auctioneer. */
+  choose: `Agents bid for the task below. Choose the one that gets it: answer with JSON alone,
+{"winner": its name, "reason": one sentence}.
+
+# Task
+
+{query}
+
+# Bids, best first
+
+{bids}`,
+} as const
 
 /**
  * Agents bid for the query. The best bid gets the query, and the answer of that agent is the run's answer.
@@ -31,7 +42,7 @@ import type { Strategy } from './strategy.ts'
  * A bid is a number from 0 to 1. It is in `structuredData` (`{ bid, reason? }`, or the number alone), or as JSON in the
  * content of the answer. Code agents recognize the question by `message.metadata.bidFor`, which is the query. The score
  * of a bid also counts how well the agent's declared capabilities fit the query, and the agent's load. Each bid, each
- * missing bid with its reason, and the award are decisions in the trace. Source: document 002, 2.2.1.
+ * missing bid with its reason, and the award are decisions in the trace.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'auction', minimumBid: 0.3, onNoBids: 'assign_least_loaded' } })

@@ -2,32 +2,38 @@
  * Strategy `blackboard`: agents contribute to a shared board as entries that interest them appear. Source: document
  * 002, 2.2.1 and 2.4.2.
  */
-import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
+import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
-import type { RoleInfo } from '../actors/definition/role.ts'
-import { isTrustedTo } from '../actors/definition/trust.ts'
-import { IN_WORDS } from '../actors/model/in-words.ts'
+import { isTrustedTo, type RoleInfo } from '../actors/definition/role.ts'
+import { IN_WORDS } from '../actors/model/prompt.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
-import { AgentFailedError, type DramatisError, UnknownAgentError } from '../errors.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
-import { integer, oneOf, pause, rule, shape } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
 import type { BlackboardScope } from '../runtime/settings/settings.ts'
-import { agentOf, agentsOf, interestsOf } from './checks.ts'
-import { tooFewAnswers } from './moves/ask-enough.ts'
-import { entriesAsText, resultOfEntry, surest } from './moves/entries.ts'
-import { lastWord } from './moves/last-word.ts'
-import { News } from './moves/news.ts'
-import { resultOf } from './moves/outputs.ts'
-import { withVerbs } from './moves/with-verbs.ts'
-import { Workers } from './moves/workers.ts'
-import { BLACKBOARD } from './prompts/blackboard.ts'
-import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import type { Strategy } from './strategy.ts'
+import { integer, oneOf, pause, refused, rule, shape } from '../shared/checks.ts'
+import { AgentFailedError, type DramatisError, UnknownAgentError } from '../shared/errors.ts'
+import { lastWord, tooFewAnswers, withVerbs } from './asking.ts'
+import { entriesAsText, News, resultOfEntry, surest } from './news.ts'
+import { resultOf } from './positions.ts'
+import { promptsOf, type Speak, speaking } from './prompts.ts'
+import { Workers } from './run-tasks.ts'
+import { agentOf, agentsOf, interestsOf, type Strategy } from './strategy.ts'
+
+const BLACKBOARD = {
+  /** Prompt to an agent that begins, when the board has no entries for it. */
+  begin: '{query}',
+  /** Prompt to an agent with new entries. */
+  contribute: '{query}\n\n# New on the blackboard\n\n{entries}',
+  /** Prompt to the synthesizer, when there is no solution. */
+  synthesize:
+    'This is what a team has gathered on its blackboard. Reply with the one answer that follows from it.\n\n# Question\n\n{query}\n\n# Blackboard\n\n{entries}',
+  /** Said to a model with the first two: how it contributes. */
+  write:
+    'What you add counts as an entry of the blackboard alone: write it with publish. An entry of the type "{solutionType}" is the answer of the team, and ends the work.',
+} as const
 
 /**
  * Agents contribute to a shared board as entries that interest them appear, until an entry is a solution or nothing new
- * comes. Source: document 002, 2.2.1 and 2.4.2.
+ * comes.
  *
  * The query is the entry `query`. The agents that are interested in it begin; if none is, all begin. After that, an
  * agent is asked as soon as there are entries for it that it has not seen. While the agent has a turn, such entries

@@ -1,32 +1,60 @@
 /**
  * Strategy `collaborate`: an agent splits the task, each part is routed to a capable teammate, and the results are
- * combined. Source: document 000.
+ * combined.
  */
-import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
+import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
-import { IN_WORDS } from '../actors/model/in-words.ts'
-import { DelegationRefusedError, UnknownAgentError } from '../errors.ts'
-import { oneOf, shape } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { tooFewAnswers } from './moves/ask-enough.ts'
-import { askWorker } from './moves/ask-worker.ts'
-import { CONFLICT_RULES, type ConflictRule, conflictsAmong, conflictsAsData, withConflicts } from './moves/conflicts.ts'
-import { statementOf } from './moves/contradictions.ts'
-import { decompose, TAKEN_APART } from './moves/decompose.ts'
-import { lastWord } from './moves/last-word.ts'
-import { asData, asText, resultOf } from './moves/outputs.ts'
-import { elect, resolveConflict } from './moves/resolve-conflict.ts'
-import { runTasks, undone } from './moves/run-tasks.ts'
-import { joined, nothingDone, resultsAsText, statementsOf, synthesized } from './moves/synthesize.ts'
-import { type Finished, isDone, type PlannedTask } from './moves/task-plan.ts'
-import { COLLABORATE } from './prompts/collaborate.ts'
-import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import type { Strategy } from './strategy.ts'
+import { IN_WORDS } from '../actors/model/prompt.ts'
+import { oneOf, refused, shape } from '../shared/checks.ts'
+import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
+import { lastWord, tooFewAnswers } from './asking.ts'
+import { elect, resolveConflict, statementOf } from './conflict.ts'
+import { CONFLICT_RULES, type ConflictRule, conflictsAmong, conflictsAsData, withConflicts } from './conflicts.ts'
+import { asData, asText, resultOf } from './positions.ts'
+import { promptsOf, type Speak, speaking } from './prompts.ts'
+import {
+  askWorker,
+  decompose,
+  joined,
+  nothingDone,
+  resultsAsText,
+  runTasks,
+  statementsOf,
+  synthesized,
+  TAKEN_APART,
+  undone,
+} from './run-tasks.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { type Finished, isDone, type PlannedTask } from './tasks.ts'
+
+/** Prompts of the strategy `collaborate` to the agents that split a task and that combine its results. */
+
+const COLLABORATE = {
+  decompose: `Take the task apart into sub-tasks, each of which one member of a team can do alone. Reply with a JSON array of strings and nothing else, one string for each sub-task, in the order in which they are to be done. Reply with [] if the task is simple enough to be done in one piece.
+
+# Task
+
+{query}`,
+
+  dependencies: `Take the task apart into sub-tasks, each of which one member of a team can do alone. Reply with JSON and nothing else: {"tasks": [{"task": "what to do", "dependsOn": [1]}]}, where dependsOn has the numbers, from 1, of the sub-tasks whose results it needs; it is [] for one that needs none. Add "runIf": {"task": 1, "outcome": "failed"} to one that is done only in that case (completed, failed, skipped), or "runIf": {"task": 1, "compare": "contains", "value": "yes"} to compare the result (equals, differs, contains, lacks, above, below). Reply with [] if the task is simple enough to be done in one piece.
+
+# Task
+
+{query}`,
+
+  synthesize: `Members of a team have worked on this task. Make one text of their results: say who found what, and of what is missing that it is missing, and why. Add nothing of your own.
+
+# Task
+
+{query}
+
+# Results
+
+{results}`,
+} as const
 
 /**
- * An agent splits the task, each part is routed to a teammate that can do it, and the results are combined. Source:
- * document 000, `CollaborativeAgent`.
+ * An agent splits the task, each part is routed to a teammate that can do it, and the results are combined.
  *
  * A task goes to a teammate with a capability that occurs in its text, otherwise to one with a tool that does; letter
  * case does not matter. Of several the one with the highest `confidence` gets it, then the first. If there is none, all

@@ -1,20 +1,25 @@
-/** Strategy `consensus`: agents work towards one answer that enough of them support. Source: document 002, 2.2.5. */
-import type { OrchestratorContext } from '../actors/definition/context/context.ts'
-import { ConsensusError, describe } from '../errors.ts'
-import { flag, integer, oneOf, rule, shape } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { type Agreement, agreementOn, type Needed } from './moves/agreement.ts'
-import { askFor } from './moves/ask-for.ts'
-import { Council } from './moves/council.ts'
-import { isSame, type Position, type Stand, standsAsData, standsAsText, standsOf } from './moves/positions.ts'
-import { backedIn, discussion, type Method, type Standing, synthesis, voting } from './moves/rounds.ts'
-import { CONSENSUS } from './prompts/consensus.ts'
-import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import type { Strategy } from './strategy.ts'
+/** Strategy `consensus`: agents work towards one answer that enough of them support. */
+import type { OrchestratorContext } from '../actors/definition/context.ts'
+import { flag, integer, oneOf, refused, rule, shape } from '../shared/checks.ts'
+import { ConsensusError, describe } from '../shared/errors.ts'
+import { askFor } from './asking.ts'
+import { backedIn, Council, discussion, type Method, type Standing, synthesis, voting } from './council.ts'
+import {
+  type Agreement,
+  agreementOn,
+  isSame,
+  type Needed,
+  type Position,
+  type Stand,
+  standsAsData,
+  standsAsText,
+  standsOf,
+} from './positions.ts'
+import { CONSENSUS, promptsOf, type Speak, speaking } from './prompts.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 
 /**
- * Agents work towards one answer that enough of them support. Source: document 002, 2.2.5.
+ * Agents work towards one answer that enough of them support.
  *
  * All agents are asked the query. Two answers are the same if their data are the same by structure, or their content if
  * they have no data. Weights come from the roles; if a voter's weight is null or not finite, each vote counts 1. If too
@@ -164,7 +169,7 @@ async function breakTie(
   tieBreaker: string,
   say: Speak<keyof typeof CONSENSUS>,
 ): Promise<Position> {
-  const { choiceOf } = await import('./moves/answer-forms.ts')
+  const { choiceOf } = await import('./forms.ts')
   const content = say('tieBreak', { query, positions: standsAsText(choices) })
   const structuredData = { query, positions: standsAsData(choices) }
   const { value } = await askFor(orchestrator, tieBreaker, content, choiceOf(choices.length), { structuredData })

@@ -1,24 +1,36 @@
-/**
- * Strategy `debate`: agents argue different positions before a judge, which decides and answers. Source: document 002,
- * 2.2.6 and 5.3.
- */
-import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
-import { IN_WORDS } from '../actors/model/in-words.ts'
-import { DramatisError, ReplyInvalidError } from '../errors.ts'
-import { flag, integer, listOf, oneOf, rule, shape } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { type Argument, argue, argueWithEvidence } from './moves/argue.ts'
-import { tooFewAnswers } from './moves/ask-enough.ts'
-import { askFor } from './moves/ask-for.ts'
-import { lastWord } from './moves/last-word.ts'
-import { resultOf } from './moves/outputs.ts'
-import { DEBATE } from './prompts/debate.ts'
-import { promptsOf, type Speak, speaking } from './prompts/prompts.ts'
-import type { Strategy } from './strategy.ts'
+/** Strategy `debate`: agents argue different positions before a judge, which decides and answers. */
+import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
+import { IN_WORDS } from '../actors/model/prompt.ts'
+import { flag, integer, listOf, oneOf, refused, rule, shape } from '../shared/checks.ts'
+import { DramatisError, ReplyInvalidError } from '../shared/errors.ts'
+import { askFor, lastWord, tooFewAnswers } from './asking.ts'
+import { type Argument, argue, argueWithEvidence } from './council.ts'
+import { resultOf } from './positions.ts'
+import { promptsOf, type Speak, speaking } from './prompts.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 
 /**
- * Agents argue different positions before a judge, which decides and answers. Source: document 002, 2.2.6 and 5.3.
+ * Prompts of the strategy `debate`. `query` is the question, `position` the position of the debater, and `debate` the
+ * arguments, under headings with the debaters and their positions. `for` and `against` are the positions if none are
+ * given; then the debater gets `ownSide` too.
+ */
+const DEBATE = {
+  for: 'for the proposition',
+  against: 'against the proposition',
+  ownSide: 'If your role takes another side, argue for that one.',
+  argue:
+    'You are in a debate, in round {round} of {rounds}. Your position: {position}. Argue for it, and answer what the others have said.\n\n# Question\n\n{query}\n\n# Said since your last turn\n\n{debate}',
+  cite: 'Cite evidence for your argument: list in evidence what it rests on (sources, figures, facts that can be checked).',
+  evidence: 'Your argument came without evidence. Give it again, with what it rests on in evidence.',
+  verdict:
+    'You judge this debate. Name in winner the debater who has the better of it, one of {debaters}, and say why in reasons.\n\n# Criteria\n\n{criteria}\n\n# Question\n\n{query}\n\n# Debate\n\n{debate}',
+  criteria: 'Which arguments are sound, and which evidence bears them out. What came without evidence counts less.',
+  answer:
+    '{winner} has won the debate ({position}). Now answer the question for its reader: say which side has the better of it and why, and what speaks against it.\n\n# Question\n\n{query}\n\n# Your reasons\n\n{reasons}',
+} as const
+
+/**
+ * Agents argue different positions before a judge, which decides and answers.
  *
  * In each round the debaters speak one after the other. Each is told what was said since its last turn; a code agent
  * gets all of it as `structuredData: { query, position, round, debate }`. With `requireEvidence` a debater answers
@@ -128,7 +140,6 @@ interface Turn {
   said: readonly Argument[]
 }
 
-/** Returns the positions by the debaters' names. */
 function positionsOf({ debaters, positions }: DebateConfig, say: Say): Map<string, string> {
   const all = positions ?? [say('for', {}), say('against', {})]
   return new Map(debaters.map((debater, i) => [debater, all[i % all.length] ?? '']))
@@ -179,7 +190,7 @@ async function verdictOn(
   }
   const list = criteria.map((criterion) => `- ${criterion}`).join('\n')
   const content = say('verdict', { query, criteria: list, debaters: debaters.join(', '), debate: asText(said) })
-  const { verdictAmong } = await import('./moves/answer-forms.ts')
+  const { verdictAmong } = await import('./forms.ts')
   const options = { structuredData: { query, criteria, debaters, debate: said }, metadata: IN_WORDS }
   try {
     const { value } = await askFor(orchestrator, judge, content, verdictAmong(debaters), options)

@@ -1,13 +1,12 @@
-/** Environment variable `FLOW_MODE`, which selects one of three flows for the same team. Source: document 004, 6. */
-
+/** Environment variable `FLOW_MODE`, which selects one of three flows for the same team. */
 import type { AgentRole, ToolReference } from '../actors/definition/role.ts'
-import { ConfigurationError, shown } from '../errors.ts'
-import { own } from '../own.ts'
-import { isObject } from '../runtime/checks/checks.ts'
+import { isObject } from '../shared/checks.ts'
+import { ConfigurationError, shown } from '../shared/errors.ts'
+import { own } from '../shared/values.ts'
 import type { OrchestrationConfig } from './index.ts'
 import type { FlowMode, SupervisorConfig } from './supervisor.ts'
 
-/** Flow modes by their accepted names. `langgraph` is document 004's name for the fixed flow. */
+/** Flow modes by their accepted names. `langgraph` is another name of the fixed flow. */
 const MODES: Readonly<Record<string, FlowMode>> = {
   tools: 'tools',
   graph: 'graph',

@@ -1,24 +1,88 @@
-/** Strategy `hierarchical`: a manager plans and gives tasks to workers. Source: document 002, 2.2.4. */
-import type { OrchestratorContext } from '../actors/definition/context/context.ts'
-import { DelegationRefusedError, UnknownAgentError } from '../errors.ts'
-import { flag, integer, oneOf, shape } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { MAX_DELEGATION_DEPTH } from '../runtime/settings/delegation-bound.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts.ts'
-import { type Autonomy, LedTasks } from './moves/led-task.ts'
-import type { Plan } from './moves/manager.ts'
-import { resultOf } from './moves/outputs.ts'
-import type { Ended } from './moves/run-if.ts'
-import { runInOrder, unmetNeeds } from './moves/task-plan.ts'
-import { joinedResults, nothingDone, statementsOf, type TaskResult } from './moves/task-results.ts'
-import { organized } from './org-chart.ts'
-import { HIERARCHICAL } from './prompts/hierarchical.ts'
-import { promptsOf, speaking } from './prompts/prompts.ts'
-import type { Strategy } from './strategy.ts'
+/** Strategy `hierarchical`: a manager plans and gives tasks to workers. */
+
+import type { OrchestratorContext } from '../actors/definition/context.ts'
+import type { AgentRole } from '../actors/definition/role.ts'
+import {
+  type AgentSettings,
+  type DelegationBound,
+  depthBound,
+  MAX_DELEGATION_DEPTH,
+} from '../runtime/settings/agent-settings.ts'
+import type { TeamSettings } from '../runtime/settings/settings.ts'
+import { flag, integer, oneOf, refused, shape } from '../shared/checks.ts'
+import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
+import { CONFLICT_RULES, conflictsAmong, withConflicts } from './conflicts.ts'
+import { type Autonomy, LedTasks } from './led-task.ts'
+import type { Plan } from './manager.ts'
+import { resultOf } from './positions.ts'
+import { HIERARCHICAL, promptsOf, speaking } from './prompts.ts'
+import type { Ended } from './run-if.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { joinedResults, nothingDone, statementsOf, type TaskResult } from './task-results.ts'
+import { runInOrder, unmetNeeds } from './tasks.ts'
+
+/*
+ * Settings that the strategy `hierarchical` changes before a team's first run: who escalates to whom, and how deeply
+ * agents may delegate.
+ */
+
+/** Options of the strategy that define the hierarchy. */
+interface Chart {
+  manager: string
+  workers: readonly string[]
+  maxDelegationDepth?: number
+  workerAutonomy?: Autonomy
+  progressReporting?: boolean
+}
 
 /**
- * A manager plans and gives tasks to workers. Source: document 002, 2.2.4.
+ * Returns the settings of a team for a configuration that has been checked. They also apply to agents that are added
+ * later.
+ */
+function organized(settings: TeamSettings, config: Chart): TeamSettings {
+  const isWorker = ({ name }: AgentSettings) => config.workers.includes(name)
+  const names = settings.agents.map(({ name }) => name)
+  return {
+    ...settings,
+    agents: settings.agents.map((agent, i) => {
+      const others = names.filter((name) => name !== agent.name)
+      return isWorker(agent) ? settings.newcomer(roleOf(agent, config), `agents[${i}]`, others) : agent
+    }),
+    newcomer(role, path, others, expected) {
+      const agent = settings.newcomer(role, path, others, expected)
+      return isWorker(agent) ? settings.newcomer(roleOf(agent, config), path, others, expected) : agent
+    },
+    delegation: boundOf(config),
+  }
+}
+
+function boundOf({ maxDelegationDepth = 2, workerAutonomy = 'low' }: Chart): DelegationBound {
+  if (workerAutonomy === 'high') return depthBound(maxDelegationDepth)
+  const why = `with workerAutonomy "${workerAutonomy}" the manager alone delegates`
+  return { limit: 1, name: 'workerAutonomy', why }
+}
+
+/**
+ * Returns a worker's role with its additions: its superior, and verbs that a model agent has as tools. Code agents have
+ * all verbs.
+ */
+function roleOf({ role, playedByModel }: AgentSettings, config: Chart): AgentRole {
+  const { maxDelegationDepth = 2, workerAutonomy = 'low', progressReporting = true } = config
+  const { escalateTo = config.manager, tools = [], trust, delegationAllowed = true, canDelegateTo } = role
+  const placed = { ...role, escalateTo }
+  if (!playedByModel || trust === 'untrusted') return placed
+  const isFree = workerAutonomy === 'high'
+  const mayDelegate = delegationAllowed && canDelegateTo?.length !== 0 && maxDelegationDepth > 1
+  const verbs = [
+    ...(progressReporting ? ['report'] : []),
+    ...(isFree ? ['request'] : []),
+    ...(isFree && mayDelegate ? ['delegate'] : []),
+  ]
+  return { ...placed, tools: [...tools, ...verbs.filter((verb) => !tools.includes(verb))] }
+}
+
+/**
+ * A manager plans and gives tasks to workers.
  *
  * The manager is asked for a plan, `{ tasks: [{ worker, task, dependsOn?, runIf? }], reasoning? }`, of up to 100 tasks.
  * `dependsOn` has the numbers, from 1, of the tasks whose results a task needs. The script delegates the tasks in the
@@ -89,7 +153,7 @@ export interface HierarchicalConfig<N extends string = string> {
    */
   conflictResolution?: 'vote' | 'priority' | 'evidence' | 'synthesize' | 'fail'
   /**
-   * Your own texts by name, with the `{places}` of those in prompts/hierarchical.ts. `plan`, `alone`, `approve`,
+   * Your own texts by name, with the `{places}` of those in prompts.ts. `plan`, `alone`, `approve`,
    * `review`, `reassign` and `summary` are for the manager; `propose`, `task`, `earlier`, `agreed`, `remarks` and
    * `again` are for workers.
    */
@@ -104,7 +168,7 @@ export const hierarchical: Strategy<HierarchicalConfig> = {
     check(config, team)
     const { managerSummarizes = true, workerAutonomy = 'low', conflictResolution: rule } = config
     const say = speaking(HIERARCHICAL, config.prompts)
-    const loading = import('./moves/manager.ts') // loaded late, because most teams need no zod
+    const loading = import('./manager.ts') // loaded late, because most teams need no zod
     const listed = { manager: config.manager, workers: [...config.workers] }
     return {
       name: 'hierarchical',

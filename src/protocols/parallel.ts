@@ -1,18 +1,15 @@
 /**
  * Strategy `parallel`: independent agents work on the same query at the same time, and their answers are combined into
- * one. Source: document 002, 2.2.3.
+ * one.
  */
-import type { OrchestratorContext, Outcome } from '../actors/definition/context/context.ts'
-import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/last-speaker.ts'
+import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
+import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/prompt.ts'
 import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'
-import { flag, integer, oneOf, rule, shape, wait } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { askEnough, tooFewAnswers } from './moves/ask-enough.ts'
-import { type Combination, combine } from './moves/combine.ts'
-import { CONFLICT_RULES } from './moves/conflicts.ts'
-import { resultOf } from './moves/outputs.ts'
-import type { Strategy } from './strategy.ts'
+import { flag, integer, oneOf, refused, rule, shape, wait } from '../shared/checks.ts'
+import { askEnough, tooFewAnswers } from './asking.ts'
+import { CONFLICT_RULES, type Combination, combine } from './conflicts.ts'
+import { resultOf } from './positions.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
 
 /**
  * Independent agents work on the same query at the same time, and their answers are combined into one. Source: document
@@ -148,7 +145,7 @@ function combination(config: ParallelConfig, team: readonly string[]): Combinati
   return { by: 'vote', resolution: { judge } }
 }
 
-/** Returns the one agent that has no other part. Source: document 002, 5.4. */
+/** Returns the one agent that has no other part. */
 function leftOver(
   { agents, judge }: ParallelConfig,
   team: readonly string[],

@@ -2,17 +2,16 @@
  * Strategy `sequential`: a pipeline, in which each agent works on the answer of the one before it. Source: document
  * 002, 2.2.2.
  */
-import { TaskRefusedError, UnknownAgentError } from '../errors.ts'
-import { flag, oneOf, shape } from '../runtime/checks/checks.ts'
-import { agentsOf } from './checks.ts'
-import { lastWord } from './moves/last-word.ts'
-import { type Answer, resultOf } from './moves/outputs.ts'
-import { FullContext } from './moves/pass-on.ts'
-import { withVerbs } from './moves/with-verbs.ts'
-import type { Strategy } from './strategy.ts'
+
+import { flag, oneOf, shape } from '../shared/checks.ts'
+import { TaskRefusedError, UnknownAgentError } from '../shared/errors.ts'
+import { lastWord, withVerbs } from './asking.ts'
+import { FullContext } from './pass-on.ts'
+import { type Answer, resultOf } from './positions.ts'
+import { agentsOf, type Strategy } from './strategy.ts'
 
 /**
- * A pipeline: each agent works on the answer of the one before it. Source: document 002, 2.2.2.
+ * A pipeline: each agent works on the answer of the one before it.
  *
  * @example
  * createTeam({ agents, orchestration: { strategy: 'sequential', agentOrder: ['writer', 'editor'] } })

@@ -1,6 +1,66 @@
 /** Interface of all built-in strategies: a name, and a function from a configuration to a protocol. */
+
 import type { Protocol } from '../actors/definition/protocol.ts'
+import { compilePattern } from '../blackboard/entry.ts'
 import type { TeamSettings } from '../runtime/settings/settings.ts'
+import { type Check, isObject, refused } from '../shared/checks.ts'
+import { MessageRejectedError } from '../shared/errors.ts'
+import { nearest } from '../shared/text.ts'
+
+/** Checks for the name of an agent of the team. */
+export function agentOf(team: readonly string[]): Check {
+  return (name, path) => {
+    if (typeof name === 'string' && team.includes(name)) return
+    const meant = typeof name === 'string' ? nearest(name, team) : undefined
+    const advice = meant === undefined ? 'Define that agent, or remove the name.' : `Did you mean "${meant}"?`
+    throw refused(path, name, `an agent of this team (${team.join(', ')})`, advice)
+  }
+}
+
+/** Checks for a list of at least one agent of the team. Without `repeats` each agent may be listed only once. */
+export function agentsOf(team: readonly string[], repeats?: 'repeats'): Check {
+  const agent = agentOf(team)
+  return (list, path) => {
+    const accepted = `a list of at least one agent of this team (${team.join(', ')})`
+    if (!Array.isArray(list) || list.length === 0) throw refused(path, list, accepted)
+    for (const [at, name] of list.entries()) {
+      agent(name, `${path}[${at}]`)
+      const again = repeats === undefined && list.indexOf(name) < at
+      if (again) throw refused(`${path}[${at}]`, name, 'each agent once', 'It is in the list already; remove it here.')
+    }
+  }
+}
+
+/** Checks for patterns of keys by agent name. Each agent must be in the team and in `readers`. */
+export function interestsOf(team: readonly string[], readers: readonly string[]): Check {
+  const agent = agentOf(team)
+  return (interests, path) => {
+    if (!isObject(interests)) throw refused(path, interests, 'an object with a list of patterns for each agent')
+    for (const [name, patterns] of Object.entries(interests)) {
+      agent(name, `${path}.${name}`)
+      if (patterns === undefined) continue
+      if (!readers.includes(name)) {
+        throw refused(`${path}.${name}`, patterns, 'nothing', `"${name}" is not among the agents that contribute.`)
+      }
+      patternsOf(patterns, `${path}.${name}`)
+    }
+  }
+}
+
+function patternsOf(patterns: unknown, path: string): void {
+  if (!Array.isArray(patterns) || patterns.length === 0) {
+    throw refused(path, patterns, 'a list of at least one pattern', 'Leave it out for all entries.')
+  }
+  for (const [at, pattern] of patterns.entries()) {
+    try {
+      compilePattern(pattern)
+    } catch (error) {
+      if (!(error instanceof MessageRejectedError)) throw error
+      const accepted = 'words with dots between them, where "*" stands for one word and "**" for any number of words'
+      throw refused(`${path}[${at}]`, pattern, accepted, 'Write "finding.*", not "finding*".')
+    }
+  }
+}
 
 /** Built-in strategy. It is a value, so that the table in index.ts can hold it and the runtime need not know it. */
 export interface Strategy<Config extends { strategy: string } = { strategy: string }> {

@@ -1,35 +1,98 @@
+import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
+import type { ScriptResult } from '../actors/definition/protocol.ts'
+import { type Colleague, colleagueAsLine } from '../actors/model/prompt.ts'
+import { integer, oneOf, refused, shape, wait } from '../shared/checks.ts'
+import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
+import { apologize, failuresAsText } from './apologize.ts'
+import { lastWord } from './asking.ts'
+import { CONFLICT_RULES, conflictsAmong, withConflicts } from './conflicts.ts'
+import type { Worker } from './forms.ts'
+import { resultOf } from './positions.ts'
+import { promptsOf, speaking } from './prompts.ts'
+import {
+  askWorker,
+  inheritedBy,
+  joined,
+  nothingDone,
+  type Plan,
+  planAgain,
+  planTasks,
+  resultsAsText,
+  runTasks,
+  statementsOf,
+  synthesized,
+  titleOf,
+  undone,
+} from './run-tasks.ts'
+import { agentOf, agentsOf, type Strategy } from './strategy.ts'
+import { type Finished, isDone, type PlannedTask } from './tasks.ts'
+
 /**
+ * Prompts of the strategy `supervisor`, for its planner and its aggregator. `apology` is for the aggregator, if a model
+ * plays it and no expert could help; a user's own text in its place is the answer itself.
+ */
+
+const SUPERVISOR = {
+  plan: `Take this question apart into tasks for the experts below: one task for each thing that is asked for, in the language of the question. An expert may get several tasks, or none. Tasks are worked on at the same time, but for those that depend on others.
+
+# Question
+
+{query}
+
+# Experts
+
+{experts}`,
+
+  replan: `A task of your plan has failed. Give one task in its place: for another expert, in other words, or with another input. Give none where no task can help.
+
+# Question
+
+{query}
+
+# The task that failed
+
+{task} (by {agent})
+
+# Why
+
+{reason}
+
+# Experts
+
+{experts}`,
+
+  combine: `Answer the question from these results alone, in the language of the question, in your own words. Say of what is missing that it could not be found out, and why.
+
+# Question
+
+{query}
+
+# Results
+
+{results}`,
+
+  apology: `Nobody could help with this question. Write the answer for who asked it: one or two friendly sentences in the language of the question, which say what could not be found out, and that it can be tried again later. If it took too long, say so. Name no expert, no agent, no tool and no address, and call no tool.
+
+# Question
+
+{query}
+
+# What was tried
+
+{failures}`,
+} as const
+
+/*
  * Strategy `supervisor`: a supervisor splits the query among experts that work in parallel, and their results become
  * one answer.
  */
-import type { OrchestratorContext, RequestOptions } from '../actors/definition/context/context.ts'
-import type { ScriptResult } from '../actors/definition/protocol.ts'
-import { type Colleague, colleagueAsLine } from '../actors/model/prompt.ts'
-import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../errors.ts'
-import { integer, oneOf, shape, wait } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
-import { agentOf, agentsOf } from './checks.ts'
-import { apologize, failuresAsText } from './moves/apologize.ts'
-import { askWorker } from './moves/ask-worker.ts'
-import { CONFLICT_RULES, conflictsAmong, withConflicts } from './moves/conflicts.ts'
-import { inheritedBy } from './moves/heirs.ts'
-import { lastWord } from './moves/last-word.ts'
-import { resultOf } from './moves/outputs.ts'
-import { type Plan, planAgain, planTasks } from './moves/plan-tasks.ts'
-import { runTasks, titleOf, undone } from './moves/run-tasks.ts'
-import type { Worker } from './moves/schemas.ts'
-import { joined, nothingDone, resultsAsText, statementsOf, synthesized } from './moves/synthesize.ts'
-import { type Finished, isDone, type PlannedTask } from './moves/task-plan.ts'
-import { promptsOf, speaking } from './prompts/prompts.ts'
-import { SUPERVISOR } from './prompts/supervisor.ts'
-import type { Strategy } from './strategy.ts'
 
 /** Flow of a team with the strategy `supervisor`: by a plan, by a fixed flow, or as one agent with tools. */
 export type FlowMode = 'multi_agent' | 'graph' | 'tools'
 
 /**
- * A supervisor splits the query among experts that work in parallel, and their results become one answer. Sources:
- * document 004; document 001, its `OrchestratorAgent`. Durations are in ms.
+ * A supervisor splits the query among experts that work in parallel, and their results become one answer. Durations
+ * are in ms.
  *
  * The supervisor answers `{ tasks: [{ agent, task, tool?, input?, dependsOn?, runIf? }], reasoning }`, at most 100
  * tasks. Where agents hold `keys`, a task may name a profile of them, `apiKeysConfigRef`. A code agent gives the plan

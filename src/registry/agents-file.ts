@@ -2,16 +2,79 @@
  * Registry of a team from an agents.yaml. The file is read again when it has changed, and written when an agent defines
  * a type.
  */
+
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { isDeepStrictEqual } from 'node:util'
-import type { AgentType } from '../actors/definition/context/context.ts'
+import { type Document, isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
+import type { AgentType } from '../actors/definition/context.ts'
 import type { AgentRole } from '../actors/definition/role.ts'
-import { ConfigurationError } from '../errors.ts'
-import type { AgentRegistry } from '../runtime/settings/agent-registry.ts'
-import { withEntry } from './add-entry.ts'
-import { configBeside } from './agent-config.ts'
-import type { Surroundings } from './roles.ts'
-import { type LoadedTeam, type ReadTeam, teamFrom } from './team-text.ts'
-import { MemorySource, stampOf, type TextSource } from './text-source.ts'
+import type { Tool } from '../actors/definition/tool.ts'
+import type { AgentRegistry } from '../runtime/settings/options.ts'
+import { roleShape } from '../runtime/settings/role-shape.ts'
+import { anyObject, type Check, isObject, refused, shape } from '../shared/checks.ts'
+import { ConfigurationError, shown } from '../shared/errors.ts'
+import { OPAQUE } from './read-yaml.ts'
+import { ReadyClasses } from './ready-classes.ts'
+import { configBeside, type Surroundings } from './roles.ts'
+import {
+  FileSource,
+  type LoadedTeam,
+  MemorySource,
+  type ReadTeam,
+  stampOf,
+  type TextSource,
+  teamFrom,
+} from './team-text.ts'
+
+const GRANTS = ['can_delegate_to', 'canDelegateTo']
+
+/**
+ * Returns the text with an entry for that type. `maker`, if it has an entry itself, gets the right to delegate to it.
+ *
+ * @throws ConfigurationError for a name that is taken, and for a text whose agents cannot be added to.
+ */
+function withEntry(text: string, { name, ...type }: AgentType, maker: AgentRole | undefined): string {
+  const document = parseDocument(text, { uniqueKeys: false, logLevel: 'silent' })
+  const agents = document.get('agents', true)
+  if (!isMap(agents))
+    throw refused('agents', agents, 'entries that stand there themselves', 'Write them out, without an alias.')
+  if (agents.has(name)) throw refused('type.name', name, 'a name that no agent has')
+  agents.set(document.createNode(name), document.createNode(snakeCased(type), { aliasDuplicateObjects: false }))
+  if (maker && agents.has(maker.name)) allow(document, agents, maker, name)
+  return written(document, text)
+}
+
+function allow(document: Document, agents: YAMLMap, { name, canDelegateTo = [] }: AgentRole, to: string): void {
+  const entry = agents.get(name, true)
+  const key = isMap(entry) ? (GRANTS.find((each) => entry.has(each)) ?? GRANTS[0]!) : GRANTS[0]!
+  const list = isMap(entry) ? entry.get(key, true) : undefined
+  if (isSeq(list)) return list.add(document.createNode(to))
+  const own = document.createNode([...canDelegateTo, to], { flow: true })
+  if (isMap(entry)) entry.set(key, own)
+  else agents.set(name, document.createNode({ [key]: own }))
+}
+
+/** Writes the document in the style of its author, as far as that can be detected. */
+function written(document: Document, before: string): string {
+  const [, indent = '  '] = /^( {1,9})\S/m.exec(before) ?? []
+  const text = document.toString({
+    lineWidth: 0,
+    indent: indent.length,
+    flowCollectionPadding: /[[{] \S/.test(before),
+  })
+  return before.includes('\r\n') ? text.replaceAll(/\r?\n/g, '\r\n') : text
+}
+
+/** Returns options with their keys in snake_case, as in documents. */
+function snakeCased(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(snakeCased)
+  if (!isObject(value)) return value
+  const fields = Object.entries(value).map(([key, field]) => [
+    key.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
+    OPAQUE.has(key) ? field : snakeCased(field),
+  ])
+  return Object.fromEntries(fields)
+}
 
 /** Source of a team's text, its name in errors, and what the text is resolved against. */
 export interface Home extends Omit<Surroundings, 'defaults'> {
@@ -19,7 +82,7 @@ export interface Home extends Omit<Surroundings, 'defaults'> {
   name: string
 }
 
-export class AgentsFile implements AgentRegistry {
+class AgentsFile implements AgentRegistry {
   readonly loaded: readonly AgentRole[]
   /** Team from the first read. */
   readonly team: LoadedTeam
@@ -117,3 +180,61 @@ export class AgentsFile implements AgentRegistry {
 
 const withoutGrants = (roles: readonly AgentRole[], maker: string | null) =>
   roles.map((role) => (role.name === maker ? { ...role, canDelegateTo: [] } : role))
+
+/* Loads a team from `agents.yaml`, with `agent_config.yaml` beside it. */
+
+/** Options that a file cannot contain. */
+export interface LoadOptions {
+  agents?: Record<string, AgentRole>
+  tools?: readonly Tool[]
+}
+
+/**
+ * Reads a team from a file. `shownAs` is the name of the file in errors. Default: the path as given.
+ *
+ * @throws ConfigurationError with file, line and column of what is wrong in the file.
+ */
+export function loadTeamFrom(path: string | URL, options: LoadOptions = {}, shownAs?: string): LoadedTeam {
+  const file = fileAt(path)
+  const { agents = {}, tools = [] } = checked(options)
+  const name = shownAs ?? (typeof path === 'string' ? path : fileURLToPath(path))
+  const registry = new AgentsFile({
+    source: new FileSource(file, name),
+    name,
+    file,
+    classes: agents,
+    ready: new ReadyClasses(file),
+    tools: new Map(tools.map((tool) => [tool.name, tool])),
+  })
+  return { ...registry.team, registry }
+}
+
+function fileAt(path: string | URL): URL {
+  const given: unknown = path
+  const accepted = 'the path of an agents.yaml, or its file: URL'
+  if (typeof given === 'string' && given !== '' && !given.includes('\0')) return pathToFileURL(given)
+  if (given instanceof URL && given.protocol === 'file:') return given
+  throw refused('path', given, accepted)
+}
+
+const classOf: Check = (value, path) => roleShape(value, path)
+
+function checked(options: LoadOptions): LoadOptions {
+  shape<LoadOptions>({
+    agents: (agents, path) => {
+      anyObject(agents, path)
+      for (const [name, role] of Object.entries(agents as object)) classOf(role, `${path}.${name}`)
+    },
+    tools: (tools, path) => {
+      if (!Array.isArray(tools)) throw refused(path, tools, 'a list of tools')
+      const first = new Set<unknown>()
+      for (const [i, tool] of tools.entries()) {
+        const name: unknown = Object(tool).name
+        if (typeof name !== 'string' || first.has(name))
+          throw refused(`${path}[${i}]`, tool, `a tool of its own name, from defineTool; the name is ${shown(name)}`)
+        first.add(name)
+      }
+    },
+  })(options, 'options')
+  return options
+}

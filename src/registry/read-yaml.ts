@@ -2,6 +2,7 @@
  * Reads a YAML file as plain values, with the place of each. The cost is bounded by the size of the file, whoever wrote
  * it.
  */
+
 import {
   isAlias,
   isMap,
@@ -15,8 +16,90 @@ import {
   type YAMLMap,
   type YAMLWarning,
 } from 'yaml'
-import { describe, shown } from '../errors.ts'
-import { type Place, Places } from './places.ts'
+import type { AgentRole } from '../actors/definition/role.ts'
+import { NO_SUCH_OPTION, refusedAs } from '../shared/checks.ts'
+import { ConfigurationError, describe, shown } from '../shared/errors.ts'
+
+/** Throws for the first delegation that leads back to its origin, with its path. */
+export function refuseCycles(agents: readonly AgentRole[]): void {
+  const takers = new Map(agents.map(({ name, canDelegateTo = [] }) => [name, canDelegateTo]))
+  const done = new Set<string>()
+  // No recursion, because a chain of delegations may be as long as the team is large.
+  for (const { name } of agents) {
+    const way: { name: string; next: number }[] = [{ name, next: 0 }]
+    for (let last = way.at(-1); last; last = way.at(-1)) {
+      const to = takers.get(last.name)?.[last.next]
+      if (to === undefined || done.has(last.name)) {
+        done.add(last.name)
+        way.pop()
+        continue
+      }
+      const back = way.findIndex((each) => each.name === to)
+      if (back >= 0) throw cycle(last, [...way.slice(back).map((each) => each.name), to])
+      last.next += 1
+      way.push({ name: to, next: 0 })
+    }
+  }
+}
+
+function cycle({ name, next }: { name: string; next: number }, round: readonly string[]): Error {
+  const got = `"${round.at(-1)}", which closes a circle of delegations: ${round.join(' -> ')}`
+  const advice = 'Take one of them out; who needs an answer can ask by a request.'
+  return refusedAs(`agents.${name}.canDelegateTo[${next}]`, got, 'a graph without circles', advice)
+}
+
+/** Position in a file; line and column count from 1, as in editors. */
+export interface Place {
+  line: number
+  column: number
+}
+
+interface Spot {
+  /** Place of the key; for an entry of a list, the place of its value. */
+  key: Place
+  value: Place
+  /** Path of the option in the spelling of the file. */
+  shown: string
+}
+
+const START: Place = { line: 1, column: 1 }
+
+export class Places {
+  readonly #file: string
+  readonly #spots = new Map<string, Spot>()
+
+  /** Creates an empty set. `file`: name of the file, as its user writes it. */
+  constructor(file: string) {
+    this.#file = file
+  }
+
+  set(path: string, spot: Spot): void {
+    this.#spots.set(path, spot)
+  }
+
+  error({ line, column }: Place, text: string, details: object = {}, cause?: unknown): ConfigurationError {
+    const at = { ...details, file: this.#file, line, column }
+    return new ConfigurationError(`${this.#file}:${line}:${column}: ${text}`, at, cause)
+  }
+
+  /**
+   * Returns the same error with the place of the option at `path`, or of the nearest option around it. Default: the
+   * path of the error itself.
+   */
+  located(error: ConfigurationError, path = error.details.path): ConfigurationError {
+    const { path: own, ...details } = error.details
+    if (typeof path !== 'string' || 'line' in details) return error
+    let found = path
+    while (found !== '' && !this.#spots.has(found)) found = found.slice(0, Math.max(0, lastStep(found)))
+    const spot = this.#spots.get(found)
+    const shown = `${spot?.shown ?? ''}${path.slice(found.length)}`
+    const text = error.message.startsWith(`${own}`) ? `${shown}${error.message.slice(`${own}`.length)}` : error.message
+    const isKeys = found !== path || details.got === NO_SUCH_OPTION
+    return this.error((isKeys ? spot?.key : spot?.value) ?? START, text, { path: shown, ...details }, error.cause)
+  }
+}
+
+const lastStep = (path: string) => Math.max(path.lastIndexOf('.'), path.lastIndexOf('['))
 
 /**
  * Maximum size of a file. A longer text is no configuration, and the parser's time grows with the square of the number
@@ -58,8 +141,6 @@ export function readYaml(text: string, file: string): YamlText {
   if (flaw) throw places.error(placeOf(lines, flaw.pos[0]), wordsOf(flaw))
   return { value: reader.value(contents, '', '', 'options', START), places }
 }
-
-const START: Place = { line: 1, column: 1 }
 
 function wordsOf({ code, message }: YAMLError | YAMLWarning): string {
   if (code === 'MULTIPLE_DOCS') return 'a second document begins here; a team is one.'

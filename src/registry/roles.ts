@@ -1,17 +1,172 @@
 /** Makes roles from the entries of `agents`. The entry itself has priority, then its class, then agent_config.yaml. */
-
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import type { AgentRole, ContextStrategy, ToolReference } from '../actors/definition/role.ts'
-import type { Tool } from '../actors/definition/tool.ts'
+import type { ModelSchema, Tool } from '../actors/definition/tool.ts'
 import { VERB_NAMES } from '../actors/model/verb-tools.ts'
-import { nearest } from '../nearest.ts'
-import { own } from '../own.ts'
-import { type Check, type Fields, isObject, shape, text } from '../runtime/checks/checks.ts'
-import { refused, refusedAs } from '../runtime/checks/refused.ts'
-import { roleFields, someText } from '../runtime/settings/role-shape.ts'
-import type { AgentDefaults } from './agent-config.ts'
-import { moduleAt, moduleOfClass, stemsOf } from './modules.ts'
+import type { ModelsConfig } from '../runtime/providers/provider.ts'
+import { namesOfModule, othersInWords } from '../runtime/settings/module.ts'
+import { outputShape, roleFields, someText } from '../runtime/settings/role-shape.ts'
+import {
+  anyObject,
+  type Check,
+  type Fields,
+  integer,
+  isObject,
+  refused,
+  refusedAs,
+  shape,
+  text,
+} from '../shared/checks.ts'
+import { describe } from '../shared/errors.ts'
+import { nearest } from '../shared/text.ts'
+import { own } from '../shared/values.ts'
 import { type EntryWorkspace, type Naming, type ReadyClasses, withoutFolder } from './ready-classes.ts'
-import { outputAt, type WrittenOutput, writtenOutput } from './schemas.ts'
+
+interface AgentConfig {
+  llm?: {
+    model?: string
+    temperature?: number
+    systemPrompt?: string
+    maxOutputTokens?: number
+    baseURL?: string
+    apiKeyEnv?: string
+  }
+  context?: { historyKeep?: number; maxTokens?: number }
+  rounds?: { maxPerSubtask?: number }
+}
+
+/** Defaults that the file gives. */
+export interface AgentDefaults {
+  role: Partial<AgentRole>
+  /** Option of the context strategy 'hierarchical'. */
+  historyKeep: number | undefined
+  models: ModelsConfig
+}
+
+const llmShape = shape<NonNullable<AgentConfig['llm']>>({
+  model: someText,
+  temperature: roleFields.temperature,
+  systemPrompt: text,
+  maxOutputTokens: roleFields.maxOutputTokens,
+  baseURL: someText,
+  apiKeyEnv: someText,
+})
+
+const configShape = shape<AgentConfig>({
+  llm: (value, path) => {
+    llmShape(value, path)
+    const { model, baseURL, apiKeyEnv } = value as NonNullable<AgentConfig['llm']>
+    if (baseURL !== undefined || apiKeyEnv !== undefined) someText(model, `${path}.model`)
+  },
+  context: shape<NonNullable<AgentConfig['context']>>({ historyKeep: integer(1), maxTokens: roleFields.maxTokens }),
+  rounds: shape<NonNullable<AgentConfig['rounds']>>({ maxPerSubtask: roleFields.maxRounds }),
+})
+
+const NAMES = ['agent_config.yaml', 'agent_config.yml']
+
+/** Returns the configuration files that exist beside the given file; there should be at most one. */
+export function configBeside(file: URL): URL[] {
+  return NAMES.map((name) => new URL(name, file)).filter((url) => existsSync(url))
+}
+
+/** Returns the defaults of a parsed file. Throws for the first invalid setting, with its path. */
+export function agentDefaults(value: unknown): AgentDefaults {
+  const given = value ?? {} // an empty file
+  anyObject(given, 'agent_config')
+  configShape(given, '')
+  const { llm = {}, context = {}, rounds = {} } = given as AgentConfig
+  const { baseURL, apiKeyEnv, ...settings } = llm
+  const { model } = settings
+  const isReached = model !== undefined && (baseURL !== undefined || apiKeyEnv !== undefined)
+  const role: Partial<AgentRole> = { ...settings }
+  if (context.maxTokens !== undefined) role.maxTokens = context.maxTokens
+  if (rounds.maxPerSubtask !== undefined) role.maxRounds = rounds.maxPerSubtask
+  return {
+    role,
+    historyKeep: context.historyKeep,
+    models: isReached ? { [model]: { model, baseURL, apiKeyEnv } } : {},
+  }
+}
+
+/*
+ * Finds the code that a file names: by a path relative to the file, or by the name of a class, in a module beside the
+ * file.
+ */
+
+const RELATIVE = /^\.\.?[\\/]/
+const ENDINGS = ['.ts', '.mts', '.js', '.mjs']
+
+/**
+ * Returns the href of a module that is named relative to a file; any other name is returned as it is. Throws if no such
+ * file exists.
+ */
+export function moduleAt(module: string, path: string, file: URL): string {
+  if (!RELATIVE.test(module)) return module
+  const found = new URL(module.replaceAll('\\', '/'), file)
+  for (const name of namesOfModule(found.href)) if (isFile(new URL(name))) return name
+  throw refused(
+    path,
+    module,
+    'a file that is there',
+    `It is looked for beside the file that names it: ${found.pathname}${othersInWords(found.pathname)}`,
+  )
+}
+
+/**
+ * Returns the href of the file beside the given one that is named after a class. The name is as it is or in lower case:
+ * OrchestratorAgent is in orchestrator_agent.ts.
+ */
+function moduleOfClass(name: string, file: URL): string | undefined {
+  if (!/^[\p{L}_$][\p{L}\p{N}_$]*$/u.test(name)) return undefined
+  for (const stem of stemsOf(name))
+    for (const ending of ENDINGS) {
+      const found = new URL(`./${stem}${ending}`, file)
+      if (isFile(found)) return found.href
+    }
+  return undefined
+}
+
+/**
+ * Returns the possible file names of a class, without ending: the name as it is, and in lower case with '_' and with
+ * '-' between its words.
+ */
+function stemsOf(name: string): string[] {
+  const words = name.replaceAll(/([\p{Ll}\d])(\p{Lu})/gu, '$1_$2').toLowerCase()
+  return [...new Set([name, words, words.replaceAll('_', '-')])]
+}
+
+function isFile(url: URL): boolean {
+  try {
+    return statSync(url).isFile()
+  } catch {
+    return false // also for a URL that cannot be the path of a file
+  }
+}
+
+/** Option `output` of a file. */
+export type WrittenOutput = ModelSchema | object | string
+
+/** Accepts a JSON Schema, or the name of a file with one. */
+export const writtenOutput: Check = (value, path) => {
+  if (typeof value !== 'string') outputShape(value, path)
+}
+
+/**
+ * Returns the schema. A name is relative to `file`.
+ *
+ * @throws ConfigurationError for a file that has none.
+ */
+export function outputAt(output: WrittenOutput, path: string, file: URL): ModelSchema | object {
+  if (typeof output !== 'string') return output
+  try {
+    const schema: object = JSON.parse(readFileSync(new URL(output.replaceAll('\\', '/'), file), 'utf8'))
+    outputShape(schema, path)
+    return schema
+  } catch (error) {
+    const accepted = 'a JSON Schema, or the name of a JSON file with one'
+    throw refusedAs(path, `"${output}", which cannot be read (${describe(error)})`, accepted)
+  }
+}
 
 /** Entry of `agents`: a role whose name is its key, with the place of its code. */
 type Entry = Omit<AgentRole, 'name' | 'module' | 'contextStrategy' | 'output'> & {

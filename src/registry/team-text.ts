@@ -1,25 +1,115 @@
 /** Turns the text of an agents.yaml into the options of a team. */
-import { basename } from 'node:path'
+import { randomUUID } from 'node:crypto'
+import { readFileSync, realpathSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { ConfigurationError } from '../errors.ts'
-import { own } from '../own.ts'
 import { type OrchestrationConfig, protocolFrom, routesBySkills } from '../protocols/index.ts'
-import { anyObject, type Check, type Fields, isObject, shape } from '../runtime/checks/checks.ts'
-import { refused } from '../runtime/checks/refused.ts'
 import type { TeamOptions } from '../runtime/settings/options.ts'
 import { settingsFrom } from '../runtime/settings/settings.ts'
 import { teamFields } from '../runtime/settings/team-shape.ts'
-import { type AgentDefaults, agentDefaults, configBeside } from './agent-config.ts'
-import { refuseCycles } from './cycles.ts'
-import { CITY_EXPERTS, EXPERT_MS } from './experts.ts'
-import { moduleAt } from './modules.ts'
-import type { Places } from './places.ts'
-import { readYaml } from './read-yaml.ts'
-import { rolesFrom, type Surroundings, toolFrom } from './roles.ts'
-import { outputAt, type WrittenOutput, writtenOutput } from './schemas.ts'
-import { FileSource } from './text-source.ts'
+import { anyObject, type Check, type Fields, isObject, refused, shape } from '../shared/checks.ts'
+import { ConfigurationError, describe } from '../shared/errors.ts'
+import { own } from '../shared/values.ts'
+import { type Places, readYaml, refuseCycles } from './read-yaml.ts'
+import { CITY_EXPERTS, EXPERT_MS } from './ready-classes.ts'
+import {
+  type AgentDefaults,
+  agentDefaults,
+  configBeside,
+  moduleAt,
+  outputAt,
+  rolesFrom,
+  type Surroundings,
+  toolFrom,
+  type WrittenOutput,
+  writtenOutput,
+} from './roles.ts'
 
-/** Options for `createTeam`. */
+/*
+ * Source of the text of an agents.yaml: a file, or memory for a rehearsal. Reads and writes are synchronous, so nothing
+ * can happen between them.
+ */
+
+export interface TextSource {
+  /** Returns a value that differs if the text may have changed. */
+  stamp(): string
+  read(): string
+  write(text: string): void
+}
+
+/** Reads and writes a file. `name` is its name in errors. */
+export class FileSource implements TextSource {
+  readonly #file: URL
+  readonly #name: string
+
+  constructor(file: URL, name: string) {
+    this.#file = file
+    this.#name = name
+  }
+
+  stamp(): string {
+    return stampOf(this.#file)
+  }
+
+  read(): string {
+    try {
+      return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(this.#file))
+    } catch (error) {
+      throw new ConfigurationError(`${this.#name}: ${this.#whyUnread(error)}`, { file: this.#name }, error)
+    }
+  }
+
+  #whyUnread(error: unknown): string {
+    const code = error instanceof Error && 'code' in error ? error.code : undefined
+    if (code === 'ENOENT') return `there is no such file (${fileURLToPath(this.#file)}).`
+    if (code === 'EISDIR') return 'that is a folder; name the file in it.'
+    return `it cannot be read: ${describe(error)}. ${error instanceof TypeError ? 'Save it as UTF-8.' : 'Make it readable.'}`
+  }
+
+  /** Replaces the file atomically: another reader gets the complete old text or the complete new one. */
+  write(text: string): void {
+    let beside: string | undefined
+    try {
+      const path = realpathSync(this.#file) // for a link, its target
+      beside = join(dirname(path), `.${basename(path)}.${randomUUID()}`)
+      writeFileSync(beside, text, { flag: 'wx', mode: statSync(path).mode & 0o777 })
+      renameSync(beside, path)
+    } catch (error) {
+      if (beside !== undefined) rmSync(beside, { force: true })
+      const words = `${this.#name}: it cannot be written: ${describe(error)}. Make the file and its folder writable.`
+      throw new ConfigurationError(words, { file: this.#name }, error)
+    }
+  }
+}
+
+/** Returns a value that differs if a file may have changed; '' if the file does not exist. */
+export function stampOf(file: URL): string {
+  const found = statSync(file, { throwIfNoEntry: false, bigint: true })
+  return found ? [found.ino, found.size, found.mtimeNs, found.ctimeNs].join() : ''
+}
+
+export class MemorySource implements TextSource {
+  #text: string
+  #version = 0
+
+  constructor(text: string) {
+    this.#text = text
+  }
+
+  stamp(): string {
+    return `${this.#version}`
+  }
+
+  read(): string {
+    return this.#text
+  }
+
+  write(text: string): void {
+    this.#text = text
+    this.#version += 1
+  }
+}
+
 export type LoadedTeam = TeamOptions & { orchestration: OrchestrationConfig }
 
 type FileOptions = Omit<LoadedTeam, 'agents' | 'logger' | 'clock' | 'registry' | 'resolveFrom' | 'output'> & {
@@ -89,7 +179,7 @@ function withoutCode(value: object): object {
 
 /**
  * Returns the orchestration of the team. Without one the query goes to the first agent, which may delegate tasks to
- * others: document 003's orchestrator.
+ * others, as the orchestrator of a coding desk.
  */
 function orchestrationFrom(given: unknown, agents: readonly string[], file: URL): OrchestrationConfig {
   if (given === undefined) return { strategy: 'sequential', agentOrder: agents.slice(0, 1) }
@@ -97,7 +187,7 @@ function orchestrationFrom(given: unknown, agents: readonly string[], file: URL)
   return { ...given, module: moduleAt(given.module, 'orchestration.module', file) } as OrchestrationConfig
 }
 
-/** Returns the orchestration with the time limit of document 004 if a supervisor's experts are all of its classes. */
+/** Returns the orchestration with their time limit if a supervisor's experts are all of its classes. */
 function inTime(orchestration: OrchestrationConfig, entries: object, { classes }: Surroundings): OrchestrationConfig {
   if (!isObject(orchestration) || orchestration.strategy !== 'supervisor') return orchestration // refused later
   const isCityExpert = (agent: string) => {

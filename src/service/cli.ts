@@ -1,7 +1,7 @@
-#!/usr/bin/env node
 /** The command `dramatis`. */
-import { takeStdout } from './answer-stream.ts'
-import { main } from './program.ts'
+
+import { main } from './commands/program.ts'
+import { takeStdout } from './shared/screen.ts'
 
 const LINGER_MS = 1_000
 

@@ -1,9 +1,9 @@
 /** `exchange_rate`: what one unit of a currency is worth in another. */
 import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
+import { MARGIN_MS } from './http-get.ts'
 import { checkedOptions } from './options.ts'
-import { MARGIN_MS } from './web/deadline.ts'
-import { asking, baseUrl, endpoint, parsed, type Question, serviceTimeout } from './web/service.ts'
+import { asking, baseUrl, endpoint, parsed, type Question, serviceTimeout } from './service.ts'
 
 /** Value of one `from` in `to`. */
 export interface ExchangeRate {

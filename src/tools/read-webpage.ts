@@ -1,13 +1,10 @@
 /** `read_webpage`: the readable text of a page of the public web. */
 import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { ToolTimeoutError } from '../errors.ts'
-import { checkedOptions } from './options.ts'
-import { needsPackages } from './packages.ts'
-import { MARGIN_MS, within } from './web/deadline.ts'
-import { fetchPage, type PageRules, type Resolve, systemResolve } from './web/page.ts'
-import { isReadable, pageText } from './web/page-text.ts'
-import { ownAddresses } from './web/public-address.ts'
+import { ToolTimeoutError } from '../shared/errors.ts'
+import { MARGIN_MS, within } from './http-get.ts'
+import { checkedOptions, needsPackages } from './options.ts'
+import { fetchPage, isReadable, ownAddresses, type PageRules, pageText, type Resolve, systemResolve } from './page.ts'
 
 /** Options of `readWebpage`. */
 export interface ReadWebpageOptions {

@@ -1,4 +1,4 @@
-/** How a model says what becomes of its task: that it takes it apart, and that a part is done. Source: document 003. */
+/** How a model says what becomes of its task: that it takes it apart, and that a part is done. */
 import { z } from 'zod'
 import type { TaskStatus } from '../actors/definition/task.ts'
 import { defineTool, type ToolContext } from '../actors/definition/tool.ts'

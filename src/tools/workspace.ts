@@ -1,10 +1,10 @@
-/** The tools that work in one folder of the machine: files, and programs from an allow-list. Source: document 003. */
+/** The tools that work in one folder of the machine: files, and programs from an allow-list. */
 import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { ConfigurationError, shown } from '../errors.ts'
-import { checkAllowed, checkWritable, type Permitted, runAllowed } from './workspace/command.ts'
-import { LARGEST_READ, LARGEST_WRITE, listFolder, MOST_ENTRIES, readText, writeText } from './workspace/files.ts'
-import { Root } from './workspace/root.ts'
+import { ConfigurationError, shown } from '../shared/errors.ts'
+import { checkAllowed, checkWritable, type Permitted, runAllowed } from './command.ts'
+import { LARGEST_READ, LARGEST_WRITE, listFolder, MOST_ENTRIES, readText, writeText } from './files.ts'
+import { Root } from './folder.ts'
 
 const FILE_TIMEOUT_MS = 30_000
 const COMMAND_TIMEOUT_MS = 120_000

@@ -1,11 +1,10 @@
 /** Row J4: append until a share of the window is full, then the last messages and one summary of the others. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
-import { nextContext } from '../../src/actors/model/context/strategies.ts'
-import { summaryRequest } from '../../src/actors/model/context/summary.ts'
-import { ConfigurationError, ModelError, RunAbortedError } from '../../src/errors.ts'
+import { summaryRequest } from '../../src/actors/model/summary.ts'
+import { nextContext } from '../../src/actors/model/window.ts'
+import { ConfigurationError, ModelError, RunAbortedError } from '../../src/shared/errors.ts'
 import { assistant, calls, count, isPaired, sourceOf, talk, user, windowOf } from './conversations.ts'
 
 const strategy = { strategy: 'append_until_full' } as const

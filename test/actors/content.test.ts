@@ -10,8 +10,8 @@ import {
   withText,
 } from '../../src/actors/definition/content.ts'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
-import { spoken } from '../../src/actors/model/context/summary.ts'
-import { countMessage } from '../../src/actors/model/context/tokens.ts'
+import { spoken } from '../../src/actors/model/summary.ts'
+import { countMessage } from '../../src/actors/model/tokens.ts'
 
 const image = { type: 'image', data: 'data:image/png;base64,AAAA', name: 'map' } as const
 const content: Content = [

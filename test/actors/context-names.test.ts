@@ -1,6 +1,6 @@
 /** Handlers and scripts reach the verbs of the public contract by their context, and nothing of the turn behind it. */
 import t from 'tap'
-import type { AgentContext, OrchestratorContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext, OrchestratorContext } from '../../src/actors/definition/context.ts'
 import { createTeam, defineAgent, defineTool } from '../../src/index.ts'
 import { scriptedModel, testAgent } from '../../src/testing.ts'
 import { namesOf } from '../fixtures/team/reachable-names.ts'

@@ -1,14 +1,12 @@
 /** What holds of both strategies for any conversation. */
-
 import fc from 'fast-check'
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
-import { piecesOf } from '../../src/actors/model/context/exchanges.ts'
-import { type BuiltContext, type ContextSource, nextContext } from '../../src/actors/model/context/strategies.ts'
-import { summaryOf } from '../../src/actors/model/context/summary.ts'
-import type { TokenWindow } from '../../src/actors/model/context/token-window.ts'
-import { ConfigurationError } from '../../src/errors.ts'
+import { piecesOf } from '../../src/actors/model/conversation.ts'
+import { summaryOf, type TokenWindow } from '../../src/actors/model/summary.ts'
+import { type BuiltContext, type ContextSource, nextContext } from '../../src/actors/model/window.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 import { anyHistory, count, isPaired, sourceOf, windowOf } from './conversations.ts'
 
 const anyStrategy = fc.oneof(

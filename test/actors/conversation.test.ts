@@ -1,5 +1,4 @@
 /** What an agent keeps of a conversation: over turns, and where two have changed it at once. */
-
 import fc from 'fast-check'
 import { applyPatches, enablePatches } from 'immer'
 import t from 'tap'
@@ -13,7 +12,7 @@ import {
   patchesOf,
   withoutFirst,
   withTurn,
-} from '../../src/actors/model/context/conversation.ts'
+} from '../../src/actors/model/conversation.ts'
 import { assistant, calls, isPaired, user } from './conversations.ts'
 
 const said = (id: string) => [user(`to ${id}`), assistant(`of ${id}`)]

@@ -1,9 +1,9 @@
 /** Conversations for the tests of context strategies: made by hand, or of any shape by fast-check. */
 import fc from 'fast-check'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
-import { piecesOf } from '../../src/actors/model/context/exchanges.ts'
-import type { ContextSource } from '../../src/actors/model/context/strategies.ts'
-import type { TokenWindow } from '../../src/actors/model/context/token-window.ts'
+import { piecesOf } from '../../src/actors/model/conversation.ts'
+import type { TokenWindow } from '../../src/actors/model/summary.ts'
+import type { ContextSource } from '../../src/actors/model/window.ts'
 
 /** A tokenizer that everybody can follow: four characters a token, four tokens around each message, three around all. */
 export const count = (messages: readonly ModelMessage[]): number =>

@@ -1,7 +1,7 @@
 /** What `buildContext` returns is checked before a model is asked. */
 import t from 'tap'
-import { customContext } from '../../src/actors/model/context/custom.ts'
-import { ConfigurationError } from '../../src/errors.ts'
+import { customContext } from '../../src/actors/model/window.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 import { assistant, calls, user, windowOf } from './conversations.ts'
 
 const built = (messages: unknown, window = windowOf(1_000)) => customContext(messages, 'You write.', window)

@@ -1,6 +1,6 @@
 /** What comes again in a sequence: from one key to eight, and how often. */
 import t from 'tap'
-import { cycleIn, NO_SEQUENCE, type Sequence, withKey } from '../../src/actors/definition/cycles.ts'
+import { cycleIn, NO_SEQUENCE, type Sequence, withKey } from '../../src/actors/definition/assignment.ts'
 
 const sequenceOf = (keys: string): Sequence => [...keys].reduce((last, key) => withKey(last, key), NO_SEQUENCE)
 const cycleOf = (keys: string, least = 3) => cycleIn(sequenceOf(keys), () => least)

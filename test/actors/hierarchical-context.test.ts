@@ -1,8 +1,8 @@
 /** Row J5: where the work stands from the goal down, and the last exchanges. */
 import t from 'tap'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
-import { type ContextSource, nextContext } from '../../src/actors/model/context/strategies.ts'
-import { ConfigurationError } from '../../src/errors.ts'
+import { type ContextSource, nextContext } from '../../src/actors/model/window.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 import { assistant, calls, count, isPaired, sourceOf, talk, user, windowOf } from './conversations.ts'
 
 const never = () => Promise.reject(new Error('nothing is to be summarized'))

@@ -1,7 +1,6 @@
 /** The names that a thread knows: of the team, of runs, and of those who join later. */
 import t from 'tap'
-import { Names } from '../../src/actors/transport/names.ts'
-import { NO_RUN, type RunView } from '../../src/actors/transport/run-views.ts'
+import { Names, NO_RUN, type RunView } from '../../src/actors/turn/run-views.ts'
 
 const run = (): RunView => ({ ...NO_RUN })
 const team = () => new Names('$runtime\n$user\n$orchestrator\nann\n\nbob')

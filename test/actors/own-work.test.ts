@@ -1,6 +1,6 @@
 /** Rule 24: whose work it is what a thread has open. */
 import t from 'tap'
-import { OwnWork } from '../../src/actors/transport/own-work.ts'
+import { OwnWork } from '../../src/actors/turn/own-work.ts'
 
 interface FakeTurn {
   ended: boolean

@@ -8,7 +8,7 @@ import {
   countTools,
   encodingOf,
   mostTokens,
-} from '../../src/actors/model/context/tokens.ts'
+} from '../../src/actors/model/tokens.ts'
 
 // Of OpenAI's cookbook, "How to count tokens with tiktoken": what it prints, and what the API itself has counted.
 const PRINTED: [text: string, cl100k: number, o200k: number][] = [

@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { build } from 'esbuild'
 import t from 'tap'
-import { errorData, errorFrom } from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
 import { DramatisError, type ErrorCode } from '../../src/index.ts'
+import { errorData, errorFrom } from '../../src/shared/errors.ts'
 
 /** The compiler sees to it that no code is missing. */
 const classes: Record<ErrorCode, string> = {
@@ -102,7 +102,7 @@ t.test('data with a code that nobody knows is an AgentFailedError that shows it'
 
 t.test('an error of another copy of the library is an instance of the same class, and of no other', async (t) => {
   const file = join(t.testdir(), 'another.mjs')
-  await build({ entryPoints: ['src/errors.ts'], outfile: file, bundle: true, format: 'esm', logLevel: 'silent' })
+  await build({ entryPoints: ['src/shared/errors.ts'], outfile: file, bundle: true, format: 'esm', logLevel: 'silent' })
   const other: typeof dramatis = await import(pathToFileURL(file).href)
   const error = new other.ToolFailedError('broken', { tool: 'saw' })
   t.not(other.ToolFailedError, dramatis.ToolFailedError)

@@ -1,6 +1,7 @@
 /** What an agent's thread writes that no thread of the runtime writes: refused by the frame, or the end of its life. */
 import t from 'tap'
 import type { OrchestratorContext } from '../../src/index.ts'
+import { CLAIM } from '../../src/mailbox/channel.ts'
 import {
   ASKS,
   CALL,
@@ -12,6 +13,7 @@ import {
   HAS_METADATA,
   LOG,
   MANY,
+  type Memory,
   PATCH,
   REJECTED,
   REQUEST,
@@ -22,8 +24,6 @@ import {
   setFlag,
   TO_ALL,
 } from '../../src/mailbox/frame.ts'
-import type { Memory } from '../../src/mailbox/memory.ts'
-import { CLAIM } from '../../src/mailbox/window.ts'
 import { roomOf } from '../supervision/accounts.ts'
 import { hostileTeam, type RawThread } from './raw-thread.ts'
 

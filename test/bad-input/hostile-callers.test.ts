@@ -3,9 +3,9 @@
  * reason; what was for somebody is a dead letter; the team goes on.
  * A failure names its seed; `HOSTILE_SEED=7 node dist/test/bad-input/hostile-callers.test.js` plays that one alone.
  */
+import '../../src/mailbox/parse-message.ts'
 import t from 'tap'
 import { DramatisError, defineAgent, RequestTimeoutError } from '../../src/index.ts'
-import '../../src/mailbox/parse-message.ts' // before the clock stands still
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'

@@ -1,7 +1,7 @@
 /** An agent that writes over the few words that all threads of its team share: room in mailboxes, the host's bell, permits. */
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
-import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED } from '../../src/mailbox/room.ts'
+import { HOST_ASLEEP, HOST_CALLED, PERMITS_WANTED } from '../../src/mailbox/team-memory.ts'
 import type { Test } from './helpers.ts'
 
 function threads(t: Test, supervision: object = {}) {

@@ -4,18 +4,27 @@
  */
 import type t from 'tap'
 import type { Assignment, Started } from '../../src/actors/definition/assignment.ts'
-import type { Logger } from '../../src/actors/definition/logger.ts'
-import type { Scheduler } from '../../src/clock.ts'
+import type { Logger } from '../../src/actors/definition/tool.ts'
 import { defineAgent, type TypedMessage } from '../../src/index.ts'
-import { BLANK, END, type FrameFields, lengthOf, runOf, senderOf, setTimes, turnOf } from '../../src/mailbox/frame.ts'
-import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
-import { allocate, type Memory } from '../../src/mailbox/memory.ts'
-import type { Ring } from '../../src/mailbox/ring.ts'
-import { TeamMemory } from '../../src/mailbox/room.ts'
-import { FrameWriter, Window } from '../../src/mailbox/window.ts'
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import type { Life } from '../../src/runtime/state/life.ts'
+import { FrameWriter, type Ring, Window } from '../../src/mailbox/channel.ts'
+import {
+  allocate,
+  BLANK,
+  END,
+  type FrameFields,
+  frameBytes,
+  lengthOf,
+  type Memory,
+  runOf,
+  senderOf,
+  setTimes,
+  turnOf,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
+import { TeamMemory } from '../../src/mailbox/team-memory.ts'
+import type { Cell, Life } from '../../src/runtime/host/agent.ts'
 import type { Thread, ThreadExit } from '../../src/runtime/threads/thread.ts'
+import type { Scheduler } from '../../src/shared/clock.ts'
 import { imbalances, leftovers } from '../supervision/accounts.ts'
 import { ask, type OpenTeam, openTeam, outcomeOf } from '../supervision/teams.ts'
 

@@ -1,6 +1,6 @@
 /** What is refused before it is a message is a dead letter all the same, if it was for somebody; but a small one. */
 import t from 'tap'
-import { remainsOf } from '../../src/mailbox/remains.ts'
+import { remainsOf } from '../../src/mailbox/dead-letters.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const LARGE = 'x'.repeat(20_000)

@@ -1,11 +1,10 @@
 /** The sweep over team sizes as its user has it: counts and structure, no times. */
-
 import t from 'tap'
 import { main } from '../../bench/team-size/command.ts'
 import { JOBS, sections } from '../../bench/team-size/jobs.ts'
 import { sweep } from '../../bench/team-size/sweep.ts'
 import { textOf } from '../../src/actors/definition/content.ts'
-import { countTokens } from '../../src/actors/model/context/tokens.ts'
+import { countTokens } from '../../src/actors/model/tokens.ts'
 import type { ModelClient } from '../../src/index.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
 

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Board } from '../../src/blackboard/board.ts'
 import type { WriteOptions } from '../../src/blackboard/entry.ts'
-import { MessageRejectedError } from '../../src/errors.ts'
+import { MessageRejectedError } from '../../src/shared/errors.ts'
 
 function startBoard() {
   const board = new Board({

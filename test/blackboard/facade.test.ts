@@ -2,10 +2,10 @@ import { getEventListeners } from 'node:events'
 import t from 'tap'
 import { z } from 'zod'
 import { Board } from '../../src/blackboard/board.ts'
-import { type HostBlackboardOptions, hostBlackboard } from '../../src/blackboard/facade.ts'
-import { type Scheduler, systemClock } from '../../src/clock.ts'
-import { RunAbortedError } from '../../src/errors.ts'
+import { type HostBlackboardOptions, hostBlackboard } from '../../src/blackboard/views.ts'
 import { jsonIssue } from '../../src/mailbox/message.ts'
+import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
+import { RunAbortedError } from '../../src/shared/errors.ts'
 
 /** Timers that fire when the test says so. */
 function manualScheduler() {

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { Board } from '../../src/blackboard/board.ts'
 import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
-import { MessageRejectedError } from '../../src/errors.ts'
+import { MessageRejectedError } from '../../src/shared/errors.ts'
 
 const startBoard = () => new Board({ onCallbackError: () => {} })
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { compilePattern, matches } from '../../src/blackboard/pattern.ts'
-import { MessageRejectedError } from '../../src/errors.ts'
+import { compilePattern, matches } from '../../src/blackboard/entry.ts'
+import { MessageRejectedError } from '../../src/shared/errors.ts'
 
 t.test('a pattern without stars takes its own key only', async (t) => {
   t.ok(matches('finding.7', 'finding.7'))

@@ -1,8 +1,8 @@
 /** What a board holds as a tree of short lists: where each key is, and what a write copies. */
 import { applyPatches, type Draft, enablePatches, produceWithPatches } from 'immer'
 import t from 'tap'
+import { allOf, countOf, putStanding, Standing, type Standings, standingAt } from '../../src/blackboard/board.ts'
 import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
-import { allOf, countOf, putStanding, Standing, type Standings, standingAt } from '../../src/blackboard/standings.ts'
 
 enablePatches()
 

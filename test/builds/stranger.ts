@@ -7,7 +7,7 @@ import { pathToFileURL } from 'node:url'
 import type { Test } from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { Rehearser } from '../../src/rehearsal.ts'
-import { definitionFrom, loadTeamFile } from '../../src/service/load-team-file.ts'
+import { definitionFrom, loadTeamFile } from '../../src/service/shared/load-team-file.ts'
 
 type Files = Parameters<Test['testdir']>[0] & object
 

@@ -2,7 +2,6 @@
  * What became of each message, read from the frames themselves as they come into the log. It asks nothing of the
  * mailboxes: they are what it is held against.
  */
-
 import { errorOf } from '../../src/mailbox/codec.ts'
 import type { DeadLetter } from '../../src/mailbox/dead-letters.ts'
 import {
@@ -11,20 +10,20 @@ import {
   END,
   FAILED,
   flagsOf,
+  idOf,
   kindOf,
   LOG_ONLY,
   lengthOf,
+  type Memory,
   NOBODY,
   REQUEST,
   RESPONSE,
+  readBody,
   recipientOf,
   SEND,
   senderOf,
   stepOf,
 } from '../../src/mailbox/frame.ts'
-import { readBody } from '../../src/mailbox/frame-body.ts'
-import { idOf } from '../../src/mailbox/frame-id.ts'
-import type { Memory } from '../../src/mailbox/memory.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { ChaosTeam } from '../fixtures/chaos-team.ts'
 

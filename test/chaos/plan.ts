@@ -1,5 +1,5 @@
 /** Who dies of what, where and upon which message: all of it follows from a seed. */
-import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
+import { seededRandom } from '../../src/shared/random.ts'
 import type { Deaths, Kind, Point } from '../fixtures/chaos/deaths.ts'
 import { isFor, laneOf, ORACLES, oracleFor, SOURCES, type Use, WORKERS } from '../fixtures/chaos/traffic.ts'
 

@@ -6,9 +6,10 @@
  *     v                         | what may not be done twice --> till
  *   everybody                   | blackboard --> listener-a, -b
  */
-import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
+
 import type { AgentRole, BlackboardEntry, Logger, OrchestratorContext, Outcome } from '../../src/index.ts'
-import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
+import { PERMITS_WANTED } from '../../src/mailbox/team-memory.ts'
+import { seededRandom } from '../../src/shared/random.ts'
 import type { Heard } from '../fixtures/chaos/listener.ts'
 import { Notes } from '../fixtures/chaos/notes.ts'
 import type { Asked } from '../fixtures/chaos/oracle.ts'

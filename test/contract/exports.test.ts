@@ -1,15 +1,15 @@
 /** The names that the package gives, no more and no less: what is exported once cannot be taken back. */
 import t from 'tap'
+import * as parts from '../../src/actors/definition/content.ts'
 import * as protocol from '../../src/actors/definition/protocol.ts'
 import * as tool from '../../src/actors/definition/tool.ts'
-import * as parts from '../../src/actors/definition/tool-parts.ts'
 import * as aiSdk from '../../src/ai-sdk/index.ts'
 import * as bundling from '../../src/bundling/index.ts'
-import * as errors from '../../src/errors.ts'
 import * as dramatis from '../../src/index.ts'
 import * as models from '../../src/models.ts'
 import * as opentelemetry from '../../src/opentelemetry.ts'
-import * as http from '../../src/service/http/index.ts'
+import * as http from '../../src/service/api/index.ts'
+import * as errors from '../../src/shared/errors.ts'
 import * as testing from '../../src/testing.ts'
 import * as tools from '../../src/tools/index.ts'
 

@@ -1,7 +1,7 @@
 /** The dashboard with a service that has much to do: lists longer than a page, answers slower than changes. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { bearerToken } from '../../src/service/http/index.ts'
+import { bearerToken } from '../../src/service/api/index.ts'
 import { inBrowser, open } from './browser.ts'
 import { handy, served } from './served.ts'
 

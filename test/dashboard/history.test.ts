@@ -1,9 +1,9 @@
 /** The dashboard goes back in time as the fold does, and over a cut connection and another process without a wrong state. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { storyOf } from '../../src/service/dashboard/pictures/run-story.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import { momentOf } from '../../src/service/digest/moment.ts'
+import { storyOf } from '../../src/service/pictures/run-story.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { all } from '../team/stage.ts'

@@ -1,11 +1,11 @@
 /** The dashboard in a browser: tasks, answers, questions, tokens; by hand, by keys alone, and with hostile words. */
-
 import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { bearerToken } from '../../src/service/http/index.ts'
+import { bearerToken } from '../../src/service/api/index.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { inBrowser, open } from './browser.ts'
 import { HOSTILE } from './hostile-texts.ts'
@@ -224,7 +224,7 @@ t.test('hostile words are text: no dialog, no complaint of the policy, links wit
 
 t.test('the page and all that it needs is below 120 KB, zipped', async (t: Test) => {
   const files = ['page.bundle.js', 'page.bundle.css'].map((name) =>
-    readFileSync(new URL(`../../src/service/dashboard/${name}`, import.meta.url)),
+    readFileSync(new URL(`../../src/service/page/${name}`, import.meta.url)),
   )
   const bytes = files.reduce((sum, file) => sum + gzipSync(file).length, 0)
   t.ok(bytes < 120_000, `${bytes} bytes`)

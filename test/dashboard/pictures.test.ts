@@ -1,17 +1,22 @@
 /** What the dashboard makes of figures and names, without a browser. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { roomyLabels } from '../../src/service/dashboard/pictures/axis-labels.ts'
-import { busyLoops, loopSeconds } from '../../src/service/dashboard/pictures/busy-loops.ts'
-import { deadlocksOf } from '../../src/service/dashboard/pictures/deadlocks.ts'
-import { doingAt } from '../../src/service/dashboard/pictures/doing.ts'
-import { matrixLayout, pairAt } from '../../src/service/dashboard/pictures/matrix-layout.ts'
-import { rehearsalCommand } from '../../src/service/dashboard/pictures/rehearsal-command.ts'
-import { storyOf } from '../../src/service/dashboard/pictures/run-story.ts'
-import { BULGE, edgeBetween, ringSides } from '../../src/service/dashboard/pictures/team-edges.ts'
-import { BOX, layoutOf, SCRIPT_BOX } from '../../src/service/dashboard/pictures/team-layout.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
-import { toldWaits } from '../../src/service/digest/told-waits.ts'
+import { toldWaits } from '../../src/service/digest/moment.ts'
+import { busyLoops, deadlocksOf, loopSeconds } from '../../src/service/pictures/deadlocks.ts'
+import { doingAt, storyOf } from '../../src/service/pictures/run-story.ts'
+import { rehearsalCommand } from '../../src/service/pictures/run-words.ts'
+import { roomyLabels } from '../../src/service/pictures/spending.ts'
+import {
+  BOX,
+  BULGE,
+  edgeBetween,
+  layoutOf,
+  matrixLayout,
+  pairAt,
+  ringSides,
+  SCRIPT_BOX,
+} from '../../src/service/pictures/team-layout.ts'
 import { testTeam } from '../../src/testing.ts'
 import { all } from '../team/stage.ts'
 

@@ -5,7 +5,7 @@ import type { Test } from 'tap'
 import { z } from 'zod'
 import type { ModelClient } from '../../src/actors/definition/model.ts'
 import { type AgentDefinition, defineAgent, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
-import { type HttpApi, type HttpApiOptions, httpApi } from '../../src/service/http/index.ts'
+import { type HttpApi, type HttpApiOptions, httpApi } from '../../src/service/api/index.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
 
 export interface Served {

@@ -1,6 +1,6 @@
 /** A fold that keeps the newest rows alone, as a page does that is open for days. */
 import t from 'tap'
-import type { Digest, DigestSnapshot } from '../../src/runtime/digest/digest-line.ts'
+import type { Digest, DigestSnapshot } from '../../src/runtime/views/digest-line.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 
 const AGENTS = ['ann', 'bob', 'eve']

@@ -1,15 +1,14 @@
 /** One digest serves all who watch, costs nothing while nobody does, and says when somebody has missed some of it. */
 import { Subject } from 'rxjs'
 import t from 'tap'
-import { systemClock } from '../../src/clock.ts'
 import type { DeadLetter } from '../../src/mailbox/dead-letters.ts'
-import { allocate } from '../../src/mailbox/memory.ts'
-import { DigestFeed } from '../../src/runtime/digest/digest-feed.ts'
-import type { Digest } from '../../src/runtime/digest/digest-line.ts'
-import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
-import type { Wait } from '../../src/runtime/digest/wait.ts'
+import { allocate } from '../../src/mailbox/frame.ts'
 import type { Batch, HostRecord } from '../../src/runtime/log/records.ts'
+import { DigestFeed } from '../../src/runtime/views/digest-feed.ts'
+import type { Digest, Wait } from '../../src/runtime/views/digest-line.ts'
+import { DigestMaker } from '../../src/runtime/views/digest-maker.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
+import { systemClock } from '../../src/shared/clock.ts'
 import { message } from '../fixtures/message.ts'
 
 /** Keeps the process alive while a test waits for a line: a digest alone does not. */

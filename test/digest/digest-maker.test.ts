@@ -1,12 +1,12 @@
 /** Lines of the digest have each message and each end of a turn that the frames have, however alike these are. */
 import t from 'tap'
-import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
 import * as frame from '../../src/mailbox/frame.ts'
-import { allocate } from '../../src/mailbox/memory.ts'
-import { AGAIN, COPY, type Digest, NONE, TO_SEVERAL } from '../../src/runtime/digest/digest-line.ts'
-import { DigestMaker } from '../../src/runtime/digest/digest-maker.ts'
+import { allocate } from '../../src/mailbox/frame.ts'
 import { type FrameBlock, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import { AGAIN, COPY, type Digest, NONE, TO_SEVERAL } from '../../src/runtime/views/digest-line.ts'
+import { DigestMaker } from '../../src/runtime/views/digest-maker.ts'
 import { listsOf } from '../../src/service/digest/columns.ts'
+import { seededRandom } from '../../src/shared/random.ts'
 
 const FRAMES = 60
 const BEGAN_AT = 1_700_000_000_000

@@ -1,11 +1,11 @@
 /** The digest of a team says what its events say, in names and numbers. */
 import t from 'tap'
 import { z } from 'zod'
-import { systemClock } from '../../src/clock.ts'
 import { type Digest, defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import { momentOf } from '../../src/service/digest/moment.ts'
+import { systemClock } from '../../src/shared/clock.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { importsOf, sourceFiles } from '../source-files.ts'
 import { after, all, echo, stage, throws } from '../team/stage.ts'
@@ -261,9 +261,8 @@ t.test('the fold uses nothing of Node or of a browser', async (t) => {
   for (const file of files) for (const to of importsOf(file)) seen.add(to)
   t.same([...seen].filter((path) => !path.startsWith('src/service/digest/')).sort(), [
     'src/mailbox/message-type.ts',
-    'src/runtime/digest/digest-line.ts',
-    'src/runtime/digest/slow.ts',
-    'src/runtime/digest/wait.ts',
+    'src/runtime/views/digest-line.ts',
+    'src/runtime/views/slow.ts',
   ])
   for (const { path, text } of sourceFiles.filter((file) => seen.has(file.path))) {
     t.notMatch(text, /from 'node:|\b(process|Buffer|window|document|globalThis|setTimeout|setInterval)\b/, path)

@@ -1,9 +1,8 @@
 /** What a line of the digest is made with: tables of the rows that came, and the numbers of messages by their ids. */
 import t from 'tap'
-import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
-import { LineTable } from '../../src/runtime/digest/line-table.ts'
-import { RecentNumbers } from '../../src/runtime/digest/recent-numbers.ts'
+import { LineTable, RecentNumbers } from '../../src/runtime/views/line-table.ts'
 import { listsOf } from '../../src/service/digest/columns.ts'
+import { seededRandom } from '../../src/shared/random.ts'
 
 /** Returns the columns of a table with that many rows, as they stand in a line. */
 function written<Name extends string>(table: LineTable<Name>, rows: number, row: (at: number) => Record<Name, number>) {

@@ -1,10 +1,9 @@
 /** A run that everything watches has the same records and the same verdict as one that nobody watches. */
 import t from 'tap'
 import { defineAgent, type MultiAgentResult } from '../../src/index.ts'
-import { HEADER, lengthOf } from '../../src/mailbox/frame.ts'
-import { readBody } from '../../src/mailbox/frame-body.ts'
+import { HEADER, lengthOf, readBody } from '../../src/mailbox/frame.ts'
+import type { RunState } from '../../src/runtime/host/run.ts'
 import type { FrameBlock } from '../../src/runtime/log/records.ts'
-import type { RunState } from '../../src/runtime/state/run-state.ts'
 import { all, stage } from '../team/stage.ts'
 
 type Team = ReturnType<typeof plays>

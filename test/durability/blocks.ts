@@ -1,4 +1,4 @@
-import type { Block, LogStore, StoredBlock } from '../../src/runtime/store/log-store.ts'
+import type { Block, LogStore, StoredBlock } from '../../src/runtime/store/log-files.ts'
 
 /** Block of one entry that says its number; `bytes` makes it as long as wanted. */
 export function blockOf(seq: number, runs: number[] = [1], bytes = 0): Block {

@@ -5,8 +5,9 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as later } from 'node:timers/promises'
-import t, { type Test } from 'tap'
-import { type Scheduler, systemClock } from '../../src/clock.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 

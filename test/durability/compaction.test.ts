@@ -1,11 +1,12 @@
 /** A log stays bounded, and what it forgets is only what nobody needs. */
 import { statSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent, type StateManagement } from '../../src/index.ts'
-import { OldLog } from '../../src/runtime/durability/old-log.ts'
+import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
-import { readLog } from '../../src/runtime/store/log-reader.ts'
+import { readLog } from '../../src/runtime/store/inspect-segments.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

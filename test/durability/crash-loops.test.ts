@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { folderOf } from './log-folders.ts'
 
 const program = fileURLToPath(new URL('../fixtures/durability/crash-service.js', import.meta.url))

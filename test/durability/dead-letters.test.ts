@@ -1,6 +1,7 @@
 /** Dead letters of a team that goes on with the log of an earlier one. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
 import { folderOf } from './log-folders.ts'

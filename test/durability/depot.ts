@@ -10,17 +10,17 @@ import { isFailure } from '../../src/mailbox/codec.ts'
 import {
   CALL,
   correlationOf,
+  idOf,
   kindOf,
   lengthOf,
   RESULT,
+  readBody,
   recipientOf,
   STEP_DONE,
   senderOf,
 } from '../../src/mailbox/frame.ts'
-import { readBody } from '../../src/mailbox/frame-body.ts'
-import { idOf } from '../../src/mailbox/frame-id.ts'
 import { entriesOf } from '../../src/runtime/log/read-entries.ts'
-import { readLog } from '../../src/runtime/store/log-reader.ts'
+import { readLog } from '../../src/runtime/store/inspect-segments.ts'
 import type { Dice } from '../dice.ts'
 
 /** When a process dies. Each is counted from its start, but for effects, of which a folder has one count. */

@@ -1,10 +1,10 @@
 /** Entries of the log as bytes. That nothing of a whole team's log is lost in them is a part of the simulation. */
 import t from 'tap'
-import { AgentFailedError, ModelError } from '../../src/errors.ts'
 import { type DeadLetter, defineAgent } from '../../src/index.ts'
 import type { HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
 import { lastSeq } from '../../src/runtime/log/run-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { AgentFailedError, ModelError } from '../../src/shared/errors.ts'
 import { message } from '../fixtures/message.ts'
 import { contentOf } from '../simulation/invariants.ts'
 import { OpenTeam, silent } from '../supervision/teams.ts'

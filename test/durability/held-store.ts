@@ -1,6 +1,6 @@
 /** A store whose writes are held back by hand, and a wait that is long enough for what should not happen meanwhile. */
 import { Worker } from 'node:worker_threads'
-import type { Block, Position } from '../../src/runtime/store/log-store.ts'
+import type { Block, Position } from '../../src/runtime/store/log-files.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 export type Durability = 'write_behind' | 'commit'

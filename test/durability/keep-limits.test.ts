@@ -1,9 +1,10 @@
 /** The limits of `keep` act also while a log is small, and its metrics say how large it is. */
 import { readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { type Scheduler, systemClock } from '../../src/clock.ts'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type StateManagement, type Team } from '../../src/index.ts'
+import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 import { silent } from './damaged-logs.ts'
 import { folderOf } from './log-folders.ts'
 

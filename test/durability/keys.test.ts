@@ -1,10 +1,11 @@
 /** The keys of a team do not get into its log: not by its options, nor by what a provider says of them. */
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { createTeam, defineTool } from '../../src/index.ts'
-import { formsOf } from '../../src/runtime/logging/secret-forms.ts'
+import { formsOf } from '../../src/runtime/logging/redactor.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { deskOf } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'

@@ -1,10 +1,10 @@
 /** What goes into one block, who waits for it, and what is told when nothing can be written any more. */
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { type Scheduler, systemClock } from '../../src/clock.ts'
-import { type DramatisError, LogLostError } from '../../src/errors.ts'
 import { LogKeeper } from '../../src/runtime/durability/log-keeper.ts'
 import { type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
+import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
+import { type DramatisError, LogLostError } from '../../src/shared/errors.ts'
 import { decoded } from './log-entries.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 

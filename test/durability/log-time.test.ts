@@ -1,11 +1,12 @@
 /** A clock that is wrong for a while: what a log forgets by the age of its runs, and what it says. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
-import { systemClock } from '../../src/clock.ts'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam } from '../../src/index.ts'
-import { compactLog } from '../../src/runtime/durability/compact-log.ts'
-import { LogTime } from '../../src/runtime/durability/log-time.ts'
+import { LogTime } from '../../src/runtime/durability/log-keeper.ts'
+import { compactLog } from '../../src/runtime/durability/log-tools.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
+import { systemClock } from '../../src/shared/clock.ts'
 import { silent } from './damaged-logs.ts'
 import { folderOf } from './log-folders.ts'
 

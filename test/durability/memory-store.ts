@@ -1,4 +1,3 @@
-import { LogHeldError, LogLostError } from '../../src/errors.ts'
 import type {
   Block,
   LogState,
@@ -7,7 +6,8 @@ import type {
   Position,
   ReadOptions,
   StoredBlock,
-} from '../../src/runtime/store/log-store.ts'
+} from '../../src/runtime/store/log-files.ts'
+import { LogHeldError, LogLostError } from '../../src/shared/errors.ts'
 
 /** What outlives the stores that have it, as a folder does. */
 export class MemoryDisk {

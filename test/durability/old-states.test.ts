@@ -1,9 +1,16 @@
 /** What turns of an earlier process have left of their states. */
 import t from 'tap'
-import { BLANK, END, FAILED, type FrameFields, PATCH } from '../../src/mailbox/frame.ts'
-import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
-import { allocate } from '../../src/mailbox/memory.ts'
-import { OldStates } from '../../src/runtime/durability/old-states.ts'
+import {
+  allocate,
+  BLANK,
+  END,
+  FAILED,
+  type FrameFields,
+  frameBytes,
+  PATCH,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
+import { OldStates } from '../../src/runtime/durability/recovered-run.ts'
 
 const AGENT = 3
 const RUN = 1

@@ -1,7 +1,8 @@
 /** An act leaves the process only when the log has what announces it. The writes of the store are held back by hand. */
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import * as z from 'zod'
 import { defineTool, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'

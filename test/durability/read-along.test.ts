@@ -1,5 +1,7 @@
 /** Who reads a run along that a later process goes on with gets no piece that the log lacks, and none twice without a mark. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type Run, type RuntimeEvent, type StreamPart } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { MultiAgentPattern } from '../../src/team.ts'

@@ -1,8 +1,9 @@
 /** The result of a run is the same for its caller and for whoever reads it from the durable log, however it ended. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import type { ScriptResult } from '../../src/actors/definition/protocol.ts'
-import { DramatisError, errorData } from '../../src/errors.ts'
 import {
   defineAgent,
   type MultiAgentResult,
@@ -11,6 +12,7 @@ import {
   type RunOptions,
 } from '../../src/index.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { DramatisError, errorData } from '../../src/shared/errors.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { FakeModel } from '../models/fake-model.ts'

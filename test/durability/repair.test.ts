@@ -2,10 +2,9 @@
 import { readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import t, { type Test } from 'tap'
-import { LogCorruptError, LogHeldError } from '../../src/errors.ts'
-import { examineLog } from '../../src/runtime/durability/examine-log.ts'
-import { repairLog } from '../../src/runtime/durability/repair-log.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { examineLog, repairLog } from '../../src/runtime/durability/log-tools.ts'
 import {
   BLOCK_HEADER_BYTES,
   encodeBlock,
@@ -14,6 +13,7 @@ import {
 } from '../../src/runtime/store/block-format.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { type LogFile, type LogFiles, realFiles } from '../../src/runtime/store/log-files.ts'
+import { LogCorruptError, LogHeldError } from '../../src/shared/errors.ts'
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
 import { copyOf, deskLog, deskOn, questionOf, runsIn } from './damaged-logs.ts'

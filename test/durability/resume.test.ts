@@ -1,7 +1,8 @@
 /** Runs of an earlier process that do not go on by themselves: they are interrupted until they are resumed. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import * as z from 'zod'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'

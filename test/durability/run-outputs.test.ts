@@ -1,9 +1,11 @@
 /** The schema of a run's answer over restarts: models are asked in it again, and `data` fits it. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
-import { httpApi } from '../../src/service/http/index.ts'
+import { httpApi } from '../../src/service/api/index.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { callerOf, send } from '../service/http/stage.ts'
 import { gate, silent } from '../supervision/teams.ts'

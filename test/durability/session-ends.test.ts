@@ -1,10 +1,11 @@
 /** States that end with a session, as document 002 has them (2.4.1), and those that stay in the log. Requirement P14. */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type StateManagement } from '../../src/index.ts'
-import { recordedRuns } from '../../src/runtime/replay/recorded-runs.ts'
-import { readLog } from '../../src/runtime/store/log-reader.ts'
+import { readLog } from '../../src/runtime/store/inspect-segments.ts'
+import { recordedRuns } from '../../src/runtime/views/recorded-runs.ts'
 import { folderOf } from './log-folders.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

@@ -1,7 +1,9 @@
 /** What every store of a log does. `place` is made once a test; `make` gives a new store on it, as a new process would. */
-import t, { type Test } from 'tap'
-import { LogHeldError, LogLostError } from '../../src/errors.ts'
-import type { LogStore, StoredBlock } from '../../src/runtime/store/log-store.ts'
+
+import type { Test } from 'tap'
+import t from 'tap'
+import type { LogStore, StoredBlock } from '../../src/runtime/store/log-files.ts'
+import { LogHeldError, LogLostError } from '../../src/shared/errors.ts'
 import { appendAll, blockOf, contentOf, entriesUpTo } from './blocks.ts'
 
 export function storeContract<Place>(name: string, place: (t: Test) => Place, make: (place: Place) => LogStore) {

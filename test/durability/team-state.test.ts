@@ -1,6 +1,7 @@
 /** What belongs to the team and not to one run, in a team that goes on with the log of an earlier one. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import {
   type Blackboard,
   MultiAgentPattern,

@@ -1,9 +1,10 @@
 /** Logs of threads: a task logs what was said in it, however long its thread is, and can be read when older ones are gone. */
 import { cpSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type StateManagement } from '../../src/index.ts'
-import { compactLog } from '../../src/runtime/durability/compact-log.ts'
+import { compactLog } from '../../src/runtime/durability/log-tools.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { Dice } from '../dice.ts'
 import { copyOf, runsIn } from './damaged-logs.ts'

@@ -1,6 +1,7 @@
 /** Time over a restart: teams with a durable log and a virtual clock, which stands still or jumps between them. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { folderOf } from './log-folders.ts'

@@ -10,7 +10,8 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { virtualClock } from '../../src/testing.ts'

@@ -1,7 +1,8 @@
 /** Tools that had begun when their process ended: what a later process does with them, and with which key. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { type AgentRole, createTeam, type MultiAgentPattern } from '../../src/index.ts'
 import { callerModule, ledger, recordModule, underWay } from '../toolbox/desk.ts'
 import { folderOf } from './log-folders.ts'

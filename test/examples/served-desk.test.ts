@@ -2,7 +2,7 @@
 import t from 'tap'
 import desk from '../../examples/served-desk/team.ts'
 import { createTeam } from '../../src/index.ts'
-import { httpApi } from '../../src/service/http/index.ts'
+import { httpApi } from '../../src/service/api/index.ts'
 import { send } from '../service/http/stage.ts'
 
 t.test('a task asks a person, survives the crash of its clerk, and tells both', async (t) => {

@@ -1,7 +1,6 @@
 /** Programs of models on real threads and in real time: the same verdicts. All of them with --deep. */
 import t from 'tap'
-import type { Answers } from '../models/fake-model.ts'
-import { FakeModel } from '../models/fake-model.ts'
+import { type Answers, FakeModel } from '../models/fake-model.ts'
 import { ThreadTeam } from '../models/teams.ts'
 import type { Livelock } from '../supervision/livelocks.ts'
 import { silent } from '../supervision/teams.ts'

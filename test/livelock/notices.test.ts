@@ -1,5 +1,4 @@
 /** What a model that repeats itself is told, when, and what it can do about it. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'

@@ -1,5 +1,4 @@
 /** Programs whose verdict is known: what is played, what the detector says of it, and how it ends. */
-
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'

@@ -1,5 +1,7 @@
 /** Models that give each other the same again and again: the third sign of one cause ends the run, whatever it is. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { type AgentDefinition, defineAgent, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { type Answers, calls, FakeModel } from '../models/fake-model.ts'

@@ -2,9 +2,9 @@ import { deepStrictEqual } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
 import { validate, version } from 'uuid'
-import { AgentFailedError, MailboxFullError } from '../../src/errors.ts'
 import { decodeMessage, errorOf, isFailure, isMessage, messageIdOf, ReceivedMessage } from '../../src/mailbox/codec.ts'
 import {
+  allocate,
   attemptOf,
   copyFrame,
   correlationOf,
@@ -14,13 +14,20 @@ import {
   flagsOf,
   HEADER,
   ID,
+  IdSource,
+  idOf,
   isPolling,
   kindOf,
   lengthOf,
   limitOf,
+  type Memory,
+  memoryOn,
+  plainFrameBytes,
   priorityOf,
   REQUEST,
   RESPONSE,
+  readBody,
+  readId,
   recipientOf,
   runOf,
   SEND,
@@ -42,11 +49,10 @@ import {
   typeOf,
   waitingOf,
   writeControl,
+  writeFrame,
 } from '../../src/mailbox/frame.ts'
-import { plainFrameBytes, readBody, writeFrame } from '../../src/mailbox/frame-body.ts'
-import { IdSource, idOf, readId } from '../../src/mailbox/frame-id.ts'
-import { allocate, type Memory, memoryOn } from '../../src/mailbox/memory.ts'
 import { MESSAGE_TYPES } from '../../src/mailbox/message.ts'
+import { AgentFailedError, MailboxFullError } from '../../src/shared/errors.ts'
 import { ANN, anyText, BOB, bytesOf, directory, fieldsOf, frameOf, SENT_AT } from './frames.ts'
 
 const MIB = 2 ** 20

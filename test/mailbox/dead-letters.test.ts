@@ -1,7 +1,7 @@
 import t from 'tap'
-import { MailboxFullError } from '../../src/errors.ts'
 import { decodeMessage } from '../../src/mailbox/codec.ts'
 import { type DeadLetter, DeadLetterList } from '../../src/mailbox/dead-letters.ts'
+import { MailboxFullError } from '../../src/shared/errors.ts'
 import { directory, frameOf } from './frames.ts'
 
 const letter = (id: string): DeadLetter => ({

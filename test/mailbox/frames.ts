@@ -1,9 +1,15 @@
 /** Frames for the tests of this room: with fields that matter to none of them filled in. */
 import fc from 'fast-check'
 import type { Directory } from '../../src/mailbox/codec.ts'
-import { BLANK, type FrameFields, REQUEST } from '../../src/mailbox/frame.ts'
-import { frameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
-import { allocate, type Memory } from '../../src/mailbox/memory.ts'
+import {
+  allocate,
+  BLANK,
+  type FrameFields,
+  frameBytes,
+  type Memory,
+  REQUEST,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
 
 export const SENT_AT = 1_700_000_000_000.5
 

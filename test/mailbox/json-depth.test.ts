@@ -1,6 +1,6 @@
 import t from 'tap'
 import { jsonIn } from '../../src/mailbox/codec.ts'
-import { MOST_LEVELS, nestsTooDeep } from '../../src/mailbox/json-depth.ts'
+import { MOST_LEVELS, nestsTooDeep } from '../../src/mailbox/json.ts'
 
 const nested = (levels: number, open = '[', close = ']') => open.repeat(levels) + close.repeat(levels)
 

@@ -1,12 +1,9 @@
 /** A message that has to wait for the outbox claims its room in the mailbox when the outbox has room again. */
 import t from 'tap'
-import { Link } from '../../src/actors/transport/link.ts'
-import { Outbox } from '../../src/actors/transport/outbox.ts'
-import { SendQueue } from '../../src/actors/transport/send-queue.ts'
-import { Waits } from '../../src/actors/transport/waits.ts'
+import { Link, Outbox, SendQueue, Waits } from '../../src/actors/turn/link.ts'
+import { OUT_BLOCKED, Window } from '../../src/mailbox/channel.ts'
 import { ASKS, correlationOf, END, flagsOf, kindOf, lengthOf, SEND } from '../../src/mailbox/frame.ts'
-import { TeamMemory } from '../../src/mailbox/room.ts'
-import { OUT_BLOCKED, Window } from '../../src/mailbox/window.ts'
+import { TeamMemory } from '../../src/mailbox/team-memory.ts'
 import { virtualClock } from '../../src/testing.ts'
 
 const [ME, OTHER] = [1, 2]

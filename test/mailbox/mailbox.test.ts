@@ -1,8 +1,8 @@
 import { deepStrictEqual, equal } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
+import { allocate } from '../../src/mailbox/frame.ts'
 import { type Envelope, Mailbox } from '../../src/mailbox/mailbox.ts'
-import { allocate } from '../../src/mailbox/memory.ts'
 import { ANN, BOB, frameOf } from './frames.ts'
 import { miscounts } from './recounts.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { allocate, copyBytes, type Memory, memoryOn } from '../../src/mailbox/memory.ts'
+import { allocate, copyBytes, type Memory, memoryOn } from '../../src/mailbox/frame.ts'
 
 const shared = (bytes: number) => memoryOn(new SharedArrayBuffer(bytes + 64), 64)
 const pairs: [name: string, from: (bytes: number) => Memory, to: (bytes: number) => Memory][] = [

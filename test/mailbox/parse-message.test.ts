@@ -1,9 +1,9 @@
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { MessageRejectedError } from '../../src/errors.ts'
 import { jsonIssue, MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { parseMessage } from '../../src/mailbox/parse-message.ts'
+import { MessageRejectedError } from '../../src/shared/errors.ts'
 
 const least = { recipient: 'ann', content: 'hello' }
 

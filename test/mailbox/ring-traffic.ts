@@ -1,5 +1,5 @@
 /** Frames that tell their number, and fill themselves with what follows from it: a reader can check every byte. */
-import { Ring, ringBytes } from '../../src/mailbox/ring.ts'
+import { Ring, ringBytes } from '../../src/mailbox/channel.ts'
 
 /** Length, number, priority, then words that follow from the number. */
 export const SMALLEST = 16

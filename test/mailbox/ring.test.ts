@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Ring } from '../../src/mailbox/ring.ts'
+import type { Ring } from '../../src/mailbox/channel.ts'
 import type { RingPeer } from '../fixtures/ring-peer.ts'
 import {
   dice,
@@ -141,7 +141,7 @@ t.test('a new reader goes on where the last one released', async (t) => {
   writer.publish()
   reader.pass(readNumbered(reader, reader.peek()).bytes)
   reader.release()
-  const { Ring } = await import('../../src/mailbox/ring.ts')
+  const { Ring } = await import('../../src/mailbox/channel.ts')
   const next = new Ring(buffer, 0, CAPACITY)
   t.equal(readNumbered(next, next.peek()).number, 2)
 })

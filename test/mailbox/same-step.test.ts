@@ -1,8 +1,14 @@
 /** A step that is asked for again is known by its bytes, whatever stood in the memory before. */
 import t from 'tap'
-import { type FrameFields, SEND, sameStep } from '../../src/mailbox/frame.ts'
-import { plainFrameBytes, writeFrame } from '../../src/mailbox/frame-body.ts'
-import { allocate, type Memory } from '../../src/mailbox/memory.ts'
+import {
+  allocate,
+  type FrameFields,
+  type Memory,
+  plainFrameBytes,
+  SEND,
+  sameStep,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
 
 const fields = (content: string, data?: string): FrameFields => ({
   kind: SEND,

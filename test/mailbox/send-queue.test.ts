@@ -1,6 +1,6 @@
 /** The line of messages that wait for room: in order, and one question for as many as get in. */
 import t from 'tap'
-import { type Queued, SendQueue } from '../../src/actors/transport/send-queue.ts'
+import { type Queued, SendQueue } from '../../src/actors/turn/link.ts'
 
 const AGENT = 3
 /** Only messages of a thread need it. */

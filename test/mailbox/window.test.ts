@@ -1,9 +1,6 @@
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { FRAGMENT, HEADER, kindOf, lengthOf, SEND, writeControl } from '../../src/mailbox/frame.ts'
-import { allocate, type Memory } from '../../src/mailbox/memory.ts'
-import type { Ring } from '../../src/mailbox/ring.ts'
 import {
   ASLEEP,
   BEAT,
@@ -13,9 +10,20 @@ import {
   inlineLimit,
   OUT_BLOCKED,
   PARKED,
+  type Ring,
   ROOM_WANTED,
   Window,
-} from '../../src/mailbox/window.ts'
+} from '../../src/mailbox/channel.ts'
+import {
+  allocate,
+  FRAGMENT,
+  HEADER,
+  kindOf,
+  lengthOf,
+  type Memory,
+  SEND,
+  writeControl,
+} from '../../src/mailbox/frame.ts'
 import { ringPair } from './ring-traffic.ts'
 
 const CAPACITY = 1_024

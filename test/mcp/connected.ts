@@ -1,7 +1,6 @@
 /** A connection to an MCP server, without a team. */
 import type t from 'tap'
-import type { Logger } from '../../src/actors/definition/logger.ts'
-import type { ToolContext } from '../../src/actors/definition/tool.ts'
+import type { Logger, ToolContext } from '../../src/actors/definition/tool.ts'
 import { connect } from '../../src/mcp/connection.ts'
 import type { McpServer } from '../../src/mcp/index.ts'
 

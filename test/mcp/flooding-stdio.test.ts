@@ -2,7 +2,7 @@
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { type McpServer, mcpTools } from '../../src/mcp/index.ts'
-import { Lines } from '../../src/mcp/lines.ts'
+import { Lines } from '../../src/mcp/transports.ts'
 import { growthOf, LINEAR } from '../growth.ts'
 import { refusal } from '../toolbox/tools.ts'
 import { connected } from './connected.ts'

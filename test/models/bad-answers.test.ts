@@ -4,7 +4,8 @@
  */
 import { createAnthropic } from '@ai-sdk/anthropic'
 import { createGoogleGenerativeAI } from '@ai-sdk/google'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { fromAiSdk } from '../../src/ai-sdk/index.ts'
 import { type AgentRole, defineTool, type ModelsConfig, type MultiAgentResult } from '../../src/index.ts'

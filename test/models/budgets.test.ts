@@ -1,7 +1,7 @@
 /** Budgets of runs, teams and agents around the calls of models. */
 import t from 'tap'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
-import { countPrompt } from '../../src/actors/model/context/tokens.ts'
+import { countPrompt } from '../../src/actors/model/tokens.ts'
 import {
   type AgentContext,
   type BudgetUse,

@@ -1,10 +1,9 @@
 /** What roles without code show their models of a conversation, by the strategy of the role. */
-
 import { randomInt } from 'node:crypto'
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
-import { countMessages, countTools } from '../../src/actors/model/context/tokens.ts'
+import { countMessages, countTools } from '../../src/actors/model/tokens.ts'
 import { type ContextStrategy, defineAgent } from '../../src/index.ts'
 import { localTeam } from '../supervision/teams.ts'
 import { calls, FakeModel } from './fake-model.ts'

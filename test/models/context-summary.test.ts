@@ -1,8 +1,7 @@
 /** What `getContextSummary` says of an agent that a model plays. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
-import { countMessages } from '../../src/actors/model/context/tokens.ts'
+import { countMessages } from '../../src/actors/model/tokens.ts'
 import { localTeam } from '../supervision/teams.ts'
 import { modelTeam } from './teams.ts'
 

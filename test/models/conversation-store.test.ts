@@ -1,10 +1,12 @@
 /** Conversations of threads in a store that several teams share, as several processes do. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
-import { NO_CONVERSATION, withTurn } from '../../src/actors/model/context/conversation.ts'
+import { NO_CONVERSATION, withTurn } from '../../src/actors/model/conversation.ts'
 import type { ConversationStore, StoredConversation } from '../../src/index.ts'
-import { ThreadStore } from '../../src/runtime/runs/thread-store.ts'
-import type { RunState } from '../../src/runtime/state/run-state.ts'
+import type { RunState } from '../../src/runtime/host/run.ts'
+import { ThreadStore } from '../../src/runtime/runs/conversations.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { gate, silent } from '../supervision/teams.ts'

@@ -1,5 +1,7 @@
 /** Tasks that a model gives to executors while it goes on, and how it looks at them. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { decomposeTask, markSubtaskComplete } from '../../src/tools/index.ts'

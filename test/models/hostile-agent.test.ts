@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import t from 'tap'
 import type { RuntimeEvent } from '../../src/index.ts'
-import { lineLogger } from '../../src/runtime/logging/default-logger.ts'
+import { lineLogger } from '../../src/runtime/logging/logger.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { errorBody } from '../fixtures/model-wire.ts'

@@ -1,5 +1,4 @@
 /** What a model is shown of a message that says the same in words and as data. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'

@@ -1,5 +1,4 @@
 /** What one agent's model gets to see of another's conversation: nothing, unless a role says otherwise. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'

@@ -15,7 +15,7 @@ import {
   senderOf,
 } from '../../src/mailbox/frame.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 
 /** A team whose agents' lives a test can end. */
 export interface Mortal {

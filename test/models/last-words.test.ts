@@ -1,10 +1,8 @@
 /** What the last speaker says is read along as it comes, and ends with the answer of the run. */
-
 import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
-import type { AgentDefinition, MultiAgentPatternOptions, Run } from '../../src/index.ts'
-import { defineAgent } from '../../src/index.ts'
+import { type AgentDefinition, defineAgent, type MultiAgentPatternOptions, type Run } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'

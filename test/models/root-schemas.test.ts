@@ -1,5 +1,7 @@
 /** Answers whose schema is no object at its root, and answers around which a model has put words. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'

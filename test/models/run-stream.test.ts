@@ -1,9 +1,9 @@
 /** What a chat shows of a run: pieces of all models as they come, and marks on what does not count. */
 import t from 'tap'
 import { z } from 'zod'
-import { ModelError } from '../../src/errors.ts'
 import { defineTool, type OrchestratorContext, type Run, type RuntimeEvent, type StreamPart } from '../../src/index.ts'
 import { StreamParts } from '../../src/runtime/runs/stream-parts.ts'
+import { ModelError } from '../../src/shared/errors.ts'
 import { testTeam } from '../../src/testing.ts'
 import { localTeam, type Receive, silent } from '../supervision/teams.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'

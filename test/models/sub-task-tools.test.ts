@@ -1,5 +1,7 @@
 /** A worker that was told a tool uses it with the input of its sub-task. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { defineTool } from '../../src/index.ts'

@@ -8,7 +8,7 @@ import {
   type MultiAgentResult,
   type RuntimeEvent,
 } from '../../src/index.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
 import { localTeam, silent } from '../supervision/teams.ts'

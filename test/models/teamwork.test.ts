@@ -1,5 +1,4 @@
 /** Roles without code under supervision: nested turns, detectors, rehearsals, agents that come later. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'

@@ -1,5 +1,4 @@
 /** The loop of model and tools, and the verbs that a model has as tools. */
-
 import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'

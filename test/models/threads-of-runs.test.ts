@@ -1,5 +1,4 @@
 /** Conversations of agents: their own, one run's, and with a threadId from run to run. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'

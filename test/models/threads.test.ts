@@ -1,6 +1,7 @@
 /** Model calls of agents on real threads, whose threads die: their own, and those that they share. */
 
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/index.ts'

@@ -2,8 +2,8 @@
 import t from 'tap'
 import { jsonSchemaOf } from '../../src/actors/model/structured-output.ts'
 import { VERB_NAMES, verbTool } from '../../src/actors/model/verb-tools.ts'
-import * as forms from '../../src/protocols/moves/answer-forms.ts'
-import { planSchema, replacementSchema } from '../../src/protocols/moves/schemas.ts'
+import * as forms from '../../src/protocols/forms.ts'
+import { planSchema, replacementSchema } from '../../src/protocols/forms.ts'
 
 const names = ['ann', 'bob']
 const workers = names.map((name) => ({ name }))

@@ -1,5 +1,7 @@
 /** Verbs of an agent as tools of its model: what the model calls happens, and it is told what came of it. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'

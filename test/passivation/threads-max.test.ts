@@ -1,7 +1,7 @@
 /** `threads.max`: the bound on threads, who waits for one, and when the bound is exceeded; in virtual time. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { ThreadPlaces } from '../../src/runtime/supervision/thread-places.ts'
+import { ThreadPlaces } from '../../src/runtime/supervision/pending-life.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { ask, gate, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../supervision/teams.ts'

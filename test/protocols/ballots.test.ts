@@ -4,9 +4,9 @@
  */
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
-import { vote } from '../../src/actors/decisions/vote.ts'
+import { vote } from '../../src/actors/model/decisions.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
-import { agreementOn } from '../../src/protocols/moves/agreement.ts'
+import { agreementOn } from '../../src/protocols/positions.ts'
 import type { ConsensusConfig } from '../../src/protocols.ts'
 import { Dice } from '../dice.ts'
 import { FakeOrchestrator, type Part } from '../fixtures/fake-orchestrator.ts'

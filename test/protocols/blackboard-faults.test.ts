@@ -1,8 +1,8 @@
 /** The blackboard protocol when agents fail, crash or collide, and when the run is cancelled. */
 import t from 'tap'
-import type { OrchestratorContext } from '../../src/actors/definition/context/context.ts'
-import { RunAbortedError } from '../../src/errors.ts'
+import type { OrchestratorContext } from '../../src/actors/definition/context.ts'
 import { protocolFrom } from '../../src/protocols/index.ts'
+import { RunAbortedError } from '../../src/shared/errors.ts'
 import { after, refuses, stage, throws } from '../team/stage.ts'
 import { interests, play, silent, survey, writes } from './contributors.ts'
 

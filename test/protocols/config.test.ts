@@ -1,6 +1,6 @@
 import t from 'tap'
-import { ConfigurationError } from '../../src/errors.ts'
 import { type OrchestrationConfig, protocolFrom } from '../../src/protocols/index.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 
 const TEAM = ['researcher', 'writer', 'editor']
 const LED = { strategy: 'hierarchical' as const, manager: 'editor', workers: ['researcher', 'writer'] }

@@ -1,7 +1,7 @@
 /** Contradictions between answers that are combined: found, told, marked, recorded and settled. */
 import t from 'tap'
 import { type AgentDefinition, type AgentMessage, defineAgent, type OrchestrationConfig } from '../../src/index.ts'
-import { differencesIn } from '../../src/protocols/moves/differences.ts'
+import { differencesIn } from '../../src/protocols/conflicts.ts'
 import { type Cast, type Options, stage, type Test } from '../team/stage.ts'
 
 /** Answers with data or words; under `low` autonomy it first says how it would work. */

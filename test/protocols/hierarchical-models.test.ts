@@ -1,5 +1,4 @@
 /** The strategy hierarchical with roles that models play: programs of the source documents, and long plans. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { rehearsalModel, scriptedModel, testTeam } from '../../src/testing.ts'

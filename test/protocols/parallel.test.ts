@@ -1,8 +1,8 @@
 import t from 'tap'
-import type { Outcome } from '../../src/actors/definition/context/context.ts'
-import { AgentFailedError, RunTimeoutError, TaskRefusedError } from '../../src/errors.ts'
+import type { Outcome } from '../../src/actors/definition/context.ts'
 import { type OrchestrationConfig, protocolFrom } from '../../src/protocols/index.ts'
 import type { ParallelConfig } from '../../src/protocols.ts'
+import { AgentFailedError, RunTimeoutError, TaskRefusedError } from '../../src/shared/errors.ts'
 import { FakeOrchestrator, type Line, type Part } from '../fixtures/fake-orchestrator.ts'
 
 type Cast = Record<string, Line | Part['says'] | Part>

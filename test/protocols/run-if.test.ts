@@ -1,7 +1,7 @@
 /** Sub-tasks on a condition: the outcome of another one, or a value in its result. */
 import t from 'tap'
 import { type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
-import type { RunIf } from '../../src/protocols/moves/run-if.ts'
+import type { RunIf } from '../../src/protocols/run-if.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
 import { silent } from '../supervision/teams.ts'
 import { type Test, throws } from '../team/stage.ts'

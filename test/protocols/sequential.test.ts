@@ -1,6 +1,6 @@
 import t from 'tap'
-import { AgentFailedError, TaskRefusedError } from '../../src/errors.ts'
 import { type SequentialConfig, sequential } from '../../src/protocols/sequential.ts'
+import { AgentFailedError, TaskRefusedError } from '../../src/shared/errors.ts'
 import { FakeOrchestrator, type Line } from '../fixtures/fake-orchestrator.ts'
 
 async function play(cast: Record<string, Line>, options: Omit<SequentialConfig, 'strategy'> = {}) {

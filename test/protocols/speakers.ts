@@ -1,8 +1,7 @@
 /** Agents that say what a test has written down, line by line; and what of a run such tests look at. */
-
 import type { Protocol } from '../../src/actors/definition/protocol.ts'
-import { AgentFailedError, RunTimeoutError } from '../../src/errors.ts'
 import { type AgentDefinition, type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
+import { AgentFailedError, RunTimeoutError } from '../../src/shared/errors.ts'
 import { FakeOrchestrator } from '../fixtures/fake-orchestrator.ts'
 
 export type Speaker = AgentDefinition & { heard: AgentMessage[] }

@@ -1,8 +1,7 @@
 /** The messages of document 001's queues: what a worker is sent, and what it may answer. */
 import t from 'tap'
 import { type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
-import type { CollaborateConfig } from '../../src/protocols.ts'
-import { type SubTask, subTaskResultSchema, subTaskSchema } from '../../src/protocols.ts'
+import { type CollaborateConfig, type SubTask, subTaskResultSchema, subTaskSchema } from '../../src/protocols.ts'
 import { says, stage, type Test } from '../team/stage.ts'
 
 /** One sub-task for a worker that answers it in that way. */

@@ -9,7 +9,7 @@ import {
   defineTool,
   type MultiAgentResult,
 } from '../../src/index.ts'
-import { apologyFor } from '../../src/protocols/prompts/apologies.ts'
+import { apologyFor } from '../../src/protocols/apologize.ts'
 import type { SubTask, SupervisorConfig } from '../../src/protocols.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { vote } from '../../src/actors/decisions/vote.ts'
-import { ConsensusError } from '../../src/errors.ts'
+import { vote } from '../../src/actors/model/decisions.ts'
+import { ConsensusError } from '../../src/shared/errors.ts'
 
 const ballots = (values: Record<string, unknown>) => Object.entries(values).map(([agent, value]) => ({ agent, value }))
 

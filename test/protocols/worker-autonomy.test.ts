@@ -1,5 +1,4 @@
 /** What workers may do without asking, how deep they may delegate, and what they report. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { type AgentContext, type AgentMessage, DelegationRefusedError, defineAgent } from '../../src/index.ts'

@@ -1,6 +1,7 @@
 /** Files that cannot be a team: each error says in which file, in which line and column, what is wrong and what to do. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { ConfigurationError, createTeam, loadTeam } from '../../src/index.ts'
 import { adder } from '../toolbox/tools.ts'
 

@@ -1,13 +1,13 @@
 /** Agents that come to a team by its agents.yaml while it runs: written by hand, or defined by an agent. */
-
 import { chmodSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, type AgentRole, type AgentType, loadTeam } from '../../src/index.ts'
-import { FileSource } from '../../src/registry/text-source.ts'
+import { FileSource } from '../../src/registry/team-text.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
 import { type Cast, type OpenTeam, openTeam } from '../supervision/teams.ts'

@@ -1,13 +1,14 @@
 /** Classes that an agents.yaml names without code of its own. */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { cityDesk } from '../../examples/city-desk/team.ts'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { loadTeam } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { alphaVantage, stooq } from '../../src/tools/stock-services.ts'
+import { alphaVantage, stooq } from '../../src/tools/stock-price.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
 
 /** Document 003's own file. */

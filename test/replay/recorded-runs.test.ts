@@ -1,7 +1,7 @@
 /** Runs that a reader finds in a log which its team keeps bounded. */
 import t from 'tap'
 import type { HostRecord } from '../../src/runtime/log/records.ts'
-import { recordedRuns } from '../../src/runtime/replay/recorded-runs.ts'
+import { recordedRuns } from '../../src/runtime/views/recorded-runs.ts'
 import { encoded } from '../durability/log-entries.ts'
 
 t.test('what is left of a forgotten run is no run that goes on, also if its id was used again before', async (t) => {

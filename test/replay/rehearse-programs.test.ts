@@ -1,6 +1,7 @@
 /** Old runs of all sorts come to the same with the same code: failures, deadlines, strategies with models. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { rehearseRun } from '../../src/testing.ts'
 import { folderOf } from '../durability/log-folders.ts'

@@ -1,8 +1,8 @@
 /** The past of a run is compared with what its team was while it ran, moment by moment, in random programs with faults. */
 import t from 'tap'
-import { idOf } from '../../src/mailbox/frame-id.ts'
-import type { RunState } from '../../src/runtime/state/run-state.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import { idOf } from '../../src/mailbox/frame.ts'
+import type { RunState } from '../../src/runtime/host/run.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { howMany } from '../how-many.ts'
 import { simulate, type Watch } from '../simulation/simulation.ts'
 

@@ -1,9 +1,10 @@
 /** `team.replay`: the state of a run at each moment of its past, from a durable log and from memory. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import type { RunReplay } from '../../src/index.ts'
-import { pastInMemory } from '../../src/runtime/replay/past-in-memory.ts'
-import { RunState } from '../../src/runtime/state/run-state.ts'
+import { RunState } from '../../src/runtime/host/run.ts'
+import { pastInMemory } from '../../src/runtime/views/run-replay.ts'
 import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
 

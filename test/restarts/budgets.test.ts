@@ -1,7 +1,7 @@
 /** Budgets over a restart: what was paid for stays paid for. */
 import t from 'tap'
 import type { ModelPiece } from '../../src/actors/definition/model.ts'
-import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/tokens.ts'
 import type { DramatisError, RuntimeEvent } from '../../src/index.ts'
 import type { MultiAgentPattern } from '../../src/team.ts'
 import { never, type Receive } from '../supervision/teams.ts'

@@ -1,5 +1,7 @@
 /** Turns that end their process each time they are tried, and those that are open beside them. In virtual time. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { AgentContext, AgentMessage, MultiAgentPatternOptions } from '../../src/index.ts'
 import type { MultiAgentPattern } from '../../src/team.ts'
 import { never, type Receive } from '../supervision/teams.ts'

@@ -6,10 +6,9 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AgentTask } from '../../src/actors/definition/task.ts'
 import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
 import { END, kindOf, lengthOf, PATCH, senderOf } from '../../src/mailbox/frame.ts'
-import { OldStates } from '../../src/runtime/durability/old-states.ts'
-import { OldTeam } from '../../src/runtime/durability/old-team.ts'
+import { OldStates, OldTeam } from '../../src/runtime/durability/recovered-run.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 
 interface Shared {
   readonly scope: string

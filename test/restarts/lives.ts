@@ -1,7 +1,6 @@
 /** A team in virtual time whose process dies when a test says so, and the next one on its log. */
 import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
-import type { MultiAgentPatternOptions } from '../../src/index.ts'
-import { defineAgent } from '../../src/index.ts'
+import { defineAgent, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { Dice } from '../dice.ts'
 import { type Cast, silent } from '../supervision/teams.ts'

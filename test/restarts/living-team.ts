@@ -1,6 +1,6 @@
 /** Teams of a process that dies. */
 import type { MultiAgentPatternOptions } from '../../src/index.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import type { Disk } from './mortal-store.ts'
 import { unfoldedFacts } from './team-fold.ts'

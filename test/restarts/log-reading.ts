@@ -6,12 +6,12 @@ import {
   kindOf,
   lengthOf,
   RESULT,
+  readBody,
   recipientOf,
   STEP_DONE,
   senderOf,
 } from '../../src/mailbox/frame.ts'
-import { readBody } from '../../src/mailbox/frame-body.ts'
-import type { Block } from '../../src/runtime/store/log-store.ts'
+import type { Block } from '../../src/runtime/store/log-files.ts'
 import { entriesIn } from '../durability/log-entries.ts'
 
 const KEY = /<([^<>]+)>/

@@ -1,5 +1,5 @@
 /** A log in memory whose writes take time, and whose process can die in the middle of them. */
-import { LogLostError } from '../../src/errors.ts'
+
 import type {
   Block,
   Checkpoint,
@@ -9,8 +9,9 @@ import type {
   Position,
   ReadOptions,
   StoredBlock,
-} from '../../src/runtime/store/log-store.ts'
+} from '../../src/runtime/store/log-files.ts'
 import type { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
+import { LogLostError } from '../../src/shared/errors.ts'
 import type { Dice } from '../dice.ts'
 
 /** Blocks that outlive their process. */

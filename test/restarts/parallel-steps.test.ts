@@ -1,5 +1,7 @@
 /** Steps side by side, in a turn whose thread or process has died: whose result is whose, and what of them has changed. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
 import { ask, localTeam, never } from '../supervision/teams.ts'
 import { Lives } from './lives.ts'

@@ -3,7 +3,6 @@
  * this thread; when it dies nothing of it reaches the outside any more, and the next one is made from the blocks that
  * were on the disk.
  */
-
 import type { AgentDefinition, Reply } from '../../src/actors/definition/definition.ts'
 import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
 import {
@@ -13,15 +12,15 @@ import {
   defineAgent,
   type MultiAgentPatternOptions,
 } from '../../src/index.ts'
-import { Payments } from '../../src/runtime/budgets/payments.ts'
+import { OpenWork } from '../../src/runtime/durability/open-work.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import { RunState } from '../../src/runtime/host/run.ts'
 import { EntryDecoder } from '../../src/runtime/log/entry-codec.ts'
 import type { Batch } from '../../src/runtime/log/records.ts'
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import { OpenWork } from '../../src/runtime/state/open-work.ts'
-import { RunState } from '../../src/runtime/state/run-state.ts'
-import type { Block, StoredBlock } from '../../src/runtime/store/log-store.ts'
+import type { Block, StoredBlock } from '../../src/runtime/store/log-files.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { Payments } from '../../src/runtime/verbs/budgets.ts'
 import { Dice } from '../dice.ts'
 import { decoded, entriesIn } from '../durability/log-entries.ts'
 import { answeredTwice, BoardFold, unfolded } from '../simulation/invariants.ts'

@@ -1,15 +1,13 @@
 /** What a log says of a team, as a later process reads it, beside what the team itself has. */
-import { logSince } from '../../src/runtime/durability/log-since.ts'
-import { oldFacts } from '../../src/runtime/durability/old-facts.ts'
-import { OldLog } from '../../src/runtime/durability/old-log.ts'
-import type { TeamParts } from '../../src/runtime/durability/restored-owners.ts'
+
+import type { OpenMessage } from '../../src/runtime/durability/open-work.ts'
+import { logSince, OldLog, oldFacts } from '../../src/runtime/durability/recovered-log.ts'
 import type { LoggedRun } from '../../src/runtime/durability/run-index.ts'
 import { Slices } from '../../src/runtime/durability/slices.ts'
-import { teamFacts } from '../../src/runtime/durability/team-facts.ts'
+import { type TeamParts, teamFacts } from '../../src/runtime/durability/team-facts.ts'
 import type { Unrecorded } from '../../src/runtime/log/records.ts'
-import type { OpenMessage } from '../../src/runtime/state/open-work.ts'
-import type { ReadOptions, StoredBlock } from '../../src/runtime/store/log-store.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { ReadOptions, StoredBlock } from '../../src/runtime/store/log-files.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import type { Disk } from './mortal-store.ts'
 
 /**

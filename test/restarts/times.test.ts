@@ -1,5 +1,7 @@
 /** Deadlines over a restart: team time stands still while no process has the log, the wall clock goes on. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { DramatisError, MultiAgentPatternOptions } from '../../src/index.ts'
 import type { MultiAgentPattern } from '../../src/team.ts'
 import { never, type Receive } from '../supervision/teams.ts'

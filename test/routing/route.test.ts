@@ -1,7 +1,7 @@
 /** Whom a task goes to: document 000, task routing; document 002, 2.5.1. */
 import t from 'tap'
 import { z } from 'zod'
-import { TASK_ROUTINGS } from '../../src/actors/definition/routing.ts'
+import { TASK_ROUTINGS } from '../../src/actors/definition/task.ts'
 import {
   type AgentContext,
   type AgentTask,

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import type t from 'tap'
-import { ConfigurationError } from '../../src/errors.ts'
-import { type Loadable, loadable } from '../../src/runtime/threads/bundle/bundle.ts'
+import { type Loadable, loadable } from '../../src/runtime/threads/bundle.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 
 type Files = Parameters<typeof t.testdir>[0] & object
 type Test = { testdir(files: Files): string }

@@ -2,7 +2,7 @@ import { symlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import t from 'tap'
-import { loadable } from '../../src/runtime/threads/bundle/bundle.ts'
+import { loadable } from '../../src/runtime/threads/bundle.ts'
 import { inThread, project, refusal, WHAT } from './bundle-helpers.ts'
 
 const CONDITIONS = JSON.stringify({

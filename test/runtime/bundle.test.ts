@@ -2,9 +2,10 @@ import { writeFileSync } from 'node:fs'
 import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import t, { type Test } from 'tap'
-import { loadable } from '../../src/runtime/threads/bundle/bundle.ts'
-import { cannotBundle } from '../../src/runtime/threads/bundle/errors.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { loadable } from '../../src/runtime/threads/bundle.ts'
+import { cannotBundle } from '../../src/runtime/threads/compile.ts'
 import { inThread, load, project, projectOfFixtures, refusal, WHAT } from './bundle-helpers.ts'
 
 t.test('JavaScript is loaded as it is', async (t) => {

@@ -1,11 +1,10 @@
 /** The conversations of threads are bounded: the one that was used longest ago goes. */
-
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
-import { type Conversation, historyOf, NO_CONVERSATION, withTurn } from '../../src/actors/model/context/conversation.ts'
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import { Conversations } from '../../src/runtime/state/conversations.ts'
-import { RunState } from '../../src/runtime/state/run-state.ts'
+import { type Conversation, historyOf, NO_CONVERSATION, withTurn } from '../../src/actors/model/conversation.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import { Conversations } from '../../src/runtime/host/parts.ts'
+import { RunState } from '../../src/runtime/host/run.ts'
 
 const cell = (index = 1, fields: object = {}) =>
   Object.assign({ index, run: undefined, settings: { playedByModel: true } }, fields) as Cell

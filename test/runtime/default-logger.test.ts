@@ -1,5 +1,5 @@
 import t from 'tap'
-import { defaultLogger, lineLogger } from '../../src/runtime/logging/default-logger.ts'
+import { defaultLogger, lineLogger } from '../../src/runtime/logging/logger.ts'
 
 /** What each entry becomes. */
 function linesOf(...entries: [fields: object, text: string][]): string[] {

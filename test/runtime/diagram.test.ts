@@ -1,6 +1,5 @@
 import t from 'tap'
-import { sequenceDiagram } from '../../src/runtime/runs/diagram.ts'
-import type { OrchestrationTrace } from '../../src/runtime/runs/trace-types.ts'
+import { type OrchestrationTrace, sequenceDiagram } from '../../src/runtime/runs/trace.ts'
 
 type Flow = OrchestrationTrace['messageFlow'][number]
 

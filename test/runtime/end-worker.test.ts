@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { endWorker } from '../../src/runtime/threads/end-worker.ts'
+import { endWorker } from '../../src/runtime/threads/worker-thread.ts'
 
 t.test('a thread ends that is in the code of an async hook almost all the time', async (t) => {
   const worker = new Worker(

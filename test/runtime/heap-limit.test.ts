@@ -2,7 +2,7 @@
 import { totalmem } from 'node:os'
 import { getHeapStatistics } from 'node:v8'
 import t from 'tap'
-import { halfOfMemoryMb, heapLimit } from '../../src/runtime/threads/heap-limit.ts'
+import { halfOfMemoryMb, heapLimit } from '../../src/runtime/threads/worker-thread.ts'
 
 const MIB = 2 ** 20
 const machineMb = Math.floor(totalmem() / 2 / MIB)

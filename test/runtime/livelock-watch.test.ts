@@ -1,11 +1,10 @@
 /** The fold over a run's frames: a task that is delegated back, and what has no name or no turn of its own. */
 import t from 'tap'
 import type { MessageType } from '../../src/index.ts'
-import { END, REQUEST, recipientOf, SEND } from '../../src/mailbox/frame.ts'
-import { idOf, writeId } from '../../src/mailbox/frame-id.ts'
-import { LivelockWatch } from '../../src/runtime/detectors/livelock/progress.ts'
-import type { Sign } from '../../src/runtime/detectors/livelock/signs.ts'
-import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/livelock.ts'
+import { END, idOf, REQUEST, recipientOf, SEND, writeId } from '../../src/mailbox/frame.ts'
+import { LivelockWatch } from '../../src/runtime/observers/progress.ts'
+import type { Sign } from '../../src/runtime/observers/signs.ts'
+import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/agent-settings.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
 
 const SCRIPT = 2

@@ -1,6 +1,6 @@
 /** The signs of a livelock as functions: what counts, what does not, and from when on it counts anew. */
 import t from 'tap'
-import { News } from '../../src/runtime/detectors/livelock/seen.ts'
+import { News } from '../../src/runtime/observers/progress.ts'
 import {
   type Conversation,
   continued,
@@ -16,8 +16,8 @@ import {
   roundsAnew,
   taskClosed,
   taskOpened,
-} from '../../src/runtime/detectors/livelock/signs.ts'
-import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/livelock.ts'
+} from '../../src/runtime/observers/signs.ts'
+import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/agent-settings.ts'
 
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
   t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { allocate, type Memory } from '../../src/mailbox/memory.ts'
+import { allocate, type Memory } from '../../src/mailbox/frame.ts'
 import { type FrameBlock, SEQ_STEP } from '../../src/runtime/log/records.ts'
 import { RunLog } from '../../src/runtime/log/run-log.ts'
 

@@ -1,6 +1,6 @@
 /** JSON that is still being written: what is there is read, what is not known yet is left out. */
 import t from 'tap'
-import { PartialJson } from '../../src/runtime/runs/partial-json.ts'
+import { PartialJson } from '../../src/runtime/runs/stream-parts.ts'
 import { Dice } from '../dice.ts'
 
 /** The value after the whole text came as one piece. */

@@ -1,6 +1,6 @@
 /** Prometheus' text format, for what a team does not have by itself: hostile labels, numbers that are none. */
 import t from 'tap'
-import { type Metric, prometheusText } from '../../src/runtime/metrics/prometheus.ts'
+import { type Metric, prometheusText } from '../../src/runtime/views/histogram.ts'
 import { readExposition } from '../team/exposition.ts'
 
 const gauge = (samples: Metric['samples'], help = 'Help.'): Metric => ({ name: 'm', help, kind: 'gauge', samples })

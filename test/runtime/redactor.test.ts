@@ -1,7 +1,7 @@
 import t from 'tap'
-import { CancelledError } from '../../src/errors.ts'
-import { guardedLogger } from '../../src/runtime/logging/guarded-logger.ts'
+import { guardedLogger } from '../../src/runtime/logging/logger.ts'
 import { isSecretName, Redactor } from '../../src/runtime/logging/redactor.ts'
+import { CancelledError } from '../../src/shared/errors.ts'
 import { Dice } from '../dice.ts'
 
 const KEY = 'k3y/with+odd"letters'

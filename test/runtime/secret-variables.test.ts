@@ -1,6 +1,5 @@
 import t from 'tap'
-import { Redactor } from '../../src/runtime/logging/redactor.ts'
-import { SecretVariables } from '../../src/runtime/logging/secret-variables.ts'
+import { Redactor, SecretVariables } from '../../src/runtime/logging/redactor.ts'
 
 /** What stays of the text when the variables are known. */
 function seen(text: string, env: Record<string, string>, named: string[] = []): string {

@@ -1,6 +1,7 @@
 /** What the tests of the options share. */
-import { ConfigurationError } from '../../src/errors.ts'
+
 import { settingsFrom, type TeamOptions } from '../../src/runtime/settings/settings.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 
 export const module = 'a-package'
 /** The agents of a team that needs nothing else. */

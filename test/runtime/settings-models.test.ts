@@ -1,7 +1,7 @@
 import t from 'tap'
-import { ConfigurationError } from '../../src/errors.ts'
-import type { Check } from '../../src/runtime/checks/checks.ts'
-import { modelNamesShape, modelsShape } from '../../src/runtime/settings/models-shape.ts'
+import { modelNamesShape, modelsShape } from '../../src/runtime/settings/team-shape.ts'
+import type { Check } from '../../src/shared/checks.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 
 /** The path of what is refused, and what it got; undefined if nothing is. */
 function refusal(check: Check, value: unknown): string | undefined {

@@ -1,10 +1,10 @@
 import { availableParallelism } from 'node:os'
 import t from 'tap'
-import { type Scheduler, systemClock } from '../../src/clock.ts'
 import { openTelemetry } from '../../src/opentelemetry.ts'
-import { defaultLogger } from '../../src/runtime/logging/default-logger.ts'
-import { DELEGATION_BOUND } from '../../src/runtime/settings/delegation-bound.ts'
+import { defaultLogger } from '../../src/runtime/logging/logger.ts'
+import { DELEGATION_BOUND } from '../../src/runtime/settings/agent-settings.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
+import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 import { agents, detailsOf, loose, module, role } from './settings-helpers.ts'
 
 const silent = { debug() {}, info() {}, warn() {}, error() {} }

@@ -1,6 +1,6 @@
 /** What counts against a thread that is silent. */
 import t from 'tap'
-import { Silence } from '../../src/runtime/threads/silence.ts'
+import { Silence } from '../../src/runtime/threads/thread.ts'
 
 const R = true
 const S = false

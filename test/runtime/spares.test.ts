@@ -1,6 +1,6 @@
 /** How threads are made: how many boot at once, and of which heap class there are spares, how many, and when they boot. */
 import t from 'tap'
-import type { Logger } from '../../src/actors/definition/logger.ts'
+import type { Logger } from '../../src/actors/definition/tool.ts'
 import { type SpareThread, WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { silent } from '../supervision/teams.ts'

@@ -1,5 +1,7 @@
 /** Answers in pieces, between real threads, and as the caller of a run sees them. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import {
   createTeam,
   type MultiAgentPatternOptions,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { fateOf, missingAt, resultOf } from '../../src/runtime/verbs/sync-rules.ts'
+import { fateOf, missingAt, resultOf } from '../../src/runtime/verbs/sync-points.ts'
 
 const point = {
   name: 'noon',

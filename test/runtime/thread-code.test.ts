@@ -2,11 +2,9 @@
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import t from 'tap'
-import { playFirstTurn } from '../../src/actors/loop/first-turn.ts'
-import { Resident } from '../../src/actors/loop/resident.ts'
-import { epochZero, systemClock } from '../../src/clock.ts'
-import { ThreadCode, threadCode } from '../../src/runtime/threads/thread-code.ts'
-import { WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
+import { playFirstTurn, Resident } from '../../src/actors/thread/resident.ts'
+import { ThreadCode, threadCode, WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
+import { epochZero, systemClock } from '../../src/shared/clock.ts'
 
 t.test('the second thread compiles a turn too, and later ones begin with that', async (t) => {
   t.equal(await playFirstTurn(systemClock), true, 'the turn ends, and something is written')

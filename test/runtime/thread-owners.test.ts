@@ -1,7 +1,7 @@
 /** Owners of threads: how many are kept, and which go first. */
 import t from 'tap'
-import { NO_CONVERSATION } from '../../src/actors/model/context/conversation.ts'
-import { Conversations } from '../../src/runtime/state/conversations.ts'
+import { NO_CONVERSATION } from '../../src/actors/model/conversation.ts'
+import { Conversations } from '../../src/runtime/host/parts.ts'
 
 t.test(
   'the owner of a thread that was not used for long goes with its conversations, and not while it is in use',

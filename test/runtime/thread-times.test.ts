@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { kernelTimes, ThreadClock } from '../../src/runtime/threads/thread-times.ts'
+import { kernelTimes, ThreadClock } from '../../src/runtime/threads/thread.ts'
 
 const skip = !existsSync('/proc/thread-self/schedstat') && 'the kernel tells no figures of threads here'
 

@@ -1,6 +1,6 @@
 /** Groups of requests that a turn waits for together: how many answers each still needs. */
 import t from 'tap'
-import { WaitingGroups } from '../../src/runtime/state/waiting-groups.ts'
+import { WaitingGroups } from '../../src/runtime/host/agent.ts'
 
 const TURN = 7
 

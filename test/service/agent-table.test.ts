@@ -1,5 +1,5 @@
 import t from 'tap'
-import { agentTable } from '../../src/service/agent-table.ts'
+import { agentTable } from '../../src/service/shared/live-progress.ts'
 import { agentHealth } from './fake-team.ts'
 
 const size = { width: 80, height: 24 }

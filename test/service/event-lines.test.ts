@@ -1,7 +1,12 @@
 import t from 'tap'
-import type { AgentMessage, AgentTask, TypedMessage } from '../../src/index.ts'
-import { AgentCrashedError, ToolTimeoutError } from '../../src/index.ts'
-import { eventLines, isTrouble } from '../../src/service/event-lines.ts'
+import {
+  AgentCrashedError,
+  type AgentMessage,
+  type AgentTask,
+  ToolTimeoutError,
+  type TypedMessage,
+} from '../../src/index.ts'
+import { eventLines, isTrouble } from '../../src/service/shared/event-lines.ts'
 import { runtimeEvent } from './fake-team.ts'
 
 type Fields = Parameters<typeof runtimeEvent>[0]

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { AgentFailedError, ConfigurationError, RunAbortedError } from '../../src/index.ts'
-import { exitCodeOf, failureWords } from '../../src/service/failure.ts'
+import { exitCodeOf, failureWords } from '../../src/service/shared/failure.ts'
 
 t.test('what the user has to change exits with 2, everything else with 1', async (t) => {
   t.equal(exitCodeOf(new ConfigurationError('agents: got nothing')), 2)

@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream'
 import { Subject } from 'rxjs'
 import type { Health, RuntimeEvent } from '../../src/index.ts'
 import type { Surroundings } from '../../src/service/commands/run.ts'
-import type { Screen } from '../../src/service/screen.ts'
+import type { Screen } from '../../src/service/shared/screen.ts'
 
 type AgentHealth = Health['agents'][string]
 type Fields<E> = E extends RuntimeEvent ? Omit<E, 'seq' | 'at' | 'runId'> : never

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { listenForInterrupt, unlessAborted } from '../../src/service/interrupt.ts'
+import { listenForInterrupt, unlessAborted } from '../../src/service/shared/failure.ts'
 
 t.test('the first Ctrl-C aborts and says so, the second leaves', async (t) => {
   const said: string[] = []

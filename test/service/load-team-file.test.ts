@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { loadTeamFile } from '../../src/service/load-team-file.ts'
+import { loadTeamFile } from '../../src/service/shared/load-team-file.ts'
 
 t.test('returns the default export of a JavaScript file', async (t) => {
   const folder = t.testdir({

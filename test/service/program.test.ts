@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { main } from '../../src/service/program.ts'
+import { main } from '../../src/service/commands/program.ts'
 import { fakeSurroundings } from './fake-team.ts'
 
 t.test('--help and --version go to stdout and are no failure', async (t) => {

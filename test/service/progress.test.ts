@@ -1,6 +1,6 @@
 import t from 'tap'
 import { AgentCrashedError } from '../../src/index.ts'
-import { progressOn } from '../../src/service/progress.ts'
+import { progressOn } from '../../src/service/shared/progress.ts'
 import { fakeScreen, fakeTeam, runtimeEvent } from './fake-team.ts'
 
 const crash = runtimeEvent({

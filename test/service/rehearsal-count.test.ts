@@ -1,6 +1,6 @@
 /** How far a rehearsal is: one line on a terminal, nothing elsewhere. */
 import t from 'tap'
-import { countOn } from '../../src/service/rehearsal/count.ts'
+import { countOn } from '../../src/service/rehearsal/job.ts'
 import { fakeScreen } from './fake-team.ts'
 
 const terminal = { columns: 80, rows: 24 }

@@ -1,5 +1,8 @@
 /** What a rehearsal says of its failures: the same mistake once, and what was made to go wrong with it. */
 import t from 'tap'
+import type { Injected } from '../../src/runtime/testing/plan.ts'
+import { type Failure, isFailure, type Played } from '../../src/service/rehearsal/job.ts'
+import { rehearsalData, rehearsalReport, seedReport } from '../../src/service/rehearsal/report.ts'
 import {
   DeadlockError,
   type DramatisError,
@@ -7,10 +10,7 @@ import {
   LivelockError,
   RequestTimeoutError,
   StallError,
-} from '../../src/errors.ts'
-import type { Injected } from '../../src/runtime/testing/rehearsal/faults.ts'
-import { type Failure, isFailure, type Played } from '../../src/service/rehearsal/job.ts'
-import { rehearsalData, rehearsalReport, seedReport } from '../../src/service/rehearsal/report.ts'
+} from '../../src/shared/errors.ts'
 
 const replay = (seed: number) => `--seed ${seed}`
 const id = (seed: number) => `01941f29-7c00-7000-8000-${String(seed).padStart(12, '0')}`

@@ -1,7 +1,7 @@
 /** `dramatis rehearse`, models that cost money, and tools that change something. */
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { main } from '../../src/service/program.ts'
+import { main } from '../../src/service/commands/program.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import { fakeSurroundings } from './fake-team.ts'
 

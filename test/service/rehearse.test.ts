@@ -5,7 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { main } from '../../src/service/program.ts'
+import { main } from '../../src/service/commands/program.ts'
 import { dramatis } from './command-line.ts'
 import { fakeSurroundings } from './fake-team.ts'
 

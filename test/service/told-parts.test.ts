@@ -1,8 +1,7 @@
 /** Large parts in what a service writes: told by reference, in each message and event that has them. */
 import t from 'tap'
-import { hashOf } from '../../src/mailbox/stored-parts.ts'
-import { resultText } from '../../src/service/json-text.ts'
-import { toldEvent } from '../../src/service/told-parts.ts'
+import { hashOf } from '../../src/mailbox/codec.ts'
+import { resultText, toldEvent } from '../../src/service/shared/json-text.ts'
 import { localTeam } from '../supervision/teams.ts'
 
 const large = { type: 'image', data: new Uint8Array(100_000).fill(7), mediaType: 'image/png', name: 'sea.png' } as const

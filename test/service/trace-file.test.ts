@@ -2,10 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { AgentFailedError } from '../../src/index.ts'
-import { sequenceDiagram } from '../../src/runtime/runs/diagram.ts'
-import type { OrchestrationTrace } from '../../src/runtime/runs/trace-types.ts'
-import { jsonText } from '../../src/service/json-text.ts'
-import { traceFile, traceText } from '../../src/service/trace-file.ts'
+import { type OrchestrationTrace, sequenceDiagram } from '../../src/runtime/runs/trace.ts'
+import { jsonText, traceFile, traceText } from '../../src/service/shared/json-text.ts'
 
 const trace: OrchestrationTrace = {
   events: [],

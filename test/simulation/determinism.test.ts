@@ -1,6 +1,6 @@
 /** One seed, one play: everything that a run says of itself follows from the seed. */
 import t from 'tap'
-import { Readers } from '../../src/runtime/supervision/readers.ts'
+import { Readers } from '../../src/runtime/supervision/host.ts'
 import { type Cast, localTeam, type Receive } from '../supervision/teams.ts'
 import { simulate } from './simulation.ts'
 

@@ -1,13 +1,11 @@
 /** What a simulated team has to keep, checked by what it says: restarts within their intensity, the blackboard, requests. */
-
 import { isDeepStrictEqual } from 'node:util'
-import { DramatisError, errorData } from '../../src/errors.ts'
 import type { AgentMessage, Blackboard, BlackboardEntry } from '../../src/index.ts'
-import { bodyBytesOf, HEADER, lengthOf } from '../../src/mailbox/frame.ts'
-import { idOf } from '../../src/mailbox/frame-id.ts'
+import { bodyBytesOf, HEADER, idOf, lengthOf } from '../../src/mailbox/frame.ts'
+import type { OpenWork } from '../../src/runtime/durability/open-work.ts'
 import { type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
-import type { OpenWork } from '../../src/runtime/state/open-work.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
+import { DramatisError, errorData } from '../../src/shared/errors.ts'
 import { decoded, encoded } from '../durability/log-entries.ts'
 
 /** Rule 2: an agent restarts so many times within so many ms, then it is stopped; after that it begins anew. */

@@ -3,7 +3,6 @@
  * ended at random. Safety: what must hold at every moment is checked with every record. Liveness: when the faults have
  * stopped everything comes to its end, also where agents come to wait for each other.
  */
-
 import { turnBehind } from '../../src/actors/turn/context.ts'
 import {
   type AgentContext,
@@ -12,11 +11,10 @@ import {
   type OrchestrationTrace,
   type Run,
 } from '../../src/index.ts'
+import { OpenWork } from '../../src/runtime/durability/open-work.ts'
+import type { Cell, Life } from '../../src/runtime/host/agent.ts'
 import type { Batch, Unrecorded } from '../../src/runtime/log/records.ts'
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import type { Life } from '../../src/runtime/state/life.ts'
-import { OpenWork } from '../../src/runtime/state/open-work.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { ThreadExit } from '../../src/runtime/threads/thread.ts'
 import { Dice } from '../dice.ts'

@@ -3,8 +3,7 @@
  * for. What the supervisor says of waits is held against this: it shares nothing with the graph that the supervisor reads
  * from its books.
  */
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import type { Life } from '../../src/runtime/state/life.ts'
+import type { Cell, Life } from '../../src/runtime/host/agent.ts'
 
 /** What a handler waits for. */
 export type Wait =

@@ -1,5 +1,5 @@
 /** The machine's time, with a count of the timers that are set. */
-import { type Scheduler, systemClock } from '../../src/clock.ts'
+import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 
 export function countingClock(): Scheduler & { readonly timers: number } {
   let timers = 0

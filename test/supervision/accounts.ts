@@ -1,7 +1,7 @@
 /** Rule 17 as a check: what a supervisor knows of its mailboxes has to add up at every moment. */
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import type { RunState } from '../../src/runtime/state/run-state.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { RunState } from '../../src/runtime/host/run.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { miscounts } from '../mailbox/recounts.ts'
 
 /** What does not add up now; empty when all does. */

@@ -1,6 +1,8 @@
 /** Rule 23: what a look for turns that wait in vain takes does not grow with the messages that wait in mailboxes. */
-import t, { type Test } from 'tap'
-import { stuckNow } from '../../src/runtime/detectors/deadlock/stuck.ts'
+
+import type { Test } from 'tap'
+import t from 'tap'
+import { stuckNow } from '../../src/runtime/observers/stuck.ts'
 import { gate, type OpenTeam, openTeam } from './teams.ts'
 
 /** How many items are taken from what these give, while `look` runs. */

@@ -1,7 +1,7 @@
 /** Cancellation follows chains: what a withdrawn turn had asked of others is withdrawn too, wherever it is by then. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
-import type { DramatisError } from '../../src/errors.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
+import type { DramatisError } from '../../src/shared/errors.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, never, openTeam, outcomeOf, type Receive } from './teams.ts'

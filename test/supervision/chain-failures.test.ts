@@ -1,6 +1,6 @@
 /** Chains that are cut off: agents that die within them, requests that are withdrawn, deadlines that pass. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { type Extras, gate, never, openTeam, outcomeOf, type Receive } from './teams.ts'

@@ -1,6 +1,6 @@
 /** The chain of open turns that led to what a turn does, as the host follows it. */
 import t from 'tap'
-import { chainOf, isNested, MAX_CHAIN_DEPTH } from '../../src/runtime/admission/chain.ts'
+import { chainOf, isNested, MAX_CHAIN_DEPTH } from '../../src/runtime/host/delegation.ts'
 import { never, type OpenTeam, openTeam } from './teams.ts'
 
 /** The chain of the only turn that agent is at, nearest first. */

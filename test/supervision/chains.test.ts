@@ -1,6 +1,6 @@
 /** Chains: a request that comes back to an agent which waits for it runs within the turn that waits. */
 import t from 'tap'
-import type { DramatisError } from '../../src/errors.ts'
+import type { DramatisError } from '../../src/shared/errors.ts'
 import { leftovers, watchAccounts } from './accounts.ts'
 import { type Cast, type Extras, gate, openTeam, type Receive } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rule 17: the room that a message under way had claimed is given back exactly, wherever its thread died. */
 import t from 'tap'
-import { CLAIM } from '../../src/mailbox/window.ts'
+import { CLAIM } from '../../src/mailbox/channel.ts'
 import { roomOf } from './accounts.ts'
 import { ask, never, type OpenTeam, openTeam } from './teams.ts'
 

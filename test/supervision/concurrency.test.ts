@@ -1,6 +1,6 @@
 /** The role option `concurrency`: turns of several runs open at once in one thread, one of each run. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
 import { leftovers, watchAccounts } from './accounts.ts'

@@ -1,6 +1,6 @@
 /** Rule 24: what stands between naming a cycle of turns on threads and breaking it. Threads that are none, so that time is virtual. */
 import t from 'tap'
-import { deadlock } from '../../src/runtime/detectors/deadlock/detector.ts'
+import { deadlock } from '../../src/runtime/observers/deadlock.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { outcomeOf, type Receive } from './teams.ts'
 import { after } from './verdicts.ts'

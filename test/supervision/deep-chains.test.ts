@@ -1,7 +1,7 @@
 /** Chains of requests that are longer than a stack is deep: each turn waits for the next one. */
 import t from 'tap'
 import { ASKS, REQUEST } from '../../src/mailbox/frame.ts'
-import { ORCHESTRATOR_INDEX } from '../../src/runtime/state/agent-directory.ts'
+import { ORCHESTRATOR_INDEX } from '../../src/runtime/host/directory.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { never } from './teams.ts'
 

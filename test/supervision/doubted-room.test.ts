@@ -2,9 +2,11 @@
  * The words that all threads share deny room that the host's records know of, or a wake-up that did not come: forged, or
  * on its way.
  */
-import t, { type Test } from 'tap'
-import { HOST_ASLEEP } from '../../src/mailbox/room.ts'
-import { CLAIM } from '../../src/mailbox/window.ts'
+
+import type { Test } from 'tap'
+import t from 'tap'
+import { CLAIM } from '../../src/mailbox/channel.ts'
+import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import { ask, openTeam } from './teams.ts'
 
 const CAPACITY = 8

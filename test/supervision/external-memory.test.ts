@@ -1,10 +1,10 @@
 /** Rule 13 and `limits.maxExternalMb`: what a thread may hold outside of its heap. */
 import t from 'tap'
-import { ExternalMemory } from '../../src/actors/transport/external-memory.ts'
-import type { DramatisError } from '../../src/errors.ts'
-import { EXTERNAL_KIB } from '../../src/mailbox/window.ts'
+import { ExternalMemory } from '../../src/actors/turn/own-work.ts'
+import { EXTERNAL_KIB } from '../../src/mailbox/channel.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
+import type { DramatisError } from '../../src/shared/errors.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf } from './teams.ts'
 

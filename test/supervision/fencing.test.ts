@@ -1,6 +1,6 @@
 /** Rules 4, 12, 13 and 17: a thread that does not end when it is told to is fenced off, and does no harm from then on. */
 import t from 'tap'
-import { CLAIM } from '../../src/mailbox/window.ts'
+import { CLAIM } from '../../src/mailbox/channel.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
 import { roomOf } from './accounts.ts'

@@ -1,8 +1,7 @@
 import t from 'tap'
-import { AgentCrashedError } from '../../src/errors.ts'
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import type { Life } from '../../src/runtime/state/life.ts'
-import { listen } from '../../src/runtime/supervision/starting.ts'
+import type { Cell, Life } from '../../src/runtime/host/agent.ts'
+import { listen } from '../../src/runtime/supervision/pending-life.ts'
+import { AgentCrashedError } from '../../src/shared/errors.ts'
 
 t.test('a thread is ended once for its posts, and those that come after that cost nothing', async (t) => {
   const warned: unknown[] = []

@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { Assignment } from '../../src/actors/definition/assignment.ts'
 import { type AgentRole, createTeam } from '../../src/index.ts'
-import { startedIn } from '../../src/runtime/threads/start-reply.ts'
+import { startedIn } from '../../src/runtime/threads/worker-thread.ts'
 import { silent } from './teams.ts'
 
 const module = new URL('../fixtures/supervision/forges-its-start.js', import.meta.url)

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { HostLoop } from '../../src/runtime/state/host-loop.ts'
+import { HostLoop } from '../../src/runtime/host/core.ts'
 
 t.test('a look that throws ends neither the loop nor leaves what it had not read', async (t) => {
   const deferred: (() => void)[] = []

@@ -1,6 +1,6 @@
 /** The role option `instances`: several threads, each a life of its own, take from one mailbox under one name. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { turnBehind } from '../../src/actors/turn/context.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'

@@ -2,7 +2,9 @@
  * A host that was busy until a time was up: what was done in time counts. On the virtual clock the host does not hear
  * its threads; on the real one it is kept busy, so that its timers come before what has come meanwhile.
  */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { type AgentDefinition, defineAgent } from '../../src/actors/definition/definition.ts'
 import { defineTool } from '../../src/actors/definition/tool.ts'

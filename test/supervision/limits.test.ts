@@ -1,6 +1,6 @@
 /** Rule 19: how many turns of a run are under way at a time, and who is next. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { leftovers } from './accounts.ts'

@@ -1,5 +1,7 @@
 /** Rule 22: waits that somebody can end yet, and what stands in for whom: who only waits long is left alone. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
 import { askAll, gate, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 import { after, slow, watched } from './verdicts.ts'

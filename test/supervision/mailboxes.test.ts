@@ -1,6 +1,6 @@
 /** Rule 15: mailboxes are bounded, and what becomes of who sends to a full one. */
 import t from 'tap'
-import { CLAIM } from '../../src/mailbox/window.ts'
+import { CLAIM } from '../../src/mailbox/channel.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { imbalances, leftovers, roomOf } from './accounts.ts'
 import { ask, gate, localTeam, never, numbers, openTeam } from './teams.ts'

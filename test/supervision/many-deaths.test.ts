@@ -2,8 +2,10 @@
  * Rules 2, 3, 8, 9 and 17 with the policy that holds where nobody has set one, under far more deaths than it allows: an
  * agent dies at random while it is sent messages and asked.
  */
-import t, { type Test } from 'tap'
-import { seededRandom } from '../../src/actors/definition/seeded-random.ts'
+
+import type { Test } from 'tap'
+import t from 'tap'
+import { seededRandom } from '../../src/shared/random.ts'
 import { watchAccounts } from './accounts.ts'
 import { ask, openTeam, outcomeOf } from './teams.ts'
 

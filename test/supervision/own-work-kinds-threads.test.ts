@@ -1,7 +1,8 @@
 /** Rule 24 on real threads: what a turn has opened itself is work, by whatever means; what another one left open is none. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { silent } from './teams.ts'
 import { watched } from './verdicts.ts'

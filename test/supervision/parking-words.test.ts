@@ -2,10 +2,10 @@
 import { equal } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
-import { Link } from '../../src/actors/transport/link.ts'
-import { Parking } from '../../src/actors/transport/parking.ts'
-import { TeamMemory } from '../../src/mailbox/room.ts'
-import { mostOpenTurns, PARKED, parkedWord, SURELY, TAKEN, Window } from '../../src/mailbox/window.ts'
+import { Link } from '../../src/actors/turn/link.ts'
+import { Parking } from '../../src/actors/turn/parking.ts'
+import { mostOpenTurns, PARKED, parkedWord, SURELY, TAKEN, Window } from '../../src/mailbox/channel.ts'
+import { TeamMemory } from '../../src/mailbox/team-memory.ts'
 import { virtualClock } from '../../src/testing.ts'
 
 const CONCURRENCY = 2

@@ -1,9 +1,9 @@
 /** Rule 19: a turn that waits for others gives its permit up, and gets one back. */
 import t from 'tap'
-import type { AgentContext, RequestOptions } from '../../src/actors/definition/context/context.ts'
-import { Link } from '../../src/actors/transport/link.ts'
-import { PERMITS_WANTED } from '../../src/mailbox/room.ts'
-import { PARKED } from '../../src/mailbox/window.ts'
+import type { AgentContext, RequestOptions } from '../../src/actors/definition/context.ts'
+import { Link } from '../../src/actors/turn/link.ts'
+import { PARKED } from '../../src/mailbox/channel.ts'
+import { PERMITS_WANTED } from '../../src/mailbox/team-memory.ts'
 import { leftovers } from './accounts.ts'
 import { askAll, gate, localTeam, never, openTeam, outcomeOf } from './teams.ts'
 

@@ -1,10 +1,10 @@
 /** The parts of the supervisor hang on its records alone: take one away, and just what it does is gone. */
 import t from 'tap'
+import type { Part } from '../../src/runtime/supervision/host.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
-import type { Part } from '../../src/runtime/supervision/supervisor.ts'
 import { timeouts } from '../../src/runtime/supervision/timeouts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
-import { tasks } from '../../src/runtime/tasks/task-board.ts'
+import { tasks } from '../../src/runtime/verbs/task-board.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive, silent } from './teams.ts'
 

@@ -1,8 +1,8 @@
 /** Rules 2 and 3 as the pure function that they are: when a dead agent lives again. */
 import fc from 'fast-check'
 import t from 'tap'
-import type { RestartTime } from '../../src/runtime/state/cell.ts'
-import { groupOf, livesAgain, nextRestart, type RestartPolicy } from '../../src/runtime/supervision/restart-policy.ts'
+import type { RestartTime } from '../../src/runtime/host/agent.ts'
+import { groupOf, livesAgain, nextRestart, type RestartPolicy } from '../../src/runtime/supervision/restarts.ts'
 
 const policy: RestartPolicy = { maxRestarts: 3, withinMs: 60_000, backoff: { baseMs: 200, capMs: 10_000 } }
 const most = () => 1

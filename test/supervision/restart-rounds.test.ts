@@ -1,9 +1,9 @@
 /** Rule 1: what happens to agents meanwhile that are being ended, kept down or stopped together. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
-import { AgentTerminatedError } from '../../src/errors.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
+import { AgentTerminatedError } from '../../src/shared/errors.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { ask, type Cast, openTeam, outcomeOf, type Receive } from './teams.ts'
 

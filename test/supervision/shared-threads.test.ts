@@ -4,7 +4,8 @@
  */
 import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import type { AgentRole, MultiAgentPatternOptions, RuntimeEvent } from '../../src/index.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'

@@ -1,9 +1,9 @@
 /** Rules 11 and 12: how agents start and stop. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
-import { type Scheduler, schedulerFrom, systemClock } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import type { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import { type Scheduler, schedulerFrom, systemClock } from '../../src/shared/clock.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rules 19 and 22: a step that waits for another agent is no work of the turn's own. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { leftovers } from './accounts.ts'
 import { localTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 

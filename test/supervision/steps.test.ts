@@ -1,10 +1,19 @@
 /** Rule 6: what a turn has done already when it is tried again, and what may not be done twice. */
 import t from 'tap'
-import type { AgentContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
-import { BLANK, kindOf, lengthOf, REQUEST, SEND, STEP_BEGAN, sameStep, stepOf } from '../../src/mailbox/frame.ts'
-import { writeFrame } from '../../src/mailbox/frame-body.ts'
-import { allocate } from '../../src/mailbox/memory.ts'
+import {
+  allocate,
+  BLANK,
+  kindOf,
+  lengthOf,
+  REQUEST,
+  SEND,
+  STEP_BEGAN,
+  sameStep,
+  stepOf,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { leftovers } from './accounts.ts'
 import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'

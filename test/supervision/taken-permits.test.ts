@@ -1,6 +1,6 @@
 /** Rule 19: what a turn that gave its permit up would do by itself waits until it has one again. */
 import t from 'tap'
-import type { AgentContext, OrchestratorContext } from '../../src/actors/definition/context/context.ts'
+import type { AgentContext, OrchestratorContext } from '../../src/actors/definition/context.ts'
 import { leftovers } from './accounts.ts'
 import { type Extras, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 

@@ -1,9 +1,10 @@
 /** What somebody waits for, and what has a high priority, does not wait until the host has taken all that others wrote. */
-import t, { type Test } from 'tap'
-import { Link } from '../../src/actors/transport/link.ts'
-import { Outbox } from '../../src/actors/transport/outbox.ts'
+
+import type { Test } from 'tap'
+import t from 'tap'
+import { Link, Outbox } from '../../src/actors/turn/link.ts'
+import { ASLEEP, Window } from '../../src/mailbox/channel.ts'
 import { END, REQUEST, SEND } from '../../src/mailbox/frame.ts'
-import { ASLEEP, Window } from '../../src/mailbox/window.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { numbers } from './teams.ts'
 

@@ -1,6 +1,6 @@
 /** Rule 26, without a team: who of a cycle gives its wait up. */
 import t from 'tap'
-import { type Candidate, chooseVictim } from '../../src/runtime/detectors/deadlock/victim.ts'
+import { type Candidate, chooseVictim } from '../../src/runtime/observers/deadlock.ts'
 
 const equal = { priority: 0, tokens: 0, since: 100 }
 const candidate = (agent: string, differs: Partial<Candidate> = {}): Candidate => ({ agent, ...equal, ...differs })

@@ -1,5 +1,7 @@
 /** Rule 23: whatever it is that leaves turns stuck, it is found at that moment: a wait that begins, one that ends, an agent that does. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
 import { askAll, never, openTeam, outcomeOf } from './teams.ts'
 import { after, bargains, fill, onGo, slow, watched } from './verdicts.ts'

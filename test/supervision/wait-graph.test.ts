@@ -3,7 +3,7 @@
  * an oracle; a failure names its seed: SEED=7 node dist/test/supervision/wait-graph.test.js
  */
 import t from 'tap'
-import { cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/detectors/deadlock/cycles.ts'
+import { cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/observers/cycles.ts'
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'

@@ -2,7 +2,7 @@
  * What a wait-for graph says, found the slow way: by trying every order in which its nodes could end, and by the distances
  * between all of them. It has nothing in common with the detector but the types.
  */
-import type { Deadlock, Wait, WaitNode } from '../../src/runtime/detectors/deadlock/cycles.ts'
+import type { Deadlock, Wait, WaitNode } from '../../src/runtime/observers/cycles.ts'
 import type { Dice } from '../dice.ts'
 
 /** Up to `most` nodes of all kinds; from graphs in which nearly all can run to graphs in which few can. */

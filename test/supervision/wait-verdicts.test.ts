@@ -1,7 +1,7 @@
 /** Rules 22 to 27: wait structures in which more than one thing goes on, and what is said of each: once, and to the point. */
 import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
-import { deadlock } from '../../src/runtime/detectors/deadlock/detector.ts'
+import { deadlock } from '../../src/runtime/observers/deadlock.ts'
 import { BareSupervisor } from './bare-supervisor.ts'
 import { askAll, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
 import { after, slow, watched } from './verdicts.ts'

@@ -1,11 +1,11 @@
 /** Rule 13 in virtual time: threads that are stuck, and threads that only look so. */
 import { close, open } from 'node:inspector'
 import t from 'tap'
-import type { Scheduler } from '../../src/clock.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
-import { halfOfMemoryMb } from '../../src/runtime/threads/heap-limit.ts'
-import type { ThreadTimes } from '../../src/runtime/threads/thread-times.ts'
+import type { ThreadTimes } from '../../src/runtime/threads/thread.ts'
+import { halfOfMemoryMb } from '../../src/runtime/threads/worker-thread.ts'
+import type { Scheduler } from '../../src/shared/clock.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
 import { never, outcomeOf, type Receive } from './teams.ts'
 

@@ -1,5 +1,7 @@
 /** Open questions, how they are closed, and answers that are more than a word. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent } from '../../src/index.ts'
 import { type OpenTeam, openTeam, type Receive } from '../supervision/teams.ts'

@@ -1,7 +1,7 @@
 /** Who has contributed what to an answer. The numbers are known from what the agents do. Requirements P27, P31. */
 import t from 'tap'
 import { type AgentContext, type Contribution, defineAgent, type OrchestrationConfig } from '../../src/index.ts'
-import { resultText } from '../../src/service/json-text.ts'
+import { resultText } from '../../src/service/shared/json-text.ts'
 import { FakeModel, USAGE } from '../models/fake-model.ts'
 import { type Cast, type Extras, localTeam } from '../supervision/teams.ts'
 

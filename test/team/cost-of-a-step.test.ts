@@ -6,10 +6,10 @@
 import { createHook } from 'node:async_hooks'
 import { type Profiler, Session } from 'node:inspector'
 import t from 'tap'
-import type { Scheduler } from '../../src/clock.ts'
 import type { ModelClient } from '../../src/models.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
+import type { Scheduler } from '../../src/shared/clock.ts'
 import type { VirtualClock } from '../../src/testing.ts'
 import { type Cast, OpenTeam, openTeam, type Receive, silent } from '../supervision/teams.ts'
 

@@ -1,8 +1,8 @@
 /** The figures of a team as a monitoring system gets them: the page is parsed as Prometheus would. */
 import t from 'tap'
 import { type AgentContext, defineAgent, type Metric, ModelError, ToolFailedError } from '../../src/index.ts'
-import { callMetrics } from '../../src/runtime/metrics/call-metrics.ts'
-import { CallTallies } from '../../src/runtime/metrics/call-tallies.ts'
+import { callMetrics } from '../../src/runtime/views/metrics.ts'
+import { CallTallies } from '../../src/runtime/views/tallies.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { localTeam } from '../supervision/teams.ts'
 import { desk, toolModule } from '../toolbox/desk.ts'

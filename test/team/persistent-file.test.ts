@@ -2,7 +2,8 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type OrchestratorContext } from '../../src/index.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

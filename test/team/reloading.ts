@@ -11,8 +11,8 @@ import {
   type MultiAgentPatternOptions,
   type RuntimeEvent,
 } from '../../src/index.ts'
-import type { Cell } from '../../src/runtime/state/cell.ts'
-import type { Supervisor } from '../../src/runtime/supervision/supervisor.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern as Team } from '../../src/team.ts'
 import { type VirtualClock, virtualClock } from '../../src/testing.ts'

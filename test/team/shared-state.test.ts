@@ -1,5 +1,7 @@
 /** What agents share: whose it is, who sees it, how it changes, and when it ends. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import {
   type AgentContext,

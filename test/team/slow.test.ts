@@ -1,8 +1,8 @@
 /** What hangs is named with its age: the turn, what it does, and what waits behind it. */
 import t from 'tap'
-import { ConfigurationError } from '../../src/errors.ts'
 import type { AgentContext, OpenTurn, Wait } from '../../src/index.ts'
-import { toldWaits } from '../../src/service/digest/told-waits.ts'
+import { toldWaits } from '../../src/service/digest/moment.ts'
+import { ConfigurationError } from '../../src/shared/errors.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { type Extras, gate, localTeam, openTeam, type Receive } from '../supervision/teams.ts'
 import { doing } from '../toolbox/tools.ts'

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import type { loaded } from '../fixtures/loaded.ts'
 
 t.test('a team of code loads the packages that it runs by, and no others', async (t) => {

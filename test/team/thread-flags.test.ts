@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { flagsOf } from '../../src/thread-flags.ts'
+import { flagsOf } from '../../src/shared/environment.ts'
 
 t.test('threads are given the flags that a worker inherits, from the command line and from NODE_OPTIONS', async (t) => {
   for (const [args, nodeOptions, flags] of [

@@ -1,6 +1,8 @@
 /** What an agent may do by its trust, whether its thread is honest or not. The host holds to it. */
-import t, { type Test } from 'tap'
-import { isVerb, trustFor } from '../../src/actors/definition/trust.ts'
+
+import type { Test } from 'tap'
+import t from 'tap'
+import { isVerb, trustFor } from '../../src/actors/definition/role.ts'
 import {
   type AgentContext,
   type AgentRole,

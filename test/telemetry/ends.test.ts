@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { AgentContext, AgentMessage } from '../../src/index.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
-import { Spans } from '../../src/runtime/telemetry/spans.ts'
+import { Spans } from '../../src/runtime/observers/spans.ts'
 import type { TelemetrySpan } from '../../src/telemetry.ts'
 import { testTeam } from '../../src/testing.ts'
 import { FakeModel } from '../models/fake-model.ts'

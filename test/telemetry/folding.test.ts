@@ -1,14 +1,12 @@
 /** Spans are folded from the log, in batches that follow from how busy host and threads are: they must not show in the spans. */
-
 import type { ReadableSpan } from '@opentelemetry/sdk-trace-base'
 import t from 'tap'
 import { END, kindOf, lengthOf, senderOf, turnOf } from '../../src/mailbox/frame.ts'
 import type { Batch, HostRecord, LogEntry } from '../../src/runtime/log/records.ts'
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
-import { ModelGateway } from '../../src/runtime/models/gateway.ts'
-import { modelSpans } from '../../src/runtime/telemetry/model-spans.ts'
-import { Spans } from '../../src/runtime/telemetry/spans.ts'
-import { Tracing } from '../../src/runtime/telemetry/tracing.ts'
+import { Spans } from '../../src/runtime/observers/spans.ts'
+import { modelSpans, Tracing } from '../../src/runtime/observers/tracing.ts'
+import { ModelGateway } from '../../src/runtime/verbs/gateway.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { type Cast, openTeam, silent } from '../supervision/teams.ts'

@@ -1,7 +1,7 @@
 /** A terminal that is none: what was drawn on it last can be read, and keys can be pressed. */
 import { PassThrough, Writable } from 'node:stream'
 import { stripVTControlCharacters } from 'node:util'
-import type { Screen } from '../../src/service/screen.ts'
+import type { Screen } from '../../src/service/shared/screen.ts'
 import type { Keys } from '../../src/service/terminal/top.ts'
 
 export class FakeTerminal {

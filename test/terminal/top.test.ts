@@ -1,13 +1,20 @@
 /** `dramatis top`: what its screen says of a team, at every size, and what its keys do. */
 import t from 'tap'
-import { systemClock } from '../../src/clock.ts'
 import { type Digest, defineAgent } from '../../src/index.ts'
+import { span } from '../../src/runtime/views/slow.ts'
 import { DigestFold } from '../../src/service/digest/digest-fold.ts'
-import { span } from '../../src/service/figures.ts'
 import { localSource } from '../../src/service/terminal/source.ts'
-import { columns, cut, fit, wrapped } from '../../src/service/terminal/text.ts'
 import { showTop } from '../../src/service/terminal/top.ts'
-import { orderedAgents, type TopState, topLines } from '../../src/service/terminal/top-view.ts'
+import {
+  columns,
+  cut,
+  fit,
+  orderedAgents,
+  type TopState,
+  topLines,
+  wrapped,
+} from '../../src/service/terminal/top-view.ts'
+import { systemClock } from '../../src/shared/clock.ts'
 import { after, all, echo, stage, throws } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { countPrompt, countTokens } from '../../src/actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../src/actors/model/tokens.ts'
 import { type Script, scriptedModel, virtualClock } from '../../src/testing.ts'
 import { ask } from '../runtime/models/pieces.ts'
 

@@ -1,8 +1,7 @@
 /** A test that waits for a team whose clock nobody moves is told so, instead of ending by its runner's limit. */
 import t from 'tap'
 import { defineAgent, type Logger } from '../../src/index.ts'
-import { whileTimePasses } from '../../src/runtime/testing/standing-clock.ts'
-import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
+import { SteppedClock, whileTimePasses } from '../../src/runtime/testing/virtual-clock.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 
 const sequential = { strategy: 'sequential' as const }

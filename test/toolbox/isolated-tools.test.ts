@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { ToolPool } from '../../src/runtime/tools/tool-pool.ts'
+import { ToolPool } from '../../src/runtime/verbs/tool-pool.ts'
 import { asked, callerModule, desk, ledger, recordModule, typedModule, underWay, watchThreads } from './desk.ts'
 import { refusal, toolEvents } from './tools.ts'
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { ConfigurationError, defineAgent, defineTool } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { needsPackages } from '../../src/tools/packages.ts'
+import { needsPackages } from '../../src/tools/options.ts'
 import { desk, recordModule } from './desk.ts'
 import { refusal } from './tools.ts'
 

@@ -1,7 +1,12 @@
 /** Tools for the tests, and what is seen of their calls. */
 import { z } from 'zod'
-import type { DramatisError, MultiAgentPattern, RuntimeEvent, ToolContext } from '../../src/index.ts'
-import { defineTool } from '../../src/index.ts'
+import {
+  type DramatisError,
+  defineTool,
+  type MultiAgentPattern,
+  type RuntimeEvent,
+  type ToolContext,
+} from '../../src/index.ts'
 
 export type ToolEvent = Extract<RuntimeEvent, { type: `tool.${string}` }>
 

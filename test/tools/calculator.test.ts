@@ -1,10 +1,10 @@
 /** The calculator: exact values, and nothing but values, whatever the expression tries. */
 import library from 'mathjs/lib/browser/math.js'
 import t from 'tap'
-import { systemClock } from '../../src/clock.ts'
-import { calculator } from '../../src/tools/calculator.ts'
-import { calculate } from '../../src/tools/sandbox/calculate.ts'
-import { Refused } from '../../src/tools/sandbox/task.ts'
+import { systemClock } from '../../src/shared/clock.ts'
+import { calculate } from '../../src/tools/calculate.ts'
+import { Refused } from '../../src/tools/options.ts'
+import { calculator } from '../../src/tools/sandboxed.ts'
 import { call } from './calls.ts'
 import { hostileExpressions } from './hostile-expressions.ts'
 

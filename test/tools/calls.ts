@@ -1,8 +1,7 @@
 /** Calls a tool as the runtime does: arguments checked by its schema, then `run` with a context. */
-
 import { checkBySchema } from '../../src/actors/definition/schema.ts'
 import type { Schema, Tool, ToolContext } from '../../src/actors/definition/tool.ts'
-import { ToolInputError } from '../../src/errors.ts'
+import { ToolInputError } from '../../src/shared/errors.ts'
 
 /** What a definition has at run time. */
 interface Definition<Out> {

@@ -1,8 +1,8 @@
 /** `convert`: units and formats of data, and what is none. */
 import t from 'tap'
-import { convert } from '../../src/tools/convert.ts'
-import { convertValue } from '../../src/tools/sandbox/convert-value.ts'
-import { Refused } from '../../src/tools/sandbox/task.ts'
+import { convertValue } from '../../src/tools/convert-value.ts'
+import { Refused } from '../../src/tools/options.ts'
+import { convert } from '../../src/tools/sandboxed.ts'
 import { call } from './calls.ts'
 import { hostileCsv, hostileJson, hostileUnits, hostileYaml, oddYaml } from './hostile-data.ts'
 

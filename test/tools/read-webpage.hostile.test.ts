@@ -1,6 +1,6 @@
 /** No URL of the list gets read_webpage to what is not public: by itself, by a redirect, by a name that changes. */
 import t from 'tap'
-import { ToolFailedError, ToolInputError } from '../../src/errors.ts'
+import { ToolFailedError, ToolInputError } from '../../src/shared/errors.ts'
 import { pageReader } from '../../src/tools/read-webpage.ts'
 import { call } from './calls.ts'
 import { hostileUrls } from './hostile-urls.ts'

@@ -1,9 +1,9 @@
 /** `run_code`: values and prints of a program, its bounds, and that nothing of the host is in it. */
 import t from 'tap'
-import { runCode } from '../../src/tools/run-code.ts'
-import { runJavaScript } from '../../src/tools/sandbox/run-javascript.ts'
-import { inSandbox, sandboxThreads } from '../../src/tools/sandbox/sandbox.ts'
-import type { Outcome } from '../../src/tools/sandbox/task.ts'
+import type { Outcome } from '../../src/tools/options.ts'
+import { runJavaScript } from '../../src/tools/run-javascript.ts'
+import { inSandbox, sandboxThreads } from '../../src/tools/sandbox.ts'
+import { runCode } from '../../src/tools/sandboxed.ts'
 import { call } from './calls.ts'
 import { hostileCode } from './hostile-code.ts'
 

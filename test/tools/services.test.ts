@@ -1,6 +1,7 @@
 /** What every tool that asks a service makes of a server that misbehaves. */
 import { gzipSync } from 'node:zlib'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { exchangeRate } from '../../src/tools/exchange-rate.ts'
 import { stockPrice } from '../../src/tools/stock-price.ts'
 import { weather } from '../../src/tools/weather.ts'

@@ -1,7 +1,7 @@
 /** Sights of cities, by any of their names. */
 import t from 'tap'
 import { sights } from '../../src/tools/index.ts'
-import { SIGHTS } from '../../src/tools/sights-data.ts'
+import { SIGHTS } from '../../src/tools/sights.ts'
 import { call } from './calls.ts'
 
 const CITIES = SIGHTS.split('\n').filter((line) => line.includes('|'))

@@ -1,5 +1,7 @@
 /** stock_price, against servers that answer as Stooq and Alpha Vantage do. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { stockPrice } from '../../src/tools/stock-price.ts'
 import { call, definitionOf } from './calls.ts'
 import { serve } from './servers.ts'

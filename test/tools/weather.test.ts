@@ -1,5 +1,7 @@
 /** weather, against a server that answers as Open-Meteo's geocoding and forecast do. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { weather } from '../../src/tools/weather.ts'
 import { call, definitionOf } from './calls.ts'
 import { serve } from './servers.ts'

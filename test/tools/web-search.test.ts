@@ -1,5 +1,7 @@
 /** web_search, against servers that answer as Google Custom Search, Brave Search and SearXNG do. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { type WebSearchOptions, webSearch } from '../../src/tools/web-search.ts'
 import { call, definitionOf } from './calls.ts'
 import { type Loopback, serve } from './servers.ts'

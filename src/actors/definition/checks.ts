@@ -1,12 +1,11 @@
 /** Checks of the arguments of verbs. Each refusal names the argument, the given value and the needed one. */
 
-import { CancelledError, DramatisError, describe, MessageRejectedError, shown } from '../../errors.ts'
 import { MOST_RETRIES } from '../../mailbox/frame.ts'
-import { jsonFormOf } from '../../mailbox/json-form.ts'
-import { jsonIssue } from '../../mailbox/message.ts'
-import { PARTS } from '../../mailbox/parts.ts'
+import { jsonFormOf } from '../../mailbox/json.ts'
+import { jsonIssue, PARTS } from '../../mailbox/message.ts'
+import { CancelledError, DramatisError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
 import { partsFault } from './content.ts'
-import type { RequestOptions } from './context/context.ts'
+import type { RequestOptions } from './context.ts'
 
 /** Returns the error for one wrong argument. It does not contain the value's content, which can be a prompt. */
 export function wrongArgument(path: string, value: unknown, needed: string): MessageRejectedError {

@@ -1,10 +1,9 @@
 /**
  * Content of model messages that is more than text: images, files, sound, and the reasoning of a model. Inside the
  * runtime the bytes of a part are a data URL, since calls cross threads as JSON; large ones are a reference
- * (mailbox/stored-parts.ts).
+ * (mailbox/codec.ts).
  */
 
-import type { MediaPart, MessagePart, ProviderData, TextPart } from '../../mailbox/parts.ts'
 import {
   bytesOf,
   hashesOf,
@@ -16,7 +15,9 @@ import {
   type StoredPart,
   storedForm,
   storedIn,
-} from '../../mailbox/stored-parts.ts'
+} from '../../mailbox/codec.ts'
+import { type MediaPart, type MessagePart, PARTS, type ProviderData, type TextPart } from '../../mailbox/message.ts'
+import { ToolFailedError } from '../../shared/errors.ts'
 
 export type { MediaPart, MessagePart, ProviderData, TextPart }
 
@@ -249,3 +250,38 @@ export function mediaOf({ type, data, mediaType }: MediaPart): { url: string } |
 }
 
 const USUAL = { image: 'image/png', audio: 'audio/wav', file: 'application/pdf' } as const
+
+/** Result of a tool with parts. Made by `toolParts`. */
+export interface ToolParts {
+  readonly [PARTS]: readonly MessagePart[]
+}
+
+/**
+ * Makes a tool's result of parts: texts, images, sounds and files, in their order. The model gets them in place of
+ * JSON. Code that calls the tool gets them with their bytes as data URLs.
+ *
+ * @throws {ToolFailedError} if a part is wrong: half of it is missing, or its type is unknown.
+ *
+ * @example
+ * const screenshot = defineTool({
+ *   name: 'screenshot',
+ *   description: 'Shows a page.',
+ *   input: z.object({ url: z.url() }),
+ *   run: async ({ url }) => toolParts([{ type: 'image', data: await bytesOf(url), mediaType: 'image/png' }]),
+ * })
+ */
+export function toolParts(parts: readonly MessagePart[]): ToolParts {
+  const fault = partsFault(parts, 'parts')
+  if (!fault) return resultOfParts(asJson(parts) as MessagePart[])
+  const text = `toolParts: ${fault.path}: ${fault.needed}.`
+  throw new ToolFailedError(text, { path: fault.path })
+}
+
+/** Returns the result of a tool with parts that are checked. */
+export const resultOfParts = (parts: readonly MessagePart[]): ToolParts => ({ [PARTS]: parts })
+
+/** Returns the parts of a tool's result; undefined if it is JSON for the model. */
+export function partsOfResult(output: unknown): readonly MessagePart[] | undefined {
+  const parts: unknown = Object(output)[PARTS]
+  return parts !== undefined && partsFault(parts, PARTS) === undefined ? (parts as readonly MessagePart[]) : undefined
+}

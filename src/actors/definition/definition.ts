@@ -1,13 +1,12 @@
 /** Defines agents: handlers, schemas and initial state. An agent's module exports one definition as its default. */
 
-import { ConfigurationError, shown } from '../../errors.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import { own } from '../../own.ts'
-import type { AgentContext, AgentRef } from './context/context.ts'
+import { ConfigurationError, shown } from '../../shared/errors.ts'
+import { own } from '../../shared/values.ts'
+import type { AgentContext, AgentRef } from './context.ts'
 import type { ModelMessage } from './model.ts'
-import { noSuchField, readingFor } from './reading.ts'
 import type { RoleInfo } from './role.ts'
-import type { Schema } from './tool.ts'
+import { noSuchField, readingFor, type Schema } from './tool.ts'
 
 /** A value, or a promise of one. */
 export type Awaitable<T> = T | Promise<T>
@@ -175,4 +174,28 @@ export function agentRef<D extends AgentDefinition>(
   name: string,
 ): AgentRef<NonNullable<D['~types']>['input'], NonNullable<D['~types']>['output']> {
   return { name }
+}
+
+/** Reads the exports of a user's module. Every place that imports such a module reads it through `exportsOf`. */
+
+export interface Exports {
+  default?: unknown
+}
+
+/**
+ * Returns the exports as the author wrote them. `import()` gives a CommonJS module as its `default`. If a compiler
+ * (`tsc`, Babel, esbuild) produced the CommonJS module, the mark `__esModule` says that the exports are inside
+ * `default`.
+ */
+export function exportsOf(namespace: Exports): Exports {
+  return isCompiled(namespace.default) ? namespace.default : namespace
+}
+
+/** Does the same for the result of `require`: without the mark, the whole value is the default export. */
+export function exportsOfRequired(exported: unknown): Exports {
+  return isCompiled(exported) ? exported : { ...Object(exported), default: exported }
+}
+
+function isCompiled(exported: unknown): exported is Exports {
+  return typeof exported === 'object' && exported !== null && Reflect.get(exported, '__esModule') === true
 }

@@ -2,10 +2,9 @@
  * Types and checks of protocols. A protocol is a script with a name and a configuration; the runtime knows nothing else
  * about a strategy.
  */
-import { ConfigurationError, ReplyInvalidError, shown } from '../../errors.ts'
-import type { OrchestratorContext } from './context/context.ts'
-import { readingFor } from './reading.ts'
-import type { Schema } from './tool.ts'
+import { ConfigurationError, ReplyInvalidError, shown } from '../../shared/errors.ts'
+import type { OrchestratorContext } from './context.ts'
+import { readingFor, type Schema } from './tool.ts'
 
 /** Result of a script: the answer as text, or as text with structured data. */
 export type ScriptResult = string | { content: string; structuredData?: unknown }
@@ -23,9 +22,9 @@ export type Protocol =
   | { name: string; module: URL | string; config?: object }
 
 /**
- * A protocol of your own, with the verbs that the built-in ones use. Source: document 002, 2.2.1. `run` is a closure in
- * the host and must not block. `module` names a module whose default export is `defineProtocol(...)`. It runs in a
- * worker thread with `config`, which has to be JSON to be passed there.
+ * A protocol of your own, with the verbs that the built-in ones use. `run` is a closure in the host and must not block.
+ * `module` names a module whose default export is `defineProtocol(...)`. It runs in a worker thread with `config`,
+ * which has to be JSON to be passed there.
  */
 export type CustomConfig<N extends string = string> = {
   strategy: 'custom'

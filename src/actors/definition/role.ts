@@ -1,14 +1,75 @@
 /** Types of roles: the options that a user writes, and the part of them that a thread gets. */
-import type { CommunicationConfig } from './communication-config.ts'
-import type { Guardrails } from './guardrail.ts'
+
 import type { ModelOptions } from './model-options.ts'
-import type { SupervisionConfig } from './supervision-config.ts'
+import type { CommunicationConfig, SupervisionConfig } from './role-config.ts'
 import type { ModelSchema, Tool } from './tool.ts'
 
 /**
- * A declared ability of an agent. Tasks find their agent by it (`orchestrator.route`, auctions). Source: document 002,
- * 2.1.2.
+ * Decision of a guardrail: nothing to let it pass, a value in its place, or the reason why it is refused. The reason is
+ * told to the caller, or to the model if it is about a tool.
  */
+export type GuardrailVerdict<Value> = undefined | { change: Value } | { refuse: string }
+
+/** Place of a check. `agent`: null for the query and the answer of a run. The signal ends the check. */
+export interface GuardrailContext {
+  agent: string | null
+  runId: string
+  signal: AbortSignal
+}
+
+/** Call of a tool. `input` is what the model, or code, calls it with. */
+export interface GuardedCall {
+  tool: string
+  input: unknown
+}
+
+/**
+ * A check. It runs in the host. A check that throws, or that takes longer than `timeoutMs` (120,000), counts as a
+ * refusal. `when`, for an input: 'beside' (the default) runs beside the work, which ends if the check refuses;
+ * 'before' runs before it, and may change the input.
+ *
+ * @example
+ * const noCards: Guardrail = {
+ *   name: 'no cards',
+ *   check: (text) => (/\d{16}/.test(text) ? { refuse: 'Leave card numbers out.' } : undefined),
+ * }
+ */
+export interface Guardrail<Value = string> {
+  name: string
+  when?: 'before' | 'beside'
+  timeoutMs?: number
+  check(value: Value, context: GuardrailContext): GuardrailVerdict<Value> | Promise<GuardrailVerdict<Value>>
+}
+
+/** Checks of a team or a role, each list in its order. */
+export interface Guardrails {
+  /** Checks of the query of each run; of a role: of what its model is asked. */
+  input?: readonly Guardrail[]
+  /** Checks of the answer of each run; of a role: of what its model answers. Nothing of it is streamed before. */
+  output?: readonly Guardrail[]
+  /** Checks of each call of a tool. A change is one of the input. */
+  tool?: readonly Guardrail<GuardedCall>[]
+}
+
+/** Kinds of checks that a thread has to ask the host for. */
+export interface GuardedBy {
+  /** Checks before the model is asked, and beside it. */
+  before: boolean
+  beside: boolean
+  output: boolean
+  tool: boolean
+}
+
+/** Verb that runs checks. */
+export const GUARD = 'guard'
+
+/** Arguments of that verb, and its result: the value, changed or not. */
+export type GuardArguments = { on: 'before' | 'beside' | 'output'; value: string } | ({ on: 'tool' } & GuardedCall)
+
+/** Verbs that the host serves and that are a turn's own work: a turn that calls one does not wait for others. */
+export const OWN_WORK: ReadonlySet<string> = new Set(['model', 'tool', GUARD])
+
+/** A declared ability of an agent. Tasks find their agent by it (`orchestrator.route`, auctions). */
 export interface Capability {
   /** Name by which a task requires it, in any letter case. */
   name: string
@@ -46,7 +107,7 @@ export interface RoleInfo<Name extends string = string, Data = unknown> extends 
   capabilities?: readonly (string | Capability)[]
   /**
    * Names that a task which mentions one is routed by, as by those of the tools, after the capabilities. No tool stands
-   * behind them, and a model is not told of them. Source: document 000.
+   * behind them, and a model is not told of them.
    */
   skills?: readonly string[]
   /**
@@ -140,7 +201,6 @@ export type ToolReference =
 
 /**
  * Chooses the part of its conversation that a model sees when the conversation grows. Default: 'append_until_full'.
- * Source: document 003.
  *
  * - 'append_until_full': the whole conversation, until it takes `threshold` (0.8) of `maxTokens`, tools counted. Then
  *   the last `keepRecent` (20) messages, and one summary of the others. The role's model writes the summary, in a step
@@ -317,4 +377,77 @@ export interface AgentRole<Name extends string = string> extends RoleInfo<Name> 
   guardrails?: Guardrails
   /** Takes precedence over the team's `communication`. */
   communication?: CommunicationConfig
+}
+
+/*
+ * Defines which verbs an agent may use by its trust level. Host and threads share one table: the host refuses verbs by
+ * it, and threads offer verbs to models by it. Source: requirement P31.
+ */
+
+/** Verb that reports that a model repeats itself in a loop. */
+export const LOOP_FOUND = 'model.loop'
+
+/** Verb that tells a model's turn about the agents that it may turn to. */
+export const MODEL_TURN = 'model.turn'
+
+/** Verb by which the target of a handoff confirms that it has not refused the task. */
+export const ACKNOWLEDGE = 'handoff.acknowledge'
+
+type Trust = NonNullable<RoleInfo['trust']>
+
+const RANKS: Readonly<Record<Trust, number>> = { untrusted: 0, internal: 1, privileged: 2 }
+
+/**
+ * The least trust for each verb. A key is the verb's name, or the name of the call that serves it. Answering a message
+ * is not a verb: every agent may answer.
+ */
+const LEAST = {
+  report: 'untrusted',
+  model: 'untrusted', // a model agent cannot answer without this verb and the next two
+  [MODEL_TURN]: 'untrusted',
+  'run.output': 'untrusted',
+  [GUARD]: 'untrusted',
+  [LOOP_FOUND]: 'untrusted',
+  [ACKNOWLEDGE]: 'untrusted', // for a task that it was given
+  send: 'internal',
+  request: 'internal',
+  broadcast: 'internal',
+  delegate: 'internal',
+  handoff: 'internal',
+  managers: 'internal', // used by `escalate`
+  reassign: 'internal',
+  'blackboard.write': 'internal',
+  'blackboard.read': 'internal',
+  'blackboard.query': 'internal',
+  'blackboard.history': 'internal',
+  'blackboard.waitFor': 'internal',
+  'shared.get': 'internal',
+  'shared.update': 'internal',
+  subscribe: 'internal',
+  watch: 'internal',
+  sync: 'internal',
+  synced: 'internal',
+  decide: 'internal',
+  route: 'internal',
+  candidates: 'internal',
+  approve: 'internal', // asks for the approval of a call of a tool
+  ask: 'internal', // a person would take the question for one of the whole team
+  agents: 'internal',
+  tool: 'internal',
+  'tool.simulated': 'internal',
+  // The new agent can have any trust, and no agent may create one that is more trusted than itself.
+  spawn: 'privileged',
+  define: 'privileged',
+} as const satisfies Record<string, Trust>
+
+export type Verb = keyof typeof LEAST
+
+export const isVerb = (name: string): name is Verb => Object.hasOwn(LEAST, name)
+
+/** Returns the least trust that this verb requires. */
+export const trustFor = (verb: Verb): Trust => LEAST[verb]
+
+/** Checks whether an agent with that trust may use this verb. Without a trust the agent counts as 'internal'. */
+export function isTrustedTo(trust: Trust | undefined, verb: Verb): boolean {
+  return RANKS[trust ?? 'internal'] >= RANKS[LEAST[verb]]
 }

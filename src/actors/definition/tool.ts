@@ -1,11 +1,86 @@
 /** Defines tools. A tool has a name and a description for models, a schema of its input, and the code that runs. */
 
 import type { StandardJSONSchemaV1, StandardSchemaV1 } from '@standard-schema/spec'
-import { ConfigurationError, describe, shown } from '../../errors.ts'
-import type { JsonForm } from '../../mailbox/json-form.ts'
-import { APPROVERS, type ApprovalPolicy, type Approvers } from './approvers.ts'
-import type { Logger } from './logger.ts'
-import { noSuchField, readingFor } from './reading.ts'
+import type { JsonForm } from '../../mailbox/json.ts'
+import { ConfigurationError, DramatisError, describe, shown } from '../../shared/errors.ts'
+import { optionMeant } from '../../shared/text.ts'
+import { thrownData } from '../../shared/thrown.ts'
+
+/** People who may approve the call of a tool. */
+
+export const APPROVERS = ['others', 'caller', 'anybody'] as const
+
+/**
+ * 'others': not the caller of the run. 'caller': the caller of the run alone, who confirms what is done for him.
+ * 'anybody': both. A run without a caller is approved by whoever may approve.
+ */
+export type Approvers = (typeof APPROVERS)[number]
+
+/** Says which calls of a tool need approval, and whose. */
+export interface ApprovalPolicy<Value = unknown> {
+  /** Checks whether a call needs approval. Default: each call does. */
+  when?: (input: Value) => boolean
+  /** Default: 'others'. */
+  by?: Approvers
+}
+
+/**
+ * The log that the runtime and the agents write to. The signature is pino's own, so a pino logger can be passed as it
+ * is.
+ *
+ * @example
+ * createTeam({ agents, orchestration, logger: pino() })
+ */
+export interface Logger {
+  debug(fields: object, text: string): void
+  info(fields: object, text: string): void
+  warn(fields: object, text: string): void
+  error(fields: object, text: string): void
+}
+
+/** The four methods of a logger. */
+export type LogLevel = keyof Logger
+
+/** The levels in the order of the numbers by which LOG frames encode them. */
+export const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error']
+
+/** Returns the level that a LOG frame carries in its limit field. */
+export const logLevel = (limit: number): LogLevel => LEVELS[limit] ?? 'info'
+
+/**
+ * Returns log fields as JSON. Values that JSON cannot represent become descriptions, since a log line must not make a
+ * turn fail.
+ */
+export function logFields(fields: object): string {
+  try {
+    return (
+      JSON.stringify(fields, (_key, value: unknown) => {
+        if (value instanceof Error) return thrownData(value)
+        return typeof value === 'bigint' || typeof value === 'function' ? String(value) : value
+      }) ?? '{}'
+    )
+  } catch {
+    return '{}'
+  }
+}
+
+/** Says of a field that a definition does not have which one was meant, and which there are. */
+export function noSuchField(field: string, known: readonly string[]): string {
+  const meant = optionMeant(field, known)
+  const advice = meant === undefined ? '' : ` (did you mean "${meant}"?)`
+  return `there is no such field; there are ${known.join(', ')}${advice}`
+}
+
+/** Returns the result of `look`. Refuses the field at `path` of what `call` was given if reading it throws. */
+export function readingFor<T>(call: string, path: string, look: () => T): T {
+  try {
+    return look()
+  } catch (error) {
+    if (error instanceof DramatisError) throw error
+    const text = `${call}: "${path}" throws when it is read (${describe(error)}); give it plain values.`
+    throw new ConfigurationError(text, { path }, error)
+  }
+}
 
 /** A Standard Schema, of zod, arktype, valibot and others. Source: standardschema.dev. */
 export type Schema<In = unknown, Out = In> = StandardSchemaV1<In, Out>

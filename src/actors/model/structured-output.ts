@@ -1,11 +1,66 @@
 /** Answers of models as data: builds the JSON schema for the request, and reads the answer by it. */
-import { ModelError, shown } from '../../errors.ts'
-import { nestsTooDeep } from '../../mailbox/json-depth.ts'
-import type { ModelFailureCode } from '../../model-failure.ts'
+
+import { nestsTooDeep } from '../../mailbox/json.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { ModelError, type ModelFailureCode, shown } from '../../shared/errors.ts'
 import { wrongArgument } from '../definition/checks.ts'
-import { addUsage, type ModelAnswer, type ModelCall, type ModelMessage } from '../definition/model.ts'
+import {
+  type AnswerFunction,
+  addUsage,
+  type FinishReason,
+  type ModelAnswer,
+  type ModelCall,
+  type ModelMessage,
+  type ModelRequest,
+  type ToolCall,
+  type ToolSpec,
+} from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
-import type { ModelSchema } from '../definition/tool.ts'
+import { type ModelSchema, TOOL_NAME } from '../definition/tool.ts'
+
+/*
+ * Answers that are wanted as the arguments of one function: builds the offer for the model, and reads its call. The
+ * caller gets the arguments as the answer's text, so they are checked, corrected and logged like any other answer.
+ */
+
+type FunctionWanted = Pick<ModelRequest, 'jsonSchema' | 'answerFunction'> & { readonly tools?: readonly ToolSpec[] }
+
+/**
+ * Returns the parts of a prompt besides its messages. The function becomes a tool, with the schema as its parameters.
+ */
+export function offeredIn({ tools = [], jsonSchema, answerFunction }: FunctionWanted): {
+  tools: readonly ToolSpec[]
+  jsonSchema: object | undefined
+  mustCall: boolean
+} {
+  if (!answerFunction || !jsonSchema) return { tools, jsonSchema, mustCall: false }
+  const { name, description } = answerFunction
+  return { tools: [...tools, { name, description, inputSchema: jsonSchema }], jsonSchema: undefined, mustCall: true }
+}
+
+interface Said {
+  text: string
+  toolCalls: ToolCall[]
+  finishReason: FinishReason | undefined
+}
+
+/**
+ * Returns the model's answer with the arguments of that function in place of its text, and without the call. Several
+ * calls become a list, so none is lost: the list misses a schema of one answer, and the model is told so.
+ */
+export function readAsAnswer<T extends Said>(said: T, wanted: AnswerFunction | undefined): T {
+  const inputs = said.toolCalls.filter(({ name }) => name === wanted?.name).map(({ input }) => input)
+  const [first] = inputs
+  if (first === undefined) return said
+  const toolCalls = said.toolCalls.filter(({ name }) => name !== wanted?.name)
+  const isOver = toolCalls.length === 0 && said.finishReason === 'tool_calls'
+  return {
+    ...said,
+    text: inputs.length === 1 ? first : `[${inputs.join()}]`,
+    toolCalls,
+    finishReason: isOver ? 'stop' : said.finishReason,
+  }
+}
 
 /**
  * Returns the JSON schema of the model's output, before the schema transforms it. Throws the error of the schema's
@@ -184,3 +239,62 @@ const correction = ({ answerFunction }: ModelCall, { text }: ModelAnswer, { mess
     }`,
   },
 ]
+
+/*
+ * The form in which the sender of a message wants its answer: a JSON schema in the metadata, and a function if the
+ * answer is wanted as its arguments. A model agent answers in that form, with `structuredData`; a code agent is free to
+ * use it.
+ */
+
+interface Wanted {
+  answerSchema: object
+  answerFunction?: AnswerFunction
+  answerContent?: string
+}
+
+/** Details of the form: a function, and the field of the data that is the content of the answer. */
+interface AnswerForm {
+  asFunction?: AnswerFunction | undefined
+  contentField?: string | undefined
+}
+
+/** Returns metadata for a request whose answer has to fit that JSON schema, in that form. */
+export const withAnswerSchema = (schema: object, { asFunction, contentField }: AnswerForm = {}): Wanted => ({
+  answerSchema: schema,
+  ...(asFunction && { answerFunction: asFunction }),
+  ...(contentField !== undefined && { answerContent: contentField }),
+})
+
+/**
+ * Returns an answer with the text of the wanted field as its content, so that histories show words and no JSON. An
+ * answer without such a field, and one with words of its own beside its data, stays as it is.
+ */
+export function withContentField<Said extends { content: string; structuredData: unknown }>(
+  said: Said,
+  message: AgentMessage,
+): Said {
+  if (said.structuredData === undefined && !said.content.includes('{')) return said // most answers: no data to look at
+  const { answerContent } = message.metadata
+  if (typeof answerContent !== 'string') return said
+  const inWords = jsonIn(said.content)?.value
+  const data = said.structuredData ?? inWords
+  const text: unknown = typeof data === 'object' && data !== null ? Reflect.get(data, answerContent) : undefined
+  const isOwn = said.content !== '' && inWords === undefined
+  return typeof text === 'string' && !isOwn ? { ...said, content: text, structuredData: data } : said
+}
+
+/** Returns the JSON schema that the message asks for. */
+export function answerSchemaOf({ metadata }: AgentMessage): object | undefined {
+  const { answerSchema } = metadata
+  return typeof answerSchema === 'object' && answerSchema !== null ? answerSchema : undefined
+}
+
+/**
+ * Returns the function that the message wants called. A name that no provider accepts is ignored: the schema asks for
+ * the same.
+ */
+export function answerFunctionOf({ metadata }: AgentMessage): AnswerFunction | undefined {
+  const { name, description } = Object(metadata.answerFunction) as Partial<Record<keyof AnswerFunction, unknown>>
+  if (typeof name !== 'string' || !TOOL_NAME.test(name) || typeof description !== 'string') return undefined
+  return { name, description }
+}

@@ -1,11 +1,12 @@
 /**
  * The loop of model and tools. The model answers, its tool calls are executed, and it gets their results, until it
  * answers without a tool call. Each call of the model and of a tool is a step, so a redelivered turn comes to the same
- * place without paying twice. Sources: document 003 (rounds limit, then escalation), ReAct (Yao et al., 2023).
+ * place without paying twice. Source: ReAct (Yao et al., 2023).
  */
-import { LivelockError, ModelError } from '../../errors.ts'
-import { wrongArgument } from '../definition/checks.ts'
-import { transcriptOf } from '../definition/content.ts'
+
+import { LivelockError, ModelError } from '../../shared/errors.ts'
+import { checkObject, checkReadable, checkText, wrongArgument } from '../definition/checks.ts'
+import { asJson, contentFault, type PartKeeper, transcriptOf } from '../definition/content.ts'
 import {
   type AnswerFunction,
   addUsage,
@@ -17,17 +18,123 @@ import {
   NO_TOKENS,
   type Watched,
 } from '../definition/model.ts'
+import { MODEL_OPTION_NAMES, MODEL_OPTIONS, modelOptionsOf } from '../definition/model-options.ts'
+import type { RoleInfo } from '../definition/role.ts'
 import type { ModelSchema } from '../definition/tool.ts'
-import { completionOf } from './complete.ts'
-import { callOf, checkCompletion, checkCount } from './completion-checks.ts'
-import { type Floor, type Heirs, PassingOn } from './context/inheritance.ts'
-import { subTaskNumber, tellsOfSubTasks } from './context/levels.ts'
-import { type LeftOut, type Remembered, ThinkingContext } from './context/window.ts'
-import { type CallMade, RoundsWatch } from './rounds-watch.ts'
-import { checkedAnswer, noAnswerOf } from './structured-output.ts'
-import { type ThinkingTurn, watchedIn } from './thinking-turn.ts'
-import { OfferedTools } from './tool-calls.ts'
-import type { VerbTool } from './verb-tool.ts'
+import { type Floor, type Heirs, PassingOn } from './conversation.ts'
+import { checkedAnswer, checkSchema, noAnswerOf, writtenSchema } from './structured-output.ts'
+import { subTaskNumber, tellsOfSubTasks } from './summary.ts'
+import { type CallMade, OfferedTools, RoundsWatch } from './tool-calls.ts'
+import { type ThinkingTurn, type VerbTool, watchedIn } from './verb-tools.ts'
+import { type LeftOut, type Remembered, ThinkingContext } from './window.ts'
+
+const COMPLETION = ['prompt', 'messages', 'model', 'output', 'stream', 'signal', ...MODEL_OPTION_NAMES]
+
+const ROLES: ReadonlySet<unknown> = new Set<ModelMessage['role']>(['system', 'user', 'assistant', 'tool'])
+
+/** Throws `MessageRejectedError` for the first wrong field. `others`: additional fields that the request may have. */
+function checkCompletion(request: unknown, others: readonly string[] = []): void {
+  checkObject(request, 'request')
+  checkReadable(request as object, 'request')
+  const known = [...COMPLETION, ...others]
+  for (const key in request as object)
+    if (!known.includes(key))
+      throw wrongArgument(
+        key,
+        Reflect.get(request as object, key),
+        `a request has no such field; it has ${known.join(', ')}`,
+      )
+  const { prompt, messages, model, output, stream, signal } = request as Record<string, unknown>
+  if (prompt === undefined && messages === undefined)
+    throw wrongArgument('prompt', prompt, 'a prompt or messages are needed')
+  if (prompt !== undefined && messages !== undefined)
+    throw wrongArgument('messages', messages, 'it goes without a prompt: give one of the two')
+  if (prompt !== undefined) checkText(prompt, 'prompt')
+  if (messages !== undefined) checkMessages(messages)
+  if (model !== undefined && (typeof model !== 'string' || model === ''))
+    throw wrongArgument('model', model, 'the name of a model is needed')
+  if (output !== undefined) checkSchema(output, 'output')
+  for (const name of MODEL_OPTION_NAMES) {
+    const option: unknown = Reflect.get(request as object, name)
+    const { accepted, accepts } = MODEL_OPTIONS[name]
+    if (option !== undefined && !accepts(option)) throw wrongArgument(name, option, `${accepted} is needed`)
+  }
+  if (stream !== undefined && typeof stream !== 'boolean')
+    throw wrongArgument('stream', stream, 'true or false is needed')
+  if (signal !== undefined && !(signal instanceof AbortSignal))
+    throw wrongArgument('signal', signal, 'an AbortSignal is needed')
+}
+
+function checkCount(value: unknown, path: string): void {
+  if (!Number.isSafeInteger(value) || Number(value) < 1)
+    throw wrongArgument(path, value, 'an integer from 1 on is needed')
+}
+
+function checkMessages(messages: unknown): void {
+  if (!Array.isArray(messages) || messages.length === 0)
+    throw wrongArgument('messages', messages, 'a list of at least one message is needed')
+  for (const [i, message] of messages.entries()) {
+    checkObject(message, `messages[${i}]`)
+    const { role, content } = message as Partial<ModelMessage>
+    if (!ROLES.has(role)) throw wrongArgument(`messages[${i}].role`, role, `one of ${[...ROLES].join(', ')} is needed`)
+    const fault = contentFault(content, `messages[${i}].content`)
+    if (fault) throw wrongArgument(fault.path, fault.value, fault.needed)
+  }
+}
+
+/** Returns the model call for a checked request; fields that it lacks come from the role. */
+function callOf(role: RoleInfo, request: CompletionRequest<unknown>, keeper: PartKeeper): ModelCall {
+  const { prompt = '', messages = promptMessages(role, prompt), output, stream } = request
+  const model = request.model ?? role.model
+  return {
+    messages: messages.map((message) => portable(message, keeper)),
+    ...(model !== undefined && { model }),
+    ...(output && { jsonSchema: writtenSchema(output, 'output') }),
+    ...modelOptionsOf(request, role),
+    ...(stream && { stream }),
+  }
+}
+
+/** Returns a message as it crosses to the host. */
+const portable = (message: ModelMessage, keeper: PartKeeper): ModelMessage =>
+  typeof message.content === 'string' ? message : { ...message, content: asJson(message.content, keeper) }
+
+/** Returns the messages for a prompt: the system prompt of the role, if any, then the prompt. */
+const promptMessages = ({ systemPrompt }: RoleInfo, prompt: string): ModelMessage[] => [
+  ...(systemPrompt ? [{ role: 'system' as const, content: systemPrompt }] : []),
+  { role: 'user', content: prompt },
+]
+
+export async function complete<T>(turn: ThinkingTurn, request: CompletionRequest<T>): Promise<Completion<T>> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  checkCompletion(request)
+  const { output, signal } = request
+  const { name } = turn.role
+  const watched = watchedIn(turn, 1, 'call')
+  const call = { ...callOf(turn.role, request, turn.partKeeper), ...(watched && { watched }) }
+  const ask = async (again: typeof call) => withoutTools(await turn.ask(again, signal), name)
+  const answer = await ask(call)
+  if (!output) return completionOf(answer, undefined as T)
+  const checked = await checkedAnswer(output, call, answer, ask, noAnswerOf(name))
+  return completionOf(checked.answer, checked.output)
+}
+
+function completionOf<T>({ text, parts = [], usage, finishReason, rehearsed }: ModelAnswer, output: T): Completion<T> {
+  const reasoning = parts.map((part) => (part.type === 'reasoning' ? part.text : '')).join('')
+  return { text, ...(reasoning !== '' && { reasoning }), output, usage, finishReason, rehearsed }
+}
+
+/** Throws if the model calls a tool: none was offered to it. */
+function withoutTools(answer: ModelAnswer, agent: string): ModelAnswer {
+  const [called] = answer.toolCalls
+  if (!called) return answer
+  const { model } = answer
+  throw new ModelError(
+    `The model "${model}" called the tool "${called.name}" for "${agent}", which offered it none. Use context.think for a model with tools.`,
+    { agent, model, tool: called.name, reason: 'invalid_answer', code: 'unknown_tool' },
+  )
+}
 
 /**
  * Request to a model that may use tools. `tools`: names of the only tools it may use. `maxRounds`: number of rounds of

@@ -5,8 +5,9 @@
 import type { Immutable } from 'immer'
 import { v4 } from 'uuid'
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../../blackboard/entry.ts'
-import { describe, TaskRefusedError } from '../../errors.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { describe, TaskRefusedError } from '../../shared/errors.ts'
+import { seededRandom } from '../../shared/random.ts'
 import type {
   AgentContext,
   AgentType,
@@ -21,26 +22,18 @@ import type {
   SharedState,
   SpawnRole,
   SyncResult,
-} from '../definition/context/context.ts'
-import type { KeptLimit } from '../definition/kept-limits.ts'
-import type { Logger } from '../definition/logger.ts'
+} from '../definition/context.ts'
 import type { Completion, CompletionRequest } from '../definition/model.ts'
-import { handled, rejected } from '../definition/promises.ts'
+import { handled, type KeptLimit, rejected } from '../definition/promises.ts'
 import type { RoleInfo } from '../definition/role.ts'
-import { seededRandom } from '../definition/seeded-random.ts'
 import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
-import type { Tool } from '../definition/tool.ts'
-import { complete } from '../model/complete.ts'
-import { type Thinking, thinkAloud } from '../model/think.ts'
-import { turnBlackboard } from './blackboard.ts'
-import { delegate } from './delegate.ts'
-import { escalate } from './escalate.ts'
-import { handoff } from './handoff.ts'
-import { askPerson, defineType, observeMore, spawn, sync } from './host-calls.ts'
-import { NO_OPTIONS } from './message-frame.ts'
-import { allOf, anyOf, quorumOf } from './request-many.ts'
-import { SharedStates } from './shared-state.ts'
-import type { ResponseStream } from './stream.ts'
+import type { Logger, Tool } from '../definition/tool.ts'
+import { complete, type Thinking, thinkAloud } from '../model/think.ts'
+import { NO_OPTIONS, type ResponseStream } from './calls.ts'
+import { delegate, escalate, handoff } from './delegate.ts'
+import { allOf, anyOf, quorumOf } from './groups.ts'
+import { askPerson, defineType, observeMore, spawn, sync, turnBlackboard } from './host-calls.ts'
+import { SharedStates } from './state.ts'
 import { toolNameOf } from './tools.ts'
 import type { Turn } from './turn.ts'
 

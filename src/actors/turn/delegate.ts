@@ -1,13 +1,29 @@
-/**
- * Delegation: gives a task with the duty to do it to another agent, and returns its outcome. Source: document 002, 2.5.
- */
-import type { DramatisError } from '../../errors.ts'
+/** Delegation: gives a task with the duty to do it to another agent, and returns its outcome. */
+
 import type { AgentMessage, MessageType } from '../../mailbox/message.ts'
-import { checkName, checkObject, checkText, priorityOf, reading, wrongArgument } from '../definition/checks.ts'
-import type { RequestOptions } from '../definition/context/context.ts'
-import type { TaskMessageOptions } from '../definition/context/conversation.ts'
+import { DramatisError } from '../../shared/errors.ts'
+import {
+  checkName,
+  checkObject,
+  checkReadable,
+  checkText,
+  priorityOf,
+  reading,
+  wrongArgument,
+} from '../definition/checks.ts'
+import type { EscalationOutcome, OrchestratorContext, RequestOptions } from '../definition/context.ts'
+import type { TaskMessageOptions } from '../definition/conversation.ts'
 import { handled } from '../definition/promises.ts'
-import type { AgentTask, PendingTask, TaskInput } from '../definition/task.ts'
+import type {
+  AgentTask,
+  Candidate,
+  CandidateOptions,
+  PendingTask,
+  RouteOptions,
+  TaskInput,
+} from '../definition/task.ts'
+import type { SpokenTurn } from '../model/conversation.ts'
+import { AUCTION_TERMS, BID_WANTED, bidsFor, reasonFor } from '../model/decisions.ts'
 
 /** A task that has no id yet. The message that carries it gives it one. */
 export type TaskOffer = Omit<AgentTask, 'id' | 'status' | 'result'>
@@ -64,7 +80,7 @@ async function doneBy(
 }
 
 /** Returns the task offer for another agent. Invalid input leaves a dead letter. */
-export function offerFor(turn: TaskTurn, to: string, input: TaskInput): TaskOffer {
+function offerFor(turn: TaskTurn, to: string, input: TaskInput): TaskOffer {
   try {
     checkName(to, 'to')
     return offerOf(to, input, turn.taskId)
@@ -165,4 +181,241 @@ function parentOf(value: unknown): string | null {
   if (value === undefined || value === null) return null
   checkText(value, 'task.parentTask')
   return value as string
+}
+
+/*
+ * Escalation: an agent that cannot continue asks its manager. It uses requests and reports only, so each action is a
+ * step.
+ */
+
+/** Content of `metadata.escalation` in the request to the manager. */
+interface Escalation {
+  from: string
+  reason: string
+  details: object
+  /** Descriptions of what the turn has done so far. */
+  done: string[]
+  /** The task or question of the turn; `id` is set for a task of the task board. */
+  task: { id: string | null; description: string; structuredData: unknown }
+  /** Managers at lower levels who passed the escalation on. */
+  passedBy: string[]
+}
+
+/** The host's answer to the query for the managers. */
+export interface EscalationView {
+  managers: string[]
+  done: string[]
+}
+
+/** Arguments of the host call after a manager has given the task to another agent. */
+export interface ReassignRequest {
+  by: string
+  to: string
+  description: string
+  data: unknown
+  metadata: object
+  priority: number
+}
+
+const DECISIONS = ['guidance', 'reassign', 'take_over', 'escalate']
+
+export async function escalate(turn: TaskTurn, reason: string, details: object = {}): Promise<EscalationOutcome> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  checkText(reason, 'reason')
+  checkObject(details, 'details')
+  const { agent, taskId, message } = turn
+  const { content = '', structuredData = null } = message ?? {}
+  const task = { id: taskId, description: content, structuredData }
+  const { managers, done } = (await turn.call('managers', {})) as EscalationView
+  const escalation: Escalation = { from: agent, reason, details, done, task, passedBy: [] }
+  for (const manager of managers) {
+    const outcome = await decided(turn, manager, escalation)
+    if (outcome) return outcome
+    escalation.passedBy.push(manager)
+  }
+  await turn.report(`Agent "${agent}" cannot go on: ${reason}`, { escalation })
+  return unresolved(`${nobody(agent, escalation.passedBy)} What it escalated: ${reason}`)
+}
+
+const nobody = (agent: string, passedBy: readonly string[]) =>
+  passedBy.length === 0
+    ? `Agent "${agent}" has no manager (escalateTo), so nobody was asked.`
+    : `"${passedBy.at(-1)}" passed it on, and has no manager (escalateTo) that was not asked.`
+
+const unresolved = (reason: string): EscalationOutcome => ({ kind: 'unresolved', reason })
+
+/** Asks one manager and returns the outcome; undefined if the manager passes the escalation on. */
+async function decided(
+  turn: TaskTurn,
+  manager: string,
+  escalation: Escalation,
+): Promise<EscalationOutcome | undefined> {
+  const text = `Agent "${escalation.from}" cannot go on: ${escalation.reason}`
+  const answer = await answerOf(turn, turn.ask(manager, text, { metadata: { escalation } }, 'request'))
+  if (typeof answer === 'string') return unresolved(`"${manager}" was asked in vain: ${answer}`)
+  const { decision, to } = Object(answer.structuredData) as { decision?: unknown; to?: unknown }
+  switch (decision) {
+    case undefined:
+    case 'guidance':
+      if (answer.content === '') return unresolved(`"${manager}" answered nothing.`)
+      return { kind: 'guidance', guidance: answer.content }
+    case 'take_over':
+      return { kind: 'taken_over', to: manager, result: answer }
+    case 'reassign':
+      return reassigned(turn, manager, to, answer.content, escalation)
+    case 'escalate':
+      return undefined
+    default:
+      return unresolved(`"${manager}" answered with a decision that is none of ${DECISIONS.join(', ')}.`)
+  }
+}
+
+/** Gives the task to another agent unchanged: a board task with its task fields, a question with its data. */
+async function reassigned(
+  turn: TaskTurn,
+  by: string,
+  to: unknown,
+  guidance: string,
+  { from, reason, task }: Escalation,
+): Promise<EscalationOutcome> {
+  if (typeof to !== 'string' || to === '' || to === from)
+    return unresolved(`"${by}" reassigned the task, but to nobody else: its structuredData needs { decision, to }.`)
+  const request: ReassignRequest = {
+    by,
+    to,
+    description: task.description,
+    data: taskFor(turn, to, task),
+    metadata: { reassigned: { from, by, reason, guidance } },
+    priority: turn.message?.priority ?? 0,
+  }
+  const result = await answerOf(turn, turn.call('reassign', request) as Promise<AgentMessage>)
+  if (typeof result === 'string') return unresolved(`"${by}" reassigned the task to "${to}", in vain: ${result}`)
+  return { kind: 'reassigned', to, result }
+}
+
+/**
+ * Returns the data for the new owner. The data of a plain question stay unchanged, because the new owner needs them to
+ * understand it.
+ */
+function taskFor(
+  { message, taskId }: TaskTurn,
+  to: string,
+  { description, structuredData }: Escalation['task'],
+): unknown {
+  const isTask = message?.type === 'delegate'
+  if (structuredData !== null && !isTask) return structuredData
+  const offer = isTask ? Object(structuredData) : offerOf(to, description, null)
+  return { ...offer, assignedTo: to, parentTask: taskId ?? Object(offer).parentTask }
+}
+
+/** Returns the answer, or the error message as a string if there is none. */
+async function answerOf(turn: TaskTurn, answer: Promise<AgentMessage>): Promise<AgentMessage | string> {
+  try {
+    return await answer
+  } catch (error) {
+    if (!(error instanceof DramatisError) || turn.refusal()) throw error
+    return error.message
+  }
+}
+
+/*
+ * The handoff: the duty to answer moves to another agent. The host performs it as one step of the turn; see
+ * handoffs.ts.
+ */
+
+/** Arguments of the host call. */
+export interface HandoffRequest {
+  to: string
+  description: string
+  priority: number
+  /** The whole task, as `structuredData` of the message that hands it over. */
+  offer: object
+  /** The task as the source agent gave it. */
+  task: object
+  summary?: string
+  /** The source's conversation, for a model that answers in its place. */
+  said?: readonly SpokenTurn[]
+}
+
+export async function handoff(
+  turn: TaskTurn,
+  to: string,
+  input: AgentTask | TaskInput,
+  summary: string | undefined,
+  said?: readonly SpokenTurn[],
+): Promise<void> {
+  const refusal = turn.refusal()
+  if (refusal) throw refusal
+  if (summary !== undefined) checkText(summary, 'summary')
+  const offer = offerFor(turn, to, input)
+  const request: HandoffRequest = {
+    to,
+    description: offer.description,
+    priority: offer.priority,
+    offer: { ...offer, parentTask: turn.taskId ?? offer.parentTask },
+    task: typeof input === 'string' ? { description: input } : input,
+    ...(summary !== undefined && { summary }),
+    ...(said && { said }),
+  }
+  await turn.call('handoff', request)
+  turn.release()
+}
+
+/** Description of a task for the host. */
+export interface RoutedTask {
+  text: string
+  assignedTo: string | null
+  requiredCapabilities: string[]
+}
+
+/** The agent that the host has chosen, or the bidders of an auction that must choose one. */
+export type Routed = { agent: string | null } | { bidders: Candidate[] }
+
+interface HostCaller {
+  /** Calls a verb that the host serves. */
+  call(operation: string, args: object): Promise<unknown>
+}
+
+export async function route(
+  turn: HostCaller,
+  orchestrator: OrchestratorContext,
+  input: TaskInput,
+  options: RouteOptions,
+): Promise<string | null> {
+  const task = taskOf(input)
+  checkObject(options, 'options')
+  checkReadable(options, 'options')
+  const routed = (await turn.call('route', { task, options })) as Routed
+  if ('agent' in routed) return routed.agent
+  const { bids } = await bidsFor(orchestrator, task.text, wanted(task), routed.bidders, AUCTION_TERMS)
+  const agent = bids[0]?.agent ?? null
+  orchestrator.decide(questionOf(task), agent ?? NOBODY, `auction: ${reasonFor(bids, AUCTION_TERMS.tieBreak)}`)
+  return agent
+}
+
+export async function candidates(turn: HostCaller, input: TaskInput, options: CandidateOptions): Promise<Candidate[]> {
+  const task = taskOf(input)
+  checkObject(options, 'options')
+  checkReadable(options, 'options')
+  return (await turn.call('candidates', { task, options })) as Candidate[]
+}
+
+/** Choice recorded if no agent is chosen. */
+export const NOBODY = 'nobody'
+
+const LONGEST = 60
+
+/** Returns the question of the decision, as it appears in the trace. */
+export const questionOf = ({ text }: RoutedTask): string =>
+  `Who gets the task "${text.length > LONGEST ? `${text.slice(0, LONGEST)}...` : text}"?`
+
+const wanted = ({ text }: RoutedTask): string => BID_WANTED.replace('{query}', () => text)
+
+function taskOf(input: TaskInput): RoutedTask {
+  const { description: text, requiredCapabilities } = offerOf('', input, null)
+  if (text.trim() === '') throw wrongArgument('task', text, 'a text that says what is to be done is needed')
+  const assignedTo = (typeof input === 'string' ? undefined : input.assignedTo) ?? null
+  if (assignedTo !== null) checkText(assignedTo, 'task.assignedTo')
+  return { text, assignedTo, requiredCapabilities }
 }

@@ -9,6 +9,7 @@ import {
   CHUNK,
   END,
   kindOf,
+  type Memory,
   NOBODY,
   NOW,
   REFUSED,
@@ -16,6 +17,7 @@ import {
   REQUEST,
   RESPONSE,
   RESULT,
+  readBody,
   recipientOf,
   SEND,
   SLEEP,
@@ -24,11 +26,8 @@ import {
   STEP_DONE,
   typeOf,
 } from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { ACKNOWLEDGE } from '../definition/trust.ts'
+import { ACKNOWLEDGE } from '../definition/role.ts'
 
-/** Logged frame of a step. */
 export interface LoggedStep {
   readonly memory: Memory
   readonly at: number
@@ -80,14 +79,12 @@ export function stepKey({ memory, at }: LoggedStep): string {
  */
 export const isNotice = ({ kind, memory, at }: LoggedStep) => kind === CALL && NOTICES.has(readBody(memory, at).content)
 
-/** Finds the step of that name, or the call of a tool with that id. */
 export const isStepOf = (name: string, callId: string | undefined) => (step: LoggedStep) => {
   if (!isStepFrame(step.kind)) return false
   const { content, threadId } = readBody(step.memory, step.at)
   return content === name && threadId === callId
 }
 
-/** Checks for a call of that verb for the call of a tool with that id. */
 export function isCallOf({ kind, memory, at }: LoggedStep, operation: string, callId: string): boolean {
   if (kind !== CALL) return false
   const { content, data } = readBody(memory, at)

@@ -5,7 +5,7 @@
  * After a crash of the thread the log has all of the attempt. After a failure of the handler the next attempt does
  * again what had failed with it.
  */
-import { isFailure } from '../../mailbox/codec.ts'
+import { isFailure, type Mark, markOf, UNANSWERED } from '../../mailbox/codec.ts'
 import {
   attemptOf,
   BEGINS_AGAIN,
@@ -17,7 +17,9 @@ import {
   kindOf,
   lengthOf,
   limitOf,
+  type Memory,
   REFUSED,
+  readBody,
   SEND,
   SLEEP,
   SLEPT,
@@ -29,11 +31,99 @@ import {
   turnOf,
   typeOf,
 } from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
-import { markOf } from '../../mailbox/mark.ts'
-import type { Memory } from '../../mailbox/memory.ts'
 import { hasEffect, isAnswer, isNotice, isStepFrame, type LoggedStep, mayWait, stepKey } from './logged-step.ts'
-import { type Moment, Script } from './script.ts'
+
+/*
+ * The moments of a turn's earlier attempts, in the order in which its thread had them: steps that began, and what
+ * settled them. A later attempt is settled in the same order.
+ *
+ * The log has the frames of a thread in the order of that thread. Answers stand in it where the host has sent them, and
+ * the thread may have had them later. So what a thread settles by itself (the end of a step, of a sleep, a withdrawal)
+ * names the answer that the thread had got last.
+ */
+
+/** Something that an earlier attempt began, or that settled for it. */
+export interface Moment {
+  /** Position in the order. Set by the script. */
+  index: number
+  /** True if the next attempt comes to it too, so that it is waited for. */
+  isRequired: boolean
+  isOver: boolean
+}
+
+export class Script {
+  readonly #moments: Moment[] = []
+  readonly #answers: Moment[] = []
+  /** Number of the answers up to the one with that mark. */
+  readonly #counts = new Map<string, number>()
+  /** No moment before this one is waited for. */
+  #first = 0
+  #length = 0
+  /** The answer that the turn has got last. */
+  last: Mark = UNANSWERED
+
+  /** The moments in their order. */
+  get moments(): readonly Moment[] {
+    return this.#moments
+  }
+
+  /** Position of the first moment that is waited for; Infinity if there is none. */
+  get open(): number {
+    for (let next = this.#moments[this.#first]; next; next = this.#moments[this.#first]) {
+      if (next.isRequired && !next.isOver) return next.index
+      this.#first += 1
+    }
+    return Number.POSITIVE_INFINITY
+  }
+
+  /** Adds what the log has next. */
+  add(moment: Moment): void {
+    this.#moments.push(moment)
+  }
+
+  /** Adds an answer, or a piece of one. */
+  answer(moment: Moment, mark: Mark): void {
+    this.#moments.push(moment)
+    this.last = mark
+    this.#counts.set(keyOf(mark), this.#answers.push(moment))
+  }
+
+  /** Adds what the thread has settled by itself, when `mark` was the last answer that it had got. */
+  settle(moment: Moment, mark: Mark): void {
+    const late = this.#answers.slice(this.#countOf(mark))
+    if (late.length === 0) return this.add(moment)
+    const since = this.#moments.splice(this.#moments.lastIndexOf(late[0]!))
+    this.#moments.push(...since.filter((each) => !late.includes(each)), moment, ...late)
+  }
+
+  /** Returns the number of answers up to the marked one; of all if the log does not tell. */
+  #countOf(mark: Mark): number {
+    if (mark.piece === UNANSWERED.piece) return 0
+    return this.#counts.get(keyOf(mark)) ?? this.#answers.length
+  }
+
+  /** Waits for nothing from that moment to the end of what there is so far. */
+  release(from: Moment): void {
+    for (let at = this.#moments.indexOf(from); at < this.#moments.length; at++) this.#moments[at]!.isRequired = false
+  }
+
+  /** Gives the moments their positions, when the log has no more. */
+  number(): void {
+    for (const moment of this.#moments) moment.index = this.next()
+  }
+
+  /** Returns the position of what happens now. */
+  next(): number {
+    return this.#length++
+  }
+
+  /** Waits no longer for what stands before that position. */
+  skip(to: number): void {
+    while (this.open < to) this.#moments[this.#first]!.isOver = true
+  }
+}
+
+const keyOf = ({ correlation, piece }: Mark): string => `${correlation} ${piece}`
 
 /** The frame that settled a step, or that has a piece of its answer. Undefined: its turn had withdrawn it. */
 export interface Settled extends Moment {
@@ -258,5 +348,148 @@ export class LoggedTurn {
     const { kind, memory, at, isUndone } = step
     if (isUndone || (kind === SEND && typeOf(memory, at) === 'report')) return false
     return (hasEffect(kind) || isStepFrame(kind)) && !isNotice(step)
+  }
+}
+
+/*
+ * Settles the waits of a turn one by one, in an order that the log tells: the handler of each has gone as far as it can
+ * before the next one settles. A later attempt of the turn is settled in the same order, and only then by what is new.
+ * So what is first of several is first again.
+ */
+
+interface Needs {
+  /** The moments of the turn's earlier attempts. */
+  readonly script: Script | undefined
+  /** Called when what settles next has to wait for what the log has before it. */
+  held(): void
+  /** Called after something has settled late, or is not waited for any longer. */
+  settled(): void
+}
+
+/** Something that has arrived, and has not settled yet. */
+interface Arrived {
+  readonly index: number
+  readonly logged: Settled | undefined
+  settle(): void
+}
+
+const NOW = Promise.resolve()
+
+export class Settlements {
+  readonly #needs: Needs
+  /** In the order in which they settle. */
+  readonly #arrived: Arrived[] = []
+  /** Number of open waits. */
+  #open = 0
+  /** True until the handler has done what follows from the last settlement. */
+  #isPaused = false
+  #isOver = false
+  /** The answer that the turn has got last. To be read only. */
+  last: Mark
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+    this.last = needs.script?.last ?? UNANSWERED
+  }
+
+  /** True if what arrives now may settle at once. */
+  get isFree(): boolean {
+    if (this.#isPaused || this.#arrived.length > 0) return this.#isOver
+    return !this.#needs.script || this.#isOver || this.#awaited === Number.POSITIVE_INFINITY
+  }
+
+  /** Position of the first thing that the log has and the turn has not got again. */
+  get #awaited(): number {
+    return this.#needs.script?.open ?? Number.POSITIVE_INFINITY
+  }
+
+  /** True if something has arrived that has not settled yet. */
+  get isSettling(): boolean {
+    return this.#arrived.length > 0
+  }
+
+  /** True if what has arrived waits for something that the log has before it. */
+  get isBlocked(): boolean {
+    const [next] = this.#arrived
+    return next !== undefined && !this.#isPaused && next.index > this.#awaited
+  }
+
+  /** Notes that a wait begins; `ended` notes that it has settled. */
+  began(): void {
+    this.#open += 1
+  }
+
+  ended(): void {
+    this.#open -= 1
+    if (this.#open > 0) this.pause()
+  }
+
+  answered(correlation: number, piece: number): void {
+    this.last = { correlation, piece }
+  }
+
+  /** Says in a frame for what the turn has settled by itself what it had got before. */
+  mark(fields: { correlation: number; priority: number }): void {
+    fields.correlation = this.last.correlation
+    fields.priority = this.last.piece
+  }
+
+  /** Settles what has arrived when it is its turn. */
+  settle(settle: () => void): void {
+    if (this.isFree) settle()
+    else this.#add({ index: this.#needs.script?.next() ?? 0, logged: undefined, settle })
+  }
+
+  /** Resolves when what has arrived may settle. */
+  turn(): Promise<void> {
+    return new Promise((resolve) => this.settle(resolve))
+  }
+
+  /** Settles once more what the log has. */
+  again(logged: Settled, settle: () => void): void {
+    if (this.#isOver) settle()
+    else this.#add({ index: logged.index, logged, settle })
+  }
+
+  #add(arrived: Arrived): void {
+    const behind = this.#arrived.findLastIndex(({ index }) => index <= arrived.index)
+    this.#arrived.splice(behind + 1, 0, arrived)
+    this.pause()
+  }
+
+  /** Lets the handler go on until it waits for something else. Then the next one settles. */
+  pause(): void {
+    if (this.#isPaused || this.#isOver) return
+    this.#isPaused = true
+    // A tick that begins among microtasks comes after all of them. A promise costs less than `queueMicrotask`, which
+    // async hooks follow.
+    void NOW.then(this.#tick)
+  }
+  readonly #tick = () => process.nextTick(this.#next)
+  readonly #next = () => {
+    this.#isPaused = false
+    if (this.#arrived.length === 0) return
+    if (this.isBlocked) return this.#needs.held()
+    this.#settle(this.#arrived.shift()!)
+    this.#needs.settled()
+    if (this.#arrived.length > 0) this.pause()
+  }
+
+  #settle({ logged, settle }: Arrived): void {
+    if (logged) logged.isOver = true
+    settle()
+  }
+
+  /** The handler does not come to what the log has before the next one: that is not waited for any longer. */
+  skip(): void {
+    this.#needs.script?.skip(this.#arrived[0]?.index ?? Number.POSITIVE_INFINITY)
+    this.#needs.settled()
+    this.pause()
+  }
+
+  /** Settles all that has arrived: the turn is over, or must stop. */
+  close(): void {
+    this.#isOver = true
+    for (const arrived of this.#arrived.splice(0)) this.#settle(arrived)
   }
 }

@@ -3,35 +3,43 @@
  * earlier conversation of the same run. The conversation is run state: a turn extends it and commits it with its
  * answer.
  */
-import { MessageRejectedError, ModelError } from '../../errors.ts'
+
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
+import { MessageRejectedError, ModelError } from '../../shared/errors.ts'
 import { asJson, type Content, textOf, withText } from '../definition/content.ts'
-import type { AgentContext } from '../definition/context/context.ts'
+import type { AgentContext } from '../definition/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import type { Completion, FinishReason, ModelMessage } from '../definition/model.ts'
 import { handled } from '../definition/promises.ts'
+import { MODEL_TURN } from '../definition/role.ts'
 import type { ModelSchema } from '../definition/tool.ts'
-import { MODEL_TURN } from '../definition/trust.ts'
-import { answerFunctionOf, answerSchemaOf } from '../model/answer-schema.ts'
 import {
   bounded,
   type Conversation,
+  type Heirs,
   historyOf,
+  inheritedWith,
   merged,
   NO_CONVERSATION,
   patchesOf,
+  wantedBy,
+  withHandedOver,
   withoutFirst,
   withTurn,
-} from '../model/context/conversation.ts'
-import { withHandedOver } from '../model/context/handed-over.ts'
-import { type Heirs, inheritedWith, wantedBy } from '../model/context/inheritance.ts'
+} from '../model/conversation.ts'
 import { decisionsOn, isEscalation } from '../model/decisions.ts'
-import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
-import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
-import { jsonIn } from '../model/structured-output.ts'
-import { demandedTool, useSubTaskTool } from '../model/sub-task-tool.ts'
+import {
+  CHECK_OUTPUT,
+  type Colleague,
+  isLast,
+  lastSpeakerIn,
+  outputSchema,
+  systemPromptOf,
+  userContent,
+} from '../model/prompt.ts'
+import { answerFunctionOf, answerSchemaOf, jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
-import { verbTool } from '../model/verb-tools.ts'
+import { demandedTool, useSubTaskTool, verbTool } from '../model/verb-tools.ts'
 import { turnBehind } from './context.ts'
 import type { Turn } from './turn.ts'
 

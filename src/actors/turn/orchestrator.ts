@@ -1,20 +1,19 @@
 /** The context of a protocol script: an agent's context with access to the team. */
-import { ConfigurationError, MessageRejectedError } from '../../errors.ts'
+
 import { ACTING } from '../../mailbox/message.ts'
-import { nearest } from '../../nearest.ts'
-import { vote } from '../decisions/vote.ts'
+import { ConfigurationError, MessageRejectedError } from '../../shared/errors.ts'
+import { nearest } from '../../shared/text.ts'
 import type { RosterEntry } from '../definition/assignment.ts'
 import { checkKnown, checkName, checkObject, checkText, wrongArgument } from '../definition/checks.ts'
-import type { AgentContext, OrchestratorContext, SyncResult } from '../definition/context/context.ts'
+import type { AgentContext, OrchestratorContext, SyncResult } from '../definition/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
 import { handled } from '../definition/promises.ts'
 import { checkedConfig, protocolOf, type ScriptResult } from '../definition/protocol.ts'
-import type { Candidate, CandidateOptions, RouteOptions } from '../definition/routing.ts'
-import type { PendingTask, TaskInput } from '../definition/task.ts'
+import type { Candidate, CandidateOptions, PendingTask, RouteOptions, TaskInput } from '../definition/task.ts'
+import { vote } from '../model/decisions.ts'
 import { TurnContext } from './context.ts'
-import { delegate } from './delegate.ts'
+import { candidates, delegate, route } from './delegate.ts'
 import { synced } from './host-calls.ts'
-import { candidates, route } from './route.ts'
 import type { Turn } from './turn.ts'
 
 const DELEGATE_OPTIONS: ReadonlySet<string> = new Set(['as', 'metadata'])

@@ -2,11 +2,23 @@
  * The log of earlier attempts of a redelivered turn. Each new step is matched with a logged one by kind, target and
  * input, once, in the order of their begin. It then keeps the logged id and is settled again as the log has it.
  */
-import type { OnMismatch } from '../../mailbox/envelope.ts'
-import { CALL, limitOf, NOW, SLEEP, sameStep, timeOf } from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { MODEL_TURN } from '../definition/trust.ts'
+
+import type { ReceivedMessage } from '../../mailbox/codec.ts'
+import {
+  CALL,
+  type FrameId,
+  limitOf,
+  type Memory,
+  NOW,
+  readBody,
+  SLEEP,
+  sameStep,
+  timeOf,
+} from '../../mailbox/frame.ts'
+import type { OnMismatch } from '../../mailbox/mailbox.ts'
+import type { MessageType } from '../../mailbox/message.ts'
+import { MODEL_TURN } from '../definition/role.ts'
+import type { Outbox } from './link.ts'
 import {
   describeStep,
   hasEffect,
@@ -17,11 +29,11 @@ import {
   isStepOf,
   sameByName,
 } from './logged-step.ts'
-import { type Logged, LoggedTurn, type Settled } from './logged-turn.ts'
-import type { Script } from './script.ts'
+import { type Logged, LoggedTurn, type Script, type Settled } from './logged-turn.ts'
+import type { RunView } from './run-views.ts'
 
 /** Content of the reading that says which agents a script sees. */
-export const SEES = 'agents'
+const SEES = 'agents'
 
 export class Replay {
   readonly #turn: LoggedTurn
@@ -105,7 +117,6 @@ export class Replay {
     return undefined
   }
 
-  /** Returns the logged `step(name)`, or the call of a tool with that id. */
   matchStep(name: string, callId: string | undefined): Logged | undefined {
     return this.#take(isStepOf(name, callId))
   }
@@ -140,7 +151,6 @@ export class Replay {
     return data === undefined ? undefined : (JSON.parse(data) as { known: number }).known
   }
 
-  /** Returns the next logged sleep of `ms`. */
   matchSleep(ms: number): Logged | undefined {
     return this.#take(({ kind, memory, at }) => kind === SLEEP && limitOf(memory, at) === ms)
   }
@@ -206,3 +216,69 @@ export class Replay {
 /** Checks for a step with an effect, which the next attempt does not do again. */
 const isDone = (step: Logged): boolean =>
   !step.isUndone && (isStepFrame(step.kind) ? step.settled !== undefined : hasEffect(step.kind))
+
+/*
+ * Agents that a protocol script sees, in a team with a durable log. Agents come and go, so each look is logged: a
+ * script that goes on in a later process sees at each place those that it saw there before.
+ */
+
+interface LookingTurn {
+  readonly start: TurnStart
+  nextStep(): number
+}
+
+export class SeenAgents {
+  readonly #outbox: Outbox
+  readonly #turn: LookingTurn
+  /** Names that were seen last. */
+  #names: readonly string[] = []
+
+  constructor(outbox: Outbox, turn: LookingTurn) {
+    this.#outbox = outbox
+    this.#turn = turn
+  }
+
+  /** Returns those that the script sees now. */
+  among<T extends { readonly name: string }>(agents: readonly T[]): readonly T[] {
+    const logged = this.#turn.start.replay?.matchAgents()
+    if (!logged) {
+      this.#log(agents.map(({ name }) => name))
+      return agents
+    }
+    if (logged.names) this.#names = logged.names
+    const byName = new Map(agents.map((agent) => [agent.name, agent]))
+    return this.#names.flatMap((name) => byName.get(name) ?? [])
+  }
+
+  /** The log has the names again only where they have changed. */
+  #log(names: readonly string[]): void {
+    const isSame = names.length === this.#names.length && names.every((name, at) => name === this.#names[at])
+    this.#names = names
+    const { run, turn } = this.#turn.start
+    this.#outbox.begin(NOW, run, turn, this.#turn.nextStep(), SEES, isSame ? undefined : JSON.stringify(names))
+    this.#outbox.write(this.#outbox.size(), 'soon')
+  }
+}
+
+/** Data of the message that a turn handles. */
+export interface TurnStart {
+  turn: number
+  run: number
+  view: RunView
+  id: FrameId
+  /** undefined for the start hook. */
+  message: ReceivedMessage | undefined
+  attempt: number
+  /** Index of the caller, and its number for the request. `correlation` is 0 if no caller waits for a response. */
+  caller: number
+  correlation: number
+  streams: boolean
+  type: MessageType
+  /** Epoch ms. */
+  startedAt: number
+  replay: Replay | undefined
+  /** Slot among the open turns, for `Parking`. */
+  slot: number
+  /** True if the turn runs inside another turn of the agent. */
+  nested: boolean
+}

@@ -1,24 +1,28 @@
 /** Runs the tools of one turn. Each call is a step, so a redelivered turn gets the tool's output from the log. */
 import { v5 } from 'uuid'
-import type { Scheduler } from '../../clock.ts'
-import { type DramatisError, MessageRejectedError, shown, ToolFailedError, ToolInputError } from '../../errors.ts'
-import { idText } from '../../mailbox/frame-id.ts'
-import { type ReadBytes, readableParts } from '../../mailbox/stored-parts.ts'
-import { anyAborted } from '../../on-abort.ts'
-import { approvalOf, approvedInput } from '../definition/approval.ts'
+import { type ReadBytes, readableParts } from '../../mailbox/codec.ts'
+import { idText } from '../../mailbox/frame.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import {
+  type DramatisError,
+  MessageRejectedError,
+  shown,
+  ToolFailedError,
+  ToolInputError,
+} from '../../shared/errors.ts'
+import { anyAborted } from '../../shared/on-abort.ts'
 import { encodeData } from '../definition/checks.ts'
-import type { Content, MessagePart } from '../definition/content.ts'
-import type { Logger } from '../definition/logger.ts'
+import { type Content, type MessagePart, partsOfResult, resultOfParts } from '../definition/content.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { RoleInfo } from '../definition/role.ts'
-import type { ToolDefinition } from '../definition/tool.ts'
-import { partsOfResult, resultOfParts } from '../definition/tool-parts.ts'
-import type { RoleTools } from '../model/role-tools.ts'
-import { checkedInput, runTool } from '../tools/run-tool.ts'
-import type { Toolbox } from '../tools/toolbox.ts'
-import type { Outbox } from '../transport/outbox.ts'
-import { uploadsFor } from '../transport/part-uploads.ts'
-import type { TurnStart } from './turn-start.ts'
+import { approvalOf, approvedInput } from '../definition/schema.ts'
+import type { Logger, ToolDefinition } from '../definition/tool.ts'
+import type { RoleTools } from '../model/verb-tools.ts'
+import type { Outbox } from './link.ts'
+import type { TurnStart } from './replay.ts'
+import { checkedInput, runTool } from './run-tool.ts'
+import { uploadsFor } from './run-views.ts'
+import type { Toolbox } from './toolbox.ts'
 
 export interface ToolNeeds {
   readonly outbox: Outbox
@@ -55,7 +59,6 @@ export interface ToolTurn {
   progress(tool: string, callId: string, note: string): void
 }
 
-/** A call of a tool, as the host gets it. */
 interface ToolCall {
   readonly name: string
   readonly input: unknown
@@ -241,7 +244,6 @@ export class TurnTools implements RoleTools {
   }
 }
 
-/** Checks that the role accepts the parts of a tool's result. */
 function accepted(tool: string, { accepts, name }: RoleInfo, parts: readonly MessagePart[]): Content {
   const foreign = parts.find(({ type }) => type !== 'text' && !(accepts?.includes(type) ?? true))
   if (!foreign) return parts
@@ -259,7 +261,6 @@ function parsed(tool: string, agent: string, input: string): unknown {
   }
 }
 
-/** Returns the name of a tool that is given as a name or as its definition. */
 export function toolNameOf(tool: unknown): string {
   const name: unknown = typeof tool === 'string' ? tool : Object(tool).name
   if (typeof name === 'string' && name !== '') return name

@@ -4,46 +4,38 @@
  */
 import { setMaxListeners } from 'node:events'
 import type { Immutable } from 'immer'
-import { type DramatisError, TurnEndedError } from '../../errors.ts'
-import type { OnMismatch } from '../../mailbox/envelope.ts'
-import { LOG, NOW, SIGNALLED } from '../../mailbox/frame.ts'
-import { idText } from '../../mailbox/frame-id.ts'
+import { idText, LOG, NOW, SIGNALLED } from '../../mailbox/frame.ts'
+import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
+import { type DramatisError, TurnEndedError } from '../../shared/errors.ts'
+import type { RoundBounds } from '../definition/assignment.ts'
 import { durationOf } from '../definition/checks.ts'
-import type { AgentContext } from '../definition/context/context.ts'
-import type { RoundBounds } from '../definition/cycles.ts'
+import type { AgentContext } from '../definition/context.ts'
 import type { AgentHandlers } from '../definition/definition.ts'
-import type { Executor } from '../definition/executor.ts'
-import { GUARD, type GuardArguments, type GuardedBy } from '../definition/guardrail.ts'
-import type { Logger } from '../definition/logger.ts'
 import type { ModelAnswer, ModelCall } from '../definition/model.ts'
-import type { ContextStrategy, RoleInfo } from '../definition/role.ts'
-import { ACKNOWLEDGE, LOOP_FOUND, MODEL_TURN } from '../definition/trust.ts'
-import { BoardNews } from '../model/board-news.ts'
-import { DelegatedTasks } from '../model/delegated-tasks.ts'
-import type { ThinkingTurn } from '../model/thinking-turn.ts'
-import { AGENT_STATUS } from '../model/verb-tools.ts'
-import { uploadsFor } from '../transport/part-uploads.ts'
-import type { RunView } from '../transport/run-views.ts'
-import { type CallingTurn, TurnCalls } from './calls.ts'
-import { delegate, type TaskTurn } from './delegate.ts'
-import { byRecipe, type Change, type Draft, Drafts } from './drafts.ts'
-import { Emitter, type EmitterNeeds } from './emitter.ts'
-import { handoff } from './handoff.ts'
-import { Hold } from './hold.ts'
-import { LimitWaits } from './limit-waits.ts'
-import { NO_OPTIONS } from './message-frame.ts'
-import { Messenger, type MessengerNeeds } from './messenger.ts'
-import type { OpenSteps } from './open-steps.ts'
-import type { Replay } from './replay.ts'
-import { type GroupNeeds, RequestGroups } from './request-groups.ts'
-import { SeenAgents } from './seen-agents.ts'
-import { Settlements } from './settlements.ts'
-import { type SleepingTurn, type SleepNeeds, sleep } from './sleep.ts'
-import type { StateRules, StateScope } from './state-rules.ts'
-import { type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
+import {
+  ACKNOWLEDGE,
+  type ContextStrategy,
+  GUARD,
+  type GuardArguments,
+  type GuardedBy,
+  LOOP_FOUND,
+  MODEL_TURN,
+  type RoleInfo,
+} from '../definition/role.ts'
+import type { Executor } from '../definition/task.ts'
+import type { Logger } from '../definition/tool.ts'
+import { AGENT_STATUS, BoardNews, DelegatedTasks, type ThinkingTurn } from '../model/verb-tools.ts'
+import { type CallingTurn, NO_OPTIONS, type SleepingTurn, type SleepNeeds, sleep, TurnCalls } from './calls.ts'
+import { delegate, handoff, type TaskTurn } from './delegate.ts'
+import { type GroupNeeds, LimitWaits, RequestGroups } from './groups.ts'
+import { Settlements } from './logged-turn.ts'
+import { Emitter, type EmitterNeeds, Messenger, type MessengerNeeds } from './messages.ts'
+import { type Replay, SeenAgents, type TurnStart } from './replay.ts'
+import { type RunView, uploadsFor } from './run-views.ts'
+import { byRecipe, type Change, type Draft, Drafts, type StateRules, type StateScope } from './state.ts'
+import { Hold, type OpenSteps, type StepNeeds, type SteppingTurn, StepRunner } from './steps.ts'
 import { type ToolNeeds, TurnTools } from './tools.ts'
-import type { TurnStart } from './turn-start.ts'
 
 /** The agent and its thread, as far as a turn uses them. */
 export interface TurnNeeds extends EmitterNeeds, SleepNeeds, StepNeeds, ToolNeeds, MessengerNeeds, GroupNeeds {
@@ -311,7 +303,6 @@ export class Turn implements CallingTurn, SleepingTurn, SteppingTurn {
     return this.#tools
   }
 
-  /** Logs the progress of a tool. */
   #progress(tool: string, callId: string, note: string): void {
     if (this.ended) return
     const { outbox } = this.#needs

@@ -3,16 +3,44 @@
  * of runs and parts, the facts of the team, and the entries that a compaction would carry for the runs that are open.
  * Facts are taken while the team works: each has the number of the entry behind which it holds.
  */
-import { EntryEncoder, isLettersEnd, isOfLife, isOfLog } from '../log/entry-codec.ts'
-import { type EntrySpan, entrySpans } from '../log/entry-layout.ts'
+
+import { EntryEncoder, type EntrySpan, entrySpans, isLettersEnd, isOfLife, isOfLog } from '../log/entry-codec.ts'
 import type { AloneEntry } from '../log/read-entries.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { Checkpoint, LogStore, Position } from '../store/log-store.ts'
-import { CARRIED_BYTES } from './carrier.ts'
-import type { PartRow } from './part-index.ts'
-import type { RunRow } from './run-index.ts'
+import type { Block, Checkpoint, LogStore, Position } from '../store/log-files.ts'
+import type { PartRow, RunRow } from './run-index.ts'
 import type { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
+
+/** Bytes from which on the gathered entries are written. */
+export const CARRIED_BYTES = 2 ** 18
+
+export class Carrier {
+  readonly #runs = new Set<number>()
+  #entries: Uint8Array[] = []
+  #first = Number.POSITIVE_INFINITY
+  #last = 0
+  bytes = 0
+
+  add(run: number, seq: number, entry: Uint8Array): void {
+    this.#runs.add(run)
+    this.#entries.push(entry)
+    this.#first = Math.min(this.#first, seq)
+    this.#last = Math.max(this.#last, seq)
+    this.bytes += entry.byteLength
+  }
+
+  take(): Block {
+    const entries = Buffer.concat(this.#entries)
+    const block = { firstSeq: this.#first, lastSeq: this.#last, carried: true, runs: [...this.#runs], entries }
+    this.#runs.clear()
+    Object.assign(this, { bytes: 0 })
+    this.#entries = []
+    this.#first = Number.POSITIVE_INFINITY
+    this.#last = 0
+    return block
+  }
+}
 
 /** Changes when other versions cannot read what is written here. */
 const VERSION = 1
@@ -65,7 +93,6 @@ interface Source {
   alone(run: Pick<RunRow, 'index'>): Promise<readonly AloneEntry[]>
 }
 
-/** Yields the pieces of a checkpoint of that moment, which is over. */
 export async function* checkpointPieces(moment: Moment, source: Source): AsyncGenerator<Uint8Array> {
   const { next, logParts, runs, parts } = moment
   yield statePiece({ version: VERSION, next, logParts })

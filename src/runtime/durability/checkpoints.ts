@@ -2,14 +2,14 @@
  * Writes checkpoints of a log that is in use: after so many bytes, when it is compacted, and at its end. One that
  * cannot be written costs the next opening time, and nothing else.
  */
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler } from '../../clock.ts'
-import { CancelledError, describe } from '../../errors.ts'
-import { unlessAborted } from '../../on-abort.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { CancelledError, describe } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import type { AloneEntry } from '../log/read-entries.ts'
-import type { Checkpoint, LogStore, Position } from '../store/log-store.ts'
+import type { Checkpoint, LogStore, Position } from '../store/log-files.ts'
 import { checkpointPieces, type LogPart, type Moment } from './checkpoint.ts'
-import type { OldLog } from './old-log.ts'
+import type { OldLog } from './recovered-log.ts'
 import type { LoggedRun } from './run-index.ts'
 import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'

@@ -3,25 +3,64 @@
  * on, the entries of runs that are kept are carried to its end, under their old numbers, and the part is given up. The
  * process may die between any two writes: until a part is gone, both its places say the same.
  */
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler } from '../../clock.ts'
-import { CancelledError, describe } from '../../errors.ts'
-import { unlessAborted } from '../../on-abort.ts'
-import { leanOf } from '../log/copied-entries.ts'
-import { isOfLife, isOfLog } from '../log/entry-codec.ts'
-import { entrySpans } from '../log/entry-layout.ts'
-import { partsIn } from '../log/part-entries.ts'
+
+import type { Logger } from '../../actors/definition/tool.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { CancelledError, describe } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
+import { entrySpans, isOfLife, isOfLog, leanOf, partsIn } from '../log/entry-codec.ts'
 import type { AloneEntry } from '../log/read-entries.ts'
 import type { KeepSettings } from '../settings/settings.ts'
-import type { Block, LogStore, Position } from '../store/log-store.ts'
-import { CARRIED_BYTES, Carrier } from './carrier.ts'
-import type { LogPart } from './checkpoint.ts'
+import type { Block, LogStore, Position } from '../store/log-files.ts'
+import { CARRIED_BYTES, Carrier, type LogPart } from './checkpoint.ts'
 import type { Checkpoints } from './checkpoints.ts'
-import { leavingGroups } from './leaving-groups.ts'
-import type { PartIndex } from './part-index.ts'
-import type { LoggedRun, RunIndex } from './run-index.ts'
+import type { LoggedRun, PartIndex, RunIndex } from './run-index.ts'
 import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
+
+/** Runs that are archived at the same time: each waits for the disk many times, and for turns of others between. */
+const GROUP_RUNS = 8
+/** Bytes of runs that are archived at the same time, since they are in memory. A larger run is alone. */
+const GROUP_BYTES = 8 * 2 ** 20
+
+/** Yields the runs that are forgotten, in groups; `leaning`: runs by the one that they lean on. */
+const leavingGroups = (
+  runs: readonly LoggedRun[],
+  leaning: ReadonlyMap<number, readonly LoggedRun[]>,
+): Generator<LoggedRun[]> => groupsOf(lastFirst(runs, leaning))
+
+/** Yields the runs in their order, so many at a time as may be archived at once; none with one that leans on it. */
+function* groupsOf(runs: Iterable<LoggedRun>): Generator<LoggedRun[]> {
+  let [group, bytes]: [LoggedRun[], number] = [[], 0]
+  for (const run of runs) {
+    const size = run.bytes + run.partBytes
+    const goesAfter = group.some(({ leansOn }) => leansOn === run.index)
+    if (goesAfter || group.length === GROUP_RUNS || (group.length > 0 && bytes + size > GROUP_BYTES)) {
+      yield group
+      ;[group, bytes] = [[], 0]
+    }
+    group.push(run)
+    bytes += size
+  }
+  if (group.length > 0) yield group
+}
+
+/**
+ * Yields the runs in their order, but for those that others of them lean on: these come behind those, so that nothing
+ * has to be written again of runs that are forgotten together.
+ */
+function* lastFirst(
+  runs: readonly LoggedRun[],
+  leaning: ReadonlyMap<number, readonly LoggedRun[]>,
+): Generator<LoggedRun> {
+  const left = new Map(runs.map((run) => [run.index, run]))
+  const isLast = ({ index }: LoggedRun) => !leaning.get(index)?.some((other) => left.has(other.index))
+  for (const run of runs)
+    for (let next: LoggedRun | undefined = run; next && isLast(next); next = left.get(next.leansOn ?? 0)) {
+      if (!left.delete(next.index)) break
+      yield next
+    }
+}
 
 export interface CompactorNeeds {
   readonly clock: Scheduler

@@ -2,19 +2,108 @@
  * Writes the log of a team to its store. What one task of the event loop has logged is in one block, so it is in the
  * log together or not at all. While a block is written the next one gathers.
  */
-import type { Scheduler, Timer } from '../../clock.ts'
-import { DramatisError, describe, LogLostError, TeamClosedError } from '../../errors.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
+
+import { idOf } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import { DramatisError, describe, LogLostError, TeamClosedError } from '../../shared/errors.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Journal, JournalKeeper, LogFigures, LogHealth } from '../host/journal.ts'
+import type { RunState } from '../host/run.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'
 import type { HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Journal, JournalKeeper, LogFigures, LogHealth } from '../state/journal.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { LogStore, Position } from '../store/log-store.ts'
-import { BlockBuffers } from './block-buffers.ts'
-import { SLOW_MS, StoreWatch } from './store-watch.ts'
+import type { LogStore, Position } from '../store/log-files.ts'
+
+/**
+ * Buffers for the entries of blocks, each used again when its block is written. A new one for each block would keep the
+ * garbage collector busy.
+ */
+const LEAST_BYTES = 2 ** 16
+/** Bytes of the buffers that are kept, all together. */
+const KEPT_BYTES = 2 ** 24
+
+class BlockBuffers {
+  /** Buffers that nobody has, the smallest first. */
+  readonly #free: Buffer[] = []
+
+  /** Returns a buffer with at least so many bytes, whatever they are. */
+  readonly take = (bytes: number): Buffer => {
+    const at = this.#free.findIndex(({ length }) => length >= bytes)
+    if (at >= 0) return this.#free.splice(at, 1)[0]!
+    return Buffer.allocUnsafeSlow(Math.max(LEAST_BYTES, 2 ** Math.ceil(Math.log2(bytes))))
+  }
+
+  /** Takes back the buffer of a block that is written. Where they are too many, the smallest go. */
+  giveBack({ buffer }: Uint8Array): void {
+    if (buffer.byteLength > KEPT_BYTES) return
+    this.#free.push(Buffer.from(buffer))
+    this.#free.sort((one, other) => one.length - other.length)
+    let bytes = this.#free.reduce((sum, { length }) => sum + length, 0)
+    while (bytes > KEPT_BYTES) bytes -= this.#free.shift()!.length
+  }
+}
+
+/** Time in ms after which a store takes long: all that waits for the log waits so long, too. */
+export const SLOW_MS = 10_000
+
+export class StoreWatch {
+  readonly #clock: Scheduler
+  readonly #tell: (isSlow: boolean) => void
+  /** Times since which the store is at work on something, the oldest first. */
+  readonly #work = new Set<{ since: number }>()
+  #look: Timer | undefined
+  #isSlow = false
+  #isOver = false
+
+  constructor(clock: Scheduler, tell: (isSlow: boolean) => void) {
+    this.#clock = clock
+    this.#tell = tell
+  }
+
+  /** Has the store do something. What it throws is a rejection: a store of somebody's own may do that. */
+  async during<T>(work: () => Promise<T>): Promise<T> {
+    const entry = { since: this.#clock.monotonic() }
+    this.#work.add(entry)
+    this.#lookIn(SLOW_MS)
+    let result: T
+    try {
+      result = await work()
+    } finally {
+      this.#work.delete(entry)
+    }
+    if (this.#isSlow && this.lagMs < SLOW_MS) this.#setSlow(false)
+    return result
+  }
+
+  /** Time in ms that the store has been at work on the oldest thing that it has not done. */
+  get lagMs(): number {
+    const [oldest] = this.#work
+    return oldest ? this.#clock.monotonic() - oldest.since : 0
+  }
+
+  /** Ends the watch: nothing is told any more. */
+  end(): void {
+    this.#isOver = true
+    this.#look?.cancel()
+  }
+
+  #lookIn(ms: number): void {
+    if (this.#isOver) return
+    this.#look ??= this.#clock.timer(ms, () => {
+      this.#look = undefined
+      if (this.#work.size === 0) return
+      const { lagMs } = this
+      if (lagMs >= SLOW_MS && !this.#isSlow) this.#setSlow(true)
+      this.#lookIn(lagMs < SLOW_MS ? SLOW_MS - lagMs : SLOW_MS)
+    })
+  }
+
+  #setSlow(isSlow: boolean): void {
+    this.#isSlow = isSlow
+    if (!this.#isOver) this.#tell(isSlow)
+  }
+}
 
 interface Needs {
   readonly clock: Scheduler
@@ -262,4 +351,47 @@ function waiting(): Waiting {
   })
   promise.catch(() => {}) // nobody has to wait for it
   return { promise, resolve }
+}
+
+/**
+ * Time of a log: that of its records, as long as these are no more than a day apart. Runs are forgotten by their age in
+ * it, so that a clock that is wrong for a while makes the log forget none. A clock that has jumped ahead is believed
+ * when it has gone on from there for an hour.
+ */
+const DAY_MS = 86_400_000
+const CALM_MS = 3_600_000
+
+/** Jump of the clock that is not believed yet, in epoch ms. */
+export interface Jump {
+  /** Time of the log before it. */
+  readonly from: number
+  readonly to: number
+}
+
+export class LogTime {
+  #now = 0
+  #jump: (Jump & { last: number }) | undefined
+
+  /** Notes the time of a record, or of the clock, and returns the time of the log. */
+  see(at: number): number {
+    if (this.#now === 0 || at <= this.#now + DAY_MS) this.believe(at)
+    else if (!this.#jump || Math.abs(at - this.#jump.last) > DAY_MS) this.#jump = { from: this.#now, to: at, last: at }
+    else if (at - this.#jump.to < CALM_MS) this.#jump.last = at
+    else this.believe(at)
+    return this.#now
+  }
+
+  /** Notes a time that is right. */
+  believe(at: number): void {
+    this.#now = Math.max(this.#now, at)
+    this.#jump = undefined
+  }
+
+  get now(): number {
+    return this.#now
+  }
+
+  get jump(): Jump | undefined {
+    return this.#jump
+  }
 }

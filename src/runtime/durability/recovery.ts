@@ -3,16 +3,375 @@
  * A turn that was open comes again, with what the log has of it, as after the death of its thread. Runs that do not go
  * on at once stay interrupted, and nothing of them is put in place until they are resumed.
  */
-import { ConfigurationError, type DramatisError, describe, UnknownAgentError } from '../../errors.ts'
-import type { OnMismatch } from '../../mailbox/envelope.ts'
+
+import { jsonIn, readableParts } from '../../mailbox/codec.ts'
+import {
+  answerMsOf,
+  flagsOf,
+  idOf,
+  isWallClockLimit,
+  kindOf,
+  limitOf,
+  MOST_GROUPS,
+  policyOf,
+  REQUEST,
+  readBody,
+  SIGNALLED,
+  STREAMS,
+  senderOf,
+  stepOf,
+  waitingOf,
+} from '../../mailbox/frame.ts'
+import { type Envelope, envelopeOf, type OnMismatch } from '../../mailbox/mailbox.ts'
+import {
+  AgentCrashedError,
+  AgentTerminatedError,
+  CancelledError,
+  ConfigurationError,
+  type DramatisError,
+  describe,
+  errorData,
+  UnknownAgentError,
+} from '../../shared/errors.ts'
+import { type Cell, NO_TURN, type OpenRequest } from '../host/agent.ts'
+import { turnWithin } from '../host/delegation.ts'
+import { hasDependencies } from '../host/mailboxes.ts'
+import { callerIn, type RunState } from '../host/run.ts'
+import type { Stage } from '../host/staged-start.ts'
 import type { RunBook } from '../runs/runs.ts'
-import type { RunState } from '../state/run-state.ts'
-import { MessageRecovery } from './message-recovery.ts'
-import type { OldLog } from './old-log.ts'
-import type { OldRun } from './old-run.ts'
-import type { RestoredOwners, TeamParts } from './restored-owners.ts'
+import { isDone } from '../verbs/task-board.ts'
+import type { OpenMessage, OpenWait } from './open-work.ts'
+import type { OldLog } from './recovered-log.ts'
+import type { OldRun } from './recovered-run.ts'
 import { RunRecovery } from './run-recovery.ts'
-import { restoreLetters, restoreNames, restoreShared, restoreStates } from './team-recovery.ts'
+import type { RestoredOwners, TeamParts } from './team-facts.ts'
+
+/*
+ * Turns that end the process again and again, in code that JavaScript cannot stop. Which one it was is known when it
+ * was the only one at work. A turn of which that is known, and that was open at as many deaths in a row as its agent
+ * may have (`poisonAttempts`, at least 2) without getting any further, does not come again.
+ */
+
+/** Open message of an earlier process that was taken up, and its agent. */
+export interface TakenUp {
+  readonly message: OpenMessage
+  readonly cell: Cell
+  readonly envelope: Envelope<RunState>
+}
+
+/** Suspects begin one by one, but in no more stages than this: then several begin together. */
+const MOST_STAGES = 16
+/** Time of a stage. It doubles with each further death, for turns that take longer to end their process. */
+const STAGE_MS = 2_000
+const LONGEST_STAGE_MS = 60_000
+
+/** Returns the deaths in a row after which a turn of that agent does not come again. One death proves nothing. */
+const mostDeaths = ({ settings }: Cell): number => Math.max(2, settings.supervision.poisonAttempts)
+
+/** Returns the error for a turn that does not come again because it ended its processes. */
+function poisonIn({ message, cell }: TakenUp, { deaths }: OldLog): AgentCrashedError | undefined {
+  const count = deaths.of(message)
+  const [accused, other] = deaths.accused
+  if (accused !== message || other || count < mostDeaths(cell)) return undefined
+  const text = `The process died ${count} times in a row while agent "${cell.name}" worked on this message, the last time when nothing else was under way; it is not tried again. Look for native code that crashes, and for a lack of memory.`
+  return new AgentCrashedError(text, { agent: cell.name, processDeaths: count })
+}
+
+/** Returns the stages in which the turns begin that may have ended the processes; none if nothing is known. */
+function stagesOf(taken: readonly TakenUp[], { deaths, work }: OldLog): Stage[] {
+  const suspects = taken.filter(({ cell, message }) => deaths.of(message) >= mostDeaths(cell) - 1)
+  if (suspects.length === 0) return []
+  const waiting = new Set<string>()
+  for (const { caller, turn } of [...work.waits, ...work.calls]) waiting.add(`${caller} ${turn}`)
+  const isWaiting = ({ message }: TakenUp) => waiting.has(`${message.recipient} ${message.turn}`)
+  const places = new Map(deaths.accused.map((message, place) => [message, place]))
+  const accused = suspects.filter(({ message }) => places.has(message))
+  const others = suspects.filter(({ message }) => !places.has(message))
+  const busy = others.filter((each) => !isWaiting(each))
+  const idle = others.filter(isWaiting)
+  accused.sort((a, b) => places.get(b.message)! - places.get(a.message)!) // the last to begin is the first suspect
+  const groups = [...grouped(accused), ...grouped(busy), ...(idle.length > 0 ? [idle] : [])]
+  return groups.map((group) => ({ suspects: group, limitMs: crashLimitOf(group, deaths) }))
+}
+
+function grouped(suspects: readonly TakenUp[]): TakenUp[][] {
+  const size = Math.ceil(suspects.length / MOST_STAGES)
+  const groups: TakenUp[][] = []
+  for (let from = 0; from < suspects.length; from += size) groups.push(suspects.slice(from, from + size))
+  return groups
+}
+
+function crashLimitOf(group: readonly TakenUp[], deaths: OldLog['deaths']): number {
+  const more = Math.max(...group.map(({ cell, message }) => deaths.of(message) - mostDeaths(cell) + 1))
+  return Math.min(STAGE_MS * 2 ** more, LONGEST_STAGE_MS)
+}
+
+/*
+ * Open messages, waits and calls of an earlier process. A turn that was open comes again, with what the log has of it.
+ */
+
+class MessageRecovery {
+  readonly #owners: RestoredOwners
+  readonly #old: OldLog
+  readonly #states: ReadonlyMap<number, RunState>
+  readonly #onMismatch: OnMismatch
+  readonly #envelopes = new Map<OpenMessage, Envelope<RunState>>()
+
+  /**
+   * `states`: the runs that there are, by index. `onMismatch`: what becomes of them if code of theirs has changed.
+   */
+  constructor(owners: RestoredOwners, old: OldLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
+    this.#owners = owners
+    this.#old = old
+    this.#states = states
+    this.#onMismatch = onMismatch
+  }
+
+  message(message: OpenMessage): void {
+    const { work, times } = this.#old
+    const run = this.#states.get(message.run)
+    const callee = this.#owners.directory.present(message.recipient)
+    if (!run || !callee) return
+    const { memory, at, turn, attempt, handedOff, retried } = message
+    const envelope = envelopeOf(run, memory, at)
+    envelope.handedOff = handedOff
+    if (retried > 0) envelope.retries = { count: retried, late: undefined, instance: undefined }
+    this.#envelopes.set(message, envelope)
+    const { clock, pauses } = this.#owners
+    const now = clock.monotonic()
+    const turnTimes = turn === 0 ? undefined : times.ofTurn(message, work)
+    if (turn === 0 || (!turnTimes && attempt === 1)) {
+      if (callee.settings.queueTimeoutMs !== false) envelope.waitsSince = now - times.since(message.entry)
+      return
+    }
+    envelope.handedSeq = message.entry.seq
+    Object.assign(envelope, { turn, attempt, ...(!run.over && { onMismatch: this.#onMismatch }) })
+    const { sinceMs, pausedMs, attemptMs } = turnTimes ?? { sinceMs: 0, pausedMs: 0, attemptMs: 0 }
+    envelope.begunAt = now - sinceMs
+    pauses.takeUp(envelope, pausedMs, Math.min(pausedMs, times.askedMs(message.run)), attemptMs)
+  }
+
+  /** Adds a wait for an answer. `settle`: takes the answer for a caller in the host. */
+  wait({ caller: index, correlation, turn, message }: OpenWait, settle: OpenRequest['settle']): void {
+    const envelope = this.#envelopes.get(message)
+    const { cells } = this.#owners.directory
+    const caller = cells[index]
+    if (!envelope || !caller) return
+    const { memory, at } = message
+    const { retries = caller.settings.retries, idempotent } = policyOf(memory, at)
+    const waiting = waitingOf(memory, at)
+    const isOffer = correlation < 0 && stepOf(memory, at) !== 0
+    this.#owners.requests.takeUp({
+      caller,
+      correlation,
+      run: envelope.run,
+      turn: isOffer ? this.#turnOfCall(index, stepOf(memory, at)) : turn,
+      callee: cells[message.recipient]!,
+      envelope,
+      streams: (flagsOf(memory, at) & STREAMS) !== 0,
+      settle: index === 1 ? (settle ?? (() => {})) : correlation < 0 ? () => {} : undefined,
+      retries,
+      idempotent,
+      group: caller.first.groups.restore(turn, waiting & MOST_GROUPS),
+      signalled: (waiting & SIGNALLED) !== 0,
+      tried: 1,
+      grantedMs: grantedMs(message, cells[message.recipient]!),
+      replaced: 0,
+      offers: isOffer,
+    })
+  }
+
+  /** Returns the turn that waits for a call; `NO_TURN` if none does any more. */
+  #turnOfCall(caller: number, call: number): number {
+    for (const open of this.#old.work.calls) if (open.caller === caller && open.correlation === call) return open.turn
+    return NO_TURN
+  }
+
+  /** Puts an open message into its mailbox. */
+  deliver(message: OpenMessage): void {
+    const { blocked, directory, mailboxes, redelivery, requests, team } = this.#owners
+    const envelope = this.#envelopes.get(message)
+    const callee = directory.cells[message.recipient]
+    if (!envelope || !callee) return this.#refuse(message)
+    const { memory, at, run, turn } = envelope
+    run.open += 1
+    const request = requests.of(envelope)
+    if (turn === 0 && hasDependencies(memory, at) && this.#waitsForTasks(run, idOf(memory, at))) {
+      blocked.hold(callee, envelope)
+      return
+    }
+    if (request && callee.settings.reentrancy === 'chain') {
+      const within = turnWithin(requests, request.caller, request.turn, callee)
+      if (within && 'memory' in within) envelope.within = within
+    }
+    team.force(callee.index, envelope.bytes)
+    if (turn > 0) redelivery.takeUp(callee, envelope)
+    else mailboxes.takeUp(callee, envelope)
+  }
+
+  /** Refuses a message to an agent that the program does not have any more: who waits for it is told. */
+  #refuse({ run: index, recipient, memory, at, id }: OpenMessage): void {
+    const { directory, journal, requests } = this.#owners
+    const run = this.#states.get(index)
+    if (!run) return
+    const agent = directory.name(recipient)
+    const text = `Agent "${agent}" had this message when its process ended, and the program that goes on has no agent of that name. Add it again, or give its work to another one.`
+    const error = new AgentTerminatedError(text, { agent })
+    journal.deadLetter(run, memory, at, 'unknown_agent', [error])
+    for (const { caller: asks, correlation, turn, message } of this.#old.work.waits) {
+      const caller = directory.cells[asks]
+      if (message.id !== id || !caller || caller.removed) continue
+      requests.refuse({ caller, correlation, run, turn, settle: undefined, from: recipient, memory, at }, error)
+    }
+  }
+
+  /**
+   * Decides about turns that may not come again, or that nobody waits for any more. After the death of a process the
+   * others begin with care.
+   */
+  judge(): void {
+    const { cancellation, directory, redelivery } = this.#owners
+    const taken: TakenUp[] = []
+    const awaited = new Set(Array.from(this.#old.work.waits, ({ message }) => message))
+    for (const [message, envelope] of this.#envelopes) {
+      const { memory, at, handedOff, recipient } = message
+      const callee = directory.cells[recipient]!
+      const each = { message, cell: callee, envelope }
+      const poison = envelope.cancelled ? undefined : poisonIn(each, this.#old)
+      if (poison) {
+        envelope.deaths = [{ error: errorData(poison), epoch: callee.epoch, alone: true, fingerprint: null }]
+        cancellation.bury(callee, envelope, 'poison', poison)
+      } else if (kindOf(memory, at) === REQUEST && !handedOff && !awaited.has(message)) {
+        const text = `The request to "${callee.name}" had been withdrawn when its process ended.`
+        cancellation.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
+      } else if (envelope.attempt === 1 || redelivery.judgeTakenUp(callee, envelope)) taken.push(each)
+    }
+    this.#beginCarefully(taken.filter(({ envelope }) => !envelope.cancelled))
+  }
+
+  #beginCarefully(taken: readonly TakenUp[]): void {
+    const { caution, directory, logger, pauses } = this.#owners
+    if (!this.#old.deaths.hasDied) return
+    caution.watch(directory.actors)
+    const stages = stagesOf(taken, this.#old)
+    caution.hold(stages)
+    if (stages.length === 0) return
+    const suspects = stages.flatMap((stage) => stage.suspects)
+    const text =
+      'processes with this log died again and again, and some turns got no further meanwhile: these begin first, one by one, and nothing else until it is known which one it is'
+    logger.warn({ turns: suspects.length, agents: [...new Set(suspects.map(({ cell }) => cell.name))] }, text)
+    for (const { cell, envelope } of taken) {
+      const { run, turn } = envelope
+      const begins = turn === 0 ? undefined : caution.until(envelope)
+      if (begins) void pauses.during({ cell, turn, correlation: 0, run }, () => begins)
+    }
+  }
+
+  #waitsForTasks({ tasks }: RunState, id: string): boolean {
+    const dependencies = tasks.get(id)?.dependencies ?? []
+    return dependencies.some((each) => !isDone(tasks.get(each)?.status ?? 'completed'))
+  }
+
+  /** Tells senders that their messages are accepted: those waited for room, or for all recipients. */
+  giveReceipts(): void {
+    const { directory, receipts } = this.#owners
+    for (const { run: index, memory, at } of this.#old.asking.values()) {
+      const run = this.#states.get(index)
+      const sender = directory.cells[senderOf(memory, at)]
+      if (run && sender && !sender.removed) receipts.give(sender, run, memory, at, undefined)
+    }
+  }
+
+  /**
+   * Serves the calls again that have no result. A tool waits for its agent, which loads it, and for the begin of its
+   * turn: tools run code that may end the process. A call of a turn that does not come again is withdrawn.
+   */
+  serveCalls(): void {
+    const { calls, cancellation, caution, lifecycle } = this.#owners
+    for (const { caller, correlation, turn, run: index, memory, at, entry } of [...this.#old.work.calls]) {
+      const run = this.#states.get(index)
+      const cell = this.#owners.directory.present(caller)
+      if (!run || !cell) continue
+      const envelope = cell.messageOf(turn)
+      if (!envelope) {
+        cancellation.logCancel({ caller: cell, correlation, run, turn })
+        continue
+      }
+      const isTool = readBody(memory, at).content === 'tool'
+      const loaded = isTool && [...cell.instances.map((each) => lifecycle.ready(each)), caution.until(envelope)]
+      const ready = loaded && Promise.all(loaded).then(noMatter, noMatter)
+      const passedMs = this.#old.times.since(entry)
+      calls.serve(cell, run, memory, at, { passedMs, ...(ready && { ready }) })
+    }
+  }
+}
+
+/** Returns the time that the tries of a turn have added to the wait for its answer. */
+function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Cell): number {
+  const limit = limitOf(memory, at)
+  if (retried === 0 || isWallClockLimit(limit)) return 0
+  return retried * (answerMsOf(limit) ?? settings.responseTimeoutMs)
+}
+
+const noMatter = () => {}
+
+/** Gives the agents of the team the indices that they had, and continues all numbers. */
+function restoreNames({ directory, hostMessages, runs }: RestoredOwners, old: OldLog): void {
+  const [ofTeam, ofRuns, free] = [new Map<string, number>(), new Set<number>(), new Set<number>()]
+  for (const [index, { name, run }] of old.names) {
+    if (run === 0) ofTeam.set(name, index)
+    else ofRuns.add(index)
+    if (run !== 0 && !old.runs.has(run)) free.add(index)
+  }
+  directory.reseat(ofTeam, ofRuns, free)
+  for (const [index, counters] of old.counters) directory.cells[index]?.continueFrom(counters)
+  hostMessages.continueFrom(old.lastHostNumber)
+  runs.continueFrom(old.lastRun)
+}
+
+/** Puts the states of agents in place, their conversations, and what they have for the runs that go on. */
+function restoreStates({ agentStates, directory }: RestoredOwners, old: OldLog, runs: Iterable<RunState>): void {
+  for (const [index, state] of old.states.ofAgents) {
+    const cell = directory.cells[index] // also of an agent that may be added later
+    if (cell) cell.state = state
+  }
+  const { owners } = agentStates.conversations
+  for (const [threadId, owner] of old.states.conversations.owners.all()) owners.set(threadId, owner)
+  for (const { agent, threadId, conversation } of old.states.conversations.all()) {
+    const cell = directory.cells[agent]
+    if (cell?.removed || cell?.settings.playedByModel) agentStates.conversations.keep(agent, threadId, conversation)
+  }
+  for (const { threadId, metadata } of runs) if (threadId !== undefined) owners.begin(threadId, callerIn(metadata)) // whatever became of it meanwhile
+  for (const run of runs)
+    for (const [index, state] of old.states.ofRun(run.index)) if (directory.cells[index]) run.states.set(index, state)
+}
+
+/** Puts in place what agents have shared, and the blackboard of the team. */
+function restoreShared({ boards, sharedStates }: RestoredOwners, { team }: OldLog): void {
+  for (const fact of team.shared) sharedStates.restore(fact)
+  for (const entry of team.board) boards.restoreOfTeam(entry)
+}
+
+/**
+ * Puts the dead letters into their list. Without those of messages that were sent again and wait for room: all that
+ * wait have it now.
+ */
+function restoreLetters({ journal, parts }: RestoredOwners, { team, work }: OldLog): void {
+  for (const { letter, bytes } of team.letters.entries) {
+    const { message } = letter
+    if (message.parts)
+      message.parts = readableParts(message.parts, ({ hash }) => {
+        const stored = parts.get(hash)
+        return stored && (() => stored)
+      })
+    journal.deadLetters.add(letter, bytes)
+  }
+  for (const { memory, at } of work.messages()) {
+    const { metadata } = readBody(memory, at)
+    const replayed: unknown = metadata && Reflect.get(Object(jsonIn(metadata)), 'replayOf')
+    if (typeof replayed === 'string') journal.removeLetter(replayed)
+  }
+}
 
 interface Given {
   readonly owners: RestoredOwners

@@ -1,5 +1,5 @@
 /** Lets the event loop turn while long work is done that nobody waits for. */
-import type { Scheduler } from '../../clock.ts'
+import type { Scheduler } from '../../shared/clock.ts'
 
 /** Time that such work takes before others have a turn, in ms. */
 const SLICE_MS = 4

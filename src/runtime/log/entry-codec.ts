@@ -1,32 +1,315 @@
 /**
- * Entries of the log as bytes, for a durable log: their encoder and their decoder. The layout is in entry-layout.ts.
+ * Entries of the log as bytes, for a durable log: their layout, encoder and decoder.
  * A record is JSON in UTF-8, its errors as `errorData`. What an entry has in common with earlier ones of its run
  * is written as copies of these (copies.ts); a frame is an entry of its own then.
  */
-import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../errors.ts'
+
+import type { Verb } from '../../actors/definition/role.ts'
+import { storedForm } from '../../mailbox/codec.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
-import { lengthOf } from '../../mailbox/frame.ts'
-import { allocate, type Memory } from '../../mailbox/memory.ts'
-import { storedForm } from '../../mailbox/stored-parts.ts'
-import { type CopiedEntry, copiedBody, copiedFrom, copiedText } from './copied-entries.ts'
-import { CopyFinder } from './copies.ts'
 import {
-  aligned,
-  COPIES,
-  DIFFERENCE,
-  entrySpans,
-  FRAMES,
-  HEADER_BYTES,
-  type Numbers,
-  PART,
-  RECORD,
-  type Written,
-} from './entry-layout.ts'
-import { type PartRecord, partEntry, partFrom } from './part-entries.ts'
-import { plainFrame, plainRecord, recordOf, writeFrameOf } from './plain-form.ts'
-import { BEFORE_PROMPT, Prompts, type Shared } from './prompts.ts'
+  allocate,
+  CALL,
+  dataAfter,
+  dataPlace,
+  END,
+  kindOf,
+  lengthOf,
+  type Memory,
+  senderOf,
+  type TextPlace,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../shared/errors.ts'
+import { CopyFinder } from './copies.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
-import { LEAST_TEXT, Texts } from './texts.ts'
+import {
+  LEAST_TEXT,
+  type Piece,
+  type PutText,
+  plainFrame,
+  plainRecord,
+  recordOf,
+  Texts,
+  writeFrameOf,
+} from './texts.ts'
+
+/*
+ * Layout of the entries of a durable log. Frames are written as they are in memory: their layout (frame.ts) is part of
+ * the format.
+ *
+ *     entry   kind u32 (1 frames, 2 record, 3 difference, 4 part, 5 copies) | body u32 (bytes) | run u32 | frames u32 |
+ *             seq f64 | at f64 | body; zeros up to a multiple of 8
+ *     difference, the body   seq of the frame before f64 | prefix u32 | suffix u32 (bytes that both prompts have) |
+ *             the frame up to its prompt | what stands between prefix and suffix
+ *     copies, the body       bytes of the frame or record when it is written whole u32 | bytes of the pieces u32 |
+ *             the other run that it has copies of u32, or 0 | zeros u32 | the pieces | their own bytes. `frames` is 1
+ *             for a frame, 0 for a record
+ *     piece   numbers of 7 bits a byte, the lowest first: length * 2; or length * 2 + 1, the numbers between the entry
+ *             and that which it is a copy of, and the place in the text of that
+ *     part, the body         SHA-256 of the bytes, 32 bytes | the bytes
+ */
+
+const HEADER_BYTES = 32
+const FRAMES = 1
+const RECORD = 2
+const DIFFERENCE = 3
+const PART = 4
+const COPIES = 5
+const ALIGNMENT = 8
+
+export type Numbers = Pick<LogEntry, 'run' | 'seq' | 'at'>
+
+/** Entry as it is written: `bytes` are those of its body. */
+export interface Written extends Numbers {
+  readonly kind: number
+  readonly frames: number
+  readonly body: readonly Uint8Array[]
+  readonly bytes: number
+}
+
+/** Place of an encoded entry among the bytes of a block, and the numbers that its header has. */
+export interface EntrySpan {
+  readonly run: number
+  readonly seq: number
+  /** Epoch ms. */
+  readonly at: number
+  readonly from: number
+  readonly to: number
+}
+
+/** Finds the entries in what an encoder has written, without decoding them. */
+export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  for (let from = 0; from < view.length; ) {
+    const to = from + HEADER_BYTES + aligned(view.readUInt32LE(from + 4))
+    yield {
+      run: view.readUInt32LE(from + 8),
+      seq: view.readDoubleLE(from + 16),
+      at: view.readDoubleLE(from + 24),
+      from,
+      to,
+    }
+    from = to
+  }
+}
+
+/** Length of a body with the zeros behind it. */
+function aligned(bytes: number): number {
+  return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT
+}
+
+const HEAD_BYTES = 16
+
+/** Entry that is written as copies. */
+export interface CopiedEntry extends Numbers {
+  readonly kind: 'copies'
+  readonly isFrame: boolean
+  /** Bytes of the entry, were it written whole. */
+  readonly entryBytes: number
+  /** The other run that it has copies of; 0 without one. */
+  readonly leansOn: number
+  /** Number of the first entry that it has a copy of. */
+  readonly base: number
+  readonly pieces: readonly CopiedPiece[]
+}
+
+interface CopiedPiece extends Omit<Piece, 'source'> {
+  /** Number of the entry, or bytes of its own. */
+  readonly source: number | Uint8Array
+}
+
+function copiedBody({ seq, run, entryBytes, origin }: PutText): Uint8Array[] {
+  const numbers: number[] = []
+  const own: Uint8Array[] = []
+  let leansOn = 0
+  for (const { length, source, from } of origin) {
+    const isOwn = source instanceof Uint8Array
+    pushNumber(numbers, length * 2 + (isOwn ? 0 : 1))
+    if (isOwn) own.push(source)
+    else {
+      if (source.run !== run) leansOn = source.run
+      pushNumber(numbers, (seq - source.seq) / SEQ_STEP)
+      pushNumber(numbers, from)
+    }
+  }
+  const head = Buffer.alloc(HEAD_BYTES)
+  head.writeUInt32LE(entryBytes, 0)
+  head.writeUInt32LE(numbers.length, 4)
+  head.writeUInt32LE(leansOn, 8)
+  return [head, Uint8Array.from(numbers), ...own]
+}
+
+function pushNumber(bytes: number[], number: number): void {
+  let left = number
+  for (; left >= 128; left = Math.floor(left / 128)) bytes.push((left % 128) + 128)
+  bytes.push(left)
+}
+
+/** Returns the other run that an encoded entry has copies of; 0 without one. */
+export function leanOf(entry: Uint8Array): number {
+  const view = Buffer.from(entry.buffer, entry.byteOffset, entry.byteLength)
+  return view.readUInt32LE(0) === COPIES ? view.readUInt32LE(HEADER_BYTES + 8) : 0
+}
+
+/** Finds the runs among encoded entries that have copies of what another run said, and that run of each. */
+export function leansIn(bytes: Uint8Array): Map<number, number> {
+  const leans = new Map<number, number>()
+  for (const { run, from, to } of entrySpans(bytes)) {
+    const other = leanOf(bytes.subarray(from, to))
+    if (other !== 0) leans.set(run, other)
+  }
+  return leans
+}
+
+/** Reads the body of an entry. Its own bytes get memory of their own. */
+function copiedFrom(content: Buffer, isFrame: boolean, numbers: Numbers): CopiedEntry {
+  const end = HEAD_BYTES + content.readUInt32LE(4)
+  const own = Uint8Array.prototype.slice.call(content, end)
+  const pieces: CopiedPiece[] = []
+  let base = numbers.seq
+  let place = HEAD_BYTES
+  const next = () => {
+    let number = 0
+    for (let scale = 1; ; scale *= 128) {
+      const byte = content.readUInt8(place++)
+      number += (byte % 128) * scale
+      if (byte < 128) return number
+    }
+  }
+  for (let [at, ownAt] = [0, 0]; place < end; ) {
+    const first = next()
+    const length = Math.floor(first / 2)
+    if (first % 2 === 0) {
+      pieces.push({ at, length, source: own, from: ownAt })
+      ownAt += length
+    } else {
+      const source = numbers.seq - next() * SEQ_STEP
+      base = Math.min(base, source)
+      pieces.push({ at, length, source, from: next() })
+    }
+    at += length
+  }
+  const [entryBytes, leansOn] = [content.readUInt32LE(0), content.readUInt32LE(8)]
+  return { kind: 'copies', ...numbers, isFrame, entryBytes, leansOn, base, pieces }
+}
+
+/** Returns the text of an entry; undefined if what it has copies of is not among the texts. */
+function copiedText({ seq, run, pieces, entryBytes }: CopiedEntry, texts: Texts): PutText | undefined {
+  const origin: Piece[] = []
+  const text: PutText = { seq, run, entryBytes, origin }
+  for (const { source, ...piece } of pieces) {
+    const from = typeof source === 'number' && source !== seq ? texts.get(source) : text
+    if (!from) return undefined
+    origin.push({ ...piece, source: source instanceof Uint8Array ? source : from })
+  }
+  return text
+}
+
+const HASH_BYTES = 32
+
+export type PartRecord = Extract<HostRecord, { kind: 'part' }>
+
+function partEntry({ hash, bytes = new Uint8Array(), run, seq, at }: PartRecord): Written {
+  const body = [Buffer.from(hash, 'hex'), bytes]
+  return { kind: PART, run, seq, at, frames: 0, body, bytes: HASH_BYTES + bytes.byteLength }
+}
+
+/** Part among encoded entries. */
+export interface PartEntry {
+  readonly hash: string
+  readonly seq: number
+  readonly size: number
+}
+
+/** Finds the parts among encoded entries. */
+export function* partsIn(bytes: Uint8Array): Generator<PartEntry> {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  for (const { seq, from } of entrySpans(bytes)) if (view.readUInt32LE(from) === PART) yield partAt(view, from, seq)
+}
+
+/** Returns the bytes of a part among encoded entries, in memory of their own; undefined if it is not there. */
+export function partBytes(bytes: Uint8Array, hash: string): Uint8Array | undefined {
+  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  for (const { seq, from } of entrySpans(bytes)) {
+    if (view.readUInt32LE(from) !== PART) continue
+    const part = partAt(view, from, seq)
+    const begin = from + HEADER_BYTES + HASH_BYTES
+    if (part.hash === hash) return Uint8Array.prototype.slice.call(view, begin, begin + part.size)
+  }
+  return undefined
+}
+
+function partAt(view: Buffer, from: number, seq: number): PartEntry {
+  const body = from + HEADER_BYTES
+  const size = view.readUInt32LE(from + 4) - HASH_BYTES
+  return { hash: view.toString('hex', body, body + HASH_BYTES), seq, size }
+}
+
+/** Reads the body of the entry of a part. */
+const partFrom = (content: Buffer, numbers: Numbers): PartRecord => ({
+  kind: 'part',
+  hash: content.toString('hex', 0, HASH_BYTES),
+  size: content.byteLength - HASH_BYTES,
+  ...numbers,
+})
+
+/*
+ * Prompts of the turns that are open in a log. Up to format 3, a log has a later prompt of a turn as the difference to
+ * the one before it.
+ */
+
+/** Verb whose calls have prompts. */
+const VERB: Verb = 'model'
+
+/** Bytes of a frame with a prompt that stand before the prompt. */
+const BEFORE_PROMPT = dataAfter(VERB)
+
+/** The last prompt of an open turn. */
+interface Prompt {
+  readonly run: number
+  /** Number of its frame. */
+  readonly seq: number
+  readonly memory: Memory
+  readonly place: TextPlace
+}
+
+/** Bytes that a prompt has in common with the one before it: at its begin, and at its end. */
+export interface Shared {
+  /** Number of the frame with the earlier prompt. */
+  readonly base: number
+  readonly prefix: number
+  readonly suffix: number
+}
+
+class Prompts {
+  readonly #byTurn = new Map<number, Prompt>()
+
+  /** Reads a frame. */
+  see(memory: Memory, at: number, run: number, seq: number): void {
+    const kind = kindOf(memory, at)
+    if (kind === END && this.#byTurn.size > 0) this.#byTurn.delete(keyOf(memory, at))
+    const place = kind === CALL ? dataPlace(memory, at, VERB) : undefined
+    if (place) this.#byTurn.set(keyOf(memory, at), { run, seq, memory, place })
+  }
+
+  /** Reads a record: a run that is over has no turns any more, however they ended. */
+  over({ kind, run }: LogEntry): void {
+    if (kind === 'run.finished')
+      for (const [key, prompt] of this.#byTurn) if (prompt.run === run) this.#byTurn.delete(key)
+  }
+
+  /** Returns the text of the last prompt of the turn that a frame belongs to, if that prompt has the number `seq`. */
+  of(memory: Memory, at: number, seq: number): Uint8Array | undefined {
+    const prompt = this.#byTurn.get(keyOf(memory, at))
+    return prompt?.seq === seq ? textOf(prompt) : undefined
+  }
+}
+
+/** Indices of agents have 16 bits, numbers of turns 31. */
+const keyOf = (memory: Memory, at: number): number => senderOf(memory, at) * 2 ** 32 + turnOf(memory, at)
+
+const textOf = ({ memory, place }: Prompt): Uint8Array => memory.u8.subarray(place.from, place.to)
 
 const SHARED_BYTES = 16
 
@@ -144,7 +427,6 @@ export interface FrameDifference extends Numbers, Shared {
   readonly between: Uint8Array
 }
 
-/** Record as it is written. */
 interface WrittenRecord extends Numbers {
   readonly kind: 'record'
   readonly json: Buffer

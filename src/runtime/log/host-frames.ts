@@ -1,13 +1,37 @@
 /** Frames that the host itself writes: messages of outside callers, answers, notices. Each has memory of its own. */
 import type { TeamNotice } from '../../actors/definition/assignment.ts'
-import type { Scheduler } from '../../clock.ts'
-import { type DramatisError, errorData } from '../../errors.ts'
-import { MISMATCH_MODES, type OnMismatch } from '../../mailbox/envelope.ts'
-import { ABORT, BLANK, FAILED, type FrameFields, HEADER, REPLAY, RUN, TEAM, writeControl } from '../../mailbox/frame.ts'
-import { frameBytes, writeFrame } from '../../mailbox/frame-body.ts'
-import { IdSource, idText } from '../../mailbox/frame-id.ts'
-import { type Envelope, LANES } from '../../mailbox/mailbox.ts'
-import { allocate, type Memory } from '../../mailbox/memory.ts'
+import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
+import {
+  ABORT,
+  allocate,
+  BLANK,
+  FAILED,
+  type FrameFields,
+  flagsOf,
+  frameBytes,
+  HAS_THREAD,
+  HEADER,
+  IdSource,
+  idOf,
+  idText,
+  kindOf,
+  LOG,
+  limitOf,
+  type Memory,
+  REPLAY,
+  RUN,
+  readBody,
+  STEP_BEGAN,
+  STEP_DONE,
+  TEAM,
+  writeControl,
+  writeFrame,
+} from '../../mailbox/frame.ts'
+import { type Envelope, LANES, MISMATCH_MODES, type OnMismatch } from '../../mailbox/mailbox.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { type DramatisError, type ErrorCode, type ErrorData, errorData } from '../../shared/errors.ts'
+import { thrownData } from '../../shared/thrown.ts'
+import type { ToolEvent } from './records.ts'
 
 export interface OwnFrame {
   memory: Memory
@@ -99,5 +123,63 @@ export class HostFrames {
       to += frame.bytes
     }
     return { memory, bytes }
+  }
+}
+
+/*
+ * Errors that a thread reports. Code in the thread can forge them, so they are checked, and cut to a length that can be
+ * passed on.
+ */
+
+/** Maximum length of a message, and of the details as JSON. */
+const LONGEST = 65_536
+
+/** Returns the error; undefined if the value is none. */
+export function errorIn(told: unknown): ErrorData | undefined {
+  const { code, message, details, cause } = Object(told) as Record<string, unknown>
+  if (typeof code !== 'string' || typeof message !== 'string') return undefined
+  return {
+    code: code as ErrorCode,
+    message: message.slice(0, LONGEST),
+    details: isShort(details) ? details : {},
+    ...(cause !== undefined && { cause: thrownData(cause) }),
+  }
+}
+
+function isShort(details: unknown): details is Record<string, unknown> {
+  if (typeof details !== 'object' || details === null || Array.isArray(details)) return false
+  try {
+    return JSON.stringify(details).length <= LONGEST
+  } catch {
+    return false // not JSON
+  }
+}
+
+/** Returns the tool event of a frame; undefined if it has none. A step that is a tool call carries the call's id. */
+export function toolEventOf(memory: Memory, at: number, agent: string): ToolEvent | undefined {
+  if ((flagsOf(memory, at) & HAS_THREAD) === 0) return undefined
+  const kind = kindOf(memory, at)
+  if (kind !== STEP_BEGAN && kind !== STEP_DONE && kind !== LOG) return undefined
+  const { content, data, threadId: callId = '' } = readBody(memory, at)
+  const messageId = idOf(memory, at)
+  switch (kind) {
+    case STEP_BEGAN:
+      return { type: 'tool.started', agent, messageId, callId, tool: content, input: jsonIn(data) }
+    case STEP_DONE: {
+      const error = isFailure(memory, at) ? errorOf(memory, at) : null
+      return {
+        type: 'tool.finished',
+        agent,
+        messageId,
+        callId,
+        tool: content,
+        durationMs: Math.max(0, limitOf(memory, at)),
+        error,
+      }
+    }
+    default: {
+      const { tool } = Object(jsonIn(data)) as { tool?: unknown }
+      return { type: 'tool.progress', agent, messageId, callId, tool: String(tool), note: content }
+    }
   }
 }

@@ -2,14 +2,19 @@
  * Reads the entries of a log in the order of their numbers. Entries that a compaction has carried stand behind later
  * ones, and twice where the process died before their first place was given up.
  */
-
-import { type Clock, systemClock } from '../../clock.ts'
-import { LogCorruptError, LogHeldError } from '../../errors.ts'
-import { hasCode } from '../store/log-files.ts'
-import type { Position, StoredBlock } from '../store/log-store.ts'
-import { leansIn } from './copied-entries.ts'
-import { bytesByRun, decodeEntries, EntryDecoder, EntryEncoder, type WrittenEntry } from './entry-codec.ts'
-import { type PartEntry, partsIn } from './part-entries.ts'
+import { type Clock, systemClock } from '../../shared/clock.ts'
+import { LogCorruptError, LogHeldError } from '../../shared/errors.ts'
+import { hasCode, type Position, type StoredBlock } from '../store/log-files.ts'
+import {
+  bytesByRun,
+  decodeEntries,
+  EntryDecoder,
+  EntryEncoder,
+  leansIn,
+  type PartEntry,
+  partsIn,
+  type WrittenEntry,
+} from './entry-codec.ts'
 import type { LogEntry } from './records.ts'
 
 /** Gives the blocks of a log in the order in which they stand there; each call begins anew. */
@@ -185,7 +190,6 @@ async function carriedIn(
   return { blocks, entries: [...entries.values()].sort((a, b) => a.seq - b.seq) }
 }
 
-/** Returns what the runs have among the entries of a block. */
 export const inBlock = (entries: Uint8Array): Pick<SeenBlock, 'sizes' | 'leans'> => ({
   sizes: bytesByRun(entries),
   leans: leansIn(entries),

@@ -3,22 +3,79 @@
  * Trace, history, tasks, events and status are folds over both.
  */
 
-import type { ApprovedCall } from '../../actors/definition/approval.ts'
-import type { SharedScope, SyncResult } from '../../actors/definition/context/context.ts'
+import type { SharedScope, SyncResult } from '../../actors/definition/context.ts'
 import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
+import type { ApprovedCall } from '../../actors/definition/schema.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
-import type { Conversation } from '../../actors/model/context/conversation.ts'
+import type { Conversation } from '../../actors/model/conversation.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
-import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import type { MessagePart } from '../../mailbox/parts.ts'
-import type { EndingState } from '../settings/ending-state.ts'
-import type { TokenLimit } from '../settings/options.ts'
-import type { TraceHeaders } from '../settings/telemetry.ts'
-import type { Alarm } from './alarms.ts'
-import type { Recorded, ToolFinished, ToolProgress, ToolStarted } from './tool-event.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import type { MessagePart } from '../../mailbox/message.ts'
+import type { DramatisError } from '../../shared/errors.ts'
+import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
+import type { EndingState } from '../settings/team-shape.ts'
+
+/*
+ * The alarms of detectors. All have one kind of record, which carries its own words, so that a new detector changes
+ * nothing where records are read: events, trace, diagram, log lines, spans and the terminal.
+ */
+
+/** A turn that waits, and the agents that it waits for, by name. */
+export interface NamedWait {
+  agent: string
+  for: string[]
+  kind: string
+}
+
+/** Fields of the events of each detector, by the event's type. A new detector adds its row. */
+export interface AlarmFields {
+  /** `victim`: the agent whose wait was given up so that the others go on; null: the deadlock stands. */
+  deadlock: { cycle: string[]; tail: string[]; waits: NamedWait[]; victim: string | null }
+  /** `evidence`: the signs since the last progress: names, counts and ids alone. */
+  livelock: { evidence: string[] }
+  stall: { evidence: string[] }
+}
+
+/** Finding of a detector. */
+export type Alarm = {
+  [Name in keyof AlarmFields]: {
+    /** Type of the event. */
+    readonly name: Name
+    /** Agents that it is about. */
+    readonly agents: readonly string[]
+    /** Text of the log line. No words of agents: names, counts and ids alone, like the sentence. */
+    readonly title: string
+    /** Description for people who watch: in events, on a terminal and in diagrams, after the name. */
+    readonly sentence: string
+    readonly fields: Readonly<AlarmFields[Name]>
+    /** Further fields of the log line, the trace and the span. */
+    readonly details?: Readonly<Record<string, string | number>>
+  }
+}[keyof AlarmFields]
+
+/*
+ * The alarm of a livelock, for the detector of messages and for the threads of models, which watch their own rounds.
+ */
+
+/**
+ * Steps of rule 30. A tie-breaker would come before the abort: no protocol of this version has one, and none is made
+ * up.
+ */
+export const LADDER = ['notice', 'replan', 'abort'] as const
+
+export type LivelockStep = (typeof LADDER)[number]
+
+/** `evidence`: all signs since the last progress. */
+export const livelockAlarm = (step: LivelockStep, agents: readonly string[], evidence: readonly string[]): Alarm => ({
+  name: 'livelock',
+  agents,
+  title: `agents are busy without progress (${step})`,
+  sentence: evidence.join('; '),
+  fields: { evidence: [...evidence] },
+  details: { step },
+})
 
 /** Block of contiguous frames, all of one run. Each frame takes `SEQ_STEP` numbers, from `seq` on. */
 export interface FrameBlock {
@@ -39,7 +96,7 @@ export interface FrameBlock {
  */
 export const SEQ_STEP = 8
 
-type Record<Kind extends string, Fields> = {
+type OfKind<Kind extends string, Fields> = {
   readonly kind: Kind
   readonly seq: number
   readonly at: number
@@ -57,7 +114,7 @@ export interface Whose {
 }
 
 /**
- * Steps of a handoff: the six of document 002, 2.6.1, in their order. If the target declines, 'declined' takes the
+ * Steps of a handoff: the six, in their order. If the target declines, 'declined' takes the
  * place of the last three.
  */
 export type HandoffStep =
@@ -119,7 +176,6 @@ export interface Launched {
   messages?: readonly ModelMessage[]
 }
 
-/** Agent that was made by an agent. */
 export interface JoinedAgent {
   index: number
   name: string
@@ -138,38 +194,38 @@ export type GivenTurn = [index: number, turn: number, attempt: number, messageId
  * ended by itself (process.exit, or an uncaught error).
  */
 export type KeptRecord =
-  | Record<'log.opened', { incarnation: number; name?: string; ended?: true }>
+  | OfKind<'log.opened', { incarnation: number; name?: string; ended?: true }>
   /** `ends`: states that end with the session, if it leaves no open run. */
-  | Record<'log.closed', { ends?: readonly EndingState[] }>
-  | Record<'name', { index: number; name: string }>
+  | OfKind<'log.closed', { ends?: readonly EndingState[] }>
+  | OfKind<'name', { index: number; name: string }>
   /** A message from outside has subscribed an agent to entries of the blackboard. */
-  | Record<'subscribed', { index: number; pattern: string }>
+  | OfKind<'subscribed', { index: number; pattern: string }>
   /** An agent was made by an agent, in the run that it ends with; in no run if it stays. */
-  | Record<'agent.joined', JoinedAgent>
+  | OfKind<'agent.joined', JoinedAgent>
   /** An agent has left the team, or its run: what it had is not for the next one in its place. */
-  | Record<'agent.left', { index: number }>
+  | OfKind<'agent.left', { index: number }>
   /**
    * Bytes of a large part, under their SHA-256. Records with them are written as they are; who reads the log gets their
    * number alone.
    */
-  | Record<'part', { hash: string; size: number; bytes?: Uint8Array }>
+  | OfKind<'part', { hash: string; size: number; bytes?: Uint8Array }>
   /** The run refers to these bytes. */
-  | Record<'part.used', { hash: string; size: number }>
+  | OfKind<'part.used', { hash: string; size: number }>
   /** State that an agent has left in its start hook. */
-  | Record<'state', { index: number; value: unknown }>
-  | Record<'run.launched', Launched>
+  | OfKind<'state', { index: number; value: unknown }>
+  | OfKind<'run.launched', Launched>
   /** Value of shared state (`context.shared`). `owner`: index of the agent whose own it is. */
-  | Record<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
+  | OfKind<'shared', { scope: SharedScope; owner?: number; key: string; version: number; value: unknown }>
   /** A dead letter that is in the list when older records are dropped. */
-  | Record<'letter', { letter: DeadLetter; bytes: number }>
+  | OfKind<'letter', { letter: DeadLetter; bytes: number }>
   /** Model calls that `budget.perTeam` counts: number and time of the record of each call, its agent and its cost. */
-  | Record<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
+  | OfKind<'budget.window', { paid: [seq: number, at: number, agent: string, tokens: number][] }>
   /** Conversation of an agent with its model in a thread, across runs. */
-  | Record<'conversation', { index: number; threadId: string; conversation: Conversation }>
+  | OfKind<'conversation', { index: number; threadId: string; conversation: Conversation }>
   /** A thread has begun, for that caller. null: nobody is known whom it belongs to. */
-  | Record<'thread', { threadId: string; owner: string | null }>
+  | OfKind<'thread', { threadId: string; owner: string | null }>
   /** Highest numbers that were used: by each agent, by the host for its messages (they descend), and for runs. */
-  | Record<
+  | OfKind<
       'numbers',
       {
         agents: { index: number; turn: number; correlation: number; epoch: number }[]
@@ -181,41 +237,41 @@ export type KeptRecord =
    * The log has forgotten these runs. Some of their entries may still stand there, and without the others they would be
    * runs that go on.
    */
-  | Record<'runs.gone', { runs: number[] }>
+  | OfKind<'runs.gone', { runs: number[] }>
   /** Ids of runs that the log has forgotten and that idempotency keys have begun, with the ends of these runs. */
-  | Record<'keys', { keys: [runId: string, endedAt: number][] }>
+  | OfKind<'keys', { keys: [runId: string, endedAt: number][] }>
   /** Turns that messages were given. `again`: a compaction says it again, also of turns that have not begun here. */
-  | Record<'turns', { turns: GivenTurn[]; again?: true }>
+  | OfKind<'turns', { turns: GivenTurn[]; again?: true }>
   /**
    * These turns begin, after the death of an earlier process. The log has it before they do. `alone`: nothing else is
    * under way in the team, so the death of this process would be their fault.
    */
-  | Record<'turn.begins', { turns: GivenTurn[]; alone: boolean }>
+  | OfKind<'turn.begins', { turns: GivenTurn[]; alone: boolean }>
 
 export type HostRecord =
   | KeptRecord
-  | Record<'run.started', { query: string }>
+  | OfKind<'run.started', { query: string }>
   /**
    * `boardRevision`: number of entries that the blackboard had then, if it is that of the team. `output`: the answer,
    * if a guardrail has changed it. `data`: the data of the result, as JSON has them; without a value if there are none.
    * Older logs do not have it.
    */
-  | Record<
+  | OfKind<
       'run.finished',
       { error: DramatisError | null; boardRevision?: number; output?: string; data?: { value?: unknown } }
     >
-  | Record<'run.aborted', { reason: string }>
+  | OfKind<'run.aborted', { reason: string }>
   /** `woken`: a message brings back an agent that was passivated. */
-  | Record<'agent.status', Whose & { status: AgentStatus; epoch: number; woken?: boolean }>
-  | Record<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number; woken?: boolean }>
+  | OfKind<'agent.status', Whose & { status: AgentStatus; epoch: number; woken?: boolean }>
+  | OfKind<'agent.ready', Whose & { epoch: number; warm: boolean; tookMs: number; woken?: boolean }>
   /** The life of that epoch has the code that was loaded by `reloadAgent`. */
-  | Record<'agent.reloaded', Whose & { epoch: number }>
+  | OfKind<'agent.reloaded', Whose & { epoch: number }>
   /**
    * `fault`: true if the exit counts against the agent. 'ended': by itself, with exit code 0; 'recalled': by the host,
    * for the sake of other agents; 'reloaded': by the host, when a life with new code had started; 'passivated': by the
    * host, because it had nothing to do.
    */
-  | Record<
+  | OfKind<
       'agent.exited',
       Whose & {
         epoch: number
@@ -226,33 +282,33 @@ export type HostRecord =
         messageId: string | null
       }
     >
-  | Record<
+  | OfKind<
       'agent.crashed',
       Whose & { epoch: number; error: DramatisError; restartInMs: number | null; messageId: string | null }
     >
   /** `turn`: its number. `beside`: true if other turns of the agent may be open and go on. */
-  | Record<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
+  | OfKind<'turn.started', Whose & { messageId: string; attempt: number; turn: number; beside: boolean }>
   /**
    * A turn that threw or was late begins again. `tried`: number of the try that begins, 2 for the second. `error`: why
    * the one before ended.
    */
-  | Record<'turn.retried', Whose & { messageId: string; tried: number; error: DramatisError }>
+  | OfKind<'turn.retried', Whose & { messageId: string; tried: number; error: DramatisError }>
   /** A request without an answer in time is asked again. `agent`: who is asked. `tried`: how often, with this time. */
-  | Record<'request.retried', Pick<Whose, 'agent' | 'index'> & { caller: string; messageId: string; tried: number }>
+  | OfKind<'request.retried', Pick<Whose, 'agent' | 'index'> & { caller: string; messageId: string; tried: number }>
   /** A failure is reported to a manager. `agent`: who failed, or did not answer. `tried`: number of tries. */
-  | Record<'escalated', { agent: string; to: string; messageId: string; tried: number; error: DramatisError }>
-  | Record<'message.dead', { letter: DeadLetter; bytes: number }>
+  | OfKind<'escalated', { agent: string; to: string; messageId: string; tried: number; error: DramatisError }>
+  | OfKind<'message.dead', { letter: DeadLetter; bytes: number }>
   /** A dead letter has left the list: it was sent again, or discarded. */
-  | Record<'letter.gone', { id: string }>
+  | OfKind<'letter.gone', { id: string }>
   /** A dead letter that was sent again was refused: it is in the list already. */
-  | Record<'message.refused', Pick<Whose, 'agent' | 'index'> & { messageId: string }>
+  | OfKind<'message.refused', Pick<Whose, 'agent' | 'index'> & { messageId: string }>
   /** `error`: what its agent has answered, if it ends with that. */
-  | Record<'task', { task: AgentTask; previous: TaskStatus | null; error?: DramatisError }>
+  | OfKind<'task', { task: AgentTask; previous: TaskStatus | null; error?: DramatisError }>
   /** `nth`: on the blackboard of the team, number of the entries that were written before. */
-  | Record<'blackboard', { entry: BlackboardEntry; nth?: number }>
-  | Record<'decision', { question: string; choice: string; reason: string }>
+  | OfKind<'blackboard', { entry: BlackboardEntry; nth?: number }>
+  | OfKind<'decision', { question: string; choice: string; reason: string }>
   /** `agent`: the agent that asks a person. */
-  | Record<
+  | OfKind<
       'question',
       Partial<ApprovedCall> & {
         agent: string
@@ -266,17 +322,17 @@ export type HostRecord =
    * `agent`: the agent that gets the person's answer. `input`: what the person has made of a tool's input. `by`: id of
    * the person; without it the program has answered.
    */
-  | Record<
+  | OfKind<
       'answer',
       { agent: string; questionId: string; answer: string; input?: unknown; reason?: string; by?: string }
     >
   /** A question was closed without an answer. */
-  | Record<'question.closed', { agent: string; questionId: string; how: 'withdrawn' | 'late' }>
-  | Record<'alarm', Alarm>
+  | OfKind<'question.closed', { agent: string; questionId: string; how: 'withdrawn' | 'late' }>
+  | OfKind<'alarm', Alarm>
   /** A generation of a sync point has ended. `error`: what all who waited were rejected with. */
-  | Record<'sync', { point: string; result: SyncResult; error?: DramatisError }>
+  | OfKind<'sync', { point: string; result: SyncResult; error?: DramatisError }>
   /** `agent`: the agent that took the step. `turn`: the turn that hands off its duty. `messageId`: its message. */
-  | Record<
+  | OfKind<
       'handoff',
       {
         agent: string
@@ -291,7 +347,7 @@ export type HostRecord =
       }
     >
   /** `agent`: the manager that decided. `turn` and `messageId`: the turn that had asked, and its message. */
-  | Record<
+  | OfKind<
       'reassignment',
       {
         agent: string
@@ -303,16 +359,16 @@ export type HostRecord =
       }
     >
   /** Calls of tools that the host runs. For tools in a thread, its frames hold the same. */
-  | Record<'tool.started', Recorded<ToolStarted>>
-  | Record<'tool.finished', Recorded<ToolFinished>>
-  | Record<'tool.progress', Recorded<ToolProgress>>
+  | OfKind<'tool.started', Recorded<ToolStarted>>
+  | OfKind<'tool.finished', Recorded<ToolFinished>>
+  | OfKind<'tool.progress', Recorded<ToolProgress>>
   /**
    * A model was called. `turn`: the turn that called it; `messageId`: its message, if it was still open then. Tokens
    * count also if `error` says that there was no answer.
    * `said`: the words that had come when the call was cut off, 2,000 characters at most.
    * `cost`: only in older logs: tokens that budgets counted where the provider had reported none.
    */
-  | Record<
+  | OfKind<
       'model.called',
       {
         agent: string
@@ -329,19 +385,19 @@ export type HostRecord =
       }
     >
   /** Piece of a model's answer, in a run with `stream`. `toolCallId`, `tool`: for a piece of a tool's input. */
-  | Record<
+  | OfKind<
       'model.piece',
       OfWatchedCall & { part: 'text' | 'reasoning' | 'tool_input'; text: string; toolCallId?: string; tool?: string }
     >
   /** The pieces of a call are void until here; for 'tool_calls' only its text, which is not the answer. */
-  | Record<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
+  | OfKind<'model.superseded', OfWatchedCall & { reason: 'tool_calls' | 'retried' }>
   /** A guardrail has decided. `agent`: null for the query and the answer of the run. */
-  | Record<'guardrail', GuardrailDecided>
+  | OfKind<'guardrail', GuardrailDecided>
   /** A token limit is nearly reached, or reached. `agent`: null for the limit of all agents together. */
-  | Record<'budget', { agent: string | null; used: number; limit: number }>
+  | OfKind<'budget', { agent: string | null; used: number; limit: number }>
   /** Something of the run waits for a limit; at most once a minute for each limit. `limit`: null for a provider's. */
-  | Record<'limit.reached', { option: string; limit: number | null; agent: string | null }>
-  | Record<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
+  | OfKind<'limit.reached', { option: string; limit: number | null; agent: string | null }>
+  | OfKind<'step.mismatch', { agent: string; messageId: string; error: DramatisError }>
 
 export type LogEntry = FrameBlock | HostRecord
 
@@ -364,4 +420,75 @@ export function concernsRuns(record: HostRecord): boolean {
   if (record.kind === 'agent.status') return record.woken !== true && record.status !== 'passivated'
   if (record.kind === 'agent.ready') return record.woken !== true
   return record.kind === 'agent.crashed' || record.kind === 'agent.reloaded'
+}
+
+/**
+ * RxJS classes that the runtime uses, each from its own file of the package. They are the same classes as those of
+ * `rxjs`, but the index of `rxjs` loads 200 files, an eighth of a second of every start. Types come from `rxjs`.
+ */
+export { Observable } from 'rxjs/internal/Observable'
+export { Subject } from 'rxjs/internal/Subject'
+export { Subscriber } from 'rxjs/internal/Subscriber'
+
+/**
+ * Fields of all tool events. `callId` is the same for all events of a call, and is its `idempotencyKey`. `messageId`:
+ * message of the turn that has made the call; '' in a log that has it not.
+ */
+interface OfCall {
+  agent: string
+  messageId: string
+  callId: string
+  tool: string
+}
+
+/** `simulated`: the tool does not run, because the rehearsal model answers; the output is made up. */
+export type ToolStarted = OfCall & { input: unknown; simulated?: true }
+export type ToolFinished = OfCall & { durationMs: number; error: DramatisError | null }
+export type ToolProgress = OfCall & { note: string }
+
+export type ToolEvent =
+  | ({ type: 'tool.started' } & ToolStarted)
+  | ({ type: 'tool.finished' } & ToolFinished)
+  | ({ type: 'tool.progress' } & ToolProgress)
+
+/** Fields of a record of the log, for a tool that the host runs: older ones have no message. */
+export type Recorded<Fields extends OfCall> = Omit<Fields, 'messageId'> & { messageId?: string }
+
+/** Tool events as records of the log. */
+type ToolRecord =
+  | ({ kind: 'tool.started' } & Recorded<ToolStarted>)
+  | ({ kind: 'tool.finished' } & Recorded<ToolFinished>)
+  | ({ kind: 'tool.progress' } & Recorded<ToolProgress>)
+
+export function toolEventFrom(record: ToolRecord): ToolEvent {
+  const { agent, messageId = '', callId, tool } = record
+  switch (record.kind) {
+    case 'tool.started':
+      return {
+        type: record.kind,
+        agent,
+        messageId,
+        callId,
+        tool,
+        input: record.input,
+        ...(record.simulated && { simulated: true }),
+      }
+    case 'tool.finished':
+      return { type: record.kind, agent, messageId, callId, tool, durationMs: record.durationMs, error: record.error }
+    case 'tool.progress':
+      return { type: record.kind, agent, messageId, callId, tool, note: record.note }
+  }
+}
+
+/** Returns the fields for the trace. They leave out the input, which can be a prompt. */
+export function toolDetails(event: ToolEvent): object {
+  const { agent, callId, tool } = event
+  switch (event.type) {
+    case 'tool.started':
+      return { agent, callId, tool, ...(event.simulated && { simulated: true }) }
+    case 'tool.finished':
+      return { agent, callId, tool, durationMs: event.durationMs, error: event.error?.toJSON() ?? null }
+    case 'tool.progress':
+      return { agent, callId, tool, note: event.note }
+  }
 }

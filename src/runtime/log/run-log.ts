@@ -7,10 +7,99 @@
  * first. In a run under way the oldest entries are discarded beyond 64 MiB, and `forgotten` counts them. Host records
  * count as well: a run that writes little, but has many records of exits or of its task board, is bounded too.
  */
-import { lengthOf } from '../../mailbox/frame.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { LogChunks } from './chunks.ts'
+import { allocate, copyFrame, lengthOf, type Memory, renewed } from '../../mailbox/frame.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
+
+/** Map that drops its oldest entry when it is full. For entries that are usually removed, but in rare cases are not. */
+export class BoundedMap<Key, Value> extends Map<Key, Value> {
+  readonly #most: number
+
+  constructor(most: number) {
+    super()
+    this.#most = most
+  }
+
+  override set(key: Key, value: Value): this {
+    super.set(key, value)
+    if (this.size > this.#most)
+      for (const oldest of this.keys()) {
+        this.delete(oldest)
+        break
+      }
+    return this
+  }
+}
+
+/*
+ * Memory that the frames of a run are copied into: chunks that grow to 1 MiB, filled one after the other. Touching
+ * memory for the first time costs more than the copy, and so does its collection. So a chunk whose frames the log has
+ * discarded is filled again if nothing else refers to it.
+ */
+
+const SMALLEST = 1 << 14
+const LARGEST = 1 << 20
+const MOST_SPARE = 16
+
+interface Chunk {
+  readonly memory: Memory
+  /** Number of log entries in the chunk. */
+  entries: number
+}
+
+class LogChunks {
+  /** Oldest first. The last one is being filled. */
+  readonly #filled: Chunk[] = []
+  /** Chunks without log entries. */
+  #given: Memory[] = []
+  readonly #spare: Memory[] = []
+  #bytes = SMALLEST
+  /** End of the last copy. To be read only. */
+  end = 0
+
+  /** Appends a copy of the bytes. Returns the memory that holds the copy, which ends at `end`. */
+  copy(from: Memory, start: number, end: number): Memory {
+    const bytes = end - start
+    let chunk = this.#filled[this.#filled.length - 1]
+    if (!chunk || this.end + bytes > chunk.memory.u8.length) chunk = this.#next(bytes)
+    chunk.entries += 1
+    copyFrame(from, start, chunk.memory, this.end, bytes)
+    this.end += bytes
+    return chunk.memory
+  }
+
+  #next(bytes: number): Chunk {
+    const spare = this.#bytes === LARGEST && bytes <= LARGEST ? this.#spare.pop() : undefined
+    const memory = spare ? renewed(spare) : allocate(Math.max(this.#bytes, bytes))
+    const chunk: Chunk = { memory, entries: 0 }
+    this.#filled.push(chunk)
+    this.#bytes = Math.min(this.#bytes * 2, LARGEST)
+    this.end = 0
+    return chunk
+  }
+
+  /** Registers that the log has discarded its oldest entry with frames. `memory` may be a chunk, or the entry's own. */
+  giveUp(memory: Memory): void {
+    const oldest = this.#filled[0]
+    if (oldest?.memory !== memory) return
+    oldest.entries -= 1
+    while (this.#filled.length > 1 && this.#filled[0]!.entries === 0) this.#given.push(this.#filled.shift()!.memory)
+  }
+
+  /** Makes discarded chunks available again. Chunks in `held` are left to the garbage collector. */
+  reuse(held: () => ReadonlySet<Memory>): void {
+    if (this.#given.length === 0) return
+    const inUse = held()
+    for (const memory of this.#given)
+      if (memory.u8.length === LARGEST && this.#spare.length < MOST_SPARE && !inUse.has(memory))
+        this.#spare.push(memory)
+    this.#given = []
+  }
+
+  /** Leaves all discarded chunks to the garbage collector, because a reader may still look at them. */
+  leave(): void {
+    this.#given = []
+  }
+}
 
 export class RunLog {
   #entries: LogEntry[] = []
@@ -64,7 +153,6 @@ export class RunLog {
     this.#keep(entry)
   }
 
-  /** Appends a frame that has memory of its own. */
   appendOwned(seq: number, at: number, run: number, memory: Memory, bytes: number): FrameBlock {
     const block: FrameBlock = { kind: 'frames', seq, at, run, memory, from: 0, to: bytes, count: 1 }
     this.#keep(block)
@@ -105,7 +193,6 @@ export class RunLog {
     else this.#chunks.leave()
   }
 
-  /** Oldest entry that is kept. */
   get oldest(): LogEntry | undefined {
     return this.#entries[0]
   }
@@ -194,7 +281,6 @@ function bytesOf(entry: LogEntry): number {
 
 const textLength = (value: unknown) => (typeof value === 'string' ? value.length : 0)
 
-/** Returns the last number that the entry takes. */
 export const lastSeq = (entry: LogEntry): number =>
   entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1
 

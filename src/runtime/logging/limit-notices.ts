@@ -2,14 +2,13 @@
  * Says what waits for a limit: as a line in the log, each limit at most once a minute; as an event, at most once a
  * minute for each run; and as data, at any time.
  */
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler } from '../../clock.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import type { Scheduler } from '../../shared/clock.ts'
 
 const PAUSE_MS = 60_000
 /** Number of notices from which on those that are over are forgotten: there is one for each run that waits. */
 const MANY = 1_000
 
-/** A limit that is reached, and who waits for it. */
 export interface LimitReached {
   /** Option that sets the limit. */
   readonly option: string
@@ -52,7 +51,6 @@ export class LimitNotices {
     this.#told = told
   }
 
-  /** Yields what waits now, limit by limit. */
   *waits(): IterableIterator<LimitWait> {
     for (const source of this.#sources) yield* source()
   }

@@ -2,6 +2,28 @@
  * Makes log lines of what an agent prints, within bounds: an agent that prints without end, or a line without end, must
  * cost the host neither memory nor time. Omitted text is counted and reported.
  */
+import { jsonIn } from '../../mailbox/codec.ts'
+
+/** Maximum characters of a log line, and of its fields as JSON. */
+const LONGEST_AGENT_LINE = 65_536
+
+/**
+ * Returns the fields of a log line. Only a plain object is accepted: other JSON could be spread into a million fields.
+ */
+export function fieldsIn(data: string | undefined): object {
+  if (data === undefined) return {}
+  if (data.length > LONGEST_AGENT_LINE)
+    return { leftOut: `${data.length} characters of fields; at most ${LONGEST_AGENT_LINE} are kept` }
+  const fields = jsonIn(data)
+  return typeof fields === 'object' && fields !== null && !Array.isArray(fields) ? fields : {}
+}
+
+/** Returns the text of a log line. The rest of a longer text is replaced by its length. */
+export function wordsIn(text: string): string {
+  return text.length > LONGEST_AGENT_LINE
+    ? `${text.slice(0, LONGEST_AGENT_LINE)} [${text.length - LONGEST_AGENT_LINE} more]`
+    : text
+}
 
 /** Maximum characters of one line; the rest of a longer one is omitted. */
 const LONGEST_LINE = 16_384

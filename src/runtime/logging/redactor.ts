@@ -1,6 +1,6 @@
 /**
  * Removes the team's keys from all data that leaves it. By value: each key that the team knows, also in its forms in a
- * URL, in JSON, in base64, in hex (secret-forms.ts). By name: in logs, the texts of fields with the name of a secret.
+ * URL, in JSON, in base64, in hex. By name: in logs, the texts of fields with the name of a secret.
  * By shape: in logs and errors, bearer tokens and keys as the large providers issue them.
  *
  * It does not catch:
@@ -8,9 +8,55 @@
  * - a key that an agent splits, or encodes in another way;
  * - a key of fewer than 8 characters, which could be any word.
  */
-import { MOST_LEVELS } from '../../mailbox/json-depth.ts'
-import { REDACTED, SECRET_SHAPE } from '../../thrown.ts'
-import { formsOf } from './secret-forms.ts'
+import { MOST_LEVELS } from '../../mailbox/json.ts'
+import type { Environment } from '../../shared/environment.ts'
+import { REDACTED, SECRET_SHAPE } from '../../shared/thrown.ts'
+
+/**
+ * Returns all forms, each once, with the secret itself. Of base64 only the characters that the secret alone decides,
+ * for each offset at which it can begin in the encoded text.
+ */
+export function formsOf(secret: string): Set<string> {
+  const inUrl = [encodeURIComponent(secret), encodeURI(secret)].flatMap((text) => [text, text.replaceAll('%20', '+')])
+  const escapes = [ALL, SIGNS, BEYOND_ASCII].flatMap((which) => unicodeEscapes(secret, which))
+  const inJson = [JSON.stringify(secret).slice(1, -1), ...escapes]
+  const hex = Buffer.from(secret).toString('hex')
+  return new Set([
+    secret,
+    ...inUrl,
+    ...inUrl.map(lowerEscapes),
+    ...inJson,
+    ...inJson.map((text) => text.replaceAll('/', '\\/')),
+    hex,
+    hex.toUpperCase(),
+    ...[0, 1, 2].flatMap((offset) => base64At(secret, offset)),
+  ])
+}
+
+/** Characters that some program writes as `\u` escapes. */
+const ALL = /./gs
+const SIGNS = /[^\w\s.~:;,-]/g
+const BEYOND_ASCII = /[^ -~]/g
+
+const lowerEscapes = (text: string) => text.replaceAll(/%[\dA-F]{2}/g, (code) => code.toLowerCase())
+
+/** Writes the characters of that kind as `\u` escapes, in small letters and in capitals. */
+function unicodeEscapes(text: string, which: RegExp): string[] {
+  const escaped = (upper: boolean) =>
+    text.replaceAll(which, (character) => {
+      const code = character.charCodeAt(0).toString(16).padStart(4, '0')
+      return `\\u${upper ? code.toUpperCase() : code}`
+    })
+  return [escaped(false), escaped(true)]
+}
+
+/** Returns the base64 form with that many bytes (modulo 3) before the secret, like the user in `Basic` credentials. */
+function base64At(secret: string, offset: number): string[] {
+  const bytes = Buffer.concat([Buffer.alloc(offset), Buffer.from(secret)])
+  const from = Math.ceil((offset * 8) / 6)
+  const to = Math.floor((bytes.length * 8) / 6)
+  return (['base64', 'base64url'] as const).map((alphabet) => bytes.toString(alphabet).slice(from, to))
+}
 
 /** Number of keys that are known of one source: those that calls under way can still have. */
 const KEPT_OF_SOURCE = 16
@@ -213,4 +259,73 @@ function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object,
     Object.defineProperty(copy, clean(name), { ...property, configurable: true })
   }
   return copy
+}
+
+/*
+ * Finds the environment variables that hold secrets: those with the name of a secret, those that the user names, and
+ * the passwords in addresses. Values are read again when a run starts, because a service can set variables after its
+ * team was made.
+ */
+
+const SECRET_VARIABLE =
+  /(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRETS?|TOKENS?|CREDENTIALS?|(?:^|_)(?:PAT|AUTH|KEYS?|SALT|COOKIE|DSN))$/i
+/** Variables with the name of a secret that are none. */
+const NO_SECRETS = new Set(['PWD', 'OLDPWD'])
+/** Values that occur as words in every text, or that mean "none". */
+const WORDS =
+  /^(?:postgres(?:ql)?|password|changeme|change-me|development|production|localhost|undefined|required|optional|disabled|enabled|anonymous|example|(?:\.{0,2}|~|[a-z]:)[/\\][\w./\\-]+\.\w{1,5})$/i
+
+export class SecretVariables {
+  readonly #env: () => Environment
+  readonly #named: ReadonlySet<string>
+  readonly #redactor: Redactor
+  /** Shortest time between two searches of the environment. */
+  readonly #pauseMs: number
+  readonly #now: () => number
+  #lookedAt = Number.NEGATIVE_INFINITY
+
+  /** `named` are secrets, whatever their names and values. `now` returns ms that never go back. */
+  constructor(env: () => Environment, named: readonly string[], redactor: Redactor, now: () => number, pauseMs = 250) {
+    this.#env = env
+    this.#named = new Set(named)
+    this.#redactor = redactor
+    this.#now = now
+    this.#pauseMs = pauseMs
+  }
+
+  /**
+   * Adds new secrets to the redactor. A variable costs some microseconds, so the environment is searched a few times a
+   * second at most.
+   */
+  look(): void {
+    const now = this.#now()
+    if (now - this.#lookedAt < this.#pauseMs) return
+    this.#lookedAt = now
+    for (const [name, value = ''] of Object.entries(this.#env())) {
+      if (this.#named.has(name) || (isSecretVariable(name) && isTelling(value))) this.#redactor.learn(value)
+      this.#redactor.learn(passwordIn(value))
+    }
+  }
+}
+
+function isSecretVariable(name: string): boolean {
+  return !NO_SECRETS.has(name) && (SECRET_VARIABLE.test(name) || isSecretName(name))
+}
+
+function isTelling(value: string): boolean {
+  return value.length >= SHORTEST && !WORDS.test(value)
+}
+
+const ADDRESS = /^[a-z][a-z\d+.-]{0,30}:\/\/[^\s/?#]*@/i
+
+/** Returns the password of an address like `postgres://user:password@host/database`. */
+function passwordIn(value: string): string | undefined {
+  if (!ADDRESS.test(value) || !URL.canParse(value)) return undefined
+  const { password } = new URL(value)
+  if (!isTelling(password)) return undefined
+  try {
+    return decodeURIComponent(password)
+  } catch {
+    return password
+  }
 }

@@ -2,6 +2,7 @@
  * Joins the pieces of a client's answer. A client may be user code, so each piece is checked, and a wrong piece causes
  * a `ModelError`. The signal ends the wait, even if the client ignores it.
  */
+
 import type { ContentPart, ProviderData, ReasoningPart, TextPart } from '../../actors/definition/content.ts'
 import {
   addUsage,
@@ -13,10 +14,33 @@ import {
   type TokenUsage,
   type ToolCall,
 } from '../../actors/definition/model.ts'
-import { CancelledError, ModelError, shown } from '../../errors.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import type { ModelFailureCode } from '../../model-failure.ts'
-import { onAbort } from '../../on-abort.ts'
+import { isObject } from '../../shared/checks.ts'
+import { CancelledError, ModelError, type ModelFailureCode, shown } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+
+/*
+ * The input of a call of a tool as it goes back to a provider: always a JSON object, since many take nothing else. What
+ * the model wrote wrongly goes back as the field of one; the tool has told the model what was wrong.
+ */
+
+export function inputObject(input: string): object {
+  const value = parsed(input)
+  const inner = typeof value === 'string' ? parsed(value) : value // some models encode it twice
+  if (isObject(inner)) return inner
+  return input.trim() === '' || value === null ? {} : { input }
+}
+
+export const inputText = (input: string): string =>
+  isObject(parsed(input)) ? input : JSON.stringify(inputObject(input))
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
 
 type Said = TextPart | ReasoningPart
 type SaidPart = Said & { block: string | undefined }
@@ -175,7 +199,6 @@ class Adding {
     if (text !== '') this.#hear({ part, text })
   }
 
-  /** Adds text or reasoning to its block, or begins one. */
   #addTo(type: Said['type'], text: string, { block, providerData }: ModelPiece): void {
     if (block !== undefined && typeof block !== 'string') throw wrong(`${shown(block)} in place of the name of a block`)
     const data = providerDataOf(providerData)

@@ -3,14 +3,244 @@
  * it misses what drawing does not know: `not`, the "one" of `oneOf`, two patterns. Strings without a format or a
  * pattern are words with a label, so that nobody takes them for an answer.
  */
-
-import { ModelError } from '../../errors.ts'
+import { generateSync } from 'json-schema-faker'
 import { issuesOf } from '../../json-schema/check.ts'
-import { anyPatterns, type Patterns } from '../../json-schema/patterns.ts'
-import { own } from '../../own.ts'
-import { sampleNumber, sampleText } from './json-sample-scalars.ts'
-import { fieldsOf, type JsonSchema, joined, listOf } from './json-schema.ts'
-import type { Dice } from './seeded-random.ts'
+import { anyPatterns, isPattern, type Patterns, sizeOf } from '../../json-schema/patterns.ts'
+import { ModelError } from '../../shared/errors.ts'
+import type { Dice } from '../../shared/random.ts'
+import { own } from '../../shared/values.ts'
+
+const SPAN = 100
+const MOST_SCALAR_DRAWS = 20
+
+/** Returns a number that fits the schema, or undefined if none was found. */
+export function sampleNumber(schema: JsonSchema, whole: boolean, dice: Dice): number | undefined {
+  const [low, high] = range(schema)
+  const { multipleOf } = schema
+  if (typeof multipleOf === 'number') {
+    const step = whole && !Number.isInteger(multipleOf) ? wholeStep(multipleOf) : multipleOf
+    return stepped(low, high, step, schema, dice)
+  }
+  if (whole) return stepped(low, high, 1, schema, dice)
+  const drawn = low + dice.random() * (high - low)
+  const rounded = Math.round(drawn * 100) / 100 // 42.37 is easier to read than 42.36871205
+  return isWithin(rounded, schema) ? rounded : isWithin(drawn, schema) ? drawn : undefined
+}
+
+/** Returns the range to draw from: near zero if the schema has no bounds. zod's integers have a range of 2^54. */
+function range({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: JsonSchema): [number, number] {
+  const lows = [minimum, exclusiveMinimum].filter((value) => typeof value === 'number')
+  const highs = [maximum, exclusiveMaximum].filter((value) => typeof value === 'number')
+  const lowest = Math.max(Number.NEGATIVE_INFINITY, ...lows)
+  const highest = Math.min(Number.POSITIVE_INFINITY, ...highs)
+  const low = lowest > 0 ? lowest : highest < 0 ? Math.max(lowest, highest - SPAN) : Math.max(lowest, 0)
+  return [low, Math.min(highest, low + SPAN)]
+}
+
+function isWithin(value: number, { minimum, maximum, exclusiveMinimum, exclusiveMaximum }: JsonSchema): boolean {
+  return (
+    !(typeof minimum === 'number' && value < minimum) &&
+    !(typeof maximum === 'number' && value > maximum) &&
+    !(typeof exclusiveMinimum === 'number' && value <= exclusiveMinimum) &&
+    !(typeof exclusiveMaximum === 'number' && value >= exclusiveMaximum)
+  )
+}
+
+function stepped(low: number, high: number, step: number, schema: JsonSchema, dice: Dice): number | undefined {
+  const top = step > high - low ? low + step : high // a step of 1,000 needs a range of 1,000
+  let first = Math.ceil(low / step)
+  let last = Math.floor(top / step)
+  const at = (n: number) => Number((n * step).toPrecision(15)) // 115 * 0.01 is 1.1500000000000001
+  if (!isWithin(at(first), schema)) first++
+  if (!isWithin(at(last), schema)) last--
+  if (last < first) return undefined
+  for (let n = 0; n < MOST_SCALAR_DRAWS; n++) {
+    const value = at(first + dice.upTo(last - first + 1)) + 0 // no -0
+    if (Number.isInteger(value / step)) return value // 1.88 / 0.01 is 187.99999999999997, and some validators divide
+  }
+  return at(first)
+}
+
+function wholeStep(fraction: number): number {
+  for (let n = 1; n <= 1_000; n++) {
+    const multiple = Number((n * fraction).toPrecision(15))
+    if (Number.isInteger(multiple)) return multiple
+  }
+  return 1
+}
+
+/** Returns a string that fits the schema, or undefined if none was found. `words` is used if any text fits. */
+export function sampleText(schema: JsonSchema, words: string, dice: Dice): string | undefined {
+  const least = Number(schema.minLength ?? 0)
+  const most = Number(schema.maxLength ?? Number.POSITIVE_INFINITY)
+  if (most < least) return undefined
+  const { pattern, format } = schema
+  const text = pattern === undefined && format === undefined ? undefined : fromForm(schema, least, most, dice)
+  const isFree = pattern === undefined ? format === undefined : !isPattern(pattern) // checks go without such a pattern
+  if (text !== undefined || !isFree) return text
+  const letters = [...words] // lengths in a schema count characters, not UTF-16 units
+  while (letters.length < least) letters.push(' ', ...words)
+  return letters.slice(0, Math.max(least, Math.min(most, words.length))).join('')
+}
+
+/** Draws by the format and by the pattern in turn, until a string fits both and the lengths. */
+function fromForm({ format, pattern }: JsonSchema, least: number, most: number, dice: Dice): string | undefined {
+  const forms = [{ format }, { pattern }, { pattern: stretched(pattern, least, most) }]
+  const known = forms.filter((form) => Object.values(form)[0] !== undefined)
+  const wanted = typeof pattern === 'string' ? anyPatterns()(pattern) : { test: () => true }
+  for (let n = 0; n < MOST_SCALAR_DRAWS; n++) {
+    const text = faked(known[n % known.length]!, dice)
+    if (text === undefined) continue
+    const { length } = [...text]
+    if (length >= least && length <= most && wanted.test(text)) return text
+  }
+  return undefined
+}
+
+function faked(form: object, dice: Dice): string | undefined {
+  try {
+    const made = generateSync({ type: 'string', ...form }, { seed: dice.upTo(2 ** 31) })
+    return typeof made === 'string' ? made : undefined
+  } catch {
+    return undefined // the library cannot read the pattern
+  }
+}
+
+const MOST_STRETCHED = 20_000
+
+/** Returns the pattern with lengths in place of `+` and `*`: `^[a-z]+$` of 10 to 20 is `^[a-z]{10,20}$`. */
+function stretched(pattern: unknown, least: number, most: number): string | undefined {
+  if (typeof pattern !== 'string' || (least === 0 && most === Number.POSITIVE_INFINITY)) return undefined
+  const longest = Math.min(most, least + 10)
+  const longer = pattern.replace(
+    /(?<=[\w.)\]])[+*]/g,
+    (sign) => `{${sign === '+' ? Math.max(least, 1) : least},${longest}}`,
+  )
+  return sizeOf(longer) > MOST_STRETCHED ? undefined : longer // a repetition within another one multiplies it
+}
+
+/*
+ * Resolves a JSON schema at one place: `$ref`, `allOf` and the chosen branch of `anyOf`, `oneOf` and `if` joined into
+ * one.
+ */
+
+/** A JSON schema of any draft from 6 on. The value of a key is checked by the code that reads it. */
+export interface JsonSchema {
+  readonly [key: string]: unknown
+}
+
+const MOST_JOINED = 100 // for one value; a `$ref` to itself has no end
+
+/** Joins the schemas that one value has to fit. `choose` picks one of several branches. */
+export function joined(
+  schema: unknown,
+  root: JsonSchema,
+  choose: (branches: readonly unknown[]) => unknown,
+): JsonSchema {
+  let left = MOST_JOINED
+  const join = (part: unknown): JsonSchema => {
+    if (part === false || --left < 0) return NOTHING
+    const { $ref, allOf, anyOf, oneOf, if: when, then, else: otherwise, ...own } = plain(part)
+    const parts: unknown[] = [...listOf(allOf)]
+    if (typeof $ref === 'string') parts.push(target(root, $ref))
+    for (const branches of [listOf(anyOf), listOf(oneOf)]) if (branches.length > 0) parts.push(choose(branches))
+    if (when !== undefined) parts.push(choose([{ allOf: [when, then ?? true] }, otherwise ?? true]))
+    return parts.reduce<JsonSchema>((whole, next) => both(whole, join(next)), own)
+  }
+  return join(schema)
+}
+
+/** Schema that no value fits. */
+const NOTHING: JsonSchema = { enum: [] }
+
+export function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : []
+}
+
+export function fieldsOf(value: unknown): JsonSchema {
+  return typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as JsonSchema) : {}
+}
+
+/** Returns the schema as an object, with the keywords of draft 2020-12. */
+function plain(schema: unknown): JsonSchema {
+  const { items, additionalItems, ...rest } = fieldsOf(schema)
+  if (Array.isArray(items))
+    return { ...rest, prefixItems: items, ...(additionalItems !== undefined && { items: additionalItems }) }
+  return items === undefined ? rest : { ...rest, items }
+}
+
+/** Returns the target of a JSON pointer into the schema: `#`, `#/$defs/node`. */
+function target(root: JsonSchema, ref: string): unknown {
+  if (!ref.startsWith('#')) return false
+  let at: unknown = root
+  for (const step of ref.split('/').slice(1)) {
+    const key = decodeURIComponent(step).replaceAll('~1', '/').replaceAll('~0', '~')
+    at = Array.isArray(at) ? at[Number(key)] : (own(fieldsOf(at), key) ?? false)
+  }
+  return at
+}
+
+/** Joins two schemas. Of two patterns or formats the first stays: a value that misses the second is drawn again. */
+function both(one: JsonSchema, other: JsonSchema): JsonSchema {
+  const joined = Object.entries(other).map(([key, value]) => {
+    const mine = own(one, key)
+    return [key, mine === undefined ? value : (own(JOINS, key) ?? first)(mine, value)]
+  })
+  return { ...one, ...Object.fromEntries(joined) }
+}
+
+type Join = (one: unknown, other: unknown) => unknown
+
+const first: Join = (one) => one
+const greater: Join = (one, other) => Math.max(Number(one), Number(other))
+const lesser: Join = (one, other) => Math.min(Number(one), Number(other))
+const united: Join = (one, other) => [...new Set([...listOf(one), ...listOf(other)])]
+const bothOf: Join = (one, other) => (one === false || other === false ? false : { allOf: [one, other] })
+const eachOf: Join = (one, other) => {
+  const [left, right] = [fieldsOf(one), fieldsOf(other)]
+  const shared = Object.keys(left).filter((key) => Object.hasOwn(right, key))
+  return {
+    ...left,
+    ...right,
+    ...Object.fromEntries(shared.map((key) => [key, bothOf(own(left, key), own(right, key))])),
+  }
+}
+const eachInOrder: Join = (one, other) => {
+  const [left, right] = [listOf(one), listOf(other)]
+  const longest = Math.max(left.length, right.length)
+  return Array.from({ length: longest }, (_, i) => bothOf(left[i] ?? true, right[i] ?? true))
+}
+const inBoth: Join = (one, other) => {
+  const texts = new Set(listOf(other).map((value) => JSON.stringify(value)))
+  return listOf(one).filter((value) => texts.has(JSON.stringify(value)))
+}
+const typesInBoth: Join = (one, other) => {
+  const [left, right] = [one, other].map((types) => new Set(typeof types === 'string' ? [types] : listOf(types)))
+  const fits = (type: unknown, types: Set<unknown>) => types.has(type) || (type === 'integer' && types.has('number'))
+  return [...new Set([...left!, ...right!])].filter((type) => fits(type, left!) && fits(type, right!))
+}
+
+const JOINS: Readonly<Record<string, Join>> = {
+  type: typesInBoth,
+  enum: inBoth,
+  required: united,
+  properties: eachOf,
+  patternProperties: eachOf,
+  prefixItems: eachInOrder,
+  additionalProperties: bothOf,
+  propertyNames: bothOf,
+  items: bothOf,
+  minimum: greater,
+  exclusiveMinimum: greater,
+  minLength: greater,
+  minItems: greater,
+  minProperties: greater,
+  maximum: lesser,
+  exclusiveMaximum: lesser,
+  maxLength: lesser,
+  maxItems: lesser,
+  maxProperties: lesser,
+}
 
 const MOST_DRAWS = 200
 const MOST_REDRAWS = 5_000 // of parts, over all draws

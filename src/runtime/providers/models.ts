@@ -1,17 +1,15 @@
 /** The team's models by their names, from the option `models`, or without it from the environment. */
-
 import type { ModelClient } from '../../actors/definition/model.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
-import type { Scheduler } from '../../clock.ts'
-import type { Environment } from '../../environment.ts'
-import { ConfigurationError } from '../../errors.ts'
-import { nearest } from '../../nearest.ts'
-import { own } from '../../own.ts'
-import { refusedAs } from '../checks/refused.ts'
+import { refusedAs } from '../../shared/checks.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import type { Environment } from '../../shared/environment.ts'
+import { ConfigurationError } from '../../shared/errors.ts'
+import { nearest } from '../../shared/text.ts'
+import { own } from '../../shared/values.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import { isSecretName, type Redactor } from '../logging/redactor.ts'
-import { isClient, isOffline, type ResolvedModel } from './client.ts'
-import type { ClientEntry, ModelsConfig } from './models-config.ts'
+import { type ClientEntry, isClient, isOffline, type ModelsConfig, type ResolvedModel } from './provider.ts'
 import { type Address, ProviderClients } from './provider-clients.ts'
 
 /**

@@ -1,16 +1,15 @@
 /**
  * Queue of the calls to one provider, which is an address with a key. It limits the number of calls at a time and keeps
  * their order. After a 429, or a 503 with `retry-after`, all calls of the provider wait. Then one call goes first, and
- * each success lets twice as many follow. retry-policy.ts decides whether the refused call is retried.
+ * each success lets twice as many follow. provider-clients.ts decides whether the refused call is retried.
  */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
-import type { Scheduler, Timer } from '../../clock.ts'
-import type { ModelError } from '../../errors.ts'
-import { onAbort } from '../../on-abort.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { ModelError } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import { piecesOf } from './collect.ts'
-import { failingOf, modelError } from './model-errors.ts'
-import { type Limits, limitsOf } from './rate-limits.ts'
+import { failingOf, type Limits, limitsOf, modelError } from './model-errors.ts'
 
 /** Durations in ms. */
 export interface QueueOptions {
@@ -94,7 +93,6 @@ export class ProviderQueue {
     return { option, limit: null, ...caller, ...(pauseMs > 0 && { until: this.#clock.now() + pauseMs }) }
   }
 
-  /** Takes the limits from the headers of an answer. */
   readonly noteHeaders = (headers: Headers): void => {
     const limits = limitsOf(headers, this.#clock.now())
     if (limits) this.#note(limits)

@@ -2,14 +2,150 @@
  * Converts what a provider answered in place of an answer into the errors that callers get: what happened, whether a
  * retry is worth it, what to do. Of the provider's own error only its text is passed on, without key and prompt.
  */
+
 import { textOf } from '../../actors/definition/content.ts'
-import type { ModelRequest } from '../../actors/definition/model.ts'
-import type { ModelError } from '../../errors.ts'
-import type { ModelFailureCode, ModelFailureReason } from '../../model-failure.ts'
+import type { ModelRequest, TokenUsage } from '../../actors/definition/model.ts'
+import type { ModelError, ModelFailureCode, ModelFailureReason } from '../../shared/errors.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import { type Asked, modelError } from './model-errors.ts'
-import { limitsOf, retryAfterMs } from './rate-limits.ts'
-import { errorIn, type SaidError } from './refusal-body.ts'
+import { type Asked, durationMs, limitsOf, modelError, retryAfterMs } from './model-errors.ts'
+
+/*
+ * Reads the error in what a provider answered in place of an answer. Servers and gateways have shapes of their own:
+ * an object or a list, an error within an error, JSON within a text, a page of HTML. Sources: the API references of
+ * OpenAI, Anthropic, Google (google.rpc.Status), Mistral, OpenRouter, and the errors of vLLM, llama.cpp and FastAPI.
+ */
+
+/** Error of a provider. */
+export interface SaidError {
+  /** The provider's words; empty if it has none. */
+  readonly message: string
+  /** Codes, types and reasons that it names, the outermost first. */
+  readonly kinds: readonly string[]
+  /** HTTP status that the error names as its own. */
+  readonly status: number | undefined
+  /** Pause that it asks for, in ms. */
+  readonly retryAfterMs: number | undefined
+}
+
+/** Deepest error within an error that is read. */
+const DEEPEST_BODY = 6
+const MOST_DETAILS = 16
+/** Characters of a text that are looked at. */
+const LONGEST_TEXT = 65_536
+const LONGEST_MESSAGE = 4_096
+const LONGEST_KIND = 100
+
+/** Fields that name the kind of an error. */
+const KINDS = ['code', 'type', 'status', 'reason', '__type'] as const
+/** Fields that hold the words of an error, or an error within: the first that has words counts. */
+const WORDS = ['message', 'Message', 'error', 'detail', 'msg', 'errors', 'error_description', 'choices'] as const
+const PAUSES = ['retryDelay', 'retry_after', 'retryAfter', 'retry_after_seconds'] as const
+
+/** Returns the error that a body says. Anything may be given; `now` is epoch ms. */
+function errorIn(body: unknown, now: number): SaidError {
+  const reading = new Reading(now)
+  const message = reading.wordsOf(body, 0).slice(0, LONGEST_MESSAGE)
+  const status = reading.kinds.map(Number).find((code) => Number.isInteger(code) && code >= 400 && code < 600)
+  return { message, kinds: reading.kinds, status, retryAfterMs: reading.pauseMs ?? pauseIn(message, now) }
+}
+
+/** Checks whether a body that should be an answer says an error instead. `answers`: the field that every answer has. */
+export function isRefusal(body: unknown, answers: string): boolean {
+  if (typeof body !== 'object' || body === null) return false
+  if (Array.isArray(body)) return body.length > 0 && Boolean(fieldOf(body[0], 'error'))
+  if (fieldOf(body, 'error')) return true
+  return !fieldOf(body, answers) && ['message', 'detail', 'errors', 'msg'].some((field) => fieldOf(body, field))
+}
+
+class Reading {
+  readonly kinds: string[] = []
+  pauseMs: number | undefined
+  readonly #now: number
+
+  constructor(now: number) {
+    this.#now = now
+  }
+
+  wordsOf(said: unknown, depth: number): string {
+    if (typeof said === 'string') return this.#wordsOfText(said, depth)
+    if (depth > DEEPEST_BODY || typeof said !== 'object' || said === null) return ''
+    if (Array.isArray(said)) return this.wordsOf(said[0], depth + 1)
+    for (const field of KINDS) this.#note(fieldOf(said, field))
+    this.#notePause(said)
+    for (const detail of listOf(fieldOf(said, 'details'))) {
+      this.#note(fieldOf(detail, 'reason'))
+      this.#notePause(detail)
+    }
+    // a gateway's own words say less than those of the provider behind it
+    const behind = this.wordsOf(fieldOf(fieldOf(said, 'metadata'), 'raw'), depth + 1)
+    const words = this.#firstWords(said, depth)
+    const place = fieldOf(said, 'loc')
+    return (
+      behind || (Array.isArray(place) && words !== '' ? `${place.slice(0, DEEPEST_BODY).join('.')}: ${words}` : words)
+    )
+  }
+
+  #firstWords(said: object, depth: number): string {
+    const within = fieldOf(said, 'error')
+    if (typeof within === 'string') this.#note(within)
+    for (const field of typeof within === 'object' ? (['error', ...WORDS] as const) : WORDS) {
+      const words = this.wordsOf(fieldOf(said, field), depth + 1)
+      if (words !== '') return words
+    }
+    return ''
+  }
+
+  #wordsOfText(text: string, depth: number): string {
+    const shown = text.slice(0, LONGEST_TEXT).trim()
+    if (depth <= DEEPEST_BODY && /^[[{]/.test(shown))
+      try {
+        return this.wordsOf(JSON.parse(text), depth + 1) || shown
+      } catch {}
+    return shown.startsWith('<') ? firstLine(withoutTags(shown)) : shown
+  }
+
+  #note(kind: unknown): void {
+    const isName = typeof kind === 'string' && kind !== '' && kind.length <= LONGEST_KIND && !/\s/.test(kind)
+    if (typeof kind === 'number' || isName) this.kinds.push(String(kind))
+  }
+
+  #notePause(said: unknown): void {
+    for (const field of PAUSES) this.pauseMs ??= pauseOf(fieldOf(said, field), this.#now)
+    const ms = fieldOf(said, 'retry_after_ms')
+    if (typeof ms === 'number' && ms >= 0) this.pauseMs ??= ms
+  }
+}
+
+/** Returns a pause in ms: a duration, a number of seconds, or seconds and nanoseconds (google.protobuf.Duration). */
+function pauseOf(given: unknown, now: number): number | undefined {
+  if (typeof given === 'number') return given >= 0 ? Math.ceil(given * 1_000) : undefined
+  if (typeof given === 'string') return durationMs(given.trim(), now)
+  const seconds = Number(fieldOf(given, 'seconds') ?? Number.NaN)
+  return seconds >= 0 ? Math.ceil(seconds * 1_000 + Number(fieldOf(given, 'nanos') ?? 0) / 1e6) : undefined
+}
+
+/** Returns the pause that words ask for: "Please try again in 6m0s", "retry after 12 seconds". */
+function pauseIn(message: string, now: number): number | undefined {
+  const found = /\b(?:again|retry|wait)\b[^.\d]{0,20}?(\d[\d.]*\s?(?:ms|[smhd])[\dmsh.]*)/i.exec(message)?.[1]
+  return found === undefined ? undefined : durationMs(found.replaceAll(/\s|\.$/g, ''), now)
+}
+
+function listOf(given: unknown): unknown[] {
+  return Array.isArray(given) ? given.slice(0, MOST_DETAILS) : []
+}
+
+function withoutTags(html: string): string {
+  return html
+    .replaceAll(/<(script|style)\b[^>]{0,1000}>[^<]{0,10000}<\/\1>/gi, '')
+    .replaceAll(/<[^<>]{0,1000}>/g, '\n')
+    .trim()
+}
+
+const firstLine = (text: string): string => text.split('\n', 1)[0]?.trim() ?? ''
+
+function fieldOf(given: unknown, field: string): unknown {
+  return typeof given === 'object' && given !== null ? Reflect.get(given, field) : undefined
+}
 
 /** Properties of a call that its error needs. */
 export interface FailedCall {
@@ -41,7 +177,6 @@ export class ProviderRefusal extends Error {
 export const lookAt = ({ speaks }: Pick<FailedCall, 'speaks'>): string =>
   `If it stays so, check that its baseURL speaks ${speaks}, and what stands between.`
 
-/** Returns the error for an answer that is no JSON, or a broken stream of events. */
 export const unreadable = (call: FailedCall): ModelError =>
   modelError(call.asked, 'sent what is no JSON, or broken server-sent events', lookAt(call), {
     reason: 'invalid_answer',
@@ -255,4 +390,33 @@ function repeats(message: string, { messages }: ModelRequest): boolean {
     if (said.some((text) => text.includes(window))) return true
   }
   return false
+}
+
+/** Counts of tokens as a provider gives them: numbers, something odd, or nothing. */
+type Counts = Partial<Record<'input' | 'output' | 'total' | 'cached' | 'reasoning', unknown>>
+
+/** Returns the usage. An odd count is left out and the others count; undefined if there is none of the tokens. */
+export function usageFrom({ input: i, output: o, total: t, cached: c, reasoning: r }: Counts): TokenUsage | undefined {
+  const total = countOf(t)
+  const rest = (other: unknown) => (total === undefined ? undefined : Math.max(0, total - (countOf(other) ?? 0)))
+  const input = countOf(i) ?? rest(o)
+  const output = countOf(o) ?? rest(input)
+  if (input === undefined && output === undefined) return undefined
+  const cached = countOf(c)
+  const reasoning = countOf(r)
+  return {
+    inputTokens: input ?? 0,
+    outputTokens: output ?? 0,
+    totalTokens: (input ?? 0) + (output ?? 0),
+    ...(cached !== undefined && { cachedTokens: cached }),
+    ...(reasoning !== undefined && { reasoningTokens: reasoning }),
+    calls: 1,
+  }
+}
+
+/** Some servers count in halves, or write a number as text. */
+function countOf(given: unknown): number | undefined {
+  const isCount = typeof given === 'number' || (typeof given === 'string' && /^\d/.test(given))
+  const count = isCount ? Math.round(Number(given)) : -1
+  return Number.isSafeInteger(count) && count >= 0 ? count : undefined
 }

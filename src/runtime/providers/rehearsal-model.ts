@@ -5,9 +5,9 @@
  */
 import { textOf } from '../../actors/definition/content.ts'
 import type { ModelClient, ModelMessage, ModelPiece, ModelRequest, ToolSpec } from '../../actors/definition/model.ts'
-import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../actors/model/tokens.ts'
 import { verbTool } from '../../actors/model/verb-tools.ts'
-import { Dice } from './seeded-random.ts'
+import { Dice } from '../../shared/random.ts'
 
 const LABEL = '[rehearsal]'
 const LONGEST_QUOTE = 160 // characters

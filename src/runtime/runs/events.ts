@@ -1,16 +1,42 @@
 /** Events of runs and teams, for people and programs that watch. How they come from the log is in log-events.ts. */
-import type { ApprovedCall } from '../../actors/definition/approval.ts'
-import type { SyncResult } from '../../actors/definition/context/context.ts'
+
+import type { SyncResult } from '../../actors/definition/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { ApprovedCall } from '../../actors/definition/schema.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
-import type { DramatisError } from '../../errors.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import type { AlarmFields } from '../log/alarms.ts'
-import type { GuardrailDecided, HandoffStep, OfWatchedCall } from '../log/records.ts'
-import type { ToolFinished, ToolProgress, ToolStarted } from '../log/tool-event.ts'
+import { refused } from '../../shared/checks.ts'
+import type { DramatisError } from '../../shared/errors.ts'
+import { nearest } from '../../shared/text.ts'
+import type {
+  AlarmFields,
+  GuardrailDecided,
+  HandoffStep,
+  OfWatchedCall,
+  ToolFinished,
+  ToolProgress,
+  ToolStarted,
+} from '../log/records.ts'
 import type { MultiAgentResult } from './result.ts'
+
+/** Place behind the event with that number. `log`: name of the log that numbered it, if it is known. */
+export interface EventPosition {
+  readonly log: string | undefined
+  readonly seq: number
+}
+
+const ID = /^([\w-]{1,100})\.(-1|\d{1,16})$/
+const ACCEPTED = 'the `seq` of an event, -1 for all events, or an id: the `logName` of the team, a dot and a `seq`'
+
+/** @throws ConfigurationError if it is neither a number nor an id. */
+export function readPosition(after: unknown): EventPosition {
+  if (typeof after === 'number' && Number.isSafeInteger(after) && after >= -1) return { log: undefined, seq: after }
+  const [, log, seq] = (typeof after === 'string' && ID.exec(after)) || []
+  if (log === undefined || !Number.isSafeInteger(Number(seq))) throw refused('after', after, ACCEPTED)
+  return { log, seq: Number(seq) }
+}
 
 type Event<Type extends string, Fields = object> = { type: Type; seq: number; at: number; runId: string } & Fields
 
@@ -178,7 +204,7 @@ export type RuntimeEvent<T = undefined> =
   | Event<'limit.reached', { option: string; limit: number | null; agent: string | null }>
 
 /** The types of events: the compiler holds the list to be whole. */
-export const EVENT_TYPES = Object.keys({
+const EVENT_TYPES = Object.keys({
   'run.started': 0,
   'run.finished': 0,
   'run.aborted': 0,
@@ -224,3 +250,21 @@ export const EVENT_TYPES = Object.keys({
 export type AlarmEvent = {
   [Name in keyof AlarmFields]: Event<Name, AlarmFields[Name] & { sentence: string }>
 }[keyof AlarmFields]
+
+/**
+ * Returns the types that are wanted; undefined for all.
+ *
+ * @throws ConfigurationError for what is no list of types of events.
+ */
+export function readTypes(types: unknown): ReadonlySet<RuntimeEvent['type']> | undefined {
+  if (types === undefined) return undefined
+  if (!Array.isArray(types)) throw refused('types', types, `a list of types of events: ${EVENT_TYPES.join(', ')}`)
+  return new Set(types.map(typeOf))
+}
+
+function typeOf(name: unknown): RuntimeEvent['type'] {
+  const type = EVENT_TYPES.find((known) => known === name)
+  if (type) return type
+  const meant = typeof name === 'string' ? nearest(name, EVENT_TYPES) : undefined
+  throw refused('types', name, EVENT_TYPES.join(', '), meant && `Did you mean "${meant}"?`)
+}

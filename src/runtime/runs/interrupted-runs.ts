@@ -2,22 +2,66 @@
  * Runs that are interrupted: they have no end, and nothing of them runs until they are resumed. A run is interrupted
  * because it is to be resumed by hand, because an agent is missing, or because its code has changed.
  */
-import { type DramatisError, StepMismatchError } from '../../errors.ts'
-import type { OnMismatch } from '../../mailbox/envelope.ts'
+
+import type { OnMismatch } from '../../mailbox/mailbox.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import { DramatisError, describe, ReplyInvalidError, StepMismatchError, UnknownRunError } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { Cell } from '../host/agent.ts'
+import { RunOutput, type RunState } from '../host/run.ts'
 import type { Launched } from '../log/records.ts'
-import type { Cell } from '../state/cell.ts'
-import { RunOutput } from '../state/run-output.ts'
-import type { RunState } from '../state/run-state.ts'
 import type { SetAside } from '../supervision/changed-turns.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
-import { type Interruption, Interruptions } from './interruptions.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import type { RecalledRuns } from './recalled-runs.ts'
+import type { MultiAgentResult } from './result.ts'
 import type { ResumeOptions, RunOptions } from './run.ts'
 import type { RunEntries, RunEntry } from './run-entries.ts'
 import { RunHandle, type RunHost } from './run-handle.ts'
-import { reasonOf } from './run-options.ts'
+import { readResumeOptions, reasonOf } from './run-options.ts'
 
-interface Needs {
+/** Functions that let a run go on. */
+export interface Interruption {
+  /** Returns why the run cannot go on now, if there is a reason. */
+  hindrance(): DramatisError | undefined
+  /** Lets the run go on. `onMismatch`: what becomes of it if its code has changed. */
+  goOn(onMismatch: OnMismatch): void
+}
+
+class Interruptions {
+  readonly #all = new Map<RunState, Interruption[]>()
+
+  add(run: RunState, interruption: Interruption): void {
+    const others = this.#all.get(run)
+    if (others) others.push(interruption)
+    else this.#all.set(run, [interruption])
+  }
+
+  has(run: RunState): boolean {
+    return this.#all.has(run)
+  }
+
+  hindrance(run: RunState): DramatisError | undefined {
+    for (const interruption of this.#all.get(run) ?? []) {
+      const error = interruption.hindrance()
+      if (error) return error
+    }
+    return undefined
+  }
+
+  /** Lets the run go on, whatever hinders it. */
+  goOn(run: RunState, onMismatch: OnMismatch): void {
+    const all = this.#all.get(run) ?? []
+    this.#all.delete(run)
+    for (const interruption of all) interruption.goOn(onMismatch)
+  }
+
+  /** Returns the runs in the order in which they were interrupted. */
+  get all(): RunState[] {
+    return [...this.#all.keys()]
+  }
+}
+
+interface InterruptedRunsNeeds {
   readonly supervisor: Supervisor
   readonly host: RunHost
   readonly entries: RunEntries
@@ -34,10 +78,10 @@ interface Needs {
 }
 
 export class InterruptedRuns {
-  readonly #needs: Needs
+  readonly #needs: InterruptedRunsNeeds
   readonly #interruptions = new Interruptions()
 
-  constructor(needs: Needs) {
+  constructor(needs: InterruptedRunsNeeds) {
     this.#needs = needs
   }
 
@@ -161,3 +205,80 @@ export class InterruptedRuns {
     }
   }
 }
+
+interface RunResumptionNeeds {
+  readonly entries: RunEntries
+  readonly interrupted: InterruptedRuns
+  readonly recalled: RecalledRuns
+  /** Resolves when the team has started. Rejects if it takes no runs. */
+  ready(): Promise<void>
+  /** Finds a run also if only the durable log has it: then it is read. */
+  find(runId: string): RunHandle<unknown> | undefined
+  cancel(run: RunState, reason: string): void
+}
+
+export class RunResumption {
+  readonly #needs: RunResumptionNeeds
+
+  constructor(needs: RunResumptionNeeds) {
+    this.#needs = needs
+  }
+
+  /**
+   * Returns the result of a run: one that goes on now, or that goes on already, or has ended.
+   *
+   * Rejects with `UnknownRunError`.
+   */
+  async resume<T>(runId: string, given: ResumeOptions<T>): Promise<MultiAgentResult<T>> {
+    const options = readResumeOptions(runId, given)
+    await this.#needs.ready()
+    this.#needs.find(runId)
+    const entry = this.#needs.entries.find(runId)
+    if (!entry) throw unknownRun(runId)
+    const { state } = entry.handle
+    const resumes = this.#needs.interrupted.has(state)
+    const { output, signal } = options
+    if (output) this.#needs.recalled.takeOutput(entry, new RunOutput(output, runId))
+    const handle = resumes ? this.#needs.interrupted.resume(entry, options) : entry.handle
+    const clear = resumes || !signal ? undefined : onAbort(signal, () => this.#needs.cancel(state, reasonOf(signal)))
+    try {
+      const result = await handle.result
+      if (resumes || !output) return result as MultiAgentResult<T>
+      // a run that was read from the log meanwhile has another state
+      return await this.checkedBy(output, result, handle.state)
+    } finally {
+      clear?.()
+    }
+  }
+
+  /** Returns a result with the data that a schema makes of it, or with the error that it misses the schema. */
+  async checkedBy<T>(
+    schema: NonNullable<ResumeOptions<T>['output']>,
+    result: MultiAgentResult<unknown>,
+    run: RunState,
+  ): Promise<MultiAgentResult<T>> {
+    if (!result.success) return result
+    try {
+      const data = (await new RunOutput(schema, run.id).dataOf(run.structured, result.finalOutput)) as T
+      return { ...result, data }
+    } catch (error) {
+      const invalid = error instanceof DramatisError ? error : new ReplyInvalidError(describe(error), {}, error)
+      return this.#needs.entries.resultOf(run, { error: invalid }, result.executionTimeMs)
+    }
+  }
+
+  /** Goes on with all interrupted runs, and returns those that have a result to wait for. */
+  async resumePending(): Promise<RunHandle<unknown>[]> {
+    await this.#needs.ready()
+    const handles: RunHandle<unknown>[] = []
+    for (const state of this.#needs.interrupted.all) {
+      const entry = this.#needs.entries.of(state)
+      if (entry) handles.push(this.#needs.interrupted.resume(entry, {}))
+      else this.#needs.interrupted.resumeOwn(state)
+    }
+    return handles
+  }
+}
+
+const unknownRun = (runId: string) =>
+  new UnknownRunError(`No run "${runId}" is known: the log has none of that id, or has it no more.`, { runId })

@@ -2,17 +2,39 @@
  * Runs of earlier processes. The durable log has them, and one that ended long ago is read from it when somebody asks
  * for it. A caller may have launched a run before the log was read: it joins the one of that id that the log has.
  */
-import { ConfigurationError, DramatisError, describe, LogLostError } from '../../errors.ts'
-import { CALLER } from '../state/caller.ts'
-import type { RunOutput } from '../state/run-output.ts'
-import { RunState } from '../state/run-state.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
-import type { PastRun, PastRuns } from './past-runs.ts'
-import type { Holds } from './process-holds.ts'
+
+import { ConfigurationError, DramatisError, describe, LogLostError } from '../../shared/errors.ts'
+import { CALLER, type RunOutput, RunState } from '../host/run.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import { type RunEnding, resultOf } from './result.ts'
-import type { RunEntries, RunEntry } from './run-entries.ts'
+import type { ListedRun, RunStatus } from './run.ts'
+import type { Holds, RunEntries, RunEntry } from './run-entries.ts'
 import { RunHandle, type RunHost } from './run-handle.ts'
-import type { ListedRun, RunStatus } from './run-list.ts'
+
+/** Run that has ended, as far as it is known without a look into the log. */
+export interface PastRun {
+  readonly index: number
+  readonly id: string
+  /** Query of the run as the list has it. */
+  readonly query: string
+  /** True if the log alone has all of the query. */
+  readonly isCut: boolean
+  readonly caller: string | null
+  readonly startedAt: number
+  /** Digest of the schema that it was begun with (`LoggedOutput`). */
+  readonly output: string | undefined
+  readonly status: 'finished' | 'failed' | 'aborted'
+}
+
+export interface PastRuns {
+  find(runId: string): PastRun | undefined
+  /** Checks whether that is the query of the run. */
+  isOf(run: PastRun, query: string): boolean
+  /** Yields the runs for a list, the one that started last is first. `caller`: those of that one alone. */
+  newest(caller?: string): Iterable<ListedRun>
+  /** Reads the run, and adds it to those in memory (`RunBook.takeEnded`). Rejects if the log cannot be read. */
+  load(run: PastRun): Promise<void>
+}
 
 interface Needs {
   readonly supervisor: Supervisor
@@ -143,7 +165,6 @@ export class RecalledRuns {
   }
 }
 
-/** Error for the id of a run that was launched with another query. */
 export const otherQuery = (runId: string) =>
   new ConfigurationError(
     `runId: "${runId}" is the id of a run with another query; the same id joins that run. Use a new id.`,

@@ -1,29 +1,27 @@
 /** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
-import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
+
 import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { ApprovalAnswer } from '../../actors/definition/schema.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
-import type { BlackboardView } from '../../blackboard/read-only.ts'
-import type { ConfigurationError, ErrorCode } from '../../errors.ts'
+import { type BlackboardView, readOnly } from '../../blackboard/views.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import { onAbort } from '../../on-abort.ts'
+import type { ConfigurationError, ErrorCode } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import { USER_INDEX } from '../host/directory.ts'
+import { callerIn, directoryOf, type RunState } from '../host/run.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import { asRootObject, rootPartIn } from '../models/root-object.ts'
-import { callerIn } from '../state/caller.ts'
-import { directoryOf, type RunState } from '../state/run-state.ts'
-import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/open-question.ts'
-import { type EventPosition, readPosition } from './event-position.ts'
-import { EventReader } from './event-reader.ts'
-import { readTypes } from './event-types.ts'
-import type { RuntimeEvent } from './events.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { redactedBlackboard } from '../verbs/boards.ts'
+import { asRootObject, rootPartIn } from '../verbs/gateway.ts'
+import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/questions.ts'
+import { EventReader } from './event-stream.ts'
+import { type EventPosition, type RuntimeEvent, readPosition, readTypes } from './events.ts'
 import type { EventSource } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
-import type { EventOptions, Run } from './run.ts'
-import { isLong, type ListedRun, listedQuery, type RunStatus } from './run-list.ts'
-import { SPOKEN, SpokenWords } from './spoken-words.ts'
-import { STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
-import { historyOf, traceOf } from './trace.ts'
-import type { OrchestrationTrace } from './trace-types.ts'
+import { type EventOptions, isLong, type ListedRun, listedQuery, type Run, type RunStatus } from './run.ts'
+import { SPOKEN, SpokenWords, STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
+import { historyOf, type OrchestrationTrace, traceOf } from './trace.ts'
 
 /** Functions of the team that a handle needs. */
 export interface RunHost {
@@ -290,5 +288,81 @@ export class RunHandle<T> implements Run<T> {
   }
   get usageByAgent(): Readonly<Record<string, TokenUsage>> {
     return Object.fromEntries(Array.from(this.state.spent.byAgent, ([name, usage]) => [name, { ...usage }]))
+  }
+}
+
+interface Acts extends Pick<RunHost, 'cancel' | 'onRecords'>, Pick<EventSource, 'resultOf'> {
+  /** Resolves when the team has started, and with that its durable log is open. */
+  started(): Promise<void>
+}
+
+export class RunViews implements RunHost, EventSource {
+  readonly #supervisor: Supervisor
+  readonly cancel: Acts['cancel']
+  readonly onRecords: Acts['onRecords']
+  readonly resultOf: Acts['resultOf']
+  readonly #started: Acts['started']
+
+  constructor(supervisor: Supervisor, { cancel, onRecords, resultOf, started }: Acts) {
+    this.#supervisor = supervisor
+    this.cancel = cancel
+    this.onRecords = onRecords
+    this.resultOf = resultOf
+    this.#started = started
+  }
+
+  name(index: number): string {
+    return this.#supervisor.directory.name(index)
+  }
+
+  runId(index: number): string {
+    return this.#supervisor.runs.idOf(index)
+  }
+
+  get seq(): number {
+    return this.#supervisor.journal.seq
+  }
+
+  get keptEnd(): number | undefined {
+    return this.#supervisor.journal.keptEnd
+  }
+
+  get logName(): string | undefined {
+    return this.#supervisor.journal.name
+  }
+
+  get redactor(): Redactor {
+    return this.#supervisor.redactor
+  }
+
+  epochOf(index: number): number {
+    return this.#supervisor.directory.cells[index]?.epoch ?? 0
+  }
+
+  /** Returns the blackboard of the run; without one that of the team, if it has one beside its runs. */
+  blackboard(run: RunState | undefined): Blackboard | undefined {
+    const { boards, directory, redactor } = this.#supervisor
+    const author = directory.name(USER_INDEX)
+    if (run) run.boardLent = true
+    const board = run ? boards.board(run) && boards.view(run, author) : boards.teamView(author)
+    if (!board) return undefined
+    const view = redactedBlackboard(board, redactor)
+    const write: Blackboard['write'] = async (key, value, entryType, options) => {
+      if (this.logName === undefined) await this.#started() // the log that is to have it is not open yet
+      const entry = await view.write(key, value, entryType, options)
+      await this.written()
+      return entry
+    }
+    return { ...view, write }
+  }
+
+  board(run: RunState): BlackboardView | undefined {
+    const { boards, redactor } = this.#supervisor
+    const board = boards.board(run)
+    return board && readOnly(board, run.revisionOf(board), (entries) => redactor.data(entries))
+  }
+
+  written(): Promise<void> | undefined {
+    return this.#supervisor.journal.written()
   }
 }

@@ -1,15 +1,104 @@
 /** Options of one run, checked at the start. */
-import { type Content, messageParts, partsFault, textOf } from '../../actors/definition/content.ts'
-import { ConfigurationError, describe } from '../../errors.ts'
-import type { MessagePart } from '../../mailbox/parts.ts'
-import { optionMeant } from '../../nearest.ts'
-import { isObject, oneOf } from '../checks/checks.ts'
-import { reading, refused, refusedAs } from '../checks/refused.ts'
-import { tokenLimit } from '../settings/budget-shape.ts'
-import { modelNamesShape } from '../settings/models-shape.ts'
-import { assertPossible } from '../settings/output-shape.ts'
+
+import { asJson, type Content, messageParts, partsFault, textOf, withText } from '../../actors/definition/content.ts'
+import type { ModelMessage } from '../../actors/definition/model.ts'
+import { type MessagePart, withParts } from '../../mailbox/message.ts'
+import { isObject, oneOf, reading, refused, refusedAs } from '../../shared/checks.ts'
+import { ConfigurationError, describe } from '../../shared/errors.ts'
+import { optionMeant } from '../../shared/text.ts'
+import type { RunState } from '../host/run.ts'
+import type { Question } from '../log/host-frames.ts'
+import type { Launched } from '../log/records.ts'
+import { assertPossible } from '../settings/role-shape.ts'
+import type { TeamSettings } from '../settings/settings.ts'
+import { modelNamesShape, tokenLimit } from '../settings/team-shape.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { readMessages } from './result.ts'
 import type { ResumeOptions, RunOptions } from './run.ts'
-import { readMessages } from './run-messages.ts'
+
+/** Returns the record that a later process needs to go on with a run. */
+export function launchedOf(
+  {
+    id,
+    query,
+    startedAt,
+    metadata,
+    threadId,
+    models,
+    budget,
+    streams,
+    messages,
+    output,
+    traceHeaders,
+    parts,
+  }: RunState,
+  rest: Pick<Launched, 'timeoutMs' | 'priority' | 'target' | 'own' | 'script'>,
+): Launched & { kind: 'run.launched' } {
+  const options = {
+    ...(threadId !== undefined && { threadId }),
+    ...(budget && { budget }),
+    ...(streams && { streams }),
+    ...(output?.logged && { output: output.logged }),
+    ...(messages.length > 0 && { messages }),
+    ...(traceHeaders && { traceHeaders }),
+    ...(parts && { parts }),
+  }
+  return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
+}
+
+type Needs = Pick<Supervisor, 'directory' | 'parts' | 'runs'>
+
+export class RunIntake {
+  readonly #supervisor: Needs
+  readonly #settings: Pick<TeamSettings, 'models'>
+
+  constructor(supervisor: Needs, settings: Pick<TeamSettings, 'models'>) {
+    this.#supervisor = supervisor
+    this.#settings = settings
+  }
+
+  /** Stores the large parts of the query and of the messages that the caller gives. */
+  take(run: RunState, parts: readonly MessagePart[] | undefined, messages: readonly ModelMessage[]): void {
+    const keeper = this.#supervisor.parts.keeperFor(run)
+    try {
+      run.parts = parts && messageParts(asJson(parts, keeper))
+      run.messages = messages.map((message) => ({ ...message, content: asJson(message.content, keeper) }))
+    } catch (error) {
+      this.forget(run)
+      throw error
+    }
+  }
+
+  /** Forgets a run of which nothing is left. */
+  forget(run: RunState): void {
+    this.#supervisor.parts.release(run)
+    this.#supervisor.runs.forget(run)
+  }
+
+  /** Checks that some agent accepts each kind of part. */
+  checkParts(parts: readonly MessagePart[] | undefined): void {
+    const agents = this.#supervisor.directory.agents()
+    for (const [i, { type }] of (parts ?? []).entries()) {
+      if (type === 'text' || agents.some(({ settings }) => settings.info.accepts?.includes(type) ?? true)) continue
+      const accepted = [...new Set(agents.flatMap(({ settings }) => settings.info.accepts ?? []))].join(', ')
+      const advice = 'Say in the role of an agent that it accepts them, or send something else.'
+      throw refusedAs(`query[${i}].type`, `"${type}", which no agent accepts`, accepted || 'text alone', advice)
+    }
+  }
+
+  /** Checks model overrides: each key must be a name that is in use, and each value a model that exists. */
+  checkModels(models: Readonly<Record<string, string>>): void {
+    const roles = this.#supervisor.directory.agents().map(({ settings }) => settings.info.model)
+    for (const name of Object.keys(models)) this.#settings.models.assertOverride(name, models, roles)
+  }
+}
+
+/** Returns the question to the script. Parts of a query whose text was changed have that text. */
+export function questionOf(content: string, { query, parts }: RunState): Question {
+  if (!parts) return { content }
+  const changed = content === query ? parts : messageParts(withText(parts, content))
+  return { content, metadata: JSON.stringify(withParts(undefined, changed)) }
+}
 
 const KNOWN = [
   'signal',

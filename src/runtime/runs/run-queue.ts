@@ -1,6 +1,6 @@
 /** Runs that are under way, and runs that queue until there is room (`maxConcurrentRuns`, `maxQueuedRuns`). */
-import type { Scheduler, Timer } from '../../clock.ts'
-import { TeamOverloadedError } from '../../errors.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import { TeamOverloadedError } from '../../shared/errors.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { RunOptions } from './run.ts'
 

@@ -1,43 +1,36 @@
 /**
  * All runs of a team, from launch to end. The limit on concurrent runs is in run-queue.ts, the handling of ended runs
- * in run-endings.ts and ended-runs.ts, of interrupted ones in interrupted-runs.ts and run-resumption.ts, of those of
- * earlier processes in recalled-runs.ts.
+ * in run-endings.ts, of interrupted ones in interrupted-runs.ts, of those of earlier processes in recalled-runs.ts.
  */
 import type { Content } from '../../actors/definition/content.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { ConfigurationError, DramatisError, type ErrorCode, RunTimeoutError, TeamClosedError } from '../../errors.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { onAbort } from '../../on-abort.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import {
+  ConfigurationError,
+  DramatisError,
+  type ErrorCode,
+  RunTimeoutError,
+  TeamClosedError,
+} from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Reader } from '../host/journal.ts'
+import { callerIn, RunOutput, RunState } from '../host/run.ts'
 import type { Launched } from '../log/records.ts'
 import type { LimitWait } from '../logging/limit-notices.ts'
+import type { Tracing } from '../observers/tracing.ts'
 import type { TeamSettings } from '../settings/settings.ts'
-import { callerIn } from '../state/caller.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Reader } from '../state/reader.ts'
-import { RunOutput } from '../state/run-output.ts'
-import { RunState } from '../state/run-state.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
-import type { Tracing } from '../telemetry/tracing.ts'
-import { EndedRuns, trimLog } from './ended-runs.ts'
-import { InterruptedRuns } from './interrupted-runs.ts'
-import { launchedOf } from './launch-record.ts'
-import { Holds } from './process-holds.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { RunConversations } from './conversations.ts'
+import { InterruptedRuns, RunResumption } from './interrupted-runs.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
-import type { RunOptions } from './run.ts'
-import { RunConversations } from './run-conversations.ts'
-import { RunDrain } from './run-drain.ts'
-import { RunEndings } from './run-endings.ts'
-import { RunEntries, type RunEntry } from './run-entries.ts'
-import { RunGuards } from './run-guards.ts'
-import { RunHandle } from './run-handle.ts'
-import { questionOf, RunIntake } from './run-intake.ts'
-import type { RunStatus } from './run-list.ts'
-import { readQuery, readRunOptions, reasonOf } from './run-options.ts'
+import type { RunOptions, RunStatus } from './run.ts'
+import { EndedRuns, RunDrain, RunEndings, trimLog } from './run-endings.ts'
+import { Holds, RunEntries, type RunEntry, RunGuards, RunTime } from './run-entries.ts'
+import { RunHandle, RunViews } from './run-handle.ts'
+import { launchedOf, questionOf, RunIntake, readQuery, readRunOptions, reasonOf } from './run-options.ts'
 import { RunLine } from './run-queue.ts'
-import { RunResumption } from './run-resumption.ts'
-import { RunTime } from './run-time.ts'
-import { RunViews } from './run-views.ts'
 
 export class RunBook {
   readonly #supervisor: Supervisor

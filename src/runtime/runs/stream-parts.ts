@@ -5,11 +5,180 @@
  */
 import type { Watched } from '../../actors/definition/model.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
-import type { ToolFinished, ToolProgress, ToolStarted } from '../log/tool-event.ts'
+import type { ToolFinished, ToolProgress, ToolStarted } from '../log/records.ts'
 import type { RuntimeEvent } from './events.ts'
-import { PartialJson } from './partial-json.ts'
-import { PrefixMatch } from './prefix-match.ts'
 import type { MultiAgentResult } from './result.ts'
+
+/*
+ * Reads JSON that is still being written. The part that is there is closed where it ends: open strings, lists and
+ * objects are ended. What cannot be known yet is left out: a key without a value, a number that may go on, half a
+ * literal.
+ */
+
+/** Up to this length a text is read with each piece; a longer one each time it has grown by a 32nd. */
+const SHORT = 2_048
+const GROWTH = 32
+/** Number of levels beyond which a value is not read while it is written. */
+const DEEPEST = 256
+
+export class PartialJson {
+  #text = ''
+  /** Pieces that are not read yet. */
+  #news = ''
+  #at = 0
+  /** The closing brackets of what is open, innermost last. */
+  #open: ('}' | ']')[] = []
+  #quoted = false
+  /** True if the next string is a key. */
+  #expectsKey = false
+  /** True for a string that is a key. */
+  #isKey = false
+  /** True within a number or a literal. */
+  #bare = false
+  /** End of the part that can be closed. Nothing was opened or closed behind it. */
+  #safe = 0
+  /** True if what follows changes nothing: the value is complete, or too deep. */
+  #isOver = false
+
+  /** Adds a piece. Returns the value so far; undefined if it is not read yet, or if there is none. */
+  push(piece: string): { value: unknown } | undefined {
+    if (this.#isOver) return undefined
+    this.#news += piece
+    const { length } = this.#text
+    if (length > SHORT && this.#news.length < length / GROWTH) return undefined
+    this.#text += this.#news
+    this.#news = ''
+    if (this.#at === 0 && !this.#begin()) return undefined
+    while (this.#at < this.#text.length && !this.#isOver) {
+      const letter = this.#text[this.#at]!
+      if (this.#quoted) this.#inString(letter)
+      else this.#outside(letter)
+      this.#at += 1
+    }
+    return this.#read()
+  }
+
+  /** Skips what stands before the first object or list, such as the begin of a code fence. */
+  #begin(): boolean {
+    const begin = this.#text.search(/[{[]/)
+    this.#text = begin < 0 ? '' : this.#text.slice(begin)
+    return begin >= 0
+  }
+
+  #read(): { value: unknown } | undefined {
+    const inValue = this.#quoted && !this.#isKey
+    const said = inValue ? `${withoutHalf(this.#text)}"` : this.#text.slice(0, this.#safe)
+    try {
+      return { value: JSON.parse(said + this.#open.toReversed().join('')) }
+    } catch {
+      return undefined // it is no JSON; the end of the answer says so
+    }
+  }
+
+  #inString(letter: string): void {
+    if (letter === '\\') this.#at += 1
+    else if (letter === '"') {
+      this.#quoted = false
+      if (!this.#isKey) this.#safe = this.#at + 1
+    }
+  }
+
+  #outside(letter: string): void {
+    if (this.#bare && END_OF_BARE.test(letter)) {
+      this.#bare = false
+      this.#safe = this.#at
+    }
+    if (letter === '"') {
+      this.#quoted = true
+      this.#isKey = this.#expectsKey
+    } else if (letter === '{' || letter === '[') {
+      this.#open.push(letter === '{' ? '}' : ']')
+      this.#expectsKey = letter === '{'
+      this.#safe = this.#at + 1
+      this.#isOver = this.#open.length > DEEPEST
+    } else if (letter === '}' || letter === ']') {
+      this.#open.pop()
+      this.#safe = this.#at + 1
+      this.#isOver = this.#open.length === 0
+    } else if (letter === ',' || letter === ':') this.#expectsKey = letter === ',' && this.#open.at(-1) === '}'
+    else if (!SPACE.test(letter)) this.#bare = true
+  }
+}
+
+const SPACE = /\s/
+const END_OF_BARE = /[\s,\]}]/
+/** Half an escape sequence at the end, and the first of two that make one character. */
+const HALVES = [/\\(?:u[\dA-Fa-f]{0,3})?$/, /\\u[dD][89abAB][\dA-Fa-f]{2}$/]
+const LONGEST_ESCAPE = 6
+
+/** Returns a text that ends within a string, without an escape sequence that is not complete. */
+function withoutHalf(text: string): string {
+  let end = text.length
+  for (const half of HALVES) {
+    const from = Math.max(0, end - LONGEST_ESCAPE)
+    const found = text.slice(from, end).search(half)
+    if (found >= 0 && !isEscaped(text, from + found)) end = from + found
+  }
+  return text.slice(0, end)
+}
+
+/** Checks for a backslash that belongs to the one before it. */
+function isEscaped(text: string, at: number): boolean {
+  let before = at
+  while (text[before - 1] === '\\') before -= 1
+  return (at - before) % 2 === 1
+}
+
+/**
+ * Compares a text with what a script says, both of which come in pieces: does the text begin with the words of the
+ * script? Each letter is compared once, when the other side has got as far.
+ */
+type Side = 'text' | 'script'
+
+export class PrefixMatch {
+  /** Pieces of the longer side that the other one has not reached, and how much of the first it has. */
+  #ahead: string[] = []
+  #next = 0
+  #from = 0
+  #longer: Side = 'text'
+  #differs = false
+
+  /** True if the text begins with all that the script has said. */
+  get isScriptCovered(): boolean {
+    return !this.#differs && (this.#longer === 'text' || this.#ahead.length === 0)
+  }
+
+  add(side: Side, piece: string): void {
+    if (this.#differs) return
+    const rest = side === this.#longer ? piece : this.#compared(piece)
+    if (rest === '') return
+    this.#longer = side
+    this.#ahead.push(rest)
+  }
+
+  /** Compares a piece with what is ahead of it. Returns the end of it that is ahead itself. */
+  #compared(piece: string): string {
+    let at = 0
+    while (at < piece.length && this.#next < this.#ahead.length) {
+      const ahead = this.#ahead[this.#next]!
+      const size = Math.min(piece.length - at, ahead.length - this.#from)
+      if (!ahead.startsWith(piece.slice(at, at + size), this.#from)) {
+        this.#differs = true
+        this.#ahead = []
+        return ''
+      }
+      at += size
+      this.#from += size
+      if (this.#from < ahead.length) continue
+      this.#next += 1
+      this.#from = 0
+    }
+    if (this.#next < this.#ahead.length) return ''
+    this.#ahead = []
+    this.#next = 0
+    return piece.slice(at)
+  }
+}
 
 /** A value of which any part may not be there yet. */
 export type DeepPartial<T> = T extends readonly (infer Item)[]
@@ -87,7 +256,6 @@ interface Said {
   json: PartialJson | undefined
 }
 
-/** A part, before it has its number. */
 type Unnumbered<T> = StreamPart<T> extends infer P ? (P extends { seq: number } ? Omit<P, 'seq' | 'at'> : never) : never
 
 /** Stands for the call where the script has the words, or an agent with code, and no model. */
@@ -242,5 +410,68 @@ export class StreamParts<T> {
     for (const said of [...this.#candidates]) yield this.#supersede(said, 'replaced')
     if (text !== '') yield { type: 'text', ...SCRIPT, text, final: true }
     this.#yielded = all
+  }
+}
+
+/*
+ * The words of a run as they are said, for a reader that cannot take words back. Where others follow that do not go on
+ * with them, a gap stands between: after a round of tools, at the next speaker, and where an answer is made again. The
+ * words of a run that succeeds end with its answer, unless a script of the user's says something else in its place.
+ */
+
+/** Types of the events that have the words of a run. */
+export const SPOKEN = [
+  'model.delta',
+  'model.superseded',
+  'output.delta',
+  'run.finished',
+] as const satisfies readonly RuntimeEvent['type'][]
+
+const GAP = '\n\n'
+/** Number of the call where a script has the words. */
+const OF_SCRIPT = ''
+
+export class SpokenWords {
+  readonly #parts = new StreamParts<unknown>()
+  /** Call whose words are said now; undefined if what comes next does not go on with them. */
+  #call: string | undefined
+  /** Words since the last gap. */
+  #said = ''
+
+  /** Returns the words of an event. All events of `SPOKEN` have to come, in order. */
+  of(event: RuntimeEvent<unknown>): string[] {
+    if (event.type === 'run.finished') return this.#rest(event.result.finalOutput ?? '')
+    // An answer that several may have is read when it is chosen.
+    if (event.type === 'model.delta' && (event.answerOf !== 'run' || event.part !== 'text')) return []
+    if (event.type === 'model.superseded' && event.reason === 'tool_calls') {
+      if (event.callId === this.#call) this.#call = undefined
+      return [] // the words were said: a script may relay them still
+    }
+    return this.#parts.of(event).flatMap((part) => this.#words(part))
+  }
+
+  #words(part: StreamPart<unknown>): string[] {
+    if (part.type === 'superseded' && part.callId === this.#call) this.#call = undefined
+    if (part.type !== 'text' || part.text === '') return []
+    if (this.#call === OF_SCRIPT && part.callId !== OF_SCRIPT) return [] // who emits decides what is read
+    return this.#call === part.callId ? this.#goOn(part.text) : this.#begin(part.text, part.callId)
+  }
+
+  #goOn(text: string): string[] {
+    this.#said += text
+    return [text]
+  }
+
+  #begin(text: string, call: string): string[] {
+    const words = this.#said === '' ? [text] : [GAP, text]
+    this.#call = call
+    this.#said = text
+    return words
+  }
+
+  #rest(answer: string): string[] {
+    if (answer === '' || this.#said.endsWith(answer)) return []
+    if (this.#call !== undefined && answer.startsWith(this.#said)) return [answer.slice(this.#said.length)]
+    return this.#call === OF_SCRIPT ? [] : this.#begin(answer, OF_SCRIPT)
   }
 }

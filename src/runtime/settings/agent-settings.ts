@@ -1,27 +1,235 @@
 /** Settings of one role with all defaults. A value of the role comes first, then one of the team, then the default. */
 
-import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
-import type { RoundBounds } from '../../actors/definition/cycles.ts'
+import type { RoundBounds } from '../../actors/definition/assignment.ts'
+import { type ModelOptions, modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
+import type { CommunicationConfig, Overflow, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
-import type { Overflow } from '../../mailbox/overflow.ts'
-import { refusedAs } from '../checks/refused.ts'
+import { VERB_NAMES, verbTool } from '../../actors/model/verb-tools.ts'
+import { refused, refusedAs } from '../../shared/checks.ts'
 import type { Models } from '../providers/models.ts'
-import { blackboardScope } from './blackboard-scope.ts'
-import { contextStrategyOf } from './context-shape.ts'
-import { type AgentGuards, guardsOf } from './guardrail-shape.ts'
-import { type Isolation, isolationOf } from './isolation.ts'
-import { type HeldKeys, heldKeys } from './key-profiles.ts'
-import { roundBounds } from './livelock.ts'
 import { moduleFrom } from './module.ts'
-import { offeredVerbs } from './offered-verbs.ts'
-import type { RestartType, Strategy, TeamOptions } from './options.ts'
-import { schemaFrom } from './output-shape.ts'
-import { infoFrom } from './role-info.ts'
-import { type SlowTimes, slowTimes } from './slow-times.ts'
-import { type ToolSettings, toolSettings } from './tools.ts'
-import { checkTrust } from './trust-checks.ts'
-import { checkVerbs } from './verb-checks.ts'
+import type { RestartType, Strategy, SyncPoint, TeamOptions } from './options.ts'
+import {
+  type AgentGuards,
+  contextStrategyOf,
+  guardsOf,
+  type HeldKeys,
+  heldKeys,
+  type SlowTimes,
+  schemaFrom,
+  slowTimes,
+} from './role-shape.ts'
+import { type Isolation, isolationOf, type ToolSettings, toolSettings } from './tools.ts'
+
+/** 'run': one for each run. 'team': one for the team. 'on_use': one for each run whose agents use it. false: none. */
+export type BlackboardScope = 'run' | 'team' | 'on_use' | false
+
+export function blackboardScope(enabled: TeamOptions['enableBlackboard']): BlackboardScope {
+  if (enabled === undefined) return 'on_use'
+  if (typeof enabled === 'object') return enabled.scope
+  return enabled && 'run'
+}
+
+/** Counts at which messages are a livelock. Each counts from the last progress on. */
+export interface LivelockBounds {
+  /** Number of rounds of the protocol. */
+  readonly maxStalledRounds: number
+  /**
+   * Number of repetitions of the same action with the same result. The bounds for errors and for A-B-A-B follow from
+   * it.
+   */
+  readonly maxRepeats: number
+  /** Number of messages in one conversation. */
+  readonly maxMessagesWithoutProgress: number
+  /**
+   * Causes whose third sign ends the run: those in which models alone take part, all, or none. Of others two signs are
+   * reported, and the run continues.
+   */
+  readonly ends: 'models' | 'all' | 'none'
+  /** True if code and protocols are watched too. */
+  readonly ofCode: boolean
+}
+
+/**
+ * Default bounds for messages. Code repeats itself for many reasons that are not visible: a poll, a count in a
+ * variable.
+ */
+export const LIVELOCK_BOUNDS: LivelockBounds = {
+  maxStalledRounds: 24,
+  maxRepeats: 24,
+  maxMessagesWithoutProgress: 100,
+  ends: 'models',
+  ofCode: false,
+}
+
+type Given = SupervisionConfig['livelock']
+
+/** Default bound for repeated rounds of a model. Each repetition costs money, so the model is warned early. */
+const MOST_ROUNDS = 8
+
+/** Returns the bounds for models. Models are checked unless the team turns it off. */
+export function roundBounds(given: Given = {}): RoundBounds | false {
+  if (given === false) return false
+  return { maxRepeats: given.maxRepeats ?? MOST_ROUNDS, ends: given.onFound !== 'report' }
+}
+
+/** Returns the bounds for messages. Those of code are checked only if the team sets bounds. */
+export function livelockBounds(given: Given): LivelockBounds | false {
+  if (given === undefined || given === false) return given === undefined && LIVELOCK_BOUNDS
+  return {
+    maxStalledRounds: given.maxStalledRounds ?? LIVELOCK_BOUNDS.maxStalledRounds,
+    maxRepeats: given.maxRepeats ?? LIVELOCK_BOUNDS.maxRepeats,
+    maxMessagesWithoutProgress: given.maxMessagesWithoutProgress ?? LIVELOCK_BOUNDS.maxMessagesWithoutProgress,
+    ends: ENDS[given.onFound ?? 'default'],
+    ofCode: true,
+  }
+}
+
+const ENDS = { default: 'models', end: 'all', report: 'none' } as const
+
+/*
+ * Checks that a role has what the verbs in its `tools` need. Without this check only its model would learn of the
+ * error, at each attempt.
+ */
+
+/** The part of a team that decides which verbs a role can use. */
+export interface VerbTeam {
+  readonly blackboard: BlackboardScope
+  readonly syncPoints: readonly SyncPoint[]
+  readonly hasRegistry: boolean
+}
+
+/** Throws for the first verb in the tools of the role at `path` that it has no right to, or nothing to use it with. */
+function checkVerbs(role: AgentRole, path: string, team: VerbTeam): void {
+  for (const [i, tool] of (role.tools ?? []).entries()) {
+    const missing = missingFor(tool, role, team)
+    if (missing) throw refused(`${path}.tools[${i}]`, tool, 'a tool that the role can use', missing)
+  }
+}
+
+/** Returns what a role lacks to use that verb, with advice; undefined if it lacks nothing. */
+function missingFor(verb: unknown, role: AgentRole, team: VerbTeam): string | undefined {
+  switch (verb) {
+    case 'delegate':
+    case 'delegate_to_executor':
+    case 'handoff':
+      if (role.delegationAllowed !== false) return undefined
+      return 'It may not delegate (delegationAllowed: false). Take one of the two out.'
+    case 'escalate':
+      if (role.escalateTo !== undefined) return undefined
+      return 'It has nobody to ask: name its manager in escalateTo, or take the tool out.'
+    case 'publish':
+    case 'read_blackboard':
+    case 'blackboard_history':
+    case 'subscribe':
+      if (team.blackboard === false)
+        return 'The team has no blackboard (enableBlackboard: false). Take one of the two out.'
+      if (verb !== 'subscribe' || (role.instances ?? 1) === 1) return undefined
+      return 'It has several instances, which keep no conversation that new entries could come into. Take one of the two out.'
+    case 'sync':
+      if (team.syncPoints.some(({ requiredAgents }) => requiredAgents.includes(role.name))) return undefined
+      return 'No sync point requires it: name it in requiredAgents of one (syncPoints), or take the tool out.'
+    case 'spawn':
+    case 'define_agent':
+      if (role.trust !== 'privileged')
+        return "Only an agent with trust: 'privileged' makes others. Take it out, or trust it more."
+      if (verb === 'spawn' || team.hasRegistry) return undefined
+      return 'The team has no registry, into which the type would be written: read it with loadTeam, or take the tool out.'
+    default:
+      return undefined
+  }
+}
+
+/**
+ * Returns the verbs for a role. By default every role may delegate, and every team may have a blackboard. But a model
+ * gets only the verbs that somebody has decided on, so that a role without any such setting has no tools.
+ */
+function offeredVerbs(role: AgentRole, team: VerbTeam): string[] {
+  const { delegationAllowed, canDelegateTo, escalateTo, trust, tools = [] } = role
+  if (trust === 'untrusted') return []
+  if (role.verbs === 'all') return VERB_NAMES.filter((name) => name !== ALIAS && !missingFor(name, role, team))
+  const { blackboard } = team
+  const defines = trust === 'privileged' && team.hasRegistry // and may give tasks to the agents it defines
+  const isByTool = tools.includes('delegate_to_executor') // it has its own way to give tasks
+  const delegates =
+    !isByTool && (delegationAllowed ?? (defines || (canDelegateTo !== undefined && canDelegateTo.length > 0)))
+  const byRight = [
+    ...(delegates ? ['request', 'delegate', 'handoff'] : []),
+    ...(escalateTo === undefined ? [] : ['escalate']),
+    ...(blackboard === 'run' || blackboard === 'team' ? ['publish', 'read_blackboard'] : []),
+    ...(trust === 'privileged' ? ['spawn'] : []),
+    ...(defines ? ['define_agent'] : []),
+  ]
+  const named = tools.filter((name) => typeof name === 'string' && verbTool(name) !== undefined) as string[]
+  const verbs = new Set([...byRight, ...(byRight.length > 0 ? ['refuse'] : []), ...named])
+  return [...verbs]
+}
+
+/** Another name for `ask_user`, which a role has if it is written. */
+const ALIAS = 'clarify_with_user'
+
+/** Returns a frozen copy of the data of a checked role. Fields that the role leaves out are absent in the copy too. */
+function infoFrom(role: AgentRole): RoleInfo {
+  // The type makes sure that a new field of RoleInfo is not forgotten here.
+  const info: { [Key in Exclude<keyof RoleInfo, keyof ModelOptions>]-?: RoleInfo[Key] } & ModelOptions = {
+    name: role.name,
+    description: role.description,
+    systemPrompt: role.systemPrompt,
+    capabilities: role.capabilities,
+    skills: role.skills,
+    verbs: role.verbs,
+    model: role.model,
+    maxTokens: role.maxTokens,
+    maxRounds: role.maxRounds,
+    maxParallelToolCalls: role.maxParallelToolCalls,
+    delegationAllowed: role.delegationAllowed,
+    canDelegateTo: role.canDelegateTo,
+    canBeDelegatedTo: role.canBeDelegatedTo,
+    escalateTo: role.escalateTo,
+    sharedWith: role.sharedWith,
+    priority: role.priority,
+    weight: role.weight,
+    trust: role.trust,
+    data: role.data,
+    accepts: role.accepts,
+    ...modelOptionsOf(role),
+  }
+  const copy = structuredClone(info)
+  freeze(copy)
+  return copy
+}
+
+function freeze(value: unknown): void {
+  if (typeof value !== 'object' || value === null) return
+  for (const [key, field] of Object.entries(value)) {
+    if (field === undefined) Reflect.deleteProperty(value, key)
+    else freeze(field)
+  }
+  Object.freeze(value)
+}
+
+/*
+ * Checks that a role asks for nothing that its trust does not allow: it would be accepted now, and refused at each use.
+ */
+
+/** Throws for what the role at `path` asks for and its trust does not allow. */
+function checkTrust(role: AgentRole, path: string): void {
+  if (role.trust !== 'untrusted') return
+  const advice = 'An agent that is untrusted may answer and report alone. Take it out, or trust it more.'
+  const { canDelegateTo = [], delegationAllowed = false, tools = [], verbs } = role
+  if (canDelegateTo.length > 0) throw refused(`${path}.canDelegateTo`, canDelegateTo, 'an empty list', advice)
+  if (delegationAllowed) throw refused(`${path}.delegationAllowed`, delegationAllowed, 'false', advice)
+  if (tools.length > 0) throw refused(`${path}.tools`, tools, 'an empty list', advice)
+  if (verbs !== undefined) throw refused(`${path}.verbs`, verbs, 'nothing', advice)
+}
+
+/** Throws if the agent at `path` must meet others, and its trust does not allow that. */
+export function checkMeets(role: AgentRole | undefined, path: string): void {
+  if (role?.trust !== 'untrusted') return
+  const advice = 'An agent that is untrusted may answer and report alone, so it would never arrive.'
+  throw refused(path, role.name, "an agent that is not trust: 'untrusted'", advice)
+}
 
 /** Limits on the messages that may wait for an agent, and the behaviour beyond them. */
 export interface MailboxSettings {
@@ -234,3 +442,25 @@ export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervis
     slowMs: slowTimes(own.slowMs, all.slowMs),
   }
 }
+
+/**
+ * Limit on the depth of nested delegations, each made in a turn that the previous one has led to. Supervision rule 21.
+ */
+export interface DelegationBound {
+  readonly limit: number
+  /** Name of the limit in an error. */
+  readonly name: string
+  /** Reason for the limit, for the text of an error. */
+  readonly why: string
+}
+
+/** Limit of every team. A strategy may set less. */
+export const MAX_DELEGATION_DEPTH = 8
+
+export const depthBound = (limit: number): DelegationBound => ({
+  limit,
+  name: 'maxDelegationDepth',
+  why: `maxDelegationDepth is ${limit}`,
+})
+
+export const DELEGATION_BOUND = depthBound(MAX_DELEGATION_DEPTH)

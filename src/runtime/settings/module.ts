@@ -1,9 +1,40 @@
 /** Resolves an agent's module: every form in which a role may name it becomes one that a thread can import. */
+
 import { statSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
 import { dirname, isAbsolute, posix } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import { reading, refused } from '../checks/refused.ts'
+import type { AgentRole } from '../../actors/definition/role.ts'
+import { reading, refused, refusedAs } from '../../shared/checks.ts'
+import { shown } from '../../shared/errors.ts'
+import { nearest } from '../../shared/text.ts'
+import { own } from '../../shared/values.ts'
+
+const OTHERS: Readonly<Record<string, readonly string[]>> = {
+  '.ts': ['.js', '.mjs', '.cjs'],
+  '.tsx': ['.js', '.mjs', '.cjs'],
+  '.mts': ['.mjs', '.js'],
+  '.cts': ['.cjs', '.js'],
+  '.js': ['.ts', '.tsx', '.mjs', '.cjs'],
+  '.mjs': ['.mts', '.ts', '.js'],
+  '.cjs': ['.cts', '.ts', '.js'],
+}
+
+/**
+ * Returns the paths under which a module may be found: first the given one, then those with its other endings. So a
+ * team that uses `new URL('./critic.ts', import.meta.url)` works both from source and after a build.
+ */
+export function namesOfModule(path: string): [string, ...string[]] {
+  const ending = /\.\w+$/.exec(path)?.[0] ?? ''
+  const stem = path.slice(0, path.length - ending.length)
+  return [path, ...(own(OTHERS, ending) ?? []).map((other) => stem + other)]
+}
+
+/** Returns the other paths as part of an error's sentence: `, and none of x.js, x.mjs beside it`. */
+export function othersInWords(path: string): string {
+  const [, ...others] = namesOfModule(path.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1))
+  return others.length === 0 ? '' : `, and none of ${others.join(', ')} beside it`
+}
 
 const ACCEPTED = 'a file: URL, an absolute path, or a package ("name", "@scope/name/file")'
 const PACKAGE = /^(?:@[\w-][\w.~-]*\/)?[\w-][\w.~-]*(?:\/[^\\]+)?$/
@@ -69,4 +100,49 @@ function withoutBody(href: string): string {
   if (!URL.canParse(href)) return href
   const { protocol, host, pathname } = new URL(href)
   return host === '' ? `${protocol}...` : `${protocol}//${host}${pathname}`
+}
+
+/** Throws for the first name that two agents have, or that no agent has. */
+export function checkNames(agents: readonly AgentRole[]): void {
+  const first = new Map<string, number>()
+  for (const [i, { name }] of agents.entries()) {
+    const other = first.get(name)
+    if (other !== undefined) {
+      const got = `${shown(name)}, which agents[${other}] has already`
+      throw refusedAs(`agents[${i}].name`, got, 'a name that no other agent has')
+    }
+    first.set(name, i)
+  }
+  for (const [i, role] of agents.entries()) checkReferences(role, `agents[${i}]`, first)
+}
+
+/**
+ * Throws if the role at `at` has the name of one of the others, or names an agent that is neither present nor expected.
+ */
+export function checkNewName(
+  role: AgentRole,
+  at: string,
+  others: readonly string[],
+  expected: readonly string[],
+): void {
+  const known = new Set(others)
+  if (known.has(role.name))
+    throw refusedAs(`${at}.name`, `${shown(role.name)}, which an agent has already`, 'a name that no other agent has')
+  checkReferences(role, at, new Set([...others, ...expected, role.name]))
+}
+
+type Known = Pick<ReadonlySet<string>, 'has' | 'keys'>
+
+function checkReferences(role: AgentRole, at: string, known: Known): void {
+  for (const [j, name] of (role.canDelegateTo ?? []).entries()) mustExist(name, `${at}.canDelegateTo[${j}]`, known)
+  for (const [j, name] of (role.sharedWith ?? []).entries()) mustExist(name, `${at}.sharedWith[${j}]`, known)
+  if (role.escalateTo !== undefined) mustExist(role.escalateTo, `${at}.escalateTo`, known)
+}
+
+/** Throws if no agent has the name at `path`. */
+export function mustExist(name: string, path: string, known: Known): void {
+  if (known.has(name)) return
+  const meant = nearest(name, known.keys())
+  const advice = meant === undefined ? 'Define that agent, or remove the name.' : `Did you mean "${meant}"?`
+  throw refused(path, name, `an agent of this team (${[...known.keys()].join(', ')})`, advice)
 }

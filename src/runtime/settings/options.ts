@@ -1,23 +1,73 @@
 /** Options of a team, as its user writes them. The settings made from them are in settings.ts. */
+import type { AgentType } from '../../actors/definition/context.ts'
+import type { AgentRole, Guardrails, ToolReference } from '../../actors/definition/role.ts'
+import type { CommunicationConfig, SupervisionConfig } from '../../actors/definition/role-config.ts'
+import type { TaskRouting } from '../../actors/definition/task.ts'
+import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
+import type { Clock } from '../../shared/clock.ts'
+import type { ConfigurationError } from '../../shared/errors.ts'
+import type { ModelsConfig } from '../providers/provider.ts'
+import type { LogStore } from '../store/log-files.ts'
 
-import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
-import type { Guardrails } from '../../actors/definition/guardrail.ts'
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
-import type { TaskRouting } from '../../actors/definition/routing.ts'
-import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
-import type { ModelSchema } from '../../actors/definition/tool.ts'
-import type { Clock } from '../../clock.ts'
-import type { ModelsConfig } from '../providers/models-config.ts'
-import type { LogStore } from '../store/log-store.ts'
-import type { AgentRegistry } from './agent-registry.ts'
-import type { ConversationStore } from './conversation-store.ts'
-import type { Telemetry } from './telemetry.ts'
+/** Source of agents that a team does not have yet, and store of the types that its agents define. */
+export interface AgentRegistry {
+  /** Roles that the team was made of. */
+  readonly loaded: readonly AgentRole[]
+  /**
+   * Returns the roles that exist now; the same list again, as long as nothing has changed.
+   *
+   * @throws {ConfigurationError} for an error in the registry, also when nothing has changed since.
+   */
+  read(): readonly AgentRole[]
+  /**
+   * Returns the role that a type becomes. Nothing is stored yet.
+   *
+   * @param maker agent that defines the type, and may give it tasks from then on; null: no agent does.
+   * @throws {ConfigurationError} for a type that cannot be added.
+   */
+  check(type: AgentType, maker: string | null): AgentRole
+  /** Stores the type permanently. Throws as `check` does, and if the type cannot be written. */
+  save(type: AgentType, maker: string | null): void
+  /**
+   * Adds the place where the role is written to an error about a role of `loaded` (`agents[0].module`). If the method
+   * is left out, the error stays as it was.
+   */
+  located?(error: ConfigurationError): ConfigurationError
+  /** Returns the same registry, but with saved types kept in memory only: for rehearsals. */
+  rehearsed(): AgentRegistry
+}
 
 /**
- * Place where agents of one run wait for each other, any number of times: `context.sync(name)`. Source: document 002,
- * 2.6.3.
+ * Conversation of one agent with its model in a thread. `conversation` is JSON, to be given back as it was; it belongs
+ * to the team. `version` counts its writes, from 1 on.
  */
+export interface StoredConversation {
+  agent: string
+  version: number
+  conversation: object
+}
+
+/**
+ * Store of conversations. A team loads those of a thread when a run of it begins, and saves those that have changed
+ * when the run ends. The signal is aborted when nobody waits any more.
+ *
+ * @example
+ * const conversations: ConversationStore = {
+ *   load: (threadId) => database.talksOf(threadId),
+ *   save: (threadId, stored) => database.replaceIf(threadId, stored.agent, stored.version - 1, stored),
+ * }
+ */
+export interface ConversationStore {
+  /** Returns all conversations of a thread; an empty list if there is none. */
+  load(threadId: string, signal: AbortSignal): Promise<readonly StoredConversation[]>
+  /**
+   * Writes a conversation if the version that is stored is the one before (none for version 1), in one step. Resolves
+   * to false, and writes nothing, if it is another: then a run in another process was faster, and the team merges both.
+   */
+  save(threadId: string, stored: StoredConversation, signal: AbortSignal): Promise<boolean>
+}
+
+/** Place where agents of one run wait for each other, any number of times: `context.sync(name)`. */
 export interface SyncPoint<Name extends string = string> {
   /** Name of the point, unique in the team. */
   name: string
@@ -92,7 +142,7 @@ export interface StateOptions {
    */
   waitForLogMs?: number
   /**
-   * States that end when the team is closed and no run is open then, as document 002 says (2.4.1): 'private'
+   * States that end when the team is closed and no run is open then: 'private'
    * (`context.state`), 'shared' (`agent_shared`, `team_shared`), 'board' (a blackboard with `scope: 'team'`). After a
    * death of the process, or with an open run, they are there in the next process all the same. Default: none of them
    * ends, all stay in the log.
@@ -311,3 +361,60 @@ export interface TeamOptions<Name extends string = string> {
 export type Strategy = 'one_for_one' | 'one_for_all' | 'rest_for_one'
 
 export type RestartType = 'permanent' | 'transient' | 'temporary'
+
+/*
+ * Target of the spans of a team, as the runtime sees it. It is an interface of its own, so that the runtime does not
+ * depend on OpenTelemetry: `openTelemetry()` of `dramatis/opentelemetry` implements it.
+ */
+
+/** Attributes of a span. An attribute that is undefined is left out. */
+export type SpanAttributes = Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
+
+/** Place in a trace where spans can have their parent. Only the telemetry that made it knows what it is. */
+export type TracePlace = object
+
+/** Place in a trace in the format of W3C Trace Context. */
+export interface TraceHeaders {
+  traceparent?: string
+  tracestate?: string
+}
+
+/** Start of a span. `at` is epoch ms. */
+export interface SpanStart {
+  name: string
+  kind: 'internal' | 'client'
+  at: number
+  /** Parent of the span; undefined: it begins a trace of its own. */
+  parent: TracePlace | undefined
+  attributes: SpanAttributes
+}
+
+/** Span that has begun. Times are epoch ms. */
+export interface TelemetrySpan {
+  /** Place under this span. */
+  readonly place: TracePlace
+  /** Place under this span for other systems. */
+  readonly headers: TraceHeaders
+  set(attributes: SpanAttributes): void
+  event(name: string, at: number, attributes: SpanAttributes): void
+  /** Ends the span. `message`: the text of a failure, if it may be shown. */
+  end(at: number, failed: boolean, message?: string): void
+  /** Runs the task with the span as the active one. */
+  within<T>(task: () => T): T
+}
+
+/** Receives the spans of a team. Errors that it throws are logged and have no other effect. */
+export interface Telemetry {
+  /** Name of the team's runs in `gen_ai.workflow.name`; if left out, they have none. */
+  readonly workflowName?: string | undefined
+  /**
+   * True if queries, prompts, answers, the input and output of tools, and the texts of errors may be in attributes.
+   * Default: false.
+   */
+  readonly captureContent?: boolean | undefined
+  /** Returns the caller's present place in a trace. */
+  active(): TracePlace | undefined
+  /** Returns the place that the headers name; undefined if they name none. */
+  continued(headers: TraceHeaders): TracePlace | undefined
+  startSpan(start: SpanStart): TelemetrySpan
+}

@@ -1,14 +1,29 @@
 /** Shape of one role: every field of the contract, with the values that it takes. */
 
-import type { CommunicationConfig } from '../../actors/definition/communication-config.ts'
-import type { AgentType, SpawnRole } from '../../actors/definition/context/context.ts'
-import type { AgentRole, Capability, RoleInfo } from '../../actors/definition/role.ts'
-import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
-import { isName, jsonIssue } from '../../mailbox/message.ts'
-import { OVERFLOWS } from '../../mailbox/overflow.ts'
-import { MAX_CONCURRENCY } from '../../mailbox/window.ts'
-import type { Check, Fields } from '../checks/checks.ts'
+import type { AgentType, SpawnRole } from '../../actors/definition/context.ts'
+import { MODEL_OPTION_NAMES, MODEL_OPTIONS, type ModelOptions } from '../../actors/definition/model-options.ts'
+import type {
+  AgentRole,
+  Capability,
+  ContextStrategy,
+  GuardedBy,
+  Guardrail,
+  Guardrails,
+  RoleInfo,
+} from '../../actors/definition/role.ts'
 import {
+  type CommunicationConfig,
+  OVERFLOWS,
+  type SlowMs,
+  type SupervisionConfig,
+} from '../../actors/definition/role-config.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { laterSchema } from '../../json-schema/later-schema.ts'
+import { MAX_CONCURRENCY } from '../../mailbox/channel.ts'
+import { isName, jsonIssue } from '../../mailbox/message.ts'
+import {
+  type Check,
+  type Fields,
   finite,
   flag,
   integer,
@@ -17,24 +32,238 @@ import {
   number,
   oneOf,
   pause,
+  reading,
+  refused,
+  refusedAs,
   rule,
   shape,
   text,
   wait,
-} from '../checks/checks.ts'
-import { reading, refused, refusedAs } from '../checks/refused.ts'
-import { contextStrategyShape } from './context-shape.ts'
-import { guardrailsShape } from './guardrail-shape.ts'
-import { modelOptionFields } from './model-option-fields.ts'
+} from '../../shared/checks.ts'
+import { describe } from '../../shared/errors.ts'
 import { moduleFrom } from './module.ts'
-import { outputShape } from './output-shape.ts'
-import { slowMs } from './slow-times.ts'
+import type { TeamOptions } from './options.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
+
+type Shapes = { [Name in ContextStrategy['strategy']]: Check }
+
+const common = {
+  strategy: oneOf('append_until_full', 'hierarchical', 'custom'),
+  inherit: oneOf('none', 'summary', 'full'),
+}
+
+/** Shapes by strategy. Each strategy has its own options: an option of another strategy has no effect. */
+const shapes: Shapes = {
+  append_until_full: shape({ ...common, threshold: number(0.01, 1), keepRecent: integer(1) }, 'strategy'),
+  hierarchical: shape({ ...common, historyKeep: integer(1) }, 'strategy'),
+  custom: shape(common, 'strategy'),
+}
+
+const contextStrategyShape: Check = (value, path) => {
+  if (!isObject(value)) throw refused(path, value, 'an object with a strategy')
+  const strategy: unknown = reading(path, () => Reflect.get(value, 'strategy'))
+  common.strategy(strategy, `${path}.strategy`)
+  shapes[strategy as keyof Shapes](value, path)
+}
+
+/** Returns a copy of the strategy of the role at `path`. Throws if the rest of the role leaves it without effect. */
+export function contextStrategyOf(role: AgentRole, path: string, playedByModel: boolean): ContextStrategy | undefined {
+  const { contextStrategy, maxTokens, maxOutputTokens } = role
+  if (maxTokens !== undefined && maxOutputTokens !== undefined && maxOutputTokens >= maxTokens)
+    throw refusedAs(
+      `${path}.maxOutputTokens`,
+      String(maxOutputTokens),
+      `less than maxTokens (${maxTokens})`,
+      'The answer and what the model reads share its window.',
+    )
+  if (!contextStrategy) return undefined
+  if (contextStrategy.strategy === 'custom' && playedByModel)
+    throw refusedAs(
+      `${path}.contextStrategy.strategy`,
+      '"custom"',
+      '"append_until_full", "hierarchical"',
+      'Custom is what buildContext of a definition does: give the role a module.',
+    )
+  return { ...contextStrategy }
+}
+
+const someName = rule('a text that is not empty', (value) => typeof value === 'string' && value !== '')
+const aFunction = rule('a function', (value) => typeof value === 'function')
+
+const guardrail = shape<Guardrail>(
+  { name: someName, when: oneOf('before', 'beside'), timeoutMs: wait(), check: aFunction },
+  'name',
+  'check',
+)
+
+const afterwards: Check = (value, path) => {
+  guardrail(value, path)
+  if ((value as Guardrail).when !== undefined)
+    throw refusedAs(`${path}.when`, 'a value', 'nothing: it is for input', 'Outputs and calls of tools always wait.')
+}
+
+export const guardrailsShape = shape<Guardrails>({
+  input: listOf(guardrail),
+  output: listOf(afterwards),
+  tool: listOf(afterwards),
+})
+
+/** Checks of one agent: its own, and those of the team for tools. Each list is a copy. */
+export interface AgentGuards {
+  readonly input: readonly Guardrail[]
+  readonly output: readonly Guardrail[]
+  readonly tool: NonNullable<Guardrails['tool']>
+}
+
+/** Returns the checks of a role at `path`. Throws if code plays it and the role has checks that only models have. */
+export function guardsOf(role: AgentRole, path: string, team: Guardrails | undefined, byModel: boolean): AgentGuards {
+  const { input = [], output = [], tool = [] } = role.guardrails ?? {}
+  for (const [name, list] of Object.entries({ input, output }))
+    if (!byModel && list.length > 0)
+      throw refusedAs(
+        `${path}.guardrails.${name}`,
+        'checks of an agent with code',
+        'checks of a role that a model plays',
+        'Check it in the code.',
+      )
+  return { input: [...input], output: [...output], tool: [...(team?.tool ?? []), ...tool] }
+}
+
+/** Returns the kinds of checks that an agent has; undefined without any. */
+export function guardedBy({ input, output, tool }: AgentGuards): GuardedBy | undefined {
+  const before = input.some(({ when }) => when === 'before')
+  const beside = input.some(({ when }) => when !== 'before')
+  const guarded = { before, beside, output: output.length > 0, tool: tool.length > 0 }
+  return Object.values(guarded).some(Boolean) ? guarded : undefined
+}
+
+type Profiles = TeamOptions['keys']
+
+/** Checks the `keys` of a team. No error shows a value: a user may have written the key in the place of its name. */
+export const keyProfilesShape: Check = (value, path) => {
+  const accepted = 'a list of the names of environment variables for each profile'
+  if (!isObject(value)) throw refusedAs(path, `a ${typeof value}`, accepted)
+  for (const [name, variables] of reading(path, () => Object.entries(value))) {
+    if (!Array.isArray(variables) || variables.length === 0)
+      throw refusedAs(`${path}.${name}`, 'no such list', 'a list with at least one name of an environment variable')
+    listOf(variableName)(variables, `${path}.${name}`)
+  }
+}
+
+export const variablesIn = (profiles: Profiles): string[] => Object.values(profiles ?? {}).flat()
+
+/** Part of an agent's settings that its keys decide. */
+export interface HeldKeys {
+  /** Profiles that the agent holds; undefined in a team without any. */
+  readonly keys: readonly string[] | undefined
+  /** Environment variables that its thread sees. */
+  readonly env: string[]
+}
+
+/** Returns what the role at `path` holds. Throws `ConfigurationError` for a profile that the team does not have. */
+export function heldKeys({ keys = [], env = [] }: AgentRole, path: string, profiles: Profiles): HeldKeys {
+  const known = new Map(Object.entries(profiles ?? {}))
+  const held = keys.flatMap((name, i) => {
+    const variables = known.get(name)
+    if (variables) return variables
+    const accepted = [...known.keys()].join(', ') || "a profile in the team's keys, which has none"
+    throw refused(`${path}.keys[${i}]`, name, accepted)
+  })
+  return { keys: profiles && [...keys], env: [...new Set([...env, ...held])] }
+}
+
+export const modelOptionFields = Object.fromEntries(
+  MODEL_OPTION_NAMES.map((name): [string, Check] => {
+    const { accepted, accepts } = MODEL_OPTIONS[name]
+    return [name, rule(accepted, accepts)]
+  }),
+) as unknown as Fields<ModelOptions>
+
+const ACCEPTED = 'a Standard Schema with JSON schema (zod, arktype, ...), or a JSON Schema'
+
+/** Throws if that is no schema in which a model can be asked. */
+export const outputShape: Check = (value, path) => {
+  if (!isObject(value) && typeof value !== 'function') throw refused(path, value, ACCEPTED)
+  reading(path, () => schemaFrom(value, path))
+}
+
+export function schemaFrom(given: ModelSchema | object, path: string): ModelSchema {
+  try {
+    if (!isCode(given)) return jsonOutput(given)
+    given['~standard'].jsonSchema.input({ target: 'draft-2020-12' })
+    return given
+  } catch (error) {
+    throw refusedAs(path, `what cannot be asked of a model (${describe(error)})`, ACCEPTED)
+  }
+}
+
+/** Matches zod's words for a type that code checks: JSON may well fit it, though no model can be asked for it. */
+const BY_CODE = /Custom types/
+
+/** Throws if no JSON can fit a schema, such as one of a date. */
+export function assertPossible(schema: ModelSchema, path: string): void {
+  if (!('jsonSchema' in schema['~standard'])) return
+  try {
+    schemaFrom(schema, path)
+  } catch (error) {
+    if (!BY_CODE.test(describe(error))) throw error
+  }
+}
+
+const isCode = (schema: ModelSchema | object): schema is ModelSchema => '~standard' in schema
+
+/** Returns a schema that checks by a JSON Schema of the program's own, and gives that to models as it is. */
+function jsonOutput(jsonSchema: object): ModelSchema {
+  const at = wrongTypeIn(jsonSchema, '')
+  if (at !== undefined) throw new TypeError(`${at}: no type of JSON Schema`)
+  return laterSchema(jsonSchema, (error) => [{ message: describe(error), path: [] }])
+}
+
+const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'])
+
+/** Returns the place of a `type` that JSON Schema does not have. What else is wrong shows when the schema checks. */
+function wrongTypeIn(schema: unknown, path: string): string | undefined {
+  if (!isObject(schema)) return undefined
+  const { type, properties, items, anyOf } = schema as Readonly<Record<string, unknown>>
+  if (type !== undefined && ![type].flat().every((name) => TYPES.has(name))) return `${path}/type`
+  const inner = [
+    ...Object.entries(Object(properties)).map(([name, each]) => [`${path}/properties/${name}`, each] as const),
+    ...(Array.isArray(anyOf) ? anyOf.map((each, at) => [`${path}/anyOf/${at}`, each] as const) : []),
+    [`${path}/items`, items] as const,
+  ]
+  for (const [at, each] of inner) {
+    const found = wrongTypeIn(each, at)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+export type SlowTimes = Required<SlowMs>
+
+const DEFAULTS: SlowTimes = { turn: 30_000, step: 30_000, tool: 30_000, model: 120_000, queued: 30_000 }
+
+const time = wait('off')
+const byKind = shape<SlowMs>({ turn: time, step: time, tool: time, model: time, queued: time })
+
+const slowMs: Check = (value, path) => (isObject(value) ? byKind(value, path) : time(value, path))
+
+/** Returns the times of a role: its own come first, then those of the team. */
+export function slowTimes(own: Given, all: Given): SlowTimes {
+  return { ...DEFAULTS, ...timesIn(all), ...timesIn(own) }
+}
+
+type Given = number | false | SlowMs | undefined
+
+function timesIn(given: Given): Partial<SlowTimes> {
+  if (given === undefined) return {}
+  const named =
+    typeof given === 'object' ? given : { turn: given, step: given, tool: given, model: given, queued: given }
+  return Object.fromEntries(Object.entries(named).filter(([, ms]) => ms !== undefined))
+}
 
 /** Limit on instances, because each is a thread. */
 const MAX_INSTANCES = 256
 
-/** Checks for a text that is not empty. */
 export const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
 
 /**
@@ -149,7 +378,6 @@ export const typeShape = shape<AgentType>(
   'name',
 )
 
-/** Checks of each field of a role. */
 export const roleFields: Fields<AgentRole> = {
   ...roleInfo,
   tools: toolsShape,

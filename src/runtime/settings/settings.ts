@@ -1,52 +1,66 @@
 /** Settings of a team: its options, checked, and with all defaults. The rest of the runtime never sees an option. */
-
+import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
-import type { RoundBounds } from '../../actors/definition/cycles.ts'
-import type { Logger } from '../../actors/definition/logger.ts'
+import type { RoundBounds } from '../../actors/definition/assignment.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
-import type { TaskRouting } from '../../actors/definition/routing.ts'
-import type { ModelSchema } from '../../actors/definition/tool.ts'
-import { type Scheduler, schedulerFrom, systemClock } from '../../clock.ts'
-import { type Environment, environment } from '../../environment.ts'
-import { ConfigurationError } from '../../errors.ts'
-import type { OnMismatch } from '../../mailbox/envelope.ts'
-import { defaultLogger } from '../logging/default-logger.ts'
-import { guardedLogger } from '../logging/guarded-logger.ts'
+import type { TaskRouting } from '../../actors/definition/task.ts'
+import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
+import type { OnMismatch } from '../../mailbox/mailbox.ts'
+import { type Scheduler, schedulerFrom, systemClock } from '../../shared/clock.ts'
+import { type Environment, environment } from '../../shared/environment.ts'
+import { ConfigurationError } from '../../shared/errors.ts'
 import { LimitNotices } from '../logging/limit-notices.ts'
-import { Redactor } from '../logging/redactor.ts'
-import { SecretVariables } from '../logging/secret-variables.ts'
+import { defaultLogger, guardedLogger } from '../logging/logger.ts'
+import { Redactor, SecretVariables } from '../logging/redactor.ts'
 import { Models, type RehearsedModels } from '../providers/models.ts'
 import { rehearsalModel } from '../providers/rehearsal-model.ts'
-import type { LogStore } from '../store/log-store.ts'
-import type { AgentRegistry } from './agent-registry.ts'
+import type { LogStore } from '../store/log-files.ts'
 import {
   type AgentSettings,
   agentSettings,
+  type BlackboardScope,
+  blackboardScope,
+  DELEGATION_BOUND,
+  type DelegationBound,
+  type LivelockBounds,
+  livelockBounds,
+  roundBounds,
   type SupervisionSettings,
   slowTimeouts,
   supervisionSettings,
 } from './agent-settings.ts'
-import { type BlackboardScope, blackboardScope } from './blackboard-scope.ts'
-import type { ConversationStore } from './conversation-store.ts'
-import { DELEGATION_BOUND, type DelegationBound } from './delegation-bound.ts'
-import type { EndingState } from './ending-state.ts'
-import type { AgentGuards } from './guardrail-shape.ts'
-import { variablesIn } from './key-profiles.ts'
-import type { LivelockBounds } from './livelock.ts'
-import { livelockBounds, roundBounds } from './livelock.ts'
-import { folderFrom } from './module.ts'
-import { checkNames, checkNewName } from './name-checks.ts'
-import type { BudgetConfig, TeamOptions } from './options.ts'
-import { schemaFrom } from './output-shape.ts'
-import { roleShape } from './role-shape.ts'
-import { type SyncPointSettings, syncPointsFrom } from './sync-points.ts'
-import { teamShape } from './team-shape.ts'
-import type { Telemetry } from './telemetry.ts'
-import { type ThreadSettings, threadSettings } from './threads.ts'
+import { checkNames, checkNewName, folderFrom } from './module.ts'
+import type {
+  AgentRegistry,
+  BudgetConfig,
+  ConversationStore,
+  TeamOptions,
+  Telemetry,
+  ThreadsConfig,
+} from './options.ts'
+import { type AgentGuards, roleShape, schemaFrom, variablesIn } from './role-shape.ts'
+import { type EndingState, type SyncPointSettings, syncPointsFrom, teamShape } from './team-shape.ts'
 import { checkToolNames, namesAsSkills, type ToolSettings, toolSettings } from './tools.ts'
 
-export type { AgentSettings, SupervisionSettings } from './agent-settings.ts'
-export type { BlackboardScope } from './blackboard-scope.ts'
+export interface ThreadSettings {
+  /** Number of threads that agents may have at the same time. */
+  readonly max: number
+  /** Time after which an idle agent loses its thread; false: never. */
+  readonly idleMs: number | false
+  /** Number of threads kept ready for a restart. */
+  readonly warmSpares: number
+  /** Threads of tools, for each set of limits that tools have, and calls that may wait for one. */
+  readonly tools: { readonly threads: number; readonly queue: number }
+}
+
+export const threadSettings = ({ max, idleMs, warmSpares, tools, toolQueue }: ThreadsConfig = {}): ThreadSettings => ({
+  max: max ?? Number.POSITIVE_INFINITY,
+  idleMs: idleMs ?? false,
+  warmSpares: warmSpares ?? 1,
+  tools: { threads: tools ?? Math.max(2, availableParallelism()), queue: toolQueue ?? 256 },
+})
+
+export type { AgentSettings, BlackboardScope, SupervisionSettings } from './agent-settings.ts'
 export type { TeamOptions } from './options.ts'
 
 /** Settings of a durable log. `commits`: what leaves the process waits until it would survive the machine's death. */

@@ -1,10 +1,12 @@
 /** Shape of a team's options: every field of the contract, with the values that it takes. */
 
-import { TASK_ROUTINGS } from '../../actors/definition/routing.ts'
-import type { SupervisionConfig } from '../../actors/definition/supervision-config.ts'
-import type { Check, Fields } from '../checks/checks.ts'
+import type { AgentRole } from '../../actors/definition/role.ts'
+import type { SupervisionConfig } from '../../actors/definition/role-config.ts'
+import { TASK_ROUTINGS } from '../../actors/definition/task.ts'
 import {
   anyList,
+  type Check,
+  type Fields,
   flag,
   integer,
   isObject,
@@ -13,22 +15,214 @@ import {
   number,
   oneOf,
   pause,
+  reading,
+  refused,
+  refusedAs,
   rule,
   shape,
+  text,
   wait,
-} from '../checks/checks.ts'
-import { reading, refused, refusedAs } from '../checks/refused.ts'
-import { budget } from './budget-shape.ts'
-import { ENDING_STATES } from './ending-state.ts'
-import { guardrailsShape } from './guardrail-shape.ts'
-import { keyProfilesShape } from './key-profiles.ts'
-import { modelsShape } from './models-shape.ts'
-import { folderFrom } from './module.ts'
-import type { StateManagement, TeamOptions, ThreadsConfig } from './options.ts'
-import { outputShape } from './output-shape.ts'
-import { communicationShape, restartFields, roleShape } from './role-shape.ts'
-import { syncPointsShape } from './sync-points.ts'
+} from '../../shared/checks.ts'
+import { shown } from '../../shared/errors.ts'
+import { type AddressEntry, type ClientEntry, isAddress } from '../providers/provider.ts'
+import { checkMeets } from './agent-settings.ts'
+import { folderFrom, mustExist } from './module.ts'
+import type { BudgetConfig, StateManagement, SyncPoint, TeamOptions, ThreadsConfig, TokenLimit } from './options.ts'
+import {
+  communicationShape,
+  guardrailsShape,
+  keyProfilesShape,
+  modelOptionFields,
+  outputShape,
+  restartFields,
+  roleShape,
+  someText,
+} from './role-shape.ts'
 import { toolsShape, variableName } from './tools.ts'
+
+/*
+ * Shape of budgets, of a team and of a run. A budget without any limit is refused: its author believes that it limits
+ * something.
+ */
+
+const MOST_TOKENS = 2 ** 52
+const tokens = integer(1, MOST_TOKENS)
+
+const LIMITS = ['tokens', 'perAgentTokens']
+
+export const tokenLimit: Check = limiting(LIMITS, shape<TokenLimit>({ tokens, perAgentTokens: tokens }))
+
+const budget: Check = limiting(
+  ['perRun', 'perTeam'],
+  shape<BudgetConfig>({
+    perRun: tokenLimit,
+    perTeam: limiting(
+      LIMITS,
+      shape<TokenLimit & { windowMs: number }>({ tokens, perAgentTokens: tokens, windowMs: wait() }, 'windowMs'),
+    ),
+  }),
+)
+
+/** Returns a check that accepts what `check` accepts, with at least one of these fields. */
+function limiting(fields: readonly string[], check: Check): Check {
+  return (value, path) => {
+    check(value, path)
+    if (isObject(value) && fields.every((field) => Reflect.get(value, field) === undefined))
+      throw refusedAs(path, 'no limit', `an object with ${fields.join(' or ')}`, 'Or leave it out.')
+  }
+}
+
+/**
+ * States that a durable log can end with a session: 'private' (`state`), 'shared' (`agent_shared`, `team_shared`) and
+ * 'board' (a blackboard of the whole team).
+ */
+export type EndingState = 'private' | 'shared' | 'board'
+const ENDING_STATES: readonly EndingState[] = ['private', 'shared', 'board']
+
+const ADDRESS = 'an address like https://host/v1, without user, query and fragment'
+
+const WRAP = "Wrap it: fromAiSdk(model), from 'dramatis/ai-sdk'."
+
+const address: Check = (value, path) => {
+  if (typeof value !== 'string' || !isAddress(value)) throw refusedAs(path, kindOf(value), ADDRESS)
+}
+
+const apiKey: Check = (value, path) => {
+  if (typeof value === 'function' || (typeof value === 'string' && value !== '')) return
+  throw refusedAs(path, kindOf(value), 'a key, or a function that gives one', 'Leave it out where no key is needed.')
+}
+
+const middleware: Check = (value, path) => {
+  const isFunction = (layer: unknown) => typeof layer === 'function'
+  if (isFunction(value) || (Array.isArray(value) && value.every(isFunction))) return
+  throw refusedAs(path, kindOf(value), 'a function, or a list of functions')
+}
+
+const fieldNames: Check = (value, path) => {
+  const isField = (name: unknown) => typeof name === 'string' && /^\w{1,64}$/.test(name)
+  if (!Array.isArray(value) || !value.every(isField)) throw refused(path, value, 'a list of names of fields')
+}
+
+const described = shape<AddressEntry>(
+  {
+    model: someText,
+    baseURL: address,
+    api: oneOf('chat', 'responses'),
+    apiKeyEnv: variableName,
+    apiKey,
+    maxConcurrent: integer(1),
+    maxRetryAfterMs: pause,
+    middleware,
+    thinks: flag,
+    giveBack: fieldNames,
+    ...modelOptionFields,
+  },
+  'model',
+)
+
+const secrets: Check = (value, path) => {
+  if (Array.isArray(value) && value.every((text) => typeof text === 'string' && text !== '')) return
+  throw refusedAs(path, kindOf(value), 'a list of texts that are not empty')
+}
+
+const withClient = shape<ClientEntry>(
+  {
+    client: methods('complete'),
+    model: someText,
+    secrets,
+    maxConcurrent: integer(1),
+    maxRetryAfterMs: pause,
+    middleware,
+    thinks: flag,
+    ...modelOptionFields,
+  },
+  'client',
+)
+
+const model: Check = (value, path) => {
+  if (!isObject(value)) throw refusedAs(path, kindOf(value), 'a client, or an object with a client or a model')
+  if (reading(path, () => 'complete' in value)) return methods('complete')(value, path)
+  if (reading(path, () => 'doGenerate' in value)) throw refusedAs(path, 'a model of the AI SDK', 'a client', WRAP)
+  if (reading(path, () => 'client' in value)) return withClient(value, path)
+  described(value, path)
+  if (
+    reading(
+      path,
+      () => 'apiKey' in value && 'apiKeyEnv' in value && value.apiKey !== undefined && value.apiKeyEnv !== undefined,
+    )
+  )
+    throw refusedAs(path, 'both apiKey and apiKeyEnv', 'one of them')
+}
+
+/** Checks the `models` of a team. */
+export const modelsShape: Check = (value, path) => {
+  if (value === 'rehearsal') return
+  const accepted = '"rehearsal", or an object with at least one model by its name'
+  if (!isObject(value)) throw refused(path, value, accepted)
+  const entries = reading(path, () => Object.entries(value))
+  if (entries.length === 0) throw refusedAs(path, 'an object without models', accepted)
+  for (const [name, entry] of entries) model(entry, `${path}.${name}`)
+}
+
+/** Checks the `models` of a run: replacement models by the names that roles use. */
+export const modelNamesShape: Check = (value, path) => {
+  if (!isObject(value)) throw refused(path, value, 'an object of names')
+  for (const [name, instead] of reading(path, () => Object.entries(value))) someText(instead, `${path}.${name}`)
+}
+
+/** Returns the kind of a value instead of the value, since it can be a key. */
+function kindOf(value: unknown): string {
+  if (typeof value === 'string') return 'another text'
+  return typeof value === 'object' || value === undefined ? shown(value) : `a ${typeof value}`
+}
+
+/** Settings of one sync point. Durations in ms. */
+export type SyncPointSettings = Readonly<Required<SyncPoint>>
+
+const someNames = rule('a list of the name of at least one agent', (value) => Array.isArray(value) && value.length > 0)
+
+const requiredAgents: Check = (value, path) => {
+  someNames(value, path)
+  listOf(text)(value, path)
+}
+
+/** Throws for the first field of a sync point that has a wrong name, type or range. */
+const syncPointsShape = listOf(
+  shape<SyncPoint>(
+    {
+      name: someText,
+      requiredAgents,
+      timeoutMs: wait(),
+      onTimeout: oneOf('proceed', 'abort', 'notify'),
+      dataExchange: flag,
+    },
+    'name',
+    'requiredAgents',
+    'timeoutMs',
+  ),
+)
+
+/** Throws for the first name that two points have, that a point requires twice, or that no agent has. */
+export function syncPointsFrom(points: readonly SyncPoint[], agents: readonly AgentRole[]): SyncPointSettings[] {
+  const known = new Map(agents.map((role) => [role.name, role]))
+  const first = new Map<string, number>()
+  return points.map(({ name, requiredAgents, timeoutMs, onTimeout = 'proceed', dataExchange = true }, i) => {
+    once(first, name, i, `syncPoints[${i}].name`, `which syncPoints[${first.get(name)}] has already`)
+    const required = new Map<string, number>()
+    for (const [j, agent] of requiredAgents.entries()) {
+      const path = `syncPoints[${i}].requiredAgents[${j}]`
+      mustExist(agent, path, known)
+      checkMeets(known.get(agent), path)
+      once(required, agent, j, path, 'which it requires already')
+    }
+    return { name, requiredAgents: [...requiredAgents], timeoutMs, onTimeout, dataExchange }
+  })
+}
+
+function once(seen: Map<string, number>, name: string, at: number, path: string, why: string): void {
+  if (seen.has(name)) throw refusedAs(path, `${JSON.stringify(name)}, ${why}`, 'each name once')
+  seen.set(name, at)
+}
 
 const agents: Check = (value, path) => {
   const isListOfSome = reading(path, () => Array.isArray(value) && value.length > 0)

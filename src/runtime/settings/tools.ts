@@ -2,12 +2,69 @@
 import type { AgentRole, ToolReference } from '../../actors/definition/role.ts'
 import { type ToolDefinition, toolDefinitionOf, usable } from '../../actors/definition/tool.ts'
 import { verbTool } from '../../actors/model/verb-tools.ts'
-import { checkNamed, checkUnique } from '../../actors/tools/toolbox.ts'
-import { type Check, flag, integer, isObject, listOf, rule, shape } from '../checks/checks.ts'
-import { reading, refused, refusedAs } from '../checks/refused.ts'
+import { checkNamed, checkUnique } from '../../actors/turn/toolbox.ts'
+import {
+  type Check,
+  flag,
+  integer,
+  isObject,
+  listOf,
+  reading,
+  refused,
+  refusedAs,
+  rule,
+  shape,
+} from '../../shared/checks.ts'
 import { moduleFrom } from './module.ts'
 
-/** Tool in a module. */
+/*
+ * Decides whether an agent shares its thread with others. Only model agents may: their thread runs no code but the
+ * runtime's.
+ */
+
+/** 'thread': the agent has a thread for itself. 'shared': it shares one with other model agents. */
+export type Isolation = NonNullable<AgentRole['isolation']>
+
+interface Given {
+  /** Default of the team. */
+  readonly team: Isolation | undefined
+  readonly playedByModel: boolean
+  readonly tools: ToolSettings
+}
+
+/**
+ * Returns the isolation of the role at `path`. Throws `ConfigurationError` for a role that says 'shared' and cannot be.
+ * A default of the team holds for the roles that can.
+ */
+export function isolationOf(role: AgentRole, path: string, { team = 'thread', ...given }: Given): Isolation {
+  const wanted = role.isolation ?? team
+  if (wanted === 'thread') return 'thread'
+  const reason = whyNotShared(role, path, given)
+  if (reason === undefined) return 'shared'
+  if (role.isolation === undefined) return 'thread'
+  throw refusedAs(
+    `${path}.isolation`,
+    '"shared"',
+    '"thread", or a role whose thread runs no code of yours',
+    `Agent "${role.name}" cannot share a thread: ${reason}.`,
+  )
+}
+
+function whyNotShared(
+  { module, env = [], limits = {} }: AgentRole,
+  path: string,
+  { playedByModel, tools }: Omit<Given, 'team'>,
+): string | undefined {
+  if (module !== undefined) return `its code runs in it (${path}.module)`
+  if (!playedByModel) return 'its code, given as a definition, runs in it'
+  const [tool] = tools.modules
+  if (tool) return `${tool.option} runs in it (give that isolate: true, or give the tool itself)`
+  if (env.length > 0) return `its environment is that of one agent (${path}.env)`
+  for (const name of ['maxHeapMb', 'maxExternalMb'] as const)
+    if (limits[name] !== undefined) return `its memory cannot be limited for one agent (${path}.limits.${name})`
+  return undefined
+}
+
 export interface ToolModule {
   /** Place of the tool in the team's options: `agents[0].tools[1]`. */
   readonly option: string
@@ -48,7 +105,6 @@ type ToolInModule = Exclude<ToolReference, string | { name: string }>
 
 const MOST_HEAP_MB = 2 ** 20
 
-/** Checks the name of an environment variable. */
 export const variableName: Check = (value, path) => {
   const accepted = 'the name of an environment variable'
   if (typeof value !== 'string') throw refused(path, value, accepted)

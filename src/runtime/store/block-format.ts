@@ -3,7 +3,7 @@
  *
  *     segment   'DRAMATIS' | format u32 | crc32 u32 (of the other 60 bytes) | incarnation u32 |
  *               flags u32 (1: the log begins here, whatever stands before; 2: what was given up before it is noted,
- *               given-up.ts) | created f64 | first position f64 | mark, 8 bytes | mark of the segment before it |
+ *               segments.ts) | created f64 | first position f64 | mark, 8 bytes | mark of the segment before it |
  *               8 bytes of zeros
  *     block     'BLK1' | crc32 u32 (of all that follows) | body u32 (bytes) | flags u16 (1: carried) |
  *               carried blocks that its incarnation wrote before u16 (modulo 65,536) | incarnation u32 | runs u32 |
@@ -16,12 +16,12 @@
  * versions wrote zeros there. Later formats keep the first 16 bytes of a segment and the rule of its checksum, so that
  * every version can tell that a log is newer.
  *
- * Format 4 has entries of kind 5 (log/entry-layout.ts). Format 3 has those of kind 4, format 2 has none of these.
+ * Format 4 has entries of kind 5 (entry-codec.ts). Format 3 has those of kind 4, format 2 has none of these.
  * Format 1 has no entries of kind 3 either, and does not count carried blocks.
  */
 import { randomBytes } from 'node:crypto'
 import { crc32 } from 'node:zlib'
-import type { Block, Position } from './log-store.ts'
+import type { Block, Position } from './log-files.ts'
 
 export const FORMAT = 4
 export const SEGMENT_HEADER_BYTES = 64
@@ -56,7 +56,6 @@ export interface SegmentHeader {
   after?: string
 }
 
-/** Fields of a new segment. */
 export interface NewSegment extends Pick<SegmentHeader, 'createdAt' | 'firstPosition' | 'mark' | 'after'> {
   incarnation: number
   begins?: boolean
@@ -93,7 +92,6 @@ export function segmentHeader({
   return bytes
 }
 
-/** Returns undefined where the bytes are no whole header. */
 export function readSegmentHeader(bytes: Buffer): SegmentHeader | undefined {
   if (bytes.length < SEGMENT_HEADER_BYTES || !bytes.subarray(0, 8).equals(SEGMENT_MAGIC)) return undefined
   if (bytes.readUInt32LE(12) !== segmentSum(bytes)) return undefined

@@ -3,12 +3,10 @@
  * first says to which block of the log it belongs, an empty one ends it, and each between them has a piece.
  */
 import { join } from 'node:path'
-import { describe } from '../../errors.ts'
+import { describe } from '../../shared/errors.ts'
 import { encodeBlock, SEGMENT_HEADER_BYTES } from './block-format.ts'
-import { hasCode, type LogFiles, writeWhole } from './log-files.ts'
-import type { Position } from './log-store.ts'
-import { SegmentReader } from './segment-reader.ts'
-import { listSegments } from './segments.ts'
+import { hasCode, type LogFiles, type Position, writeWhole } from './log-files.ts'
+import { listSegments, SegmentReader } from './segments.ts'
 
 const NAME = 'checkpoint'
 const UNFINISHED = 'checkpoint.tmp'

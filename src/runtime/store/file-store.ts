@@ -2,27 +2,249 @@
  * Keeps a log in segment files. Blocks that are appended while a write is under way go out with one write behind it.
  * Each opening begins a segment of its own, which is created with its first block.
  */
-import { type Scheduler, systemClock } from '../../clock.ts'
-import { DramatisError, describe, LogLostError } from '../../errors.ts'
-import { blockLength, SEGMENT_HEADER_BYTES, writeBlock } from './block-format.ts'
-import { checkSegments, hasGrown } from './check-segments.ts'
-import { readCheckpoint, removeCheckpoint, writeCheckpoint } from './checkpoint-file.ts'
-import { noteGivenUp } from './given-up.ts'
-import { isFull, type LogFiles, realFiles } from './log-files.ts'
-import { LogGuard } from './log-guard.ts'
+
+import { type Scheduler, systemClock, type Timer } from '../../shared/clock.ts'
+import { DramatisError, describe, LogCorruptError, LogLostError } from '../../shared/errors.ts'
+import { blockLength, readBlock, SEGMENT_HEADER_BYTES, writeBlock } from './block-format.ts'
+import { type Anchor, findCheckpoint, readCheckpoint, removeCheckpoint, writeCheckpoint } from './checkpoint-file.ts'
+import { removeLeftovers } from './inspect-segments.ts'
+import {
+  type Block,
+  type Checkpoint,
+  isFull,
+  type LogFiles,
+  type LogState,
+  type LogStore,
+  type OpenedLog,
+  type Position,
+  type ReadOptions,
+  realFiles,
+  type StoredBlock,
+} from './log-files.ts'
 import { LogLock } from './log-lock.ts'
-import type {
-  Block,
-  Checkpoint,
-  LogState,
-  LogStore,
-  OpenedLog,
-  Position,
-  ReadOptions,
-  StoredBlock,
-} from './log-store.ts'
-import { SegmentWriter } from './segment-writer.ts'
-import { listSegments, scanSegments } from './segments.ts'
+import {
+  corrupt,
+  listSegments,
+  noteGivenUp,
+  type Segment,
+  SegmentWatch,
+  SegmentWriter,
+  scanSegments,
+} from './segments.ts'
+import { missingEnd, NOTHING_TOLD, readTold, type Told, ToldFile } from './told.ts'
+
+/*
+ * Checks all segments when a log is opened, and cuts off the block that a dying process or machine left unfinished.
+ * Bytes that were noted to be on the disk are no such block (told.ts).
+ */
+
+/** State of the log that stands in a folder. `incarnation` is the last one that wrote. */
+export interface CheckedLog extends Omit<OpenedLog, 'checkpoint'> {
+  readonly checkpoint?: Anchor
+  /** Position behind the last block. */
+  readonly end: Position
+  readonly bytes: number
+  /** The last segment that has a block, and its bytes up to `end`. */
+  readonly last: LastSegment | undefined
+  /** True if it has bytes behind these. */
+  readonly hasTail: boolean
+  /** The segment behind it that has no block. */
+  readonly empty: Segment | undefined
+}
+
+interface LastSegment {
+  readonly segment: Segment
+  readonly mark: string | undefined
+  readonly bytes: number
+}
+
+/** Changes nothing of what the log says. @throws LogCorruptError, LogVersionError */
+async function checkSegments(folder: string, files: LogFiles, signal?: AbortSignal): Promise<CheckedLog> {
+  await removeLeftovers(folder, files)
+  const [told, checkpoint] = [await readTold(folder, files), await findCheckpoint(folder, files)]
+  const anchor = checkpoint && 'position' in checkpoint ? checkpoint : undefined
+  const lastSeq = anchor?.lastSeq ?? 0
+  const found = { incarnation: 0, lastSeq, cut: undefined as OpenedLog['cut'], end: 0, bytes: 0, hasTail: false }
+  let [last, empty]: [CheckedLog['last'], CheckedLog['empty']] = [undefined, undefined]
+  const from = anchor && { from: anchor.position }
+  for await (const part of scanSegments({ folder, files, ...from, ...(signal && { signal }) })) {
+    if (part.kind === 'block') {
+      found.incarnation = Math.max(found.incarnation, part.block.incarnation)
+      if (!part.block.carried) found.lastSeq = part.block.lastSeq
+      continue
+    }
+    const { segment, mark } = part
+    const bytes = part.kind === 'tail' ? part.wholeBytes : part.bytes
+    if (part.kind === 'tail') found.cut = { position: segment.start + bytes, bytes: part.bytes - bytes }
+    const isEmpty = bytes <= SEGMENT_HEADER_BYTES
+    if (isEmpty)
+      empty = segment // the next block begins a segment of this name
+    else last = { segment, mark, bytes }
+    found.hasTail = part.kind === 'tail' && !isEmpty
+    found.end = segment.start + (isEmpty ? 0 : bytes)
+    found.bytes += isEmpty ? 0 : bytes
+    if (told?.segment === segment.start && told.mark && mark && mark !== told.mark) throw corrupt(segment, 0, REPLACED)
+  }
+  const missing = told && missingEnd(told, (empty ?? last?.segment)?.start, found.end)
+  if (told && missing) throw endless(folder, told, found, missing)
+  const unusable = checkpoint && 'unusable' in checkpoint && { checkpointUnusable: checkpoint.unusable }
+  return { ...found, last, empty, ...(anchor && { checkpoint: anchor }), ...unusable }
+}
+
+/** Cuts off what stands behind the last block, and syncs what the process before wrote last. */
+async function cutTail({ segment, bytes }: LastSegment, hasTail: boolean, files: LogFiles): Promise<void> {
+  const file = await files.openExisting(segment.path)
+  try {
+    if (hasTail) await file.truncate(bytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+async function removeEmpty(folder: string, empty: Segment | undefined, files: LogFiles): Promise<void> {
+  if (empty) await files.remove(empty.path)
+  await files.syncFolder(folder)
+}
+
+/** Tells whether a whole block stands behind the end that was found: another process has written meanwhile. */
+async function hasGrown(folder: string, files: LogFiles, end: Position): Promise<boolean> {
+  const last = (await listSegments(folder, files)).at(-1)
+  if (!last) return false
+  const from = last.start < end ? end - last.start : SEGMENT_HEADER_BYTES
+  return readBlock(await files.read(last.path, from), 0) !== undefined
+}
+
+const REPLACED = 'it is another one than that which the log had'
+
+function endless(
+  folder: string,
+  told: Told,
+  { lastSeq, end }: Pick<CheckedLog, 'lastSeq' | 'end'>,
+  missing: string,
+): LogCorruptError {
+  return new LogCorruptError(
+    `The log in ${folder} lacks its end: its last entry is ${lastSeq}, and entry ${told.seq} had been on the disk (${missing}). Nothing was changed. Put back the files that are missing, or the whole folder from a copy; or accept that what stood there is lost: "dramatis log repair --log ${folder}" says which runs that are, and does it with --accept-loss.`,
+    { path: folder, offset: end, runs: [], lastSeq, toldSeq: told.seq },
+  )
+}
+
+/*
+ * Guards a log that this process has: sees that another process has taken it, or that somebody has touched its files,
+ * and notes how far it has come (told.ts). Files are looked at with each sync, and every few seconds besides.
+ */
+
+/** Time between two looks at files, which may not be written to, and so not be synced. */
+const LOOK_MS = 5_000
+
+interface Needs {
+  readonly folder: string
+  readonly files: LogFiles
+  readonly clock: Scheduler
+  readonly lock: LogLock
+  /** Called when the log is not as it was. */
+  lost(error: unknown): void
+}
+
+export class LogGuard {
+  readonly #needs: Needs
+  readonly #watch: SegmentWatch
+  readonly #told: ToldFile
+  #writer: SegmentWriter | undefined
+  #look: Timer | undefined
+  #looking: Promise<void> | undefined
+  #isClosed = false
+
+  private constructor(needs: Needs, watch: SegmentWatch, told: ToldFile) {
+    this.#needs = needs
+    this.#watch = watch
+    this.#told = told
+    this.#lookLater()
+  }
+
+  /** Takes a log that was checked: what stands behind its last block is cut off, and what is left is on the disk. */
+  static async take(needs: Needs, { last, empty, hasTail, lastSeq, end }: CheckedLog): Promise<LogGuard> {
+    const { folder, files } = needs
+    if (last) await cutTail(last, hasTail, files)
+    const told = await ToldFile.open(folder, files)
+    try {
+      const { segment, mark = '' } = last ?? {}
+      await told.write(segment ? { seq: lastSeq, end, segment: segment.start, mark } : NOTHING_TOLD)
+      await removeEmpty(folder, empty, files) // behind the note, which may say that it is there
+      const watch = new SegmentWatch(folder, files)
+      await watch.takeAll()
+      return new LogGuard(needs, watch, told)
+    } catch (error) {
+      await told.close()
+      throw error
+    }
+  }
+
+  /** Notes that a segment was begun. `seq`: number of the last entry before it. */
+  async begins(writer: SegmentWriter, seq: number): Promise<void> {
+    await this.#watch.take(writer.start, writer.createdAt)
+    this.#writer = writer
+    await this.#note({ seq, end: writer.start, segment: writer.start, mark: writer.mark })
+  }
+
+  ended({ start, bytes }: SegmentWriter): void {
+    this.#writer = undefined
+    this.#watch.ended(start, bytes)
+  }
+
+  get segments(): LogStore['segments'] {
+    return this.#watch.segments
+  }
+
+  /** To be called before a segment is removed. */
+  forget(start: Position): void {
+    this.#watch.forget(start)
+  }
+
+  /**
+   * Called when all up to there is on the disk; `writer` has the last of it.
+   *
+   * @throws LogLostError where the log is not as it was.
+   */
+  async synced(writer: SegmentWriter | undefined, { seq, end }: Pick<Told, 'seq' | 'end'>): Promise<void> {
+    await Promise.all([this.#needs.lock.check(), writer && this.#watch.check(writer.start, sizeOf(writer))])
+    if (writer) await this.#note({ seq, end, segment: writer.start, mark: writer.mark })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#look?.cancel()
+    await this.#looking
+    await this.#told.close()
+  }
+
+  /** A note for which there is no room is left out: the next one says more. */
+  async #note(told: Told): Promise<void> {
+    await this.#told.write(told).catch((error: unknown) => {
+      if (!isFull(error)) throw error
+    })
+  }
+
+  #lookLater(): void {
+    const look = () => {
+      this.#looking = this.#lookAround()
+    }
+    this.#look = this.#needs.clock.timer(LOOK_MS, look, 'background')
+  }
+
+  async #lookAround(): Promise<void> {
+    const { lock, lost } = this.#needs
+    const written = this.#writer && { start: this.#writer.start, ...sizeOf(this.#writer) }
+    try {
+      await Promise.all([lock.check(), this.#watch.checkAll(written)])
+      if (!this.#isClosed) this.#lookLater()
+    } catch (error) {
+      lost(error)
+    }
+  }
+}
+
+const sizeOf = (writer: SegmentWriter) => ({ least: writer.bytes, most: () => writer.reach })
 
 export interface FileStoreOptions {
   files?: LogFiles

@@ -10,7 +10,7 @@ import { rm } from 'node:fs/promises'
 import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { LogHeldError, LogLostError } from '../../errors.ts'
+import { LogHeldError, LogLostError } from '../../shared/errors.ts'
 import { hasCode, type LogFiles, realFiles } from './log-files.ts'
 
 interface Holder {

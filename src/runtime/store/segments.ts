@@ -1,28 +1,116 @@
 /**
  * Reads the segment files of a log and checks each block. A segment is named by the position of its first byte, so that
- * one that is missing is noticed (of the first ones by given-up.ts). It ends where the next begins, whatever a process
+ * one that is missing is noticed. It ends where the next begins, whatever a process
  * that had lost the log wrote behind.
  */
 import { join } from 'node:path'
-import { LogCorruptError, LogVersionError } from '../../errors.ts'
+import { LogCorruptError, LogLostError, LogVersionError } from '../../shared/errors.ts'
 import {
   ALIGNMENT,
   BLOCK_HEADER_BYTES,
   BLOCK_MAGIC,
   CarriedCount,
   FORMAT,
+  type NewSegment,
+  newMark,
   type ReadBlock,
   readBlock,
   readSegmentHeader,
   SEGMENT_HEADER_BYTES,
   type SegmentHeader,
+  segmentHeader,
   statedBlock,
   statedBytes,
 } from './block-format.ts'
-import { givenUpTo, noteName } from './given-up.ts'
-import type { LogFiles } from './log-files.ts'
-import type { Position } from './log-store.ts'
-import { SegmentReader } from './segment-reader.ts'
+import { type LogFile, type LogFiles, type LogStore, type Position, writeWhole } from './log-files.ts'
+
+/*
+ * Notes how much of the beginning of a log was given up, so that first segments that are missing are noticed. The note
+ * is the name of an empty file: it takes no room on a disk that is full, and is replaced in one moment.
+ */
+
+const GIVEN_UP_NAME = /^[0-9a-f]{16}\.begin$/
+
+function noteName(position: Position): string {
+  return `${position.toString(16).padStart(16, '0')}.begin`
+}
+
+const positionIn = (name: string): Position => Number.parseInt(name.slice(0, 16), 16)
+
+async function notes(folder: string, files: LogFiles): Promise<string[]> {
+  return (await files.list(folder)).filter((name) => GIVEN_UP_NAME.test(name)).sort()
+}
+
+/** Position up to which all may be gone; 0 if nothing was ever given up. */
+async function givenUpTo(folder: string, files: LogFiles): Promise<Position> {
+  const last = (await notes(folder, files)).at(-1)
+  return last === undefined ? 0 : positionIn(last)
+}
+
+/** To be called before anything is removed. The note survives the death of the machine when this resolves. */
+export async function noteGivenUp(folder: string, files: LogFiles, position: Position): Promise<void> {
+  const path = join(folder, noteName(position))
+  const old = (await notes(folder, files)).at(-1)
+  if (old === undefined) await files.create(path).then((file) => file.close())
+  else if (positionIn(old) < position) await files.rename(join(folder, old), path)
+  await files.syncFolder(folder)
+}
+
+const PIECE_BYTES = 2 ** 20
+
+export class SegmentReader {
+  readonly #path: string
+  readonly #files: LogFiles
+  readonly #end: number
+  /** Bytes that are in memory, and the place of the first of them in the segment. */
+  #piece: Buffer = Buffer.alloc(0)
+  #start = 0
+  /** True if the piece ends where the segment does. */
+  #isLast = false
+
+  /** `end`: byte of the file behind which nothing belongs to the log. */
+  constructor(path: string, files: LogFiles, end: number) {
+    this.#path = path
+    this.#files = files
+    this.#end = end
+  }
+
+  /** Returns bytes from that one on: at least so many, unless the segment ends before. */
+  async at(from: number, least: number): Promise<Buffer> {
+    const isThere = from >= this.#start && (this.#isLast || from + least <= this.#start + this.#piece.length)
+    if (!isThere) await this.#read(from, Math.max(least, PIECE_BYTES))
+    return this.#piece.subarray(from - this.#start)
+  }
+
+  /** Returns the header of the segment, for who does not read what stands behind it. */
+  header(): Promise<Buffer> {
+    return this.#files.read(this.#path, 0, SEGMENT_HEADER_BYTES)
+  }
+
+  /** Returns the block there, or all bytes from there on if no whole block begins there; undefined at the end. */
+  async block(at: number): Promise<{ block: ReadBlock } | { rest: Buffer } | undefined> {
+    const begun = await this.at(at, BLOCK_HEADER_BYTES)
+    if (begun.length === 0) return undefined
+    const block = readBlock(await this.at(at, statedBytes(begun, 0) ?? 0), 0)
+    if (block) return { block }
+    const rest = await this.rest(at)
+    const ended = readBlock(rest, 0) // its writer may have ended it meanwhile
+    return ended ? { block: ended } : { rest }
+  }
+
+  /** Returns all bytes from that one on, as they are in the file now. */
+  async rest(from: number): Promise<Buffer> {
+    await this.#read(from, Number.POSITIVE_INFINITY)
+    return this.#piece
+  }
+
+  async #read(from: number, most: number): Promise<void> {
+    const bytes = Math.max(0, Math.min(most, this.#end - from))
+    this.#piece = await this.#files.read(this.#path, from, bytes)
+    this.#start = from
+    this.#isLast = this.#piece.length < bytes || from + bytes >= this.#end
+  }
+}
 
 export interface Segment {
   path: string
@@ -269,4 +357,148 @@ export function corrupt(
     `The log is damaged: ${found} (segment ${segment.path}, byte ${offset}). Nothing was changed. Restore the segment from a copy; or see with "dramatis log repair" which runs are lost, and let it give them up; or start with another path.`,
     { segment: segment.path, offset, runs: [...runs] },
   )
+}
+
+/*
+ * Sees what others do to the files of a log that is in use, such as a rotation of *.log files: what is written into a
+ * file that somebody has removed, replaced or cut is lost, and nothing else would say so.
+ */
+
+/** Number of bytes that a segment has at least and, where this process writes it, at most. */
+interface Size {
+  readonly least: number
+  most?(): number
+}
+
+interface Known extends Size {
+  readonly identity: string
+  /** Epoch ms. */
+  readonly createdAt: number
+}
+
+export class SegmentWatch {
+  readonly #folder: string
+  readonly #files: LogFiles
+  readonly #known = new Map<Position, Known>()
+
+  constructor(folder: string, files: LogFiles) {
+    this.#folder = folder
+    this.#files = files
+  }
+
+  /** Takes the segments of the folder as they are now. */
+  async takeAll(): Promise<void> {
+    for (const { start, path } of await listSegments(this.#folder, this.#files)) {
+      const status = await this.#files.statusOf(path)
+      const header = readSegmentHeader(await this.#files.read(path, 0, SEGMENT_HEADER_BYTES))
+      if (!status || !header) continue // it was checked, and is gone since
+      this.#known.set(start, { identity: status.identity, least: status.bytes, createdAt: header.createdAt })
+    }
+  }
+
+  /** Takes a segment that was created now. */
+  async take(start: Position, createdAt: number): Promise<void> {
+    const status = await this.#files.statusOf(this.#path(start))
+    this.#known.set(start, { identity: status?.identity ?? '', least: 0, createdAt })
+  }
+
+  /** Notes how large a segment is to which nothing is added any more. */
+  ended(start: Position, least: number): void {
+    const known = this.#known.get(start)
+    if (known) this.#known.set(start, { ...known, least })
+  }
+
+  /** To be called before a segment is removed. */
+  forget(start: Position): void {
+    this.#known.delete(start)
+  }
+
+  get segments(): LogStore['segments'] {
+    const [first] = this.#known.values()
+    return first && { count: this.#known.size, since: first.createdAt }
+  }
+
+  /** @throws LogLostError */
+  async checkAll(written?: { readonly start: Position } & Size): Promise<void> {
+    for (const [start, size] of [...this.#known]) await this.check(start, start === written?.start ? written : size)
+  }
+
+  /** @throws LogLostError */
+  async check(start: Position, { least, most }: Size): Promise<void> {
+    const path = this.#path(start)
+    const status = await this.#files.statusOf(path)
+    const known = this.#known.get(start)
+    if (!known) return // this process has removed it meanwhile
+    if (!status) throw this.#lost(path, 'was removed')
+    const { identity, bytes } = status
+    if (identity !== known.identity) throw this.#lost(path, 'was replaced by another one')
+    if (bytes < least) throw this.#lost(path, `was cut: it should have ${least} bytes, and has ${bytes}`)
+    if (most && bytes > most())
+      throw this.#lost(path, `has ${bytes} bytes, and this process wrote ${most()}: others write there`)
+  }
+
+  #path(start: Position): string {
+    return join(this.#folder, segmentName(start))
+  }
+
+  #lost(path: string, what: string): LogLostError {
+    return new LogLostError(
+      `The file ${path} of the log ${what} while this process used it: what it had there is lost. Nothing else may touch the files of a log, such as a rotation of *.log files. Put the file back from a copy, if there is one, and start again; if there is none, see with "dramatis log repair" what is lost.`,
+      { path: this.#folder },
+    )
+  }
+}
+
+export class SegmentWriter {
+  readonly start: Position
+  readonly mark: string
+  /** Epoch ms. */
+  readonly createdAt: number
+  /** Bytes that it has, and that it may have: a write can be under way. */
+  bytes = 0
+  reach = 0
+  readonly #file: LogFile
+
+  private constructor({ firstPosition, createdAt, after }: Omit<NewSegment, 'mark'>, file: LogFile) {
+    this.start = firstPosition
+    this.createdAt = createdAt
+    this.mark = newMark(after)
+    this.#file = file
+  }
+
+  /** Creates the file, with its header. */
+  static async begin(folder: string, files: LogFiles, segment: Omit<NewSegment, 'mark'>): Promise<SegmentWriter> {
+    const path = join(folder, segmentName(segment.firstPosition))
+    const file = await files.create(path)
+    const writer = new SegmentWriter(segment, file)
+    try {
+      await writer.write(segmentHeader({ ...segment, mark: writer.mark }))
+      await files.syncFolder(folder)
+      return writer
+    } catch (error) {
+      await file.close()
+      await files.remove(path)
+      throw error
+    }
+  }
+
+  /** Puts the bytes to the end, or leaves the file as it was. */
+  async write(bytes: Uint8Array): Promise<void> {
+    this.reach = this.bytes + bytes.length
+    try {
+      await writeWhole(this.#file, bytes, this.bytes)
+      this.bytes = this.reach
+    } catch (error) {
+      await this.#file.truncate(this.bytes) // half a block is no harm, but it takes the room that others lack
+      throw error
+    }
+  }
+
+  sync(): Promise<void> {
+    return this.#file.sync()
+  }
+
+  close(): Promise<void> {
+    return this.#file.close()
+  }
 }

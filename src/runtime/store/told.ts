@@ -3,8 +3,7 @@
  * or some bytes. The file `told` is written after each sync, and is not synced itself: it may say less, and never more.
  */
 import { join } from 'node:path'
-import { hasCode, type LogFile, type LogFiles } from './log-files.ts'
-import type { Position } from './log-store.ts'
+import { hasCode, type LogFile, type LogFiles, type Position } from './log-files.ts'
 import { segmentName } from './segments.ts'
 
 /** End of a log that was on the disk, and the segment in which it was. */

@@ -2,20 +2,19 @@
  * Turns whose code has changed since an earlier process began them, in runs that refuse that. Such a turn is set aside:
  * it is in no mailbox, no deadline passes for those that wait for it, and it comes again when its run is resumed.
  */
-import { type DramatisError, UnknownAgentError } from '../../errors.ts'
-import type { OnMismatch } from '../../mailbox/envelope.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
-import { type Envelope, NOT_YET } from '../../mailbox/mailbox.ts'
-import type { TeamMemory } from '../../mailbox/room.ts'
-import type { Gate } from '../dispatch/permits.ts'
-import type { Mailboxes } from '../mailboxes/mailboxes.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
-import type { Journal } from '../state/journal.ts'
-import type { Ready } from '../state/ready.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { Redelivery } from '../turns/redelivery.ts'
+
+import { idOf } from '../../mailbox/frame.ts'
+import { type Envelope, NOT_YET, type OnMismatch } from '../../mailbox/mailbox.ts'
+import type { TeamMemory } from '../../mailbox/team-memory.ts'
+import { type DramatisError, UnknownAgentError } from '../../shared/errors.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Redelivery } from '../host/commits.ts'
+import type { HostLoop, Ready } from '../host/core.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
+import type { Mailboxes } from '../host/mailboxes.ts'
+import type { Gate } from '../host/permits.ts'
+import type { RunState } from '../host/run.ts'
 import type { DeadlinePauses } from '../verbs/deadline-pauses.ts'
 
 /** Functions that let a run go on that has such a turn. */

@@ -1,38 +1,36 @@
 /**
  * Handles the exit of an agent's thread: reads what the thread had published, and returns its claim and its messages.
- * Which of the messages may be retried is decided in turns/redelivery.ts.
+ * Which of the messages may be retried is decided in commits.ts.
  */
-
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler } from '../../clock.ts'
-import { AgentCrashedError, AgentTerminatedError, type DramatisError, describe } from '../../errors.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import { CLAIM, mostFrames } from '../../mailbox/channel.ts'
 import {
   ASKS,
   FRAGMENT,
   flagsOf,
+  idOf,
   kindOf,
   lengthOf,
+  type Memory,
   REQUEST,
   recipientOf,
   SEND,
   stepOf,
   turnOf,
 } from '../../mailbox/frame.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { CLAIM, mostFrames } from '../../mailbox/window.ts'
-import type { Gate } from '../dispatch/permits.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { AgentCrashedError, AgentTerminatedError, type DramatisError, describe } from '../../shared/errors.ts'
+import type { Cell, Life } from '../host/agent.ts'
+import type { Redelivery } from '../host/commits.ts'
+import type { HostLoop } from '../host/core.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
+import type { Mailboxes } from '../host/mailboxes.ts'
+import type { Gate } from '../host/permits.ts'
+import type { RunTable } from '../host/run.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { Mailboxes } from '../mailboxes/mailboxes.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
-import type { Journal } from '../state/journal.ts'
-import type { Life } from '../state/life.ts'
-import type { RunTable } from '../state/run-table.ts'
 import { FENCE_MS, FENCED, type ThreadExit } from '../threads/thread.ts'
-import type { Redelivery } from '../turns/redelivery.ts'
 import type { Router } from './router.ts'
 
 type Exit = Extract<HostRecord, { kind: 'agent.exited' }>

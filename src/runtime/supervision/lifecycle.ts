@@ -4,8 +4,11 @@
  * (runtime/supervision/restarts.ts).
  */
 import type { Started } from '../../actors/definition/assignment.ts'
-import type { Logger } from '../../actors/definition/logger.ts'
-import { type Scheduler, systemClock } from '../../clock.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import { mostFrames } from '../../mailbox/channel.ts'
+import { kindOf, SEND } from '../../mailbox/frame.ts'
+import type { TeamMemory } from '../../mailbox/team-memory.ts'
+import { type Scheduler, systemClock } from '../../shared/clock.ts'
 import {
   AgentTerminatedError,
   CancelledError,
@@ -14,28 +17,20 @@ import {
   describe,
   StartFailedError,
   TeamClosedError,
-} from '../../errors.ts'
-import { kindOf, SEND } from '../../mailbox/frame.ts'
-import type { TeamMemory } from '../../mailbox/room.ts'
-import { mostFrames } from '../../mailbox/window.ts'
+} from '../../shared/errors.ts'
+import type { Cell, Life } from '../host/agent.ts'
+import type { Cancellation } from '../host/cancellation.ts'
+import type { HostLoop, Ready } from '../host/core.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
+import type { Mailboxes, Receipts } from '../host/mailboxes.ts'
+import type { PartStore } from '../host/parts.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { Mailboxes } from '../mailboxes/mailboxes.ts'
-import type { Receipts } from '../mailboxes/receipts.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
-import type { Journal } from '../state/journal.ts'
-import type { Life } from '../state/life.ts'
-import type { PartStore } from '../state/part-store.ts'
-import type { Ready } from '../state/ready.ts'
 import { FENCE_MS } from '../threads/thread.ts'
-import type { Cancellation } from '../turns/cancellation.ts'
 import type { Exits } from './exits.ts'
-import { PendingLife } from './pending-life.ts'
-import type { Provisioning } from './provisioning.ts'
+import { PendingLife, type Provisioning, type ThreadPlaces } from './pending-life.ts'
 import type { Router } from './router.ts'
-import type { ThreadPlaces } from './thread-places.ts'
 
 interface Needs {
   readonly cancellation: Cancellation
@@ -418,7 +413,6 @@ export class Lifecycle {
   }
 }
 
-/** Returns the error of an agent for which no thread could be made. */
 function noThread({ name: agent }: Cell, error: unknown): DramatisError {
   if (error instanceof DramatisError) return error
   return new StartFailedError(`Agent "${agent}" got no thread: ${describe(error)}`, { agent }, error)

@@ -8,19 +8,17 @@
  * An agent is idle if it has no open turn and no message. Its thread may refuse: code of the agent may have timers or
  * connections of its own. A message that comes before the stop hook has begun ends the attempt.
  */
-import type { Scheduler, Timer } from '../../clock.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
+
+import { idOf } from '../../mailbox/frame.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import type { Cell, Life } from '../host/agent.ts'
+import type { HostLoop, Ready } from '../host/core.ts'
+import { type AgentDirectory, waitsForOthers } from '../host/directory.ts'
+import type { Reader } from '../host/journal.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
-import type { ThreadSettings } from '../settings/threads.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import { waitsForOthers } from '../state/busiest.ts'
-import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
-import type { Life } from '../state/life.ts'
-import type { Reader } from '../state/reader.ts'
-import type { Ready } from '../state/ready.ts'
+import type { ThreadSettings } from '../settings/settings.ts'
 import type { Lifecycle } from './lifecycle.ts'
-import { hasOwnThread, type ThreadPlaces } from './thread-places.ts'
+import { hasOwnThread, type ThreadPlaces } from './pending-life.ts'
 
 /** Time after which a thread that does not answer, or that has something to do, is asked again at the earliest. */
 const RESTLESS_MS = 1_000

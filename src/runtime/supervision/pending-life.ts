@@ -2,25 +2,241 @@
  * A thread on its way to become an agent: it loads the agent's code, then it starts. An agent that begins has one, and
  * so has an agent that is being reloaded, beside the life that it has.
  */
-import type { AgentCode, AssignedTools, Newcomer, Started } from '../../actors/definition/assignment.ts'
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler } from '../../clock.ts'
-import { type DramatisError, describe, errorFrom, StartFailedError } from '../../errors.ts'
-import type { TeamMemory } from '../../mailbox/room.ts'
-import { mostOpenTurns } from '../../mailbox/window.ts'
+import type {
+  AgentCode,
+  AssignedTools,
+  Assignment,
+  CodeAssignment,
+  Newcomer,
+  RosterEntry,
+  Started,
+} from '../../actors/definition/assignment.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import { jsonSchemaOf } from '../../actors/model/structured-output.ts'
+import { mostOpenTurns } from '../../mailbox/channel.ts'
+import type { TeamMemory } from '../../mailbox/team-memory.ts'
+import type { Clock, Scheduler } from '../../shared/clock.ts'
+import { environment } from '../../shared/environment.ts'
+import {
+  AgentCrashedError,
+  type DramatisError,
+  describe,
+  errorData,
+  errorFrom,
+  StartFailedError,
+} from '../../shared/errors.ts'
+import { picked } from '../../shared/values.ts'
+import { type Cell, Life } from '../host/agent.ts'
+import type { HostLoop } from '../host/core.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
+import type { PartStore } from '../host/parts.ts'
+import type { RunState } from '../host/run.ts'
 import type { Redactor } from '../logging/redactor.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
-import type { Journal } from '../state/journal.ts'
-import { Life } from '../state/life.ts'
-import type { PartStore } from '../state/part-store.ts'
-import { importFailure } from '../threads/import-failure.ts'
-import { FENCE_MS } from '../threads/thread.ts'
+import { guardedBy } from '../settings/role-shape.ts'
+import { importFailure } from '../threads/bundle.ts'
+import { FENCE_MS, type Thread } from '../threads/thread.ts'
 import type { Exits } from './exits.ts'
-import type { Provisioning } from './provisioning.ts'
-import { assignmentOf, codeAssignmentOf, inTime, listen } from './starting.ts'
-import { hasOwnThread, type ThreadPlaces } from './thread-places.ts'
+
+/** Limit on the posts of one thread: nobody reads them, but they keep the host busy. */
+const MOST_POSTS = 2_000
+
+/** Returns what the thread has to know to load its code. */
+function codeAssignmentOf(
+  { settings }: Cell,
+  code: AgentCode,
+  tools: AssignedTools,
+  redactor: Redactor,
+): CodeAssignment {
+  const { info: role, option, instances } = settings
+  const env = picked(environment(), settings.env)
+  const keys = Object.entries(env).flatMap(([name, value]) => (redactor.knows(value) ? [name] : []))
+  return { role, option, instances, env, keys, code, tools }
+}
+
+interface AssignmentNeeds {
+  readonly clock: Clock
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+  readonly redactor: Redactor
+  readonly team: TeamMemory
+}
+
+/** Returns what the thread has to know before its first message. */
+function assignmentOf(
+  { clock, directory, journal, redactor, team }: AssignmentNeeds,
+  cell: Cell,
+  life: Life,
+  code: AgentCode,
+  tools: AssignedTools,
+): Assignment {
+  return {
+    ...codeAssignmentOf(cell, code, tools, redactor),
+    index: cell.index,
+    epoch: life.epoch,
+    names: directory.names,
+    window: life.window.buffer,
+    team: team.buffer,
+    state: cell.state === undefined ? undefined : JSON.stringify(cell.state),
+    correlation: cell.correlation,
+    seed: Math.floor(clock.random() * 2 ** 30),
+    maxMessageBytes: cell.settings.mailbox.maxMessageBytes,
+    maxExternalMb: cell.settings.maxExternalMb,
+    isDurable: journal.isKept,
+    concurrency: cell.settings.concurrency,
+    verbs: cell.settings.verbs,
+    loops: cell.settings.loops,
+    messagesPerTurn: cell.settings.messagesPerTurn,
+    output: cell.settings.output && jsonSchemaOf(cell.settings.output),
+    guardedBy: guardedBy(cell.settings.guards),
+    contextStrategy: cell.settings.contextStrategy,
+  }
+}
+
+/** Limits the time of a start. A start that does not settle within the turn timeout has failed. */
+function inTime(clock: Scheduler, cell: Cell, starting: Promise<Started>): Promise<Started> {
+  const { turnTimeoutMs } = cell.settings
+  if (turnTimeoutMs === false) return starting
+  return new Promise((resolve, reject) => {
+    const timer = clock.timer(turnTimeoutMs, () => {
+      const text = `The start of agent "${cell.name}" (its module, then its start hook) did not end within ${turnTimeoutMs} ms. Raise limits.turnTimeoutMs, or look at what it waits for.`
+      resolve({ ok: false, error: errorData(new StartFailedError(text, { agent: cell.name, turnTimeoutMs })) })
+    })
+    starting.finally(() => timer.cancel()).then(resolve, reject)
+  })
+}
+
+/** Logs what the thread prints, and what it posts past the runtime. */
+export function listen(logger: Logger, { name: agent }: Cell, life: Life): void {
+  life.thread.onPrint({
+    line: (text) => logger.info({ agent }, text),
+    flooded: () =>
+      logger.warn(
+        { agent },
+        'the agent prints more than 10,000 lines or 1 MiB in a second; the rest of that is left out',
+      ),
+    leftOut: (lines) => logger.warn({ agent, lines }, `${lines} lines that the agent printed were left out`),
+  })
+  let posts = 0
+  life.thread.onForeignPost(() => {
+    posts += 1
+    if (posts > MOST_POSTS + 1) return // it was ended; what it had posted by then still comes, and may be a lot
+    if (posts > MOST_POSTS) {
+      const text = `Agent "${agent}" posted more than ${MOST_POSTS} messages to its parent port, so its thread was ended: the host has to take each of them in. Use context.send.`
+      return life.kill(new AgentCrashedError(text, { agent, posts: MOST_POSTS }))
+    }
+    if ((posts & (posts - 1)) !== 0) return // in a flood it logs ever more rarely
+    logger.warn(
+      { agent, posts },
+      'the agent posted to its parent port; that is not how agents talk, and nobody reads it: use context.send',
+    )
+  })
+}
+
+/*
+ * Bounds the number of threads that agents have at the same time (`threads.max`). A thread has a place from before it
+ * is made until it is gone. Agents that find no place wait in a line: by the priority of their first message, then in
+ * order. Which agent gives up a thread for them is decided in supervision/passivation.ts.
+ */
+
+/** Checks whether a thread of the agent needs a place: threads that agents share do not count. */
+export const hasOwnThread = ({ settings }: Cell): boolean => settings.isAgent && settings.isolation === 'thread'
+
+interface Waiter {
+  readonly cell: Cell
+  /** Epoch ms. */
+  readonly since: number
+  readonly resolve: () => void
+}
+
+export class ThreadPlaces {
+  /** Maximum number of places. It is exceeded only by `grant`. */
+  readonly max: number
+  /** Number of places that are taken. */
+  taken = 0
+  readonly #line: Waiter[] = []
+  readonly #full: () => void
+  readonly #clock: Pick<Scheduler, 'now'>
+
+  /**
+   * `full` is called when an agent has joined the line, and when a thread is gone whose place nobody gets: perhaps no
+   * other comes free by itself.
+   */
+  constructor(max: number, clock: Pick<Scheduler, 'now'>, full: () => void) {
+    this.max = max
+    this.#clock = clock
+    this.#full = full
+  }
+
+  get isBounded(): boolean {
+    return Number.isFinite(this.max)
+  }
+
+  /** Number of agents that wait for a place. */
+  get waiting(): number {
+    return this.#line.length
+  }
+
+  /** Agents that wait for a place, and since when. */
+  get line(): readonly Pick<Waiter, 'cell' | 'since'>[] {
+    return this.#line
+  }
+
+  /**
+   * Takes a place for a thread of the agent. Returns undefined if it has one now, a promise if it has to wait, and
+   * false if it has to wait but has no message: such an agent needs no thread yet.
+   */
+  take(cell: Cell): Promise<void> | undefined | false {
+    if (this.taken < this.max && this.#line.length === 0) {
+      this.claim()
+      return undefined
+    }
+    if (cell.mailbox.waiting === 0) return false
+    const place = new Promise<void>((resolve) => {
+      this.#line.push({ cell, since: this.#clock.now(), resolve })
+    })
+    this.#full()
+    return place
+  }
+
+  /** Takes a place in any case: for a thread that has replaced another one. */
+  claim(): void {
+    this.taken += 1
+  }
+
+  /** Gives back the place of a thread that is gone, or that is not needed after all. */
+  free(): void {
+    this.taken -= 1
+    this.serve()
+    if (this.waiting > 0) this.#full()
+  }
+
+  /** Gives the free places to those that wait. */
+  serve(): void {
+    while (this.taken < this.max && this.#line.length > 0) this.grant()
+  }
+
+  /** Gives a place to the first in the line, free or not. */
+  grant(): void {
+    let first = this.#line[0]
+    if (!first) return
+    for (const waiter of this.#line) if (priorityOf(waiter) > priorityOf(first)) first = waiter
+    this.#line.splice(this.#line.indexOf(first), 1)
+    this.claim()
+    first.resolve()
+  }
+
+  /** Lets an agent leave the line that needs no thread any more. It gives its place back when it learns that. */
+  leave(cell: Cell): void {
+    for (const waiter of this.#line.filter((each) => each.cell === cell)) {
+      this.#line.splice(this.#line.indexOf(waiter), 1)
+      this.claim()
+      waiter.resolve()
+    }
+  }
+}
+
+const priorityOf = ({ cell }: Waiter): number => cell.mailbox.peek()?.priority ?? 0
 
 interface Needs {
   readonly journal: Journal
@@ -183,4 +399,18 @@ export class PendingLife {
     this.isLost = !this.adopted
     this.#lose(error)
   }
+}
+
+/** Source of the code, the tools and the threads of agents. */
+export interface Provisioning {
+  /** Returns the code that a thread runs as that agent. */
+  codeOf(cell: Cell): Promise<AgentCode>
+  toolsOf(cell: Cell): Promise<AssignedTools>
+  /** Resolves when a thread may be made for the agent; undefined: it may be made now. */
+  roomFor(cell: Cell): Promise<void> | undefined
+  threadFor(cell: Cell): Thread
+  /** Lets a thread boot for the first of these agents that needs one, while their code is looked for. */
+  expect(cells: readonly Cell[]): void
+  /** Returns the agents as a protocol script sees them. */
+  roster(run: RunState | undefined): RosterEntry[]
 }

@@ -8,7 +8,10 @@
  * takes its place at once, and redelivery does the rest. Instances of an agent are reloaded one after the other, so
  * that the others take its messages meanwhile.
  */
-import type { Scheduler } from '../../clock.ts'
+
+import { idOf, senderOf } from '../../mailbox/frame.ts'
+import { rule, shape, wait } from '../../shared/checks.ts'
+import type { Scheduler } from '../../shared/clock.ts'
 import {
   AgentTerminatedError,
   CancelledError,
@@ -18,17 +21,12 @@ import {
   StartFailedError,
   TeamClosedError,
   TurnTimeoutError,
-} from '../../errors.ts'
-import { senderOf } from '../../mailbox/frame.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
-import { onAbort } from '../../on-abort.ts'
-import { rule, shape, wait } from '../checks/checks.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { HostLoop } from '../state/host-loop.ts'
-import type { Life } from '../state/life.ts'
-import type { Reader } from '../state/reader.ts'
-import type { Ready } from '../state/ready.ts'
+} from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { Cell, Life } from '../host/agent.ts'
+import type { HostLoop, Ready } from '../host/core.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Reader } from '../host/journal.ts'
 import type { Lifecycle } from './lifecycle.ts'
 import type { PendingLife } from './pending-life.ts'
 

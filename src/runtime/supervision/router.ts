@@ -1,19 +1,24 @@
 /** Handles the frames that agents write: logs them in contiguous stretches, then acts on each by its kind. */
-import { type Logger, logLevel } from '../../actors/definition/logger.ts'
-import { describe, type ErrorData, errorFrom } from '../../errors.ts'
-import { jsonIn } from '../../mailbox/codec.ts'
-import { flawOf, frameFits } from '../../mailbox/foreign-frame.ts'
+import { type Logger, logLevel } from '../../actors/definition/tool.ts'
+import { BROKEN, OUT_BLOCKED } from '../../mailbox/channel.ts'
+import { type Directory, decodeMessage, jsonIn } from '../../mailbox/codec.ts'
+import { remainsOf } from '../../mailbox/dead-letters.ts'
 import {
+  ASKS,
   AWAITS_LOG,
   blank,
   CALL,
   CANCEL,
   CHUNK,
   CORRELATION,
+  contentBytes,
+  contentOf,
   correlationOf,
   END,
   FRAGMENT,
   flagsOf,
+  flawOf,
+  frameFits,
   GO_ON,
   GROUP,
   HAS_THREAD,
@@ -24,6 +29,7 @@ import {
   LOG,
   lengthOf,
   limitOf,
+  type Memory,
   MOST_GROUPS,
   NESTED,
   NOBODY,
@@ -35,6 +41,8 @@ import {
   REJECTED,
   REQUEST,
   RUN_INDEX,
+  readBody,
+  recipientOf,
   runOf,
   SEND,
   SLEEP,
@@ -49,6 +57,7 @@ import {
   setKind,
   setRecipient,
   stepOf,
+  stringsFit,
   TO_ALL,
   TURN,
   timeOf,
@@ -57,33 +66,100 @@ import {
   WHO,
   WRITTEN,
 } from '../../mailbox/frame.ts'
-import { contentBytes, contentOf, readBody } from '../../mailbox/frame-body.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { remainsOf } from '../../mailbox/remains.ts'
-import { BROKEN } from '../../mailbox/ring.ts'
-import { OUT_BLOCKED } from '../../mailbox/window.ts'
-import type { Admission } from '../admission/admission.ts'
-import type { Broadcasts } from '../admission/broadcast.ts'
-import type { Dispatcher } from '../dispatch/dispatcher.ts'
-import type { KeptLimits } from '../dispatch/kept-limits.ts'
-import type { ReplyLane } from '../dispatch/reply-lane.ts'
-import type { Shelf } from '../dispatch/shelf.ts'
+import { AgentCrashedError, describe, type ErrorData, errorFrom, MessageRejectedError } from '../../shared/errors.ts'
+import type { Admission, Broadcasts } from '../host/admission.ts'
+import type { Cell, Life } from '../host/agent.ts'
+import type { Cancellation } from '../host/cancellation.ts'
+import type { Commits } from '../host/commits.ts'
+import type { Ready } from '../host/core.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Dispatcher } from '../host/dispatcher.ts'
+import type { Journal } from '../host/journal.ts'
+import type { KeptLimits } from '../host/limit-waits.ts'
+import type { Mailboxes, Receipts, Requests } from '../host/mailboxes.ts'
+import type { PartStore } from '../host/parts.ts'
+import type { Shelf } from '../host/permits.ts'
+import type { ReplyLane } from '../host/replies.ts'
+import type { RunState, RunTable } from '../host/run.ts'
+import type { OwnDoing } from '../host/turn-doings.ts'
 import type { HostFrames } from '../log/host-frames.ts'
-import { fieldsIn, wordsIn } from '../logging/agent-lines.ts'
-import type { Requests } from '../mailboxes/requests.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Journal } from '../state/journal.ts'
-import type { Life } from '../state/life.ts'
-import type { PartStore } from '../state/part-store.ts'
-import type { Ready } from '../state/ready.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { RunTable } from '../state/run-table.ts'
-import type { OwnDoing } from '../state/turn-doings.ts'
-import type { Cancellation } from '../turns/cancellation.ts'
-import type { Commits } from '../turns/commits.ts'
+import { fieldsIn, wordsIn } from '../logging/printed-lines.ts'
 import type { HostCalls } from '../verbs/calls.ts'
-import type { ForeignFrames } from './foreign-frames.ts'
+
+/*
+ * Handles bytes in an outbox that the runtime did not write. A frame that is invalid, or that its agent may not write,
+ * is refused and has no effect. An outbox that cannot be read any more ends the thread of its agent, and no other.
+ */
+
+interface ForeignFramesNeeds {
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly mailboxes: Mailboxes
+  readonly names: Directory
+  readonly receipts: Receipts
+  readonly requests: Requests
+}
+
+export class ForeignFrames {
+  readonly #needs: ForeignFramesNeeds
+
+  constructor(needs: ForeignFramesNeeds) {
+    this.#needs = needs
+  }
+
+  /** Ends a thread whose outbox cannot be read, since the thread could go on writing. Its open work is given back. */
+  broken(cell: Cell, life: Life, what: string): void {
+    life.broken = true
+    const error = new AgentCrashedError(
+      `The outbox of agent "${cell.name}" cannot be read any more (${what}), so its thread was ended. Only the runtime writes there: look for code in its thread that gets hold of shared memory.`,
+      { agent: cell.name, epoch: life.epoch },
+    )
+    this.#needs.logger.error({ agent: cell.name, epoch: life.epoch, error: error.message }, 'the agent was ended')
+    if (cell.life === life) life.kill(error)
+  }
+
+  /**
+   * Refuses a frame: it has no effect beyond this. For a message the recipient gets a dead letter, and the sender is
+   * notified.
+   */
+  refuse(cell: Cell, life: Life, run: RunState | undefined, memory: Memory, at: number, flaw: string): void {
+    const kind = kindOf(memory, at)
+    this.#warn(cell, life, kind, flaw)
+    const isMessage = kind === SEND || kind === REQUEST
+    const error = new MessageRejectedError(`A frame of agent "${cell.name}" was refused: ${flaw}.`, {
+      agent: cell.name,
+      kind,
+      flaw,
+    })
+    if (isMessage) this.#bury(cell, run, memory, at, error)
+    setKind(memory, at, NOTHING)
+    const correlation = correlationOf(memory, at)
+    if (!isMessage || !run || correlation <= 0 || cell.open.has(correlation)) return
+    const { receipts, requests } = this.#needs
+    if (kind === SEND) return receipts.give(cell, run, memory, at, error)
+    const turn = turnOf(memory, at)
+    requests.refuse({ caller: cell, correlation, run, turn, settle: undefined, from: 0, memory, at }, error)
+  }
+
+  /** Logs the refusal. In a flood it logs ever more rarely: with the first, the second, the fourth. */
+  #warn(cell: Cell, life: Life, kind: number, flaw: string): void {
+    life.refusedFrames += 1
+    if ((life.refusedFrames & (life.refusedFrames - 1)) !== 0) return
+    this.#needs.logger.warn(
+      { agent: cell.name, epoch: life.epoch, kind, flaw, frames: life.refusedFrames },
+      'the agent wrote a frame that no agent may write; it was refused',
+    )
+  }
+
+  #bury(cell: Cell, run: RunState | undefined, memory: Memory, at: number, error: MessageRejectedError): void {
+    const callee = this.#needs.directory.cells[recipientOf(memory, at)]
+    if (callee && !(flagsOf(memory, at) & ASKS)) this.#needs.mailboxes.freed(callee, lengthOf(memory, at))
+    const given = stringsFit(memory, at) ? decodeMessage(memory, at, this.#needs.names) : { recipient: undefined }
+    const remains = remainsOf({ ...given, recipient: callee?.name ?? given.recipient, sender: cell.name })
+    if (remains) this.#needs.journal.refused(run, remains, error)
+  }
+}
 
 const FRAMES_A_SHARE = 64 // limit per agent; then the next agent is served
 /** Limit on the calls of one agent that the host has not answered. */
@@ -91,7 +167,7 @@ const MOST_CALLS = 65_536
 /** Characters of the name of a step that are told. */
 const LONGEST_NAME = 200
 
-interface Needs {
+interface RouterNeeds {
   readonly admission: Admission
   readonly broadcasts: Broadcasts
   readonly calls: HostCalls
@@ -113,12 +189,12 @@ interface Needs {
 }
 
 export class Router {
-  readonly #needs: Needs
+  readonly #needs: RouterNeeds
   readonly #foreign: ForeignFrames
   /** Epoch ms at which the frames that are routed were taken. */
   #takenAt = 0
 
-  constructor(needs: Needs) {
+  constructor(needs: RouterNeeds) {
     this.#needs = needs
     this.#foreign = needs.foreign
   }

@@ -1,7 +1,7 @@
 /**
  * Finds threads that are stuck: they have a turn under way and are silent for `watchdogMs`. Silent means that the
  * thread answered no bell, took no message and wrote nothing. Only the time in which the thread ran or was blocked
- * counts, not the time in which it waited for a processor (threads/silence.ts). These times are read only when a check
+ * counts, not the time in which it waited for a processor (thread.ts). These times are read only when a check
  * finds the thread silent.
  *
  * The watchdog asks by bell, so an idle team has no timer. It pauses while a debugger is attached. If the host itself
@@ -16,17 +16,15 @@
  * The heartbeat also publishes how much a thread holds outside of its heap, if that has a limit; Node is asked as well.
  */
 import { url as inspectorUrl } from 'node:inspector'
-import type { Scheduler, Timer } from '../../clock.ts'
-import { AgentCrashedError } from '../../errors.ts'
-import { BEAT, EXTERNAL_KIB } from '../../mailbox/window.ts'
-import type { SharedWords } from '../mailboxes/shared-words.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Life } from '../state/life.ts'
-import type { Reader } from '../state/reader.ts'
-import { halfOfMemoryMb } from '../threads/heap-limit.ts'
-import { Silence } from '../threads/silence.ts'
-import type { Thread } from '../threads/thread.ts'
+import { BEAT, EXTERNAL_KIB } from '../../mailbox/channel.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import { AgentCrashedError } from '../../shared/errors.ts'
+import type { Cell, Life } from '../host/agent.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Reader } from '../host/journal.ts'
+import type { SharedWords } from '../host/mailboxes.ts'
+import { Silence, type Thread } from '../threads/thread.ts'
+import { halfOfMemoryMb } from '../threads/worker-thread.ts'
 
 /**
  * Interval at which a thread with a memory limit is asked. It can exceed the limit by what it takes between two checks.

@@ -1,18 +1,19 @@
-/** An agent of a running team, as users see it (document 002, 3.4). */
+/** An agent of a running team, as users see it. */
 import { resolve } from 'node:path'
 import type { Content } from '../../actors/definition/content.ts'
-import type { AgentProgress } from '../../actors/definition/executor.ts'
-import type { TokenUsage } from '../../actors/definition/model.ts'
+import type { ModelMessage, TokenUsage } from '../../actors/definition/model.ts'
 import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
-import type { AgentStatus } from '../../actors/definition/task.ts'
-import { withDefaults } from '../../actors/model/context/strategies.ts'
-import { BY_DEFAULT, MAX_TOKENS } from '../../actors/model/context/window.ts'
+import type { AgentProgress, AgentStatus } from '../../actors/definition/task.ts'
+import { type Conversation, historyOf, NO_CONVERSATION } from '../../actors/model/conversation.ts'
+import { counted, cutShort, summaryMessage } from '../../actors/model/summary.ts'
 import { MAX_ROUNDS } from '../../actors/model/think.ts'
+import { countMessages } from '../../actors/model/tokens.ts'
+import { BY_DEFAULT, MAX_TOKENS, thresholdOf, withDefaults } from '../../actors/model/window.ts'
 import type { AgentMessage, TypedMessage } from '../../mailbox/message.ts'
+import type { Cell } from '../host/agent.ts'
+import { statusOf, sumOf } from '../host/directory.ts'
+import type { RunState } from '../host/run.ts'
 import type { RunOptions } from '../runs/run.ts'
-import { statusOf, sumOf } from '../state/busiest.ts'
-import type { Cell } from '../state/cell.ts'
-import type { ContextInfo } from './context-summary.ts'
 
 /**
  * An agent of a running team.
@@ -58,7 +59,7 @@ export interface AgentInstance {
   getMessageHistory(runId?: string): TypedMessage[]
 }
 
-/** Configuration of an agent's model, with the defaults. Source: document 003, agent_config.yaml. */
+/** Configuration of an agent's model, with the defaults. */
 export interface AgentConfig extends Readonly<Omit<RoleInfo, 'data'>> {
   readonly maxTokens: number
   readonly maxRounds: number
@@ -111,3 +112,58 @@ function configOf({ settings }: Cell): AgentConfig {
   const contextStrategy = withDefaults(settings.contextStrategy ?? BY_DEFAULT)
   return Object.freeze({ ...info, maxTokens, maxRounds, contextStrategy })
 }
+
+const SHOWN_SUMMARY = 200 // characters
+
+/** State of a model agent's context: what its model is shown of the conversation. */
+export interface ContextInfo {
+  /** Number of messages of the conversation that are kept. */
+  messages: number
+  /** Tokens of these messages, with the system prompt and the summary. */
+  tokens: number
+  /** Tokens that the window has at most (`maxTokens` of the role). */
+  maxTokens: number
+  /** Tokens beyond which the conversation is summarized; null if it is not. */
+  summarizeAt: number | null
+  /** Number of messages that were left out, and the words that stand for them; null if none were. */
+  summary: { messages: number; text: string } | null
+}
+
+/**
+ * Returns the state of the agent's conversation in its most recent run, as its last turn left it; undefined for an
+ * agent whose code keeps its own context.
+ */
+export function contextOf({ index, settings }: Cell, runs: Iterable<RunState>): ContextInfo | undefined {
+  if (!settings.playedByModel) return undefined
+  const [conversation = NO_CONVERSATION] = [...runs]
+    .flatMap(({ states }) => states.get(index) ?? [])
+    .slice(-1) as Conversation[]
+  const { info, contextStrategy: strategy = BY_DEFAULT } = settings
+  const { summary } = conversation
+  const history = historyOf(conversation)
+  const system: ModelMessage[] = info.systemPrompt ? [{ role: 'system', content: info.systemPrompt }] : []
+  const { maxTokens = MAX_TOKENS } = info
+  return {
+    messages: history.length,
+    tokens: countMessages([...system, ...(summary ? [summaryMessage(summary)] : []), ...history], info.model),
+    maxTokens,
+    summarizeAt: strategy.strategy === 'append_until_full' ? Math.floor(thresholdOf(strategy) * maxTokens) : null,
+    summary: summary ? { messages: summary.messages, text: summary.text } : null,
+  }
+}
+
+/** Returns clauses about that context. */
+export function contextSummary(cell: Cell, runs: Iterable<RunState>): string {
+  const context = contextOf(cell, runs)
+  if (!context) return 'its code keeps its own context'
+  const { messages, tokens, maxTokens, summarizeAt, summary } = context
+  const parts = [
+    `its context holds ${messages === 1 ? '1 message' : `${messages} messages`}, ${tokens} of ${maxTokens} tokens (${Math.round((100 * tokens) / maxTokens)} %)`,
+    summarizeAt !== null && `it is summarized beyond ${summarizeAt} tokens`,
+    summary && `${counted(summary.messages)} left out${lastWords(summary.text)}`,
+  ]
+  return parts.filter(Boolean).join('; ')
+}
+
+const lastWords = (text: string): string =>
+  text === '' ? '' : `, and the last summary is: ${JSON.stringify(cutShort(text, SHOWN_SUMMARY))}`

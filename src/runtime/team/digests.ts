@@ -1,18 +1,247 @@
 /** Digests of a team and of its runs: what happens, in short, for faces that show all of it. */
+
 import { NO_TOKENS } from '../../actors/definition/model.ts'
-import { systemClock } from '../../clock.ts'
-import { DigestFeed, MOST_ROWS } from '../digest/digest-feed.ts'
-import type { Digest, DigestFact, DigestQuestion, DigestSnapshot } from '../digest/digest-line.ts'
-import { type Digested, DigestMaker } from '../digest/digest-maker.ts'
-import { factOf, mayBeFact } from '../digest/fact.ts'
+import { idOf } from '../../mailbox/frame.ts'
+import { NOT_YET } from '../../mailbox/mailbox.ts'
+import { type Clock, systemClock } from '../../shared/clock.ts'
+import type { Life } from '../host/agent.ts'
+import { ORCHESTRATOR_INDEX, statusOf, sumOf } from '../host/directory.ts'
+import { directoryOf, type RunState } from '../host/run.ts'
 import type { HostRecord } from '../log/records.ts'
-import type { Tallies } from '../metrics/tallies.ts'
+import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
+import { stuckNow } from '../observers/stuck.ts'
+import { type GraphNeeds, type OpenWait, type TurnNode, WaitEdges } from '../observers/wait-for-graph.ts'
 import { type EventSource, recordEvent } from '../runs/log-events.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { statusOf, sumOf } from '../state/busiest.ts'
-import { directoryOf, type RunState } from '../state/run-state.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
-import { waitsOf } from './waits.ts'
+import type { SlowTimes } from '../settings/role-shape.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { DigestFeed, MOST_ROWS } from '../views/digest-feed.ts'
+import type { Digest, DigestFact, DigestQuestion, DigestSnapshot, Wait } from '../views/digest-line.ts'
+import { type Digested, DigestMaker, factOf, mayBeFact } from '../views/digest-maker.ts'
+import { doingWords } from '../views/slow.ts'
+import type { Tallies } from '../views/tallies.ts'
+
+/** Kinds in which a turn waits for another one, which says more. */
+const FOR_OTHERS: ReadonlySet<string> = new Set(['request', 'delegate', 'dependency'])
+
+/** Those that have the places of a limit, out of all that is done now. */
+interface Holders {
+  /** Key of what has the places: limits with one key have one cause. */
+  readonly key: string
+  readonly of: 'runs' | 'turns' | 'calls'
+  has(doing: Wait): boolean
+}
+
+class LimitCauses {
+  readonly #doings: readonly Wait[]
+  readonly #known = new Map<string, string | undefined>()
+
+  constructor(doings: readonly Wait[]) {
+    this.#doings = doings
+  }
+
+  /** Returns the cause in words: `61 of 100 runs: model "gpt-5"`; undefined if nothing is known of it. */
+  of(wait: LimitWait): string | undefined {
+    const holders = holdersOf(wait)
+    if (!this.#known.has(holders.key)) this.#known.set(holders.key, this.#causeOf(holders))
+    return this.#known.get(holders.key)
+  }
+
+  #causeOf({ of, has }: Holders): string | undefined {
+    const all = this.#doings.filter(has)
+    const own = all.filter(({ kind }) => !FOR_OTHERS.has(kind))
+    const idOf = ({ runId, turn, agent }: Wait) => (of === 'runs' ? runId : `${runId} ${agent} ${turn}`)
+    const byWords = new Map<string, Set<string>>()
+    for (const doing of own.length > 0 ? own : all) {
+      const words = doingWords(doing)
+      byWords.set(words, (byWords.get(words) ?? new Set()).add(idOf(doing)))
+    }
+    const [most] = [...byWords].sort(([, one], [, other]) => other.size - one.size)
+    return most && `${most[1].size} of ${new Set(all.map(idOf)).size} ${of}: ${most[0]}`
+  }
+}
+
+function holdersOf({ option, runId, agent, messageId }: LimitWait): Holders {
+  const named = /^(?:concurrency|instances) of "(.*)"$/.exec(option)?.[1]
+  if (named !== undefined) return { key: option, of: 'turns', has: (doing) => doing.agent === named }
+  if (option === 'maxConcurrentRuns') return { key: option, of: 'runs', has: () => true }
+  if (option === 'threads.max') return { key: option, of: 'turns', has: ({ agent: name }) => !isRuntimes(name) }
+  if (option === 'threads.tools') return { key: option, of: 'calls', has: ({ kind }) => kind === 'tool' }
+  const isOthers = (doing: Wait) =>
+    doing.turn !== (messageId ?? null) && !(doing.runId === runId && doing.agent === agent)
+  if (option === 'maxParallelToolCalls') {
+    const isOwn = (doing: Wait) => !isOthers(doing) && doing.kind === 'tool'
+    return { key: `${option} ${runId} ${agent}`, of: 'calls', has: isOwn }
+  }
+  if (/^(?:models\.|budget\.|rate limit)/.test(option))
+    return {
+      key: `${option} ${runId} ${agent}`,
+      of: 'calls',
+      has: (doing) => doing.kind === 'model' && isOthers(doing),
+    }
+  const isInRun = (doing: Wait) => doing.runId === runId && !isRuntimes(doing.agent) && isOthers(doing)
+  return { key: `${option} ${runId} ${agent}`, of: 'turns', has: isInRun }
+}
+
+const isRuntimes = (name: string | null) => name?.startsWith('$') ?? true
+
+/*
+ * Waits in a team at this moment, as data: what each open turn waits for or does by itself, and turns, runs and calls
+ * that wait for a limit.
+ */
+
+/** Turns that wait for each other in a circle: nothing but the detector, a deadline or a cancellation ends it. */
+export interface WaitCycle {
+  /** Each waits for the next one, and the last for the first. */
+  agents: string[]
+  /** Ids of the messages whose turns these are. */
+  turns: string[]
+  runIds: string[]
+  /** Agents that wait for one of these, directly or through others. */
+  tail: string[]
+}
+
+export interface WaitNeeds extends GraphNeeds {
+  readonly clock: Clock
+  readonly limits: LimitNotices
+}
+
+/** Time after which a turn is told that does nothing but its own work: most end sooner. */
+const OWN_TOLD_MS = 1_000
+
+/** Returns what waits now, the oldest first. Reads the host's own records, and changes nothing. */
+export function waitsOf(needs: WaitNeeds): Wait[] {
+  const now = needs.clock.now()
+  const doings = doingsOf(needs)
+  const told = doings.filter(
+    ({ kind, since, slowAfterMs = OWN_TOLD_MS }) =>
+      !(kind === 'own' || kind === 'sleep') || now - since >= Math.min(OWN_TOLD_MS, slowAfterMs),
+  )
+  const causes = new LimitCauses(doings)
+  const script = needs.directory.cells[ORCHESTRATOR_INDEX]
+  const limits = Array.from(needs.limits.waits(), (wait) => {
+    const cell = wait.agent === undefined ? script : needs.directory.cell(wait.agent)
+    return limitWait(wait, causes.of(wait), cell?.settings.supervision.slowMs.queued ?? false)
+  })
+  return [...told, ...limits].sort((a, b) => a.since - b.since)
+}
+
+/** Returns the circles that stand now, the shortest first. Reads the host's own records, and changes nothing. */
+export function waitCyclesOf(needs: GraphNeeds): WaitCycle[] {
+  return stuckNow(needs).flatMap(({ cycle, tail, runs }) =>
+    cycle.length === 0
+      ? []
+      : {
+          agents: cycle.map(({ cell }) => cell.name),
+          turns: cycle.map(({ envelope }) => idOf(envelope.memory, envelope.at)),
+          runIds: Array.from(runs, ({ id }) => id),
+          tail: tail.map(({ cell }) => cell.name),
+        },
+  )
+}
+
+/** Returns what each open turn does or waits for, and tasks that wait for others. Each turn has an entry. */
+export function doingsOf(needs: GraphNeeds & { readonly clock: Clock }): Wait[] {
+  const { clock } = needs
+  const begin = clock.now() - clock.monotonic()
+  const { held, turns } = new WaitEdges(needs)
+  return [
+    ...turns.flatMap((turn) => (turn ? doingsOfTurn(turn, begin) : [])),
+    ...Array.from(held.values(), knownWaits).flat(),
+  ]
+}
+
+/** `begin`: epoch ms at which the monotonic clock stood at 0. */
+function doingsOfTurn(turn: TurnNode, begin: number): Wait[] {
+  const { life, settings } = turn.cell
+  const { startedAt, turn: number } = turn.envelope
+  if (!life?.begun(turn.envelope) || startedAt === NOT_YET) return knownWaits(turn)
+  const turnSince = begin + startedAt
+  const all = [...knownWaits(turn), ...ownWaits(turn, life)]
+  if (all.length === 0)
+    all.push({ ...whose(turn), for: [], kind: 'own', since: Math.max(turnSince, life.doings.stirredAt(number)) })
+  return all.map((wait) => {
+    const slowAfterMs = wait.slowAfterMs ?? slowTimeOf(wait.kind, settings.supervision.slowMs)
+    return { ...wait, turnSince, ...(slowAfterMs !== false && { slowAfterMs }) }
+  })
+}
+
+function knownWaits(turn: TurnNode): Wait[] {
+  return Array.from(grouped(turn.waits, kindOf), ([kind, waits]) => ({
+    ...whose(turn),
+    for: [...new Set(waits.flatMap(subjectOf))],
+    kind,
+    since: Math.min(...waits.map(({ since }) => since)),
+    // An agent that does not come to the message says nothing of itself that could be slow.
+    ...slowIf(
+      waits.some(({ request }) => request?.envelope.begunAt === NOT_YET),
+      turn.cell.settings.supervision.slowMs.queued,
+    ),
+  }))
+}
+
+const slowIf = (isSlow: boolean, ms: number | false) => (isSlow && ms !== false ? { slowAfterMs: ms } : {})
+
+/** Returns what the turn does in its own thread. */
+function ownWaits(turn: TurnNode, { doings }: Life): Wait[] {
+  return Array.from(
+    grouped(doings.openIn(turn.envelope.turn), ({ kind }) => kind),
+    ([kind, all]) => ({
+      ...whose(turn),
+      for: [...new Set(all.flatMap(({ name }) => name || []))],
+      kind,
+      since: Math.min(...all.map(({ since }) => since)),
+    }),
+  )
+}
+
+function grouped<Item>(items: Iterable<Item>, keyOf: (item: Item) => string): Map<string, Item[]> {
+  const groups = new Map<string, Item[]>()
+  for (const item of items) {
+    const key = keyOf(item)
+    const known = groups.get(key)
+    if (known) known.push(item)
+    else groups.set(key, [item])
+  }
+  return groups
+}
+
+const whose = ({ cell, envelope }: TurnNode) => ({
+  runId: envelope.run.id,
+  agent: cell.name,
+  turn: idOf(envelope.memory, envelope.at),
+})
+
+/** Kinds that are never slow by themselves: other turns, or people, are what takes long. */
+const NEVER_SLOW: ReadonlySet<string> = new Set(['ask', 'approve', 'sleep', 'request', 'delegate', 'dependency'])
+
+function slowTimeOf(kind: string, times: SlowTimes): number | false {
+  if (NEVER_SLOW.has(kind)) return false
+  return kind === 'step' || kind === 'tool' || kind === 'model' ? times[kind] : times.turn
+}
+
+/** Calls of verbs are in the graph as waits for somebody outside, unless agents alone can end them. */
+const kindOf = ({ call, kind }: OpenWait): string => (call && !call.waitsFor ? call.verb : kind)
+
+const subjectOf = (wait: OpenWait): string | string[] =>
+  wait.call && !wait.call.waitsFor ? (wait.call.subject ?? []) : wait.for || []
+
+const limitWait = (
+  { option, limit, runId, agent, messageId, since, until }: LimitWait,
+  cause: string | undefined,
+  slowAfterMs: number | false,
+): Wait => ({
+  runId: runId ?? '',
+  agent: agent ?? null,
+  turn: messageId ?? null,
+  for: [option],
+  kind: 'limit',
+  since,
+  limit,
+  ...(cause !== undefined && { cause }),
+  ...(slowAfterMs !== false && { slowAfterMs }),
+  ...(until !== undefined && { until }),
+})
 
 interface Needs {
   readonly supervisor: Supervisor

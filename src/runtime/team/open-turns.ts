@@ -1,7 +1,8 @@
 /** The open turns of a team, what they do and how long, and what people should look at. */
-import { isSlow, slowSentence } from '../digest/slow.ts'
-import type { Wait } from '../digest/wait.ts'
-import { doingsOf, type WaitNeeds, waitCyclesOf, waitsOf } from './waits.ts'
+
+import type { Wait } from '../views/digest-line.ts'
+import { isSlow, slowSentence } from '../views/slow.ts'
+import { doingsOf, type WaitNeeds, waitCyclesOf, waitsOf } from './digests.ts'
 
 /** Turn that is under way. */
 export interface OpenTurn {

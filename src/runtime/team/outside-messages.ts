@@ -1,7 +1,18 @@
-/** Messages of callers outside a run's script: each type has its routing (document 002, 2.3.1). */
+/** Messages of callers outside a run's script: each type has its routing. */
 import { tooLarge } from '../../actors/definition/checks.ts'
-import { asJson, messageParts } from '../../actors/definition/content.ts'
+import { asJson, messageParts, partsFault } from '../../actors/definition/content.ts'
 import type { WriteOptions } from '../../blackboard/entry.ts'
+import { answering, decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
+import { type DeadLetter, remainsOf } from '../../mailbox/dead-letters.ts'
+import { ASKS, copyId, END, idOf, MANY, type Memory, NOBODY, SEND, TO_ALL } from '../../mailbox/frame.ts'
+import {
+  type AgentMessage,
+  type MessageInput,
+  type MessageType,
+  PARTS,
+  USER,
+  withParts,
+} from '../../mailbox/message.ts'
 import {
   DramatisError,
   MessageRejectedError,
@@ -9,22 +20,195 @@ import {
   TeamClosedError,
   UnknownAgentError,
   UnknownRunError,
-} from '../../errors.ts'
-import { answering, decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
-import { ASKS, END, MANY, NOBODY, SEND, TO_ALL } from '../../mailbox/frame.ts'
-import { copyId } from '../../mailbox/frame-id.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { type AgentMessage, type MessageInput, USER } from '../../mailbox/message.ts'
-import { remainsOf } from '../../mailbox/remains.ts'
-import { refusalInItsName } from '../admission/trust.ts'
-import type { OwnFrame } from '../log/host-frames.ts'
-import type { RunConversations } from '../runs/run-conversations.ts'
+} from '../../shared/errors.ts'
+import type { Cell } from '../host/agent.ts'
+import { refusalInItsName } from '../host/delegation.ts'
+import { USER_INDEX } from '../host/directory.ts'
+import type { RunState } from '../host/run.ts'
+import type { OwnFrame, Question } from '../log/host-frames.ts'
+import type { RunConversations } from '../runs/conversations.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { USER_INDEX } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
-import { checkUsed, parsed, questionOf, targetsOf } from './outside-message.ts'
+import type { Supervisor } from '../supervision/host.ts'
+
+export class Letters {
+  readonly #supervisor: Supervisor
+  readonly #runs: RunBook
+  /** Ids of dead letters that were sent again and are not accepted yet. */
+  readonly #underWay = new Set<string>()
+
+  constructor(supervisor: Supervisor, runs: RunBook) {
+    this.#supervisor = supervisor
+    this.#runs = runs
+  }
+
+  discard(id: string): void {
+    if (!this.#supervisor.journal.removeLetter(id)) throw unknown(id)
+  }
+
+  /**
+   * Sends a dead letter again. Resolves to the id of the new message's run when its recipient has accepted it; the
+   * letter stays until then.
+   */
+  async replay(id: string): Promise<string> {
+    const letter = this.#supervisor.journal.deadLetters.get(id)
+    if (!letter) throw unknown(id)
+    const run = this.#runs.get(letter.message.runId)?.state
+    const recipient = this.#recipientOf(letter, run)
+    if (this.#underWay.has(id)) throw cannot(id, 'it is being sent again, and waits for room', 'Wait for that.')
+    this.#underWay.add(id)
+    try {
+      return await this.#send(letter, recipient)
+    } finally {
+      this.#underWay.delete(id)
+    }
+  }
+
+  #recipientOf({ id, message, reason, errors }: DeadLetter, run: RunState | undefined): Cell {
+    const { type, recipient, metadata } = message
+    if (type === 'response' || type === 'subscribe') throw cannot(id, `nobody takes a ${type} that comes by itself`, '')
+    if (reason === 'rejected' && errors[0]?.code !== 'MAILBOX_FULL' && Array.isArray(metadata.omitted))
+      throw cannot(id, `the list has not kept all of it (${metadata.omitted.join(', ')})`, 'Send the message anew.')
+    if (typeof recipient !== 'string')
+      throw cannot(id, 'it was for several agents and refused for all of them', 'Send the message anew.')
+    const cell = this.#supervisor.directory.cell(recipient, run)
+    if (run?.over && run.agents.has(recipient))
+      throw cannot(id, `"${recipient}" went with its run`, 'Send the message to another agent.')
+    if (cell?.removed)
+      throw cannot(id, `"${recipient}" was removed from the team`, 'Add one of that name, or send it to another agent.')
+    if (cell?.settings.isAgent) return cell
+    throw cannot(id, `"${recipient}" is no agent of this team`, 'Send the message to another agent.')
+  }
+
+  #send(letter: DeadLetter, recipient: Cell): Promise<string> {
+    const { directory, frames, journal } = this.#supervisor
+    const { deadLetters } = journal
+    const { message } = letter
+    const run = this.#runOf(message)
+    const sender = directory.cell(message.sender, run) ?? directory.cells[USER_INDEX]!
+    const parts = message.parts && messageParts(asJson(message.parts, this.#supervisor.parts.keeperFor(run)))
+    const frame = frames.make({
+      kind: SEND,
+      type: message.type,
+      flags: message.type === 'broadcast' || message.type === 'publish' ? ASKS | TO_ALL : ASKS,
+      sender: sender.index,
+      recipient: recipient.index,
+      run: run.index,
+      correlation: this.#supervisor.hostMessages.number(),
+      content: message.content,
+      ...(message.structuredData !== null && { data: JSON.stringify(message.structuredData) }),
+      metadata: JSON.stringify(withParts({ ...message.metadata, replayOf: letter.id }, parts)),
+      ...(message.threadId !== null && { threadId: message.threadId }),
+      priority: message.priority,
+    })
+    const { maxMessageBytes } = recipient.settings.mailbox
+    if (frame.bytes > maxMessageBytes) throw tooLarge(frame.bytes, maxMessageBytes)
+    const messageId = idOf(frame.memory, 0)
+    deadLetters.replayed.add(messageId)
+    return new Promise<string>((resolve, reject) => {
+      this.#supervisor.hostMessages.post(sender, run, frame, (error) => {
+        if (error) return reject(error)
+        deadLetters.replayed.delete(messageId) // before the message can become a dead letter again
+        journal.removeLetter(letter.id)
+        resolve(run.id)
+      })
+    }).finally(() => deadLetters.replayed.delete(messageId))
+  }
+
+  /**
+   * Returns the run of the message while it is under way; otherwise a new one, which ends when all that the message
+   * causes is over.
+   */
+  #runOf({ runId, threadId }: AgentMessage): RunState {
+    const run = this.#runs.get(runId)?.state
+    return run && !run.over ? run : this.#runs.ownRun(threadId ?? undefined)
+  }
+}
+
+const unknown = (id: string) =>
+  new MessageRejectedError(
+    `There is no dead letter ${shown(id)}: there was none, or it was sent again, discarded, or forgotten because the list was full.`,
+    { path: 'id', got: id },
+  )
+
+const cannot = (id: string, why: string, advice: string) =>
+  new MessageRejectedError(`The dead letter "${id}" cannot be sent again: ${why}.${advice && ` ${advice}`}`, {
+    path: 'id',
+    got: id,
+  })
+
+/** Returns the recipients of a message that is not for all agents. */
+function targetsOf({ recipient }: MessageInput): string | readonly string[] {
+  if (recipient === null)
+    throw new MessageRejectedError('recipient: null means all, which only a broadcast can have; name an agent.', {
+      path: 'recipient',
+      got: null,
+    })
+  return recipient
+}
+
+/** Returns the fields of the message's frame. */
+function questionOf(message: MessageInput): Question {
+  const data = jsonOf(message.structuredData)
+  const { parts } = message
+  const metadata = jsonOf(parts ? withParts(message.metadata, messageParts(asJson(parts))) : message.metadata)
+  return {
+    content: message.content,
+    ...(data !== undefined && { data }),
+    ...(message.type !== undefined && { type: message.type }),
+    ...(metadata !== undefined && { metadata }),
+    ...(message.threadId !== undefined && { threadId: message.threadId }),
+    ...(message.priority !== undefined && { priority: message.priority }),
+    ...(message.responseTimeoutMs !== undefined && { limit: Math.ceil(message.responseTimeoutMs) }),
+  }
+}
+
+/**
+ * Message fields without an effect, by message type. They are rejected, since they would otherwise be ignored silently.
+ */
+const UNUSED: Readonly<Partial<Record<MessageType, readonly (keyof MessageInput)[]>>> = {
+  publish: ['recipient', 'priority', 'threadId', 'parts'],
+  subscribe: ['recipient', 'structuredData', 'metadata', 'priority', 'threadId', 'parts'],
+  response: ['metadata', 'priority', 'parts'],
+}
+
+/** @throws MessageRejectedError for a field without an effect. */
+function checkUsed(message: MessageInput): void {
+  const { type = 'request', requiresResponse } = message
+  const unused = [...(UNUSED[type] ?? [])]
+  if (type !== 'response') unused.push('correlationId')
+  if (!requiresResponse) unused.push('responseTimeoutMs')
+  const path = unused.find((field) => !isBlank(message[field]))
+  if (path === undefined) return
+  const why = path === 'responseTimeoutMs' ? 'a message that requires no response' : `a ${type}`
+  throw new MessageRejectedError(`${path}: ${why} has no use for it. Leave it out.`, { path })
+}
+
+/** Checks for the values that the runtime itself uses for absent fields. */
+const isBlank = (value: unknown) =>
+  value === undefined || value === null || value === 0 || (typeof value === 'object' && Object.keys(value).length === 0)
+
+const jsonOf = (value: unknown) => (value === undefined ? undefined : JSON.stringify(value))
+
+/**
+ * Validates a message. The schema is loaded with the first message from outside, since most teams start without one.
+ */
+async function parsed(input: unknown): Promise<MessageInput> {
+  const { parseMessage } = await import('../../mailbox/parse-message.ts')
+  const message = parseMessage(input)
+  const { parts, metadata } = message
+  const fault = parts && partsFault(parts, 'parts')
+  if (fault)
+    throw new MessageRejectedError(
+      `The message was refused: ${fault.path}: got ${shown(fault.value)}; ${fault.needed}.`,
+      { path: fault.path },
+    )
+  if (metadata && PARTS in metadata)
+    throw new MessageRejectedError(
+      `The message was refused: metadata.${PARTS}: that name is the runtime's own; give parts as parts.`,
+      { path: `metadata.${PARTS}` },
+    )
+  return message
+}
 
 /** Address fields of a frame, which carries a message to one of its recipients. */
 interface Address {

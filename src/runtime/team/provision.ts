@@ -3,34 +3,51 @@
  * thread.
  */
 import type { AgentCode, AssignedTools, RosterEntry, ToolCode } from '../../actors/definition/assignment.ts'
-import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
-import { type Exports, exportsOf } from '../../actors/definition/exports.ts'
-import type { Logger } from '../../actors/definition/logger.ts'
+import {
+  type AgentDefinition,
+  type AgentHandlers,
+  type Exports,
+  exportsOf,
+} from '../../actors/definition/definition.ts'
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { Protocol } from '../../actors/definition/protocol.ts'
-import type { Verb } from '../../actors/definition/trust.ts'
-import { toolIn } from '../../actors/tools/tool-module.ts'
-import type { LoadedTool } from '../../actors/tools/toolbox.ts'
+import type { Verb } from '../../actors/definition/role.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
 import { modelAgent } from '../../actors/turn/model-agent.ts'
 import { moduleScript, scriptHandlers } from '../../actors/turn/orchestrator.ts'
-import { ConfigurationError, describe } from '../../errors.ts'
+import { toolIn } from '../../actors/turn/run-tool.ts'
+import type { LoadedTool } from '../../actors/turn/toolbox.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import { ConfigurationError, describe } from '../../shared/errors.ts'
+import type { Cell } from '../host/agent.ts'
+import { ORCHESTRATOR_INDEX, statusOf } from '../host/directory.ts'
+import type { RunState } from '../host/run.ts'
 import type { Unrecorded } from '../log/records.ts'
+import type { Tracing } from '../observers/tracing.ts'
 import type { RehearsedModels } from '../providers/models.ts'
+import { retries } from '../providers/provider-clients.ts'
 import type { TeamSettings } from '../settings/settings.ts'
-import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
-import { statusOf } from '../state/busiest.ts'
-import type { Cell } from '../state/cell.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { LogStore } from '../store/log-store.ts'
-import type { Provisioning } from '../supervision/provisioning.ts'
-import { loadable } from '../threads/bundle/bundle.ts'
-import { type ImportedCode, importFailure } from '../threads/import-failure.ts'
+import type { LogStore } from '../store/log-files.ts'
+import type { Part, Supervisor } from '../supervision/host.ts'
+import type { Provisioning } from '../supervision/pending-life.ts'
+import { restarts } from '../supervision/restarts.ts'
+import { timeouts } from '../supervision/timeouts.ts'
+import { watchdog } from '../supervision/watchdog.ts'
+import { type ImportedCode, importFailure, loadable } from '../threads/bundle.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
 import { SharedThreads } from '../threads/shared-threads.ts'
 import type { Spawner, Thread } from '../threads/thread.ts'
-import { type HostTools, specOf } from '../tools/host-tools.ts'
-import type { HostVerb } from '../verbs/host-verb.ts'
+import type { Budgets } from '../verbs/budgets.ts'
+import { type HostVerb, watchers } from '../verbs/calls.ts'
+import { ModelGateway } from '../verbs/gateway.ts'
+import { type HostTools, NO_REHEARSAL, specOf, type ToolRehearsal, toolRehearsal } from '../verbs/host-tools.ts'
+import { modelTurnVerbs } from '../verbs/model-turn.ts'
+import { syncPointExits } from '../verbs/sync-points.ts'
+import { taskDeadlines, taskDependencies, tasks } from '../verbs/task-board.ts'
+import { TaskRouter } from '../verbs/task-router.ts'
+import { usage } from '../views/metrics.ts'
+import { operatorLog } from '../views/operator-log.ts'
+import type { Tallies } from '../views/tallies.ts'
 
 /** Replacements for tests and rehearsals: agents run in the host's own thread. */
 export interface TeamKit {
@@ -254,3 +271,109 @@ async function imported(settings: Cell['settings'], code: { module: string } & I
     throw await importFailure(settings, code, new ConfigurationError(describe(error), {}, error))
   }
 }
+
+/** Throws `ConfigurationError` for an agent without a module, and for one whose module Node keeps. */
+export function assertReloadable({ name, settings }: Cell, kit: TeamKit | undefined): void {
+  const { module, tools } = settings
+  const own = tools.modules.length + tools.isolated.length > 0
+  const reason = (): string | undefined => {
+    if (kit?.definitions.has(name)) return 'its code was given to the team as a value'
+    if (kit && !kit.load) return "it runs in the host's thread, where Node keeps each module that it has loaded"
+    if (module !== null || own) return undefined
+    return 'a model plays it, and it has no module and no tools in modules'
+  }
+  const why = reason()
+  if (why === undefined) return
+  const text = `Agent "${name}" cannot be reloaded: ${why}. Changed options and inline tools take effect in a new team.`
+  throw new ConfigurationError(text, { path: 'name', agent: name, accepted: 'an agent with a module' })
+}
+
+/*
+ * Registers the verbs that the host serves with parts of the team: models and their budget, task routing.
+ */
+
+export function serveTeamVerbs(
+  supervisor: Supervisor,
+  settings: TeamSettings,
+  { layer, left }: Budgets,
+  kit: TeamKit | undefined,
+  tracing: Tracing | undefined,
+): void {
+  const { models, clock, taskRouting, realTools } = settings
+  const { calls, pauses } = supervisor
+  const inPlace = kit?.model && retries(kit.model, { clock, provider: 'the test', pause: atOnce })
+  if (!realTools) supervisor.tools.rehearsal = rehearsalOf(supervisor, settings, kit)
+  else if (kit?.outside) supervisor.tools.rehearsal = outsideOf(kit.outside)
+  const gateway = new ModelGateway({
+    clock,
+    resolve(wanted, { cell, run }) {
+      const resolved = inPlace
+        ? { client: inPlace, model: wanted ?? 'default' }
+        : models.resolve(wanted, `the model of "${cell.name}"`, run.models)
+      if (resolved.client.rehearsal) run.rehearsed = true
+      return resolved
+    },
+    record: (run, record) => supervisor.journal.record(run, record),
+    redactor: supervisor.redactor,
+    written: () => supervisor.journal.written(),
+    warn: (text, fields) => supervisor.logger.warn(fields, text),
+    layers: [...(tracing ? [tracing.layer] : []), layer], // a span includes the wait for tokens
+  })
+  const ask: HostVerb = (args, caller, signal) =>
+    pauses.during(caller, async () => gateway.verb(args, caller, signal), 'model')
+  calls.register([['model', ask]])
+  const router = new TaskRouter(supervisor, taskRouting, left)
+  calls.register([...modelTurnVerbs(supervisor), ...router.verbs])
+}
+
+/**
+ * Skips the pause between two attempts. A test that waits for its run would wait for ever if the pause needed the
+ * test's clock.
+ */
+const atOnce = () => Promise.resolve()
+
+/**
+ * Returns the rules for tools in rehearsed runs. In a rehearsal of schedules every run is rehearsed. Otherwise a run is
+ * rehearsed once it has asked the rehearsal model, or always if that model answers every call and plays a role.
+ */
+function rehearsalOf(supervisor: Supervisor, { models }: TeamSettings, kit: TeamKit | undefined): ToolRehearsal {
+  if (kit?.models) return toolRehearsal({ isRehearsed: () => true, isVirtual: true })
+  const isPossible = kit?.model ? kit.model.rehearsal === true : models.rehearses('sometimes')
+  if (!isPossible) return NO_REHEARSAL
+  const isPlayed = () => supervisor.directory.actors.some(({ settings }) => settings.playedByModel)
+  const always = kit?.model !== undefined || models.rehearses('always')
+  models.simulatedTools = () => simulatedTools(supervisor)
+  return toolRehearsal({
+    isRehearsed: (run) => run.rehearsed || (always && isPlayed()),
+    isVirtual: false,
+    onSimulated: () => kit?.model || models.announce(),
+  })
+}
+
+function simulatedTools({ directory, tools }: Supervisor): string {
+  const names = [...new Set(directory.actors.flatMap((cell) => tools.harmfulOf(cell)))].sort()
+  if (names.length === 0) return ''
+  const these =
+    names.length === 1 ? 'This tool does not run, but is' : `These ${names.length} tools do not run, but are`
+  return `${these} answered with made-up values: ${names.join(', ')}. A tool runs if it says readOnly: true, all do with rehearsal: { realTools: true }.`
+}
+
+const outsideOf = (outside: NonNullable<TeamKit['outside']>): ToolRehearsal => ({
+  ...NO_REHEARSAL,
+  perform: (tool, work) => (tool.outside ? outside(tool.name, work) : work()),
+})
+
+/** Returns the readers in the order in which they get records. Detectors, telemetry and runs come after them. */
+export const partsOf = (tallies: Tallies): Part[] => [
+  restarts,
+  timeouts,
+  watchdog,
+  tasks,
+  taskDeadlines,
+  taskDependencies,
+  watchers,
+  syncPointExits,
+  tallies.part,
+  usage,
+  operatorLog,
+]

@@ -1,12 +1,45 @@
 /** Starts and closes a team. All agents start together and once, by `start` or by the first run, and end in order. */
-import { RunAbortedError, StartFailedError, TeamClosedError } from '../../errors.ts'
-import { pause, shape } from '../checks/checks.ts'
+import { encodeData } from '../../actors/definition/checks.ts'
+import { type AgentTask, CONTEXT, type TaskInput } from '../../actors/definition/task.ts'
+import { doneTask, messageOptions, offerOf } from '../../actors/turn/delegate.ts'
+import { decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import { pause, shape } from '../../shared/checks.ts'
+import { RunAbortedError, StartFailedError, TeamClosedError } from '../../shared/errors.ts'
 import type { TeamLog } from '../durability/team-log.ts'
+import type { Cell } from '../host/agent.ts'
+import { ORCHESTRATOR_INDEX } from '../host/directory.ts'
 import type { RunBook } from '../runs/runs.ts'
-import { ORCHESTRATOR_INDEX } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Supervisor } from '../supervision/supervisor.ts'
-import { hasOwnThread } from '../supervision/thread-places.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { hasOwnThread } from '../supervision/pending-life.ts'
+
+/** Resolves when the task is done; rejects with the error that ended it. */
+export function delegateTask(
+  supervisor: Supervisor,
+  runs: RunBook,
+  from: Cell,
+  to: Cell,
+  input: TaskInput,
+  context?: unknown,
+): Promise<AgentTask> {
+  const offer = offerOf(to.name, input, null) // checks the input before a run is made for it
+  const added = encodeData(context, 'context')
+  const { structuredData, priority } = messageOptions(offer)
+  return new Promise((resolve, reject) => {
+    const settle = (memory: Memory, at: number) => {
+      if (isFailure(memory, at)) reject(errorOf(memory, at))
+      else resolve(doneTask(offer, decodeMessage(memory, at, supervisor.names)))
+    }
+    const question = {
+      type: 'delegate' as const,
+      content: offer.description,
+      data: JSON.stringify(structuredData),
+      ...(added !== undefined && { metadata: `{"${CONTEXT}":${added}}` }),
+      ...(priority !== undefined && { priority }),
+    }
+    supervisor.hostMessages.ask({ target: to, run: runs.ownRun(undefined), question, settle, sender: from })
+  })
+}
 
 /** Number of agents whose code is looked for at once. */
 const AT_ONCE = 64

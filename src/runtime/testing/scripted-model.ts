@@ -1,10 +1,10 @@
 /** A model that says what a test has written down: exact answers, and a loud failure for everything else. */
 import { textOf } from '../../actors/definition/content.ts'
 import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
-import { countPrompt, countTokens } from '../../actors/model/context/tokens.ts'
-import { systemClock } from '../../clock.ts'
-import { ConfigurationError, ModelError } from '../../errors.ts'
-import { anyList, anyObject, oneOf, pause, rule, shape, text } from '../checks/checks.ts'
+import { countPrompt, countTokens } from '../../actors/model/tokens.ts'
+import { anyList, anyObject, oneOf, pause, rule, shape, text } from '../../shared/checks.ts'
+import { systemClock } from '../../shared/clock.ts'
+import { ConfigurationError, ModelError } from '../../shared/errors.ts'
 
 /**
  * Reaction of a scripted model to a call: it answers, calls a tool, or fails. `agent`: only for calls of that agent.

@@ -1,17 +1,27 @@
 /** Runs one agent in this thread without a team: inside the real runtime, with its partners played by the test. */
+
 import { type AgentDefinition, defineAgent, initialStateOf, type Reply } from '../../actors/definition/definition.ts'
 import type { ModelClient } from '../../actors/definition/model.ts'
 import type { RoleInfo } from '../../actors/definition/role.ts'
 import { defineTool, type ModelSchema, type Tool } from '../../actors/definition/tool.ts'
 import { type AgentMessage, ORCHESTRATOR, USER } from '../../mailbox/message.ts'
-import { nextTurn } from '../../timers.ts'
-import { anyObject, type Check, rule, shape } from '../checks/checks.ts'
-import { checkClient } from '../providers/client.ts'
+import { anyObject, type Check, rule, shape } from '../../shared/checks.ts'
+import { ConfigurationError } from '../../shared/errors.ts'
+import { nextTurn } from '../../shared/timers.ts'
+import { checkClient } from '../providers/provider.ts'
 import { settingsFrom } from '../settings/settings.ts'
 import { TeamRuntime } from '../team/team.ts'
 import { handlersFrom, LocalThread } from '../threads/local-thread.ts'
-import { whileTimePasses } from './standing-clock.ts'
-import { testClock, type VirtualClock, virtualClock } from './virtual-clock.ts'
+import { testClock, type VirtualClock, virtualClock, whileTimePasses } from './virtual-clock.ts'
+
+/** Throws `ConfigurationError` for code whose name no agent has. */
+export function checkModules(agents: readonly { name: string }[], modules: object = {}): void {
+  for (const name of Object.keys(modules))
+    if (!agents.some((agent) => agent.name === name))
+      throw new ConfigurationError(`modules.${name}: no agent of this team is named "${name}".`, {
+        path: `modules.${name}`,
+      })
+}
 
 /** Types that a definition declares. */
 type Types<D extends AgentDefinition> = NonNullable<D['~types']>

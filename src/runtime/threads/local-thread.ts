@@ -4,12 +4,11 @@
  */
 import type { Assignment, CodeAssignment, RosterEntry, Started, ToolCode } from '../../actors/definition/assignment.ts'
 import { type AgentHandlers, handlersOf } from '../../actors/definition/definition.ts'
-import { AgentLoop } from '../../actors/loop/agent-loop.ts'
-import { startFailure } from '../../actors/loop/starting.ts'
-import { type LoadedTool, Toolbox } from '../../actors/tools/toolbox.ts'
+import { AgentLoop, startFailure } from '../../actors/thread/loop.ts'
 import { ScriptContext } from '../../actors/turn/orchestrator.ts'
-import type { Scheduler } from '../../clock.ts'
-import { ConfigurationError, errorData, shown } from '../../errors.ts'
+import { type LoadedTool, Toolbox } from '../../actors/turn/toolbox.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { ConfigurationError, errorData, shown } from '../../shared/errors.ts'
 import type { StoredBytes, Thread, ThreadExit } from './thread.ts'
 
 export interface LocalOptions {

@@ -7,11 +7,18 @@
  * too.
  */
 import type { Assignment, CodeAssignment, Started } from '../../actors/definition/assignment.ts'
-import type { Logger } from '../../actors/definition/logger.ts'
-import { systemClock } from '../../clock.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import { systemClock } from '../../shared/clock.ts'
 import type { PrintListener } from '../logging/printed-lines.ts'
-import { FENCE_MS, FENCED, type SeatedThread, type Spawner, type Thread, type ThreadExit } from './thread.ts'
-import type { ThreadTimes } from './thread-times.ts'
+import {
+  FENCE_MS,
+  FENCED,
+  type SeatedThread,
+  type Spawner,
+  type Thread,
+  type ThreadExit,
+  type ThreadTimes,
+} from './thread.ts'
 
 /**
  * Agents to a thread: few threads for hundreds of agents, and no more than these begin anew when one thread ends. A

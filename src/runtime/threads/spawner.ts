@@ -9,10 +9,10 @@
  * while.
  */
 import { availableParallelism } from 'node:os'
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Scheduler, Timer } from '../../clock.ts'
-import { describe } from '../../errors.ts'
-import { setImmediate } from '../../timers.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import { describe } from '../../shared/errors.ts'
+import { setImmediate } from '../../shared/timers.ts'
 import type { SeatedThread, Spawner } from './thread.ts'
 import { WorkerThread } from './worker-thread.ts'
 
@@ -56,7 +56,7 @@ const workers: SpawnerKit = {
 
 /**
  * Makes the threads of a team. The team itself keeps the process alive while a caller waits for it
- * (runs/process-holds.ts), unless its clock is virtual.
+ * (run-entries.ts), unless its clock is virtual.
  */
 export const workersFor = ({ virtual }: Scheduler): SpawnerKit => ({
   ...workers,

@@ -2,7 +2,13 @@
  * The thread of an agent: a worker with the bundled entry. Its bell is an empty post; the control plane is Comlink on a
  * port of its own. Each call of the control plane settles when the thread dies.
  */
-import { MessageChannel, type MessagePort, Worker } from 'node:worker_threads'
+
+import { readFileSync } from 'node:fs'
+import { totalmem } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { getHeapStatistics } from 'node:v8'
+import { Script } from 'node:vm'
+import { MessageChannel, type MessagePort, type ResourceLimits, Worker } from 'node:worker_threads'
 import { type Remote, releaseProxy, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import {
@@ -11,20 +17,203 @@ import {
   OWN_SEAT,
   type Started,
   type ThreadControl,
+  type ToolCode,
 } from '../../actors/definition/assignment.ts'
-import type { AnsweredBytes, AskedBytes } from '../../actors/transport/part-downloads.ts'
-import { epochZero, systemClock } from '../../clock.ts'
-import { AgentCrashedError, describe, errorData } from '../../errors.ts'
-import { ownFile } from '../../own-files.ts'
-import { threadFlags } from '../../thread-flags.ts'
+import type { AnsweredBytes, AskedBytes } from '../../actors/turn/run-views.ts'
+import { nestsTooDeep } from '../../mailbox/json.ts'
+import { epochZero, systemClock, type Timer } from '../../shared/clock.ts'
+import { ownFile, threadFlags } from '../../shared/environment.ts'
+import { AgentCrashedError, describe, errorData, StartFailedError } from '../../shared/errors.ts'
+import { setImmediate } from '../../shared/timers.ts'
+import { errorIn } from '../log/host-frames.ts'
 import { PrintedLines, type PrintListener } from '../logging/printed-lines.ts'
-import { endWorker } from './end-worker.ts'
-import { heapLimit } from './heap-limit.ts'
-import { startedIn } from './start-reply.ts'
-import type { SeatedThread, StoredBytes, ThreadExit } from './thread.ts'
-import { type ThreadCode, threadCode } from './thread-code.ts'
-import { ThreadClock, type ThreadTimes } from './thread-times.ts'
-import { unrefWorker } from './unref-worker.ts'
+import { type SeatedThread, type StoredBytes, ThreadClock, type ThreadExit, type ThreadTimes } from './thread.ts'
+
+const FIRST_MS = 25
+
+/**
+ * Ends a thread, and tells it again, ever more seldom, until it has ended: Node 24 loses the order where it meets code
+ * that runs for an async hook (the runtime has one in each thread of an agent), and who opens channels or timers in a
+ * loop is there most of the time.
+ */
+export function endWorker(worker: Worker): void {
+  if (worker.threadId === -1) return // it has ended
+  worker.setMaxListeners(0) // each order waits for the end
+  const from = systemClock.monotonic()
+  let again: Timer | undefined
+  let ended = false
+  worker.once('exit', () => {
+    ended = true
+    again?.cancel()
+  })
+  const order = () => {
+    void worker.terminate()
+    if (ended) return // Deno says so before it returns
+    again = systemClock.timer(Math.max(FIRST_MS, (systemClock.monotonic() - from) / 10), order)
+  }
+  order()
+}
+
+const MIB = 2 ** 20
+/** A thread cannot boot with less. */
+const LEAST_MB = 8
+
+/** Half of the memory that this process may use, in MiB: of its control group (a container), or of the machine. */
+export function halfOfMemoryMb(): number {
+  const constrained = process.constrainedMemory() || Number.POSITIVE_INFINITY // 0: not known
+  return Math.max(LEAST_MB, Math.floor(Math.min(constrained, totalmem()) / 2 / MIB))
+}
+
+/** Returns the option of a thread with that limit; null: the default. */
+export function heapLimit(maxHeapMb: number | null): { resourceLimits?: ResourceLimits } {
+  const half = halfOfMemoryMb()
+  const isNodesEnough = getHeapStatistics().heap_size_limit / MIB <= half
+  const mb = maxHeapMb ?? (isNodesEnough ? undefined : half)
+  return mb === undefined ? {} : { resourceLimits: { maxOldGenerationSizeMb: mb } }
+}
+
+/*
+ * Checks the reply of a thread to its start. The agent's code shares the thread with the code that replies, and can
+ * change the reply or post to the same port. A reply of another shape is a failed start.
+ */
+
+/** The answer, or a failed start where it is none. */
+export function startedIn(reply: unknown, { role, tools }: CodeAssignment): Started {
+  const { ok, error, importing } = Object(reply) as Record<string, unknown>
+  if (ok === true) return beganIn(Object(reply)) ?? failed(role.name)
+  const found = ok === false ? errorIn(error) : undefined
+  const whose = importedIn(importing, tools.modules)
+  return found && whose ? { ok: false, error: found, ...whose } : failed(role.name)
+}
+
+function beganIn({ state, tools, harmful }: Record<string, unknown>): Started | undefined {
+  const isOne = (state === undefined || isState(state)) && isNames(tools) && isNames(harmful)
+  return isOne ? { ok: true, state, ...(tools && { tools }), ...(harmful && { harmful }) } : undefined
+}
+
+const isNames = (names: unknown): names is string[] | undefined =>
+  names === undefined || (Array.isArray(names) && names.every((name) => typeof name === 'string'))
+
+/**
+ * The tool is one that the thread was given: files are read to say more of it. undefined: it names nothing that can be.
+ */
+function importedIn(importing: unknown, modules: readonly ToolCode[]): { importing?: 'agent' | ToolCode } | undefined {
+  if (importing === undefined) return {}
+  if (importing === 'agent') return { importing }
+  const { module: file, export: name } = Object(importing) as Record<string, unknown>
+  if (typeof file !== 'string' || typeof name !== 'string') return undefined
+  const tool = modules.find((known) => known.module === file && known.export === name)
+  return tool ? { importing: tool } : {}
+}
+
+function isState(json: unknown): json is string {
+  if (typeof json !== 'string' || nestsTooDeep(json)) return false
+  try {
+    const state: unknown = JSON.parse(json)
+    return typeof state === 'object' && state !== null
+  } catch {
+    return false
+  }
+}
+
+function failed(agent: string): Started {
+  const words = `The thread of agent "${agent}" answered its start with what the runtime does not know. Its module, or a package that it imports, writes to the runtime's own port, or changes how Node posts messages: it must leave both alone.`
+  return { ok: false, error: errorData(new StartFailedError(words, { agent })) }
+}
+
+/*
+ * Code that a thread runs before it is an agent: the bundled entry. It is read once for the process. The host compiles
+ * it while the first thread boots, and a later thread, which has also run it, for all that come then.
+ */
+
+/** Without the functions that V8 compiles when they are first called, the code takes a fraction of that. */
+const MOST_EARLY_BYTES = 512 * 1024
+
+/** As thread-boot.cjs reads it. */
+interface ThreadEntry {
+  readonly path: string
+  /**
+   * A function of `require`, of the path, of what imports a module, and of what is to be called when a turn has been
+   * played; without that, none is played.
+   */
+  readonly source: string
+  /** In shared memory; undefined until a thread has compiled it. */
+  readonly compiled: Uint8Array | undefined
+  /** Compiled by the host, behind the number of its bytes (4 bytes), which is 0 until then. */
+  readonly early: SharedArrayBuffer
+  /** True if the thread plays a turn, and compiles what that needs. */
+  readonly plays: boolean
+}
+
+export class ThreadCode {
+  /** The file that begins a thread. */
+  readonly boot: URL
+  readonly #path: string
+  readonly #source: string
+  readonly #early = new SharedArrayBuffer(4 + MOST_EARLY_BYTES)
+  #compiled: Uint8Array | undefined
+  #hasBegun = false
+  #hasTurn = false
+
+  constructor(boot: URL, path: string, source: string) {
+    this.boot = boot
+    this.#path = path
+    this.#source = source
+  }
+
+  /**
+   * Returns the entry for a thread that begins now. The first one plays no turn, since a new program waits for it;
+   * those behind it do, until one has.
+   */
+  begin(): ThreadEntry {
+    const plays = this.#hasBegun && !this.#hasTurn
+    if (!this.#hasBegun) setImmediate(() => this.#compileEarly())
+    this.#hasBegun = true
+    return { path: this.#path, source: this.#source, compiled: this.#compiled, early: this.#early, plays }
+  }
+
+  /** A thread that comes before this is done compiles the code itself. */
+  #compileEarly(): void {
+    const compiled = new Script(this.#source, { filename: this.#path }).createCachedData()
+    if (compiled.length > MOST_EARLY_BYTES) return
+    new Uint8Array(this.#early, 4).set(compiled)
+    Atomics.store(new Int32Array(this.#early, 0, 1), 0, compiled.length)
+  }
+
+  /** Takes what a thread that began with that entry has compiled, for those that begin later. */
+  take(compiled: Uint8Array | undefined, { plays }: ThreadEntry): void {
+    if (!compiled || this.#hasTurn || (this.#compiled && !plays)) return
+    this.#compiled = compiled
+    this.#hasTurn = plays
+  }
+}
+
+let code: ThreadCode | undefined
+
+/** Throws `ConfigurationError` where this package was bundled without its files. */
+export function threadCode(): ThreadCode {
+  code ??= codeIn(fileURLToPath(ownFile('actors/thread/thread-entry.bundle.cjs')))
+  return code
+}
+
+function codeIn(path: string): ThreadCode {
+  const source = `(function (require, __filename, importModule, hasPlayed) {${readFileSync(path, 'utf8')}\n})`
+  return new ThreadCode(ownFile('actors/thread/thread-boot.cjs'), path, source)
+}
+
+/**
+ * Lets the process end although the thread lives. To be called as soon as it is made: Node refs a port of its own for
+ * whoever reads what a thread prints, when the reading begins, and `unref` does not undo that. It looks at a field of
+ * the stream first, and clears that itself for a thread whose output it passes on. Where there is no such field the
+ * process lives as long as the thread.
+ */
+export function unrefWorker(worker: Worker): void {
+  for (const stream of [worker.stdout, worker.stderr]) {
+    const field = Object.getOwnPropertySymbols(stream).find(({ description }) => description === 'kIncrementsPortRef')
+    if (field) Reflect.set(stream, field, false)
+  }
+  worker.unref()
+}
 
 /** First post of thread-boot.cjs. */
 interface Booted {

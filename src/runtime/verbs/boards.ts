@@ -1,27 +1,32 @@
 /** Blackboards of the team, of each run, or of a run whose agents use one; and the verbs that reach them. */
 
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Verb } from '../../actors/definition/trust.ts'
+import type { Verb } from '../../actors/definition/role.ts'
+import { policyOf } from '../../actors/definition/role-config.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
 import { Board } from '../../blackboard/board.ts'
-import type { Blackboard, BlackboardEntry, QueryFilter, WriteOptions } from '../../blackboard/entry.ts'
-import { hostBlackboard } from '../../blackboard/facade.ts'
-import type { Scheduler } from '../../clock.ts'
-import { ConfigurationError, describe } from '../../errors.ts'
-import { ASKS, type FrameFields, LOG_ONLY, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
-import { copyId } from '../../mailbox/frame-id.ts'
+import {
+  type Blackboard,
+  type BlackboardEntry,
+  checkCallback,
+  type QueryFilter,
+  type WriteOptions,
+} from '../../blackboard/entry.ts'
+import { hostBlackboard } from '../../blackboard/views.ts'
+import { ASKS, copyId, type FrameFields, LOG_ONLY, MANY, SEND, TO_ALL } from '../../mailbox/frame.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import { policyOf } from '../../mailbox/overflow.ts'
-import type { TeamMemory } from '../../mailbox/room.ts'
-import type { Admission } from '../admission/admission.ts'
+import type { TeamMemory } from '../../mailbox/team-memory.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { ConfigurationError, describe } from '../../shared/errors.ts'
+import type { Admission } from '../host/admission.ts'
+import type { Cell } from '../host/agent.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
+import type { RunState, RunTable } from '../host/run.ts'
 import type { HostFrames } from '../log/host-frames.ts'
 import type { Unrecorded } from '../log/records.ts'
+import type { Redactor } from '../logging/redactor.ts'
 import type { BlackboardScope } from '../settings/settings.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Journal } from '../state/journal.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { RunTable } from '../state/run-table.ts'
-import type { HostVerb } from './host-verb.ts'
+import type { HostVerb } from './calls.ts'
 
 interface Needs {
   readonly admission: Admission
@@ -77,7 +82,6 @@ export class Boards {
     return board.waitFor(key, { signal, timeoutMs: leftMs })
   }
 
-  /** Returns the board of the run, if it has one by now. */
   board(run: RunState): Board | undefined {
     const { scope } = this.#settings
     if (scope === 'team') run.board = this.#ofTeam
@@ -103,7 +107,6 @@ export class Boards {
     for (const entry of this.#teamBoard?.written ?? []) yield { kind: 'blackboard', entry, nth: nth++ }
   }
 
-  /** Returns the number of entries on the board of the run, if it is that of the team. */
   revisionFor({ board }: RunState): number | undefined {
     return board && board === this.#teamBoard ? board.revision : undefined
   }
@@ -228,4 +231,23 @@ interface Arguments extends QueryFilter {
   options?: WriteOptions
   pattern: string
   timeoutMs?: number
+}
+
+/*
+ * Blackboard for callers outside of the team: its data is free of the team's keys, like all that leaves the team.
+ * Agents read the original data.
+ */
+
+export function redactedBlackboard(board: Blackboard, redactor: Redactor): Blackboard {
+  return {
+    write: board.write,
+    read: async (key, schema) => redactor.data(await board.read(key, schema)),
+    query: async (filter) => redactor.data(await board.query(filter)),
+    async subscribe(pattern, callback) {
+      checkCallback(callback)
+      return board.subscribe(pattern, (entry) => callback(redactor.data(entry)))
+    },
+    waitFor: async (key, options) => redactor.data(await board.waitFor(key, options)),
+    getHistory: async (key) => redactor.data(await board.getHistory(key)),
+  }
 }

@@ -1,25 +1,42 @@
 /** Table of the verbs that the host serves. Each call is a logged step of its caller. */
 
-import type { Logger } from '../../actors/definition/logger.ts'
-import { OWN_WORK } from '../../actors/definition/own-work.ts'
-import { isVerb, type Verb } from '../../actors/definition/trust.ts'
-import type { Scheduler } from '../../clock.ts'
-import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../errors.ts'
+import { isVerb, OWN_WORK, type Verb } from '../../actors/definition/role.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
 import { jsonIn } from '../../mailbox/codec.ts'
-import { CHUNK, correlationOf, FAILED, RESULT, SIGNALLED, STREAMS, turnOf, waitingOf } from '../../mailbox/frame.ts'
-import { readBody } from '../../mailbox/frame-body.ts'
-import { idOf } from '../../mailbox/frame-id.ts'
-import type { Memory } from '../../mailbox/memory.ts'
-import { callRefusal } from '../admission/trust.ts'
-import type { ReplyLane } from '../dispatch/reply-lane.ts'
+import {
+  CHUNK,
+  correlationOf,
+  FAILED,
+  idOf,
+  type Memory,
+  RESULT,
+  readBody,
+  recipientOf,
+  SIGNALLED,
+  STREAMS,
+  turnOf,
+  waitingOf,
+} from '../../mailbox/frame.ts'
+import { refused } from '../../shared/checks.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { AgentFailedError, ConfigurationError, DramatisError, describe, errorData } from '../../shared/errors.ts'
+import type { HostMessages } from '../host/admission.ts'
+import type { Cell, OpenCall, Waiter } from '../host/agent.ts'
+import { callRefusal } from '../host/delegation.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal, Reader } from '../host/journal.ts'
+import type { ReplyLane } from '../host/replies.ts'
+import type { RunState, RunTable, Watch } from '../host/run.ts'
 import type { HostFrames } from '../log/host-frames.ts'
-import { subjectOf } from '../state/call-subject.ts'
-import type { Cell, OpenCall } from '../state/cell.ts'
-import type { Journal } from '../state/journal.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { HostCaller, HostVerb } from './host-verb.ts'
 
-interface Needs {
+/** Subject of the call of a verb, by its arguments: a sync point, a key, a tool, an agent or a model. */
+const SUBJECTS = ['point', 'key', 'name', 'agent', 'model', 'pattern'] as const
+
+export function subjectOf(args: Readonly<Record<string, unknown>>): string | undefined {
+  return SUBJECTS.map((field) => args[field]).find((value) => typeof value === 'string')
+}
+
+interface CallsNeeds {
   readonly clock: Scheduler
   readonly frames: HostFrames
   readonly journal: Journal
@@ -36,11 +53,11 @@ interface EarlierCall {
 }
 
 export class HostCalls {
-  readonly #needs: Needs
+  readonly #needs: CallsNeeds
   /** Verbs by operation. */
   readonly verbs = new Map<Verb, HostVerb>()
 
-  constructor(needs: Needs) {
+  constructor(needs: CallsNeeds) {
     this.#needs = needs
   }
 
@@ -143,3 +160,110 @@ interface Arguments {
   point: string
   to: string
 }
+
+/*
+ * Rule 14: an agent that watches another is notified once when that agent is gone permanently, also if it is gone
+ * already. A watch is kept here, not in the watcher's thread, so it survives the watcher's restarts; it ends with its
+ * run.
+ */
+
+export interface WatchNeeds {
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly runs: RunTable
+}
+
+export const watchVerbs = (needs: WatchNeeds): [Verb, HostVerb][] => [
+  [
+    'watch',
+    (args, { cell, run }) => watch(needs, cell, run, needs.directory.require((args as { agent: string }).agent, run)),
+  ],
+]
+
+/** Starts a watch. However often the watcher asks, it is notified once of each end that it has watched for. */
+export function watch(needs: WatchNeeds, watcher: Cell, run: RunState, { index, name, gone }: Cell): void {
+  const key = `${watcher.index} ${index}`
+  const known = run.watches.get(key) ?? {
+    watcher: watcher.index,
+    index,
+    agent: name,
+    told: undefined,
+    open: false,
+  }
+  run.watches.set(key, known)
+  if (!gone) known.open = true
+  else if (known.told !== gone) tell(needs, run, known, gone)
+}
+
+/** Notes that a watcher was notified, in an earlier process, if that is what the host's report says. */
+export function noteTold(run: RunState, memory: Memory, at: number): void {
+  const { event, agent } = Object(jsonIn(readBody(memory, at).data)) as { event?: unknown; agent?: unknown }
+  if (event !== 'terminated') return
+  const watcher = recipientOf(memory, at)
+  for (const known of run.watches.values()) if (known.watcher === watcher && known.agent === agent) known.open = false
+}
+
+/** Notifies the watchers of an agent that is gone permanently. */
+function tellWatchers(needs: WatchNeeds, { index, gone }: Cell): void {
+  if (!gone) return
+  for (const run of needs.runs.values())
+    for (const known of run.watches.values())
+      if (known.index === index && known.open && !run.ending) tell(needs, run, known, gone)
+}
+
+function tell(needs: WatchNeeds, run: RunState, known: Watch, end: DramatisError): void {
+  known.open = false
+  known.told = end
+  const { watcher, agent } = known
+  const content = `Agent "${agent}" is gone for good: ${end.message}`
+  needs.hostMessages.report(run, watcher, content, { event: 'terminated', agent, reason: end.message })
+}
+
+export const watchers = (needs: WatchNeeds): Reader => ({
+  kinds: ['agent.status'],
+  next(batch) {
+    for (const record of batch) {
+      if (record.kind !== 'agent.status' || (record.status !== 'failed' && record.status !== 'stopped')) continue
+      const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
+      if (cell) tellWatchers(needs, cell)
+    }
+  },
+})
+
+interface DecisionsNeeds {
+  readonly journal: Journal
+}
+
+export const decisionVerbs = (needs: DecisionsNeeds): [Verb, HostVerb][] => [
+  [
+    'decide',
+    (args, { run }) => {
+      const { question, choice, reason } = args as { question: string; choice: string; reason: string }
+      for (const [path, value] of Object.entries({ question, choice, reason }))
+        if (typeof value !== 'string') throw refused(path, value, 'a string')
+      needs.journal.record(run, { kind: 'decision', question, choice, reason })
+    },
+  ],
+]
+
+/** Turn that waits for a verb. */
+export interface VerbWaiter extends Waiter {
+  readonly run: RunState
+  /** Id of the call, if the turn waits for one. */
+  readonly callId?: string
+  /** Time for which the turn has waited in earlier processes, in ms. */
+  readonly passedMs?: number
+}
+
+/** Turn that has called a verb. */
+export interface HostCaller extends VerbWaiter {
+  /** Id of the call: the same, however often its answer is asked for. */
+  readonly callId: string
+  /** True if an earlier process was asked too. */
+  readonly isAgain?: boolean
+  /** Sends a piece of the answer ahead of it. A retried turn gets the pieces again. */
+  say(piece: string): void
+}
+
+/** Serves one operation. `args` are unchecked JSON from a thread. */
+export type HostVerb = (args: unknown, caller: HostCaller, signal: AbortSignal) => Promise<unknown> | unknown

@@ -1,14 +1,13 @@
 /** Runs guardrails in the host. Each outcome is an event of the run; the value itself is not in it. */
-import { GUARD, type Guardrail } from '../../actors/definition/guardrail.ts'
-import type { Verb } from '../../actors/definition/trust.ts'
-import type { Scheduler } from '../../clock.ts'
-import { DramatisError, describe, GuardrailError, MessageRejectedError, shown } from '../../errors.ts'
+import { GUARD, type Guardrail, type Verb } from '../../actors/definition/role.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import { onAbort } from '../../on-abort.ts'
-import { isObject } from '../checks/checks.ts'
-import type { Journal } from '../state/journal.ts'
-import type { RunState } from '../state/run-state.ts'
-import type { HostVerb, VerbWaiter } from './host-verb.ts'
+import { isObject } from '../../shared/checks.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { DramatisError, describe, GuardrailError, MessageRejectedError, shown } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { Journal } from '../host/journal.ts'
+import type { RunState } from '../host/run.ts'
+import type { HostVerb, VerbWaiter } from './calls.ts'
 
 interface Needs {
   readonly clock: Scheduler

@@ -1,17 +1,149 @@
 /** Host side of `context.shared`: the access rules of each state, and how long each lasts. */
-
-import type { SharedScope } from '../../actors/definition/context/context.ts'
-import type { Verb } from '../../actors/definition/trust.ts'
-import { type Kept, notTheOwner, SHARED_SCOPES, type Written } from '../../actors/turn/shared-state.ts'
-import { LONGEST_KEY } from '../../blackboard/pattern.ts'
-import { ConfigurationError, MessageRejectedError, shown } from '../../errors.ts'
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { dirname } from 'node:path'
+import type { SharedScope } from '../../actors/definition/context.ts'
+import type { Verb } from '../../actors/definition/role.ts'
+import { type Kept, notTheOwner, SHARED_SCOPES, type Written } from '../../actors/turn/state.ts'
+import { LONGEST_KEY } from '../../blackboard/entry.ts'
+import { isObject } from '../../shared/checks.ts'
+import { ConfigurationError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
+import type { Cell } from '../host/agent.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
 import type { Unrecorded } from '../log/records.ts'
-import type { AgentDirectory } from '../state/agent-directory.ts'
-import type { Cell } from '../state/cell.ts'
-import type { Journal } from '../state/journal.ts'
-import type { HostCaller, HostVerb } from './host-verb.ts'
-import type { PersistentFile } from './persistent-file.ts'
-import { StateStore } from './state-store.ts'
+import type { HostCaller, HostVerb } from './calls.ts'
+
+const VERSION = 1
+
+export class PersistentFile {
+  readonly #path: string
+  /** Describes the file as it was when this last read or wrote it. */
+  #seen = ''
+  #last: Promise<unknown> = Promise.resolve()
+
+  constructor(path: string) {
+    this.#path = path
+  }
+
+  /**
+   * Calls `act` when the store has what the file has, also what another process wrote there, and writes the file if
+   * `act` has changed the store. Calls run one after the other. If the file cannot be written, the store does not keep
+   * the change either.
+   *
+   * Rejects with `ConfigurationError` for a file that cannot be read or written, or is of another kind.
+   */
+  use<T>(store: StateStore, act: () => T, hasChanged: (result: T) => boolean): Promise<T> {
+    const used = this.#last.then(async () => {
+      await this.#load(store)
+      const result = act()
+      if (hasChanged(result)) await this.#save(store)
+      return result
+    })
+    this.#last = used.catch(() => {})
+    return used
+  }
+
+  async #load(store: StateStore): Promise<void> {
+    try {
+      const now = await this.#stamp()
+      if (now === this.#seen) return
+      store.replace(now === ABSENT ? [] : valuesIn(await readFile(this.#path, 'utf8')))
+      this.#seen = now
+    } catch (error) {
+      throw this.#fault('read', error)
+    }
+  }
+
+  /** Writes beside the file and puts that in its place: the file is never half written. */
+  async #save(store: StateStore): Promise<void> {
+    const beside = `${this.#path}.${process.pid}.tmp`
+    try {
+      await mkdir(dirname(this.#path), { recursive: true })
+      const values = Object.fromEntries(store.entries())
+      await writeFile(beside, `${JSON.stringify({ version: VERSION, values })}\n`, { mode: 0o600, flush: true })
+      await rename(beside, this.#path)
+      this.#seen = await this.#stamp()
+    } catch (error) {
+      this.#seen = '' // the next use reads what the file has
+      await rm(beside, { force: true }).catch(() => {})
+      throw this.#fault('written', error)
+    }
+  }
+
+  async #stamp(): Promise<string> {
+    try {
+      const { ino, mtimeNs, size } = await stat(this.#path, { bigint: true })
+      return `${ino} ${mtimeNs} ${size}`
+    } catch (error) {
+      if (Object(error).code === 'ENOENT') return ABSENT
+      throw error
+    }
+  }
+
+  #fault(what: 'read' | 'written', cause: unknown): ConfigurationError {
+    const text = `persistentFile: ${this.#path} cannot be ${what}: ${describe(cause)}. Name another file, or mend this one.`
+    return new ConfigurationError(text, { path: 'persistentFile', file: this.#path }, cause)
+  }
+}
+
+const ABSENT = 'absent'
+
+/** Returns the values of a file. Throws for a text that is none of this kind. */
+function valuesIn(text: string): [key: string, kept: Kept][] {
+  const { version, values } = Object(JSON.parse(text)) as { version?: unknown; values?: unknown }
+  if (version !== VERSION || !isObject(values)) throw new Error(`it has no values of version ${VERSION}`)
+  return Object.entries(values).map(([key, kept]) => {
+    const { version: writes, value }: Partial<Kept> = Object(kept)
+    if (!Number.isSafeInteger(writes) || value === undefined) throw new Error(`its value of "${key}" has no version`)
+    return [key, { version: Number(writes), value }]
+  })
+}
+
+/** Limit on the keys of a store, because keys are never removed. */
+const MOST_KEYS = 10_000
+
+/** Store of values by keys. Each value has the number of its writes (`version`). */
+export class StateStore {
+  readonly #kept = new Map<string, Kept>()
+
+  read(key: string): Kept {
+    return this.#kept.get(key) ?? { version: 0 }
+  }
+
+  /**
+   * Writes the value if the key is at version `ifVersion`. Returns what the store has afterwards.
+   *
+   * @throws {MessageRejectedError} for a key more than there is room for.
+   */
+  write(key: string, ifVersion: number, value: unknown): Written {
+    const kept = this.#kept.get(key)
+    const { version } = kept ?? { version: 0 }
+    if (version !== ifVersion) return { ...kept, version, done: false }
+    if (!kept && this.#kept.size >= MOST_KEYS)
+      throw new MessageRejectedError(
+        `A shared state has up to ${MOST_KEYS} keys, and this one has them all: "${key}" was not written. Keep several values under one key.`,
+        { path: 'key', key, keys: MOST_KEYS },
+      )
+    const next = { version: version + 1, value }
+    this.#kept.set(key, next)
+    return { ...next, done: true }
+  }
+
+  /** Puts a value in place that was written in an earlier process. */
+  restore(key: string, kept: Kept): void {
+    this.#kept.set(key, kept)
+  }
+
+  /** Puts all values in place that another store has. */
+  replace(values: Iterable<[key: string, kept: Kept]>): void {
+    this.#kept.clear()
+    for (const [key, kept] of values) this.#kept.set(key, kept)
+  }
+
+  entries(): Iterable<[key: string, kept: Kept]> {
+    return this.#kept
+  }
+}
 
 interface Needs {
   readonly directory: AgentDirectory

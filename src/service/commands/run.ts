@@ -1,19 +1,326 @@
 /** `dramatis run <team file> "<query>"`: one query, one answer. */
-import { environment } from '../../environment.ts'
-import { createTeam, type MultiAgentResult } from '../../index.ts'
+
+import { hostname, userInfo } from 'node:os'
+import { createInterface } from 'node:readline'
+import { setImmediate as turn } from 'node:timers/promises'
+import { type ApprovalAnswer, NO, YES } from '../../actors/definition/schema.ts'
+import {
+  createTeam,
+  DramatisError,
+  type MultiAgentPatternOptions,
+  type MultiAgentResult,
+  type OpenQuestionInfo,
+  type Team,
+} from '../../index.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
-import { lineLogger } from '../../runtime/logging/default-logger.ts'
-import type { Answer } from '../answer-stream.ts'
-import { askPerson } from '../ask-person.ts'
-import type { CodeWatch } from '../code-watch.ts'
-import { EXIT, exitCodeOf, failureWords } from '../failure.ts'
-import { listenForInterrupt, unlessAborted } from '../interrupt.ts'
-import { resultText } from '../json-text.ts'
-import { loadEnv } from '../load-env.ts'
-import { loadTeamFile } from '../load-team-file.ts'
-import { progressOn, withoutEvents } from '../progress.ts'
-import type { Screen } from '../screen.ts'
-import { traceFile } from '../trace-file.ts'
+import { lineLogger } from '../../runtime/logging/logger.ts'
+import { FileStore } from '../../runtime/store/file-store.ts'
+import { readLog } from '../../runtime/store/inspect-segments.ts'
+import { callIn } from '../../runtime/verbs/questions.ts'
+import {
+  answerInLog,
+  logFolder,
+  openQuestionsIn,
+  type RecordedQuestion,
+  recordedRuns,
+} from '../../runtime/views/recorded-runs.ts'
+import { systemClock } from '../../shared/clock.ts'
+import { environment } from '../../shared/environment.ts'
+import { ConfigurationError, describe, LogHeldError, shown } from '../../shared/errors.ts'
+import { visible } from '../../shared/text.ts'
+import type { CodeWatch } from '../shared/code-watch.ts'
+import { EXIT, exitCodeOf, failureWords, listenForInterrupt, oneLine, unlessAborted } from '../shared/failure.ts'
+import { jsonText, resultText, traceFile } from '../shared/json-text.ts'
+import { environmentRedactor, loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
+import { progressOn, withoutEvents } from '../shared/progress.ts'
+import type { Answer, Print, Screen } from '../shared/screen.ts'
+
+/*
+ * Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input.
+ */
+
+/** Question as events and `team.questions` have it. */
+export type Question = Pick<OpenQuestionInfo, 'runId' | 'questionId' | 'agent' | 'text' | 'choices'>
+
+export type Asking = Pick<Team, 'events' | 'getRun'>
+
+export interface AskPerson {
+  /** Puts a question that was asked before. */
+  ask(question: Question): void
+  stop(): void
+}
+
+/**
+ * Answers what is asked from now on until `stop()`. Nothing is read before somebody asks. `unanswerable` is called with
+ * a question that comes when the input has ended. Default: its run is cancelled.
+ */
+function askPerson(
+  team: Asking,
+  input: NodeJS.ReadableStream,
+  print: Print,
+  unanswerable = async ({ agent, runId }: Question): Promise<void> =>
+    team.getRun(runId)?.cancel(`${agent} asked a question, and the input has ended: nobody can answer`),
+): AskPerson {
+  const waiting: Question[] = []
+  let lines: Lines | undefined
+  let busy = false
+
+  async function answerAll(): Promise<void> {
+    if (busy) return
+    busy = true
+    lines ??= new Lines(input)
+    for (let question = waiting.shift(); question; question = waiting.shift()) await answer(question, lines)
+    busy = false
+  }
+
+  async function answer(question: Question, from: Lines): Promise<void> {
+    const run = team.getRun(question.runId)
+    for (;;) {
+      print(questionText(question))
+      const line = await from.next()
+      if (line === undefined) return unanswerable(question)
+      try {
+        return await run?.answer(question.questionId, choiceOf(question, line.trim()))
+      } catch (error) {
+        if (!(error instanceof DramatisError)) throw error
+        print(`${error.message}\n`)
+        if (error.details.path !== 'answer') return
+      }
+    }
+  }
+
+  const ask = (question: Question) => {
+    waiting.push(question)
+    void answerAll()
+  }
+  const subscription = team.events.subscribe((event) => {
+    if (event.type === 'question') ask(event)
+  })
+  return {
+    ask,
+    stop() {
+      subscription.unsubscribe()
+      waiting.length = 0
+      lines?.close()
+    },
+  }
+}
+
+function questionText({ agent, text, choices = [] }: Question): string {
+  const lines = visible(text, '\n') // the words are a model's, and could steer the terminal
+  return [`${agent} asks: ${lines}`, ...choices.map((choice, i) => `  ${i + 1}. ${visible(choice)}`), ''].join('\n')
+}
+
+/** By its words, or by its number. */
+function choiceOf({ choices = [] }: Question, line: string): string {
+  return choices.includes(line) ? line : (choices[Number(line) - 1] ?? line)
+}
+
+/** The lines of a stream, one at a time. */
+class Lines {
+  readonly #reader: ReturnType<typeof createInterface>
+  readonly #next: AsyncIterator<string>
+
+  constructor(input: NodeJS.ReadableStream) {
+    this.#reader = createInterface({ input, terminal: false }) // Ctrl-C stays the process's own
+    this.#next = this.#reader[Symbol.asyncIterator]()
+  }
+
+  /** undefined: there are no more. */
+  async next(): Promise<string | undefined> {
+    const { value, done } = await this.#next.next()
+    return done ? undefined : value
+  }
+
+  close(): void {
+    this.#reader.close()
+  }
+}
+
+export interface AnswerFlags {
+  log: string
+  /** JSON that replaces the input of a tool. */
+  input?: string
+  /** Why a tool may not be called. */
+  reason?: string
+}
+
+/**
+ * Writes the answer into the log and resolves to the exit code. Rejects if there is no such log or question, if the
+ * question does not take the answer, and if a process has the log.
+ */
+export async function answer(
+  questionId: string,
+  text: string,
+  { log, input, reason }: AnswerFlags,
+  { stderr, folder }: Surroundings,
+): Promise<number> {
+  const given = answerOf(text, input, reason)
+  const store = new FileStore(logFolder(log, folder), { clock: systemClock, waitsForRoom: false })
+  try {
+    const { run, asked } = await answerInLog(store, questionId, given, whoAmI())
+    stderr.write(`${oneLine(asked.agent)} gets the answer when run ${oneLine(run.id)} goes on.\n`)
+    return EXIT.done
+  } catch (error) {
+    throw error instanceof LogHeldError ? heldElsewhere(error) : error
+  } finally {
+    await store.close()
+  }
+}
+
+/** Returns the name of who is at this terminal. A container may run under a number that has no name. */
+function whoAmI(): string {
+  try {
+    return `cli:${userInfo().username}@${hostname()}`
+  } catch {
+    return `cli:${process.getuid?.() ?? ''}@${hostname()}`
+  }
+}
+
+/** Returns the answer: the text, or an approval with more than yes or no. */
+function answerOf(text: string, input: string | undefined, reason: string | undefined): string | ApprovalAnswer {
+  if (input !== undefined) {
+    assertSays('--input', text, YES)
+    return { approved: true, input: jsonOf(input) }
+  }
+  if (reason === undefined) return text
+  assertSays('--reason', text, NO)
+  return { approved: false, reason }
+}
+
+function assertSays(option: string, text: string, accepted: string): void {
+  if (text === accepted) return
+  const error = `${option}: it goes with the answer ${shown(accepted)} alone; the answer is ${shown(text)}.`
+  throw new ConfigurationError(error, { path: option, got: text, accepted })
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const message = `--input: ${shown(text)} is no JSON: ${describe(error)}`
+    throw new ConfigurationError(message, { path: '--input', got: text, accepted: 'JSON' }, error)
+  }
+}
+
+function heldElsewhere({ details }: LogHeldError): LogHeldError {
+  const who = details.pid === undefined ? 'another process' : `process ${details.pid} on ${details.host}`
+  const text = `The log is held by ${who}, which goes on with its runs. Answer there (run.answer, or its terminal), or end it first.`
+  return new LogHeldError(text, details)
+}
+
+export interface QuestionsFlags {
+  log: string
+  json?: boolean
+}
+
+/** Prints the open questions and resolves to the exit code. Rejects if there is no such log. */
+export async function questions(
+  { log, json = false }: QuestionsFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  const redactor = environmentRedactor(folder)
+  const { runs } = await recordedRuns(() => readLog(logFolder(log, folder)))
+  const open = redactor.data(openQuestionsIn(runs).map(questionInfo))
+  if (json) await answer.write(jsonText(open))
+  else if (open.length === 0) stderr.write('No question is open.\n')
+  else await answer.write(open.map(questionLines).join('\n'))
+  return EXIT.done
+}
+
+function questionInfo({ run: { id: runId }, asked }: RecordedQuestion) {
+  const { at, agent, questionId, ask: kind, text, choices } = asked
+  return { questionId, runId, agent, kind, text, ...(choices && { choices }), ...callIn(asked), askedAt: at }
+}
+
+/** The words are a model's, and could steer the terminal. */
+function questionLines({ questionId, runId, agent, text, choices = [] }: ReturnType<typeof questionInfo>): string {
+  const lines = visible(text, '\n').split('\n')
+  const rest = [...lines, ...choices.map((choice) => `- ${visible(choice)}`)].map((line) => `  ${line}\n`)
+  return `${questionId}  ${oneLine(agent)} in run ${oneLine(runId)}\n${rest.join('')}`
+}
+
+export interface ResumeFlags {
+  json?: boolean
+  timeout?: number
+  onMismatch?: 'refuse' | 'continue'
+}
+
+/**
+ * Prints the results and resolves to the exit code: that of the first run that failed. Ctrl-C leaves the runs
+ * interrupted. Rejects for everything that keeps the team from starting, and for an unknown run.
+ */
+export async function resume(
+  file: string,
+  runId: string | undefined,
+  { json = false, timeout, onMismatch }: ResumeFlags,
+  { answer, stderr, stdin, folder }: Surroundings,
+): Promise<number> {
+  loadEnv(folder)
+  const progress = await progressOn(stderr)
+  answer.divertTo(progress.print)
+  const { signal, stop } = listenForInterrupt(progress.print)
+  const unanswered = new AbortController()
+  try {
+    const definition = byHand(await unlessAborted(loadTeamFile(file, folder), signal), file)
+    const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
+    const asking = askPerson(team, stdin, progress.print, async (question) =>
+      unanswered.abort(new ConfigurationError(nobodyAnswers(question), { questionId: question.questionId })),
+    )
+    try {
+      progress.watch(team)
+      await unlessAborted(team.start(), signal)
+      const ids = runId === undefined ? await interrupted(team) : [runId]
+      if (ids.length === 0) stderr.write('No run is interrupted.\n')
+      const options = { ...(timeout !== undefined && { timeoutMs: timeout }), ...(onMismatch && { onMismatch }) }
+      const results = Promise.all(ids.map((id) => team.resume(id, options)))
+      await Promise.race([results, turn()]) // from then on they go on, with the questions that they had
+      for (const question of team.questions()) asking.ask(question)
+      const ended = await unlessAborted(unlessAborted(results, unanswered.signal), signal)
+      progress.end()
+      return await tellAll(ids, ended)
+    } finally {
+      asking.stop()
+      progress.end()
+      await team.close()
+    }
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    throw error
+  } finally {
+    stop()
+  }
+
+  async function tellAll(ids: readonly string[], results: readonly MultiAgentResult[]): Promise<number> {
+    let code: number = EXIT.done
+    for (const [at, result] of results.entries()) {
+      const id = oneLine(ids[at]!)
+      if (json) await answer.write(resultText(result))
+      else if (result.success) {
+        if (ids.length > 1) stderr.write(`run ${id}:\n`)
+        await answer.write(result.finalOutput.replace(/\n?$/, '\n'))
+      }
+      if (result.success) continue
+      stderr.write(`error: run ${id}: ${failureWords(result.error)}\n`)
+      code = code === EXIT.done ? exitCodeOf(result.error) : code
+    }
+    return code
+  }
+}
+
+const nobodyAnswers = ({ agent, questionId, runId }: Question) =>
+  `${agent} asks a question in run "${runId}", and the input has ended. The run stays interrupted: answer with dramatis answer ${questionId} "..." --log <folder>, then resume it.`
+
+const interrupted = async (team: Team): Promise<string[]> =>
+  (await team.listRuns({ status: 'interrupted' })).map(({ id }) => id)
+
+/** Returns the definition of a team that goes on with no run by itself. */
+function byHand(definition: MultiAgentPatternOptions, file: string): MultiAgentPatternOptions {
+  const { stateManagement } = definition
+  if (stateManagement) return { ...definition, stateManagement: { ...stateManagement, resume: 'manual' } }
+  const text = `Team file "${file}" has no stateManagement, so its runs are in no log. Write: stateManagement: { path: './log' }`
+  throw new ConfigurationError(text, { file, path: 'stateManagement' })
+}
 
 /** Streams of the process that a command runs in. */
 export interface Surroundings {
@@ -54,7 +361,7 @@ export async function run(
     try {
       progress.watch(team)
       if (watch) {
-        const { CodeWatch } = await import('../code-watch.ts') // late: most runs watch nothing
+        const { CodeWatch } = await import('../shared/code-watch.ts') // late: most runs watch nothing
         codeWatch = new CodeWatch(team, definition, (line) => progress.print(`${line}\n`))
         await codeWatch.ready
       }

@@ -1,16 +1,13 @@
 /** `dramatis serve [name=]<team file> ...`: teams over HTTP, until a signal ends the process. */
-
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { basename, extname, resolve } from 'node:path'
-import { environment } from '../../environment.ts'
-import { ConfigurationError, describe } from '../../errors.ts'
 import { createTeam, type Team } from '../../index.ts'
-import { own } from '../../own.ts'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
-import { lineLogger } from '../../runtime/logging/default-logger.ts'
-import { type Closing, listenForClosing } from '../closing.ts'
-import { EXIT } from '../failure.ts'
+import { lineLogger } from '../../runtime/logging/logger.ts'
+import { environment } from '../../shared/environment.ts'
+import { ConfigurationError, describe } from '../../shared/errors.ts'
+import { own } from '../../shared/values.ts'
 import {
   type Authorize,
   bearerToken,
@@ -18,11 +15,12 @@ import {
   type HttpApiOptions,
   type HttpLimits,
   httpApi,
-} from '../http/index.ts'
+} from '../api/index.ts'
+import { listen } from '../api/server.ts'
 import { RIGHTS } from '../http/schemas.ts'
-import { listen } from '../http/server.ts'
-import { loadEnv } from '../load-env.ts'
-import { loadTeamFile } from '../load-team-file.ts'
+import { type Closing, listenForClosing } from '../shared/code-watch.ts'
+import { EXIT } from '../shared/failure.ts'
+import { loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import type { Surroundings } from './run.ts'
 
 export interface ServeFlags {

@@ -1,8 +1,8 @@
 /** State of a team at any time of a digest, for who goes back in time: no line is read again. */
-import { TO_SEVERAL } from '../../runtime/digest/digest-line.ts'
+import { TO_SEVERAL, type Wait } from '../../runtime/views/digest-line.ts'
+import { isSlow } from '../../runtime/views/slow.ts'
 import type { Column } from './columns.ts'
-import type { DigestFold } from './digest-fold.ts'
-import type { FoldedAgent } from './folded.ts'
+import type { DigestFold, FoldedAgent } from './digest-fold.ts'
 
 export interface Moment {
   agents: AgentAt[]
@@ -77,3 +77,27 @@ function firstAfter(rows: readonly number[], dropped: number, column: Column, va
   }
   return low
 }
+
+/**
+ * An agent may have several: its turn waits for an answer within a step, and its next message for the turn to end. What
+ * is slow comes first, then what a turn waits for, then its own steps, then limits; of equals the one that has stood
+ * longest. `now`: epoch ms.
+ */
+export function toldWaits(waits: readonly Wait[], now: number): Map<string, Wait> {
+  const rankOf = (wait: Wait): number => (isSlow(wait, now) ? 0 : (RANKS.get(wait.kind) ?? 1))
+  const told = new Map<string, Wait>()
+  for (const wait of waits) {
+    if (wait.agent === null) continue
+    const known = told.get(wait.agent)
+    if (!known || rankOf(wait) < rankOf(known) || (rankOf(wait) === rankOf(known) && wait.since < known.since))
+      told.set(wait.agent, wait)
+  }
+  return told
+}
+
+const RANKS: ReadonlyMap<string, number> = new Map([
+  ['step', 2],
+  ['own', 2],
+  ['limit', 3],
+  ['place', 3],
+])

@@ -1,6 +1,7 @@
 /** Options of the HTTP API, checked at the start. */
-import type { Logger } from '../../actors/definition/logger.ts'
-import type { Team } from '../../index.ts'
+import type { Logger } from '../../actors/definition/tool.ts'
+import type { Run, Team, TokenUsage } from '../../index.ts'
+import { defaultLogger } from '../../runtime/logging/logger.ts'
 import {
   integer,
   isObject,
@@ -9,14 +10,14 @@ import {
   number,
   oneOf,
   pause,
+  refused,
+  refusedAs,
   rule,
   shape,
   wait,
-} from '../../runtime/checks/checks.ts'
-import { refused, refusedAs } from '../../runtime/checks/refused.ts'
-import { defaultLogger } from '../../runtime/logging/default-logger.ts'
-import type { ModelPrice } from './prices.ts'
-import type { RIGHTS } from './schemas.ts'
+} from '../../shared/checks.ts'
+import { own } from '../../shared/values.ts'
+import type { Cost, RIGHTS } from './schemas.ts'
 
 /**
  * Right of a caller. 'run': begin tasks, and see, answer and cancel their own. 'watch': see all tasks, agents and
@@ -76,7 +77,6 @@ export interface HttpLimits {
 /** Fate of a task whose client has left before the answer. */
 export type OnDisconnect = 'auto' | 'continue' | 'cancel'
 
-/** Options of `httpApi`. */
 export interface HttpApiOptions {
   /** Teams by the name that callers use. The first one is used where a request names none. They stay yours. */
   teams: Readonly<Record<string, Team>>
@@ -248,3 +248,51 @@ function isOrigin(value: unknown): boolean {
 
 const withoutUndefined = <T extends object>(given: T | undefined): Partial<T> =>
   Object.fromEntries(Object.entries(given ?? {}).filter(([, value]) => value !== undefined)) as Partial<T>
+
+/** Price of a model, for a million tokens. */
+export interface ModelPrice {
+  input: number
+  /** Input that the provider had in its cache. Default: the price of `input`. */
+  cachedInput?: number
+  output: number
+}
+
+const MILLION = 1_000_000
+
+export class Prices {
+  readonly #prices: Readonly<Record<string, ModelPrice>>
+  readonly #known = new WeakMap<Run<unknown>, Cost>()
+
+  constructor(prices: Readonly<Record<string, ModelPrice>>) {
+    this.#prices = prices
+  }
+
+  /** Returns the cost of a run that has ended, by what its log has of calls of models. */
+  async costOf(run: Run<unknown>): Promise<Cost> {
+    const known = this.#known.get(run)
+    if (known) return known
+    let estimate = 0
+    const byModel = new Map<string, number>()
+    const unpriced = new Set<string>()
+    for await (const event of run.events({ types: ['model.called'], follow: false })) {
+      if (event.type !== 'model.called' || event.rehearsed) continue
+      const { model, usage } = event
+      const price = own(this.#prices, model)
+      if (!price) {
+        unpriced.add(model)
+        continue
+      }
+      const paid = costOfCall(price, usage)
+      estimate += paid
+      byModel.set(model, (byModel.get(model) ?? 0) + paid)
+    }
+    const cost: Cost = { estimate, byModel: Object.fromEntries(byModel), unpriced: [...unpriced] }
+    this.#known.set(run, cost)
+    return cost
+  }
+}
+
+function costOfCall({ input, cachedInput = input, output }: ModelPrice, usage: TokenUsage): number {
+  const cached = Math.min(usage.cachedTokens ?? 0, usage.inputTokens)
+  return ((usage.inputTokens - cached) * input + cached * cachedInput + usage.outputTokens * output) / MILLION
+}

@@ -2,7 +2,7 @@
  * The table of all routes: it makes the router, the OpenAPI document and the test that each response fits its schema.
  */
 import { z } from 'zod'
-import { chatRequest, responsesRequest } from '../openai/request.ts'
+import { chatRequest, responsesRequest } from './openai-request.ts'
 import type { Right } from './options.ts'
 import * as shapes from './schemas.ts'
 

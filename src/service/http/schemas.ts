@@ -1,10 +1,29 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
-
 import { z } from 'zod'
-import { APPROVERS } from '../../actors/definition/approvers.ts'
+import { APPROVERS } from '../../actors/definition/tool.ts'
+import { storedIn } from '../../mailbox/codec.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
-import { storedIn } from '../../mailbox/stored-parts.ts'
-import { recordOf } from './record-of.ts'
+import { isObject } from '../../shared/checks.ts'
+
+/** Latest time that a date has, in epoch ms. */
+const LATEST = 8.64e15
+
+export const isoTime = (epochMs: number): string => new Date(Math.min(epochMs, LATEST)).toISOString()
+
+/** The same for a time that may be missing. */
+export const isoTimeOr = (epochMs: number | null): string | null => (epochMs === null ? null : isoTime(epochMs))
+
+/** As z.record with texts as keys, which would leave out a key named `__proto__` without a word. */
+function recordOf<Value>(value: z.ZodType<Value>): z.ZodType<Record<string, Value>> {
+  return z
+    .custom<Record<string, Value>>(isObject, { error: 'an object is needed', abort: true })
+    .superRefine((given, context) => {
+      for (const [key, field] of Object.entries(given))
+        for (const { message, path } of value.safeParse(field).error?.issues ?? [])
+          context.addIssue({ code: 'custom', message, path: [key, ...path] })
+    })
+    .meta({ ...z.toJSONSchema(z.record(z.string(), value)), $schema: undefined })
+}
 
 /** Rights of callers: `Right` says what each allows. */
 export const RIGHTS = ['run', 'watch', 'operate', 'approve'] as const

@@ -1,13 +1,88 @@
 /** A run as the HTTP API shows it. */
-import type { DramatisError } from '../../errors.ts'
-import type { Run, Team } from '../../index.ts'
-import { isoTime, isoTimeOr } from './iso-time.ts'
-import type { Caller } from './options.ts'
-import type { Prices } from './prices.ts'
-import { HttpError, problemOf } from './problem.ts'
-import { refusalFor } from './refusals.ts'
-import { isOver, knownEndOf } from './run-ends.ts'
-import type { Problem, Task, TaskQuestion } from './schemas.ts'
+import type { z } from 'zod'
+import type { AgentMessage, MultiAgentResult, Run, Team } from '../../index.ts'
+import { DramatisError, describe, StartFailedError } from '../../shared/errors.ts'
+import { nextTurn } from '../../shared/timers.ts'
+import { toldMessage } from '../shared/json-text.ts'
+import type { Caller, Prices } from './options.ts'
+import { HttpError, problemOf, refusalFor } from './problem.ts'
+import { isoTime, isoTimeOr, type message, type Problem, type Task, type TaskQuestion } from './schemas.ts'
+
+export type ShownMessage = z.infer<typeof message>
+
+/** Characters of a content that are shown in a list. */
+const MOST_SHOWN = 65_536
+
+/** `most`: characters of the content that are shown. */
+export function shownMessage(message: AgentMessage, most = MOST_SHOWN): ShownMessage {
+  const shown = { ...toldMessage(message), ...entryIn(message), sentAt: isoTime(message.sentAt) }
+  const told = shown as ShownMessage
+  const { content } = told
+  return content.length <= most ? told : { ...told, content: content.slice(0, most), cut: content.length }
+}
+
+/** Returns the entry of the blackboard that a message publishes, with its time as the API writes times. */
+function entryIn({ type, structuredData }: AgentMessage): { structuredData?: unknown } {
+  const { timestamp } = Object(structuredData) as { timestamp?: unknown }
+  if (type !== 'publish' || typeof timestamp !== 'number') return {}
+  return { structuredData: { ...Object(structuredData), timestamp: isoTime(timestamp) } }
+}
+
+const ENDED: readonly Run['status'][] = ['finished', 'failed', 'aborted', 'interrupted']
+
+export const hasEnded = ({ status }: Run<unknown>): boolean => ENDED.includes(status)
+
+/** Checks for a run that nothing more can happen in: one that is interrupted may go on. */
+export const isOver = (run: Run<unknown>): boolean => hasEnded(run) && run.status !== 'interrupted'
+
+type End = MultiAgentResult<unknown> | { error: DramatisError }
+
+/** Returns the result of a run that has ended. One whose configuration cannot work has an error and no result. */
+export async function endOf(run: Run<unknown>): Promise<End> {
+  try {
+    return await run.result
+  } catch (error) {
+    return { error: error instanceof DramatisError ? error : new StartFailedError(describe(error), {}, error) }
+  }
+}
+
+/** Resolves to the end of a run, if it is known: a run that is to be resumed by hand has none until then. */
+export async function knownEndOf(run: Run<unknown>): Promise<End | undefined> {
+  if (!hasEnded(run)) return undefined
+  if (run.status !== 'interrupted') return endOf(run) // it may have to be read from the log
+  const ending = endingOf(run)
+  if (!ending.end) await nextTurn()
+  return ending.end
+}
+
+interface Ending {
+  end: End | undefined
+  readonly waiters: Set<() => void>
+}
+
+const ENDINGS = new WeakMap<Run<unknown>, Ending>()
+
+/** A run may last for weeks, and a promise keeps all that was ever called on it: each run has one wait for its end. */
+function endingOf(run: Run<unknown>): Ending {
+  const known = ENDINGS.get(run)
+  if (known) return known
+  const ending: Ending = { end: undefined, waiters: new Set() }
+  ENDINGS.set(run, ending)
+  void endOf(run).then((end) => {
+    ending.end = end
+    for (const tell of ending.waiters) tell()
+    ending.waiters.clear()
+  })
+  return ending
+}
+
+/** Calls back when the run has ended. Returns a function that gives up the wait, of which nothing is left then. */
+export function onEnd(run: Run<unknown>, listener: () => void): () => void {
+  const { end, waiters } = endingOf(run)
+  if (end) listener()
+  else waiters.add(listener)
+  return () => waiters.delete(listener)
+}
 
 export interface ServedTeam {
   readonly name: string

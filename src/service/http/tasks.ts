@@ -2,19 +2,178 @@
  * The tasks that callers have begun: whose they are, how many of them are open, and what becomes of those whose client
  * has left. A task belongs to the caller that its metadata name, so it does after a restart, too.
  */
-import { v4 } from 'uuid'
+
+import { createHash } from 'node:crypto'
+import { v4, v5 } from 'uuid'
+import type { z } from 'zod'
 import type { Content } from '../../actors/definition/content.ts'
-import { type Timer, timerBehind } from '../../clock.ts'
 import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
-import { onAbort } from '../../on-abort.ts'
-import { BODY_HASH, CALLER, callerIn } from '../../runtime/state/caller.ts'
-import { clearTimeout, setTimeout } from '../../timers.ts'
-import { assertSameBody, forgotten, type KeyedTask } from './idempotency.ts'
-import type { Caller, HttpSettings, Right } from './options.ts'
+import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
+import { type Timer, timerBehind } from '../../shared/clock.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import { clearTimeout, setTimeout } from '../../shared/timers.ts'
+import { type Caller, type HttpLimits, type HttpSettings, Prices, type Right } from './options.ts'
 import { HttpError } from './problem.ts'
-import { endOf, hasEnded, knownEndOf, onEnd } from './run-ends.ts'
-import type { ServedTeams } from './served-teams.ts'
-import type { FoundTask, ServedTeam } from './task-view.ts'
+import type { Operation, Route, Routes } from './routes.ts'
+import { endOf, type FoundTask, hasEnded, knownEndOf, onEnd, type ServedTeam } from './task-view.ts'
+
+/** A request as a handler gets it, with all that is checked of it. */
+export interface Call<R extends Route = Route> {
+  readonly request: Request
+  readonly params: Readonly<Record<string, string>>
+  readonly query: z.infer<R['query']>
+  readonly body: R['body'] extends z.ZodType ? z.infer<R['body']> : undefined
+  readonly caller: Caller
+  /** The task that the path names, in a route that says so. */
+  readonly task: R['others'] extends readonly Right[] ? FoundTask : undefined
+}
+
+export type Handlers = {
+  readonly [Name in Operation]: (call: Call<Routes[Name]>) => Response | Promise<Response>
+}
+
+export const json = (value: unknown, status = 200, headers: Record<string, string> = {}): Response =>
+  new Response(JSON.stringify(value), { status, headers: { 'content-type': 'application/json', ...headers } })
+
+/*
+ * Idempotency keys: a request that is sent again with the same key is answered by the task that the first one began.
+ * Source: IETF draft-ietf-httpapi-idempotency-key-header-07.
+ */
+
+export interface KeyedTask {
+  readonly id: string
+  /** Hash of the body that begins it. */
+  readonly hash: string
+}
+
+/** Namespace of the ids of tasks that were begun with an idempotency key. */
+const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
+
+/**
+ * Returns the id of the task that a caller begins with a key. It is the same after a restart, so that a team with a
+ * durable log does not begin it twice. It tells nothing: who knows it needs the right to see the task all the same.
+ */
+const idOfKey = (caller: string, key: string): string => v5(JSON.stringify([caller, key]), KEYED)
+
+const KEY = /^[\x21-\x7e]{1,255}$/
+
+export class IdempotencyKeys {
+  readonly #most: number
+  /** Hashes of the bodies that have begun a task, by its id, the newest at the end. */
+  readonly #begun = new Map<string, string>()
+
+  /** Ids of the tasks that requests begin now. */
+  readonly #beginning = new Set<string>()
+
+  constructor({ idempotencyKeys }: Pick<HttpLimits, 'idempotencyKeys'>) {
+    this.#most = idempotencyKeys
+  }
+
+  /**
+   * Returns the task that belongs to the key of a request; undefined for a request without a key.
+   *
+   * @throws HttpError for a key that is none.
+   */
+  taskOf(request: Request, caller: string, body: unknown): KeyedTask | undefined {
+    const given = request.headers.get('idempotency-key')
+    if (given === null) return undefined
+    const key = given.replace(/^"(.*)"$/, '$1') // a string of Structured Fields, as the draft wants it
+    if (!KEY.test(key)) {
+      const detail = 'Idempotency-Key: accepted are 1 to 255 visible ASCII characters, such as a UUID.'
+      throw new HttpError('BAD_REQUEST', detail)
+    }
+    const id = idOfKey(caller, key)
+    const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
+    return { id, hash }
+  }
+
+  /** Checks whether a request with that key has begun its task, or begins it now. */
+  hasBegun({ id }: KeyedTask): boolean {
+    return this.#begun.has(id)
+  }
+
+  /**
+   * Begins the task of a key, or joins it while another request begins it. `isKnown` checks whether some team has it.
+   *
+   * @throws HttpError for another body, and for a task that was begun and is forgotten: a request that is sent again
+   * must not do a thing twice.
+   */
+  async begin<T>({ id, hash }: KeyedTask, isKnown: () => boolean, start: () => Promise<T>): Promise<T> {
+    const begun = this.#begun.get(id)
+    if (begun !== undefined && begun !== hash) throw otherBody()
+    if (begun !== undefined && !this.#beginning.has(id) && !isKnown()) throw forgotten()
+    this.#begun.delete(id) // so that it becomes the newest
+    this.#begun.set(id, hash)
+    if (this.#begun.size > this.#most) this.#begun.delete(this.#begun.keys().next().value!)
+    this.#beginning.add(id)
+    try {
+      return await start()
+    } finally {
+      this.#beginning.delete(id)
+      if (!isKnown()) this.#begun.delete(id) // it was refused
+    }
+  }
+
+  clear(): void {
+    this.#begun.clear()
+  }
+}
+
+/**
+ * Checks that a run was begun with the body of that hash, in this process or in an earlier one.
+ *
+ * @throws HttpError for another body.
+ */
+async function assertSameBody(run: Run<unknown>, hash: string): Promise<void> {
+  await knownEndOf(run) // one that is read from the log has its metadata then
+  if (Object.hasOwn(run.metadata, BODY_HASH) && run.metadata[BODY_HASH] !== hash) throw otherBody()
+}
+
+const forgotten = (): HttpError =>
+  new HttpError(
+    'CONFLICT',
+    'Idempotency-Key: the task of this key was begun, and is not kept any more. It is not begun again; use a new key for that. A durable log keeps tasks longer (stateManagement), and their keys (keep.keysMs).',
+  )
+
+const otherBody = (): HttpError =>
+  new HttpError(
+    'MESSAGE_REJECTED',
+    'Idempotency-Key: this key was sent with another body. Use a new key for another task.',
+    { status: 422 },
+  )
+
+export class ServedTeams {
+  readonly #teams: ReadonlyMap<string, Team>
+  readonly #prices: Prices | undefined
+  readonly #approveOwn: boolean
+
+  constructor({ teams, prices, approveOwn }: Pick<HttpSettings, 'teams' | 'prices' | 'approveOwn'>) {
+    this.#teams = teams
+    this.#approveOwn = approveOwn
+    this.#prices = prices && new Prices(prices)
+  }
+
+  get all(): ServedTeam[] {
+    return Array.from(this.#teams, (each) => this.#served(...each))
+  }
+
+  #served(name: string, team: Team): ServedTeam {
+    return { name, team, prices: this.#prices, approveOwn: this.#approveOwn }
+  }
+
+  /**
+   * Returns the team of that name, or the first one where none is named.
+   *
+   * @throws HttpError if there is none.
+   */
+  named(name: string | undefined): ServedTeam {
+    if (name === undefined) return this.all[0]!
+    const team = this.#teams.get(name)
+    if (team) return this.#served(name, team)
+    const known = [...this.#teams.keys()].join(', ')
+    throw new HttpError('NOT_FOUND', `team: there is no team "${name.slice(0, 255)}" here; there are ${known}.`)
+  }
+}
 
 export interface TaskStart {
   readonly served: ServedTeam

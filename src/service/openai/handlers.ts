@@ -1,21 +1,28 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
 import type { Run, RunOptions } from '../../index.ts'
-import { type Call, type Handlers, json } from '../http/call.ts'
+import { type Asked, askedIn, askedInResponses, outputOf, refused } from '../http/openai-request.ts'
 import type { Caller, HttpSettings } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
-import { endOf, isOver } from '../http/run-ends.ts'
-import type { ServedTeams } from '../http/served-teams.ts'
 import type { Streams } from '../http/streams.ts'
-import type { FoundTask, ServedTeam } from '../http/task-view.ts'
-import { draining, type Tasks, waitFor, written } from '../http/tasks.ts'
-import { answerPieces } from './answer-pieces.ts'
-import { chatFrames, completionOf } from './chat.ts'
-import { refused } from './content.ts'
-import { openAiError } from './error.ts'
-import { ignoredChat, ignoredResponses } from './ignored.ts'
-import { type Asked, askedIn, askedInResponses, outputOf } from './request.ts'
+import { endOf, type FoundTask, isOver, type ServedTeam } from '../http/task-view.ts'
 import {
+  type Call,
+  draining,
+  type Handlers,
+  json,
+  type ServedTeams,
+  type Tasks,
+  waitFor,
+  written,
+} from '../http/tasks.ts'
+import {
+  answerPieces,
   askedWith,
+  chatFrames,
+  completionOf,
+  ignoredChat,
+  ignoredResponses,
+  openAiError,
   RESPONSE,
   type ResponseAsked,
   responseFrames,
@@ -44,7 +51,6 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
     if (settings.onDisconnect !== 'continue') tasks.leave(run)
   }
 
-  /** Begins the task of a request. */
   const begin = async (
     { request, caller }: Pick<Call, 'request' | 'caller'>,
     model: string,

@@ -1,10 +1,218 @@
 /** `/v1/responses`: answers and events. */
-import type { MultiAgentResult, Run } from '../../index.ts'
-import { knownEndOf } from '../http/run-ends.ts'
-import type { ServedTeam } from '../http/task-view.ts'
-import { type AnswerPiece, answerOf } from './answer-pieces.ts'
-import type { OpenAiError } from './error.ts'
-import { responsesUsage } from './usage.ts'
+import type { MultiAgentResult, Run, TokenUsage } from '../../index.ts'
+import type { ChatRequest, ResponsesRequest } from '../http/openai-request.ts'
+import type { HttpError } from '../http/problem.ts'
+import { knownEndOf, type ServedTeam } from '../http/task-view.ts'
+
+export type AnswerPiece =
+  | { readonly kind: 'progress'; readonly text: string }
+  | { readonly kind: 'text'; readonly text: string }
+  | { readonly kind: 'end'; readonly result: MultiAgentResult<unknown> }
+
+/**
+ * Yields the pieces of the answer: joined they are `answerOf` the result. An answer that is data comes as a whole,
+ * since what a model writes is not yet what the schema makes of it. Rejects with what kept the run from beginning.
+ */
+export async function* answerPieces(run: Run<unknown>, signal: AbortSignal): AsyncGenerator<AnswerPiece> {
+  let said = ''
+  let working: string | undefined
+  const types = ['turn.started', 'output.delta'] as const
+  for await (const event of run.events({ types: [...types], signal })) {
+    if (event.type === 'turn.started' && event.agent !== working && !event.agent.startsWith('$')) {
+      working = event.agent
+      yield { kind: 'progress', text: `${working} works\n` }
+    } else if (event.type === 'output.delta' && event.final) {
+      said += event.chunk
+      yield { kind: 'text', text: event.chunk }
+    }
+  }
+  if (signal.aborted) return
+  const result = await run.result
+  if (result.success) {
+    const answer = answerOf(result)
+    const rest = answer.startsWith(said) ? answer.slice(said.length) : `\n${answer}`
+    if (rest !== '') yield { kind: 'text', text: rest }
+  }
+  yield { kind: 'end', result }
+}
+
+/** The text of an answer; of one that fits a schema its data as JSON. */
+function answerOf({ finalOutput, data }: MultiAgentResult<unknown>): string {
+  return data === undefined || data === null ? (finalOutput ?? '') : JSON.stringify(data)
+}
+
+const chatUsage = (usage: TokenUsage) => ({
+  prompt_tokens: usage.inputTokens,
+  completion_tokens: usage.outputTokens,
+  total_tokens: usage.totalTokens,
+  prompt_tokens_details: { cached_tokens: usage.cachedTokens ?? 0 },
+  completion_tokens_details: { reasoning_tokens: usage.reasoningTokens ?? 0 },
+})
+
+const responsesUsage = (usage: TokenUsage) => ({
+  input_tokens: usage.inputTokens,
+  input_tokens_details: { cached_tokens: usage.cachedTokens ?? 0 },
+  output_tokens: usage.outputTokens,
+  output_tokens_details: { reasoning_tokens: usage.reasoningTokens ?? 0 },
+  total_tokens: usage.totalTokens,
+})
+
+interface NamedChat {
+  readonly run: Run<unknown>
+  readonly model: string
+}
+
+const headOf = ({ run, model }: NamedChat, object: string) => ({
+  id: `chatcmpl-${run.id}`,
+  object,
+  created: Math.floor(run.startedAt / 1_000),
+  model,
+})
+
+export function completionOf(named: NamedChat, result: MultiAgentResult<unknown>): object {
+  return {
+    ...headOf(named, 'chat.completion'),
+    choices: [
+      {
+        index: 0,
+        message: { role: 'assistant', content: answerOf(result), refusal: null },
+        logprobs: null,
+        finish_reason: 'stop',
+      },
+    ],
+    usage: chatUsage(result.totalTokenUsage),
+  }
+}
+
+/**
+ * Yields the frames of a streamed completion. Progress comes as `reasoning_content`, which clients show apart from the
+ * answer, or not at all.
+ */
+export async function* chatFrames(
+  named: NamedChat,
+  pieces: AsyncIterable<AnswerPiece>,
+  includesUsage: boolean,
+  failed: (error: unknown) => OpenAiError,
+): AsyncGenerator<string> {
+  const head = headOf(named, 'chat.completion.chunk')
+  const usage = includesUsage ? { usage: null } : {}
+  const chunk = (delta: object, finish_reason: 'stop' | null = null) =>
+    frame({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason }], ...usage })
+  yield chunk({ role: 'assistant', content: '' })
+  try {
+    for await (const piece of pieces) {
+      if (piece.kind === 'progress') yield chunk({ reasoning_content: piece.text })
+      else if (piece.kind === 'text') yield chunk({ content: piece.text })
+      else if (piece.result.error) throw piece.result.error
+      else {
+        yield chunk({}, 'stop')
+        if (includesUsage) yield frame({ ...head, choices: [], usage: chatUsage(piece.result.totalTokenUsage) })
+      }
+    }
+    yield 'data: [DONE]\n\n'
+  } catch (error) {
+    yield frame(failed(error))
+  }
+}
+
+const frame = (data: object): string => `data: ${JSON.stringify(data)}\n\n`
+
+export interface OpenAiError {
+  error: { message: string; type: string; param: string | null; code: string }
+}
+
+/** Kinds of errors by status. Clients tell apart by the status; the kind is for people. */
+const TYPES: Record<number, string> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+}
+
+export function openAiError({ code, status, message, details }: HttpError): OpenAiError {
+  const type = TYPES[status] ?? (status < 500 ? 'invalid_request_error' : 'server_error')
+  const { path } = details
+  return { error: { message, type, param: typeof path === 'string' && path !== '' ? path : null, code } }
+}
+
+/** Fields that a team takes, or that say nothing but themselves. */
+const CHAT = ['model', 'messages', 'stream', 'stream_options', 'response_format', 'n', 'tool_choice'] as const
+const RESPONSES = [
+  'model',
+  'input',
+  'instructions',
+  'previous_response_id',
+  'store',
+  'background',
+  'stream',
+  'text',
+  'tool_choice',
+] as const
+const MESSAGE = ['role', 'content', 'tool_calls', 'tool_call_id'] as const
+const ITEM = ['type', 'id', 'status', 'role', 'content', 'call_id', 'name', 'arguments', 'output'] as const
+const PART = ['type', 'text', 'image_url', 'input_audio', 'file', 'file_data', 'file_url', 'filename'] as const
+/** Fields of the objects that hold the data of a part. */
+const DATA = { image_url: ['url'], input_audio: ['data', 'format'], file: ['file_data', 'filename'] } as const
+
+/** Names that fit into a header that every client reads. */
+const MOST_NAMES = 50
+const LONGEST_NAME = 100
+
+export function ignoredChat(request: ChatRequest): string[] {
+  const { messages, stream_options: stream, response_format: format, tool_choice: choice } = request
+  return namesOf([
+    ...others(request, CHAT),
+    ...others(stream, ['include_usage'], 'stream_options.'),
+    ...formatOf(format?.type, format?.json_schema?.schema, 'response_format'),
+    ...choiceOf(choice),
+    ...messages.flatMap((message) => [...others(message, MESSAGE, 'messages.'), ...parts(message.content, 'messages')]),
+  ])
+}
+
+export function ignoredResponses(request: ResponsesRequest): string[] {
+  const { input, text, tool_choice: choice } = request
+  const items = typeof input === 'string' ? [] : input
+  return namesOf([
+    ...others(request, RESPONSES),
+    ...others(text, ['format'], 'text.'),
+    ...formatOf(text?.format?.type, text?.format?.schema, 'text.format'),
+    ...choiceOf(choice),
+    ...items.flatMap((item) => [...others(item, ITEM, 'input.'), ...parts(item.content, 'input')]),
+  ])
+}
+
+function others(given: unknown, known: readonly string[], path = ''): string[] {
+  return Object.entries(Object(given)).flatMap(([name, value]) => {
+    const isEmpty = value === undefined || value === null || (Array.isArray(value) && value.length === 0)
+    return known.includes(name) || isEmpty ? [] : [`${path}${name}`]
+  })
+}
+
+/** A team answers in a JSON schema, or as it likes: no other format binds it. */
+function formatOf(type: string | undefined, schema: object | undefined, path: string): string[] {
+  const isTaken = type === undefined || type === 'text' || (type === 'json_schema' && schema !== undefined)
+  return isTaken ? [] : [path]
+}
+
+/** A team calls its own tools, whether its client wants that or not. */
+const choiceOf = (choice: unknown): string[] => (choice === 'none' ? ['tool_choice'] : [])
+
+function parts(content: unknown, path: string): string[] {
+  if (!Array.isArray(content)) return []
+  return content.flatMap((part: object) => [
+    ...others(part, PART, `${path}.content.`),
+    ...Object.entries(DATA).flatMap(([name, known]) =>
+      typeof Reflect.get(part, name) === 'object'
+        ? others(Reflect.get(part, name), known, `${path}.content.${name}.`)
+        : [],
+    ),
+  ])
+}
+
+function namesOf(names: readonly string[]): string[] {
+  const all = [...new Set(names.map((name) => name.slice(0, LONGEST_NAME)))]
+  return all.length > MOST_NAMES ? [...all.slice(0, MOST_NAMES), `and ${all.length - MOST_NAMES} more`] : all
+}
 
 /** The parts of a request that its response repeats. */
 export interface ResponseAsked {
@@ -35,7 +243,6 @@ const PREFIX = 'resp_'
 
 const idOf = (run: Run<unknown>): string => `${PREFIX}${run.id}`
 
-/** Returns the id of the task of a response. */
 export const taskIdOf = (responseId: string): string | undefined =>
   responseId.startsWith(PREFIX) ? responseId.slice(PREFIX.length) : undefined
 

@@ -1,12 +1,17 @@
 /** A thread that rehearses, seen from outside: it is watched, and replaced where a play does not come to its end. */
-
 import { once } from 'node:events'
 import { MessageChannel, Worker } from 'node:worker_threads'
 import { expose, releaseProxy, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
-import { environment } from '../../environment.ts'
-import { AgentCrashedError, type DramatisError, describe, type ErrorData, errorData, errorFrom } from '../../errors.ts'
-import { ownFile } from '../../own-files.ts'
+import { environment, ownFile } from '../../shared/environment.ts'
+import {
+  AgentCrashedError,
+  type DramatisError,
+  describe,
+  type ErrorData,
+  errorData,
+  errorFrom,
+} from '../../shared/errors.ts'
 import { type Answers, Beats, type Job, type Played, type PlayedOld, type Plays } from './job.ts'
 
 const START_LIMIT_MS = 120_000

@@ -1,13 +1,11 @@
 /** The lines of `dramatis chat` above its prompt: what works now, questions, and the panel of the team. */
 import type { AgentProgress, ContextInfo } from '../../index.ts'
-import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
-import { doingWords } from '../../runtime/digest/slow.ts'
-import type { DigestFold } from '../digest/digest-fold.ts'
-import type { FoldedAgent } from '../digest/folded.ts'
-import { grouped, span } from '../figures.ts'
-import { bar, cut, fit, wrapped } from './text.ts'
-import type { Size } from './top-view.ts'
-import { lastLines, type ProgressOf, roundOf, workLines } from './work-view.ts'
+import type { DigestQuestion } from '../../runtime/views/digest-line.ts'
+import { doingWords, span } from '../../runtime/views/slow.ts'
+import { grouped } from '../../shared/text.ts'
+import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
+import { bar, cut, fit, type Size, wrapped } from './top-view.ts'
+import { lastLines, type ProgressOf, roundOf, workLines } from './work.ts'
 
 export interface ChatState {
   /** Begin of the last line of the answer that is being written, as much as a screen shows. */
@@ -128,7 +126,6 @@ function agentLines(agent: FoldedAgent, context: ContextInfo | undefined, progre
   return [figures.filter(Boolean).join('  '), ...(context ? [conversationLine({ ...context, ...atWork })] : [])]
 }
 
-/** The bar has a line where the conversation is summarized. */
 function conversationLine({ messages, tokens, maxTokens, summarizeAt }: ContextInfo): string {
   const filled = bar(tokens / maxTokens, 10, summarizeAt === null ? undefined : summarizeAt / maxTokens)
   const summary = summarizeAt === null ? '' : `, summary at ${grouped(summarizeAt)}`

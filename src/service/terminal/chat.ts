@@ -1,19 +1,36 @@
 /** `dramatis chat`: a conversation with a team in one thread. readline edits the line, all above it is drawn. */
+
 import { randomUUID } from 'node:crypto'
 import { createInterface, emitKeypressEvents, type Key } from 'node:readline'
 import { Writable } from 'node:stream'
-import type { DigestQuestion } from '../../runtime/digest/digest-line.ts'
-import { visible } from '../../visible.ts'
-import type { Print } from '../answer-stream.ts'
+import type { DigestQuestion } from '../../runtime/views/digest-line.ts'
+import { visible } from '../../shared/text.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
-import { failureWords } from '../failure.ts'
-import { type Redraw, redrawOn } from '../redraw.ts'
-import type { Screen } from '../screen.ts'
+import { failureWords } from '../shared/failure.ts'
+import { type Print, type Redraw, redrawOn, type Screen } from '../shared/screen.ts'
 import { type ChatState, chatLines, costLines, taskLines, whoLines } from './chat-view.ts'
-import { OtherQuestions } from './other-questions.ts'
 import type { Talk, TeamSource } from './source.ts'
 import type { Keys } from './top.ts'
-import { WorkNews } from './work-news.ts'
+import { WorkNews } from './work.ts'
+
+class OtherQuestions {
+  /** Numbers by the ids of questions: each keeps its number, so that none is answered in place of another. */
+  readonly #numbers = new Map<string, number>()
+  #last = 0
+
+  /** Returns those questions by their numbers. Forgets the numbers of all others. */
+  byNumber(questions: readonly DigestQuestion[]): Map<number, DigestQuestion> {
+    const open = new Set(questions.map(({ questionId }) => questionId))
+    for (const id of this.#numbers.keys()) if (!open.has(id)) this.#numbers.delete(id)
+    return new Map(questions.map((question) => [this.#numberOf(question), question]))
+  }
+
+  #numberOf({ questionId }: DigestQuestion): number {
+    const number = this.#numbers.get(questionId) ?? ++this.#last
+    this.#numbers.set(questionId, number)
+    return number
+  }
+}
 
 const FRAME_MS = 200
 const MOST_DRAWN = 500
@@ -209,7 +226,6 @@ export class Chat {
     return runId === this.#talk?.runId
   }
 
-  /** Returns the questions of other tasks by their numbers. */
   #others(): Map<number, DigestQuestion> {
     return this.#otherQuestions.byNumber([...this.#fold.questions.values()].filter(({ runId }) => !this.#isOwn(runId)))
   }

@@ -1,5 +1,310 @@
 /** A team that is watched: in this process, or served somewhere. */
-import type { AgentProgress, ContextInfo, Digest, Team } from '../../index.ts'
+
+import { setTimeout } from 'node:timers/promises'
+import {
+  type AgentProgress,
+  ConfigurationError,
+  type ContextInfo,
+  createTeam,
+  type Digest,
+  type Team,
+} from '../../index.ts'
+import { inFlowMode } from '../../protocols/flow-mode.ts'
+import { lineLogger } from '../../runtime/logging/logger.ts'
+import { SseFrames } from '../../shared/answers.ts'
+import { environment } from '../../shared/environment.ts'
+import { own } from '../../shared/values.ts'
+import { unlessAborted } from '../shared/failure.ts'
+import { loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
+import { withoutEvents } from '../shared/progress.ts'
+import type { Print } from '../shared/screen.ts'
+
+interface Seen {
+  name: string
+  context?: ContextInfo | null
+  progress?: AgentProgress | null
+}
+
+/** Age of what is shown, in ms, from which on it is asked for again. */
+const STALE_MS = 1_000
+/** Time that an answer may take, in ms. */
+const ANSWER_MS = 10_000
+
+class RemoteAgents {
+  readonly #fetch: (signal: AbortSignal) => Promise<Response>
+  readonly #over = new AbortController()
+  #seen: ReadonlyMap<string, Seen> = new Map()
+  #isAsking = false
+  #askedAt = Number.NEGATIVE_INFINITY
+
+  /** `fetch`: asks the service for the list of its agents. */
+  constructor(fetch: (signal: AbortSignal) => Promise<Response>) {
+    this.#fetch = fetch
+  }
+
+  /** Returns what the service said last of an agent. */
+  get(name: string): Seen | undefined {
+    if (!this.#isAsking && performance.now() - this.#askedAt >= STALE_MS) void this.#ask()
+    return this.#seen.get(name)
+  }
+
+  close(): void {
+    this.#over.abort()
+  }
+
+  async #ask(): Promise<void> {
+    this.#isAsking = true
+    try {
+      const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(ANSWER_MS)])
+      const { agents } = (await (await this.#fetch(signal)).json()) as { agents: Seen[] }
+      this.#seen = new Map(agents.map((agent) => [agent.name, agent]))
+    } catch {
+      this.#seen = new Map() // what is wrong there, the lines of the digest say
+    } finally {
+      this.#isAsking = false
+      this.#askedAt = performance.now()
+    }
+  }
+}
+
+interface Remote {
+  readonly url: URL
+  readonly token: string | undefined
+  /** Team of the service; undefined: its first one. */
+  readonly team: string | undefined
+}
+
+/** Time between two attempts to reach the service again. */
+const AGAIN_MS = 1_000
+
+/** Returns a team behind a URL, by default the first. `token`: sent as `Authorization: Bearer`. */
+export function remoteSource(url: string, token: string | undefined, team?: string): TeamSource {
+  const remote = { url: baseOf(url), token, team }
+  const list = `api/agents${queryOf(remote, { context: '1', progress: '1' })}`
+  const agents = new RemoteAgents((signal) => ask(remote, 'GET', list, { signal }))
+  return {
+    ...(team !== undefined && { team }),
+    watch: (signal) => watched(remote, signal),
+    async restart(agent) {
+      await ask(remote, 'POST', `api/agents/${encodeURIComponent(agent)}/restart${queryOf(remote)}`)
+    },
+    say: (query, threadId) => talk(remote, query, threadId),
+    async answer(runId, questionId, answer) {
+      await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body: { questionId, answer } })
+    },
+    context: (agent) => agents.get(agent)?.context ?? undefined,
+    progress: (agent) => agents.get(agent)?.progress ?? undefined,
+    close: async () => agents.close(),
+  }
+}
+
+const baseOf = (url: string): URL => new URL(url.endsWith('/') ? url : `${url}/`)
+
+function queryOf({ team }: Remote, more: Record<string, string> = {}): string {
+  const fields = Object.entries({ ...more, ...(team !== undefined && { team }) })
+  return fields.length === 0
+    ? ''
+    : `?${fields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')}`
+}
+
+/** Time that the service has to say what teams it has. */
+const TEAMS_MS = 10_000
+
+/**
+ * Returns the teams that a URL names, the one that is meant first. `https://host/desk` is the team `desk` of
+ * `https://host`. Rejects for a team that is not there, and when the signal is aborted.
+ */
+export async function remoteSources(
+  url: string,
+  token: string | undefined,
+  signal?: AbortSignal,
+): Promise<[TeamSource, ...TeamSource[]]> {
+  const deadline = AbortSignal.timeout(TEAMS_MS)
+  const teamsAt = (at: URL) =>
+    teamsOf({ url: at, token, team: undefined }, signal ? AbortSignal.any([signal, deadline]) : deadline)
+  const { href, origin, pathname } = baseOf(url)
+  const here = await teamsAt(new URL(href))
+  if (here) return sourcesOf(href, token, here)
+  const [, folder = '/', last] = /^(.*\/)([^/]+)\/$/.exec(pathname) ?? []
+  const above = new URL(folder, origin)
+  const there = last === undefined ? undefined : await teamsAt(above)
+  signal?.throwIfAborted()
+  if (last === undefined || !there) return [remoteSource(url, token)]
+  const named = there.find((name) => encodeURIComponent(name) === last)
+  if (named === undefined) {
+    const known = there.map((name) => `${above.href}${encodeURIComponent(name)}`).join(', ')
+    throw new Error(`There is no team "${last}" at ${above.href}. There are ${known}.`)
+  }
+  return sourcesOf(above.href, token, [named, ...there.filter((name) => name !== named)])
+}
+
+function sourcesOf(href: string, token: string | undefined, names: readonly string[]): [TeamSource, ...TeamSource[]] {
+  const [first, ...others] = names.map((name) => remoteSource(href, token, names.length > 1 ? name : undefined))
+  return [first ?? remoteSource(href, token), ...others]
+}
+
+/** Returns the names of the teams that a service has, as far as the caller may know; undefined: it says none. */
+async function teamsOf(remote: Remote, signal: AbortSignal): Promise<string[] | undefined> {
+  for (const [path, list, name] of [
+    ['session', 'teams', 'name'],
+    ['v1/models', 'data', 'id'],
+  ] as const) {
+    const answer: unknown = await ask(remote, 'GET', path, { signal })
+      .then((response) => response.json())
+      .catch(() => undefined) // what is wrong there, the first request of the source says
+    const listed: unknown = Reflect.get(Object(answer), list)
+    const names = Array.isArray(listed) ? listed.map((each) => String(Reflect.get(Object(each), name))) : []
+    const teams = names.filter((each) => !each.includes('/')) // "desk/writer" is an agent
+    if (teams.length > 0) return teams
+  }
+  return undefined
+}
+
+/** Resolves after that many ms, or when the signal is aborted. */
+const pause = (ms: number, signal: AbortSignal): Promise<void> => setTimeout(ms, undefined, { signal }).catch(() => {})
+
+/** Lines of the digest; a service that is gone is tried again, and begins with the state of the team. */
+async function* watched(remote: Remote, signal: AbortSignal): AsyncGenerator<Digest> {
+  let wasThere = false
+  while (!signal.aborted) {
+    try {
+      const response = await ask(remote, 'GET', `api/watch${queryOf(remote)}`, { accept: 'text/event-stream', signal })
+      wasThere = true
+      for await (const { data } of events(response)) yield JSON.parse(data) as Digest
+    } catch (error) {
+      if (signal.aborted) return
+      if (!wasThere) throw error
+    }
+    await pause(AGAIN_MS, signal)
+  }
+}
+
+function talk(remote: Remote, query: string, threadId: string): Talk {
+  const over = new AbortController()
+  const { signal } = over
+  const accept = 'text/event-stream'
+  let id: string | undefined
+  return {
+    get runId() {
+      return id
+    },
+    said: (async function* (): AsyncGenerator<Said> {
+      const body = { query, threadId, ...(remote.team !== undefined && { team: remote.team }) }
+      let response = await ask(remote, 'POST', 'api/tasks?deltas=1', { accept, body, signal })
+      let written = ''
+      for (let isCut = false; ; isCut = true) {
+        try {
+          for await (const { event, data } of events(response)) {
+            const said = Object(JSON.parse(data)) as Record<string, unknown>
+            if (event === 'task') id ??= String(said.id)
+            if (event === 'output.delta' && said.final === true && !isCut) {
+              written += String(said.chunk)
+              yield { text: String(said.chunk) }
+            }
+            if (event !== 'run.finished') continue
+            if (isCut) yield* rest(written, said.result)
+            return yield ending(said.result)
+          }
+        } catch (error) {
+          if (signal.aborted || id === undefined) throw error
+        }
+        if (id === undefined) throw new Error(`${remote.url.href} has ended its answer before it began. Ask again.`)
+        response = await again(remote, `api/tasks/${encodeURIComponent(id)}/events`, { accept, signal })
+      }
+    })(),
+    async stop() {
+      try {
+        if (id !== undefined) await ask(remote, 'DELETE', `api/tasks/${encodeURIComponent(id)}`)
+      } finally {
+        over.abort() // also where the service does not answer: nobody waits for it any more
+      }
+    },
+  }
+}
+
+/** Asks until there is an answer: the service may be restarted. Rejects for what is refused, as an unknown task is. */
+async function again(remote: Remote, path: string, { signal, ...request }: Request & { signal: AbortSignal }) {
+  for (;;) {
+    await pause(AGAIN_MS, signal)
+    try {
+      return await ask(remote, 'GET', path, { ...request, signal })
+    } catch (error) {
+      if (signal.aborted || !(error instanceof Error && error.cause)) throw error // else nobody answers yet
+    }
+  }
+}
+
+/** Yields what of an answer was not written before the connection was cut. */
+function* rest(written: string, result: unknown): Generator<Said> {
+  const { finalOutput } = Object(result) as { finalOutput?: unknown }
+  if (written === '' || typeof finalOutput !== 'string') return
+  const text = finalOutput.startsWith(written) ? finalOutput.slice(written.length) : `\n${finalOutput}`
+  if (text !== '') yield { text }
+}
+
+function ending(result: unknown): Said {
+  const { success, finalOutput, error } = Object(result) as Record<string, unknown>
+  if (success === true) return { end: 'answer', text: String(finalOutput) }
+  return { end: 'failure', text: String((Object(error) as { message?: unknown }).message) }
+}
+
+interface Request {
+  accept?: string
+  body?: object
+  signal?: AbortSignal
+}
+
+async function ask(
+  { url, token }: Remote,
+  method: string,
+  path: string,
+  { accept = 'application/json', body, signal }: Request = {},
+): Promise<Response> {
+  const response = await fetch(new URL(path, url), {
+    method,
+    headers: {
+      accept,
+      ...(body && { 'content-type': 'application/json' }),
+      ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    },
+    ...(body && { body: JSON.stringify(body) }),
+    ...(signal && { signal }),
+  }).catch((error: unknown) => {
+    throw signal?.aborted ? error : new Error(noAnswer(url, error), { cause: error })
+  })
+  if (response.ok) return response
+  const text = await response.text()
+  throw new Error(`${method} ${new URL(path, url).href}: ${response.status} ${detailOf(text)}`)
+}
+
+function noAnswer({ href }: URL, error: unknown): string {
+  const { cause } = Object(error) as { cause?: unknown }
+  const { message, code } = Object(cause) as { message?: unknown; code?: unknown }
+  const why = message || code || (error instanceof Error ? error.message : error)
+  return `${href} does not answer: ${String(why)}. Is a team served there? "dramatis serve" says its address.`
+}
+
+function detailOf(text: string): string {
+  try {
+    const { detail, title } = Object(JSON.parse(text)) as Record<string, unknown>
+    return String(detail ?? title ?? text)
+  } catch {
+    return text.slice(0, 200)
+  }
+}
+
+async function* events({ body }: Response): AsyncGenerator<{ event: string; data: string }> {
+  const frames = new SseFrames()
+  for await (const chunk of body ?? [])
+    for (const frame of frames.take(chunk as Uint8Array)) {
+      const lines = Buffer.from(frame)
+        .toString('utf8')
+        .split(/\r\n|\n|\r/)
+      const field = (name: string) =>
+        lines.filter((line) => line.startsWith(`${name}:`)).map((line) => line.slice(name.length + 1).replace(/^ /, ''))
+      yield { event: field('event')[0] ?? 'message', data: field('data').join('\n') }
+    }
+}
 
 /** Piece of an answer as it comes, or the end of it. */
 export type Said = { text: string } | { end: 'answer'; text: string } | { end: 'failure'; text: string }
@@ -54,4 +359,39 @@ export function localSource(team: Team): TeamSource {
     progress: (agent) => team.getAgent(agent)?.getProgress(),
     close: () => team.close(),
   }
+}
+
+interface Options {
+  folder: string
+  /** Name of the variable with the token of a served team. */
+  tokenEnv: string | undefined
+  /** Takes the lines of the team's log. */
+  print: Print
+  /** Aborted when nobody waits for the team any more. */
+  signal: AbortSignal
+}
+
+/** Returns the team that is meant, then those that are served beside it. */
+export async function openSources(
+  target: string,
+  { folder, tokenEnv, print, signal }: Options,
+): Promise<[TeamSource, ...TeamSource[]]> {
+  loadEnv(folder)
+  if (/^https?:\/\//.test(target))
+    return remoteSources(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv), signal)
+  const definition = inFlowMode(await unlessAborted(loadTeamFile(target, folder), signal), environment().FLOW_MODE)
+  const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(print)) })
+  return [localSource(team)]
+}
+
+function tokenIn(name: string): string {
+  const token = own(environment(), name)
+  if (token) return token
+  throw new ConfigurationError(
+    `--token-env: the variable ${name} is not set; it has to have the token of the service.`,
+    {
+      path: '--token-env',
+      got: name,
+    },
+  )
 }

@@ -1,11 +1,9 @@
 /** The screen of `dramatis top`: draws what is known of a team again and again, and acts on keys. */
-
 import { emitKeypressEvents, type Key } from 'node:readline'
-import { own } from '../../own.ts'
+import { own } from '../../shared/values.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
-import { failureWords } from '../failure.ts'
-import { redrawOn } from '../redraw.ts'
-import type { Screen } from '../screen.ts'
+import { failureWords } from '../shared/failure.ts'
+import { redrawOn, type Screen } from '../shared/screen.ts'
 import type { TeamSource } from './source.ts'
 import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
 

@@ -4,9 +4,8 @@
  */
 import type { Test } from 'tap'
 import type { ModelClient, ModelMessage, ModelRequest } from '../../../src/actors/definition/model.ts'
-import type { ModelError } from '../../../src/errors.ts'
-import type { ModelFailureReason } from '../../../src/model-failure.ts'
 import { type Collected, collect, nothingYet } from '../../../src/runtime/providers/collect.ts'
+import type { ModelError, ModelFailureReason } from '../../../src/shared/errors.ts'
 import { type ModelServer, modelServer, type SeenCall } from '../../fixtures/model-server.ts'
 import type { Answer, Asked, Wire } from '../../fixtures/wires/wire.ts'
 import { BOTH, errorOf, request } from '../../runtime/models/asking.ts'

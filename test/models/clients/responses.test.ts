@@ -1,11 +1,13 @@
 /** The client of the Responses API fulfils the contract of clients, and what it alone has. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { ModelMessage } from '../../../src/actors/definition/model.ts'
-import { systemClock } from '../../../src/clock.ts'
 import { createTeam } from '../../../src/index.ts'
 import { Redactor } from '../../../src/runtime/logging/redactor.ts'
-import { fixedKey } from '../../../src/runtime/providers/model-keys.ts'
-import { openaiClient } from '../../../src/runtime/providers/openai/client.ts'
+import { fixedKey } from '../../../src/runtime/providers/provider.ts'
+import { openaiClient } from '../../../src/runtime/providers/provider-clients.ts'
+import { systemClock } from '../../../src/shared/clock.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { type ModelServer, modelServer } from '../../fixtures/model-server.ts'
 import { chatWire, errorBody } from '../../fixtures/model-wire.ts'

@@ -2,7 +2,9 @@
  * What every strategy keeps, whatever it is about: it can be cancelled, its agents may die, runs of it do not mix. Each test
  * file beside this one holds some of them to it.
  */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { MultiAgentResult, RuntimeEvent } from '../../../src/index.ts'
 import type { OrchestrationConfig } from '../../../src/protocols/index.ts'
 import { type TestTeam, testTeam } from '../../../src/testing.ts'

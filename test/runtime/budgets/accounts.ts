@@ -1,5 +1,10 @@
-import { type Level, TokenAccount } from '../../../src/runtime/budgets/token-account.ts'
-import { type Claim, type Reservation, TokenLedger } from '../../../src/runtime/budgets/token-ledger.ts'
+import {
+  type Claim,
+  type Level,
+  type Reservation,
+  TokenAccount,
+  TokenLedger,
+} from '../../../src/runtime/verbs/token-account.ts'
 
 /** One account and its ledger; time passes by `time.now`. */
 export function oneAccount(limits: { total?: number; perAgent?: number; windowMs?: number }) {

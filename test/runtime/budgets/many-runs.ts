@@ -2,8 +2,7 @@
  * Runs of agents that call models at random, under a virtual clock, in accounts that are told of all of it a second time: a
  * book that adds up every entry from the beginning whenever it is asked.
  */
-import { TokenAccount } from '../../../src/runtime/budgets/token-account.ts'
-import { TokenLedger } from '../../../src/runtime/budgets/token-ledger.ts'
+import { TokenAccount, TokenLedger } from '../../../src/runtime/verbs/token-account.ts'
 import { virtualClock } from '../../../src/testing.ts'
 import { Dice } from '../../dice.ts'
 import { settled } from './accounts.ts'

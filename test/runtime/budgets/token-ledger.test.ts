@@ -1,5 +1,5 @@
 import t from 'tap'
-import { BudgetExceededError } from '../../../src/errors.ts'
+import { BudgetExceededError } from '../../../src/shared/errors.ts'
 import { oneAccount, type Pending, settled } from './accounts.ts'
 
 const states = async (...claims: Pending[]) => {

@@ -1,11 +1,10 @@
 /** How the tests of models ask one. */
 import type { ModelClient, ModelPiece, ModelRequest } from '../../../src/actors/definition/model.ts'
-import { systemClock } from '../../../src/clock.ts'
-import { ModelError } from '../../../src/errors.ts'
 import { Redactor } from '../../../src/runtime/logging/redactor.ts'
-import { fixedKey } from '../../../src/runtime/providers/model-keys.ts'
-import { openaiClient } from '../../../src/runtime/providers/openai/client.ts'
-import type { Provider } from '../../../src/runtime/providers/provider.ts'
+import { fixedKey, type Provider } from '../../../src/runtime/providers/provider.ts'
+import { openaiClient } from '../../../src/runtime/providers/provider-clients.ts'
+import { systemClock } from '../../../src/shared/clock.ts'
+import { ModelError } from '../../../src/shared/errors.ts'
 
 export const KEY = 'test-key-0123456789'
 

@@ -1,7 +1,7 @@
 /** What a hostile or broken model server can make the host hold, read or send: bounded. */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { boundedFetch } from '../../../src/runtime/providers/bounded-fetch.ts'
+import { boundedFetch } from '../../../src/runtime/providers/openai-caller.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { BOTH, clientOf, errorOf, piecesOf, textOf } from './asking.ts'
 import { forever, hostileServer } from './hostile-server.ts'

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { z } from 'zod'
 import { sampleOf } from '../../../src/runtime/providers/json-sample.ts'
-import { Dice } from '../../../src/runtime/providers/seeded-random.ts'
+import { Dice } from '../../../src/shared/random.ts'
 
 const strict = { strict: false, ownProperties: true, allErrors: true, logger: false } as const
 const ajv = formats.default(new Ajv2020(strict))

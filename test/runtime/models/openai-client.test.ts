@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ModelMessage } from '../../../src/actors/definition/model.ts'
-import { NO_KEY } from '../../../src/runtime/providers/model-keys.ts'
+import { NO_KEY } from '../../../src/runtime/providers/provider.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { BOTH, clientOf, KEY, piecesOf, request, textOf } from './asking.ts'
 

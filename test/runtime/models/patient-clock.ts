@@ -1,5 +1,5 @@
 /** A virtual clock for tests that wait for a real server: it tells when somebody begins to wait for time to pass. */
-import type { Scheduler, Timer } from '../../../src/clock.ts'
+import type { Scheduler, Timer } from '../../../src/shared/clock.ts'
 import { type VirtualClock, virtualClock } from '../../../src/testing.ts'
 
 export class PatientClock implements Scheduler {

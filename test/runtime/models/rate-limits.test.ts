@@ -1,5 +1,5 @@
 import t from 'tap'
-import { limitsOf, retryAfterMs } from '../../../src/runtime/providers/rate-limits.ts'
+import { limitsOf, retryAfterMs } from '../../../src/runtime/providers/model-errors.ts'
 
 const NOW = Date.parse('2026-01-01T00:00:00Z')
 const limits = (headers: Record<string, string>) => limitsOf(new Headers(headers), NOW)

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { ModelMessage } from '../../../src/actors/definition/model.ts'
-import { countPrompt, countTokens } from '../../../src/actors/model/context/tokens.ts'
+import { countPrompt, countTokens } from '../../../src/actors/model/tokens.ts'
 import { rehearsalModel } from '../../../src/testing.ts'
 import { ask } from './pieces.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type FailedAttempt, nextAttempt, RETRY_POLICY } from '../../../src/runtime/providers/retry-policy.ts'
+import { type FailedAttempt, nextAttempt, RETRY_POLICY } from '../../../src/runtime/providers/provider-clients.ts'
 
 const failed = (more: Partial<FailedAttempt> = {}): FailedAttempt => ({
   attempt: 1,

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { Redactor } from '../../../src/runtime/logging/redactor.ts'
-import { failureOf } from '../../../src/runtime/providers/openai/failures.ts'
+import { failureOf } from '../../../src/runtime/providers/openai-caller.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { type Answer, errorBody } from '../../fixtures/model-wire.ts'
 import { BOTH, clientOf, errorOf, request } from './asking.ts'

@@ -1,8 +1,10 @@
 /** An approval is given by somebody else than the caller of the task, unless its tool or the service says otherwise. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { z } from 'zod'
 import { type ApprovalPolicy, defineAgent, defineTool } from '../../../src/index.ts'
-import { type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { silent } from '../../supervision/teams.ts'
 import { send } from './stage.ts'

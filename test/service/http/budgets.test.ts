@@ -1,7 +1,9 @@
 /** A budget that is used up says so over HTTP, and asks to come back only where that helps. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { BudgetConfig, ModelClient } from '../../../src/index.ts'
-import { httpApi } from '../../../src/service/http/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { callerOf, type Sent, send } from './stage.ts'
 

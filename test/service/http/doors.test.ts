@@ -2,7 +2,7 @@
 import { MessageChannel } from 'node:worker_threads'
 import t from 'tap'
 import { ConfigurationError } from '../../../src/index.ts'
-import { bearerToken, type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { bearerToken, type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { block } from '../../busy.ts'
 import { echo, type Sent, stage } from './stage.ts'
 

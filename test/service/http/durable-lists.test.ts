@@ -1,9 +1,10 @@
 /** Lists and look-ups of a served team with a durable log: what they read of it, and what they leave in memory. */
 import { join } from 'node:path'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam } from '../../../src/index.ts'
 import { FileStore } from '../../../src/runtime/store/file-store.ts'
-import { httpApi } from '../../../src/service/http/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
 import { FaultyFiles } from '../../durability/faulty-files.ts'
 import { folderOf } from '../../durability/log-folders.ts'
 import { silent } from '../../supervision/teams.ts'

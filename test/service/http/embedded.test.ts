@@ -1,5 +1,4 @@
 /** The API in servers of others: Node's own, hono, express, fastify, and a route handler as Next has it. */
-
 import { once } from 'node:events'
 import { Agent, createServer, get, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -7,9 +6,10 @@ import { getRequestListener } from '@hono/node-server'
 import express from 'express'
 import fastify from 'fastify'
 import { Hono } from 'hono'
-import t, { type Test } from 'tap'
+import type { Test } from 'tap'
+import t from 'tap'
 import { defineAgent } from '../../../src/index.ts'
-import type { HttpApi } from '../../../src/service/http/index.ts'
+import type { HttpApi } from '../../../src/service/api/index.ts'
 import { EVERYTHING, stage } from './stage.ts'
 
 t.test("Node's http serves it at the root", async (t) => {

@@ -1,5 +1,7 @@
 /** Streams of events: whole, resumed without a gap, bounded, and harmless. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../../src/index.ts'
 import { EVERYTHING, echo, type Stage, stage } from './stage.ts'
 

@@ -1,9 +1,11 @@
 /** An idempotency key is one task: whatever team a body names, after restarts, and when its run is forgotten. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions } from '../../../src/index.ts'
-import { compactLog } from '../../../src/runtime/durability/compact-log.ts'
+import { compactLog } from '../../../src/runtime/durability/log-tools.ts'
 import { FileStore } from '../../../src/runtime/store/file-store.ts'
-import { httpApi } from '../../../src/service/http/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
 import { folderOf } from '../../durability/log-folders.ts'
 import { MemoryDisk, MemoryStore } from '../../durability/memory-store.ts'
 import { silent } from '../../supervision/teams.ts'

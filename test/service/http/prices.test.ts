@@ -1,7 +1,9 @@
 /** The cost of a task follows from prices, and says what it leaves out. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import type { ModelClient } from '../../../src/index.ts'
-import { type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { callerOf, send } from './stage.ts'
 

@@ -1,7 +1,9 @@
 /** What a caller has over HTTP survives a restart of the service, in a team with a durable log. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { createTeam, type StateManagement } from '../../../src/index.ts'
-import { httpApi } from '../../../src/service/http/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
 import { anotherThread, HeldStore } from '../../durability/held-store.ts'
 import { folderOf } from '../../durability/log-folders.ts'
 import { callerOf, EVERYTHING, type Sent, send } from './stage.ts'

@@ -4,8 +4,9 @@ import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import t, { type Test } from 'tap'
-import { main } from '../../../src/service/program.ts'
+import type { Test } from 'tap'
+import t from 'tap'
+import { main } from '../../../src/service/commands/program.ts'
 import { fakeSurroundings } from '../fake-team.ts'
 
 const cli = fileURLToPath(new URL('../../../src/service/cli.js', import.meta.url))

@@ -1,7 +1,7 @@
 /** A team in this thread, served by an HTTP API that is asked without a network. */
 import type { Test } from 'tap'
 import { type AgentDefinition, type AgentRole, defineAgent, type Logger } from '../../../src/index.ts'
-import { type HttpApi, type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { type HttpApi, type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { RIGHTS } from '../../../src/service/http/schemas.ts'
 import { type TestTeam, testTeam } from '../../../src/testing.ts'
 

@@ -1,7 +1,9 @@
 /** Tasks over HTTP: begun, waited for, listed, cancelled; and whose they are. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { defineAgent, type MultiAgentPatternOptions, type RunOptions } from '../../../src/index.ts'
-import { httpApi } from '../../../src/service/http/index.ts'
+import { httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
 import { callerOf, echo, type Stage, send, stage } from './stage.ts'
 

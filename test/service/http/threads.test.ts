@@ -1,11 +1,13 @@
 /** A thread belongs to the caller that began it: nobody else goes on with it, reads it, or learns that it is there. */
-import t, { type Test } from 'tap'
+
+import type { Test } from 'tap'
+import t from 'tap'
 import { textOf } from '../../../src/actors/definition/content.ts'
 import { type ConversationStore, createTeam, type StateManagement } from '../../../src/index.ts'
 import type { ModelClient } from '../../../src/models.ts'
-import { compactLog } from '../../../src/runtime/durability/compact-log.ts'
+import { compactLog } from '../../../src/runtime/durability/log-tools.ts'
 import { FileStore } from '../../../src/runtime/store/file-store.ts'
-import { type HttpApiOptions, httpApi } from '../../../src/service/http/index.ts'
+import { type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { type Operation, routes } from '../../../src/service/http/routes.ts'
 import { folderOf } from '../../durability/log-folders.ts'
 import { silent } from '../../supervision/teams.ts'

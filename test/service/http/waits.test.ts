@@ -1,7 +1,7 @@
 /** Waits for the ends of tasks. */
 import t from 'tap'
 import type { Run, Team } from '../../../src/index.ts'
-import { knownEndOf, onEnd } from '../../../src/service/http/run-ends.ts'
+import { knownEndOf, onEnd } from '../../../src/service/http/task-view.ts'
 import { waitFor, written } from '../../../src/service/http/tasks.ts'
 
 t.test('of a wait for the end of a task nothing is left when it is over, however long the task lasts', async (t) => {

@@ -1,11 +1,11 @@
 /** What code of a user finds in a rehearsal: time, chance and timers of the run, and no way outside. */
 import { Script } from 'node:vm'
 import t from 'tap'
-import { DramatisError } from '../../../src/errors.ts'
-import { Dice } from '../../../src/runtime/providers/seeded-random.ts'
-import { refusingFetch } from '../../../src/runtime/testing/rehearsal/recording.ts'
-import { Sandbox } from '../../../src/runtime/testing/rehearsal/sandbox.ts'
+import { refusingFetch } from '../../../src/runtime/testing/recording.ts'
+import { Sandbox } from '../../../src/runtime/testing/sandbox.ts'
 import { SteppedClock } from '../../../src/runtime/testing/virtual-clock.ts'
+import { DramatisError } from '../../../src/shared/errors.ts'
+import { Dice } from '../../../src/shared/random.ts'
 
 const DAY = Date.UTC(2025, 0, 1)
 

@@ -1,0 +1,318 @@
+/**
+ * Processes the frames that the host sends beside messages: answers, aborts, and context for the next message. That
+ * context is its run, newly joined agents, and the log of its earlier attempts.
+ */
+
+import type { Window } from '../../mailbox/channel.ts'
+import { type Directory, errorOf, isFailure, ReceivedMessage } from '../../mailbox/codec.ts'
+import {
+  ABORT,
+  ACCEPTED,
+  CHUNK,
+  CORRELATION,
+  correlationOf,
+  FAILED,
+  GO_ON,
+  HEADER,
+  KIND,
+  kindOf,
+  lengthOf,
+  limitOf,
+  type Memory,
+  ownCopyOf,
+  PROBE,
+  priorityOf,
+  REFUSED,
+  REPLAY,
+  REQUEST,
+  RESPONSE,
+  RESULT,
+  RUN,
+  RUN_OVER,
+  readBody,
+  readId,
+  runOf,
+  SHELVE,
+  STREAM_READ,
+  stepOf,
+  TEAM,
+  turnOf,
+  UNSHELVE,
+  WRITTEN,
+} from '../../mailbox/frame.ts'
+import { LANES, MISMATCH_MODES } from '../../mailbox/mailbox.ts'
+import type { DramatisError } from '../../shared/errors.ts'
+import type { TeamNotice } from '../definition/assignment.ts'
+import { type Link, NOTHING_TAKEN, type Taken, type Wait, type Waits } from '../turn/link.ts'
+import type { Parking } from '../turn/parking.ts'
+import { Replay } from '../turn/replay.ts'
+import type { Names, RunViews } from '../turn/run-views.ts'
+import type { Turn } from '../turn/turn.ts'
+import type { Nesting, Probes } from './nesting.ts'
+
+/** The parts of the loop that replies change. */
+interface Addressees {
+  readonly me: number
+  readonly link: Link
+  readonly parking: Parking
+  readonly waits: Waits
+  readonly runs: RunViews
+  readonly names: Names
+  /** The open turns. */
+  readonly turns: readonly Turn[]
+  readonly nesting: Nesting
+  readonly aborts: EarlyAborts
+  readonly probes: Probes
+  readonly directory: Directory
+  /** Ends a nested request that has not begun. */
+  endUnbegun(request: Memory, reason: DramatisError): void
+  /** Shelves an open turn, or brings it back. */
+  shelve(turn: Turn, isShelved: boolean): void
+  /** Notes that a turn has its permit again. Turn 0 means that the thread may take its next message. */
+  goOn(turn: number): void
+  /** Notes that the durable log has the beginning of a step. */
+  stepWritten(place: { readonly turn: number; readonly step: number }): void
+}
+
+export class Replies {
+  readonly #to: Addressees
+  readonly #replays = new Map<number, Replay>()
+  readonly #taken: Taken = { ...NOTHING_TAKEN }
+
+  constructor(to: Addressees) {
+    this.#to = to
+  }
+
+  /** Takes all replies that have arrived. Returns true if there was at least one. */
+  drain(): boolean {
+    const { link } = this.#to
+    let any = false
+    while (link.takeReply(this.#taken)) {
+      any = true
+      this.#take(this.#taken)
+    }
+    return any
+  }
+
+  /** Takes all replies that arrived before `turn` opens. Its message has already been taken. */
+  drainFor(turn: number): void {
+    const { aborts } = this.#to
+    aborts.beginning = turn
+    this.drain()
+    aborts.beginning = 0
+  }
+
+  /** Returns the log of earlier attempts for a turn that begins, and forgets it. */
+  takeReplay(turn: number): Replay | undefined {
+    if (this.#replays.size === 0) return undefined
+    const replay = this.#replays.get(turn)
+    this.#replays.delete(turn)
+    return replay
+  }
+
+  /** Checks whether the turn is to begin again: the log of its earlier attempts has come. */
+  isComing(turn: number): boolean {
+    return this.#replays.has(turn)
+  }
+
+  /** Returns the reason why a beginning turn must end at once, if there is one. */
+  takeAbort(turn: number): DramatisError | undefined {
+    const { aborts } = this.#to
+    return aborts.size > 0 ? aborts.take(turn) : undefined
+  }
+
+  #take(taken: Taken): void {
+    const { memory, at } = taken
+    const { link, nesting, parking } = this.#to
+    const goesOn = (parking.marked > 0 || nesting.isOpen) && this.#openTurn(turnOf(memory, at))
+    if (goesOn) parking.regain(goesOn.start)
+    const waits = goesOn && nesting.isOpen && nesting.keeps(goesOn, memory, at)
+    if (!waits) this.letIn(memory, at)
+    link.done('replies', taken)
+  }
+
+  letIn(memory: Memory, at = 0): void {
+    const word = memory.i32[(at >> 2) + KIND]!
+    const correlation = memory.i32[(at >> 2) + CORRELATION]!
+    if ((word & 0xff) === RESPONSE && ((word >>> 8) & FAILED) === 0) {
+      const wait = this.#to.waits.get(correlation)
+      if (wait) return this.#arrives(wait, memory, at)
+    }
+    const { names, nesting, runs } = this.#to
+    switch (word & 0xff) {
+      case RESPONSE:
+      case RESULT:
+      case ACCEPTED:
+      case REFUSED:
+        this.#answer(correlation, memory, at)
+        break
+      case CHUNK:
+        this.#piece(correlation, memory, at)
+        break
+      case STREAM_READ:
+        this.#openTurn(turnOf(memory, at))?.read(limitOf(memory, at))
+        break
+      case ABORT:
+        this.#abort(memory, at)
+        break
+      case PROBE:
+        this.#to.probes.add(stepOf(memory, at), correlation)
+        break
+      case RUN:
+        for (const { name, index } of runs.announce(memory, at)) names.learn(name, index, runs.find(runOf(memory, at)))
+        break
+      case TEAM:
+        this.#hearOfTeam(JSON.parse(readBody(memory, at).data!) as TeamNotice, runOf(memory, at))
+        break
+      case RUN_OVER:
+        runs.over(runOf(memory, at))
+        break
+      case SHELVE:
+      case UNSHELVE: {
+        const turn = this.#openTurn(stepOf(memory, at))
+        if (turn) this.#to.shelve(turn, kindOf(memory, at) === SHELVE)
+        break
+      }
+      case GO_ON:
+        this.#to.goOn(turnOf(memory, at))
+        break
+      case WRITTEN:
+        this.#to.stepWritten({ turn: turnOf(memory, at), step: stepOf(memory, at) })
+        break
+      case REPLAY:
+        this.#keepReplay(memory, at)
+        break
+      case REQUEST:
+        for (const { start } of nesting.of(runOf(memory, at))) this.#to.parking.regain(start)
+        nesting.bring(memory, at)
+        break
+    }
+  }
+
+  /**
+   * Settles a wait. Without one, the answer may be for a step that a redelivered turn has not reached again. Such a
+   * turn may not even have begun.
+   */
+  #answer(correlation: number, memory: Memory, at: number): void {
+    const wait = this.#to.waits.get(correlation)
+    if (wait) return this.#arrives(wait, memory, at)
+    const replays = this.#openReplays()
+    if (replays.length === 0) return
+    const copy = ownCopyOf(memory, at)
+    replays.some((replay) => replay.settle(correlation, copy))
+  }
+
+  /** Settles a wait with its answer when it is its turn. */
+  #arrives(wait: Wait, memory: Memory, at: number): void {
+    const { correlation, order } = wait
+    order.answered(correlation, 0)
+    wait.isAnswered = true
+    order.settle(this.settlement(wait, memory, at))
+  }
+
+  /** Handles one chunk of a streamed response. */
+  #piece(correlation: number, memory: Memory, at: number): void {
+    const wait = this.#to.waits.get(correlation)
+    if (!wait) {
+      const replays = this.#openReplays()
+      if (replays.length === 0) return
+      const copy = ownCopyOf(memory, at)
+      replays.some((replay) => replay.push(correlation, copy))
+      return
+    }
+    const { order } = wait
+    wait.pieces += 1
+    order.answered(correlation, wait.pieces)
+    const { content } = readBody(memory, at)
+    order.settle(() => wait.stream?.push(content))
+    order.pause()
+  }
+
+  /** Returns the replays of open turns and of turns that have not begun yet. */
+  #openReplays(): Replay[] {
+    return [...this.#replays.values(), ...this.#to.turns.flatMap(({ start }) => start.replay ?? [])]
+  }
+
+  /** Reads the frame that answers a wait. Returns what settles the wait with it. */
+  settlement(wait: Wait, memory: Memory, at: number): () => void {
+    const kind = kindOf(memory, at)
+    if (isFailure(memory, at) || kind === REFUSED) {
+      const error = errorOf(memory, at)
+      return () => wait.reject(error)
+    }
+    const value =
+      kind === RESULT ? parse(readBody(memory, at).data) : kind === ACCEPTED ? undefined : this.#response(memory, at)
+    return () => wait.resolve(value)
+  }
+
+  #response(memory: Memory, at: number): ReceivedMessage {
+    return new ReceivedMessage(memory, at, readId(memory, at), this.#to.directory)
+  }
+
+  #openTurn(turn: number): Turn | undefined {
+    return this.#to.turns.find(({ start }) => start.turn === turn)
+  }
+
+  #abort(memory: Memory, at: number): void {
+    const turn = this.#openTurn(turnOf(memory, at))
+    const reason = errorOf(memory, at)
+    if (turn) return turn.abort(reason)
+    const request = this.#to.nesting.takeBack(turnOf(memory, at))
+    if (request) this.#to.endUnbegun(request, reason)
+    else this.#to.aborts.keep(turnOf(memory, at), reason, memory, at)
+  }
+
+  #hearOfTeam(notice: TeamNotice, run: number): void {
+    const view = this.#to.runs.find(run)
+    if (run !== 0 && !view) return // the run is over
+    if ('newcomer' in notice) this.#to.names.learn(notice.newcomer.name, notice.newcomer.index, view)
+    else if (view) view.roster = notice.roster
+  }
+
+  #keepReplay(memory: Memory, at: number): void {
+    const turn = turnOf(memory, at)
+    const copy = ownCopyOf(memory, at)
+    const { me, directory } = this.#to
+    const replay = new Replay(me, turn, copy, HEADER, lengthOf(memory, at), directory.name)
+    replay.onMismatch = MISMATCH_MODES[correlationOf(memory, at)]
+    this.#replays.set(turn, replay)
+  }
+}
+
+const parse = (text: string | undefined): unknown => (text === undefined ? undefined : JSON.parse(text))
+
+/*
+ * Keeps aborts of turns that have not begun, because replies overtake messages in the window. An abort may also arrive
+ * after its turn has ended. Such an abort is dropped; the position of its message tells the two cases apart.
+ */
+
+export class EarlyAborts {
+  readonly #window: Window
+  readonly #reasons = new Map<number, DramatisError>()
+  /** The turn whose message has been taken but which is not open yet; 0 if there is none. */
+  beginning = 0
+
+  constructor(window: Window) {
+    this.#window = window
+  }
+
+  /** Number of kept aborts, at most one for each message in the window. */
+  get size(): number {
+    return this.#reasons.size
+  }
+
+  /** Keeps the reason of an ABORT for a turn that is not open, if that turn is still to begin. */
+  keep(turn: number, reason: DramatisError, memory: Memory, at: number): void {
+    const lane = LANES[priorityOf(memory, at)]!
+    if (lane === 'replies') return // the frame followed its message, whose turn is over
+    const ring = this.#window[lane]
+    if (turn === this.beginning || !ring.taken(stepOf(memory, at), limitOf(memory, at))) this.#reasons.set(turn, reason)
+  }
+
+  /** Returns the reason why a beginning turn must end at once, if there is one. */
+  take(turn: number): DramatisError | undefined {
+    const reason = this.#reasons.get(turn)
+    if (reason) this.#reasons.delete(turn)
+    return reason
+  }
+}

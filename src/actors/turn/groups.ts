@@ -1,0 +1,295 @@
+/** Notifies the host of what a turn holds back because of a limit that the turn's own thread keeps. */
+import { GROUP, LIMIT_WAIT, MOST_GROUPS } from '../../mailbox/frame.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { AgentFailedError, DramatisError, MessageRejectedError } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import { checkObject, checkRequests, reading, withdrawn, wrongArgument } from '../definition/checks.ts'
+import type { Outcome, RequestOptions } from '../definition/context.ts'
+import { inLanes, type KeptLimit, type KeptLimitData, type NoteWaiting } from '../definition/promises.ts'
+import type { CallingTurn } from './calls.ts'
+import type { Outbox } from './link.ts'
+import type { Messenger } from './messages.ts'
+import type { TurnStart } from './replay.ts'
+
+export interface LimitedTurn {
+  readonly ended: boolean
+  readonly start: TurnStart
+}
+
+export class LimitWaits {
+  readonly #outbox: Outbox
+  readonly #turn: LimitedTurn
+  /** Number of waits of the turn so far. */
+  #count = 0
+
+  constructor(outbox: Outbox, turn: LimitedTurn) {
+    this.#outbox = outbox
+    this.#turn = turn
+  }
+
+  /** Returns a function that notes how many things wait for that limit; nothing is written until some do. */
+  begin(option: KeptLimit, data: KeptLimitData): NoteWaiting {
+    let known = 0
+    let number = 0
+    return (waiting) => {
+      if (waiting === known || this.#turn.ended) return
+      known = waiting
+      const isFirst = number === 0
+      if (isFirst) number = ++this.#count
+      const { run, turn } = this.#turn.start
+      const [content, text] = isFirst ? [option, JSON.stringify(data)] : ['', undefined]
+      const fields = this.#outbox.begin(LIMIT_WAIT, run, turn, 0, content, text)
+      fields.correlation = number
+      fields.limit = waiting
+      this.#outbox.write(this.#outbox.size(), 'soon')
+    }
+  }
+}
+
+/*
+ * Requests of one turn that are waited for together. The host knows the groups, so that it can tell when no answer is
+ * possible any more.
+ */
+
+export interface GroupNeeds {
+  writeControl(kind: number, start: TurnStart, correlation: number, limit: number): void
+}
+
+/** The parts of the turn that are needed here. */
+type GroupingTurn = Pick<CallingTurn, 'start' | 'waitingFor'> & {
+  readonly signal: AbortSignal
+  readonly limits: LimitWaits
+}
+
+export class RequestGroups implements Requester {
+  readonly #needs: GroupNeeds
+  readonly #turn: GroupingTurn
+  readonly #messages: Messenger
+  /** A bit for each open group. */
+  #open = 0
+
+  constructor(needs: GroupNeeds, turn: GroupingTurn, messages: Messenger) {
+    this.#needs = needs
+    this.#turn = turn
+    this.#messages = messages
+  }
+
+  get signal(): AbortSignal {
+    return this.#turn.signal
+  }
+
+  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage> {
+    return this.#messages.request(to, content, options, 'request', waiting) as Promise<AgentMessage>
+  }
+
+  /** Opens a group. If no group number is free, returns 0, and each of its requests counts as a wait of its own. */
+  open(need: number): number {
+    for (let group = 1; group <= MOST_GROUPS; group++) {
+      if (this.#open & (1 << group)) continue
+      this.#open |= 1 << group
+      this.#needs.writeControl(GROUP, this.#turn.start, group, need)
+      return group
+    }
+    return 0
+  }
+
+  close(group: number): void {
+    this.#open &= ~(1 << group)
+  }
+
+  limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting {
+    return this.#turn.limits.begin(option, { limit, agents })
+  }
+
+  waitingFor(signal: AbortSignal | undefined): number {
+    return this.#turn.waitingFor(signal)
+  }
+}
+
+/** The parts of a turn that these functions need. */
+export interface Requester {
+  readonly signal: AbortSignal
+  /** Sends a request. `waiting` encodes its group, and whether the caller's signal may end the wait. */
+  request(to: string, content: string, options: RequestOptions, waiting: number): Promise<AgentMessage>
+  /** Opens a group and returns its number. `need` is the number of responses to wait for; 0 means all. */
+  open(need: number): number
+  close(group: number): void
+  /** Returns the function that notes how many of the agents wait to be asked. */
+  limited(option: KeptLimit, limit: number, agents: readonly string[]): NoteWaiting
+  /** Returns the part of `waiting` that stands for the signal. */
+  waitingFor(signal: AbortSignal | undefined): number
+}
+
+/** Notifies the host of a message that is refused before it is sent; returns its error. */
+type Refuse = (error: unknown, to: readonly string[], content: string, options: RequestOptions) => unknown
+
+/**
+ * Sends all requests and returns their outcomes in the order of `to`. An agent's failure is an outcome, not a
+ * rejection. `limitedBy`: the option that `concurrency` comes from.
+ */
+export async function allOf(
+  context: Requester,
+  refuse: Refuse,
+  to: readonly string[],
+  content: string,
+  options: RequestOptions & { concurrency?: number } = {},
+  limitedBy: KeptLimit = 'concurrency of requestAll',
+): Promise<Outcome[]> {
+  let concurrency: number | undefined
+  let rest: RequestOptions
+  try {
+    checkObject(options, 'options')
+    ;({ concurrency, ...rest } = reading('options', () => ({ ...options })))
+    checkRequests(to, content, rest)
+    if (concurrency === undefined) concurrency = Math.max(1, to.length)
+    if (!Number.isInteger(concurrency) || concurrency < 1)
+      throw wrongArgument('concurrency', concurrency, 'an integer from 1 is needed')
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
+  const group = to.length > 1 ? context.open(0) : 0
+  const waiting = group | context.waitingFor(rest.signal)
+  try {
+    const ask = (agent: string) => outcomeOf(context, agent, content, rest, waiting)
+    return await inLanes(to, concurrency, ask, context.limited(limitedBy, concurrency, to))
+  } finally {
+    context.close(group)
+  }
+}
+
+async function outcomeOf(
+  context: Requester,
+  agent: string,
+  content: string,
+  options: RequestOptions,
+  waiting: number,
+): Promise<Outcome> {
+  try {
+    return { agent, ok: true, message: await context.request(agent, content, options, waiting) }
+  } catch (error) {
+    if (error instanceof DramatisError) return { agent, ok: false, error }
+    throw error
+  }
+}
+
+/** Returns the first response and cancels the other requests. If all fail, throws one error that names each failure. */
+export async function anyOf(
+  context: Requester,
+  refuse: Refuse,
+  to: readonly string[],
+  content: string,
+  options: RequestOptions = {},
+): Promise<AgentMessage> {
+  try {
+    checkRequests(to, content, options)
+    checkSomebody('requestAny', to)
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
+  const { messages, failures } = await firstOf(context, to, 1, content, options)
+  if (messages[0]) return messages[0]
+  if (failures.length === 1) throw failures[0]!.error
+  throw joined(`None of ${to.length} agents answered.`, failures, {})
+}
+
+/**
+ * Returns the first `count` responses in order of arrival and cancels the other requests. Fails as soon as `count`
+ * responses are no longer possible.
+ */
+export async function quorumOf(
+  context: Requester,
+  refuse: Refuse,
+  to: readonly string[],
+  count: number,
+  content: string,
+  options: RequestOptions = {},
+): Promise<AgentMessage[]> {
+  try {
+    checkRequests(to, content, options)
+    checkSomebody('requestQuorum', to)
+    checkQuorum(to, count)
+  } catch (error) {
+    throw refuse(error, to, content, options)
+  }
+  const { messages, failures } = await firstOf(context, to, count, content, options)
+  if (messages.length === count) return messages
+  const left = to.length - failures.length
+  const text = `${count} of ${to.length} agents have to answer; ${failures.length} failed, so that at most ${left} will.`
+  throw joined(text, failures, { needed: count, answered: messages.map(({ sender }) => sender) })
+}
+
+interface Failure {
+  agent: string
+  error: DramatisError
+}
+
+/**
+ * Collects up to `count` responses in order of arrival, until that many are no longer possible. Then it withdraws the
+ * open requests.
+ */
+async function firstOf(
+  context: Requester,
+  to: readonly string[],
+  count: number,
+  content: string,
+  options: RequestOptions,
+): Promise<{ messages: AgentMessage[]; failures: Failure[] }> {
+  const { signal: given } = options
+  const losers = new AbortController()
+  const { signal } = losers
+  if (given?.aborted) losers.abort(given.reason)
+  const stop = given && onAbort(given, () => losers.abort(given.reason))
+  const messages: AgentMessage[] = []
+  const failures: Failure[] = []
+  const group = count > 1 ? context.open(count) : 0
+  const waiting = group | context.waitingFor(given)
+  try {
+    await new Promise<void>((resolve, reject) => {
+      const isSettled = () => messages.length === count || failures.length > to.length - count
+      const answered = (message: AgentMessage) => {
+        if (!isSettled()) messages.push(message)
+        if (isSettled()) resolve()
+      }
+      const failed = (agent: string, error: unknown) => {
+        if (!(error instanceof DramatisError)) return reject(error)
+        if (!isSettled()) failures.push({ agent, error })
+        if (isSettled()) resolve()
+      }
+      for (const agent of to)
+        context.request(agent, content, { ...options, signal }, waiting).then(answered, (error) => failed(agent, error))
+    })
+  } finally {
+    stop?.()
+    context.close(group)
+    losers.abort(new Error('enough of the others have settled it'))
+  }
+  if (messages.length < count) {
+    if (context.signal.aborted) throw context.signal.reason
+    if (given?.aborted) throw withdrawn(to.join('", "'), given)
+  }
+  return { messages, failures }
+}
+
+function joined(text: string, failures: readonly Failure[], details: object): DramatisError {
+  const listed = failures.map(({ agent, error }) => `"${agent}": ${error.message}`).join(' ')
+  return new AgentFailedError(`${text} ${listed}`, {
+    ...details,
+    failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })),
+  })
+}
+
+function checkQuorum(to: readonly string[], count: number): void {
+  const twice = to.find((name, i) => to.indexOf(name) < i)
+  if (twice !== undefined)
+    throw wrongArgument('to', to, `it has "${twice}" twice, and an agent counts once for a quorum`)
+  if (!Number.isInteger(count) || count < 1 || count > to.length)
+    throw wrongArgument('count', count, `an integer from 1 to ${to.length} is needed: so many agents are asked`)
+}
+
+function checkSomebody(verb: string, to: readonly string[]): void {
+  if (to.length === 0)
+    throw new MessageRejectedError(`${verb} needs at least one agent; the list is empty.`, {
+      path: 'to',
+      got: 'an empty list',
+    })
+}

@@ -1,0 +1,317 @@
+/** Answers to what a server asks, which it has not read yet. Calls are not counted: who makes them has bounds. */
+
+import type { ChildProcessByStdio } from 'node:child_process'
+import { STATUS_CODES } from 'node:http'
+import type { Readable, Writable } from 'node:stream'
+import type { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js'
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js'
+import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js'
+import {
+  ANSWER_LIMITS,
+  boundedAnswer,
+  isEventStream,
+  MIB,
+  MOST_TOOL_VALUES,
+  type Refuse,
+  tooLarge,
+  tooMany,
+} from '../shared/answers.ts'
+import { systemClock } from '../shared/clock.ts'
+import { visible } from '../shared/text.ts'
+import { nextTurn } from '../shared/timers.ts'
+import { valuesIn } from '../shared/values.ts'
+import type { Sdk } from './sdk.ts'
+import type { HttpServer, StdioServer } from './server-address.ts'
+
+const MOST_UNREAD = 1_000
+const notRead = `does not read the ${MOST_UNREAD} answers sent to it`
+const isAnswer = (message: JSONRPCMessage): boolean => !('method' in message)
+
+const { POSITIVE_INFINITY } = Number
+const LIMITS = { ...ANSWER_LIMITS, values: MOST_TOOL_VALUES }
+/** Open as long as the connection is: what has been read of it is held no longer, so only one event is bounded. */
+const LIFELONG = { ...LIMITS, stream: POSITIVE_INFINITY, empty: POSITIVE_INFINITY, events: POSITIVE_INFINITY }
+const LONGEST_WORDS = 300
+
+interface HttpLine {
+  transport: StreamableHTTPClientTransport
+  end: Refuse
+  isLost(error: unknown): boolean
+  leave(): Promise<void>
+}
+
+type HttpKit = Pick<Sdk, 'StreamableHTTPClientTransport' | 'StreamableHTTPError'>
+
+export function httpTransport(kit: HttpKit, { url, headers = {} }: HttpServer, refuse: Refuse): HttpLine {
+  const transport: StreamableHTTPClientTransport = new kit.StreamableHTTPClientTransport(new URL(url), {
+    requestInit: { headers },
+    fetch: async (input, init) => {
+      const response = await fetch(input, init)
+      // the package reads what answers a GET as events, whatever it says that it is
+      const isLifelong = init?.method === 'GET' && response.ok
+      return boundedAnswer(response, end, {
+        limits: isLifelong ? LIFELONG : LIMITS,
+        isStream: isLifelong || isEventStream(response),
+      })
+    },
+  })
+  const end = (what: string) => {
+    const error = refuse(what)
+    void transport.close()
+    return error
+  }
+  const send = transport.send.bind(transport)
+  let unread = 0
+  transport.send = async (message, options) => {
+    if (Array.isArray(message) || !isAnswer(message)) return send(message, options)
+    if (unread === MOST_UNREAD) throw end(notRead)
+    unread += 1
+    await send(message, options).finally(() => {
+      unread -= 1
+    })
+  }
+  // the protocol has 404 for a session that is over; the servers of its own packages also say 400, and why
+  const isLost = (error: unknown) =>
+    error instanceof kit.StreamableHTTPError &&
+    ((error.code === 404 && transport.sessionId !== undefined) ||
+      (error.code === 400 && /session|not initiali[sz]ed/i.test(error.message)))
+  return { transport, end, isLost, leave: () => transport.terminateSession() }
+}
+
+/** Returns the status that a server answered in place of a result, and its words; undefined for any other error. */
+export function answeredBy(error: unknown, { StreamableHTTPError }: HttpKit): string | undefined {
+  if (!(error instanceof StreamableHTTPError) || error.code === undefined || error.code < 100) return undefined
+  const { code, message } = error
+  const said = wordsIn(message.replace(/^Streamable HTTP error: (?:Error POSTing to endpoint: ?)?/, ''))
+  const words = visible(said.slice(0, LONGEST_WORDS))
+  const advice = code === 401 || code === 403 ? '; send what it asks for in headers, such as authorization' : ''
+  return `it answered ${[code, STATUS_CODES[code]].join(' ').trim()}${words && `: ${words}`}${advice}`
+}
+
+/** Returns the words of a body: those of an error in JSON, or the first line of a text that is no page. */
+function wordsIn(body: string): string {
+  try {
+    const {
+      error,
+      message,
+      detail,
+      error_description: description,
+    }: { [field: string]: unknown } = Object(JSON.parse(body))
+    const words = [Object(error).message, description, message, detail, error].find((each) => typeof each === 'string')
+    if (typeof words === 'string') return words
+  } catch {}
+  const [line = ''] = body.trim().split('\n', 1)
+  return line.startsWith('<') ? '' : line
+}
+
+/** Cuts what comes in chunks into lines, in time linear in its bytes however small the chunks are. */
+const LF = 0x0a
+
+export class Lines {
+  #parts: Uint8Array[] = []
+  #pending = 0
+
+  /** Bytes of the line that is not over yet. */
+  get pending(): number {
+    return this.#pending
+  }
+
+  /** The lines that are whole with this chunk, without their ends. */
+  *take(chunk: Uint8Array): Generator<Buffer> {
+    let from = 0
+    for (let at = chunk.indexOf(LF); at !== -1; at = chunk.indexOf(LF, from)) {
+      this.#add(chunk.subarray(from, at))
+      from = at + 1
+      yield this.#line()
+    }
+    this.#add(chunk.subarray(from))
+  }
+
+  /** Lets go of what is not a line yet. */
+  drop(): void {
+    this.#parts = []
+    this.#pending = 0
+  }
+
+  #add(bytes: Uint8Array): void {
+    if (bytes.length === 0) return
+    this.#parts.push(bytes)
+    this.#pending += bytes.length
+  }
+
+  #line(): Buffer {
+    const line = Buffer.concat(this.#parts)
+    this.#parts = []
+    this.#pending = 0
+    return line
+  }
+}
+
+/*
+ * A server that is started here, and messages to and from it over stdio, one a line. The package's own transport copies
+ * all that a line has so far for each chunk of it, reads on however much comes, and queues what the server does not
+ * read: this one has bounds. Source: modelcontextprotocol.io, "Transports".
+ */
+
+const LONGEST_LINE = 16 * MIB
+/** Lines in a row that are no message: some servers print there by mistake, but not that much. */
+const MOST_NOISE = 10_000
+/** Messages that are read before timers and sockets have their turn; it is at most 64 KiB at once anyway. */
+const SLICE_LINES = 64
+/** Time in ms that a server has to exit by itself, and then after it was told to. */
+const LEAVE_MS = 2_000
+
+type Child = ChildProcessByStdio<Writable, Readable, Readable | null>
+
+export interface StdioParts {
+  kit: Pick<Sdk, 'spawn' | 'deserializeMessage' | 'serializeMessage'>
+  /** Makes the error for what is over a bound. */
+  refuse: Refuse
+  /** Takes what the server prints on stderr; undefined: nobody does. */
+  printed: ((text: Buffer) => void) | undefined
+}
+
+export class StdioTransport implements Transport {
+  onclose?: () => void
+  onerror?: (error: Error) => void
+  onmessage?: NonNullable<Transport['onmessage']>
+  readonly #server: StdioServer
+  readonly #parts: StdioParts
+  #child: Child | undefined
+  #exit: Promise<void> = Promise.resolve()
+  #isOver = false
+  #unread = 0
+  #noise = 0
+  readonly #lines = new Lines()
+
+  constructor(server: StdioServer, parts: StdioParts) {
+    this.#server = server
+    this.#parts = parts
+  }
+
+  /** Resolves when the process runs. */
+  async start(): Promise<void> {
+    const { command, args = [], env = {}, cwd } = this.#server
+    const { kit, printed } = this.#parts
+    const child = kit.spawn(command, args, {
+      env, // and nothing of this process's
+      cwd,
+      stdio: ['pipe', 'pipe', printed ? 'pipe' : 'ignore'],
+      windowsHide: true,
+    }) as Child
+    this.#child = child
+    const started = new Promise<void>((resolve, reject) => child.once('spawn', resolve).once('error', reject))
+    this.#exit = new Promise((resolve) => {
+      child.once('exit', () => resolve())
+      started.catch(() => resolve())
+    })
+    child.on('error', (error) => this.onerror?.(error))
+    child.once('close', () => this.#over())
+    child.stdin.on('error', (error) => this.onerror?.(error))
+    const failed = (error: unknown) => this.onerror?.(error as Error)
+    this.#read(child.stdout).catch(failed)
+    if (printed && child.stderr) inTurns(child.stderr, printed).catch(failed)
+    await started
+  }
+
+  /** Resolves when it is written. To a server that is gone it is too: its end fails what waits for an answer. */
+  send(message: JSONRPCMessage): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (!this.#child || this.#isOver) return reject(new Error('Not connected'))
+      const isCounted = isAnswer(message)
+      if (isCounted && this.#unread === MOST_UNREAD) return reject(this.end(notRead))
+      if (isCounted) this.#unread += 1
+      this.#child.stdin.write(this.#parts.kit.serializeMessage(message), () => {
+        if (isCounted) this.#unread -= 1
+        resolve()
+      })
+    })
+  }
+
+  /** Lets the server leave, and ends one that does not. */
+  async close(): Promise<void> {
+    const child = this.#child
+    if (!child) return
+    child.stdin.end()
+    if (!(await this.#exits())) child.kill('SIGTERM')
+    if (!(await this.#exits())) child.kill('SIGKILL')
+    await this.#exit
+    this.#over()
+  }
+
+  /** Ends server and connection at once. */
+  end(what: string): Error {
+    const error = this.#parts.refuse(what)
+    this.#child?.kill('SIGKILL')
+    this.#over()
+    return error
+  }
+
+  #over(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#lines.drop() // errors of the connection, which may be kept for long, hold it
+    // a process that the server started may have them too, and live on
+    this.#child?.stdout.destroy()
+    this.#child?.stderr?.destroy()
+    this.onclose?.()
+  }
+
+  async #exits(): Promise<boolean> {
+    const enough = new AbortController()
+    const late = systemClock.sleep(LEAVE_MS, enough.signal).then(
+      () => false,
+      () => true,
+    )
+    const isGone = await Promise.race([this.#exit.then(() => true), late])
+    enough.abort()
+    return isGone
+  }
+
+  async #read(stdout: Readable): Promise<void> {
+    const lines = this.#lines
+    let count = 0
+    await inTurns(stdout, async (chunk) => {
+      let wrong: unknown
+      for (const line of lines.take(chunk)) {
+        const error = this.#take(line)
+        wrong ??= error
+        count += 1
+        if (count % SLICE_LINES === 0) await nextTurn()
+        if (this.#isOver) return
+      }
+      if (lines.pending > LONGEST_LINE) wrong ??= this.end(tooLarge('a line', LONGEST_LINE))
+      if (wrong instanceof Error) this.onerror?.(wrong) // one for all of a chunk: it can be thousands
+    })
+  }
+
+  /** An error: it is no message, or too much. */
+  #take(line: Buffer): unknown {
+    if (line.length > LONGEST_LINE) return this.end(tooLarge('a line', LONGEST_LINE))
+    if (line.length > MOST_TOOL_VALUES && valuesIn(line) > MOST_TOOL_VALUES)
+      return this.end(tooMany('a line', MOST_TOOL_VALUES))
+    try {
+      const message = this.#parts.kit.deserializeMessage(line.toString())
+      this.#noise = 0
+      this.onmessage?.(message)
+    } catch (error) {
+      this.#noise += 1
+      return this.#noise > MOST_NOISE ? this.end(`sends more than ${MOST_NOISE} lines that are no message`) : error
+    }
+    return undefined
+  }
+}
+
+/**
+ * Reads at most 64 KiB before timers and sockets have their turn. Resolves when the stream is over or was destroyed.
+ */
+async function inTurns(stream: Readable, take: (chunk: Buffer) => unknown): Promise<void> {
+  try {
+    for await (const chunk of stream) {
+      await take(chunk)
+      await nextTurn()
+    }
+  } catch (error) {
+    if ((Object(error) as { code?: unknown }).code !== 'ERR_STREAM_PREMATURE_CLOSE') throw error
+  }
+}

@@ -1,0 +1,391 @@
+/** Finds the claims in which the answers of several agents contradict each other. */
+import type { OrchestratorContext } from '../actors/definition/context.ts'
+import { canonical } from '../actors/model/decisions.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import { isObject } from '../shared/checks.ts'
+import { ConsensusError, ReplyInvalidError } from '../shared/errors.ts'
+import { askFor, type LastWords, lastWord } from './asking.ts'
+import { type Answered, asData, asText, claimOf, isSame, positionFrom, resultOf } from './positions.ts'
+import { CONFLICT, JUDGE, speaking } from './prompts.ts'
+
+/** Value that agents claim, with the names of these agents. */
+export interface Claim {
+  value: unknown
+  agents: string[]
+}
+
+/** Different claims about one subject, in the order in which they were made. */
+export interface Contradiction {
+  about: string
+  claims: Claim[]
+}
+
+/** Checks that different agents claim it: an agent that makes several claims speaks of several things. */
+export function isBetweenAgents({ claims }: Contradiction): boolean {
+  const agents = claims.flatMap((claim) => claim.agents)
+  return claims.length > 1 && new Set(agents).size === agents.length
+}
+
+/** Answer or result of an agent: its data, or else its text, and its words. */
+export interface Statement {
+  agent: string
+  value: unknown
+  text: string
+}
+
+export const statementOf = (answer: Answered): Statement => ({
+  agent: answer.agent,
+  value: claimOf(answer),
+  text: resultOf(answer).content,
+})
+
+/** Returns the claim of a statement: its data without `references`, or its text. */
+export function statedIn({ value }: Statement): unknown {
+  if (!isObject(value)) return value
+  const { references: _references, ...rest }: { references?: unknown } = value
+  return rest
+}
+
+/**
+ * Returns all claims of the statements, key by key. undefined: one of them is not an object, so there are no keys to
+ * compare.
+ */
+export function claimsByKey(statements: readonly Statement[]): Map<string, Claim[]> | undefined {
+  const byKey = new Map<string, Claim[]>()
+  for (const statement of statements) {
+    const stated = statedIn(statement)
+    if (!isObject(stated)) return undefined
+    for (const [key, value] of Object.entries(stated)) {
+      const claims = byKey.get(key) ?? []
+      byKey.set(key, claims)
+      add(claims, value, statement.agent)
+    }
+  }
+  return byKey
+}
+
+function wholeClaims(statements: readonly Statement[]): Claim[] {
+  const claims: Claim[] = []
+  for (const statement of statements) add(claims, statedIn(statement), statement.agent)
+  return claims
+}
+
+function add(claims: Claim[], value: unknown, agent: string): void {
+  const same = claims.find((claim) => isSame(claim.value, value))
+  if (!same) claims.push({ value, agents: [agent] })
+  else if (!same.agents.includes(agent)) same.agents.push(agent)
+}
+
+/**
+ * Returns the statements of texts that contradict each other, as the judge finds them.
+ *
+ * @throws {ReplyInvalidError} when the judge's answer twice does not match the schema.
+ */
+async function contradictionsIn(
+  orchestrator: Pick<OrchestratorContext, 'agents' | 'request'>,
+  judge: string,
+  query: string,
+  statements: readonly Statement[],
+): Promise<Contradiction[]> {
+  const answers = statements.map(({ agent, text }) => `## ${agent}\n\n${text}`).join('\n\n')
+  const content = speaking(CONFLICT, undefined)('find', { query, answers })
+  const { contradictionsAmong } = await import('./forms.ts')
+  const schema = contradictionsAmong([...new Set(statements.map(({ agent }) => agent))])
+  const outputs = statements.map(({ agent, value, text: content }) => {
+    const structuredData = typeof value === 'string' ? null : (value ?? null)
+    return { agent, ok: true, content, structuredData, error: null }
+  })
+  const { value } = await askFor(orchestrator, judge, content, schema, { structuredData: { outputs } })
+  const found = value.contradictions.map((contradiction) => {
+    const claims: Claim[] = []
+    for (const one of contradiction.statements) add(claims, one.statement, one.agent)
+    return { about: contradiction.about, claims }
+  })
+  return found.filter(({ claims }) => claims.length > 1)
+}
+
+const CITED = /\[([^[\]\s]{1,256})\]/g // a key in brackets, within a text
+
+const TOLERANCE = 1e-9
+
+export class Evidence {
+  readonly #confidence: ReadonlyMap<string, number>
+  readonly #references: ReadonlyMap<string, readonly string[]>
+
+  private constructor(confidence: ReadonlyMap<string, number>, statements: readonly Statement[]) {
+    this.#confidence = confidence
+    this.#references = new Map(statements.map((statement) => [statement.agent, referencesOf(statement)]))
+  }
+
+  /**
+   * Reads the board. A reference counts as much as its entry's confidence. A reference to a key without a valid entry
+   * counts nothing.
+   */
+  static async on({ blackboard }: Pick<OrchestratorContext, 'blackboard'>, statements: readonly Statement[]) {
+    const entries = await blackboard.query()
+    return new Evidence(new Map(entries.map(({ key, confidence }) => [key, confidence])), statements)
+  }
+
+  /** Returns the keys of a claim's evidence: those that its agents refer to, each once. */
+  keysFor({ agents }: Claim): string[] {
+    const keys = agents.flatMap((agent) => this.#references.get(agent) ?? [])
+    return [...new Set(keys)].filter((key) => this.#confidence.has(key))
+  }
+
+  /** Returns the summed confidence of the entries of a claim's evidence. */
+  weightOf(claim: Claim): number {
+    return this.keysFor(claim).reduce((sum, key) => sum + (this.#confidence.get(key) ?? 0), 0)
+  }
+
+  /** Returns the claims with the most evidence. There must be at least one claim. */
+  strongest(claims: readonly Claim[]): Claim[] {
+    const top = Math.max(...claims.map((claim) => this.weightOf(claim)))
+    return claims.filter((claim) => this.weightOf(claim) >= top - TOLERANCE)
+  }
+}
+
+/**
+ * Returns the keys that a statement refers to: the list `references` in its data, otherwise the keys in brackets in its
+ * text.
+ */
+function referencesOf({ value, text }: Statement): string[] {
+  const listed = isObject(value) && 'references' in value ? value.references : undefined
+  if (Array.isArray(listed)) return listed.filter((key) => typeof key === 'string')
+  return [...text.matchAll(CITED)].map(([, key = '']) => key)
+}
+
+/*
+ * Combines answers that contradict each other into one: for each contradiction the claim with the most evidence wins.
+ */
+
+type Result = { content: string; structuredData: unknown }
+
+/**
+ * Combines answers by evidence. Objects are merged key by key. For texts, the judge lists the statements that
+ * contradict each other, and writes the answer that keeps to the winning ones. Without a judge the text with the most
+ * evidence wins. If the evidence is equal, the votes decide, then the order. The decision about each contradiction, and
+ * the agents behind each part, go into the trace.
+ *
+ * @throws {ConfigurationError} when the team has no blackboard.
+ */
+async function byEvidence(
+  orchestrator: OrchestratorContext,
+  query: string,
+  answers: readonly [Answered, ...Answered[]],
+  judge: string | undefined,
+): Promise<Result> {
+  const statements = answers.map(statementOf)
+  const evidence = await Evidence.on(orchestrator, statements)
+  const byKey = claimsByKey(statements)
+  if (byKey) return merged(orchestrator, byKey, answers, evidence)
+  const found = judge !== undefined && (await judged(orchestrator, judge, query, statements))
+  if (found) return joined(orchestrator, judge, query, answers, found, evidence)
+  const { agents } = settle(orchestrator, { about: 'the answer', claims: wholeClaims(statements) }, evidence)
+  return resultOf(answers.find(({ agent }) => agents.includes(agent)) ?? answers[0])
+}
+
+/**
+ * Returns the contradictions that the judge finds. undefined: its answer is not usable, which is no reason to end
+ * without a result.
+ */
+export async function judged(
+  orchestrator: OrchestratorContext,
+  judge: string,
+  query: string,
+  statements: readonly Statement[],
+): Promise<Contradiction[] | undefined> {
+  const question = 'What do the answers contradict each other about?'
+  try {
+    const found = await contradictionsIn(orchestrator, judge, query, statements)
+    const about = found.map((one) => one.about).join(', ') || 'nothing'
+    orchestrator.decide(question, about, `The judge "${judge}" says so, and makes one answer of theirs.`)
+    return found
+  } catch (error) {
+    if (!(error instanceof ReplyInvalidError)) throw error
+    orchestrator.decide(question, 'not known', error.message)
+    return undefined
+  }
+}
+
+/** Returns the claim that wins a contradiction, and adds the decision to the trace. */
+export function settle(orchestrator: OrchestratorContext, { about, claims }: Contradiction, evidence: Evidence): Claim {
+  const strongest = evidence.strongest(claims)
+  const { winner, tied } = orchestrator.vote(
+    strongest.flatMap(({ value, agents }) => agents.map((agent) => ({ agent, value }))),
+  )
+  const claim = strongest.find(({ value }) => isSame(value, winner)) ?? strongest[0]!
+  const from = claim.agents.join(', ')
+  const weight = evidence.weightOf(claim)
+  const keys = evidence.keysFor(claim).join(', ')
+  const most = tied ? 'a tie: the first of those with the most votes' : 'the most votes'
+  const reason =
+    strongest.length === 1
+      ? `The most evidence: ${weight} (${keys}), from ${from}.`
+      : `The evidence is level (${weight}): ${most}, from ${from}.`
+  const choice = typeof claim.value === 'string' ? claim.value : canonical(claim.value)
+  orchestrator.decide(`They contradict each other about ${about}: what holds?`, choice, reason)
+  return claim
+}
+
+function merged(
+  orchestrator: OrchestratorContext,
+  byKey: ReadonlyMap<string, Claim[]>,
+  answers: readonly Answered[],
+  evidence: Evidence,
+): Result {
+  const holding = [...byKey].map(([key, claims]): [string, Claim] => [
+    key,
+    claims.length > 1 ? settle(orchestrator, { about: `"${key}"`, claims }, evidence) : claims[0]!,
+  ])
+  const whose = holding.map(([key, { agents }]) => `${key}: ${agents.join(', ')}`).join('; ')
+  orchestrator.decide('Whose is each part of the answer?', whose, 'They have said it so.')
+  const data = Object.fromEntries(holding.map(([key, { value }]) => [key, value]))
+  const said = answers.find((answer) => isSame(statedIn(statementOf(answer)), data))
+  return said ? resultOf(said) : positionFrom(data)
+}
+
+async function joined(
+  orchestrator: OrchestratorContext,
+  judge: string,
+  query: string,
+  answers: readonly Answered[],
+  found: readonly Contradiction[],
+  evidence: Evidence,
+): Promise<Result> {
+  const decided = found.map((contradiction) => {
+    const { value, agents } = settle(orchestrator, contradiction, evidence)
+    return { about: contradiction.about, statement: String(value), agents }
+  })
+  const list = decided.map(({ about, statement, agents }) => `- ${about}: ${statement} (${agents.join(', ')})`)
+  const values = { query, decided: list.join('\n') || 'Nothing: they do not.', answers: asText(answers) }
+  const message = await lastWord(orchestrator, judge, speaking(CONFLICT, undefined)('join', values), {
+    structuredData: { ...asData(answers), decided },
+  })
+  return resultOf({ agent: judge, message })
+}
+
+const say = speaking(JUDGE, undefined)
+
+/**
+ * Returns the answer that the judge finds best. The judge names its agent in `structuredData.best`, otherwise in its
+ * content.
+ *
+ * @throws {ReplyInvalidError} when the judge names no agent, or several.
+ */
+export async function pickBest(
+  orchestrator: Pick<OrchestratorContext, 'request'>,
+  judge: string,
+  query: string,
+  answers: readonly Answered[],
+): Promise<Answered> {
+  const names = answers.map(({ agent }) => agent)
+  const content = say('best', { names: names.join(', '), query, answers: asText(answers) })
+  const reply = await orchestrator.request(judge, content, { structuredData: asData(answers) })
+  const best = named(reply, names)
+  const chosen = answers.find(({ agent }) => agent === best)
+  if (chosen) return chosen
+  const accepted = `one of ${names.join(', ')}, in structuredData.best or as the only such name in its words`
+  const message = `The judge "${judge}" did not choose: it has to name ${accepted}.`
+  throw new ReplyInvalidError(message, { agent: judge, content: reply.content, accepted: names })
+}
+
+/** Returns the judge's own answer, made from answers that differ. */
+export async function synthesize(
+  orchestrator: LastWords,
+  judge: string,
+  query: string,
+  answers: readonly Answered[],
+): Promise<Answered> {
+  const content = say('synthesize', { query, answers: asText(answers) })
+  const message = await lastWord(orchestrator, judge, content, { structuredData: asData(answers) })
+  return { agent: judge, ok: true, message }
+}
+
+function named({ content, structuredData }: AgentMessage, names: readonly string[]): unknown {
+  if (typeof structuredData === 'object' && structuredData !== null && 'best' in structuredData)
+    return structuredData.best
+  const words = new Set<string>(content.match(/[\p{L}\p{M}\p{Nd}_-]+/gu)) // the characters that a name may have
+  const found = names.filter((name) => words.has(name))
+  return found.length === 1 ? found[0] : undefined
+}
+
+/*
+ * Chooses one of several answers. A conflict means answers that differ by structure; the trace says how it was
+ * resolved.
+ */
+
+/**
+ * Way to resolve a conflict.
+ *
+ * - 'vote': by the votes.
+ * - 'priority': the first answer of the highest priority.
+ * - 'fail': not resolved, the run fails.
+ * - `{ judge }`: a judge makes one answer.
+ * - `{ evidence, judge? }`: by evidence; the judge, if given, says what texts contradict each other about.
+ */
+export type Resolution = 'vote' | 'priority' | 'fail' | { judge: string } | { evidence: true; judge?: string }
+
+const QUESTION = 'The answers differ: which one counts?'
+
+/**
+ * Returns the answer that counts. Answers are compared by their structured data, or by their content if they have none.
+ *
+ * @throws {ConsensusError} in a conflict under `'fail'`.
+ */
+export async function resolveConflict(
+  orchestrator: OrchestratorContext,
+  query: string,
+  answers: readonly [Answered, ...Answered[]],
+  resolution: Resolution,
+): Promise<{ content: string; structuredData: unknown }> {
+  const [first] = answers
+  if (areSame(answers.map(claimOf))) return resultOf(first)
+
+  if (resolution === 'vote')
+    return resultOf(elect(orchestrator, answers, (answer) => ({ agent: answer.agent, value: claimOf(answer) })))
+  if (resolution === 'priority') {
+    const priorityOf = ({ agent }: Answered) => orchestrator.agents.find(({ name }) => name === agent)?.priority ?? 0
+    const highest = Math.max(...answers.map(priorityOf))
+    const chosen = answers.find((answer) => priorityOf(answer) === highest) ?? first
+    orchestrator.decide(QUESTION, chosen.agent, `The highest priority, ${highest}.`)
+    return resultOf(chosen)
+  }
+  if (resolution === 'fail') {
+    orchestrator.decide(QUESTION, 'none', 'conflictResolution is "fail".')
+    const names = answers.map(({ agent }) => `"${agent}"`).join(', ')
+    const details = { answers: answers.map((answer) => ({ agent: answer.agent, value: claimOf(answer) })) }
+    throw new ConsensusError(
+      `The answers of ${names} differ, and conflictResolution is "fail". They are in details.answers.`,
+      details,
+    )
+  }
+  if ('evidence' in resolution) return byEvidence(orchestrator, query, answers, resolution.judge)
+  const contested = [...(claimsByKey(answers.map(statementOf)) ?? [])].flatMap(([key, claims]) =>
+    claims.length > 1 ? [key] : [],
+  )
+  const about = contested.length > 0 ? ` They contradict each other about ${contested.join(', ')}.` : ''
+  orchestrator.decide(QUESTION, resolution.judge, `It makes one answer of them.${about}`)
+  return resultOf(await synthesize(orchestrator, resolution.judge, query, answers))
+}
+
+/**
+ * Returns the first candidate whose value has the most votes. If the values differ, the choice is a decision in the
+ * trace.
+ */
+export function elect<T>(
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'vote'>,
+  candidates: readonly [T, ...T[]],
+  ballotOf: (candidate: T) => { agent: string; value: unknown },
+): T {
+  const ballots = candidates.map(ballotOf)
+  if (areSame(ballots.map(({ value }) => value))) return candidates[0]
+  const { winner, tied } = orchestrator.vote(ballots)
+  const backs = ({ value }: { value: unknown }) => canonical(value) === canonical(winner)
+  const most = tied ? 'A tie: the first seen of those with the most votes' : 'The most votes'
+  const backers = ballots.filter(backs).map(({ agent }) => agent)
+  const choice = typeof winner === 'string' ? winner : canonical(winner)
+  orchestrator.decide(QUESTION, choice, `${most}, from ${backers.join(', ')}.`)
+  return candidates[ballots.findIndex(backs)] ?? candidates[0]
+}
+
+const areSame = (values: readonly unknown[]): boolean => new Set(values.map(canonical)).size <= 1

@@ -1,0 +1,465 @@
+/** Runs the tasks of a plan: in parallel, except those that have to wait. A failed task does not stop the others. */
+import type { OrchestratorContext, Outcome, RequestOptions } from '../actors/definition/context.ts'
+import type { ScriptResult } from '../actors/definition/protocol.ts'
+import { INHERITED, type Inherited, PASS_ON, PASSED_ON } from '../actors/model/conversation.ts'
+import { IN_WORDS } from '../actors/model/prompt.ts'
+import { jsonIn } from '../actors/model/structured-output.ts'
+import type { AgentMessage } from '../mailbox/message.ts'
+import {
+  failedSubTask,
+  resultOfSubTask,
+  type SubTask,
+  type SubTaskResult,
+  skippedSubTask,
+} from '../mailbox/sub-task.ts'
+import { isObject } from '../shared/checks.ts'
+import { AgentFailedError, CancelledError, DramatisError, ReplyInvalidError } from '../shared/errors.ts'
+import { askFor, type LastWords, lastWord, outcomeOf } from './asking.ts'
+import type { Statement } from './conflict.ts'
+import { type Conflict, conflictsAsData } from './conflicts.ts'
+import type { Worker } from './forms.ts'
+import { type Passing, passedOn } from './pass-on.ts'
+import { resultOf } from './positions.ts'
+import type { Ended, RunIf } from './run-if.ts'
+import { circleIn, type Finished, isDone, MOST_TASKS, type PlannedTask, runInOrder } from './tasks.ts'
+
+/** Returns the result of a request to a worker. */
+function resultFrom(subTask: SubTask, outcome: Outcome): SubTaskResult {
+  if (!outcome.ok) return failedSubTask(subTask, outcome.error.message, outcome.error.code)
+  const { content, structuredData } = outcome.message
+  return resultOfSubTask(subTask, content, structuredData)
+}
+
+const LATE: ReadonlySet<unknown> = new Set(['REQUEST_TIMEOUT', 'TURN_TIMEOUT', 'MESSAGE_EXPIRED'])
+
+export const isLate = ({ status, errorDetails }: SubTaskResult): boolean =>
+  status === 'FAILED' && LATE.has(errorDetails.type)
+
+/** Returns an answer as text: its content, or the data of its result if it has no content. */
+function wordsOf({ content }: AgentMessage, { resultData }: SubTaskResult): string {
+  if (content !== '') return content
+  return typeof resultData === 'string' ? resultData : JSON.stringify(resultData ?? null)
+}
+
+/*
+ * Makes one text of the results of several sub-tasks: joined, or written by an agent that is told which agent found
+ * what.
+ */
+
+/**
+ * Returns one line per result, in the order of the plan. A sub-task that failed or was skipped is replaced by its
+ * reason.
+ */
+export const joined = (finished: readonly Finished[]): string => finished.map(lineOf).join('\n')
+
+/**
+ * Returns the answer of an agent that gets `content`, which contains the results. It also gets them as
+ * `structuredData: { query, results }`, with `contradictions` if there are any.
+ */
+export async function synthesized(
+  orchestrator: LastWords,
+  agent: string,
+  content: string,
+  query: string,
+  finished: readonly Finished[],
+  conflicts: readonly Conflict[],
+): Promise<ScriptResult> {
+  const results = finished.map(({ task, result }) => ({ task: task.description, ...result }))
+  const message = await lastWord(orchestrator, agent, content, {
+    structuredData: { query, results, ...conflictsAsData(conflicts) },
+    metadata: IN_WORDS,
+  })
+  return resultOf({ agent, message })
+}
+
+/** Returns what the agents of finished sub-tasks have said. */
+export const statementsOf = (finished: readonly Finished[]): Statement[] =>
+  finished
+    .filter(isDone)
+    .map(({ result, words }) => ({ agent: result.workerAgentRole, value: result.resultData, text: words }))
+
+/** Returns each result under a heading with its task and its agent. */
+export function resultsAsText(finished: readonly Finished[]): string {
+  const sections = finished.map((each) => {
+    const { task, result } = each
+    return `## ${task.number}. ${task.description} (by ${result.workerAgentRole})\n\n${lineOf(each)}`
+  })
+  return sections.join('\n\n')
+}
+
+function lineOf({ task, result, words }: Finished): string {
+  if (result.status === 'COMPLETED') return words
+  if (result.status === 'SKIPPED')
+    return `(sub-task ${task.number} was skipped as planned: ${result.errorDetails.message})`
+  return `(sub-task ${task.number} ${isLate(result) ? 'was late' : 'failed'}: ${result.errorDetails.message})`
+}
+
+/** Returns `text` as the error of a run in which no sub-task has a result. */
+export function nothingDone(text: string, finished: readonly Finished[]): AgentFailedError {
+  return new AgentFailedError(text, { results: finished.map(({ result }) => result) })
+}
+
+/**
+ * Runs a task by some agent. A failure of the task is in the result and does not reject. `context`: results of the
+ * tasks that it builds on.
+ */
+export type Perform = (task: PlannedTask, context: string | undefined) => Promise<Finished>
+
+/**
+ * Returns the result of each task in the order of the plan, which must have no cycle. A task that builds on a failed
+ * one is not run, and counts as failed, unless it is run because that has failed (`runIf`); others go on. It rejects
+ * only if the run ends.
+ */
+export async function runTasks(
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'runId' | 'signal'>,
+  tasks: readonly PlannedTask[],
+  perform: Perform,
+): Promise<Finished[]> {
+  const run = async (task: PlannedTask, needed: Finished[]): Promise<Finished> => {
+    orchestrator.signal.throwIfAborted()
+    const failed = needed.filter(({ result }) => result.status === 'FAILED').map((each) => each.task.number)
+    const missing = failed.filter((number) => number !== task.runIf?.task)
+    if (missing.length === 0) return perform(task, needed.length > 0 ? resultsAsText(needed) : undefined)
+    const reason = `It builds on what failed: sub-task ${missing.join(', ')}.`
+    orchestrator.decide(`Is ${titleOf(task)} run?`, 'no', reason)
+    return undone(orchestrator, task, `It was not run. ${reason}`)
+  }
+  const skip = (task: PlannedTask, reason: string): Finished => {
+    orchestrator.decide(`Is ${titleOf(task)} run?`, 'skipped', reason)
+    return { task, result: skippedSubTask(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), reason), words: '' }
+  }
+  return runInOrder(tasks, { run, skip, ended })
+}
+
+const ended = ({ result, words }: Finished): Ended => ({
+  outcome: OUTCOME[result.status],
+  result: result.errorDetails?.message ?? result.resultData ?? words,
+})
+
+const OUTCOME = { COMPLETED: 'completed', FAILED: 'failed', SKIPPED: 'skipped' } as const
+
+/** Returns the failed result of a task that no agent has done, with the reason. */
+export function undone(
+  orchestrator: Pick<OrchestratorContext, 'runId'>,
+  task: PlannedTask,
+  why: string,
+  type?: string,
+): Finished {
+  return { task, result: failedSubTask(subTaskOf(orchestrator, task, task.agent ?? 'nobody'), why, type), words: '' }
+}
+
+function subTaskOf(
+  { runId }: Pick<OrchestratorContext, 'runId'>,
+  { number, description, tool, input, keys, replans = 0 }: PlannedTask,
+  agent: string,
+  context?: string,
+): SubTask {
+  const idOf = (times: number) => (times === 0 ? `${runId}.${number}` : `${runId}.${number}.${times}`)
+  return {
+    subTaskId: idOf(replans),
+    ...(replans > 0 && { replaces: idOf(replans - 1) }),
+    parentTaskId: runId,
+    assignedAgentRole: agent,
+    ...(tool !== undefined && { toolName: tool }),
+    subTaskInput: input ?? { task: description },
+    ...(context !== undefined && { contextSummary: context }),
+    ...(keys !== undefined && { apiKeysConfigRef: keys }),
+  }
+}
+
+const LONGEST_TITLE = 100
+
+/** Returns the title of a task for decisions in the trace. */
+export function titleOf({ number, description }: PlannedTask): string {
+  const short = description.length > LONGEST_TITLE ? `${description.slice(0, LONGEST_TITLE)}...` : description
+  return `sub-task ${number} (${short})`
+}
+
+/**
+ * Returns the result of the sub-task. It rejects only if the run ends. `results`: those of the sub-tasks that it builds
+ * on; of long ones a model gets a summary.
+ */
+export async function askWorker(
+  orchestrator: Passing & Pick<OrchestratorContext, 'request' | 'runId'>,
+  agent: string,
+  task: PlannedTask,
+  results: string | undefined,
+  options: Pick<RequestOptions, 'metadata' | 'timeoutMs' | 'wallClock'> = {},
+): Promise<Finished> {
+  const context = results && (await passedOn(orchestrator, agent, results))
+  const subTask = subTaskOf(orchestrator, task, agent, context)
+  const saysAll = task.tool === undefined && task.input === undefined && context === undefined
+  const said = saysAll ? { metadata: { ...options.metadata, ...IN_WORDS } } : {}
+  const asked = { ...options, structuredData: subTask, ...said }
+  const outcome = await outcomeOf(agent, () => orchestrator.request(agent, task.description, asked))
+  orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
+  const result = resultFrom(subTask, outcome)
+  return { task, result, words: outcome.ok && result.status === 'COMPLETED' ? wordsOf(outcome.message, result) : '' }
+}
+
+/** Question of the decision in the trace. */
+export const TAKEN_APART = 'Is the task taken apart?'
+
+/**
+ * Returns the sub-tasks that the agent names in a JSON array of strings; each runs after the one before it. With
+ * `graph` the agent may give dependencies instead: `[{ task, dependsOn, runIf }]`, also under `tasks`. Returns
+ * undefined if the task stays whole: the agent finds it atomic, or fails, or answers anything else. The trace has a
+ * decision that says which.
+ *
+ * @throws {ReplyInvalidError} for dependencies that form a cycle, which the error names.
+ */
+export async function decompose(
+  orchestrator: Pick<OrchestratorContext, 'decide' | 'request' | 'signal'>,
+  agent: string,
+  content: string,
+  graph: boolean,
+): Promise<readonly PlannedTask[] | undefined> {
+  const whole = (reason: string): undefined => void orchestrator.decide(TAKEN_APART, 'no', reason)
+  let message: AgentMessage
+  try {
+    message = await orchestrator.request(agent, content)
+  } catch (error) {
+    orchestrator.signal.throwIfAborted() // the end of the run is not a failure of the agent
+    if (!(error instanceof DramatisError)) throw error
+    return whole(`"${agent}" failed: ${error.code}: ${error.message}`)
+  }
+  const answer = message.structuredData ?? jsonIn(message.content)?.value
+  const tasks = await tasksIn(answer, graph)
+  if (!tasks) return whole(`"${agent}" was asked for a list of sub-tasks in JSON, and answered something else.`)
+  if (tasks.length === 0) return whole(`"${agent}" finds that it is done best in one piece.`)
+  if (tasks.length > MOST_TASKS)
+    return whole(`"${agent}" named ${tasks.length} sub-tasks, and ${MOST_TASKS} are the most.`)
+  const circle = circleIn(tasks)
+  if (circle) throw new ReplyInvalidError(`The plan of "${agent}" cannot be carried out: ${circle}.`, { agent, circle })
+  orchestrator.decide(TAKEN_APART, `into ${tasks.length}`, `"${agent}" named them.`)
+  return tasks
+}
+
+/** Returns undefined if the answer is no list of sub-tasks, and an empty list if it has no work in it. */
+async function tasksIn(answer: unknown, graph: boolean): Promise<PlannedTask[] | undefined> {
+  if (isListOf(answer, isText)) {
+    const described = answer.map((text) => text.trim()).filter((text) => text !== '')
+    return described.map((description, at) => ({ number: at + 1, description, needs: [], after: at }))
+  }
+  const listed: unknown = isObject(answer) && 'tasks' in answer ? answer.tasks : answer
+  if (!graph || !isListOf(listed, isDependent)) return undefined
+  if (listed.some(({ dependsOn }) => dependsOn?.some((number) => number > listed.length))) return undefined
+  const conditions = await conditionsOf(listed)
+  return conditions?.map((runIf, at) => ({
+    number: at + 1,
+    description: listed[at]!.task,
+    needs: [...new Set(listed[at]!.dependsOn)],
+    after: 0,
+    runIf,
+  }))
+}
+
+async function conditionsOf(listed: readonly Dependent[]): Promise<(RunIf | undefined)[] | undefined> {
+  if (!listed.some(({ runIf }) => runIf)) return listed.map(() => undefined)
+  const { condition } = await import('./forms.ts') // loaded late, because most teams need no zod
+  const read = listed.map(({ runIf }) => condition.safeParse(runIf))
+  return read.every(({ success }) => success) ? read.map(({ data }) => data) : undefined
+}
+
+const isText = (value: unknown): value is string => typeof value === 'string'
+const isPlace = (value: unknown): value is number => Number.isInteger(value) && Number(value) >= 1
+
+function isListOf<T>(value: unknown, is: (each: unknown) => each is T): value is T[] {
+  return Array.isArray(value) && value.every(is)
+}
+
+interface Dependent {
+  task: string
+  dependsOn?: number[] | null
+  runIf?: unknown
+}
+
+function isDependent(value: unknown): value is Dependent {
+  if (!isObject(value) || !('task' in value) || !isText(value.task) || value.task.trim() === '') return false
+  return !('dependsOn' in value) || value.dependsOn === null || isListOf(value.dependsOn, isPlace)
+}
+
+/* Inheritance of workers: a part of the conversation of the agent that plans for them. */
+
+type Roles = Partial<Pick<OrchestratorContext, 'agents'>>
+
+/**
+ * Returns the metadata by which a planner's answer brings what those workers inherit. It is empty if none of them
+ * inherits anything, and if the planner is code, which keeps its own conversation.
+ */
+export function passingOn(
+  { agents = [] }: Roles,
+  planner: string,
+  workers: readonly string[],
+): Record<string, unknown> {
+  const inherits = new Set(agents.flatMap((agent) => (workers.includes(agent.name) ? (agent.inherits ?? []) : [])))
+  const isModel = agents.some(({ name, playedByModel }) => name === planner && playedByModel)
+  return isModel && inherits.size > 0 ? { [PASS_ON]: [...inherits] } : {}
+}
+
+/** Returns the metadata for a message to that worker with what it inherits, as the planner's answer has brought it. */
+export function inheritedBy(
+  { agents = [] }: Roles,
+  worker: string,
+  plan: AgentMessage | undefined,
+): Record<string, unknown> | undefined {
+  const inherits = agents.find(({ name }) => name === worker)?.inherits
+  const text: unknown = inherits && Object(plan?.metadata[PASSED_ON])[inherits]
+  if (!plan || typeof text !== 'string') return undefined
+  return { [INHERITED]: { text, from: plan.sender } satisfies Inherited }
+}
+
+/* Asks an agent for a plan that assigns tasks to agents. */
+
+/**
+ * Plan made from the planner's answer, `{ tasks: [{ agent, task, tool?, input?, apiKeysConfigRef?, dependsOn?,
+ * runIf? }], reasoning }`.
+ */
+export interface Plan {
+  tasks: PlannedTask[]
+  reasoning: string
+  /** The planner's message with it. */
+  message?: AgentMessage
+}
+
+const CREATE_PLAN = { name: 'create_plan', description: 'Sets down the tasks, who is to do each, and why.' }
+
+type Planning = Pick<OrchestratorContext, 'agents' | 'decide' | 'request'>
+
+/**
+ * Asks the planner for a plan for those agents. A plan that does not match the schema, or has a cycle, is sent back
+ * once.
+ *
+ * @throws {ReplyInvalidError} when the second plan has such a fault too. A failure of the planner rejects as it is.
+ */
+export async function planTasks(
+  orchestrator: Planning,
+  planner: string,
+  content: string,
+  workers: readonly Worker[],
+): Promise<Plan> {
+  const { planSchema } = await import('./forms.ts')
+  const names = workers.map(({ name }) => name)
+  const options = { asFunction: CREATE_PLAN, metadata: passingOn(orchestrator, planner, names) }
+  const { value, message } = await askFor(orchestrator, planner, content, planSchema(workers), options)
+  const tasks = value.tasks.map(({ dependsOn, runIf, ...task }, at) => {
+    const named = [...new Set(dependsOn)]
+    const needs = named.filter((number) => number <= value.tasks.length)
+    const others = named.filter((number) => number > value.tasks.length)
+    if (others.length > 0)
+      orchestrator.decide(`What does sub-task ${at + 1} wait for?`, needs.join() || 'nothing', `There is no ${others}.`)
+    return { ...planned(task, at + 1, needs), runIf }
+  })
+  return { tasks, reasoning: reasonOf(value, planner), message }
+}
+
+/** Asks for one task, or none, that replaces the given one. Rejects as `planTasks` does. */
+export async function planAgain(
+  orchestrator: Planning,
+  planner: string,
+  content: string,
+  workers: readonly Worker[],
+  { number, needs, replans = 0 }: PlannedTask,
+): Promise<Plan> {
+  const { replacementSchema } = await import('./forms.ts')
+  const schema = replacementSchema(workers)
+  const { value } = await askFor(orchestrator, planner, content, schema, { asFunction: CREATE_PLAN })
+  const tasks = value.tasks.map((task) => ({ ...planned(task, number, needs), replans: replans + 1 }))
+  return { tasks, reasoning: reasonOf(value, planner) }
+}
+
+/** Task in the planner's answer. */
+interface NamedTask {
+  agent: string
+  task: string
+  tool?: string | null | undefined
+  input?: Record<string, unknown> | null | undefined
+  apiKeysConfigRef?: string | undefined
+}
+
+const planned = (
+  { agent, task, tool, input, apiKeysConfigRef: keys }: NamedTask,
+  number: number,
+  needs: readonly number[],
+): PlannedTask => ({
+  number,
+  description: task,
+  needs,
+  after: 0,
+  agent,
+  ...(tool && { tool }),
+  ...(input && (tool || Object.keys(input).length > 0) && { input }), // an empty input counts only with a tool
+  ...(keys !== undefined && { keys }),
+})
+
+const reasonOf = ({ reasoning }: { reasoning?: string | undefined }, planner: string): string =>
+  reasoning || `"${planner}" gave no reason.`
+
+interface Asked {
+  /** Number of requests that it may still get. */
+  rounds: number
+  readonly outcomes: Outcome[]
+  now: { turn: Promise<void>; stop: AbortController } | undefined
+}
+
+export class Workers {
+  readonly #orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>
+  readonly #answered: () => Promise<void>
+  readonly #workers: ReadonlyMap<string, Asked>
+
+  /**
+   * Each agent is asked at most `rounds` times. It is busy until `answered`, which is called after each answer, has
+   * resolved.
+   */
+  constructor(
+    orchestrator: Pick<OrchestratorContext, 'request' | 'signal'>,
+    agents: readonly string[],
+    rounds: number,
+    answered: () => Promise<void>,
+  ) {
+    this.#orchestrator = orchestrator
+    this.#answered = answered
+    this.#workers = new Map(agents.map((agent) => [agent, { rounds, outcomes: [], now: undefined }]))
+  }
+
+  /** Turns that are open now. A turn does not reject if its request fails. */
+  get turns(): Promise<void>[] {
+    return [...this.#workers.values()].flatMap(({ now }) => now?.turn ?? [])
+  }
+
+  /** Outcomes of the requests that were not cancelled, agent by agent. */
+  get outcomes(): Outcome[] {
+    return [...this.#workers.values()].flatMap(({ outcomes }) => outcomes)
+  }
+
+  /** Checks whether an agent can be asked now. */
+  isFree(agent: string): boolean {
+    const worker = this.#workers.get(agent)
+    return worker !== undefined && !worker.now && worker.rounds > 0
+  }
+
+  ask(agent: string, content: string, options: RequestOptions): void {
+    const worker = this.#workers.get(agent)
+    if (!worker) return
+    const stop = new AbortController()
+    worker.rounds -= 1
+    worker.now = { stop, turn: this.#turn(agent, worker, content, { ...options, signal: stop.signal }) }
+  }
+
+  async #turn(agent: string, worker: Asked, content: string, options: RequestOptions): Promise<void> {
+    const outcome = await outcomeOf(agent, () => this.#orchestrator.request(agent, content, options))
+    if (!options.signal?.aborted && !this.#orchestrator.signal.aborted) {
+      worker.outcomes.push(outcome)
+      await this.#answered()
+    }
+    worker.now = undefined
+  }
+
+  /** Lets some agents finish their turns, cancels the others, and returns the names of the cancelled ones. */
+  async stopAllBut(some: ReadonlySet<string>, reason: string): Promise<string[]> {
+    const others = [...this.#workers].filter(([agent, { now }]) => now && !some.has(agent))
+    for (const [, { now }] of others) now?.stop.abort(new CancelledError(reason))
+    await Promise.all(this.turns)
+    return others.map(([agent]) => agent)
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * Formats the results of tasks that an agent gave to others: as text for the next reader, or as data for the next
+ * program.
+ */
+import { AgentFailedError, type DramatisError } from '../shared/errors.ts'
+import type { Statement } from './conflict.ts'
+
+/** Task with its result, and the last agent that has done it or failed at it. `skipped`: why it was not run. */
+export type TaskResult = { agent: string; task: string } & (
+  | { ok: true; id: string; result: unknown; error?: never }
+  | { ok: false; error: DramatisError; skipped?: never }
+  | { ok: false; error?: never; skipped: string }
+)
+
+/** Returns a text as it is, any other value as JSON. */
+export const wordsOf = (value: unknown): string => (typeof value === 'string' ? value : JSON.stringify(value ?? null))
+
+function outcomeOf(result: TaskResult): string {
+  if (result.ok) return wordsOf(result.result)
+  return result.error ? `(not done: ${result.error.message})` : `(skipped as planned: ${result.skipped})`
+}
+
+export const statementsOf = (results: readonly TaskResult[]): Statement[] =>
+  results.flatMap((done) => (done.ok ? [{ agent: done.agent, value: done.result, text: wordsOf(done.result) }] : []))
+
+/** Returns each result under the name of its agent. */
+export const joinedResults = (results: readonly TaskResult[]): string =>
+  results.map((result) => `## ${result.agent}\n\n${outcomeOf(result)}`).join('\n\n')
+
+/** Returns the results like `joinedResults`, but with the tasks, for a reader that does not know them. */
+export const resultsWithTasks = (results: readonly TaskResult[]): string =>
+  results.map((result) => `## ${result.agent}\n\nTask: ${result.task}\n\n${outcomeOf(result)}`).join('\n\n')
+
+/**
+ * Returns request options with the data of a step in the metadata: a code agent reads it instead of the text for
+ * models.
+ */
+export const asData = (step: string, data: object) => ({ metadata: { hierarchical: { step, ...data } } })
+
+/** Returns the results as data for a code agent as manager, in addition to the text. */
+export const resultsAsData = (results: readonly TaskResult[]): object[] =>
+  results.map(({ agent, task, ...result }) => {
+    if (result.ok) return { agent, task, ok: true, result: result.result, error: null }
+    const { error, skipped } = result
+    const rest = error ? { error: errorAsData(error) } : { error: null, skipped }
+    return { agent, task, ok: false, result: null, ...rest }
+  })
+
+export const errorAsData = ({ code, message }: DramatisError) => ({ code, message })
+
+/**
+ * Returns the error of a plan of which no task was done: the failure itself if there is one, otherwise an error that
+ * lists them all.
+ */
+export function nothingDone(results: readonly TaskResult[]): DramatisError {
+  const failures = results.flatMap(({ agent, ...result }) => (result.error ? [{ agent, error: result.error }] : []))
+  const [first] = failures
+  if (first && failures.length === 1) return first.error
+  const list = failures.map(({ agent, error }) => ` "${agent}": ${error.code}: ${error.message}`)
+  const message = `None of the ${failures.length} tasks was done.${list.join(';')}`
+  const details = { failures: failures.map(({ agent, error }) => ({ agent, ...error.toJSON() })) }
+  return new AgentFailedError(message, details, first?.error)
+}

@@ -1,0 +1,244 @@
+/** Run of an earlier process, as its entries tell. */
+
+import { applyPatches, enablePatches, type Patch } from 'immer'
+import type { PatchNotice } from '../../actors/definition/assignment.ts'
+import type { Conversation } from '../../actors/model/conversation.ts'
+import type { BlackboardEntry } from '../../blackboard/entry.ts'
+import { isFailure, jsonIn } from '../../mailbox/codec.ts'
+import { DeadLetterList } from '../../mailbox/dead-letters.ts'
+import {
+  attemptOf,
+  BEGINS_AGAIN,
+  correlationOf,
+  END,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  type Memory,
+  PATCH,
+  readBody,
+  recipientOf,
+  senderOf,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import { NO_TURN } from '../host/agent.ts'
+import { USER_INDEX } from '../host/directory.ts'
+import { Conversations } from '../host/parts.ts'
+import { concernsRuns, type HostRecord, type JoinedAgent, type LogEntry } from '../log/records.ts'
+import type { EndingState } from '../settings/team-shape.ts'
+import { Payments } from '../verbs/budgets.ts'
+
+type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
+
+export class OldRun {
+  readonly index: number
+  readonly launched: OfKind<'run.launched'>
+  /** Entries that readers of a run get, in their order. */
+  readonly entries: LogEntry[] = []
+  /** Indices by name of the agents that it has, or had, for itself. */
+  readonly agents = new Map<string, number>()
+  /** Agents that were made in it and have not left it, by their index. */
+  readonly joined = new Map<number, JoinedAgent>()
+  /** Subscriptions that the host has made in the name of an agent. */
+  readonly subscribed: OfKind<'subscribed'>[] = []
+  /** Set when it was begun: its target is asked, or was about to be. */
+  started = false
+  /** Answer to its caller, if there is one. */
+  answer: { readonly memory: Memory; readonly at: number } | undefined
+  finished: OfKind<'run.finished'> | undefined
+  aborted = false
+  /** Bytes of the large parts that it refers to, as far as they were read. */
+  stored: ReadonlyMap<string, Uint8Array> = new Map()
+
+  constructor(launched: OfKind<'run.launched'>) {
+    this.index = launched.run
+    this.launched = launched
+  }
+
+  /** Takes an entry of the team: a run keeps what happens to agents until its log has its end, as in memory. */
+  meanwhile(entry: LogEntry): void {
+    if (entry.kind === 'frames' || !concernsRuns(entry)) return
+    if (!this.finished && !this.launched.own) this.entries.push(entry)
+  }
+
+  /** Takes an entry of the run. */
+  see(entry: LogEntry): void {
+    if (entry.kind === 'frames') this.#frames(entry)
+    else if (entry.kind === 'name') this.agents.set(entry.name, entry.index)
+    else if (entry.kind === 'subscribed') this.subscribed.push(entry)
+    else if (entry.kind === 'agent.joined') this.joined.set(entry.index, entry)
+    else if (entry.kind === 'agent.left') this.joined.delete(entry.index)
+    else if (entry.kind === 'run.started') this.started = true
+    else if (entry.kind === 'run.aborted') this.aborted = true
+    else if (entry.kind === 'run.finished') this.finished = entry
+    if (!isKeptAlone(entry)) this.entries.push(entry)
+  }
+
+  #frames({ memory, from, to }: Extract<LogEntry, { kind: 'frames' }>): void {
+    for (let at = from; at < to; at += lengthOf(memory, at)) {
+      const isAnswer = kindOf(memory, at) === END && recipientOf(memory, at) === USER_INDEX
+      if (isAnswer && correlationOf(memory, at) > 0) this.answer ??= { memory, at }
+    }
+  }
+}
+
+/** Checks for a record that no reader of a run gets. */
+function isKeptAlone({ kind }: LogEntry): boolean {
+  return KEPT_ALONE.has(kind)
+}
+
+const KEPT_ALONE: ReadonlySet<string> = new Set([
+  'run.launched',
+  'name',
+  'agent.joined',
+  'agent.left',
+  'subscribed',
+  'part.used',
+])
+
+enablePatches()
+
+export class OldStates {
+  /** States of agents by their index. */
+  readonly ofAgents = new Map<number, object>()
+  /** Conversations across runs. What looks like one is taken for one: who puts them in place knows the agents. */
+  readonly conversations = new Conversations()
+  readonly #patches = new Map<string, { attempt: number; notices: PatchNotice[] }>()
+  readonly #ofRuns = new Map<number, Map<number, object>>()
+
+  /** States that agents have for a run, by their index. */
+  ofRun(run: number): ReadonlyMap<number, object> {
+    return this.#ofRuns.get(run) ?? new Map()
+  }
+
+  /**
+   * Takes a PATCH, which counts with the END of its attempt, or an END. An attempt that has died between the two has
+   * left nothing: the next one writes all its PATCHes anew. A PATCH of no turn is the host's, and counts at once.
+   */
+  frame(memory: Memory, at: number, run: number, threadId: string | undefined): void {
+    const agent = senderOf(memory, at)
+    const key = `${agent} ${turnOf(memory, at)}`
+    const attempt = attemptOf(memory, at)
+    const left = this.#patches.get(key)
+    if (kindOf(memory, at) === PATCH) {
+      const notices = left?.attempt === attempt ? left.notices : []
+      const notice = Object(jsonIn(readBody(memory, at).data)) as PatchNotice
+      if (turnOf(memory, at) === NO_TURN) return this.#left(agent, run, threadId, notice)
+      this.#patches.set(key, { attempt, notices: [...notices, notice] })
+      return
+    }
+    this.#patches.delete(key)
+    if (!left || isFailure(memory, at) || (flagsOf(memory, at) & BEGINS_AGAIN) !== 0) return
+    // Every PATCH of a log that an earlier version has written says that it is of the first attempt.
+    if (left.attempt !== attempt && left.attempt !== 1) return
+    for (const notice of left.notices) this.#left(agent, run, threadId, notice)
+  }
+
+  /** Applies what a turn has left. As in the process that logged it, what does not fit changes nothing. */
+  #left(agent: number, run: number, threadId: string | undefined, notice: PatchNotice): void {
+    const patches = notice.patches as Patch[]
+    if (notice.scope === 'agent') {
+      const after = patched(this.ofAgents.get(agent) ?? {}, patches)
+      if (after) this.ofAgents.set(agent, after)
+      return
+    }
+    const states = this.#ofRuns.get(run) ?? new Map<number, object>()
+    const before = Object(notice.base ?? states.get(agent))
+    const after = patched(before, patches)
+    if (!after) return
+    this.#ofRuns.set(run, states.set(agent, after))
+    if (threadId !== undefined && isConversation(before) && isConversation(after))
+      this.conversations.add(agent, threadId, before, after)
+  }
+
+  /** Forgets what an agent has that has left: the next one in its place begins without it. */
+  forgetAgent(agent: number): void {
+    this.ofAgents.delete(agent)
+    this.conversations.forget(agent)
+    for (const states of this.#ofRuns.values()) states.delete(agent)
+    for (const key of this.#patches.keys()) if (key.startsWith(`${agent} `)) this.#patches.delete(key)
+  }
+
+  /** Forgets the agents' own states if they end with a session. */
+  endSession(ends: readonly EndingState[]): void {
+    if (ends.includes('private')) this.ofAgents.clear()
+  }
+
+  /** Forgets what agents have for a run that is over. */
+  forget(run: number): void {
+    this.#ofRuns.delete(run)
+  }
+}
+
+function patched(before: object, patches: Patch[]): object | undefined {
+  try {
+    return applyPatches(before, patches)
+  } catch {
+    return undefined
+  }
+}
+
+function isConversation(state: object): state is Conversation {
+  const turns: unknown = Reflect.get(state, 'turns')
+  return Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
+}
+
+export class OldTeam {
+  /** Dead letters that nobody has sent again or discarded. */
+  readonly letters = new DeadLetterList()
+  /** Model calls that the window of the team counts. */
+  readonly payments: Payments
+  /** Agents that were made while the team ran, by their index: those that stay until they are removed. */
+  readonly joined = new Map<number, JoinedAgent>()
+  readonly #shared = new Map<string, OfKind<'shared'>>()
+  readonly #board = new Map<number, BlackboardEntry>()
+
+  /** `windowMs`: time for which the team counts what model calls have cost. */
+  constructor(windowMs: number) {
+    this.payments = new Payments(windowMs)
+  }
+
+  /** Values of shared state. */
+  get shared(): Iterable<OfKind<'shared'>> {
+    return this.#shared.values()
+  }
+
+  /** Entries of the team's blackboard, in the order in which they were written. */
+  get board(): Iterable<BlackboardEntry> {
+    return [...this.#board].sort(([one], [other]) => one - other).map(([, entry]) => entry)
+  }
+
+  forgetAgent(index: number): void {
+    this.joined.delete(index)
+    for (const [key, { owner }] of this.#shared) if (owner === index) this.#shared.delete(key)
+  }
+
+  /** Forgets what ends with a session that was closed in order and has left no open run. */
+  endSession(ends: readonly EndingState[]): void {
+    if (ends.includes('board')) this.#board.clear()
+    if (!ends.includes('shared')) return
+    for (const [key, { scope }] of this.#shared) if (scope !== 'persistent') this.#shared.delete(key)
+  }
+
+  see(record: HostRecord): void {
+    this.payments.see(record)
+    switch (record.kind) {
+      case 'shared':
+        this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)
+        return
+      case 'message.dead':
+      case 'letter':
+        this.letters.delete(record.letter.id)
+        this.letters.add(record.letter, record.bytes)
+        return
+      case 'letter.gone':
+        this.letters.delete(record.id)
+        return
+      case 'agent.joined':
+        if (record.run === 0) this.joined.set(record.index, record)
+        return
+      case 'blackboard':
+        if (record.run === 0) this.#board.set(record.nth ?? this.#board.size, record.entry)
+    }
+  }
+}

@@ -1,0 +1,762 @@
+/** Settings of a `Cell`: those of an agent, or those of the runtime's own names. */
+
+import type { PatchNotice } from '../../actors/definition/assignment.ts'
+import { NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
+import type { AgentStatus } from '../../actors/definition/task.ts'
+import {
+  ASLEEP,
+  AT_WORK,
+  FrameJoiner,
+  FrameWriter,
+  mostOpenTurns,
+  PARKED,
+  parkedWord,
+  SURELY,
+  TAKEN,
+  Window,
+} from '../../mailbox/channel.ts'
+import { idOf, LARGEST_FRAME, type Memory, MOST_GROUPS, runOf, turnOf } from '../../mailbox/frame.ts'
+import { type Envelope, Mailbox, NOT_YET } from '../../mailbox/mailbox.ts'
+import type { DramatisError } from '../../shared/errors.ts'
+import type { OwnFrame } from '../log/host-frames.ts'
+import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
+import type { Thread } from '../threads/thread.ts'
+import type { RunState } from './run.ts'
+import { TurnDoings } from './turn-doings.ts'
+
+const MIB = 2 ** 20
+
+export interface CellSettings extends Omit<AgentSettings, 'name' | 'role'> {
+  /** Place of the role in the team's options, for errors: `agents[0]`. */
+  option: string
+  /**
+   * True for agents, false for the protocol script and for callers outside. Only turns of agents need a permit of the
+   * run.
+   */
+  isAgent: boolean
+  /** True if it may only answer and report (delegation.ts). */
+  untrusted: boolean
+}
+
+/** Returns the settings of an agent. `option` is the agent's place in the team's options, for errors. */
+export function agentCell({ name: _name, role: _role, ...settings }: AgentSettings, option: string): CellSettings {
+  return { ...settings, option, untrusted: settings.info.trust === 'untrusted', isAgent: true }
+}
+
+/** Returns the settings of one of the runtime's own names. They have no limits except on the size of a message. */
+export function fixedCell(name: string, settings: TeamSettings): CellSettings {
+  const { supervision, retries, modelTimeoutMs, answerWithinMs, tools, loops } = settings
+  return {
+    info: { name },
+    option: 'orchestration',
+    module: null,
+    playedByModel: false,
+    isolation: 'thread',
+    verbs: [],
+    loops,
+    contextStrategy: undefined,
+    maxHeapMb: null,
+    maxExternalMb: null,
+    concurrency: Number.MAX_SAFE_INTEGER,
+    instances: 1,
+    reentrancy: 'none', // nobody can send it a request
+    mailbox: { capacity: 2 ** 30, bytes: 2 ** 30, maxMessageBytes: 16 * MIB, overflow: 'block' },
+    supervision: { ...supervision, onHandlerError: 'fail' },
+    responseTimeoutMs: Number.POSITIVE_INFINITY,
+    modelTimeoutMs,
+    answerWithinMs,
+    queueTimeoutMs: false,
+    retries,
+    turnRetries: 0, // a script that throws has failed
+    turnTimeoutMs: false,
+    messagesPerTurn: Number.POSITIVE_INFINITY,
+    env: [],
+    keys: undefined,
+    guards: { input: [], output: [], tool: settings.guards.tool },
+    tools: { ...tools, modules: [], names: [], skills: [] }, // these run in the threads of agents
+    untrusted: false,
+    isAgent: false,
+  }
+}
+
+/*
+ * Groups of requests that an agent's open turns wait for together: all of them, or so many of them. The deadlock
+ * detector counts a group as one wait.
+ */
+
+/** Requests of one turn that form one wait. */
+export interface RequestGroup {
+  /** Number of answers that the group still waits for; 0: all. */
+  need: number
+  /** True if an earlier process has begun it: answers that it had are not counted here. */
+  readonly isRestored?: boolean
+}
+
+export class WaitingGroups {
+  readonly #groups = new Map<number, RequestGroup>()
+
+  /** True if any turn has had a group. To be read only. */
+  any = false
+
+  /** Returns the group of that number of a turn. 0 is the number of a request that waits alone. */
+  of(turn: number, group: number): RequestGroup | undefined {
+    return group === 0 ? undefined : this.#groups.get(keyOf(turn, group))
+  }
+
+  /**
+   * Notes how many answers a group needs, as its turn says. A turn that comes again may have had answers before, and
+   * its own count does not know them: it waits in vain only if none of the others can answer. The requests that it has
+   * open already stay in one group with new ones.
+   */
+  note(turn: number, group: number, count: number, attempt: number): void {
+    const known = this.of(turn, group)
+    const comesAgain = attempt > 1 || known?.isRestored === true
+    this.any = true
+    const need = comesAgain ? Math.min(count, 1) : count
+    if (known && comesAgain) known.need = need
+    else this.#groups.set(keyOf(turn, group), { need })
+  }
+
+  /**
+   * Returns the group of a request of an earlier process. How many answers it still needs is not known until its turn
+   * comes again: it waits in vain only if none of its requests can be answered.
+   */
+  restore(turn: number, group: number): RequestGroup | undefined {
+    if (group !== 0 && !this.of(turn, group)) this.#groups.set(keyOf(turn, group), { need: 1, isRestored: true })
+    this.any = this.#groups.size > 0
+    return this.of(turn, group)
+  }
+
+  /** Forgets the groups of a turn that is over. */
+  forget(turn: number): void {
+    for (let group = 1; group <= MOST_GROUPS; group++) this.#groups.delete(keyOf(turn, group))
+    this.any = this.#groups.size > 0
+  }
+}
+
+const keyOf = (turn: number, group: number): number => turn * (MOST_GROUPS + 1) + group
+
+/*
+ * State that the host keeps for one agent: the mailbox, which outlives the agent's threads, and the thread that it has
+ * now (`Life`). An agent with several instances has a `Cell` for each, with its own thread, turns and restarts. The
+ * instances share one name, one index, one mailbox and one count of waits, so that frames and the log know one agent.
+ * Code that means the agent as a whole uses the cell of the first instance.
+ */
+
+/** Call of a verb that the host is working on. */
+export interface OpenCall {
+  readonly turn: number
+  /** Epoch ms. */
+  readonly since: number
+  readonly verb: string
+  /** Sync point, key, tool, agent or model that the call concerns. */
+  readonly subject: string | undefined
+  readonly withdrawn: AbortController
+  /** Settles the call with an error from outside. */
+  readonly fail: (error: DramatisError) => void
+  /** True if the turn does not wait for others during this call. */
+  readonly isOwnWork: boolean
+  /** True while a person is asked. */
+  ofPerson: boolean
+  /** Wait that only the agents themselves can end, if the call is one. */
+  readonly waitsFor: { readonly kind: 'blackboard' | 'handoff' | 'sync'; readonly name: string } | undefined
+}
+
+/**
+ * Turn number for what is asked in an agent's name but not by one of its turns. No agent and no waiting message has it.
+ */
+export const NO_TURN = -1
+
+/** Request that its caller waits for. */
+export interface OpenRequest {
+  readonly caller: Cell
+  readonly correlation: number
+  readonly run: RunState
+  /** Turn of the caller; `NO_TURN` if none of its turns waits. */
+  turn: number
+  /** Agent that has to answer, and the message that asks it. A handoff changes both. */
+  callee: Cell
+  envelope: Envelope<RunState>
+  readonly streams: boolean
+  /** Takes the answer in place of a thread, for callers in the host. */
+  settle: ((memory: Memory, at: number) => void) | undefined
+  /** Number of retries that are allowed, and whether a retry may start the turn again (idempotent). */
+  readonly retries: number
+  readonly idempotent: boolean
+  readonly group: RequestGroup | undefined
+  /** True if a signal of the caller may end the wait. */
+  readonly signalled: boolean
+  /** Number of times that the request has been asked. */
+  tried: number
+  /** Time that retries have added to the caller's wait, in ms. The wait counts from the start of the turn. */
+  grantedMs: number
+  /** Number of delegations that this request's message has replaced, by handoffs. */
+  replaced: number
+  /** True for a handoff offer: it offers the duty of the caller's turn. That turn ends when the offer is accepted. */
+  offers: boolean
+}
+
+/** Task that its agent gets only when other tasks are done. */
+export interface HeldTask {
+  readonly callee: Cell
+  readonly envelope: Envelope<RunState>
+  /** Ids of the tasks that must be done first. */
+  readonly waitsFor: Set<string>
+}
+
+export class Cell {
+  /** Number of the agent in frames. It is final once the agent has a thread. */
+  index: number
+  readonly name: string
+  readonly settings: CellSettings
+  /** All instances of the agent, including this one. */
+  readonly instances: readonly Cell[]
+  /** Position of this instance among them. */
+  readonly instance: number
+  readonly mailbox: Mailbox<RunState>
+  /** Requests that the agent waits for, by the agent's own number for them. */
+  readonly open: Map<number, OpenRequest>
+  /**
+   * Verb calls of the agent that the host is working on, by the agent's own number for them, with the turns that wait
+   * for them.
+   */
+  readonly calls: Map<number, OpenCall>
+  readonly groups: WaitingGroups
+  /** Callbacks of host callers that asked whether their message was accepted. */
+  readonly verdicts: Map<number, (error: DramatisError | undefined) => void>
+  /**
+   * Broadcasts that some mailbox has not accepted yet, by the agent's own number for them: the turn and the numbers of
+   * the copies.
+   */
+  readonly broadcasts: Map<number, { readonly turn: number; readonly copies: readonly number[] }>
+  status: AgentStatus = 'starting'
+  epoch: number
+  /** Number of threads that the agent has had. Only the first instance counts it. */
+  #lives = 0
+  life: Life | undefined
+  /** Highest number that the agent has used for a wait, over all its threads. Instances take turns with the numbers. */
+  correlation: number
+  state: object | undefined
+  restarts = 0
+  /** Restarts that count for the intensity (the limit on restarts within a time). */
+  restartTimes: RestartTime[] = []
+  startFailures = 0
+  /** Counts start attempts. An attempt that a later one has overtaken creates no thread. */
+  beginnings = 0
+  /** Number of frames of earlier threads that came after their end and were dropped. */
+  staleFrames = 0
+  /** Reason why it is stopped, if it is. */
+  stopped: DramatisError | undefined
+  /** Run that the agent was made in and ends with. undefined: it belongs to the team. */
+  readonly run: RunState | undefined
+  /**
+   * Passivated: 'asleep' while it has no thread and needs none, 'waking' from its next message until its new thread is
+   * ready. Such an agent takes messages like one with a thread.
+   */
+  dormant: 'asleep' | 'waking' | false = false
+  /** True when it has left the team permanently. Its name may be used again. */
+  removed = false
+  /**
+   * Messages that were under way together when the thread died. They are delivered one at a time until the guilty one
+   * is found: the next one comes when the others have ended, or wait for others alone.
+   */
+  readonly suspects: Set<Envelope<RunState>>
+  /** True if it can have turns of several runs open at once. */
+  readonly interleaves: boolean
+  /** Run whose permit the agent has. Only for an agent with one turn at a time. */
+  permit: RunState | undefined
+  /**
+   * Runs whose permit the agent has, but whose message it has not been handed yet. Only for an agent with several turns
+   * at once.
+   */
+  readonly promised = new Set<RunState>()
+  /** Runs, by index, whose turn gave up its permit while it waits. The answers for it are held back. */
+  readonly suspended = new Map<number, RunState>()
+  /** Number of messages that it may still be handed while others wait for its permit. */
+  slice = 0
+  /** Estimated duration of its turns, in ms. For a new agent nothing is known; a long duration is the safe guess. */
+  turnMs = 20
+  /** Time at which its last turn ended or its thread started, monotonic ms. */
+  lastEndAt = 0
+  turns = 0
+  /** Names of its tools, once one of its threads has loaded them. */
+  tools: readonly string[] | undefined
+  /** Names of the tools in modules that are not `readOnly`. */
+  harmful: readonly string[] = []
+  /** Tokens used on models by all instances, over all runs. */
+  spent: TokenUsage = NO_TOKENS
+
+  /**
+   * `former` is the agent that had this index and name before. The counters that distinguish its turns and threads in
+   * the log continue. `first` is only for the other instances of an agent; code that creates an agent leaves it out.
+   */
+  constructor(index: number, name: string, settings: CellSettings, run?: RunState, former?: Cell, first?: Cell) {
+    this.index = index
+    this.name = name
+    this.settings = settings
+    this.interleaves = settings.concurrency > 1
+    this.run = run
+    this.instance = first?.instances.length ?? 0
+    this.mailbox = new Mailbox<RunState>((first ?? former)?.mailbox, settings.instances > 1)
+    this.calls = first?.calls ?? new Map()
+    this.groups = first?.groups ?? new WaitingGroups()
+    // The former agent's sends may still wait for room, and requests in its name for an answer.
+    this.open = (first ?? former)?.open ?? new Map()
+    this.verdicts = (first ?? former)?.verdicts ?? new Map()
+    this.broadcasts = (first ?? former)?.broadcasts ?? new Map()
+    this.suspects = first?.suspects ?? new Set()
+    const all = former?.instances ?? []
+    this.#lives = former ? former.first.#lives : 0
+    this.epoch = this.#lives
+    this.correlation = beforeFirst(Math.max(0, ...all.map(({ correlation }) => correlation)), settings, this.instance)
+    if (first) {
+      this.instances = first.instances
+      return
+    }
+    this.staleFrames = all.reduce((sum, { staleFrames }) => sum + staleFrames, 0)
+    const instances: Cell[] = [this]
+    this.instances = instances
+    while (instances.length < settings.instances) instances.push(new Cell(index, name, settings, run, former, this))
+  }
+
+  /** Instance that stands for the agent. */
+  get first(): Cell {
+    return this.instances[0]!
+  }
+
+  /** Fields that name the agent a record belongs to. */
+  get whose(): { agent: string; index: number; instance?: number } {
+    const { name: agent, index, instance, instances } = this
+    return instances.length === 1 ? { agent, index } : { agent, index, instance }
+  }
+
+  /** Continues the counters of its threads in an earlier process. */
+  continueFrom({ epoch, correlation, turn }: { epoch: number; correlation: number; turn: number }): void {
+    this.first.#lives = Math.max(this.first.#lives, epoch)
+    this.mailbox.continueFrom(turn)
+    for (const each of this.instances) {
+      each.epoch = this.first.#lives
+      each.correlation = beforeFirst(correlation, each.settings, each.instance)
+    }
+  }
+
+  /** Highest numbers that the agent has used: a later process continues from them. */
+  get numbers(): { epoch: number; correlation: number; turn: number } {
+    const correlation = Math.max(...this.instances.map((each) => each.correlation))
+    return { epoch: this.first.#lives, correlation, turn: this.mailbox.lastTurn }
+  }
+
+  /** Returns an epoch for the next thread. It is unique within the agent. */
+  nextEpoch(): number {
+    this.first.#lives += 1
+    return this.first.#lives
+  }
+
+  /** Reason why the agent is stopped, if all its instances are. */
+  get gone(): DramatisError | undefined {
+    for (const { stopped } of this.instances) if (!stopped) return undefined
+    return this.stopped
+  }
+
+  /** Returns the instance that has that turn now; undefined while its message waits. */
+  holderOf(turn: number): Cell | undefined {
+    if (this.instances.length === 1) return this
+    return this.instances.find(({ mailbox }) => mailbox.handed.get(turn) !== undefined)
+  }
+
+  /** Withdraws the call of a verb: a turn no longer waits for its result under that number. */
+  cancelCall(correlation: number): void {
+    const call = this.calls.get(correlation)
+    this.calls.delete(correlation)
+    call?.withdrawn.abort()
+  }
+
+  /** Number of runs with a message at this instance, where each message is of another run. */
+  get openRuns(): number {
+    const { handed } = this.mailbox
+    return handed.nested === 0 ? handed.size : new Set(Array.from(handed.values(), ({ run }) => run)).size
+  }
+
+  /** Returns the message of a turn that is open, or that was cut off and will be redelivered. */
+  messageOf(turn: number): Envelope<RunState> | undefined {
+    for (const { mailbox } of this.instances) {
+      const handed = mailbox.handed.get(turn)
+      if (handed) return handed
+    }
+    for (const envelope of this.mailbox.cutOff()) if (envelope.turn === turn) return envelope
+    return undefined
+  }
+
+  /** Returns the id of that message; '' if the turn has ended. */
+  messageIdOf(turn: number): string {
+    const envelope = this.messageOf(turn)
+    return envelope ? idOf(envelope.memory, envelope.at) : ''
+  }
+
+  /**
+   * Checks whether it may be handed a message of one more run. As long as there are suspects it may not while one of
+   * its turns is at work, or it is to get another message. `promised`: number of the runs of which it is to get one.
+   */
+  hasPlace(promised = 0): boolean {
+    if (this.openRuns + promised >= this.settings.concurrency) return false
+    if (this.suspects.size === 0) return true
+    if (promised > 0) return false
+    for (const { turn } of this.mailbox.handed.values()) if (!this.life?.quiet.has(turn)) return false
+    return true
+  }
+
+  /** Returns the message of that run whose turn is shelved here. */
+  shelvedOf(run: RunState): Envelope<RunState> | undefined {
+    for (const envelope of this.mailbox.handed.shelved.values()) if (envelope.run === run) return envelope
+    return undefined
+  }
+
+  /**
+   * Checks whether a shelved turn of that run may go on here: there is a place. One that is asked back needs none among
+   * several: those that have them may wait for its run.
+   */
+  mayReturn(run: RunState): boolean {
+    const { life } = this
+    if (!life?.ready || life.draining || life.retired) return false
+    if (!this.interleaves) return this.mailbox.handed.size === 0 && !life.sending
+    const { concurrency } = this.settings
+    const most = this.isAskedWithin(run) ? mostOpenTurns(concurrency) : concurrency
+    return this.openRuns + this.promised.size - (this.promised.has(run) ? 1 : 0) < most
+  }
+
+  /** Checks whether it has an open turn of that run that is not shelved. */
+  isAt(run: RunState): boolean {
+    const { handed } = this.mailbox
+    if (!this.interleaves) return handed.size > 0 && this.life?.run === run
+    for (const envelope of handed.values()) if (envelope.run === run) return true
+    return false
+  }
+
+  /** Checks whether it has no message of that run any more; with one turn at a time, no message of any run. */
+  isDoneWith(run: RunState): boolean {
+    if (!this.interleaves) return this.mailbox.handed.size === 0
+    return this.settings.reentrancy === 'none' || !this.isAt(run)
+  }
+
+  /** Checks that nothing is left to be handed to the agent, and nothing to be given back. */
+  isBare({ backlog, draining, held, retired }: Life): boolean {
+    const { handed, line } = this.mailbox
+    if (this.interleaves || this.instances.length > 1 || this.permit || draining || retired) return false
+    if (line.waiting + handed.size + handed.shelved.size > 0) return false
+    return backlog.length + held.length + this.suspended.size === 0
+  }
+
+  /** Checks whether a waiting request is to run within a turn that this instance has open for that run. */
+  isAskedWithin(run: RunState): boolean {
+    for (const { run: of, within } of this.mailbox.nested) if (of === run && this.mailbox.holds(within!)) return true
+    return false
+  }
+
+  /** Messages that its thread is working on. */
+  get underWay(): Iterable<Envelope<RunState>> {
+    const { handed } = this.mailbox
+    if (this.interleaves) return handed.all()
+    const { current } = this
+    const shelved = handed.shelved.values()
+    if (!current) return shelved
+    if (handed.nested === 0) return handed.shelved.size === 0 ? [current] : [current, ...shelved]
+    const begun = [...handed.values()].filter((envelope) => envelope === current || this.life?.begun(envelope))
+    return [...begun, ...shelved]
+  }
+
+  /** Yields requests that were handed over to run within a turn and have not begun: they wait until that turn parks. */
+  *notBegun(): IterableIterator<Envelope<RunState>> {
+    for (const { life, mailbox } of this.instances) {
+      if (mailbox.handed.nested === 0) continue
+      for (const envelope of mailbox.handed.values()) if (envelope.within && !life?.begun(envelope)) yield envelope
+    }
+  }
+
+  /**
+   * Yields every message of the agent that is not finished: in the mailbox, at an instance, or as its own unanswered
+   * request.
+   */
+  *messages(): IterableIterator<Envelope<RunState>> {
+    for (const { mailbox } of this.instances) yield* mailbox.handed.all()
+    yield* this.mailbox.queued()
+    yield* this.mailbox.parked
+    for (const { envelope } of this.open.values()) yield envelope
+  }
+
+  /** Message that the thread has begun with, or takes next. Only for an agent with one turn at a time. */
+  get current(): Envelope<RunState> | undefined {
+    const { handed } = this.mailbox
+    if (!this.life || handed.ranked + handed.nested === 0) return handed.first
+    let next: Envelope<RunState> | undefined
+    let plain = false
+    for (const envelope of handed.values()) {
+      // Messages of priority 0 are taken in order, so the first stands for all. Nested ones have no order.
+      if (envelope.within ? !this.life.begun(envelope) : envelope.priority === 0 && plain) continue
+      if (this.life.begun(envelope)) return envelope
+      if (envelope.priority === 0) plain = true
+      if (!next || envelope.priority > next.priority) next = envelope
+    }
+    return next
+  }
+}
+
+/**
+ * Returns the number before the first wait number of an instance. Each instance takes every n-th number, so that an
+ * answer finds its turn even if another instance retries that turn.
+ */
+const beforeFirst = (used: number, { instances }: CellSettings, instance: number): number =>
+  Math.ceil(used / instances) * instances + instance + 1 - instances
+
+/** Restart of an agent: when the thread died (monotonic ms), its epoch, and the delay of the next start. */
+export interface RestartTime {
+  at: number
+  epoch: number
+  delayMs: number
+}
+
+/** Turn that waits. */
+export interface Waiter {
+  readonly cell: Cell
+  readonly turn: number
+  /** Number that the agent itself uses for the wait. */
+  readonly correlation: number
+}
+
+/**
+ * The turns of a thread that are known to wait for others alone. The host asks about them while an agent gets its
+ * messages one at a time (rule 7): a turn that waits does not count then. It counts again from the next frame on that
+ * it is given.
+ */
+class QuietTurns {
+  /** Numbers of the questions that are open, by turn. */
+  readonly #asked = new Map<number, number>()
+  readonly #quiet = new Set<number>()
+
+  /** True if any turn is quiet, or was asked. */
+  any = false
+
+  has(turn: number): boolean {
+    return this.#quiet.has(turn)
+  }
+
+  /** Checks whether the turn has been asked, and was given nothing since. */
+  isKnown(turn: number): boolean {
+    return this.#quiet.has(turn) || this.#asked.has(turn)
+  }
+
+  ask(turn: number, question: number): void {
+    this.#asked.set(turn, question)
+    this.any = true
+  }
+
+  /**
+   * Notes the answer of a turn that waits, to that question or to a later one of others. Returns false if the turn was
+   * given something since it was asked.
+   */
+  answered(turn: number, question: number): boolean {
+    const asked = this.#asked.get(turn)
+    if (asked === undefined || question < asked) return false
+    this.#asked.delete(turn)
+    this.#quiet.add(turn)
+    return true
+  }
+
+  /** Notes that the turn goes on, or has ended. */
+  goesOn(turn: number): void {
+    this.#asked.delete(turn)
+    this.#quiet.delete(turn)
+    this.any = this.#asked.size + this.#quiet.size > 0
+  }
+}
+
+/** Life of an agent in a worker thread, with its own rings (`Window`) and its own epoch. */
+export class Life {
+  readonly epoch: number
+  readonly thread: Thread
+  readonly window: Window
+  readonly plain: FrameWriter
+  readonly ranked: FrameWriter
+  readonly replies: FrameWriter
+  readonly joiner = new FrameJoiner(LARGEST_FRAME)
+  /** Replies that the ring had no room for, in order. */
+  readonly backlog: OwnFrame[] = []
+  /** Replies for turns that gave up their permit, in order. Only for an agent with several turns at once. */
+  held: OwnFrame[] = []
+  /** Runs that the thread has been notified of. */
+  readonly announced = new Set<number>()
+  /** Runs that are over, of which the thread has not been notified yet. */
+  readonly forgets: number[] = []
+  /** Patches of turns that have not committed yet. */
+  readonly patches = new Map<number, PatchNotice[]>()
+  /** Large message that is half written to the ring. */
+  sending: { memory: Memory; bytes: number; envelope: Envelope<RunState> } | undefined
+  /** Message that was too large for the ring of its priority and went through the other one. */
+  ranksLarge: Envelope<RunState> | undefined
+  /** Redelivered message whose logged steps the thread has been given. */
+  replayed: Envelope<RunState> | undefined
+  /** Attempt that those steps were given for. */
+  replayedFor = 0
+  /** Run whose messages are in the rings. */
+  run: RunState | undefined
+  ready = false
+  /** True while it gets no new message, because another life is to replace it when its open turns have ended. */
+  draining = false
+  /** Why the host ends it in order, once it does: its end is no crash then. */
+  retired: 'reloaded' | 'passivated' | undefined
+  /** Time at which its thread answered that it has something to do, monotonic ms. */
+  restlessAt = Number.NEGATIVE_INFINITY
+  /** Settles when its stop hook has run; undefined as long as it was not asked to stop. */
+  stopping: Promise<void> | undefined
+  /** True when the outbox holds what no runtime code writes there: nothing more is read from it. */
+  broken = false
+  /** Number of refused frames, which no agent may write. */
+  refusedFrames = 0
+  /** Number of refused calls of verbs, which the trust of its role does not allow. */
+  refusedVerbs = 0
+  /** Turn and step of the last send or request that was routed, to know whether a claim was used. */
+  lastTurn = 0
+  lastStep = 0
+  /** Error that the host ends the thread with, if it does. */
+  verdict: DramatisError | undefined
+  /** True if the watchdog ends the thread, but a lack of processor time alone may have made it silent. */
+  starved = false
+  /** Callbacks that wait for the end of the thread. Set when the host ends it because other agents are restarted. */
+  recalled: (() => void)[] | undefined
+  /** Number of frames given to its turns that they may have waited for. */
+  told = 0
+  /** Messages whose turns must stop, but are notified only when they get their permit back. */
+  readonly unstopped = new Set<Envelope<RunState>>()
+  readonly quiet = new QuietTurns()
+  readonly doings = new TurnDoings()
+  /** Turns that wait for the reader of their answer, each with the epoch ms since when. */
+  readonly awaitReader = new Map<number, number>()
+  wantsBell: 'none' | 'message' | 'reply' = 'none'
+  /** Number of turns that may be open. */
+  readonly #turns: number
+  readonly #fence: (life: Life) => void
+
+  /** `fence` is called when the host has ended the thread: a thread that does not exit soon is given up. */
+  constructor(epoch: number, thread: Thread, turns: number, fence: (life: Life) => void) {
+    this.epoch = epoch
+    this.thread = thread
+    this.window = thread.shared ? Window.ofSeat() : new Window()
+    this.plain = new FrameWriter(this.window.plain)
+    this.ranked = new FrameWriter(this.window.ranked)
+    this.replies = new FrameWriter(this.window.replies)
+    this.#turns = turns
+    this.#fence = fence
+  }
+
+  /** Ends the thread because of what the agent did, or failed to do. */
+  kill(verdict: DramatisError): void {
+    if (this.verdict) return
+    this.verdict = verdict
+    this.end()
+  }
+
+  /** Ends the thread, whatever the cause. */
+  end(): void {
+    this.thread.terminate()
+    this.#fence(this)
+  }
+
+  /** Checks whether the thread has begun with the message that it was handed. */
+  begun(envelope: Envelope<RunState>): boolean {
+    if (envelope.wasShelved) return true
+    if (envelope.within) return envelope.startedAt !== NOT_YET
+    return this.window[envelope.lane].taken(envelope.windowAt, envelope.windowEnd)
+  }
+
+  /**
+   * Returns the message whose turn was the only one running when the thread ended, out of those that had begun. Returns
+   * undefined if none was. Quiet turns can only have waited, and so can the others of the same run.
+   */
+  atWork(begun: readonly Envelope<RunState>[]): Envelope<RunState> | undefined {
+    const working = begun.length > 1 ? begun.filter(({ turn }) => !this.quiet.has(turn)) : begun
+    const [first] = working
+    if (working.length <= 1) return first
+    if (working.some(({ run }) => run !== first!.run)) return undefined
+    const turn = Atomics.load(this.window.words, AT_WORK)
+    return working.find((envelope) => envelope.turn === turn)
+  }
+
+  /** Wakes the thread for what was published, if it sleeps and that may wake it. */
+  wake(): void {
+    const { words } = this.window
+    const state = Atomics.load(words, ASLEEP)
+    const wakes = state === 1 || (state === 2 && this.wantsBell === 'reply')
+    this.wantsBell = 'none'
+    if (wakes && Atomics.compareExchange(words, ASLEEP, state, 0) === state) this.thread.ring()
+  }
+
+  /** Notes a frame that a turn may wait for; with turn 0 it is for the thread. `at`: epoch ms, 0 if it has no time. */
+  gives(turn: number, at: number): void {
+    this.told += 1
+    if (turn !== 0) this.doings.stirs(turn, at)
+    if (this.quiet.any) this.quiet.goesOn(turn)
+  }
+
+  /** Returns the first reply for that turn that is held back. */
+  heldFor(turn: number): OwnFrame | undefined {
+    return this.held.find(({ memory }) => turnOf(memory, 0) === turn)
+  }
+
+  /** Checks whether replies for that turn are held back. */
+  awaits(turn: number): boolean {
+    return this.heldFor(turn) !== undefined
+  }
+
+  /** Checks whether replies for that run are held back. */
+  holds(run: number): boolean {
+    return this.held.some(({ memory }) => runOf(memory, 0) === run)
+  }
+
+  /**
+   * Checks whether the turn of that run waits for others alone. Looks at the replies first: the thread unparks before
+   * it takes one.
+   */
+  parked(run: RunState): boolean {
+    if (this.#isGiven(run)) return false
+    return this.#says(parkedWord(run.index, SURELY)) || this.#says(parkedWord(run.index, TAKEN))
+  }
+
+  /**
+   * Takes the permit of that run's turn, if it is parked. A thread that resumes at that moment either keeps the permit
+   * or learns that it is gone.
+   */
+  takePermit(run: RunState): boolean {
+    return !this.#isGiven(run) && this.#replace(parkedWord(run.index, SURELY), parkedWord(run.index, TAKEN))
+  }
+
+  /**
+   * Takes the place of that run's turn, which is known to be quiet: nothing was given to it since. Returns false if it
+   * goes on by itself at this moment.
+   */
+  takePlace(run: RunState): boolean {
+    return this.#replace(parkedWord(run.index, SURELY), parkedWord(run.index, TAKEN))
+  }
+
+  /** Returns the permit. Must happen before the turn is given anything with its permit. */
+  returnPermit(run: RunState): void {
+    this.#replace(parkedWord(run.index, TAKEN), parkedWord(run.index, SURELY))
+  }
+
+  /** Checks whether a reply is on its way that a turn of that run may wait for. */
+  #isGiven(run: RunState): boolean {
+    const { replies } = this.window
+    return this.backlog.length > 0 || replies.readTo() !== replies.written || this.holds(run.index)
+  }
+
+  #says(word: number): boolean {
+    for (let i = 0; i < this.#turns; i++) if (Atomics.load(this.window.words, PARKED + i) === word) return true
+    return false
+  }
+
+  #replace(word: number, by: number): boolean {
+    const { words } = this.window
+    for (let i = 0; i < this.#turns; i++)
+      if (Atomics.load(words, PARKED + i) === word && Atomics.compareExchange(words, PARKED + i, word, by) === word)
+        return true
+    return false
+  }
+}

@@ -1,0 +1,218 @@
+/**
+ * Takes back requests and messages, together with everything that their turns wait for. Also removes a message from its
+ * mailbox as a dead letter when its turn may not be retried.
+ */
+import type { Logger } from '../../actors/definition/tool.ts'
+import { CANCEL, correlationOf, RESPONSE, senderOf, setKind } from '../../mailbox/frame.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import { CancelledError, type DramatisError, errorFrom, RunAbortedError } from '../../shared/errors.ts'
+import type { HostFrames, OwnFrame } from '../log/host-frames.ts'
+import type { Cell, OpenRequest } from './agent.ts'
+import type { HostLoop } from './core.ts'
+import type { AgentDirectory } from './directory.ts'
+import type { Dispatcher } from './dispatcher.ts'
+import type { Journal } from './journal.ts'
+import type { BlockedTasks, Mailboxes, Requests } from './mailboxes.ts'
+import type { RunState } from './run.ts'
+
+/** Message that is to be taken back, with the reason. */
+interface Withdrawal {
+  callee: Cell
+  envelope: Envelope<RunState>
+  reason: DramatisError
+  /** Reason in its dead letter, if the message still waits. */
+  letter: 'cancelled' | 'expired'
+}
+
+interface Needs {
+  readonly blocked: BlockedTasks
+  readonly directory: AgentDirectory
+  readonly dispatcher: Dispatcher
+  readonly frames: HostFrames
+  readonly journal: Journal
+  readonly logger: Logger
+  readonly loop: HostLoop
+  readonly mailboxes: Mailboxes
+  readonly requests: Requests
+}
+
+export class Cancellation {
+  readonly #needs: Needs
+
+  constructor(needs: Needs) {
+    this.#needs = needs
+  }
+
+  /** Ends the caller's wait. A waiting message is removed; a turn under way is asked to stop. */
+  cancel(caller: Cell, correlation: number, reason: DramatisError | undefined): void {
+    const request = caller.open.get(correlation)
+    if (!request) {
+      if (caller.calls.has(correlation)) caller.cancelCall(correlation)
+      else
+        for (const sent of caller.broadcasts.get(correlation)?.copies ?? [correlation]) this.#cancelSend(caller, sent)
+      return
+    }
+    this.#takeBackAll([this.#takeOut(request, reason)])
+  }
+
+  /** Takes back a request that the host has made. */
+  recall(request: OpenRequest, reason: DramatisError): void {
+    if (request.caller.open.get(request.correlation) !== request) return
+    this.logCancel(request)
+    this.#takeBackAll([this.#takeOut(request, reason)])
+  }
+
+  /** Removes an open request: nobody waits for it any more. */
+  #takeOut({ caller, correlation, callee, envelope }: OpenRequest, reason: DramatisError | undefined): Withdrawal {
+    caller.open.delete(correlation)
+    const text = `The request of "${caller.name}" was withdrawn.`
+    const why = reason ?? new CancelledError(text, { agent: callee.name, caller: caller.name })
+    return { callee, envelope, reason: why, letter: 'cancelled' }
+  }
+
+  /** Withdraws a send that still waits for room. A send that has room by now was accepted and stays. */
+  #cancelSend(caller: Cell, correlation: number): void {
+    for (const callee of this.#needs.directory.cells)
+      for (const envelope of callee.mailbox.parked) {
+        const { memory, at } = envelope
+        if (senderOf(memory, at) !== caller.index || correlationOf(memory, at) !== correlation) continue
+        const reason = new CancelledError(`A message of "${caller.name}" was withdrawn while it waited for room.`, {
+          agent: callee.name,
+          sender: caller.name,
+        })
+        return this.withdraw(callee, envelope, reason)
+      }
+  }
+
+  /** Takes a message back, wherever it is. */
+  withdraw(
+    callee: Cell,
+    envelope: Envelope<RunState>,
+    reason: DramatisError,
+    letter: 'cancelled' | 'expired' = 'cancelled',
+  ): void {
+    this.#takeBackAll([{ callee, envelope, reason, letter }])
+  }
+
+  /** Takes a message back, and answers the caller that waits for it with the error. */
+  fail(callee: Cell, envelope: Envelope<RunState>, error: DramatisError): void {
+    const request = this.#needs.requests.of(envelope)
+    if (request) this.#needs.requests.answerWithError(request, error)
+    this.withdraw(callee, envelope, error)
+  }
+
+  /** Answers a request from the host, in place of the agent that was asked. That agent is asked to stop. */
+  answerInstead(request: OpenRequest, frame: OwnFrame): void {
+    const { journal, loop, requests } = this.#needs
+    const { callee, envelope, run } = request
+    journal.appendOwned(run, frame.memory, frame.bytes)
+    setKind(frame.memory, 0, RESPONSE)
+    requests.settle(request, frame.memory, 0)
+    const text = `The request to "${callee.name}" was answered by somebody else.`
+    this.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
+    loop.wake()
+  }
+
+  /** Dead-letters a message and removes it from its mailbox. A sender that waits is notified. */
+  bury(
+    cell: Cell,
+    envelope: Envelope<RunState>,
+    reason: 'cancelled' | 'poison' | 'failed' | 'stopped',
+    error: DramatisError,
+  ): void {
+    const { mailboxes } = this.#needs
+    const errors = reason === 'poison' ? (envelope.deaths ?? []).map((death) => errorFrom(death.error)) : [error]
+    if (!mailboxes.takeOut(cell, envelope, reason, errors, error)) return // the end of another turn has withdrawn it
+    this.withdrawRequests(cell, envelope)
+    cell.first.groups.forget(envelope.turn)
+    mailboxes.freed(cell, envelope.bytes)
+  }
+
+  /** Dead-letters the blocked tasks of an agent that is stopped permanently: they would never reach it. */
+  buryBlocked(agent: Cell, gone: DramatisError): void {
+    const { blocked, mailboxes } = this.#needs
+    for (const { callee, envelope } of blocked.all)
+      if (callee === agent.first && blocked.remove(envelope)) mailboxes.markDead(envelope, 'stopped', [gone], gone)
+  }
+
+  /**
+   * Abandons a script in the host's own thread, where it shares the event loop with those of all other runs. The script
+   * continues, and its frames are ignored.
+   */
+  abandon(cell: Cell, envelope: Envelope<RunState>): void {
+    const { logger, loop } = this.#needs
+    const { stopGraceMs } = cell.settings.supervision
+    const { run } = envelope
+    const text = `The protocol script of run "${run.id}" went on for ${stopGraceMs} ms after its run had ended; it is left alone, and what it still does is ignored. Watch orchestrator.signal in long scripts.`
+    logger.warn({ runId: run.id, stopGraceMs }, text)
+    this.bury(cell, envelope, 'cancelled', new RunAbortedError(text, { runId: run.id, stopGraceMs }, run.ending))
+    loop.kick()
+  }
+
+  /** Withdraws the requests of a turn that is to end: nobody needs their answers any more. */
+  withdrawRequests(cell: Cell, envelope: Envelope<RunState>): void {
+    this.#takeBackAll(this.#waitsOf(cell, envelope))
+  }
+
+  /**
+   * Logs the end of a wait as the thread would log it if it could. A reader of the log learns that nobody waits for the
+   * answer.
+   */
+  logCancel({ caller, correlation, run, turn }: Pick<OpenRequest, 'caller' | 'correlation' | 'run' | 'turn'>): void {
+    const fields = { kind: CANCEL, sender: caller.index, run: run.index, turn, correlation }
+    const { memory, bytes } = this.#needs.frames.make(fields)
+    this.#needs.journal.appendOwned(run, memory, bytes)
+  }
+
+  /**
+   * Takes messages back, with all that their turns wait for, and so on down the chain. It uses a list, since a chain
+   * may be longer than the stack. The turn that waits is taken back last.
+   */
+  #takeBackAll(left: Withdrawal[]): void {
+    const found: Withdrawal[] = []
+    for (let next = left.pop(); next; next = left.pop()) {
+      const { callee, envelope, reason } = next
+      if (envelope.cancelled) continue
+      envelope.cancelled = true
+      found.push(next)
+      for (const wait of this.#waitsOf(callee, envelope)) left.push(wait)
+      for (const nested of handedOffWithin(callee, envelope))
+        left.push({ callee, envelope: nested, reason, letter: 'cancelled' })
+    }
+    for (const withdrawal of found.reverse()) this.#takeBack(withdrawal)
+  }
+
+  #waitsOf(cell: Cell, { turn, run }: Envelope<RunState>): Withdrawal[] {
+    const waits: Withdrawal[] = []
+    for (const request of [...cell.open.values()]) {
+      if (request.turn !== turn) continue
+      this.logCancel(request)
+      waits.push(this.#takeOut(request, run.ending))
+    }
+    for (const [correlation, call] of [...cell.calls]) {
+      if (call.turn !== turn) continue
+      this.logCancel({ caller: cell, correlation, run, turn })
+      cell.cancelCall(correlation)
+    }
+    return waits
+  }
+
+  #takeBack({ callee, envelope, reason, letter }: Withdrawal): void {
+    const { dispatcher, mailboxes } = this.#needs
+    const holder = callee.holderOf(envelope.turn)
+    if (holder?.mailbox.holds(envelope)) return dispatcher.stop(holder, envelope, reason)
+    if (mailboxes.withdrawParked(callee, envelope, reason)) mailboxes.markDead(envelope, letter, [reason])
+    else if (mailboxes.takeOut(callee, envelope, letter, [reason])) mailboxes.freed(callee, envelope.bytes)
+  }
+}
+
+/**
+ * Returns turns that run within that one and have handed their duty off. No wait leads to them any more, and they must
+ * end with the outer turn.
+ */
+const handedOffWithin = (callee: Cell, envelope: Envelope<RunState>): Envelope<RunState>[] =>
+  callee.settings.reentrancy === 'none'
+    ? []
+    : callee.instances.flatMap(({ mailbox }) =>
+        [...mailbox.handed.values()].filter(({ within, handedOff }) => within === envelope && handedOff),
+      )

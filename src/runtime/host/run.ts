@@ -1,0 +1,636 @@
+/** Fields of the metadata of runs that were begun over HTTP: the caller, and the hash of a body with a key. */
+
+import { addUsage, type ModelMessage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
+import { type ApprovedCall, checkBySchema, type GivenAnswer } from '../../actors/definition/schema.ts'
+import type { AgentTask } from '../../actors/definition/task.ts'
+import type { ModelSchema } from '../../actors/definition/tool.ts'
+import { canonical } from '../../actors/model/decisions.ts'
+import { jsonAmong, jsonSchemaOf } from '../../actors/model/structured-output.ts'
+import { isAnswer, isStep } from '../../actors/turn/logged-step.ts'
+import type { Board } from '../../blackboard/board.ts'
+import type { BlackboardEntry } from '../../blackboard/entry.ts'
+import { laterSchema } from '../../json-schema/later-schema.ts'
+import type { Directory, ReadBytes } from '../../mailbox/codec.ts'
+import {
+  CALL,
+  CHUNK,
+  correlationOf,
+  END,
+  flagsOf,
+  kindOf,
+  lengthOf,
+  type Memory,
+  REQUEST,
+  recipientOf,
+  SEND,
+  STREAM_READ,
+  STREAMS,
+  senderOf,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import type { MessagePart } from '../../mailbox/message.ts'
+import { isObject } from '../../shared/checks.ts'
+import type { Clock } from '../../shared/clock.ts'
+import { ConfigurationError, type DramatisError, ReplyInvalidError } from '../../shared/errors.ts'
+import { hashOf } from '../../shared/random.ts'
+import { own } from '../../shared/values.ts'
+import type { Launched, LogEntry, LoggedOutput } from '../log/records.ts'
+import { RunLog } from '../log/run-log.ts'
+import type { TokenLimit, TraceHeaders } from '../settings/options.ts'
+
+/** Field of a run's metadata with the id of its caller. */
+export const CALLER = 'caller'
+
+/** Field of the metadata of a run that was begun with an idempotency key: the hash of the body that began it. */
+export const BODY_HASH = 'bodyHash'
+
+/** Checks for the metadata of a run that was begun with an idempotency key. */
+export const isKeyed = (metadata: Readonly<Record<string, string>> = {}): boolean => Object.hasOwn(metadata, BODY_HASH)
+
+export const callerIn = (metadata: Readonly<Record<string, string>> = {}): string | null =>
+  Object.hasOwn(metadata, CALLER) ? metadata[CALLER]! : null
+
+/** How a question was closed. 'withdrawn': nobody waits for its answer any more; 'late': its time was up. */
+export type QuestionEnd = 'answered' | 'withdrawn' | 'late'
+
+/** Question of an agent to a person, not answered yet. */
+export interface OpenQuestion {
+  readonly agent: string
+  readonly kind: 'ask' | 'approval'
+  readonly text: string
+  readonly choices: readonly string[] | undefined
+  /** Call that an approval is about. */
+  readonly call: ApprovedCall | undefined
+  /** Epoch ms. */
+  readonly askedAt: number
+  /** Epoch ms; null: as long as the run. */
+  readonly answerBy: number | null
+  /** Rejects with `ConfigurationError` for an input that the tool would refuse. */
+  checkInput(input: unknown): Promise<void>
+  /** `by`: id of who answers; undefined for the program. */
+  settle(answer: GivenAnswer, by: string | undefined): void
+}
+
+/** Returns a short text that is the same for JSON schemas that say the same, in whatever order. */
+const digestOf = (jsonSchema: object): string => hashOf(canonical(inAnyOrder(jsonSchema)))
+
+/** Keywords whose lists are sets: their order says nothing. */
+const SETS: ReadonlySet<string> = new Set(['required', 'enum', 'type'])
+
+/** Returns a JSON schema with the lists sorted whose order says nothing. */
+function inAnyOrder(value: unknown, key?: string): unknown {
+  if (Array.isArray(value)) {
+    const items = value.map((item) => inAnyOrder(item))
+    return key !== undefined && SETS.has(key) ? items.sort((a, b) => (canonical(a) < canonical(b) ? -1 : 1)) : items
+  }
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, inAnyOrder(field, name)]))
+}
+
+/** Returns the JSON pointer to the first place where two JSON schemas differ. */
+function differenceOf(before: unknown, now: unknown, path: string): string {
+  if (!isObject(before) || !isObject(now)) return path
+  const fields = (value: object): Record<string, unknown> => ({ ...value })
+  const [was, is] = [fields(before), fields(now)]
+  const name = [...Object.keys(was), ...Object.keys(is)].find(
+    (key) => canonical(inAnyOrder(own(was, key), key)) !== canonical(inAnyOrder(own(is, key), key)),
+  )
+  return name === undefined ? path : differenceOf(own(was, name), own(is, name), `${path}/${name}`)
+}
+
+export class RunOutput {
+  readonly #schema: ModelSchema
+  readonly #runId: string
+  /** 'log': the code of the schema may check more. 'resumer': the run was begun without one. */
+  readonly from: 'launch' | 'log' | 'resumer'
+  #logged: LoggedOutput | null | undefined
+
+  constructor(schema: ModelSchema, runId: string, from: RunOutput['from'] = 'launch') {
+    this.#schema = schema
+    this.#runId = runId
+    this.from = from
+  }
+
+  /** Returns the output of a run of an earlier process. */
+  static ofLog({ jsonSchema }: LoggedOutput, runId: string): RunOutput {
+    return new RunOutput(readBack(jsonSchema), runId, 'log')
+  }
+
+  /** The output for the durable log. undefined: the schema's library cannot convert it, so models do not get it. */
+  get logged(): LoggedOutput | undefined {
+    if (this.#logged === undefined) this.#logged = written(this.#schema)
+    return this.#logged ?? undefined
+  }
+
+  /** Goes on with an output of the log: models are asked in the very words that they were asked in before. */
+  goOnFrom(before: LoggedOutput): RunOutput {
+    this.#logged = before
+    return this
+  }
+
+  /** JSON schema of the output, as far as there is one. */
+  get jsonSchema(): object | undefined {
+    return this.logged?.jsonSchema
+  }
+
+  /**
+   * Checks a schema that is given again for a run.
+   *
+   * @throws ConfigurationError if it is not the one with which the run was begun.
+   */
+  assertIs({ digest, jsonSchema }: Pick<LoggedOutput, 'digest'> & Partial<LoggedOutput>): void {
+    if (this.logged?.digest === digest) return
+    const at = jsonSchema && (differenceOf(jsonSchema, this.logged?.jsonSchema, '') || '/')
+    const where = at ? `: it differs at ${at}` : ''
+    const text = `output: run "${this.#runId}" was begun with another schema${where}. Give the same one, or begin another run.`
+    throw new ConfigurationError(text, { path: 'output', runId: this.#runId, ...(at && { differsAt: at }) })
+  }
+
+  /** Returns what is wrong with a value; null: nothing. */
+  async issuesOf(value: unknown): Promise<string | null> {
+    try {
+      await this.#check(value)
+      return null
+    } catch (error) {
+      if (error instanceof ReplyInvalidError) return String(error.details.issues)
+      throw error
+    }
+  }
+
+  /**
+   * Returns the data of an answer as the schema gives it: from its structured data, or from its text if it has none. A
+   * text that does not fit the schema may contain JSON that does.
+   */
+  async dataOf(structured: unknown, text: string): Promise<unknown> {
+    if (structured !== undefined && structured !== null) return this.#check(structured)
+    try {
+      return await this.#check(text)
+    } catch (error) {
+      const json = jsonAmong(text)
+      if (!json || !(error instanceof ReplyInvalidError)) throw error
+      return this.#check(json.value)
+    }
+  }
+
+  #check(value: unknown): Promise<unknown> {
+    return checkBySchema(this.#schema, value, (issues) => {
+      const text = `The answer of run "${this.#runId}" misses its output schema: ${issues}`
+      return new ReplyInvalidError(text, { runId: this.#runId, issues })
+    })
+  }
+}
+
+/** Returns what the log has of a schema; null if its library cannot write it as JSON schema. */
+function written(schema: ModelSchema): LoggedOutput | null {
+  try {
+    const jsonSchema = jsonSchemaOf(schema)
+    return { digest: digestOf(jsonSchema), jsonSchema }
+  } catch {
+    return null
+  }
+}
+
+/** Returns the schema that a JSON schema of the log stands for. What cannot be checked by it here is asked for only. */
+export const readBack = (jsonSchema: object): ModelSchema => laterSchema(jsonSchema, () => [])
+
+/** Model call that was made. `cost`: tokens that budgets count, if an older log has others than those of `usage`. */
+interface Called {
+  readonly agent: string
+  readonly usage: TokenUsage
+  readonly cost?: number
+  readonly rehearsed: boolean
+}
+
+class Spent {
+  readonly byAgent = new Map<string, TokenUsage>()
+  /** Tokens that budgets count, by agent. */
+  readonly costs = new Map<string, number>()
+  /** True if the rehearsal model answered at least one call, so that no model was asked. */
+  rehearsed = false
+
+  add({ agent, usage, cost = usage.totalTokens, rehearsed }: Called): void {
+    this.costs.set(agent, (this.costs.get(agent) ?? 0) + cost)
+    this.byAgent.set(agent, addUsage(this.byAgent.get(agent) ?? NO_TOKENS, usage))
+    this.rehearsed ||= rehearsed
+  }
+
+  get total(): TokenUsage {
+    return [...this.byAgent.values()].reduce(addUsage, { ...NO_TOKENS })
+  }
+}
+
+interface StoppableClock {
+  readonly leftMs: number
+  pause(): void
+  resume(): void
+}
+
+/** Watch of one agent by another. */
+export interface Watch {
+  /** Agents by index: another run may have an agent of the same name. */
+  readonly watcher: number
+  readonly index: number
+  readonly agent: string
+  /** End of the agent that the watcher was last notified of. */
+  told: DramatisError | undefined
+  /** True if the watcher has to be notified of the next end. */
+  open: boolean
+}
+
+export class RunState {
+  /** Number of the run in frames; 0 means no run. It is final once the run has a frame. */
+  index: number
+  readonly id: string
+  readonly query: string
+  readonly metadata: Readonly<Record<string, string>>
+  readonly threadId: string | undefined
+  readonly log = new RunLog()
+  readonly startedAt: number
+  /** Number of messages that were accepted or are parked, and are neither handled nor dead. */
+  open = 0
+  /** Called when the last of them is handled or dead. Set once it is to be known. */
+  onQuiet: (() => void) | undefined
+  /** Set when the run is to end: it accepts nothing more. */
+  ending: DramatisError | undefined
+  /** True when the run has its answer (or its error). Messages that nobody waits for may still be under way. */
+  over = false
+  /** True for the work that a message from outside has caused: it has no query and no answer. */
+  isOwn = false
+  /** Indices of the agents that were notified of the run. Frames of other agents are not accepted in it. */
+  readonly members = new Set<number>()
+  /** Blackboard of the run. With a shared blackboard other runs use the same one. */
+  board: Board | undefined
+  /** Number of entries on the blackboard of the team when this run ended, if the run has that one. */
+  boardRevision: number | undefined
+  /** True if code outside of the team has the blackboard too, and may write. */
+  boardLent = false
+  /**
+   * false: the caller waits only for the end of the run. Otherwise somebody has a handle of the run, or its id, and may
+   * still write in it.
+   */
+  held: boolean | undefined
+  /** True if models answer in pieces for those who watch the run, whether or not somebody does. */
+  streams = false
+  /** Parts of the query, if it is more than a text. */
+  parts: readonly MessagePart[] | undefined
+  /** Bytes of the large parts that the run refers to, by their hashes. */
+  readonly stored: Map<string, Uint8Array> = new Map()
+  /** Conversation that the caller has given: model agents of the team begin with it. */
+  messages: readonly ModelMessage[] = []
+  /** Frames of turns that the log in memory has given up, read from the durable log again, by message. */
+  readonly reread = new WeakMap<Envelope<RunState>, TurnFrames>()
+  /** States that agents keep for this run, by agent index. */
+  readonly states = new Map<number, object>()
+  /** Agents whose state here began outside of the run, and is not in its log yet. */
+  readonly unlogged = new Set<number>()
+  /** Tasks by id, which is the id of the request. */
+  readonly tasks = new Map<string, AgentTask>()
+  /** Tasks that are not done, by the index of the agent that gave them and its number for the request. */
+  readonly openTasks = new Map<number, Map<number, string>>()
+  /** Questions to a person that nobody has answered yet, by id. */
+  readonly questions = new Map<string, OpenQuestion>()
+  /** Clock of its time limit, which stands still while a question is open. */
+  #clock: StoppableClock | undefined
+  /** Inputs of the tool calls that a person has approved, as JSON, by the ids of the calls. */
+  readonly approved = new Map<string, string>()
+  /** Replacement models by the names that the agents use. */
+  models: Readonly<Record<string, string>> = {}
+  /** Budget of this run. It comes before the one that the team has for each run. */
+  budget: TokenLimit | undefined
+  /** Schema that the answer must fit. */
+  output: RunOutput | undefined
+  /** Structured data of the answer as its agent gave them; undefined if a guardrail has changed the answer. */
+  structured: unknown
+  /** Number of its frames that have passed the livelock detector while it was a run of code. */
+  framesPassed = 0
+  /** True if an agent that a model plays has asked somebody. */
+  askedByModel = false
+  /** True if the rehearsal model was called: what agents say and do from then on may be made up. */
+  rehearsed = false
+  /** Tokens that models have used in this run. */
+  readonly spent = new Spent()
+  /** Hash of the script that an earlier process ran. */
+  script: string | undefined
+  /** Place of the run in the caller's trace, if the team has telemetry. */
+  traceHeaders: TraceHeaders | undefined
+  /** Number of handoffs in this run. */
+  handoffs = 0
+  /** Successor of each task that was handed off or reassigned, by the id of that task. */
+  readonly successors = new Map<string, string>()
+  /** Number of open delegations that each task waits for. */
+  readonly delegated = new Map<string, number>()
+  readonly failures: { agent: string; taskId?: string; error: DramatisError }[] = []
+  /** First message about the entry that was written last. Messages to other subscribers are copies of it. */
+  told: { entry: BlackboardEntry; message: Memory; agents: Set<number> } | undefined
+  /** Indices by name of the agents that were made in this run and end with it. The log continues to use their names. */
+  readonly agents = new Map<string, number>()
+  /** Number of agents that were made in this run. */
+  spawned = 0
+  /** Functions that end each subscription, by agent and pattern. */
+  readonly subscriptions = new Map<string, () => void>()
+  readonly watches = new Map<string, Watch>()
+  #ended: AbortController | undefined
+  #reason: (() => DramatisError) | undefined
+
+  constructor(
+    index: number,
+    id: string,
+    query: string,
+    startedAt: number,
+    metadata: Readonly<Record<string, string>> = {},
+    threadId?: string,
+  ) {
+    this.index = index
+    this.id = id
+    this.query = query
+    this.startedAt = startedAt
+    this.metadata = metadata
+    this.threadId = threadId
+  }
+
+  /** Notes that one of its open messages is handled or dead. */
+  messageEnded(): void {
+    this.open -= 1
+    if (this.open <= 0) this.onQuiet?.()
+  }
+
+  /** Aborted when the run is over. Made when it is asked for: most runs have nobody who waits for it. */
+  get ended(): AbortSignal {
+    if (!this.#ended) {
+      this.#ended = new AbortController()
+      if (this.#reason) this.#ended.abort(this.#reason())
+    }
+    return this.#ended.signal
+  }
+
+  /** Aborts `ended`. `reason` is called only if somebody asks for the signal: an error with its stack is costly. */
+  end(reason: () => DramatisError): void {
+    this.#reason ??= reason
+    if (this.#ended && !this.#ended.signal.aborted) this.#ended.abort(this.#reason())
+  }
+
+  /** Metadata for the agents of the run: its own place in the trace replaces that of the caller. */
+  get toldMetadata(): Record<string, string> {
+    if (!this.traceHeaders) return { ...this.metadata }
+    const { traceparent: _callers, tracestate: _too, ...rest } = this.metadata
+    return { ...rest, ...this.traceHeaders }
+  }
+
+  /**
+   * Takes the schema of a caller who gives the id of this run. Its code checks what is still to come.
+   *
+   * @throws ConfigurationError if the run was begun with another one.
+   */
+  takeOutput(given: RunOutput | undefined): void {
+    const before = this.output?.from === 'resumer' ? undefined : this.output?.logged
+    if (!given || !before) return
+    given.assertIs(before)
+    if (this.output?.from === 'log' && !this.over) this.output = given.goOnFrom(before)
+  }
+
+  /** Sets the clock of its time limit. */
+  clockOn(clock: StoppableClock): void {
+    this.#clock = clock
+    if (this.questions.size > 0) clock.pause()
+  }
+
+  /** Time that the run still has, in ms. */
+  get leftMs(): number {
+    return this.#clock?.leftMs ?? Number.POSITIVE_INFINITY
+  }
+
+  /** Adds a question to a person. */
+  asks(questionId: string, question: OpenQuestion): void {
+    this.questions.set(questionId, question)
+    this.#clock?.pause()
+  }
+
+  closes(questionId: string): void {
+    if (this.questions.delete(questionId) && this.questions.size === 0) this.#clock?.resume()
+  }
+
+  /** Returns the values on the blackboard: those of the end, if the run has ended. */
+  boardValues(): Record<string, unknown> | null {
+    const { board } = this
+    return board ? board.at(this.revisionOf(board)).snapshot() : null
+  }
+
+  /** Number of entries that the blackboard has for this run: those of its end, if it has ended. */
+  revisionOf({ revision }: Board): number {
+    return Math.min(this.boardRevision ?? revision, revision)
+  }
+
+  /** Returns the name of an agent that belongs, or belonged, to this run alone. */
+  agentName(index: number): string | undefined {
+    if (this.agents.size > 0) for (const [name, own] of this.agents) if (own === index) return name
+    return undefined
+  }
+
+  /** Forgets an agent that has left: its state and subscriptions here are not for the next agent with that name. */
+  forgetAgent(index: number): void {
+    this.states.delete(index)
+    for (const [key, stop] of this.subscriptions) {
+      if (!key.startsWith(`${index} `)) continue
+      stop()
+      this.subscriptions.delete(key)
+    }
+    for (const [key, { watcher }] of this.watches) if (watcher === index) this.watches.delete(key)
+  }
+}
+
+/** Returns what reads the bytes with that hash; undefined if they are not there. */
+export function readerOf(stored: ReadonlyMap<string, Uint8Array>, hash: string): ReadBytes | undefined {
+  const bytes = stored.get(hash)
+  return bytes && (() => bytes)
+}
+
+/**
+ * Returns the names for a fold over one run's log. Such a fold can be made long after the team has forgotten the run.
+ */
+export function directoryOf(run: RunState, names: Pick<Directory, 'name'>): Directory {
+  return {
+    name: (index) => run.agentName(index) ?? names.name(index),
+    runId: (index) => (index === run.index ? run.id : ''),
+    bytesOf: (index, hash) => (index === run.index ? readerOf(run.stored, hash) : undefined),
+  }
+}
+
+/** Returns the id of the message that has the duty of that one now, after handoffs and reassignments. */
+export function lastSuccessor({ successors }: RunState, id: string): string {
+  let last = id
+  for (let next = successors.get(last); next !== undefined; next = successors.get(next)) last = next
+  return last
+}
+
+/** Bytes that the log of one run has in memory, and those of all kept runs together. */
+export const KEPT_BYTES = 64 * 2 ** 20
+
+export class RunTable {
+  readonly #clock: Clock
+  readonly #runs = new Map<number, RunState>()
+  #last = 0
+  /** Bytes that the log of a run may have in memory. */
+  most = KEPT_BYTES
+  /** Runs whose log has more than that. */
+  readonly large = new Set<RunState>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  open(id: string, query: string, metadata?: Readonly<Record<string, string>>, threadId?: string): RunState {
+    const run = new RunState(++this.#last, id, query, this.#clock.now(), metadata, threadId)
+    this.#add(run)
+    return run
+  }
+
+  /** Adds a run that an earlier process has begun, under its index there. */
+  reopen(
+    index: number,
+    {
+      id,
+      query,
+      startedAt,
+      metadata,
+      threadId,
+      models,
+      budget,
+      script,
+      streams,
+      messages,
+      output,
+      traceHeaders,
+      parts,
+    }: Launched,
+  ): RunState {
+    const run = new RunState(index, id, query, startedAt, metadata, threadId)
+    run.models = models
+    run.budget = budget
+    run.script = script
+    run.streams = streams === true
+    run.messages = messages ?? []
+    run.output = output && RunOutput.ofLog(output, id)
+    run.traceHeaders = traceHeaders
+    run.parts = parts
+    this.#add(run)
+    return run
+  }
+
+  #add(run: RunState): void {
+    this.#runs.set(run.index, run)
+    run.log.most = this.most
+    run.log.onLarge = () => this.large.add(run)
+  }
+
+  /** Moves the runs that there are behind those of earlier processes, of which `last` is the highest index. */
+  continueFrom(last: number): void {
+    const runs = [...this.#runs.values()]
+    this.#runs.clear()
+    for (const run of runs) {
+      run.index += last
+      this.#runs.set(run.index, run)
+    }
+    this.#last += last
+  }
+
+  /** Highest index that a run has had. */
+  get last(): number {
+    return this.#last
+  }
+
+  get(index: number): RunState | undefined {
+    return this.#runs.get(index)
+  }
+
+  /** Finds a run, or the work that a message from outside has caused, by id. */
+  find(id: string): RunState | undefined {
+    for (const run of this.#runs.values()) if (run.id === id) return run
+    return undefined
+  }
+
+  /** Checks whether something of a thread is under way. */
+  isOpen(threadId: string): boolean {
+    for (const run of this.#runs.values()) if (run.threadId === threadId && (!run.over || run.open > 0)) return true
+    return false
+  }
+
+  /** Returns the id of a run; '' if it is forgotten. */
+  idOf(index: number): string {
+    return this.#runs.get(index)?.id ?? ''
+  }
+
+  has(index: number): boolean {
+    return this.#runs.has(index)
+  }
+
+  values(): Iterable<RunState> {
+    return this.#runs.values()
+  }
+
+  get size(): number {
+    return this.#runs.size
+  }
+
+  /** Forgets a run that is over and quiet. Its log is no longer kept. */
+  forget(run: RunState): void {
+    this.#runs.delete(run.index)
+  }
+}
+
+export interface LoggedFrame {
+  memory: Memory
+  at: number
+  bytes: number
+}
+
+export class TurnFrames {
+  readonly frames: LoggedFrame[] = []
+  readonly #agent: number
+  readonly #turn: number
+  readonly #sends = new Set<number>()
+  readonly #requests = new Set<number>()
+  /** Number up to which entries were seen. */
+  to = -1
+
+  /** `before`: what was collected of the same turn so far. */
+  constructor(agent: number, turn: number, before?: TurnFrames) {
+    this.#agent = agent
+    this.#turn = turn
+    if (!before) return
+    this.to = before.to
+    for (const frame of before.frames) this.frames.push(frame)
+    for (const send of before.#sends) this.#sends.add(send)
+    for (const request of before.#requests) this.#requests.add(request)
+  }
+
+  see(entry: LogEntry): void {
+    if (entry.kind !== 'frames') return
+    const { memory } = entry
+    for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) this.#frame(memory, at)
+  }
+
+  #frame(memory: Memory, at: number): void {
+    const kind = kindOf(memory, at)
+    const correlation = correlationOf(memory, at)
+    const byIt = senderOf(memory, at) === this.#agent && turnOf(memory, at) === this.#turn
+    const isAsked = this.#sends.has(correlation) || this.#requests.has(correlation)
+    const forIt = recipientOf(memory, at) === this.#agent && isAsked
+    const ended = kind === END && byIt
+    const mine =
+      (isAnswer(kind) && !ended) || this.#isPiece(memory, at)
+        ? forIt
+        : byIt && (isStep(kind) || ended || kind === STREAM_READ)
+    if (!mine) return
+    if (kind === SEND) this.#sends.add(correlation)
+    if (kind === REQUEST || kind === CALL) this.#requests.add(correlation)
+    if (ended) this.#requests.clear() // an attempt that ends withdraws its requests: a later answer is for nobody
+    this.frames.push({ memory, at, bytes: lengthOf(memory, at) })
+  }
+
+  /** Checks for a piece of an answer that another agent streams to this agent. */
+  #isPiece(memory: Memory, at: number): boolean {
+    const isStreamed = kindOf(memory, at) === CHUNK && (flagsOf(memory, at) & STREAMS) !== 0
+    return isStreamed && senderOf(memory, at) !== this.#agent
+  }
+}

@@ -1,0 +1,302 @@
+/**
+ * The `fetch` that a provider's client is given. It bounds what a server can make this process hold and read, and
+ * follows a redirect to the same origin alone: any other would take the prompt along.
+ */
+
+import { APIConnectionError, APIError, OpenAI } from 'openai'
+import type { ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
+import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../shared/answers.ts'
+import { DramatisError, type ModelError } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import { picked } from '../../shared/values.ts'
+import { modelError } from './model-errors.ts'
+import { hostOf, type Provider } from './provider.ts'
+import {
+  causesOf,
+  type FailedCall,
+  HttpRefusal,
+  lookAt,
+  ProviderRefusal,
+  refusal,
+  saidInPlace,
+  unreachable,
+  unreadable,
+  words,
+} from './refusals.ts'
+
+/** Limits of a model's answer. A real answer is one long text and a few fields; many values take long to parse. */
+const MODEL_LIMITS: AnswerLimits = { ...ANSWER_LIMITS, values: 65_536 }
+const MOST_REDIRECTS = 3
+/** Reason why an answer is not read to its end. `what` continues the words 'Model "x" of y'. */
+class AnswerRefusedError extends Error {
+  readonly what: string
+  readonly advice: string
+  readonly reason: 'invalid_answer' | 'not_found'
+  /** Fault of the answer. */
+  readonly code: 'too_large' | 'too_many_values' | undefined
+
+  constructor(what: string, advice: string, reason: AnswerRefusedError['reason'] = 'invalid_answer') {
+    super(`${what}. ${advice}`)
+    this.reason = reason
+    this.code = reason === 'not_found' ? undefined : / values$/.test(what) ? 'too_many_values' : 'too_large'
+    this.what = what
+    this.advice = advice
+  }
+}
+
+/** Returns a bounded `fetch`. The fetch and the reading of its body reject with `AnswerRefusedError`. */
+export function boundedFetch(limits: AnswerLimits = MODEL_LIMITS): typeof fetch {
+  return async (input, init) => {
+    const response = await withinOrigin(input, init)
+    return boundedAnswer(response.ok ? await withTrueType(response, limits.empty) : response, refuse, { limits })
+  }
+}
+
+/**
+ * Returns the answer with the content type that its first bytes show: servers and gateways send JSON and events under a
+ * wrong one, or under none. Other answers keep theirs. `mostBlank`: bytes of blanks that may come before.
+ */
+async function withTrueType(response: Response, mostBlank: number): Promise<Response> {
+  const { body, headers: given, status, statusText, url } = response
+  if (!body) return response
+  const chunks = body[Symbol.asyncIterator]()
+  const first: Uint8Array[] = []
+  let start = ''
+  for (let size = 0; start === '' && size <= mostBlank; ) {
+    const { value, done } = await chunks.next()
+    if (done) break
+    first.push(value)
+    size += value.byteLength
+    start = new TextDecoder().decode(value.subarray(0, LONGEST_START)).trimStart()
+  }
+  const type = /^[[{]/.test(start) ? 'application/json' : EVENT.test(start) ? 'text/event-stream' : undefined
+  const headers = new Headers(given)
+  if (type) headers.set('content-type', type)
+  const again = new Response(ReadableStream.from(chained(first, chunks)), { headers, status, statusText })
+  return Object.defineProperty(again, 'url', { value: url })
+}
+
+/** Bytes of the first chunk that show what an answer is. */
+const LONGEST_START = 1_024
+const EVENT = /^(data|event|id|retry)?:/
+
+async function* chained(first: readonly Uint8Array[], rest: AsyncIterator<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* first
+    for (let next = await rest.next(); !next.done; next = await rest.next()) yield next.value
+  } finally {
+    await rest.return?.()
+  }
+}
+
+async function withinOrigin(input: string | URL | Request, init: RequestInit | undefined): Promise<Response> {
+  const origin = new URL(input instanceof Request ? input.url : input).origin
+  let from = input
+  for (let redirects = 0; ; redirects += 1) {
+    const response = await fetch(from, { ...init, redirect: 'manual' })
+    const location = response.headers.get('location')
+    if (response.status < 300 || response.status > 399 || location === null) return response
+    await response.body?.cancel()
+    const target = URL.canParse(location, response.url) ? new URL(location, response.url) : undefined
+    if (target?.origin !== origin)
+      throw new AnswerRefusedError(
+        `sends its callers elsewhere (${response.status} to ${target?.host ?? 'what is no address'})`,
+        'Neither key nor prompt was sent there. Set baseURL to the address that is meant.',
+        'not_found',
+      )
+    if (response.status !== 307 && response.status !== 308)
+      throw new AnswerRefusedError(
+        `sends its callers to another path in a way that loses the request (${response.status})`,
+        'Set baseURL to the address that is meant.',
+        'not_found',
+      )
+    if (redirects === MOST_REDIRECTS)
+      throw new AnswerRefusedError(`redirects more than ${MOST_REDIRECTS} times`, 'Check its baseURL.', 'not_found')
+    from = target
+  }
+}
+
+const refuse = (what: string) =>
+  new AnswerRefusedError(
+    what,
+    'It was not read on. Look at what stands at its baseURL; ask for less at once if that is right.',
+  )
+
+/** Converts anything thrown into the error for the caller. */
+export function failureOf(thrown: unknown, call: FailedCall): unknown {
+  if (thrown instanceof DramatisError) return thrown
+  const refused = causesOf(thrown).find((cause) => cause instanceof AnswerRefusedError)
+  if (refused) {
+    const { advice, code, reason, what } = refused
+    return modelError(call.asked, what, advice, { reason, code, retryable: false })
+  }
+  const answered = httpRefusalIn(thrown)
+  if (answered) return refusal(answered.status, { body: answered.text, headers: answered.headers }, call)
+  if (thrown instanceof ProviderRefusal) return saidInPlace(thrown.body, call)
+  if (thrown instanceof APIError && !(thrown instanceof APIConnectionError)) return saidInPlace(thrown.error, call)
+  if (thrown instanceof SyntaxError) return unreadable(call)
+  return unreachable(thrown, call)
+}
+
+/** Returns the answer with an HTTP status that is under an error of the SDK. */
+const httpRefusalIn = (thrown: unknown): HttpRefusal | undefined =>
+  causesOf(thrown).find((cause) => cause instanceof HttpRefusal)
+
+/** Returns the error for a body that is neither JSON nor a stream of events. `start`: its first words. */
+function wrongContent({ headers, status }: Response, start: string, call: FailedCall): ModelError {
+  const kind = /^[\w.+-]{1,40}\/[\w.+-]{1,60}/.exec(headers.get('content-type') ?? '')?.[0]
+  const due = 'where JSON or a stream of events is due'
+  const what = `answered with ${kind ?? 'content of no type'}, ${due}${words(start, call)}`
+  return modelError(call.asked, what, lookAt(call), {
+    reason: 'invalid_answer',
+    code: 'unreadable',
+    status,
+    retryable: false,
+  })
+}
+
+/** Checks for a host of OpenAI itself, as opposed to those that speak its APIs. */
+export function isOpenAI(hostname: string): boolean {
+  return hostname === 'openai.com' || hostname.endsWith('.openai.com')
+}
+
+/*
+ * Makes the calls of a provider with the `openai` package: with the key of the moment, ended by the caller's signal,
+ * and with errors that callers get.
+ */
+
+/** Signal and headers of a call, as the SDK takes them. */
+export interface CallSettings {
+  readonly signal: AbortSignal
+  readonly headers: Record<string, string>
+}
+
+type Ask = (sdk: OpenAI, settings: CallSettings) => AsyncIterable<ModelPiece>
+
+export class OpenAICaller {
+  readonly #provider: Provider
+  readonly #speaks: string
+  readonly #host: string
+  readonly #fetch = withRefusals(boundedFetch())
+  #client: { key: string | undefined; sdk: OpenAI } | undefined
+
+  /** `speaks`: name of the API, for errors. */
+  constructor(provider: Provider, speaks: string) {
+    this.#provider = provider
+    this.#speaks = speaks
+    this.#host = hostOf(provider.baseURL)
+  }
+
+  async *call(request: ModelRequest, ask: Ask): AsyncGenerator<ModelPiece> {
+    const { signal } = request
+    signal.throwIfAborted()
+    const key = await this.#provider.key.get(signal)
+    signal.throwIfAborted()
+    const left = new AbortController()
+    const detach = onAbort(signal, () => left.abort(signal.reason))
+    // The SDK has an option for it, and names no header for this provider: it sends nothing.
+    const { idempotencyKey } = request
+    const headers = { ...request.headers, ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }) }
+    try {
+      yield* ask(this.#clientWith(key), { signal: left.signal, headers })
+    } catch (thrown) {
+      signal.throwIfAborted() // the SDK throws another error, or ends the stream as if it were whole
+      const refused = httpRefusalIn(thrown)
+      if (refused) request.onHeaders?.(refused.headers)
+      throw failureOf(thrown, this.failedCall(request))
+    } finally {
+      detach()
+      left.abort() // a body that nobody has read would keep its socket
+    }
+  }
+
+  /**
+   * Yields the JSON of an answer: one body, or the events of a stream. Throws `ModelError` if the answer is neither.
+   */
+  async *jsonOf(
+    response: Response,
+    events: AsyncIterable<unknown> | undefined,
+    request: ModelRequest,
+  ): AsyncGenerator<unknown> {
+    request.onHeaders?.(response.headers)
+    const kind = kindOf(response)
+    // A server may not stream, or answer with an error.
+    if (kind === 'json') yield await response.json()
+    else if (kind === 'events' && events) yield* events
+    else throw wrongContent(response, await startOf(response), this.failedCall(request))
+  }
+
+  failedCall(request: ModelRequest): FailedCall {
+    const { key, redactor, clock } = this.#provider
+    return {
+      asked: { provider: this.#host, model: request.model },
+      request,
+      keyAdvice: key.from === undefined ? 'Give the model an apiKeyEnv or apiKey.' : `Check the key in ${key.from}.`,
+      isKeyless: key.from === undefined,
+      speaks: this.#speaks,
+      redactor,
+      now: clock.now(),
+    }
+  }
+
+  /** Returns the SDK's client with this key. Keys change, and one call must not get the key of another. */
+  #clientWith(key: string | undefined): OpenAI {
+    if (this.#client && this.#client.key === key) return this.#client.sdk
+    const { baseURL } = this.#provider
+    const make = () =>
+      new OpenAI({
+        baseURL,
+        apiKey: key ?? 'none', // the SDK needs one; its header is removed below
+        adminAPIKey: null,
+        ...(key === undefined && { defaultHeaders: { authorization: null } }),
+        maxRetries: 0,
+        timeout: LONGEST_TIMEOUT_MS, // the deadline is the caller's signal
+        logLevel: 'off', // it would print prompts
+        fetch: this.#fetch,
+      })
+    const sdk = isOpenAI(new URL(baseURL).hostname) ? make() : withoutVariables(make)
+    this.#client = { key, sdk }
+    return sdk
+  }
+}
+
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1
+
+/** Variables that the SDK takes from the environment beside the key, and sends to any server. */
+const FOR_OPENAI = ['OPENAI_ORG_ID', 'OPENAI_PROJECT_ID', 'OPENAI_CUSTOM_HEADERS']
+
+/**
+ * Makes the SDK's client while these variables are deleted, because the SDK has no option against the last one. They
+ * are restored before any other code runs.
+ */
+function withoutVariables<T>(make: () => T): T {
+  const kept = picked(process.env, FOR_OPENAI)
+  for (const name of FOR_OPENAI) Reflect.deleteProperty(process.env, name)
+  try {
+    return make()
+  } finally {
+    Object.assign(process.env, kept)
+  }
+}
+
+/** Has the fetch throw `HttpRefusal` for a refusal: of its body, the SDK keeps the field `error` alone. */
+function withRefusals(inner: typeof fetch): typeof fetch {
+  return async (input, init) => {
+    const response = await inner(input, init)
+    if (response.ok) return response
+    throw new HttpRefusal(response, await response.text().catch(() => '')) // the status says enough
+  }
+}
+
+/** Returns the first words of an answer, without waiting for the others. */
+async function startOf({ body }: Response): Promise<string> {
+  const reader = body?.getReader()
+  const first = await reader?.read()
+  return new TextDecoder().decode(first?.value)
+}
+
+function kindOf({ headers }: Response): 'json' | 'events' | 'other' {
+  const type = headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? ''
+  if (type === 'application/json' || type.endsWith('+json')) return 'json'
+  return type === 'text/event-stream' ? 'events' : 'other'
+}

@@ -1,0 +1,462 @@
+/**
+ * Data of the Responses API that an answer's parts and calls carry, so that they go back as they came: ids and the
+ * encrypted form of reasoning, the phase of a text, and the place of a call among the parts.
+ */
+
+import { randomUUID } from 'node:crypto'
+import type { OpenAI } from 'openai'
+import type {
+  ResponseCreateParamsBase,
+  ResponseInputContent,
+  ResponseInputItem,
+} from 'openai/resources/responses/responses'
+import { z } from 'zod'
+import {
+  type ContentPart,
+  mediaOf,
+  type ProviderData,
+  type ReasoningPart,
+  type TextPart,
+  textOf,
+} from '../../actors/definition/content.ts'
+import type {
+  FinishReason,
+  ModelClient,
+  ModelMessage,
+  ModelPiece,
+  ModelRequest,
+  TokenUsage,
+  ToolCall,
+} from '../../actors/definition/model.ts'
+import { offeredIn } from '../../actors/model/structured-output.ts'
+import { ModelError, type ModelFailureCode } from '../../shared/errors.ts'
+import { valuesIn } from '../../shared/values.ts'
+import { endless, inputText, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
+import { type Asked, modelError } from './model-errors.ts'
+import { type CallSettings, OpenAICaller } from './openai-caller.ts'
+import { finishOf, schemaOf } from './openai-chat.ts'
+import type { Provider } from './provider.ts'
+import { isRefusal, ProviderRefusal, usageFrom } from './refusals.ts'
+
+/** Name under which the provider data of these parts stands. */
+const RESPONSES = 'responses'
+
+const dataOf = (data: ProviderData | undefined): Record<string, unknown> => data?.[RESPONSES] ?? {}
+
+const reasoningData = (id: string, encrypted: string | undefined): ProviderData => ({
+  [RESPONSES]: { id, ...(encrypted !== undefined && { encrypted }) },
+})
+
+const phaseData = (phase: string): ProviderData => ({ [RESPONSES]: { phase } })
+
+/** `after`: number of the answer's parts that came before the call. */
+const callData = (after: number): ProviderData => ({ [RESPONSES]: { after } })
+
+/** Returns the item of a reasoning. Nothing is stored, so only an encrypted one means anything to the provider. */
+function reasoningItemOf({ text, providerData }: ReasoningPart): ResponseInputItem[] {
+  const { id, encrypted } = dataOf(providerData)
+  if (typeof id !== 'string' || typeof encrypted !== 'string') return []
+  const summary = text === '' ? [] : [{ type: 'summary_text' as const, text }]
+  return [{ type: 'reasoning', id, summary, encrypted_content: encrypted }]
+}
+
+function phaseOf({ providerData }: TextPart): { phase?: 'commentary' | 'final_answer' } {
+  const { phase } = dataOf(providerData)
+  return phase === 'commentary' || phase === 'final_answer' ? { phase } : {}
+}
+
+function callPlaceOf({ providerData }: ToolCall): number | undefined {
+  const { after } = dataOf(providerData)
+  return typeof after === 'number' ? after : undefined
+}
+
+/*
+ * Reads the answers of the Responses API as pieces of a model client: a whole response, or the events of a stream. The
+ * texts of a stream come with its deltas; the rest is taken from the items, once they are done. Source: OpenAI's API
+ * reference, "The response object" and "Streaming events".
+ */
+
+const textShape = z.looseObject({
+  type: z.string().nullish(),
+  text: z.string().nullish(),
+  refusal: z.string().nullish(),
+})
+const itemShape = z.looseObject({
+  type: z.string(),
+  id: z.string().nullish(),
+  call_id: z.string().nullish(),
+  name: z.string().nullish(),
+  arguments: z.string().nullish(),
+  content: z.array(textShape).nullish(),
+  summary: z.array(textShape).nullish(),
+  encrypted_content: z.string().nullish(),
+  phase: z.string().nullish(),
+})
+type Item = z.infer<typeof itemShape>
+const responseShape = z.looseObject({
+  status: z.string().nullish(),
+  error: z.unknown().optional(),
+  incomplete_details: z.object({ reason: z.string().nullish() }).nullish(),
+  output: z.preprocess(notTooMany, z.array(itemShape)).nullish(),
+  usage: z.unknown().optional(),
+})
+const eventShape = z.looseObject({
+  type: z.string(),
+  output_index: z.number().nullish(),
+  summary_index: z.number().nullish(),
+  delta: z.string().nullish(),
+  item: itemShape.nullish(),
+})
+/** Events whose fields are read. Others are new or say nothing that an answer needs. */
+const READ = new Set([
+  'response.output_text.delta',
+  'response.refusal.delta',
+  'response.reasoning_summary_text.delta',
+  'response.reasoning_text.delta',
+  'response.reasoning_summary_part.added',
+  'response.output_item.added',
+  'response.output_item.done',
+  'response.function_call_arguments.delta',
+])
+const ENDS = new Set(['response.completed', 'response.incomplete', 'response.failed'])
+const MOST_ITEMS = 2 * MOST_CALLS
+/** Maximum number of JSON values in the arguments of one call, because the host parses them at once. */
+const MOST_VALUES = 65_536
+
+/** Bounds the number of items before each is checked: a server can send a million. */
+function notTooMany(items: unknown, context: z.RefinementCtx): unknown {
+  if (Array.isArray(items) && items.length > MOST_ITEMS)
+    context.addIssue({ code: 'custom', message: `more than ${MOST_ITEMS} items` })
+  return Array.isArray(items) ? items.slice(0, MOST_ITEMS) : items
+}
+
+/** An answer that is being received. */
+export class ResponsesAnswer {
+  readonly #asked: Asked
+  /** Calls, with the number of parts that came before each. */
+  readonly #calls: { call: ToolCall; after: number }[] = []
+  /** Places of the blocks of text and reasoning in the answer. */
+  readonly #blocks = new Map<string, number>()
+  /** Calls of a stream that have begun, by the index of their item. */
+  readonly #begun = new Map<number, { id: string; name: string }>()
+  #lastReasoning = -1
+  #size = 0
+  #refused = false
+  #end: z.infer<typeof responseShape> | undefined
+
+  constructor(asked: Asked) {
+    this.#asked = asked
+  }
+
+  /**
+   * Yields the pieces of a response, or of an event of a stream. Throws `ModelError` if it is neither, and
+   * `ProviderRefusal` if it is an error instead.
+   */
+  *take(data: unknown): Generator<ModelPiece> {
+    const { type, object, error, response } = Object(data) as Record<string, unknown>
+    if (type === 'error') throw new ProviderRefusal(error ?? data)
+    if (object !== 'response' && typeof type === 'string') {
+      if (ENDS.has(type)) this.#end = this.#parsed(responseShape, response, type)
+      else if (READ.has(type)) yield* this.#event(this.#parsed(eventShape, data, 'an event'))
+      if (this.#end?.error) throw new ProviderRefusal(this.#end.error)
+      return
+    }
+    if (isRefusal(data, 'output')) throw new ProviderRefusal(data)
+    this.#end = this.#parsed(responseShape, data, 'the body')
+    if (!this.#end.output) throw this.#wrong('answered without output', 'no_parts')
+    for (const [at, item] of this.#end.output.entries()) {
+      yield* this.#texts(item, at)
+      yield* this.#done(item, at)
+    }
+  }
+
+  /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer, or no end of it. */
+  *end(): Generator<ModelPiece> {
+    const end = this.#end
+    if (!end)
+      throw modelError(this.#asked, 'broke off: its answer has no end', ASK_AGAIN, {
+        reason: 'unreachable',
+        code: 'broken_off',
+        retryable: true,
+      })
+    const finishReason = this.#finishReason(end)
+    for (const { call, after } of this.#calls) {
+      if (valuesInInput(call.input) > MOST_VALUES)
+        throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
+      // The place matters only where reasoning comes after the call.
+      yield { toolCall: { ...call, ...(after <= this.#lastReasoning && { providerData: callData(after) }) } }
+    }
+    const usage = usageOf(end.usage)
+    if (usage) yield { usage }
+    yield { finishReason }
+  }
+
+  *#event({ type, output_index: index, summary_index: summary, delta, item }: z.infer<typeof eventShape>) {
+    const at = index ?? 0
+    if (item) {
+      if (type === 'response.output_item.done') yield* this.#done(item, at)
+      else if (item.type === 'function_call') this.#begun.set(at, { id: item.call_id ?? '', name: item.name ?? '' })
+      return
+    }
+    if (type === 'response.reasoning_summary_part.added') {
+      if ((summary ?? 0) > 0) yield* this.#said('reasoning', '\n\n', at)
+      return
+    }
+    if (typeof delta !== 'string') throw this.#wrong(`sent ${type} without its words`, 'half_part')
+    if (type === 'response.function_call_arguments.delta') {
+      const call = this.#begun.get(at)
+      this.#count(delta)
+      if (call && call.id !== '' && call.name !== '') yield { toolInput: { ...call, text: delta } }
+      return
+    }
+    if (type === 'response.refusal.delta') this.#refused = true
+    const kind = type.startsWith('response.reasoning') ? 'reasoning' : 'text'
+    yield* this.#said(kind, delta, at)
+  }
+
+  /** Yields the texts of an item of a whole response. */
+  *#texts({ type, content, summary }: Item, at: number): Generator<ModelPiece> {
+    if (type === 'message')
+      for (const { text, refusal } of content ?? []) {
+        if (refusal) this.#refused = true
+        yield* this.#said('text', text ?? refusal ?? '', at)
+      }
+    if (type === 'reasoning') {
+      const texts = [...(summary ?? []), ...(content ?? [])].map(({ text }) => text ?? '')
+      yield* this.#said('reasoning', texts.join('\n\n'), at)
+    }
+  }
+
+  /** Yields what is known of an item once it is done. */
+  *#done(item: Item, at: number): Generator<ModelPiece> {
+    if (item.type === 'reasoning') {
+      if (item.id) yield* this.#said('reasoning', '', at, reasoningData(item.id, item.encrypted_content ?? undefined))
+    } else if (item.type === 'message') {
+      if (item.phase) yield* this.#said('text', '', at, phaseData(item.phase))
+    } else if (item.type === 'function_call') this.#takeCall(item)
+    else yield { warning: leftOut(item.type) }
+  }
+
+  *#said(kind: 'text' | 'reasoning', text: string, at: number, providerData?: ProviderData): Generator<ModelPiece> {
+    if (text === '' && !providerData) return
+    const block = `${at}`
+    this.#count(text)
+    const place = this.#blocks.get(block) ?? this.#blocks.size
+    this.#blocks.set(block, place)
+    if (kind === 'reasoning') this.#lastReasoning = Math.max(this.#lastReasoning, place)
+    yield { [kind]: text, block, ...(providerData && { providerData }) }
+  }
+
+  #takeCall({ call_id: id, name, arguments: input }: Item): void {
+    if (!name) throw this.#wrong('called a tool without its name', 'half_part')
+    if (this.#calls.length === MOST_CALLS)
+      throw this.#wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
+    const call = { id: id || `call_${randomUUID()}`, name, input: input ?? '' }
+    this.#calls.push({ call, after: this.#blocks.size })
+  }
+
+  #count(text: string): void {
+    this.#size += text.length
+    if (this.#size > MOST_CHARACTERS) throw endless()
+  }
+
+  #finishReason({ status, incomplete_details: details }: z.infer<typeof responseShape>): FinishReason {
+    if (this.#refused) return 'content_filter'
+    const word = (status === 'incomplete' ? details?.reason : status) ?? 'completed'
+    const reason = finishOf(word)
+    if (reason === 'stop') return this.#calls.length > 0 ? 'tool_calls' : 'stop'
+    if (reason === 'error') throw this.#wrong(`ended its answer with an error`, 'broken_off')
+    if (reason) return reason
+    const shown = /^[\w-]{1,40}$/.test(word) ? `the status "${word}"` : 'a status'
+    throw this.#wrong(`ended with ${shown} that is no end of an answer`, 'unknown_end')
+  }
+
+  #parsed<T>(shape: z.ZodType<T>, data: unknown, where: string): T {
+    const { success, data: parsed, error } = shape.safeParse(data)
+    if (success) return parsed
+    const [issue] = error.issues
+    const path = issue?.path.join('.') ?? ''
+    throw this.#wrong(
+      `answered with something else than the Responses API in ${where}${path && ` at ${path}`}`,
+      'foreign_part',
+    )
+  }
+
+  #wrong(what: string, code: ModelFailureCode) {
+    return modelError(this.#asked, what, 'Check that its baseURL speaks the Responses API.', {
+      reason: 'invalid_answer',
+      code,
+      retryable: false,
+    })
+  }
+}
+
+const ASK_AGAIN = 'Ask again; if it stays so, look at the provider.'
+
+const valuesInInput = (input: string) => (input.length > MOST_VALUES ? valuesIn(Buffer.from(input)) : 0)
+
+function leftOut(type: string): string {
+  const shown = /^[\w-]{1,40}$/.test(type) ? `of type "${type}"` : 'of no known type'
+  return `the answer has an item ${shown}, which is left out: answers have text, reasoning and calls of the role's tools.`
+}
+
+/** Returns the usage of an answer, or undefined if the answer has no valid counts. */
+function usageOf(given: unknown): TokenUsage | undefined {
+  const usage = Object(given)
+  return usageFrom({
+    input: usage.input_tokens,
+    output: usage.output_tokens,
+    total: usage.total_tokens,
+    cached: Object(usage.input_tokens_details).cached_tokens,
+    reasoning: Object(usage.output_tokens_details).reasoning_tokens,
+  })
+}
+
+/**
+ * Returns the body of a request. Nothing is stored with the provider: the conversation goes along with each call, and
+ * reasoning in an encrypted form.
+ */
+function responsesRequest(request: ModelRequest): ResponseCreateParamsBase {
+  const { model, messages, temperature, topP, reasoningEffort, parallelToolCalls, strict, maxOutputTokens } = request
+  const { tools, jsonSchema, mustCall } = offeredIn(request)
+  return {
+    model,
+    input: messages.flatMap(itemsOf),
+    store: false,
+    ...(reasons(model) && { include: ['reasoning.encrypted_content'] }),
+    ...(tools.length > 0 && {
+      tools: tools.map(({ name, description, inputSchema }) => ({
+        type: 'function' as const,
+        name,
+        description,
+        parameters: schemaOf(inputSchema, strict),
+        strict: strict ?? false, // the API's own default refuses most schemas
+      })),
+      ...toolChoiceOf(request, mustCall),
+      ...(parallelToolCalls !== undefined && { parallel_tool_calls: parallelToolCalls }),
+    }),
+    ...(jsonSchema && {
+      text: {
+        format: {
+          type: 'json_schema' as const,
+          name: 'answer',
+          schema: schemaOf(jsonSchema, strict),
+          strict: strict ?? false,
+        },
+      },
+    }),
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { top_p: topP }),
+    ...(reasoningEffort !== undefined && { reasoning: { effort: effortOf(reasoningEffort) } }),
+    ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
+    ...request.extraBody,
+  }
+}
+
+/** Returns sentences about the options that the Responses API does not have. */
+function warningsOf({ stop, seed }: ModelRequest): string[] {
+  return [...(stop ? ['stop'] : []), ...(seed === undefined ? [] : ['seed'])].map(
+    (option) => `${option} has no effect: the Responses API has no such option.`,
+  )
+}
+
+/**
+ * Checks whether a model can reason. Those that cannot refuse a request for the encrypted form of it. Source: OpenAI's
+ * list of models.
+ */
+const reasons = (model: string): boolean => !/^(ft:)?(gpt-3|gpt-4|chatgpt-4|gpt-5-chat)/.test(model)
+
+/** Passes the word on: a provider can have more of them than the SDK knows. */
+type Effort = NonNullable<NonNullable<ResponseCreateParamsBase['reasoning']>['effort']>
+const effortOf = (effort: string) => effort as Effort
+
+function toolChoiceOf({ toolChoice }: ModelRequest, mustCall: boolean): Pick<ResponseCreateParamsBase, 'tool_choice'> {
+  if (mustCall) return { tool_choice: 'required' }
+  if (toolChoice === undefined) return {}
+  return { tool_choice: typeof toolChoice === 'string' ? toolChoice : { type: 'function', name: toolChoice.tool } }
+}
+
+function itemsOf({ role, content, toolCalls = [], toolCallId = '' }: ModelMessage): ResponseInputItem[] {
+  if (role === 'system') return [{ role, content: textOf(content) }]
+  if (role === 'tool') return [{ type: 'function_call_output', call_id: toolCallId, output: outputOf(content) }]
+  if (role === 'assistant') return assistantItems(typeof content === 'string' ? [] : content, content, toolCalls)
+  return [{ role, content: typeof content === 'string' ? content : content.flatMap(inputPart) }]
+}
+
+/** Returns the items of an answer in the order of the model: each reasoning belongs to the item after it. */
+function assistantItems(
+  parts: readonly ContentPart[],
+  content: ModelMessage['content'],
+  toolCalls: readonly ToolCall[],
+): ResponseInputItem[] {
+  const said = typeof content === 'string' ? [{ type: 'text', text: content } as const] : parts
+  const items: ResponseInputItem[] = []
+  const calls = toolCalls.map((call) => ({ call, after: callPlaceOf(call) ?? said.length }))
+  for (const [at, part] of said.entries()) {
+    items.push(...calls.filter(({ after }) => after === at).map(({ call }) => callItem(call)))
+    items.push(...partItems(part))
+  }
+  return [...items, ...calls.filter(({ after }) => after >= said.length).map(({ call }) => callItem(call))]
+}
+
+const callItem = ({ id, name, input }: ToolCall): ResponseInputItem => ({
+  type: 'function_call',
+  call_id: id,
+  name,
+  arguments: inputText(input),
+})
+
+function partItems(part: ContentPart): ResponseInputItem[] {
+  if (part.type === 'reasoning') return reasoningItemOf(part)
+  if (part.type !== 'text' || part.text === '') return [] // the API takes no other part from an assistant
+  return [{ role: 'assistant', content: part.text, ...phaseOf(part) }]
+}
+
+function inputPart(part: ContentPart): ResponseInputContent[] {
+  if (part.type === 'text') return [{ type: 'input_text', text: part.text }]
+  if (part.type === 'reasoning') return [] // a user has none
+  if (part.type === 'audio')
+    throw new ModelError('A sound cannot be sent in the Responses API: it takes texts, images and files.', {
+      reason: 'rejected',
+      retryable: false,
+    })
+  const media = mediaOf(part)
+  const data = 'url' in media ? media.url : `data:${media.mediaType};base64,${media.base64}`
+  if (part.type === 'image') return [{ type: 'input_image', image_url: data, detail: 'auto' }]
+  if ('url' in media) return [{ type: 'input_file', file_url: media.url }]
+  return [{ type: 'input_file', file_data: data, filename: part.name ?? `file.${media.mediaType.split('/')[1]}` }]
+}
+
+function outputOf(content: ModelMessage['content']) {
+  if (typeof content === 'string' || content.every(({ type }) => type === 'text' || type === 'reasoning'))
+    return textOf(content)
+  return content.flatMap(inputPart)
+}
+
+/*
+ * Client for providers that speak OpenAI's Responses API. It makes one attempt: provider-clients.ts repeats calls,
+ * provider-queue.ts delays them. The former loads this file with the first call.
+ */
+
+export class ResponsesClient implements ModelClient {
+  readonly #caller: OpenAICaller
+
+  constructor(provider: Provider) {
+    this.#caller = new OpenAICaller(provider, 'the Responses API')
+  }
+
+  complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
+    return this.#caller.call(request, (sdk, settings) => this.#ask(sdk, request, settings))
+  }
+
+  async *#ask({ responses }: OpenAI, request: ModelRequest, settings: CallSettings): AsyncGenerator<ModelPiece> {
+    const body = responsesRequest(request)
+    const answer = new ResponsesAnswer(this.#caller.failedCall(request).asked)
+    for (const warning of warningsOf(request)) yield { warning }
+    const { response, data } = request.stream
+      ? await responses.create({ ...body, stream: true }, settings).withResponse()
+      : { response: await responses.create({ ...body, stream: false }, settings).asResponse(), data: undefined }
+    for await (const json of this.#caller.jsonOf(response, data, request)) yield* answer.take(json)
+    yield* answer.end()
+  }
+}

@@ -1,0 +1,271 @@
+/**
+ * Conversations of threads in a store of the user's, which several processes share. A run loads those of its thread
+ * when it begins. It saves what it has changed when it ends, merged with what other processes have saved meanwhile.
+ */
+import { asJson, readableMessages } from '../../actors/definition/content.ts'
+import { bounded, type Conversation, merged, NO_CONVERSATION, withMessages } from '../../actors/model/conversation.ts'
+import { ORCHESTRATOR } from '../../mailbox/message.ts'
+import { isObject } from '../../shared/checks.ts'
+import type { Scheduler } from '../../shared/clock.ts'
+import { CancelledError, ConversationStoreError, DramatisError, describe, shown } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { Cell } from '../host/agent.ts'
+import type { AgentDirectory } from '../host/directory.ts'
+import type { AgentStates, PartStore } from '../host/parts.ts'
+import { callerIn, type RunState, readerOf } from '../host/run.ts'
+import type { ConversationStore, StoredConversation } from '../settings/options.ts'
+import type { Supervisor } from '../supervision/host.ts'
+
+interface ThreadStoreNeeds {
+  readonly store: ConversationStore
+  readonly clock: Scheduler
+  readonly directory: AgentDirectory
+  readonly agentStates: AgentStates
+  readonly parts: PartStore
+}
+
+/** Conversation as the run had it when it was the same as in the store, and what the store has. */
+interface Synced {
+  before: Conversation
+  stored: Conversation
+  version: number
+}
+
+/** Agent whose row says whom a thread belongs to. It is no agent of a team: none has such a name. */
+const THREAD = '$thread'
+/** Limit of one call of the store. */
+const LIMIT_MS = 30_000
+/** Number of times that a conversation is merged with what others save at the same time. */
+const MOST_CONFLICTS = 16
+
+export class ThreadStore {
+  readonly #needs: ThreadStoreNeeds
+  readonly #synced = new WeakMap<RunState, Map<string, Synced>>()
+  /** Saves of a run come one after the other. */
+  readonly #saving = new WeakMap<RunState, Promise<void>>()
+  /** Writes that say whom a thread belongs to, by the run that has begun it. */
+  readonly #beginning = new WeakMap<RunState, Promise<unknown>>()
+
+  constructor(needs: ThreadStoreNeeds) {
+    this.#needs = needs
+  }
+
+  /**
+   * Gives the agents the conversations of the run's thread.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  async load(run: RunState): Promise<void> {
+    const { threadId } = run
+    if (threadId === undefined) return
+    const found = await this.#load(threadId, run.ended)
+    if (found.size === 0) {
+      const begun = this.#begun(threadId, callerIn(run.metadata), found)
+      begun.catch(() => {}) // told when the run is saved: it need not wait
+      this.#beginning.set(run, begun)
+    }
+    const { agentStates } = this.#needs
+    for (const cell of this.#agents(run)) {
+      const { stored } = this.#sync(run, cell, found)
+      const keeper = this.#needs.parts.keeperFor(run)
+      const kept = withMessages(stored, (messages) =>
+        messages.map((message) => ({ ...message, content: asJson(message.content, keeper) })),
+      )
+      agentStates.conversations.keep(cell.index, threadId, kept)
+    }
+  }
+
+  /**
+   * Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  async begin(threadId: string, caller: string): Promise<string | null> {
+    const stored = await this.#begun(threadId, caller, await this.#load(threadId))
+    const owner: unknown = Reflect.get(Object(stored.get(THREAD)?.conversation), 'owner')
+    return typeof owner === 'string' ? owner : null
+  }
+
+  /** Returns what a thread has. One that nobody has begun begins now: of all processes that try it, one does. */
+  async #begun(
+    threadId: string,
+    owner: string | null,
+    found: ReadonlyMap<string, StoredConversation>,
+  ): Promise<ReadonlyMap<string, StoredConversation>> {
+    let stored = found
+    for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
+      if (stored.size > 0) return stored
+      const row = { agent: THREAD, version: 1, conversation: { ...NO_CONVERSATION, owner } }
+      if (await this.#write(threadId, row)) return new Map([[THREAD, row]])
+      stored = await this.#load(threadId)
+    }
+    throw tooManyConflicts(THREAD, threadId)
+  }
+
+  /**
+   * Saves what the run has changed.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  save(run: RunState): Promise<void> {
+    const { threadId } = run
+    if (threadId === undefined) return Promise.resolve()
+    const before = this.#saving.get(run) ?? Promise.resolve()
+    const saved = before.catch(() => {}).then(() => this.#saveAll(run, threadId))
+    this.#saving.set(run, saved)
+    return saved
+  }
+
+  async #saveAll(run: RunState, threadId: string): Promise<void> {
+    for (const cell of this.#agents(run)) {
+      const now = run.states.get(cell.index) as Conversation | undefined
+      if (now && this.#synced.get(run)?.get(cell.name)?.before !== now) await this.#saveOne(run, threadId, cell, now)
+    }
+    await this.#beginning.get(run)
+  }
+
+  async #saveOne(run: RunState, threadId: string, cell: Cell, now: Conversation): Promise<void> {
+    // A run of an earlier process has not loaded what it began with.
+    let synced = this.#synced.get(run)?.get(cell.name) ?? this.#sync(run, cell, await this.#load(threadId), now)
+    for (let tries = 0; tries < MOST_CONFLICTS; tries += 1) {
+      const version = synced.version + 1
+      const conversation = bounded(merged(synced.stored, synced.before, now))
+      const stored = { agent: cell.name, version, conversation: withBytes(conversation, run) }
+      if (await this.#write(threadId, stored))
+        return void Object.assign(synced, { before: now, stored: conversation, version })
+      const { before } = synced
+      synced = this.#sync(run, cell, await this.#load(threadId))
+      synced.before = before
+    }
+    throw tooManyConflicts(cell.name, threadId)
+  }
+
+  /** Resolves to false if another process was faster. */
+  async #write(threadId: string, stored: StoredConversation): Promise<boolean> {
+    const isSaved = await this.#ask('save', (signal) => this.#needs.store.save(threadId, stored, signal))
+    if (typeof isSaved !== 'boolean') throw wrong(`save resolved to ${shown(isSaved)}; true or false is needed`)
+    return isSaved
+  }
+
+  /** Notes what the store has. `now`: conversation of a run that has begun without it. */
+  #sync(run: RunState, { name }: Cell, found: ReadonlyMap<string, StoredConversation>, now?: Conversation): Synced {
+    const { version, conversation } = found.get(name) ?? { version: 0, conversation: NO_CONVERSATION }
+    const stored = conversation as Conversation
+    const isSummarized = now?.summary !== undefined && now.summary.text === stored.summary?.text
+    const begun = isSummarized ? { ...NO_CONVERSATION, summary: now.summary } : NO_CONVERSATION
+    const synced = { before: now ? begun : stored, stored, version }
+    const all = this.#synced.get(run) ?? new Map<string, Synced>()
+    this.#synced.set(run, all.set(name, synced))
+    return synced
+  }
+
+  /** Model agents of the team. An agent of one run ends with it. */
+  #agents(run: RunState): Cell[] {
+    return this.#needs.directory.agents(run).filter(({ settings, run: own }) => settings.playedByModel && !own)
+  }
+
+  async #load(threadId: string, signal?: AbortSignal): Promise<Map<string, StoredConversation>> {
+    const found: unknown = await this.#ask('load', (ending) => this.#needs.store.load(threadId, ending), signal)
+    if (!Array.isArray(found)) throw wrong(`load resolved to ${shown(found)}; a list is needed`)
+    return new Map(found.map((stored: unknown) => [checked(stored).agent, checked(stored)]))
+  }
+
+  /** Calls the store. Its code is the user's: it may throw, or never settle. */
+  #ask<T>(what: 'load' | 'save', call: (signal: AbortSignal) => Promise<T>, outer?: AbortSignal): Promise<T> {
+    const ending = new AbortController()
+    const { clock } = this.#needs
+    return new Promise<T>((resolve, reject) => {
+      const end = (error: DramatisError) => {
+        ending.abort(error)
+        reject(error)
+      }
+      const late = () => end(wrong(`${what} did not settle within ${LIMIT_MS} ms`))
+      const timer = clock.timer(LIMIT_MS, late, true)
+      const detach = outer && onAbort(outer, () => end(new CancelledError('The run has ended.', {}, outer.reason)))
+      const failed = (error: unknown) => reject(wrong(`${what} failed: ${describe(error)}`, error))
+      const asked = async () => call(ending.signal)
+      asked()
+        .finally(() => {
+          timer.cancel()
+          detach?.()
+        })
+        .then(resolve, failed)
+    })
+  }
+}
+
+/** Returns a conversation whose large parts have their bytes: the store may be that of other processes. */
+const withBytes = (conversation: Conversation, { stored }: RunState): Conversation =>
+  withMessages(conversation, (messages) => readableMessages(messages, ({ hash }) => readerOf(stored, hash)))
+
+function checked(stored: unknown): StoredConversation {
+  const { agent, version, conversation } = Object(stored) as Partial<Record<keyof StoredConversation, unknown>>
+  if (typeof agent !== 'string') throw wrong(`load gave ${shown(stored)}; { agent, version, conversation } is needed`)
+  if (!Number.isSafeInteger(version) || Number(version) < 1)
+    throw wrong(`load gave version ${shown(version)} for "${agent}"; an integer from 1 on is needed`)
+  const turns: unknown = isObject(conversation) && Reflect.get(conversation, 'turns')
+  const isWhole = Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
+  if (!isWhole)
+    throw wrong(`load gave ${shown(conversation)} as the conversation of "${agent}"; give it back as it was`)
+  return stored as StoredConversation
+}
+
+const tooManyConflicts = (agent: string, threadId: string) =>
+  wrong(`save resolved to false ${MOST_CONFLICTS} times for "${agent}" in thread ${shown(threadId)}`)
+
+const wrong = (what: string, cause?: unknown) =>
+  new ConversationStoreError(`The store of conversations (conversations): ${what}.`, {}, cause)
+
+type RunConversationsNeeds = Pick<Supervisor, 'clock' | 'directory' | 'agentStates' | 'parts' | 'logger'>
+
+export class RunConversations {
+  readonly #threads: ThreadStore
+  readonly #logger: RunConversationsNeeds['logger']
+
+  constructor({ clock, directory, agentStates, parts, logger }: RunConversationsNeeds, store: ConversationStore) {
+    this.#threads = new ThreadStore({ clock, directory, agentStates, parts, store })
+    this.#logger = logger
+  }
+
+  /** Resolves to the error that the run cannot begin with. */
+  async load(run: RunState): Promise<DramatisError | undefined> {
+    try {
+      await this.#threads.load(run)
+      return undefined
+    } catch (error) {
+      if (error instanceof DramatisError) return error
+      throw error
+    }
+  }
+
+  /**
+   * Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known.
+   *
+   * Rejects with `ConversationStoreError`.
+   */
+  begin(threadId: string, caller: string): Promise<string | null> {
+    return this.#threads.begin(threadId, caller)
+  }
+
+  /** Saves what the run has changed. A failure is one of the run: it has its answer all the same. */
+  async save(run: RunState): Promise<void> {
+    try {
+      await this.#threads.save(run)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#notSaved(run, error)
+      run.failures.push({ agent: ORCHESTRATOR, error })
+    }
+  }
+
+  /** Saves what has changed after the end of the run. Never rejects. */
+  async saveLate(run: RunState): Promise<void> {
+    if (run.threadId === undefined) return
+    await this.#threads.save(run).catch((error: unknown) => this.#notSaved(run, error))
+  }
+
+  #notSaved(run: RunState, error: unknown): void {
+    const fields = { runId: run.id, threadId: run.threadId, error: describe(error) }
+    this.#logger.error(fields, 'the conversations of a thread could not be saved')
+  }
+}

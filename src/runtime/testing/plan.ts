@@ -1,0 +1,283 @@
+/** Options of a rehearsal: the number of schedules, and the faults in them. */
+import type { AgentContext, Outcome } from '../../actors/definition/context.ts'
+import type { AgentDefinition, AgentHandlers } from '../../actors/definition/definition.ts'
+import type { TypedMessage } from '../../mailbox/message.ts'
+import type { Scheduler, Timer } from '../../shared/clock.ts'
+import { AgentCrashedError, ConfigurationError, shown } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import { Dice } from '../../shared/random.ts'
+import type { RuntimeEvent } from '../runs/events.ts'
+import type { LocalThread } from '../threads/local-thread.ts'
+
+/*
+ * Injects the faults of a run, which its seed determines. All faults come from here: they wrap the handlers of agents,
+ * or end threads from outside.
+ */
+
+/** Maximum number of faults per run: too few to stop an agent with the default `maxRestarts` for good by themselves. */
+const MOST_FAULTS = 3
+const ODDS = 0.6
+const LATEST_STEP = 12
+const LONGEST_DELAY_MS = 10_000
+
+/** A fault that has been injected. */
+export interface Injected {
+  fault: Fault
+  agent: string
+  /** Epoch ms, by the clock of the run. */
+  at: number
+}
+
+type Work<T> = () => T | Promise<T>
+
+export class Faults {
+  /** Faults in the order of their injection. */
+  readonly injected: Injected[] = []
+  readonly #kinds: readonly Fault[]
+  readonly #clock: Scheduler
+  readonly #dice: Dice
+  readonly #onTurn: (agent: string) => void
+  #left: number
+  /** Ids of messages that had a fault. A redelivery of such a message gets no other fault. */
+  readonly #hit = new Set<string>()
+  #hanging = 0
+
+  /** `onTurn` is called at the begin of each turn, with the agent's name. */
+  constructor(seed: number, kinds: readonly Fault[], clock: Scheduler, onTurn: (agent: string) => void = () => {}) {
+    this.#kinds = kinds
+    this.#clock = clock
+    this.#onTurn = onTurn
+    this.#dice = new Dice(seed, 'faults')
+    this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
+  }
+
+  /** True while a turn hangs because of an injected fault. */
+  get hangs(): boolean {
+    return this.#hanging > 0
+  }
+
+  /** Returns the handlers for one thread of the agent, with faults injected. */
+  around(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers {
+    const { receive, observe } = handlers
+    const turn = <T>(message: TypedMessage, context: AgentContext, work: Work<T>) =>
+      this.#turn(agent, life, message, context, work)
+    return {
+      ...handlers,
+      receive: (message, context) => turn(message, context, () => receive.call(handlers, message, context)),
+      ...(observe && {
+        observe: (message, context) => turn(message, context, () => observe.call(handlers, message, context)),
+      }),
+    }
+  }
+
+  #turn<T>(
+    agent: string,
+    life: LocalThread,
+    message: TypedMessage,
+    context: AgentContext,
+    work: Work<T>,
+  ): T | Promise<T> {
+    this.#onTurn(agent)
+    const fault = this.#draw(message)
+    if (fault === undefined) return work()
+    this.#hit.add(message.id)
+    this.#left -= 1
+    this.injected.push({ fault, agent, at: this.#clock.now() })
+    switch (fault) {
+      case 'crash':
+        this.#killSometime(agent, life)
+        return work()
+      case 'delay':
+        return this.#delayed(context, work)
+      case 'duplicate':
+        return this.#cutOff(agent, life, work)
+      case 'hang':
+        return this.#hang(AbortSignal.any([context.signal, life.ended]))
+      case 'refuse':
+        throw context.refuse('the rehearsal let it refuse this task')
+    }
+  }
+
+  #draw({ id, type }: TypedMessage): Fault | undefined {
+    if (this.#left === 0 || this.#hit.has(id) || !this.#dice.chance(ODDS)) return undefined
+    const fault = this.#dice.pick(this.#kinds)
+    // A refusal has an effect only for a task, so other messages get no such fault.
+    return fault === 'refuse' && type !== 'request' && type !== 'delegate' ? undefined : fault
+  }
+
+  /**
+   * Ends the thread after some steps of the scheduler, or after some time. By then the agent may work, wait or be done.
+   */
+  #killSometime(agent: string, life: LocalThread): void {
+    const kill = () => this.#kill(agent, life)
+    if (this.#dice.chance(0.25)) {
+      const timer = this.#clock.timer(this.#anyTime(), kill)
+      onAbort(life.ended, () => timer.cancel())
+      return
+    }
+    const after = (steps: number): void => (steps === 0 ? kill() : this.#clock.defer(() => after(steps - 1)))
+    after(Math.floor(LATEST_STEP * this.#dice.random() ** 2)) // most turns are short
+  }
+
+  /**
+   * Returns a random delay in ms, from 1 on, on a logarithmic scale, so that short delays are as likely as long ones.
+   */
+  #anyTime(): number {
+    return Math.ceil(LONGEST_DELAY_MS ** this.#dice.random())
+  }
+
+  async #delayed<T>(context: AgentContext, work: Work<T>): Promise<T> {
+    const ms = this.#anyTime()
+    const before = this.#dice.chance(0.5)
+    if (before) await context.sleep(ms)
+    const result = await work()
+    if (!before) await context.sleep(ms)
+    return result
+  }
+
+  /** Runs the whole turn, then ends the thread before the host learns of the turn's end. */
+  async #cutOff<T>(agent: string, life: LocalThread, work: Work<T>): Promise<T> {
+    const result = await work()
+    this.#kill(agent, life)
+    return result
+  }
+
+  #hang(end: AbortSignal): Promise<never> {
+    this.#hanging += 1
+    return new Promise((_, reject) => {
+      const stop = () => {
+        this.#hanging -= 1
+        reject(end.reason)
+      }
+      if (end.aborted) stop()
+      else onAbort(end, stop)
+    })
+  }
+
+  #kill(agent: string, life: LocalThread): void {
+    const error = new AgentCrashedError(`The rehearsal ended the life of agent "${agent}".`, { agent })
+    life.kill({ code: 1, error, outside: true })
+  }
+}
+
+/*
+ * Simulated person of a rehearsal, who answers the questions of agents after a delay: with one of the choices, or with
+ * a text that is marked as a rehearsal answer.
+ */
+
+type Question = Extract<RuntimeEvent, { type: 'question' }>
+
+const LONGEST_THOUGHT_MS = 10_000
+
+export class Person {
+  readonly #clock: Scheduler
+  readonly #dice: Dice
+  readonly #answer: (questionId: string, answer: string) => Promise<void>
+  readonly #open = new Set<Timer>()
+
+  constructor(seed: number, clock: Scheduler, answer: (questionId: string, answer: string) => Promise<void>) {
+    this.#clock = clock
+    this.#dice = new Dice(seed, 'person')
+    this.#answer = answer
+  }
+
+  asked({ questionId, text, choices }: Question): void {
+    const answer = choices ? this.#dice.pick(choices) : `[rehearsal] an answer to: ${text}`
+    const timer = this.#clock.timer(this.#dice.upTo(LONGEST_THOUGHT_MS), () => {
+      this.#open.delete(timer)
+      this.#answer(questionId, answer).catch(() => {}) // the question was withdrawn meanwhile
+    })
+    this.#open.add(timer)
+  }
+
+  leave(): void {
+    for (const timer of this.#open) timer.cancel()
+  }
+}
+
+/** Faults by the names that users give. */
+export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
+
+/** See `RehearsalPlan.faults`. */
+export type Fault = (typeof FAULTS)[number]
+
+/** Plan of a rehearsal. */
+export interface RehearsalPlan {
+  query: string
+  /** Number of schedules, which are those of the seeds 1 to `seeds`; or a list of seeds, from 0 up to 2^32 - 1. */
+  seeds: number | readonly number[]
+  /**
+   * Faults, of which up to three are injected in a run: an agent dies at any moment (`crash`); a turn begins, or its
+   * answer leaves, up to ten seconds late (`delay`); a turn is cut off after all its actions and is tried again
+   * (`duplicate`); a turn does nothing until its signal is aborted, by a deadline for example (`hang`); the agent
+   * refuses the task (`refuse`). Default: none.
+   */
+  faults?: readonly Fault[]
+  /**
+   * Checks the outcome of each run: the answer of the protocol as a message, or the error. If it throws, the run counts
+   * as failed.
+   */
+  check?(outcome: Outcome): void | Promise<void>
+  /**
+   * Asks the models that the team has. Default: false. By default the rehearsal model answers in place of every model
+   * that is not offline: those of `models`, with or without keys, and that of the environment. A client with `offline:
+   * true`, as of `scriptedModel`, stays. Answers of real models are not recorded, so the same seed may give another
+   * run.
+   */
+  realModels?: boolean
+  /**
+   * Runs all tools. Default: false. By default only tools run that say `readOnly: true` and do not work `outside`; the
+   * others are answered in their place, from their `output` schema. `rehearsal: { realTools: true }` of the team does
+   * the same.
+   */
+  realTools?: boolean
+  /**
+   * Code for the roles, in place of their modules. Its own time and randomness stay real, so use those of its context.
+   */
+  modules?: Readonly<Record<string, AgentDefinition>>
+  /**
+   * File for the answers of `fetch`, and for the results of steps (`context.step`) that reach outside. The first time
+   * they are real; from then on they come from that file.
+   */
+  record?: string
+}
+
+const MOST_SEEDS = 1_000_000
+const LARGEST_SEED = 2 ** 32 - 1
+
+/** Returns the seeds of a plan. Throws `ConfigurationError` for an invalid value. */
+export function seedsOf(seeds: unknown, path = 'seeds'): number[] {
+  const accepted = `a whole number from 1 to ${MOST_SEEDS}, or a list of seeds from 0 to ${LARGEST_SEED}`
+  if (Array.isArray(seeds) && seeds.length > 0 && seeds.length <= MOST_SEEDS && seeds.every(isSeed)) return [...seeds]
+  if (isSeed(seeds) && seeds >= 1 && seeds <= MOST_SEEDS) return Array.from({ length: seeds }, (_, i) => i + 1)
+  throw new ConfigurationError(`${path}: ${shown(seeds)}; accepted: ${accepted}.`, { path, got: seeds, accepted })
+}
+
+const isSeed = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= LARGEST_SEED
+
+/** Returns the faults of a plan, each once, in a fixed order. Throws `ConfigurationError` for an unknown fault. */
+export function faultsOf(faults: unknown = [], path = 'faults'): Fault[] {
+  const accepted = FAULTS.join(', ')
+  const isFault = (value: unknown) => FAULTS.some((fault) => fault === value)
+  const wrong = Array.isArray(faults) ? faults.find((fault) => !isFault(fault)) : faults
+  if (Array.isArray(faults) && faults.every(isFault)) return FAULTS.filter((fault) => faults.includes(fault))
+  throw new ConfigurationError(`${path}: there is no fault ${shown(wrong)}; there are ${accepted}.`, {
+    path,
+    got: wrong,
+    accepted,
+  })
+}
+
+export function checkQuery(query: unknown): void {
+  if (typeof query === 'string') return
+  throw new ConfigurationError(`query: ${shown(query)}; accepted: the text that the team is asked.`, {
+    path: 'query',
+    got: query,
+  })
+}
+
+export function checkFlag(flag: unknown, path: string): void {
+  if (flag === undefined || typeof flag === 'boolean') return
+  throw new ConfigurationError(`${path}: ${shown(flag)}; accepted: true or false.`, { path, got: flag })
+}

@@ -1,0 +1,433 @@
+/**
+ * Handoffs: the duty to answer moves from a turn to another agent, in six steps. Each step
+ * is a record.
+ *
+ * The target is asked in the name of the source. Until it acknowledges, the source keeps the duty: if the target
+ * refuses, fails or is gone, the source loses nothing but that step. After that the request that the source's turn was
+ * to answer waits for the target's message. Deadlines, cancellation and the wait chain then refer to the target, and
+ * what the source returns answers nobody.
+ */
+import { ACKNOWLEDGE, type Verb } from '../../actors/definition/role.ts'
+import { lastSpeakerIn, userContent } from '../../actors/model/prompt.ts'
+import type { EscalationView, HandoffRequest, ReassignRequest } from '../../actors/turn/delegate.ts'
+import { decodeMessage, errorOf, isFailure, jsonIn, partsOf, subTaskAt } from '../../mailbox/codec.ts'
+import {
+  correlationOf,
+  END,
+  idOf,
+  kindOf,
+  limitOf,
+  type Memory,
+  REQUEST,
+  RESPONSE,
+  readBody,
+  recipientOf,
+  senderOf,
+  turnOf,
+} from '../../mailbox/frame.ts'
+import type { Envelope } from '../../mailbox/mailbox.ts'
+import { type AgentMessage, withParts } from '../../mailbox/message.ts'
+import { SUB_TASK } from '../../mailbox/sub-task.ts'
+import { CancelledError, DelegationRefusedError, type DramatisError } from '../../shared/errors.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import { picked } from '../../shared/values.ts'
+import type { HostMessages } from '../host/admission.ts'
+import { type Cell, NO_TURN, type OpenRequest } from '../host/agent.ts'
+import type { Cancellation } from '../host/cancellation.ts'
+import { cutOffAfterHandoff } from '../host/commits.ts'
+import { type Delegations, managersOf } from '../host/delegation.ts'
+import { type AgentDirectory, ORCHESTRATOR_INDEX } from '../host/directory.ts'
+import { type Journal, stepsOf } from '../host/journal.ts'
+import { offered, type Requests } from '../host/mailboxes.ts'
+import { directoryOf, type RunState } from '../host/run.ts'
+import type { Question } from '../log/host-frames.ts'
+import type { HandoffStep, HostRecord } from '../log/records.ts'
+import { framesOf } from '../log/run-log.ts'
+import type { HostCaller, HostVerb } from './calls.ts'
+
+/*
+ * Host side of an escalation: the managers that the agent may ask for a decision, and what its turn has done so far.
+ */
+
+interface EscalationNeeds {
+  readonly directory: AgentDirectory
+}
+
+export const escalationVerbs = (needs: EscalationNeeds): [Verb, HostVerb][] => [
+  [
+    'managers',
+    (_args, { cell, run, turn }): EscalationView => {
+      const own = cell.holderOf(turn)?.mailbox.handed.get(turn)
+      return {
+        managers: managersOf(needs.directory, cell, run),
+        done: own ? stepsOf(cell, own, (index) => needs.directory.name(index)) : [],
+      }
+    },
+  ],
+]
+
+interface HandoffsNeeds {
+  readonly delegations: Delegations
+  readonly cancellation: Cancellation
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly journal: Journal
+  readonly requests: Requests
+}
+
+/** Handoff under way: the turn that gives its duty away, and the target. */
+interface Handoff {
+  readonly run: RunState
+  readonly from: Cell
+  readonly own: Envelope<RunState>
+  readonly name: string
+  readonly to: Cell
+  /** Number of the call of the verb. */
+  readonly call: number
+}
+
+type Caller = Pick<HostCaller, 'cell' | 'run' | 'turn' | 'correlation'>
+
+const BY_TARGET: ReadonlySet<HandoffStep> = new Set(['acknowledged', 'declined', 'proceeding'])
+
+export class Handoffs {
+  readonly #needs: HandoffsNeeds
+  /** Offers that are not acknowledged yet, by the message to the target. */
+  readonly #offers = new Map<Envelope<RunState>, () => void>()
+
+  constructor(needs: HandoffsNeeds) {
+    this.#needs = needs
+  }
+
+  get verbs(): [Verb, HostVerb][] {
+    return [
+      ['handoff', (args, caller, signal) => this.handOff(caller, args as object, signal)],
+      [ACKNOWLEDGE, (_args, { cell, turn }) => this.acknowledged(cell, turn)],
+    ]
+  }
+
+  /**
+   * Hands the duty of a turn off. Resolves when the target has acknowledged; rejects with the reason if it will not
+   * take the duty.
+   */
+  async handOff(
+    { cell: from, run, turn, correlation: call }: Caller,
+    given: object,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const request = given as Partial<HandoffRequest>
+    const own = from.messageOf(turn)
+    if (!own || own.handedOff) throw notItsDuty(from, own !== undefined)
+    const name = String(request.to)
+    const made = this.#needs.requests.madeFor(from, call)
+    if (made) return this.#ask({ run, from, own, name, to: made.callee, call }, made, signal)
+    const summary = String(request.summary ?? this.#summary(from, own, request))
+    this.#record('summarized', { run, from, own, name }, { summary })
+    const to = this.#needs.directory.require(name, run)
+    const refusal = this.#needs.delegations.refusalOfHandoff(from, to, turn, offered(request.offer))
+    if (refusal) throw refusal
+    const handoff: Handoff = { run, from, own, name, to, call }
+    this.#record('identified', handoff)
+    await this.#ask(handoff, this.#question(handoff, request, summary), signal)
+  }
+
+  #record(
+    step: HandoffStep,
+    { run, from, own, name }: Omit<Handoff, 'to' | 'call'>,
+    fields: { summary?: string; offer?: string } = {},
+  ): void {
+    const agent = BY_TARGET.has(step) ? name : from.name
+    const messageId = idOf(own.memory, own.at)
+    this.#needs.journal.record(run, {
+      kind: 'handoff',
+      step,
+      agent,
+      from: from.name,
+      to: name,
+      turn: own.turn,
+      messageId,
+      ...fields,
+    })
+  }
+
+  /** Acknowledges an offer: the target's turn has begun and continues, so the target has not refused. */
+  acknowledged(agent: Cell, turn: number): void {
+    const envelope = agent.holderOf(turn)?.mailbox.handed.get(turn)
+    if (envelope) this.#offers.get(envelope)?.()
+  }
+
+  /** `asked`: what to ask, or the request that an earlier process has made for it. */
+  #ask(handoff: Handoff, asked: Question | OpenRequest, signal: AbortSignal): Promise<void> {
+    const { run, from, own, to, call } = handoff
+    return new Promise((resolve, reject) => {
+      let offer: OpenRequest | undefined
+      let isOpen = true
+      const close = () => {
+        isOpen = false
+        stop()
+        if (offer) this.#offers.delete(offer.envelope)
+      }
+      const accept = () => {
+        close()
+        this.#record('acknowledged', handoff)
+        this.#move(from, own, offer!)
+        this.#record('handed_off', handoff, { offer: idOf(offer!.envelope.memory, offer!.envelope.at) })
+        this.#record('proceeding', handoff)
+        resolve()
+      }
+      const settle = (memory: Memory, at: number) => {
+        const failure = isFailure(memory, at) ? errorOf(memory, at) : undefined
+        if (!isOpen) return this.#ended(handoff, offer!, failure)
+        if (failure) {
+          close()
+          this.#record('declined', handoff)
+          return reject(failure)
+        }
+        accept()
+        const duty = this.#needs.requests.of(offer!.envelope)
+        if (duty) this.#needs.requests.conclude(duty, memory, at)
+      }
+      const stop = onAbort(signal, () => {
+        if (offer) this.#needs.cancellation.recall(offer, withdrawn(from, to))
+        close()
+        reject(withdrawn(from, to))
+      })
+      if ('caller' in asked) {
+        offer = asked
+        offer.settle = settle
+      } else {
+        this.#record('requested', handoff)
+        offer = this.#needs.hostMessages.ask({ target: to, run, question: asked, settle, sender: from, call })
+      }
+      if (!offer || !isOpen) return
+      offer.turn = own.turn // until then the source waits
+      offer.offers = true
+      this.#offers.set(offer.envelope, accept)
+    })
+  }
+
+  /** Moves the duty: the caller of the source waits for the target from now on. */
+  #move(from: Cell, own: Envelope<RunState>, offer: OpenRequest): void {
+    const { cancellation, requests } = this.#needs
+    const duty = requests.of(own)
+    own.handedOff = true
+    own.run.handoffs += 1
+    own.run.successors.set(idOf(own.memory, own.at), idOf(offer.envelope.memory, offer.envelope.at))
+    if (duty) requests.move(duty, offer)
+    else offer.turn = NO_TURN
+    // The source's turn was interrupted meanwhile. It cannot be redelivered within its outer turn, which waits for the
+    // target now.
+    if (own.within && from.holderOf(own.turn)?.life?.begun(own) !== true)
+      cancellation.withdraw(from, own, cutOffAfterHandoff(from.name))
+  }
+
+  /** Dead-letters the failure of a handed-off turn. Nobody had asked the source, so no caller is notified. */
+  #ended({ run }: Handoff, { envelope }: OpenRequest, failure: DramatisError | undefined): void {
+    if (failure) this.#needs.journal.deadLetter(run, envelope.memory, envelope.at, 'failed', [failure])
+  }
+
+  #question(handoff: Handoff, request: Partial<HandoffRequest>, summary: string): Question {
+    const { run, own, to } = handoff
+    const { description, priority, offer } = request
+    const { parentTask, deadline } = offered(offer)
+    const due = [deadline, run.tasks.get(parentTask ?? '')?.deadline].filter((time) => typeof time === 'number')
+    const asked = decodeMessage(own.memory, own.at, directoryOf(run, this.#needs.directory))
+    const { threadId } = readBody(own.memory, own.at)
+    const subTask = subTaskAt(own.memory, own.at)
+    const metadata = {
+      ...formOf(asked),
+      ...(subTask && { [SUB_TASK]: subTask }),
+      handoff: handedOverWith(handoff, request, summary, asked),
+    }
+    return {
+      type: 'delegate',
+      content: String(description),
+      data: JSON.stringify({ ...Object(offer), deadline: due.length > 0 ? Math.min(...due) : null }),
+      metadata: JSON.stringify(withParts(metadata, partsOf(own.memory, own.at))),
+      streams: to.settings.playedByModel && this.#needs.requests.of(own)?.streams === true,
+      ...(threadId !== undefined && { threadId }),
+      ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
+      ...(kindOf(own.memory, own.at) === REQUEST && { limit: limitOf(own.memory, own.at) }),
+    }
+  }
+
+  /** Builds a summary if the source gives none: the task, and what its turn has done. */
+  #summary(from: Cell, own: Envelope<RunState>, { description }: Partial<HandoffRequest>): string {
+    const done = stepsOf(from, own, (index) => this.#needs.directory.name(index))
+    return `${description} ${done.length === 0 ? 'Nothing was done yet.' : `Done so far: ${done.join(', ')}.`}`
+  }
+}
+
+/** Returns the metadata for the form of the answer, and for whose it is: both stay the same, whoever gives it. */
+function formOf(asked: AgentMessage): object {
+  const lastSpeaker = lastSpeakerIn(asked)
+  return { ...picked(asked.metadata, FORM), ...(lastSpeaker && { lastSpeaker }) }
+}
+
+const FORM = ['answerSchema', 'answerFunction', 'answerContent']
+
+/**
+ * Returns what the target reads of the handoff. A model reads the conversation; of code that has none, the request that
+ * it was asked.
+ */
+function handedOverWith(
+  { from, own, to }: Handoff,
+  { task, summary: given, said }: Partial<HandoffRequest>,
+  summary: string,
+  asked: AgentMessage,
+): object {
+  if (!to.settings.playedByModel) return { from: from.name, summary, task }
+  const content = userContent(asked, senderOf(own.memory, own.at) === ORCHESTRATOR_INDEX)
+  const request = { id: idOf(own.memory, own.at), messages: [{ role: 'user', content }] }
+  return { from: from.name, task, ...(given !== undefined && { summary: given }), said: said ?? [request] }
+}
+
+const withdrawn = ({ name }: Cell, to: Cell) =>
+  new CancelledError(`The handoff of "${name}" to "${to.name}" was withdrawn.`, { agent: to.name, from: name })
+
+const notItsDuty = ({ name }: Cell, isOver: boolean) =>
+  new DelegationRefusedError(
+    isOver
+      ? `Agent "${name}" has handed its duty off already; nobody waits for this turn any more. End it.`
+      : `Agent "${name}" has no such turn open, so there is no duty to hand off. Await the handoff in the handler.`,
+    { from: name },
+  )
+
+/*
+ * Reassignments: a manager that was asked for a decision gives the task to another agent. This is a delegation on the
+ * manager's behalf: the manager's right to delegate decides, and the new owner has a task on the board. The turn that
+ * had asked waits for it, as for a delegation of its own.
+ */
+
+interface ReassignmentsNeeds {
+  readonly delegations: Delegations
+  readonly cancellation: Cancellation
+  readonly directory: AgentDirectory
+  readonly hostMessages: HostMessages
+  readonly journal: Journal
+  readonly requests: Requests
+}
+
+type Step = Extract<HostRecord, { kind: 'reassignment' }>['step']
+
+/** Reassignment under way: the turn that loses the task, the manager that decided, and the new owner. */
+interface Reassignment {
+  readonly from: Cell
+  readonly own: Envelope<RunState>
+  readonly by: Cell
+  readonly to: Cell
+  /** Number of the call of the verb. */
+  readonly call: number
+}
+
+export class Reassignments {
+  readonly #needs: ReassignmentsNeeds
+
+  constructor(needs: ReassignmentsNeeds) {
+    this.#needs = needs
+  }
+
+  get verbs(): [Verb, HostVerb][] {
+    return [['reassign', (args, caller, signal) => this.reassign(caller, args as object, signal)]]
+  }
+
+  /** Reassigns a task. Resolves with the answer of the new owner; rejects with the reason if there is none. */
+  async reassign(
+    { cell: from, run, turn, correlation: call }: HostCaller,
+    given: object,
+    signal: AbortSignal,
+  ): Promise<AgentMessage> {
+    const request = given as Partial<ReassignRequest>
+    const own = from.messageOf(turn)
+    const by = this.#needs.directory.require(String(request.by), run)
+    const to = this.#needs.directory.require(String(request.to), run)
+    const made = this.#needs.requests.madeFor(from, call)
+    if (own && made) return this.#ask({ from, own, by, to, call }, made, signal)
+    if (!own || !hasDecided(from, own, by, to)) throw notDecided(from, by, to)
+    const refusal = this.#needs.delegations.refusalOfReassignment(by, from, to, turn)
+    if (refusal) throw refusal
+    return this.#ask({ from, own, by, to, call }, questionOf(request, own), signal)
+  }
+
+  #record(step: Step, { from, own, by, to }: Reassignment): void {
+    const messageId = idOf(own.memory, own.at)
+    const names = { agent: by.name, from: from.name, to: to.name }
+    this.#needs.journal.record(own.run, { kind: 'reassignment', step, ...names, turn: own.turn, messageId })
+  }
+
+  /** `asked`: what to ask, or the request that an earlier process has made for it. */
+  #ask(reassignment: Reassignment, asked: Question | OpenRequest, signal: AbortSignal): Promise<AgentMessage> {
+    const { from, own, by, to, call } = reassignment
+    const { run } = own
+    return new Promise((resolve, reject) => {
+      let offer: OpenRequest | undefined
+      const fail = (error: DramatisError) => {
+        stop()
+        this.#record('failed', reassignment)
+        reject(error)
+      }
+      const settle = (memory: Memory, at: number) => {
+        if (isFailure(memory, at)) return fail(errorOf(memory, at))
+        stop()
+        run.successors.set(idOf(own.memory, own.at), idOf(memory, at))
+        this.#record('done', reassignment)
+        resolve(decodeMessage(memory, at, directoryOf(run, this.#needs.directory)))
+      }
+      const stop = onAbort(signal, () => {
+        const reason = new CancelledError(`The task of "${from.name}" is not wanted of "${to.name}" any more.`, {
+          agent: to.name,
+          from: from.name,
+        })
+        if (offer) this.#needs.cancellation.recall(offer, reason)
+        fail(reason)
+      })
+      if ('caller' in asked) {
+        offer = asked
+        offer.settle = settle
+        return
+      }
+      this.#record('requested', reassignment)
+      offer = this.#needs.hostMessages.ask({ target: to, run, question: asked, settle, sender: from, giver: by, call })
+      if (offer) offer.turn = own.turn
+    })
+  }
+}
+
+/**
+ * Checks in the log whether that manager has answered the turn that its task goes to that agent. The word of the thread
+ * does not count.
+ */
+function hasDecided(from: Cell, { run, turn }: Envelope<RunState>, by: Cell, to: Cell): boolean {
+  const asked = new Set<number>()
+  for (const [memory, at] of framesOf(run.log)) {
+    const kind = kindOf(memory, at)
+    if (kind === REQUEST && senderOf(memory, at) === from.index && turnOf(memory, at) === turn) {
+      const name = readBody(memory, at).name
+      if (recipientOf(memory, at) === by.index || name === by.name) asked.add(correlationOf(memory, at))
+    } else if ((kind === END || kind === RESPONSE) && recipientOf(memory, at) === from.index) {
+      if (!asked.has(correlationOf(memory, at)) || isFailure(memory, at)) continue
+      const answer = Object(jsonIn(readBody(memory, at).data)) as { decision?: unknown; to?: unknown }
+      if (answer.decision === 'reassign' && answer.to === to.name) return true
+    }
+  }
+  return false
+}
+
+function questionOf(request: Partial<ReassignRequest>, own: Envelope<RunState>): Question {
+  const { description, data, metadata, priority } = request
+  const { threadId } = readBody(own.memory, own.at)
+  return {
+    type: 'delegate',
+    content: String(description),
+    data: JSON.stringify(data),
+    metadata: JSON.stringify(withParts(Object(metadata), partsOf(own.memory, own.at))),
+    ...(threadId !== undefined && { threadId }),
+    ...(Number.isInteger(priority) && { priority: Number(priority) | 0 }),
+  }
+}
+
+const notDecided = ({ name }: Cell, by: Cell, to: Cell) =>
+  new DelegationRefusedError(
+    `"${by.name}" has not decided that "${to.name}" gets the task of the turn that "${name}" is at. Escalate, and await it in the handler.`,
+    { from: by.name, to: to.name, agent: name },
+  )

@@ -1,0 +1,369 @@
+/** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
+
+import { isDeepStrictEqual } from 'node:util'
+import type { AssignedTools } from '../../actors/definition/assignment.ts'
+import type { Verb } from '../../actors/definition/role.ts'
+import { approvalOf, approvedInput, checkBySchema, type GivenAnswer } from '../../actors/definition/schema.ts'
+import type { Logger, LogLevel, ToolDefinition } from '../../actors/definition/tool.ts'
+import { GrantedKeys } from '../../actors/turn/granted.ts'
+import { runTool, type ToolCaller } from '../../actors/turn/run-tool.ts'
+import { environment } from '../../shared/environment.ts'
+import {
+  ConfigurationError,
+  DramatisError,
+  describe,
+  errorData,
+  errorFrom,
+  MessageRejectedError,
+  OutcomeUnknownError,
+  shown,
+  ToolFailedError,
+} from '../../shared/errors.ts'
+import { Dice } from '../../shared/random.ts'
+import { picked } from '../../shared/values.ts'
+import type { Cell } from '../host/agent.ts'
+import type { Journal } from '../host/journal.ts'
+import type { PartStore } from '../host/parts.ts'
+import type { RunState } from '../host/run.ts'
+import type { ToolSettings } from '../settings/tools.ts'
+import type { HostVerb, VerbWaiter } from './calls.ts'
+import type { Guards } from './guards.ts'
+import { CHECKED_THERE, type IsolatedNeeds, IsolatedTools } from './isolated-tools.ts'
+import { type AskPerson, invalidInput, isApprovedIn, noteApproval } from './questions.ts'
+
+/*
+ * Which tools run where the rehearsal model answers. Its arguments are invented, and so is all that follows from them:
+ * a tool that changes something does not run, but is answered in its place.
+ */
+
+const LABEL = '[rehearsal]'
+const SEED = 1
+
+/** Properties of a tool by which it is decided whether it runs in a rehearsal. */
+export type Rehearsable = Pick<ToolDefinition, 'readOnly' | 'outside'>
+
+/** Properties of a thread's own tool, as the thread states them. The host must check every field. */
+export type ThreadTool = Rehearsable & Pick<ToolDefinition, 'outputSchema'>
+
+export interface ToolRehearsal {
+  /** False where no run of the team can be a rehearsal, or all tools run. */
+  readonly isPossible: boolean
+  simulates(run: RunState, tool: Rehearsable): boolean
+  /** The same tool, which checks its input and says what it might have said. */
+  inPlaceOf(tool: ToolDefinition, input: unknown): ToolDefinition
+  /** Runs one that is not simulated. */
+  perform<T>(tool: ToolDefinition, work: () => Promise<T>): Promise<T>
+}
+
+/** Every tool runs. */
+export const NO_REHEARSAL: ToolRehearsal = {
+  isPossible: false,
+  simulates: () => false,
+  inPlaceOf: (tool) => tool,
+  perform: (_tool, work) => work(),
+}
+
+export interface RehearsalRules {
+  /** Checks whether the rehearsal model answers in this run, or has answered. */
+  isRehearsed(run: RunState): boolean
+  /** Time is virtual, and cannot wait for what goes on outside. */
+  isVirtual: boolean
+  /** Told before a tool is answered in place of. */
+  onSimulated?(): unknown
+}
+
+export function toolRehearsal({ isRehearsed, isVirtual, onSimulated }: RehearsalRules): ToolRehearsal {
+  return {
+    ...NO_REHEARSAL,
+    isPossible: true,
+    simulates: (run, { readOnly, outside }) => (!readOnly || (isVirtual && outside)) && isRehearsed(run),
+    inPlaceOf(tool, input) {
+      onSimulated?.()
+      return {
+        ...tool,
+        async run(_value, context) {
+          await tool.check?.(input, context)
+          return answerOf(tool, input)
+        },
+      }
+    },
+  }
+}
+
+/** The same for the same input. */
+async function answerOf({ name, outputSchema }: ToolDefinition, input: unknown): Promise<unknown> {
+  if (!outputSchema) return `${LABEL} "${name}" was not run, because this is a rehearsal.`
+  const { sampleOf } = await import('../providers/json-sample.ts')
+  return sampleOf(outputSchema, new Dice(SEED, JSON.stringify([name, input])), LABEL)
+}
+
+/** A tool of a thread as the host has it: what checks its input has done so there. */
+function threadTool(name: string, told: Partial<ThreadTool>): ToolDefinition {
+  const { outputSchema } = told
+  return {
+    name,
+    description: '',
+    input: CHECKED_THERE,
+    inputSchema: {},
+    outputSchema: typeof outputSchema === 'object' && outputSchema !== null ? outputSchema : undefined,
+    readOnly: told.readOnly === true,
+    outside: told.outside === true,
+    idempotent: true,
+    timeoutMs: TIMEOUT_MS,
+    sequential: false,
+    polling: false,
+    approval: false,
+    approvers: 'others',
+    needsApproval: () => false,
+    run: () => undefined,
+  }
+}
+
+const TIMEOUT_MS = 30_000
+
+interface Needs extends IsolatedNeeds {
+  readonly guards: Pick<Guards, 'inputOf'>
+  readonly journal: Journal
+  readonly parts: PartStore
+}
+
+/** Call of a tool, as a thread asks for it. The host must check every field. */
+export interface ToolCall {
+  name: unknown
+  input: unknown
+  callId: unknown
+  /** Names of granted keys, which stand in the input in the places of the keys. */
+  redacted?: unknown
+  /** Set if the tool is one of the thread's own, in whose place the host answers. */
+  simulated?: Partial<ThreadTool>
+}
+
+/** Does the work of a call where it is to be done: below its span. */
+export type AroundTool = <T>(waiter: VerbWaiter, work: () => Promise<T>) => Promise<T>
+
+/** A call that has begun. */
+interface Begun {
+  agent: string
+  messageId: string
+  callId: string
+  tool: string
+}
+
+export class HostTools {
+  /** Which tools run where the rehearsal model answers. */
+  rehearsal: ToolRehearsal = NO_REHEARSAL
+  around: AroundTool = (_waiter, work) => work()
+  /** Calls that began in an earlier process, and may not run a second time: not when their turn is retried either. */
+  readonly interrupted = new Set<string>()
+  /** Calls under way that may not run twice. */
+  readonly #unrepeatable = new Set<VerbWaiter & Pick<Begun, 'tool'>>()
+  readonly #needs: Needs
+  readonly #ask: AskPerson
+  readonly #isolated: IsolatedTools
+  /** Those of an agent that have a thread of their own, once they are loaded. */
+  readonly #loaded = new WeakMap<ToolSettings, ToolDefinition[]>()
+
+  constructor(needs: Needs, ask: AskPerson) {
+    this.#needs = needs
+    this.#ask = ask
+    this.#isolated = new IsolatedTools(needs)
+  }
+
+  get verbs(): [Verb, HostVerb][] {
+    return [
+      ['tool', (args, caller, signal) => this.call(caller, args as Partial<ToolCall>, signal)],
+      ['approve', (args, caller, signal) => this.#approve(caller, args as Partial<ToolCall>, signal)],
+      ['tool.simulated', (args, { run }) => this.isSimulated(run, args as object)],
+    ]
+  }
+
+  /**
+   * Returns the descriptions of the tools that the host runs, before the agent starts. Rejects as `IsolatedTools.load`
+   * does.
+   */
+  async specsOf({ settings }: Cell, from: string): Promise<AssignedTools['host']> {
+    const { inline, isolated } = settings.tools
+    const { maxMessageBytes } = settings.mailbox
+    const loaded = await Promise.all(isolated.map((tool) => this.#isolated.load(tool, settings, maxMessageBytes, from)))
+    this.#loaded.set(settings.tools, loaded)
+    return [...inline, ...loaded.map((tool, i) => ({ tool, option: isolated[i]!.option }))].map(specOf)
+  }
+
+  /** Checks whether a tool of a thread does not run in this run, by what the thread says of the tool. */
+  isSimulated(run: RunState, told: object): boolean {
+    return this.rehearsal.simulates(run, threadTool('', told))
+  }
+
+  /** Those of an agent that do not run where they are simulated, as far as they are known by now. */
+  harmfulOf({ settings: { tools }, harmful }: Cell): string[] {
+    const own = [...tools.inline.map(({ tool }) => tool), ...(this.#loaded.get(tools) ?? [])]
+    return [...own.filter(({ readOnly }) => !readOnly).map(({ name }) => name), ...harmful]
+  }
+
+  /** Returns the name of a tool that is under way for that turn, and may not run twice. */
+  unrepeatableIn({ index }: Cell, turn: number): string | undefined {
+    for (const { cell, turn: of, tool } of this.#unrepeatable) if (cell.index === index && of === turn) return tool
+    return undefined
+  }
+
+  /** Ends the threads of tools. */
+  close(): Promise<void> {
+    return this.#isolated.close()
+  }
+
+  /**
+   * Runs a tool and returns its output, a JSON value. The run gets an event for the start and for the end of the call.
+   */
+  async call(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<unknown> {
+    const { cell, run } = waiter
+    const { name, callId } = named(given)
+    const { simulated } = given
+    const tool = simulated ? this.#inThread(cell, run, name, simulated) : this.#find(cell, name)
+    const call: Begun = { agent: cell.name, messageId: cell.messageIdOf(waiter.turn), callId, tool: tool.name }
+    if (this.interrupted.has(call.callId) && !tool.idempotent) throw unknownOutcome(call)
+    const isApproved = tool.approval && isApprovedIn(run, callId, given.input)
+    const input = isApproved ? given.input : await this.#approvedInput(waiter, tool, given.input, callId, signal)
+    const { clock } = this.#needs
+    const began = clock.monotonic()
+    const isSimulated = this.rehearsal.simulates(run, tool)
+    const performed = isSimulated ? this.rehearsal.inPlaceOf(tool, input) : tool
+    this.#needs.journal.record(run, { kind: 'tool.started', ...call, input, ...(isSimulated && { simulated: true }) })
+    const keys = isSimulated ? undefined : keysIn(cell, given)
+    const writing = isSimulated ? undefined : this.#needs.journal.written()
+    const underWay = { ...waiter, tool: tool.name }
+    if (!tool.idempotent && !isSimulated) this.#unrepeatable.add(underWay)
+    let error: DramatisError | null = null
+    try {
+      if (writing) await writing
+      signal.throwIfAborted()
+      const work = () =>
+        runTool(performed, keys ? keys.filled(input) : input, this.#caller(cell, run, call, signal, keys))
+      const output = await this.around(waiter, () => (isSimulated ? work() : this.rehearsal.perform(tool, work)))
+      return output === undefined ? undefined : JSON.parse(keys ? keys.text(output) : output)
+    } catch (thrown) {
+      const failed =
+        thrown instanceof DramatisError ? thrown : new ToolFailedError(describe(thrown), { ...call }, thrown)
+      const data = errorData(failed)
+      error = errorFrom(keys ? keys.data(data) : data) // an error of a client may hold its requests, and they a key
+      throw keys ? error : failed
+    } finally {
+      this.#unrepeatable.delete(underWay)
+      this.#needs.journal.record(run, { kind: 'tool.finished', ...call, durationMs: clock.monotonic() - began, error })
+    }
+  }
+
+  /**
+   * Asks a person for the approval of a call, before the call is made: meanwhile its turn only waits. Returns undefined
+   * if the call needs none.
+   */
+  async #approve(waiter: VerbWaiter, given: Partial<ToolCall>, signal: AbortSignal): Promise<GivenAnswer | undefined> {
+    const { cell, run } = waiter
+    const { name, callId } = named(given)
+    const tool = this.#find(cell, name)
+    const { input } = given
+    const approval = await approvalOf(tool, { agent: cell.name, callId, input })
+    if (!approval) return undefined
+    const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
+    noteApproval(run, approval, answer)
+    return answer
+  }
+
+  /**
+   * Returns the input with which a person lets a call begin that was made without asking before. An edited input is
+   * checked; what a check has changed in it is asked about again.
+   */
+  async #approvedInput(
+    waiter: VerbWaiter,
+    tool: ToolDefinition,
+    input: unknown,
+    callId: string,
+    signal: AbortSignal,
+  ): Promise<unknown> {
+    const agent = waiter.cell.name
+    const approval = await approvalOf(tool, { agent, callId, input })
+    if (!approval) return input
+    const answer = await this.#ask(waiter, approval, signal, (edited) => takes(tool, edited))
+    const approved = approvedInput(answer, tool.name, { agent, input })
+    if (!approved.isEdited) return approved.input
+    const checked = await this.#needs.guards.inputOf(waiter, tool.name, approved.input, signal)
+    if (isDeepStrictEqual(checked, approved.input)) return checked
+    return this.#approvedInput(waiter, tool, checked, callId, signal)
+  }
+
+  #find({ name: agent, settings }: Cell, name: string): ToolDefinition {
+    const { tools } = settings
+    const own = [...tools.inline.map(({ tool }) => tool), ...(this.#loaded.get(tools) ?? [])]
+    const found = own.find((tool) => tool.name === name)
+    if (found) return found
+    throw new ConfigurationError(`Agent "${agent}" has no tool "${shown(name)}".`, { agent, got: shown(name) })
+  }
+
+  /** Returns a tool that the host cannot run itself. The rehearsal model answers it, or the call is refused. */
+  #inThread({ name: agent }: Cell, run: RunState, name: string, told: Partial<ThreadTool>): ToolDefinition {
+    const tool = threadTool(name, told)
+    if (this.rehearsal.simulates(run, tool)) return tool
+    throw new ConfigurationError(`The tool "${name}" of agent "${agent}" runs in its thread.`, { agent, got: name })
+  }
+
+  #caller(cell: Cell, run: RunState, call: Begun, signal: AbortSignal, keys: GrantedKeys | undefined): ToolCaller {
+    const { clock, logger } = this.#needs
+    return {
+      agent: cell.name,
+      runId: run.id,
+      idempotencyKey: call.callId,
+      log: withFields(logger, { agent: cell.name, runId: run.id, tool: call.tool }),
+      signal,
+      timer: (ms, task, limit) => clock.timer(ms, task, limit),
+      maxBytes: cell.settings.mailbox.maxMessageBytes,
+      partKeeper: this.#needs.parts.keeperFor(run),
+      progress: (said) => {
+        const note = keys ? keys.text(said) : said
+        this.#needs.journal.record(run, { kind: 'tool.progress', ...call, note })
+      },
+    }
+  }
+}
+
+/** Returns the agent's keys that stand in the input under their names; undefined for most calls. */
+function keysIn({ settings }: Cell, { redacted }: Partial<ToolCall>): GrantedKeys | undefined {
+  if (!Array.isArray(redacted)) return undefined
+  const names = settings.env.filter((name) => redacted.includes(name))
+  return GrantedKeys.of(picked(environment(), names), names)
+}
+
+function named({ name, callId }: Partial<ToolCall>): { name: string; callId: string } {
+  for (const [path, value] of Object.entries({ name, callId }))
+    if (typeof value !== 'string') throw new MessageRejectedError(`tool: ${path} is ${shown(value)}.`, { path })
+  return { name: name as string, callId: callId as string }
+}
+
+/** Rejects with `ConfigurationError` for an input that a person gives and the tool would refuse. */
+async function takes({ name, input: schema }: ToolDefinition, input: unknown): Promise<void> {
+  await checkBySchema(schema, input, (issues) => invalidInput(name, issues))
+}
+
+const unknownOutcome = ({ agent, tool, callId }: Begun) =>
+  new OutcomeUnknownError(
+    `The process ended while the tool "${tool}" of agent "${agent}" was under way: it may have happened, or not, so it is not run again. Mark the tool { idempotent: true } if it may.`,
+    { agent, tool, callId },
+  )
+
+export const specOf = ({ option, tool }: { option: string; tool: ToolDefinition }) => ({
+  option,
+  name: tool.name,
+  description: tool.description,
+  inputSchema: tool.inputSchema,
+  sequential: tool.sequential,
+  polling: tool.polling,
+  approval: tool.approval,
+})
+
+/** A logger whose lines have these fields beside their own. */
+function withFields(logger: Logger, all: object): Logger {
+  // pino takes a text alone as well
+  const write = (level: LogLevel) => (fields: object, text: string) =>
+    typeof fields === 'string' && text === undefined
+      ? logger[level](all, fields)
+      : logger[level]({ ...fields, ...all }, text)
+  return { debug: write('debug'), info: write('info'), warn: write('warn'), error: write('error') }
+}

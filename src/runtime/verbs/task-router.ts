@@ -1,0 +1,216 @@
+/**
+ * Chooses the agent for a task, for protocol scripts. Each choice is a logged step of its script, and is in the trace.
+ */
+
+import type { Verb } from '../../actors/definition/role.ts'
+import {
+  type Candidate,
+  type CandidateOptions,
+  type RouteOptions,
+  TASK_ROUTINGS,
+  type TaskRouting,
+} from '../../actors/definition/task.ts'
+import { NOBODY, questionOf, type Routed, type RoutedTask } from '../../actors/turn/delegate.ts'
+import { type Check, listOf, oneOf, rule, shape, text } from '../../shared/checks.ts'
+import type { Cell } from '../host/agent.ts'
+import { SIGNS, type Standing, standingOf } from '../host/delegation.ts'
+import { type AgentDirectory, statusOf } from '../host/directory.ts'
+import type { Journal } from '../host/journal.ts'
+import type { RunState } from '../host/run.ts'
+import type { HostVerb } from './calls.ts'
+
+interface Needs {
+  readonly directory: AgentDirectory
+  readonly journal: Journal
+}
+
+/** Returns the tokens that an agent may still use in a run. */
+export type TokensLeft = (run: RunState, cell: Cell) => number
+
+/** Agent that can get the task. */
+interface Able {
+  readonly cell: Cell
+  readonly load: number
+  readonly standing: Extract<Standing, { able: true }>
+}
+
+interface Choice {
+  readonly able: Able | undefined
+  readonly why: string
+}
+
+interface Question {
+  readonly task: RoutedTask
+  readonly options: RouteOptions
+}
+
+export class TaskRouter {
+  readonly #needs: Needs
+  readonly #by: TaskRouting
+  readonly #left: TokensLeft
+  /** Order of the round robin, by agent name: the agent that got a task last has the highest number. */
+  readonly #turns = new WeakMap<RunState, Map<string, number>>()
+
+  /** `by` is the routing if the script gives none. */
+  constructor(needs: Needs, by: TaskRouting, left: TokensLeft) {
+    this.#needs = needs
+    this.#by = by
+    this.#left = left
+  }
+
+  get verbs(): [operation: Verb, verb: HostVerb][] {
+    return [
+      ['route', async (args, { run }) => this.#route(checked(checkRoute, args), run)],
+      ['candidates', async (args, { run }) => this.#candidates(checked(checkCandidates, args), run)],
+    ]
+  }
+
+  #route({ task, options }: Question, run: RunState): Routed {
+    const by = options.by ?? this.#by
+    if (by === 'auction') return { bidders: this.#candidates({ task, options }, run) }
+    const { able, why } = this.#choose(by, task, options, run)
+    const agent = able?.cell.name ?? null
+    this.#needs.journal.record(run, {
+      kind: 'decision',
+      question: questionOf(task),
+      choice: agent ?? NOBODY,
+      reason: `${by}: ${why}.`,
+    })
+    return { agent }
+  }
+
+  #candidates({ task, options }: Question, run: RunState): Candidate[] {
+    const { able } = this.#look(task, options, run)
+    return able.map(({ cell, load, standing }) => ({ agent: cell.name, fit: standing.fit, load }))
+  }
+
+  #choose(by: TaskRouting, task: RoutedTask, options: RouteOptions, run: RunState): Choice {
+    if (by === 'explicit') return this.#assigned(task, options, run)
+    const { able, others } = this.#look(task, options, run)
+    if (able.length === 0) return { able: undefined, why: others || 'there is nobody to choose from' }
+    const found = by === 'round_robin' ? this.#inTurn(able, run) : by === 'load_balance' ? idlest(able) : match(able)
+    if (by === 'round_robin' && found.able) this.#tookTurn(found.able.cell, run)
+    return found
+  }
+
+  /** Chooses the agent that the task names. */
+  #assigned({ assignedTo }: RoutedTask, { among }: RouteOptions, run: RunState): Choice {
+    const asked = among?.map((name) => this.#needs.directory.requirePresent(name, run))
+    if (assignedTo === null) return { able: undefined, why: 'the task is assigned to nobody' }
+    const cell = this.#needs.directory.requirePresent(assignedTo, run)
+    if (asked && !asked.includes(cell)) return { able: undefined, why: `"${assignedTo}" is not among those asked for` }
+    const obstacle = obstacleOf(cell)
+    if (obstacle) return { able: undefined, why: `"${cell.name}" ${obstacle}` }
+    const standing = { able: true, sign: 'nothing', fit: 1, why: '' } as const
+    return { able: { cell, load: loadOf(cell), standing }, why: 'the task is assigned to it' }
+  }
+
+  /** Returns the agents that can get the task, and why the others cannot. */
+  #look(task: RoutedTask, { among, inputTypes = [], outputTypes = [] }: RouteOptions, run: RunState) {
+    const cells = among
+      ? new Set(among.map((name) => this.#needs.directory.requirePresent(name, run)))
+      : this.#needs.directory.agents(run)
+    const able: Able[] = []
+    const others: string[] = []
+    for (const cell of cells) {
+      const { capabilities = [], maxTokens = Number.POSITIVE_INFINITY } = cell.settings.info
+      const left = Math.min(maxTokens, this.#left(run, cell))
+      const obstacle = obstacleOf(cell)
+      const standing = obstacle
+        ? { able: false as const, why: obstacle }
+        : standingOf({ capabilities, tools: toolsOf(cell), left }, { ...task, inputTypes, outputTypes })
+      if (standing.able) able.push({ cell, load: loadOf(cell), standing })
+      else others.push(`"${cell.name}": ${standing.why}`)
+    }
+    return { able, others: others.join('; ') }
+  }
+
+  /** Chooses the agent whose turn is longest ago. */
+  #inTurn(able: readonly Able[], run: RunState): Choice {
+    const turns = this.#turns.get(run)
+    const turnOf = ({ cell }: Able) => turns?.get(cell.name) ?? 0
+    return { able: least(able, turnOf), why: 'its turn is longest ago' }
+  }
+
+  #tookTurn({ name }: Cell, run: RunState): void {
+    const turns = this.#turns.get(run) ?? new Map<string, number>()
+    this.#turns.set(run, turns)
+    turns.set(name, Math.max(0, ...turns.values()) + 1)
+  }
+}
+
+/**
+ * Chooses by what the task names: required capabilities, then those in its text, then tools, then types. Of several
+ * agents takes the surest (the best fit).
+ */
+function match(able: readonly Able[]): Choice {
+  const strongest = Math.min(...able.map(rankOf))
+  if (strongest === SIGNS.nothing)
+    return { able: undefined, why: 'the task names no capability and no tool of anybody' }
+  const signed = able.filter((one) => rankOf(one) === strongest)
+  const found = least(signed, ({ standing }) => -standing.fit)
+  return { able: found, why: found?.standing.why ?? '' }
+}
+
+/**
+ * Chooses the agent with the least to do, among those that the task names, or else among all. Of several takes the one
+ * with the highest priority.
+ */
+function idlest(able: readonly Able[]): Choice {
+  const named = able.filter((one) => rankOf(one) < SIGNS.nothing)
+  const pool = named.length > 0 ? named : able
+  const load = Math.min(...pool.map((one) => one.load))
+  const idle = pool.filter((one) => one.load === load)
+  const found = least(idle, ({ cell }) => -(cell.settings.info.priority ?? 0))
+  return { able: found, why: `it has ${load} messages to handle, the fewest of ${pool.length}` }
+}
+
+const rankOf = ({ standing }: Able): number => SIGNS[standing.sign]
+
+/** Returns the first item with the lowest figure. */
+function least(able: readonly Able[], figure: (one: Able) => number): Able | undefined {
+  const lowest = Math.min(...able.map(figure))
+  return able.find((one) => figure(one) === lowest)
+}
+
+/** Returns why that agent gets no task now; undefined if it may. */
+function obstacleOf(cell: Cell): string | undefined {
+  if (cell.settings.info.canBeDelegatedTo === false) return 'takes no tasks (canBeDelegatedTo: false)'
+  const status = statusOf(cell)
+  return status === 'stopped' || status === 'failed' ? `is ${status}` : undefined
+}
+
+const loadOf = ({ mailbox }: Cell): number => mailbox.waiting + mailbox.parked.length + mailbox.underWay
+
+/** Returns the names of an agent's tools and skills. Tools in modules are known once its thread has loaded them. */
+const toolsOf = ({ settings, tools }: Cell): readonly string[] => [
+  ...(tools ?? settings.tools.inline.map(({ tool }) => tool.name)),
+  ...settings.tools.skills,
+]
+
+const isName = (value: unknown) => typeof value === 'string' && value !== ''
+
+const checkTask = shape<RoutedTask>(
+  {
+    text,
+    assignedTo: rule('the name of an agent, or null', (value) => value === null || isName(value)),
+    requiredCapabilities: listOf(text),
+  },
+  'text',
+  'assignedTo',
+  'requiredCapabilities',
+)
+const candidateOptions = {
+  among: listOf(rule('the name of an agent', isName)),
+  inputTypes: listOf(text),
+  outputTypes: listOf(text),
+}
+const question = (options: Check) => shape<Question>({ task: checkTask, options }, 'task', 'options')
+const checkRoute = question(shape<RouteOptions>({ by: oneOf(...TASK_ROUTINGS), ...candidateOptions }))
+const checkCandidates = question(shape<CandidateOptions>(candidateOptions))
+
+/** Checks arguments from a thread. */
+function checked(check: Check, args: unknown): Question {
+  check(args, '')
+  return args as Question
+}

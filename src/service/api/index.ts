@@ -1,0 +1,5 @@
+export type { Authorize, Caller, HttpApiOptions, HttpLimits, ModelPrice, OnDisconnect, Right } from '../http/options.ts'
+export type { Cost, Problem, Task, TaskQuestion, TaskRequest, TaskSummary } from '../http/schemas.ts'
+/** `dramatis/http`: teams over HTTP. */
+export { type HttpApi, httpApi } from './api.ts'
+export { bearerToken } from './doors.ts'

@@ -1,0 +1,432 @@
+/** Tasks: begin, list, look, wait, cancel. */
+
+import type { Content } from '../../actors/definition/content.ts'
+import {
+  ConfigurationError,
+  type Digest,
+  type Run,
+  type RunOptions,
+  type RunSummary,
+  type RuntimeEvent,
+  type Team,
+} from '../../index.ts'
+import { foreignSchema } from '../../json-schema/foreign-schema.ts'
+import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
+import { readPosition, readTypes } from '../../runtime/runs/events.ts'
+import { onAbort } from '../../shared/on-abort.ts'
+import type { Caller, HttpSettings } from '../http/options.ts'
+import { HttpError, httpErrorOf, problemResponse, refusalFor } from '../http/problem.ts'
+import type { Routes } from '../http/routes.ts'
+import { isoTime, isoTimeOr, type Task, type TaskSummary } from '../http/schemas.ts'
+import { type StreamForm, type Streams, streamFormOf } from '../http/streams.ts'
+import { endOf, type FoundTask, isOver, pathOf, questionsOf, type ServedTeam, taskOf } from '../http/task-view.ts'
+import {
+  type Call,
+  flushed,
+  type Handlers,
+  type IdempotencyKeys,
+  isOf,
+  json,
+  noTask,
+  type ServedTeams,
+  type Tasks,
+  waitFor,
+  written,
+} from '../http/tasks.ts'
+import { RESPONSE } from '../openai/responses.ts'
+import { toldEvent } from '../shared/json-text.ts'
+
+interface EventHandlersNeeds {
+  readonly settings: HttpSettings
+  readonly tasks: Tasks
+  readonly streams: Streams
+}
+
+type Type = RuntimeEvent['type']
+
+/** Events that only who asks for them gets: pieces of answers. */
+const DELTAS: readonly Type[] = ['output.delta', 'model.delta', 'model.superseded']
+const ALWAYS: readonly Type[] = ['reset', 'gap']
+
+export function eventHandlers({ settings, tasks, streams }: EventHandlersNeeds): Pick<Handlers, 'taskEvents'> {
+  return {
+    async taskEvents({ request, caller, task, query: { types, after, deltas } }) {
+      const { team, run } = task
+      const place = placeOf(request, after)
+      const wanted = types === undefined ? undefined : typesIn(types)
+      const events = (signal: AbortSignal) =>
+        eventsOf(run, { signal, after: place, types: wanted, deltas: deltas === '1' })
+      if (isOver(run) && (await isRead(run, place))) return new Response(null, { status: 204 })
+      return streams.respond({
+        request,
+        caller,
+        form: streamFormOf(request) ?? 'sse',
+        frames: (signal) => framesOf(events(signal), { form: streamFormOf(request) ?? 'sse', log: team.logName }),
+        left() {
+          if (settings.onDisconnect === 'cancel' && isOf(run, caller)) tasks.leave(run)
+        },
+      })
+    },
+  }
+}
+
+/**
+ * Reads a list of types of events.
+ *
+ * @throws ConfigurationError for one that there is not, before the stream begins.
+ */
+const typesIn = (list: string): Type[] => [...readTypes(list.split(',').map((each) => each.trim()))!]
+
+/**
+ * Returns the id of the event that a client has seen last.
+ *
+ * @throws ConfigurationError for what is no id of an event: a stream that has begun could not say so.
+ */
+function placeOf(request: Request, after?: string): string | undefined {
+  const place = request.headers.get('last-event-id') ?? after
+  if (place !== undefined) readPosition(place)
+  return place
+}
+
+interface Framed {
+  readonly form: StreamForm
+  /** Name of the log that numbers the events. */
+  readonly log: string | undefined
+  /** Task that is sent before the first event. */
+  readonly task?: FoundTask
+}
+
+const RETRY_MS = 1_000
+
+/** Yields events as they are sent. */
+async function* framesOf(
+  events: AsyncIterable<RuntimeEvent<unknown>>,
+  { form, log, task }: Framed,
+): AsyncGenerator<string> {
+  if (form === 'sse') yield `retry: ${RETRY_MS}\n\n`
+  if (task) yield sseFrame('task', await taskOf(task))
+  for await (const event of events) {
+    const id = log === undefined ? undefined : `${log}.${event.seq}`
+    const told = toldEvent(event)
+    if (form === 'sse') yield sseFrame(event.type, told, id)
+    else yield `${JSON.stringify({ ...(id !== undefined && { id }), ...told })}\n`
+  }
+}
+
+/** Returns a frame of `text/event-stream`. JSON has no line breaks, so the data is one line. */
+const sseFrame = (type: string, data: unknown, id?: string): string =>
+  `${id === undefined ? '' : `id: ${id}\n`}event: ${type}\ndata: ${JSON.stringify(data)}\n\n`
+
+interface Wanted {
+  readonly signal: AbortSignal
+  readonly after: string | undefined
+  readonly types?: Type[] | undefined
+  readonly deltas: boolean
+}
+
+async function* eventsOf(
+  run: Run<unknown>,
+  { signal, after, types, deltas }: Wanted,
+): AsyncGenerator<RuntimeEvent<unknown>> {
+  const wanted = types && [...types, ...ALWAYS]
+  for await (const event of run.events({ signal, after, ...(wanted && { types: wanted }) }))
+    if (deltas || !DELTAS.includes(event.type)) yield event
+}
+
+/**
+ * Checks whether there is nothing behind that place in a run that has ended. Throws `ConfigurationError` for what is no
+ * place.
+ */
+async function isRead(run: Run<unknown>, after: string | undefined): Promise<boolean> {
+  if (after === undefined) return false
+  for await (const _event of run.events({ after, follow: false })) return false
+  return true
+}
+
+/** The header `Prefer` (RFC 7240): how long a client wants to wait for the end of a task. */
+
+const MOST_S = 600
+
+/** Returns the ms to wait: without end, if the client does not say otherwise. `applied`: the preference that is met. */
+function waitOf(request: Request): { waitMs: number; applied: string | undefined } {
+  const given = request.headers.get('prefer') ?? ''
+  const wait = /(?:^|[,;\s])wait\s*=\s*"?(\d{1,6})"?/i.exec(given)?.[1]
+  if (wait !== undefined) {
+    const seconds = Math.min(Number(wait), MOST_S)
+    return { waitMs: seconds * 1_000, applied: `wait=${seconds}` }
+  }
+  if (/(?:^|[,;\s])respond-async(?:$|[,;\s])/i.test(given)) return { waitMs: 0, applied: 'respond-async' }
+  return { waitMs: Number.POSITIVE_INFINITY, applied: undefined }
+}
+
+export function questionHandlers(teams: ServedTeams): Pick<Handlers, 'listQuestions' | 'answerQuestion'> {
+  return {
+    async listQuestions({ caller }) {
+      const lists = await Promise.all(teams.all.map((served) => questionsOf(served, caller)))
+      const mayAll = caller.may.includes('watch')
+      const questions = lists.flat().filter(({ kind, refusal }) => mayAll || (kind === 'approval' && refusal === null))
+      return json({ questions: questions.sort((one, other) => Date.parse(one.askedAt) - Date.parse(other.askedAt)) })
+    },
+
+    async answerQuestion({ task, caller, body: { questionId, answer } }) {
+      const { run, approveOwn } = task
+      const open = run.questions.find((question) => question.questionId === questionId)
+      const seesApprovalsAlone = !isOf(run, caller) && !caller.may.includes('operate')
+      if (open && seesApprovalsAlone && open.kind !== 'approval') throw noTask(run.id)
+      const refusal = open && refusalFor(caller, open, run.metadata, approveOwn)
+      if (refusal !== undefined) throw new HttpError('ANSWER_REFUSED', refusal)
+      try {
+        await run.answer(questionId, answer, { by: { id: caller.id }, approveOwn })
+      } catch (error) {
+        if (!(error instanceof ConfigurationError)) throw error
+        if (seesApprovalsAlone && error.details.path === 'questionId' && error.details.kind !== 'approval')
+          throw noTask(run.id)
+        throw notTaken(error)
+      }
+      return new Response(null, { status: 204 })
+    },
+  }
+}
+
+/** Error for a question that is not open (any more), or that takes another answer. */
+function notTaken({ message, details }: ConfigurationError): HttpError {
+  if (details.path !== 'questionId') return new HttpError('CONFIGURATION', message, { details: { ...details } })
+  return new HttpError(details.how === undefined ? 'NOT_FOUND' : 'CONFLICT', message)
+}
+
+interface TaskHandlersNeeds {
+  readonly settings: HttpSettings
+  readonly teams: ServedTeams
+  readonly tasks: Tasks
+  readonly keys: IdempotencyKeys
+  readonly streams: Streams
+}
+
+type Own = 'createTask' | 'listTasks' | 'getTask' | 'cancelTask'
+
+export function taskHandlers({ settings, teams, tasks, keys, streams }: TaskHandlersNeeds): Pick<Handlers, Own> {
+  const { basePath, onDisconnect } = settings
+
+  /** Answers with a task that is not over, and says where it is. */
+  const accepted = async (found: FoundTask, headers: Record<string, string>): Promise<Response> => {
+    const location = `${basePath}${pathOf(found.run.id)}`
+    return json(await taskOf(found), 202, { ...headers, location })
+  }
+
+  /** Answers with the task, and then with what happens in it. */
+  const streamed = async (
+    found: FoundTask,
+    request: Request,
+    caller: Caller,
+    deltas: boolean,
+    isKeyed: boolean,
+  ): Promise<Response> => {
+    const { team, run } = found
+    const after = placeOf(request)
+    if (isKeyed && isOver(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
+    return streams.respond({
+      request,
+      caller,
+      form: 'sse',
+      frames: (signal) =>
+        framesOf(eventsOf(run, { signal, after, deltas }), { form: 'sse', log: team.logName, task: found }),
+      left() {
+        if (onDisconnect === 'cancel') tasks.leave(run)
+      },
+    })
+  }
+
+  return {
+    async createTask({ request, query: { deltas }, body, caller }) {
+      const { team, query, options } = await startOf(body)
+      const form = streamFormOf(request)
+      if (form && deltas) options.stream ??= true
+      const key = keys.taskOf(request, caller.id, body)
+      const begun = key && (await tasks.begunBy(key)) // its body says what the caller might set
+      if (!begun) assertMay(caller, body)
+      const served = begun ?? teams.named(team)
+      const { waitMs, applied } = waitOf(request)
+      const isRepeated = begun !== undefined || (key !== undefined && keys.hasBegun(key))
+      const start = () => tasks.start({ served, query, options, caller, request, keyed: key })
+      const found = key ? await keys.begin(key, () => tasks.isKnown(key.id), start) : await start()
+      const headers: Record<string, string> = {
+        ...(isRepeated && { 'idempotency-replayed': 'true' }),
+        ...(applied && { 'preference-applied': applied }),
+      }
+      if (form === 'sse') {
+        await written(found) // a client that is cut off behind the first frame finds it
+        return streamed(found, request, caller, deltas === '1', key !== undefined)
+      }
+      if (await waitFor(found.run, waitMs, request.signal, tasks.ending)) return ended(found, headers)
+      if (request.signal.aborted) {
+        if (onDisconnect === 'cancel' || (onDisconnect === 'auto' && !key)) tasks.leave(found.run)
+        return accepted(found, headers) // nobody reads it
+      }
+      await written(found) // so does one that reads 202
+      return accepted(found, headers)
+    },
+
+    async listTasks({ query: { team, before, limit, ...filter }, caller }) {
+      const served = teams.named(team)
+      const whose = caller.may.includes('watch') ? {} : { caller: caller.id }
+      const page = { ...filter, ...whose, ...(before && { before }), limit: limit + 1 }
+      const runs = await served.team.listRuns(page)
+      const listed = runs.slice(0, limit).map((summary) => summaryOf(served, summary))
+      return json({ tasks: listed, next: runs.length > limit ? listed.at(-1)!.id : null })
+    },
+
+    async getTask({ request, task, query: { wait } }) {
+      await waitFor(task.run, wait * 1_000, request.signal, tasks.ending)
+      return json(await taskOf(task))
+    },
+
+    async cancelTask({ task, query: { reason }, caller }) {
+      if (isOver(task.run)) return json(await taskOf(task))
+      const { run, team } = task
+      void run.cancel(reason ?? `cancelled by "${caller.id}"`)
+      // Once its end is in the log, no restart goes on with it. Another end may have come just before.
+      await Promise.all([endOf(run), team.flush().catch(() => {})])
+      const wasOver = run.status === 'finished' || run.status === 'failed'
+      return json(await taskOf(task), wasOver ? 200 : 202)
+    },
+  }
+}
+
+const summaryOf = ({ name: team }: ServedTeam, { startedAt, endedAt, ...rest }: RunSummary): TaskSummary => ({
+  ...rest,
+  team,
+  createdAt: isoTime(startedAt),
+  endedAt: isoTimeOr(endedAt),
+})
+
+/** Answers a client that has waited for the end. */
+async function ended(found: FoundTask, headers: Record<string, string>): Promise<Response> {
+  const task: Task = await taskOf(found)
+  const { error } = await endOf(found.run)
+  if (!error) return json(task, 200, headers)
+  const httpError = httpErrorOf(error)!
+  const failed = new HttpError(httpError.code, httpError.message, {
+    status: found.run.status === 'interrupted' ? 503 : httpError.status,
+    details: httpError.details,
+    headers: { ...httpError.headers, ...headers },
+  })
+  return problemResponse(failed, pathOf(task.id), { task })
+}
+
+/** Fields of the metadata that are the API's own. */
+const OWN_FIELDS = {
+  [CALLER]: 'the id of the caller',
+  [BODY_HASH]: 'the hash of a body with an Idempotency-Key',
+  [RESPONSE]: 'what a request of /v1/responses asks for',
+}
+
+type TaskBody = Call<Routes['createTask']>['body']
+
+/** Fields that put a task before others, or cost more than the team would: they take the right 'operate'. */
+const TO_OPERATE: readonly [field: keyof TaskBody, isSet: (body: TaskBody) => boolean][] = [
+  ['priority', ({ priority = 0 }) => priority > 0],
+  ['models', ({ models = {} }) => Object.keys(models).length > 0],
+]
+
+/** @throws HttpError for a field that the caller may not set. */
+function assertMay({ id, may }: Caller, body: TaskBody): void {
+  for (const [field, isSet] of TO_OPERATE)
+    if (isSet(body) && !may.includes('operate'))
+      throw new HttpError('FORBIDDEN', `${field}: "${id}" may not set it: it takes the right operate. Leave it out.`)
+}
+
+/** Reads what a task is to be begun with. */
+async function startOf(
+  body: TaskBody,
+): Promise<{ team: string | undefined; query: string | Content; options: RunOptions<unknown> }> {
+  const { team, query, task, message, output, metadata, ...options } = body
+  for (const [name, what] of Object.entries(OWN_FIELDS))
+    if (metadata && Object.hasOwn(metadata, name))
+      throw new HttpError('CONFIGURATION', `metadata.${name}: the API sets it to ${what}; use another name.`)
+  return {
+    team,
+    query: (query ?? task ?? message)!,
+    options: { ...options, ...(metadata && { metadata }), ...(output && { output: await schemaOf(output) }) },
+  }
+}
+
+async function schemaOf(output: Record<string, unknown>): Promise<NonNullable<RunOptions<unknown>['output']>> {
+  try {
+    return await foreignSchema(output)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new HttpError('CONFIGURATION', `output: it is no JSON Schema that can be used: ${why.slice(0, 500)}`)
+  }
+}
+
+export function watchHandlers(
+  teams: ServedTeams,
+  streams: Streams,
+): Pick<Handlers, 'listWaits' | 'listTurns' | 'listBudgets' | 'watchTeam'> {
+  return {
+    listWaits({ query: { team } }) {
+      const served = teams.named(team)
+      const waits = served.team.waits().map(({ since, turnSince, until, ...wait }) => ({
+        ...wait,
+        since: isoTime(since),
+        ...(turnSince !== undefined && { turnSince: isoTime(turnSince) }),
+        ...(until !== undefined && { until: isoTime(until) }),
+      }))
+      return json({ waits, cycles: served.team.waitCycles() })
+    },
+
+    listTurns({ query: { team } }) {
+      const served = teams.named(team)
+      const turns = served.team.turns().map(({ since, doing, ...turn }) => ({
+        ...turn,
+        since: isoTime(since),
+        doing: doing.map((each) => ({ ...each, since: isoTime(each.since) })),
+      }))
+      return json({ turns, judgement: served.team.judgement() })
+    },
+
+    listBudgets({ query: { team } }) {
+      const all = teams.named(team).team.budgets()
+      return json({ budgets: all.map(({ runId: taskId, ...use }) => ({ taskId, ...use })) })
+    },
+
+    watchTeam({ request, caller, query: { team } }) {
+      const served = teams.named(team)
+      const form = streamFormOf(request) ?? 'sse'
+      const frames = (signal: AbortSignal) => digestFrames(loggedLines(served.team, signal), form)
+      return streams.respond({ request, caller, form, frames })
+    },
+  }
+}
+
+/**
+ * Yields the lines of a team. One that has a question waits until the durable log has it, and so do those behind it:
+ * what somebody has seen is still asked after a crash.
+ */
+async function* loggedLines(team: Team, signal: AbortSignal): AsyncGenerator<Digest> {
+  for await (const line of team.watch({ signal })) {
+    if (hasQuestion(line) && !signal.aborted) await flushed(team, (over) => onAbort(signal, over))
+    if (signal.aborted) return
+    yield line
+  }
+}
+
+const hasQuestion = ({ facts = [], snapshot }: Digest): boolean =>
+  facts.some(({ type }) => type === 'question') || (snapshot !== undefined && snapshot.questions.length > 0)
+
+/** Yields lines of a digest as they are sent. They have no ids: who comes back gets the state of the team first. */
+export async function* digestFrames(lines: AsyncIterable<Digest>, form: StreamForm): AsyncGenerator<string> {
+  for await (const line of lines)
+    yield form === 'sse' ? `event: digest\ndata: ${textOf(line)}\n\n` : `${textOf(line)}\n`
+}
+
+/** Lines as JSON, which is made once for all who watch. */
+const texts = new WeakMap<Digest, string>()
+
+function textOf(line: Digest): string {
+  const known = texts.get(line)
+  if (known !== undefined) return known
+  const text = JSON.stringify(line)
+  texts.set(line, text)
+  return text
+}

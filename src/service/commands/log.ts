@@ -1,0 +1,142 @@
+/** `dramatis log check --log <folder>`: reads all of a log, and says what is damaged. */
+
+import { resolve } from 'node:path'
+import {
+  compactLog,
+  examineLog,
+  type LogExamination,
+  type Repaired,
+  repairLog,
+} from '../../runtime/durability/log-tools.ts'
+import { TraceArchive } from '../../runtime/durability/trace-archive.ts'
+import { whileMoved } from '../../runtime/log/read-entries.ts'
+import { lineLogger } from '../../runtime/logging/logger.ts'
+import { keepSettings } from '../../runtime/settings/settings.ts'
+import { FileStore } from '../../runtime/store/file-store.ts'
+import { realFiles } from '../../runtime/store/log-files.ts'
+import { isLogHeld } from '../../runtime/store/log-lock.ts'
+import { logFolder } from '../../runtime/views/recorded-runs.ts'
+import { EXIT } from '../shared/failure.ts'
+import { jsonText } from '../shared/json-text.ts'
+import { environmentRedactor } from '../shared/load-team-file.ts'
+import { count, type LogReport, logLines, logReport, lostRunLines } from '../shared/log-report.ts'
+import type { Surroundings } from './run.ts'
+
+export interface LogCheckFlags {
+  log: string
+  json?: boolean
+}
+
+/** Prints the report and resolves to the exit code: 1 for damage. Takes no lock. Rejects if there is no such log. */
+export async function logCheck(
+  { log, json = false }: LogCheckFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  const report = logReport(await examined(logFolder(log, folder)))
+  const isDamaged = report.damage.length > 0
+  await answer.write(json ? jsonText(report) : logLines(report))
+  if (isDamaged)
+    stderr.write(
+      `The log is damaged. "dramatis log repair --log ${log}" says which runs can be kept; it changes nothing.\n`,
+    )
+  return isDamaged ? EXIT.failed : EXIT.done
+}
+
+/** Examines a log beside the process that may have it, and may write or compact it meanwhile. */
+async function examined(path: string): Promise<LogExamination> {
+  const examine = () => whileMoved(() => examineLog(path, realFiles))
+  const found = await examine()
+  return found.damages.length > 0 && (await isLogHeld(path)) ? examine() : found
+}
+
+export interface LogCompactFlags {
+  log: string
+  keepRuns?: number
+  keepDays?: number
+  keepBytes?: number
+  archive?: string
+  json?: boolean
+}
+
+/** Prints the sizes and resolves to the exit code. Rejects if there is no such log, if it is damaged, or held. */
+export async function logCompact(
+  { log, keepRuns, keepDays, keepBytes, archive, json = false }: LogCompactFlags,
+  { answer, stderr, folder }: Surroundings,
+): Promise<number> {
+  const store = new FileStore(logFolder(log, folder), { waitsForRoom: false })
+  const keep = keepSettings({
+    ...(keepRuns !== undefined && { runs: keepRuns }),
+    ...(keepDays !== undefined && { days: keepDays }),
+    ...(keepBytes !== undefined && { bytes: keepBytes }),
+  })
+  try {
+    const logger = lineLogger((line) => stderr.write(line))
+    const redactor = environmentRedactor(folder)
+    const compacted = await compactLog(store, {
+      keep,
+      believesClock: keepDays !== undefined, // somebody says what is too old
+      logger,
+      ...(archive !== undefined && {
+        archive: (name) => new TraceArchive({ folder: resolve(folder, archive), redactor, name }),
+      }),
+    })
+    const { before, after, runsForgotten, runsNotArchived } = compacted
+    const sizes = `${count(before, 'byte')} before, ${count(after, 'byte')} after`
+    await answer.write(json ? jsonText(compacted) : `${sizes}; ${count(runsForgotten, 'finished run')} given up\n`)
+    return runsNotArchived > 0 ? EXIT.failed : EXIT.done
+  } finally {
+    await store.close()
+  }
+}
+
+/*
+ * `dramatis log repair --log <folder>`: what can be kept of a damaged log; with `--drop-runs` it gives up the rest,
+ * with `--accept-loss` the end of the log that is missing.
+ */
+
+export interface LogRepairFlags {
+  log: string
+  dropRuns?: boolean
+  acceptLoss?: boolean
+  json?: boolean
+}
+
+/**
+ * Prints what is, or would be, given up, and resolves to the exit code. Rejects if there is no such log; with
+ * a flag that changes it also if a process has it.
+ */
+export async function logRepair(
+  { log, dropRuns = false, acceptLoss = false, json = false }: LogRepairFlags,
+  { answer, folder }: Surroundings,
+): Promise<number> {
+  const path = logFolder(log, folder)
+  const isAsked = dropRuns || acceptLoss
+  const { found, bytes }: Repaired = isAsked
+    ? await repairLog(path, { dropRuns, acceptLoss })
+    : { found: await examined(path), bytes: undefined }
+  const report = logReport(found)
+  const needed = [...(found.isDamagedWithin ? ['--drop-runs'] : []), ...(found.cutOff ? ['--accept-loss'] : [])]
+  if (json) await answer.write(jsonText({ ...report, repaired: bytes !== undefined }))
+  else await answer.write(logLines(report) + verdict(report, bytes, needed.join(' ')))
+  return isAsked && bytes === undefined && needed.length > 0 ? EXIT.failed : EXIT.done
+}
+
+/** `bytes`: size of the repaired log; undefined if nothing was changed. `flags`: those that repair it. */
+function verdict(report: LogReport, bytes: number | undefined, flags: string): string {
+  const { damage, damageOfUnknownRuns, lostRuns, runs, runsWithoutBegin } = report
+  if (damage.length === 0) return 'The log is not damaged. Nothing was changed.\n'
+  const lost = lostRuns.length + runsWithoutBegin
+  const kept = runs - lostRuns.filter(({ ofMessage }) => !ofMessage).length
+  const isDone = bytes !== undefined
+  const isUntold = damageOfUnknownRuns.places > 0
+  const dropped = lost > 0 ? count(lost, 'run') : isUntold ? 'No run that is known' : 'No run'
+  const what = `${isDone ? (lost > 1 ? 'were' : 'was') : 'would be'} given up`
+  const lines = [`${dropped} ${what}${lost > 0 || isUntold ? ':' : '.'}`]
+  const team = damage.some(({ ofTeam }) => ofTeam)
+    ? ' What the team wrote at the damaged places is lost: states and shared values may be older ones.'
+    : ''
+  const end = isDone
+    ? `Kept: ${count(kept, 'run')}, and what the team has; the log has ${count(bytes, 'byte')} now.${team}`
+    : `Kept would be: ${count(kept, 'run')}, and what the team has.${team} Nothing was changed: ${flags} does it. Make a copy of the folder first, if you may want to look into it later.`
+  return `${lines.join('\n')}\n${lostRunLines(report)}${end}\n`
+}

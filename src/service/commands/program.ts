@@ -1,0 +1,317 @@
+/** The commands, their options and their help. */
+import { readFileSync } from 'node:fs'
+import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
+import type { LogCheckFlags, LogCompactFlags, LogRepairFlags } from './log.ts'
+import type { RehearseFlags, RehearseOldFlags } from './rehearse.ts'
+import type { AnswerFlags, QuestionsFlags, ResumeFlags, RunFlags, Surroundings } from './run.ts'
+import type { ReplayFlags, RunsFlags, TraceFlags } from './runs.ts'
+import type { ChatFlags, TopFlags } from './screens.ts'
+import type { ServeFlags } from './serve.ts'
+
+const STATUSES = ['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted']
+
+const EXAMPLES = `
+Examples:
+  dramatis run team.ts "Should we migrate from REST to GraphQL?"
+  dramatis run agents.yaml "..." --json > result.json
+  dramatis run team.js "..." --trace run.mmd
+  dramatis serve desk=team.ts --port 4747
+  dramatis chat team.ts
+  dramatis top http://127.0.0.1:4747 --token-env TOKEN
+  dramatis rehearse team.ts "..." --seeds 1000 --faults crash,delay
+  dramatis rehearse team.ts --from all --log ./log
+  dramatis runs --log ./log --status interrupted
+  dramatis replay report-7 --log ./log --at end
+  dramatis answer 0197f1d2-... "yes" --log ./log
+  dramatis resume team.ts
+  dramatis log check --log ./log
+
+A team file exports defineTeam({ agents, orchestration }) as its default, or is an agents.yaml.
+The answer goes to stdout, everything else to stderr.
+Exit codes: 0 done, 1 a run failed, 2 wrong usage or configuration, 130 interrupted.`
+
+/** Runs one command line (without `node` and the program) and resolves to its exit code. */
+export async function main(args: readonly string[], surroundings: Surroundings): Promise<number> {
+  const { answer, stderr } = surroundings
+  let code: number = EXIT.done
+  let written: Promise<void> = Promise.resolve()
+
+  const program = new Command('dramatis')
+    .description('Runs a team of AI agents, each an actor on its own thread.')
+    .version(version(), '-v, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
+    .addHelpText('after', EXAMPLES)
+    .exitOverride() // errors come to us: commander would end the process with 1
+    .configureOutput({
+      writeOut: (text) => {
+        written = written.then(() => answer.write(text))
+      },
+      writeErr: (text) => void stderr.write(text),
+    })
+
+  program
+    .command('run')
+    .description('run one query and print the answer')
+    .argument('<team-file>', 'a .ts, .js or .yaml file')
+    .argument('<query>', 'in quotes')
+    .option('--json', 'print the whole result as JSON')
+    .option('--trace <file>', 'write what happened: a Mermaid diagram (.mmd, .md) or JSON (any other name)')
+    .option('--timeout <ms>', 'give up after that many milliseconds', milliseconds)
+    .option('--watch', 'reload agents whose files change while the query runs')
+    .showHelpAfterError('See "dramatis run --help". A query of several words needs quotes.')
+    .action(async (file: string, query: string, flags: RunFlags) => {
+      const { run } = await import('./run.ts') // late: nobody who asks for help waits for the runtime
+      code = await run(file, query, flags, surroundings)
+    })
+
+  program
+    .command('serve')
+    .description('serve teams over HTTP, until SIGTERM or Ctrl-C; open tasks are answered first')
+    .argument('<team-files...>', 'each a .ts, .js or .yaml file, as name=file or by the name of the file')
+    .option('--port <number>', 'port; 0 takes a free one', portNumber, 4747)
+    .option('--host <address>', 'address to listen at; another than a loopback one needs a token', '127.0.0.1')
+    .option('--token-env <name>', 'environment variable with the token that every request needs')
+    .option('--allowed-host <host>', 'value of the Host header that is answered; can be given several times', collected)
+    .option('--allowed-origin <origin>', 'web page elsewhere that may use it; can be given several times', collected)
+    .option('--approve-own', 'lets the token approve calls of tools in its own tasks; without a token it is on')
+    .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
+    .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
+    .showHelpAfterError('See "dramatis serve --help".')
+    .action(async (files: string[], flags: ServeFlags) => {
+      const { serve } = await import('./serve.ts')
+      code = await serve(files, flags, surroundings)
+    })
+
+  const tokenEnv = ['--token-env <name>', 'environment variable with the token of a team that is served'] as const
+
+  program
+    .command('chat')
+    .description('talk with a team, in one conversation')
+    .argument('<team>', 'a .ts, .js or .yaml file, or the URL of a team that is served')
+    .argument('[message]', 'the first one, in quotes')
+    .option(...tokenEnv)
+    .showHelpAfterError('See "dramatis chat --help".')
+    .action(async (team: string, message: string | undefined, flags: ChatFlags) => {
+      const { chat } = await import('./screens.ts')
+      code = await chat(team, message, flags, surroundings)
+    })
+
+  program
+    .command('top')
+    .description('show what the agents of a team do, wait for and cost')
+    .argument('<team>', 'a .ts, .js or .yaml file, or the URL of a team that is served')
+    .argument('[query]', 'what a team of a file is to do meanwhile, in quotes')
+    .option(...tokenEnv)
+    .showHelpAfterError('See "dramatis top --help".')
+    .action(async (team: string, query: string | undefined, flags: TopFlags) => {
+      const { top } = await import('./screens.ts')
+      code = await top(team, query, flags, surroundings)
+    })
+
+  program
+    .command('rehearse')
+    .description(
+      'play one query through many schedules with faults, or old runs with the code of today, in virtual time',
+    )
+    .usage('[options] <team-file> <query>\n       dramatis rehearse [options] <team-file> --from <run> --log <folder>')
+    .argument('<team-file>', 'a .ts, .js or .yaml file')
+    .argument('[query]', 'in quotes')
+    .option('--seeds <number>', 'how many runs; 100', wholeNumber)
+    .option('--seed <seed>', 'play the run of that seed alone, and show it', wholeNumber)
+    .option('--faults [list]', `what may go wrong: some of crash,delay,duplicate,hang,refuse; ${USUAL_FAULTS}`)
+    .option('--record <file>', 'answer fetch and steps from that file; what is not in it is done once and kept there')
+    .option(
+      '--real-models',
+      "ask the team's own models, which may cost money; the rehearsal model answers in their place",
+    )
+    .option('--real-tools', 'run all tools; those that are not readOnly, or work outside, are answered in their place')
+    .option('--from <run>', 'play that run of a log, or "all"; can be given several times', collected)
+    .option('--log <folder>', 'with --from: folder of the log, stateManagement.path of the team')
+    .addOption(
+      new Option('--status <status>', 'with --from all: only the runs of that status').choices([
+        'finished',
+        'failed',
+        'aborted',
+        'unfinished',
+      ]),
+    )
+    .option('--seed-timeout <ms>', 'real time without a step after which a run is ended; 30000', milliseconds)
+    .option('--json', 'print everything as JSON')
+    .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')
+    .action(async (file: string, query: string | undefined, flags: RehearseFlags & Partial<RehearseOldFlags>) => {
+      const { rehearse, rehearsalOf } = await import('./rehearse.ts')
+      const played = rehearsalOf(query, flags)
+      if ('query' in played) code = await rehearse(file, played.query, flags, surroundings)
+      else {
+        const { rehearseOld } = await import('./rehearse.ts')
+        code = await rehearseOld(file, played, surroundings)
+      }
+    })
+
+  program
+    .command('trace')
+    .description('print what happened in a run of a log, as a Mermaid diagram')
+    .argument('<run>', 'id of the run')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--json', 'print the trace as JSON')
+    .action(async (run: string, flags: TraceFlags) => {
+      const { trace } = await import('./runs.ts')
+      code = await trace(run, flags, surroundings)
+    })
+
+  program
+    .command('replay')
+    .description('list what happened in a run of a log, or print the state of the run at one moment')
+    .argument('<run>', 'id of the run')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--at <seq>', 'print the state after that moment: a number of the list, or "end"', momentNumber)
+    .option('--json', 'print it as JSON')
+    .action(async (run: string, flags: ReplayFlags) => {
+      const { replay } = await import('./runs.ts')
+      code = await replay(run, flags, surroundings)
+    })
+
+  program
+    .command('runs')
+    .description('list the runs of a log, with their status')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .addOption(new Option('--status <status>', 'only the runs of that status').choices(STATUSES))
+    .option('--json', 'print them as JSON')
+    .action(async (flags: RunsFlags) => {
+      const { runs } = await import('./runs.ts')
+      code = await runs(flags, surroundings)
+    })
+
+  program
+    .command('resume')
+    .description('go on with the interrupted runs of a team, or with one of them')
+    .usage('[options] [run] <team-file>')
+    .argument('<run-or-team-file>', 'id of a run, if a team file follows; else the team file')
+    .argument('[team-file]', 'a .ts, .js or .yaml file, with stateManagement')
+    .option('--json', 'print the whole results as JSON')
+    .option('--timeout <ms>', 'give up after that many milliseconds', milliseconds)
+    .addOption(
+      new Option('--on-mismatch <mode>', 'what becomes of a run whose code has changed').choices([
+        'refuse',
+        'continue',
+      ]),
+    )
+    .action(async (first: string, file: string | undefined, flags: ResumeFlags) => {
+      const { resume } = await import('./run.ts')
+      code = await resume(file ?? first, file === undefined ? undefined : first, flags, surroundings)
+    })
+
+  program
+    .command('questions')
+    .description('list the questions to a person that are open in a log')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--json', 'print them as JSON')
+    .action(async (flags: QuestionsFlags) => {
+      const { questions } = await import('./run.ts')
+      code = await questions(flags, surroundings)
+    })
+
+  program
+    .command('answer')
+    .description('answer a question of a run that no process goes on with now')
+    .argument('<question>', 'id of the question')
+    .argument('<answer>', 'in quotes; one of the choices, if it has some')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--input <json>', 'with "yes" to an approval: input of the tool in the place of its own')
+    .option('--reason <text>', 'with "no" to an approval: why the tool may not be called')
+    .showHelpAfterError('See "dramatis answer --help". An answer of several words needs quotes.')
+    .action(async (question: string, text: string, flags: AnswerFlags) => {
+      const { answer } = await import('./run.ts')
+      code = await answer(question, text, flags, surroundings)
+    })
+
+  const log = program.command('log').description('look after the files of a log: check, compact, repair')
+
+  log
+    .command('check')
+    .description('read all of a log, also while a process has it, and say what is damaged; exit code 1 for damage')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--json', 'print it as JSON')
+    .action(async (flags: LogCheckFlags) => {
+      const { logCheck } = await import('./log.ts')
+      code = await logCheck(flags, surroundings)
+    })
+
+  log
+    .command('compact')
+    .description('give up what a log does not need, while no process has it')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--keep-runs <number>', 'finished runs that are kept at most; 1000', wholeNumber)
+    .option('--keep-days <number>', 'days for which they are kept; 30', wholeNumber)
+    .option('--keep-bytes <number>', 'room that they may take, all together; 1073741824', wholeNumber)
+    .option('--archive <folder>', 'write a JSON file of each run there before it is given up')
+    .option('--json', 'print the sizes as JSON')
+    .action(async (flags: LogCompactFlags) => {
+      const { logCompact } = await import('./log.ts')
+      code = await logCompact(flags, surroundings)
+    })
+
+  log
+    .command('repair')
+    .description('say which runs of a damaged log can be kept; with a flag give the others up')
+    .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
+    .option('--drop-runs', 'do it, while no process has the log: the damaged files are replaced')
+    .option('--accept-loss', 'do it where the end of the log is missing: what stood there is lost')
+    .option('--json', 'print it as JSON')
+    .action(async (flags: LogRepairFlags) => {
+      const { logRepair } = await import('./log.ts')
+      code = await logRepair(flags, surroundings)
+    })
+
+  try {
+    await program.parseAsync(withFaults(args), { from: 'user' })
+  } catch (error) {
+    if (error instanceof CommanderError) code = error.exitCode === 0 ? EXIT.done : EXIT.usage
+    else {
+      stderr.write(`error: ${failureWords(error)}\n`)
+      code = exitCodeOf(error)
+    }
+  }
+  await written
+  return code
+}
+
+function milliseconds(text: string): number {
+  const value = Number(text)
+  if (/^\d+$/.test(text) && value > 0 && Number.isSafeInteger(value)) return value
+  throw new InvalidArgumentError('It takes a whole number of milliseconds, from 1 on.')
+}
+
+const collected = (text: string, before: readonly string[] = []): string[] => [...before, text]
+
+function wholeNumber(text: string): number {
+  if (/^\d+$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It takes a whole number.')
+}
+
+function portNumber(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) < 65_536) return Number(text)
+  throw new InvalidArgumentError('It takes a port, from 0 to 65535.')
+}
+
+function momentNumber(text: string): number {
+  if (text === 'end') return Number.POSITIVE_INFINITY
+  if (/^\d+$/.test(text)) return Number(text)
+  throw new InvalidArgumentError('It takes a number of the list that the command prints without --at, or "end".')
+}
+
+const USUAL_FAULTS = 'crash,delay,duplicate'
+
+/** Writes the usual faults behind a `--faults` without a list: the parser would take the argument that comes next. */
+function withFaults(args: readonly string[]): string[] {
+  const isList = (next: string | undefined) => next !== undefined && /^[a-z]*( *, *[a-z]*)*$/i.test(next)
+  return args.map((arg, at) => (arg === '--faults' && !isList(args[at + 1]) ? `${arg}=${USUAL_FAULTS}` : arg))
+}
+
+/** From the package's own package.json, wherever this file was compiled to. */
+function version(): string {
+  const text = readFileSync(new URL(import.meta.resolve('dramatis/package.json')), 'utf8')
+  const content: { version?: unknown } = JSON.parse(text)
+  return String(content.version)
+}

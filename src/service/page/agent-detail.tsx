@@ -1,0 +1,160 @@
+/** Details of an agent: its role, how full its context is, and its newest turns. */
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import type { z } from 'zod'
+import { doingWords, span } from '../../runtime/views/slow.ts'
+import { grouped } from '../../shared/text.ts'
+import type { agentDetail } from '../http/schemas.ts'
+import { Age } from './at-work.tsx'
+import { begun, live, now, version } from './live.ts'
+import { goTo, linkTo, mayOperate, team } from './place.ts'
+import { ask, Refused } from './service.ts'
+import { useAsked } from './tasks.ts'
+import { Mark, shortSpan, shown, Words } from './words.tsx'
+
+type Detail = z.infer<typeof agentDetail>
+
+const MOST_TURNS = 8
+
+export function AgentDetail({ name }: { name: string }): JSX.Element {
+  version.value
+  const agent = live().agents.get(name)
+  const path = `api/agents/${encodeURIComponent(name)}`
+  const key = `${begun.value} ${agent?.turns} ${agent?.status}`
+  const asked = useAsked<Detail>(path, key, { team: team.value })
+  const [notRestarted, setNotRestarted] = useState('')
+  const detail = asked instanceof Refused ? undefined : asked
+  const failure = asked instanceof Refused ? asked.message : notRestarted
+  const restart = async () => {
+    setNotRestarted('')
+    await ask(`${path}/restart`, { method: 'POST', query: { team: team.value } }).catch((error: unknown) =>
+      setNotRestarted(error instanceof Error ? error.message : String(error)),
+    )
+  }
+  const context = detail?.context
+  return (
+    <section aria-label="Agent" class="agent">
+      <header class="row">
+        <h2>
+          <Words text={name} />
+        </h2>
+        {agent && <Mark status={agent.status} />}
+        <span class="grow" />
+        {mayOperate.value && (agent?.status === 'failed' || agent?.status === 'stopped') && (
+          <button type="button" class="good" onClick={() => void restart()}>
+            Restart
+          </button>
+        )}
+        <button type="button" onClick={() => goTo({ agent: undefined })}>
+          Close
+        </button>
+      </header>
+      {failure !== '' && (
+        <p class="failure" role="alert">
+          <Words text={failure} />
+        </p>
+      )}
+      {detail?.description && (
+        <p>
+          <Words text={detail.description} />
+        </p>
+      )}
+      {detail && (
+        <p class="dim small">
+          {detail.context === null
+            ? 'an agent of code'
+            : detail.model
+              ? `model ${shownName(detail.model)}`
+              : 'played by the default model of the team'}
+          {detail.tools.length > 0 && ` · tools ${detail.tools.map(shownName).join(', ')}`}
+          {detail.capabilities.length > 0 && ` · can ${detail.capabilities.map(shownName).join(', ')}`}
+        </p>
+      )}
+      {context && (
+        <div class="bars">
+          <span>context</span>
+          <meter
+            min={0}
+            max={context.maxTokens}
+            high={context.maxTokens * 0.85}
+            value={context.tokens}
+            aria-label={`context of ${name}`}
+          />
+          <span class="number">
+            {grouped(context.tokens)} of {grouped(context.maxTokens)}
+          </span>
+        </div>
+      )}
+      <Now name={name} />
+      <Turns name={name} />
+    </section>
+  )
+}
+
+const shownName = (text: string): string => shown(text.slice(0, 80))
+
+/** Shows what the open turns of the agent do, and since when. */
+function Now({ name }: { name: string }): JSX.Element | null {
+  const waits = live().waits.filter(({ agent }) => agent === name)
+  if (waits.length === 0) return null
+  return (
+    <>
+      <h3>Now</h3>
+      <ul class="plain">
+        {waits.slice(0, MOST_TURNS).map((wait) => (
+          <li key={`${wait.runId} ${wait.turn} ${wait.kind}`}>
+            <Words text={doingWords(wait)} most={200} /> <Age wait={wait} />
+            {wait.turnSince !== undefined && (
+              <span class="dim">
+                {', in a '}
+                {wait.runId === '' ? 'turn' : <a href={linkTo({ view: 'run', task: wait.runId })}>turn</a>} that began{' '}
+                {span(now.value - wait.turnSince)} ago
+              </span>
+            )}
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}
+
+function Turns({ name }: { name: string }): JSX.Element | null {
+  const fold = live()
+  const agent = fold.agents.get(name)
+  if (!agent || agent.turnRows.length === 0) return null
+  const { columns, dropped } = fold.turns
+  return (
+    <>
+      <h3>Newest turns</h3>
+      <ul class="plain turns">
+        {agent.turnRows
+          .slice(-MOST_TURNS)
+          .reverse()
+          .map((absolute) => {
+            const row = absolute - dropped
+            const [start, end] = [columns.start.at(row), columns.end.at(row)]
+            const failed = columns.failed.at(row) > 0
+            const run = fold.names[columns.run.at(row)]
+            return (
+              <li key={absolute}>
+                <span class={failed ? 'mark failed' : 'mark finished'} aria-hidden="true">
+                  {failed ? '✕' : '✓'}
+                </span>{' '}
+                {run ? (
+                  <a href={linkTo({ view: 'run', task: run, at: end })}>turn {columns.turn.at(row)}</a>
+                ) : (
+                  `turn ${columns.turn.at(row)}`
+                )}
+                <span class="dim">
+                  {' '}
+                  {shortSpan(end - start)}, {span(now.value - end)} ago
+                  {columns.attempt.at(row) > 1 && `, attempt ${columns.attempt.at(row)}`}
+                  {failed && ', failed'}
+                </span>
+              </li>
+            )
+          })}
+      </ul>
+    </>
+  )
+}

@@ -1,0 +1,142 @@
+/** Agents that work in a task now, and what each of them waits for. */
+import type { JSX } from 'preact'
+import type { Wait } from '../../runtime/views/digest-line.ts'
+import { isSlow, slowSentence, span } from '../../runtime/views/slow.ts'
+import { own } from '../../shared/values.ts'
+import { nameOf } from '../pictures/run-words.ts'
+import { live, now, version } from './live.ts'
+import { linkTo } from './place.ts'
+import { Words } from './words.tsx'
+
+/** `task`: only what is known to be of that task; none: of the whole team. */
+export function AtWork({ task }: { task?: string }): JSX.Element | null {
+  version.value
+  const { agents, waits } = live()
+  const own = waits.filter(
+    ({ runId, agent }) => !agent?.startsWith('$') && (task === undefined ? agent !== null : runId === task),
+  )
+  const waiting = new Set(waits.map(({ agent }) => agent)) // what they do is known, here or in another task
+  const busy = [...agents.values()].filter(
+    ({ name, status }) => status === 'running' && !name.startsWith('$') && !waiting.has(name),
+  )
+  if (own.length + busy.length === 0) return null
+  return (
+    <ul class="at-work" aria-label="Who works now">
+      {busy.slice(0, MOST).map(({ name, rounds }) => (
+        <li key={name}>
+          <span class="mark running" aria-hidden="true">
+            ●
+          </span>{' '}
+          <a href={linkTo({ view: 'team', agent: name })}>
+            <Words text={name} />
+          </a>{' '}
+          works{rounds > 0 && `, call ${rounds} of its model`}
+        </li>
+      ))}
+      {own.slice(0, MOST).map((wait) => (
+        <li key={`${wait.agent} ${wait.turn} ${wait.kind}`}>
+          <span class={`mark ${isOwn(wait) ? 'running' : 'waiting'}`} aria-hidden="true">
+            {isOwn(wait) ? '●' : '◐'}
+          </span>{' '}
+          {wait.agent === null ? (
+            'the task'
+          ) : (
+            <a href={linkTo({ view: 'team', agent: wait.agent })}>
+              <Words text={wait.agent} />
+            </a>
+          )}{' '}
+          {wordsOf(wait.kind)} <Words text={wait.for.join(', ')} most={80} /> <Age wait={wait} />
+          {wait.cause !== undefined && (
+            <>
+              {': '}
+              <Words text={wait.cause} most={200} />
+            </>
+          )}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+const MOST = 8
+
+const KINDS: Readonly<Record<string, string>> = {
+  ask: 'waits for a person',
+  model: 'waits for the model',
+  approve: 'waits for a person to allow',
+  tool: 'waits for the tool',
+  request: 'waits for',
+  delegate: 'waits for',
+  limit: 'waits for the limit',
+  blackboard: 'waits for the entry',
+  sync: 'waits at a sync point for',
+  place: 'waits for another turn of',
+  mailbox: 'waits for room in the mailbox of',
+  dependency: 'waits for tasks of',
+  reader: 'waits for its reader',
+  step: 'is in the step',
+  own: 'is in its own code',
+  sleep: 'sleeps',
+}
+
+const wordsOf = (kind: string): string => own(KINDS, kind) ?? `waits for ${kind}`
+
+/** Says what is waited for, or done, without the verb: `seller`, `a person to allow buy`, `the step fetch`. */
+export const subjectOf = ({ kind, for: subjects }: Pick<Wait, 'kind' | 'for'>): string =>
+  `${wordsOf(kind).replace(/^(waits( for\b)?|is in)/, '')} ${subjects.join(', ')}`.trim()
+
+/** Checks for what a turn does by itself: it waits for nobody. */
+export const isOwn = ({ kind }: Pick<Wait, 'kind'>): boolean => kind === 'step' || kind === 'own'
+
+/** Age of a wait, amber if it is slow. */
+export function Age({ wait }: { wait: Wait }): JSX.Element {
+  const age = span(now.value - wait.since)
+  return isSlow(wait, now.value) ? (
+    <span class="mark slow">
+      {age}
+      <span class="unseen"> slow</span>
+    </span>
+  ) : (
+    <time>{age}</time>
+  )
+}
+
+/** All that is slow now, as cards: nothing ends it but its own end, its time limit or a person. */
+export function SlowCards(): JSX.Element {
+  const slow = slowWaits()
+  return (
+    <>
+      {slow.slice(0, MOST_SLOW).map((wait) => (
+        <article key={`${wait.runId} ${wait.agent} ${wait.turn} ${wait.kind}`} class="trouble slow" aria-label="slow">
+          <header class="row">
+            <span class="mark slow">
+              <span aria-hidden="true">◷</span> slow
+            </span>
+            <strong>{wait.agent === null ? 'a task' : <Words text={nameOf(wait.agent)} most={200} />}</strong>
+            {wait.turnSince !== undefined && (
+              <span class="dim">its turn began {span(now.value - wait.turnSince)} ago</span>
+            )}
+            <span class="grow" />
+            {wait.runId !== '' && (
+              <a class="button" href={linkTo({ view: 'run', task: wait.runId })}>
+                Its run
+              </a>
+            )}
+          </header>
+          <p>
+            <Words text={slowSentence({ ...wait, agent: nameOf(wait.agent ?? 'a task') }, now.value)} most={400} />
+          </p>
+        </article>
+      ))}
+      {slow.length > MOST_SLOW && <p class="dim">and {slow.length - MOST_SLOW} more</p>}
+    </>
+  )
+}
+
+const MOST_SLOW = 20
+
+/** Returns what takes longer than `supervision.slowMs` allows, the oldest first. */
+export function slowWaits(): readonly Wait[] {
+  version.value
+  return live().waits.filter((wait) => isSlow(wait, now.value))
+}

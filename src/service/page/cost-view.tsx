@@ -1,0 +1,349 @@
+/** View of what tasks have cost: tokens by agent, model, task and time; money only by the prices that were given. */
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { span } from '../../runtime/views/slow.ts'
+import { grouped } from '../../shared/text.ts'
+import type { BudgetUse, Contributions } from '../http/schemas.ts'
+import { type Spending, type Spent, spendingOf } from '../pictures/spending.ts'
+import { type Cost, keep, knownFold, money, useCosts } from './folds.ts'
+import { TaskChoice } from './forms.tsx'
+import { now, version } from './live.ts'
+import { goTo, linkTo, mayWatch, place, session, team } from './place.ts'
+import { ask } from './service.ts'
+import { hasEnded, tasks } from './tasks.ts'
+import { clock, shortSpan, Words } from './words.tsx'
+
+/** Time between two looks, while a view shows them. */
+const LOOK_MS = 2_000
+const NEARLY = 0.8
+
+/** Returns what is used of the limits, the most used first. */
+export function useBudgets(): readonly BudgetUse[] {
+  const [budgets, setBudgets] = useState<readonly BudgetUse[]>([])
+  useEffect(() => {
+    if (!mayWatch.value) return
+    const look = async () => {
+      const found = await ask<{ budgets: BudgetUse[] }>('api/budgets', { query: { team: team.peek() } })
+      setBudgets(found.budgets.sort((one, other) => partOf(other) - partOf(one)))
+    }
+    const quietly = () => void look().catch(() => {}) // the banner says that nobody answers
+    quietly()
+    const timer = setInterval(quietly, LOOK_MS)
+    return () => clearInterval(timer)
+  }, [team.value, mayWatch.value])
+  return budgets
+}
+
+/** Part of a limit that is used, or held by calls under way: from 0 to 1, and beyond. */
+export const partOf = ({ used, held, limit }: BudgetUse): number => (used + held) / limit
+
+const MOST_SHOWN = 50
+
+function Budgets(): JSX.Element {
+  const budgets = useBudgets()
+  return (
+    <section aria-label="Budgets">
+      <h3>Budgets</h3>
+      {budgets.length === 0 ? (
+        <p class="dim">No limit on tokens is set for the team, or for a task under way.</p>
+      ) : (
+        <table class="list">
+          <thead>
+            <tr>
+              <th>limit</th>
+              <th>of</th>
+              <th class="number">used</th>
+              <th class="number spare">held</th>
+              <th class="number">limit</th>
+              <th>share</th>
+            </tr>
+          </thead>
+          <tbody>
+            {budgets.slice(0, MOST_SHOWN).map((budget) => (
+              <Budget key={`${budget.option} ${budget.taskId} ${budget.agent}`} budget={budget} />
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+function Budget({ budget }: { budget: BudgetUse }): JSX.Element {
+  const { option, taskId, agent, used, held, limit, windowMs } = budget
+  const part = partOf(budget)
+  return (
+    <tr>
+      <td>
+        <code>{option}</code>
+        {windowMs !== null && <span class="dim"> within {span(windowMs)}</span>}
+      </td>
+      <td>
+        {agent !== null && <Words text={agent} most={60} />}{' '}
+        {taskId === null ? agent === null && 'the team' : <a href={linkTo({ view: 'run', task: taskId })}>a task</a>}
+      </td>
+      <td class="number">{grouped(used)}</td>
+      <td class="number spare">{held > 0 ? grouped(held) : ''}</td>
+      <td class="number">{grouped(limit)}</td>
+      <td class={part >= NEARLY ? 'some' : ''}>
+        <meter
+          min={0}
+          max={1}
+          low={NEARLY}
+          high={1}
+          optimum={0}
+          value={Math.min(1, part)}
+          aria-label={`used of ${option}`}
+        />{' '}
+        {Math.round(part * 100)} %
+      </td>
+    </tr>
+  )
+}
+
+function SaidAgain({ task }: { task: string }): JSX.Element | null {
+  const found = useContributions(task)
+  if (!found || found.sentences.length === 0) return null
+  const { agents, sentences } = found
+  const again = sentences.filter(({ saidBy }) => saidBy.length > 1).length
+  const speakers = Object.entries(agents).filter(([, said]) => said.sentences.length + said.repeated.length > 0)
+  return (
+    <section aria-label="Sentences of the answer">
+      <h3>
+        Sentences of the answer{' '}
+        <span class="dim">
+          {grouped(sentences.length)}, of which {percent(again, sentences.length)} were said by more than one
+        </span>
+      </h3>
+      {speakers.length === 0 ? (
+        <p class="dim">None of them was said word for word by an agent.</p>
+      ) : (
+        <table class="list">
+          <thead>
+            <tr>
+              <th>agent</th>
+              <th class="number">said first</th>
+              <th class="number">repeated</th>
+              <th class="number">share repeated</th>
+              <th class="number">tokens</th>
+            </tr>
+          </thead>
+          <tbody>
+            {speakers.map(([name, { sentences: first, repeated, tokens }]) => (
+              <tr key={name}>
+                <td>
+                  <Words text={name} most={60} />
+                </td>
+                <td class="number">{grouped(first.length)}</td>
+                <td class="number">{grouped(repeated.length)}</td>
+                <td class="number">{percent(repeated.length, first.length + repeated.length)}</td>
+                <td class="number">{grouped(tokens.totalTokens)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  )
+}
+
+const percent = (part: number, all: number): string => `${Math.round((part / Math.max(1, all)) * 100)} %`
+
+/** Returns what agents have contributed to the answer of a task that is over. */
+function useContributions(id: string): Contributions | undefined {
+  const [found, setFound] = useState<{ id: string; contributions: Contributions } | undefined>(undefined)
+  const isOver = hasEnded(tasks.value.find((task) => task.id === id)?.status ?? '')
+  useEffect(() => {
+    if (!isOver) return
+    let isLeft = false
+    ask<Contributions>(`api/tasks/${encodeURIComponent(id)}/contributions`).then(
+      (contributions) => !isLeft && setFound({ id, contributions }),
+      () => {}, // the task is gone: what else is shown says so
+    )
+    return () => {
+      isLeft = true
+    }
+  }, [id, isOver])
+  return found?.id === id ? found.contributions : undefined
+}
+
+/** Tasks whose calls are counted together. */
+const MOST_TASKS = 12
+
+export function CostView(): JSX.Element {
+  version.value
+  const { task } = place.value
+  const counted = task === undefined ? tasks.value.slice(0, MOST_TASKS).map(({ id }) => id) : [task]
+  useEffect(() => {
+    for (const id of counted) keep(id)
+  }, [counted.join()])
+  const spending = spendingOf(counted.flatMap((id) => knownFold(id) ?? []))
+  const { total } = spending
+  const listed = tasks.value.slice(0, MOST_TASKS)
+  const costs = useCosts(
+    [
+      ...tasks.value.filter(
+        ({ id, status }) => hasEnded(status) && (counted.includes(id) || listed.some((each) => each.id === id)),
+      ),
+    ].map(({ id }) => id),
+  )
+  const [newest] = tasks.value
+  return (
+    <div class="pane cost">
+      <div class="row head">
+        <h2>Cost</h2>
+        <span class="dim grow">
+          {task === undefined
+            ? counted.length === 1
+              ? 'of one task'
+              : `of the newest ${counted.length} tasks`
+            : 'of one task'}
+        </span>
+        {task !== undefined && (
+          <button type="button" onClick={() => goTo({ task: undefined })}>
+            Newest tasks
+          </button>
+        )}
+        {newest && <TaskChoice id={task ?? newest.id} />}
+      </div>
+      <ul class="counts" aria-label="Sums">
+        <Count title="tokens" value={grouped(total.input + total.output)} />
+        <Count title="in" value={grouped(total.input)} />
+        <Count title="out" value={grouped(total.output)} />
+        <Count title="calls" value={grouped(total.calls)} />
+        <Count title="failed calls" value={grouped(total.failed)} isBad={total.failed > 0} />
+        <Count title="a call" value={total.calls === 0 ? '–' : shortSpan(total.ms / total.calls)} />
+        <Money costs={counted.flatMap((id) => costs.get(id) ?? [])} />
+      </ul>
+      {total.calls === 0 ? <p class="empty">No model was called.</p> : <Chart spending={spending} />}
+      <Budgets />
+      {task !== undefined && <SaidAgain key={task} task={task} />}
+      <div class="cost-tables">
+        <Spendings title="By agent" of={spending.byAgent} total={total} />
+        <Spendings title="By model" of={spending.byModel} total={total} />
+        <section>
+          <h3>By task</h3>
+          <table class="list">
+            <thead>
+              <tr>
+                <th>task</th>
+                <th class="number">calls</th>
+                <th class="number">tokens</th>
+                {session.value?.hasPrices && <th class="number">money</th>}
+              </tr>
+            </thead>
+            <tbody>
+              {listed.map(({ id, query, usage }) => (
+                <tr key={id} class={id === task ? 'selected' : ''}>
+                  <td class="wide">
+                    <a data-row href={linkTo({ view: 'cost', task: id })}>
+                      <Words text={query} most={80} />
+                    </a>
+                  </td>
+                  <td class="number">{grouped(usage.calls)}</td>
+                  <td class="number">{grouped(usage.totalTokens)}</td>
+                  {session.value?.hasPrices && <td class="number">{moneyOf(costs.get(id))}</td>}
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </section>
+      </div>
+      {session.value && !session.value.hasPrices && (
+        <p class="dim">
+          Tokens alone: the service was given no prices (dramatis serve --price prices.json). There is no built-in list
+          of them.
+        </p>
+      )}
+    </div>
+  )
+}
+
+const Count = ({ title, value, isBad = false }: { title: string; value: string; isBad?: boolean }): JSX.Element => (
+  <li class={isBad ? 'some' : ''}>
+    <strong>{value}</strong> {title}
+  </li>
+)
+
+/** Sum of what the tasks have cost, as far as their models have prices. */
+function Money({ costs }: { costs: readonly Cost[] }): JSX.Element | null {
+  if (costs.length === 0) return null
+  const unpriced = [...new Set(costs.flatMap((cost) => cost.unpriced))]
+  return (
+    <>
+      <Count
+        title="estimate by the prices given"
+        value={money(costs.reduce((sum, { estimate }) => sum + estimate, 0))}
+      />
+      {unpriced.length > 0 && (
+        <Count title={`without a price: ${unpriced.join(', ').slice(0, 80)}`} value={String(unpriced.length)} />
+      )}
+    </>
+  )
+}
+
+const moneyOf = (cost: Cost | undefined): string => (cost ? money(cost.estimate) : '')
+
+function Spendings({ title, of, total }: { title: string; of: readonly Spent[]; total: Spent }): JSX.Element {
+  return (
+    <section>
+      <h3>{title}</h3>
+      <table class="list">
+        <thead>
+          <tr>
+            <th>name</th>
+            <th class="number">calls</th>
+            <th class="number">failed</th>
+            <th class="number">in</th>
+            <th class="number">out</th>
+            <th class="number">share</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map(({ name, calls, failed, input, output }) => (
+            <tr key={name}>
+              <td>
+                <Words text={name} most={60} />
+              </td>
+              <td class="number">{grouped(calls)}</td>
+              <td class="number">{failed > 0 ? grouped(failed) : ''}</td>
+              <td class="number">{grouped(input)}</td>
+              <td class="number">{grouped(output)}</td>
+              <td class="number">{Math.round(((input + output) / Math.max(1, total.input + total.output)) * 100)} %</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}
+
+const [WIDTH, HEIGHT] = [900, 120]
+
+/** Bars of tokens by time. The tables below have the sums in words. */
+function Chart({ spending: { bins, from, to } }: { spending: Spending }): JSX.Element {
+  const most = Math.max(1, ...bins.map(({ input, output }) => input + output))
+  const across = WIDTH / bins.length
+  return (
+    <figure class="chart">
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" aria-hidden="true">
+        {bins.map(({ input, output }, at) => {
+          const [inPx, outPx] = [(input / most) * HEIGHT, (output / most) * HEIGHT]
+          return (
+            <g key={at}>
+              <rect class="in" x={at * across} y={HEIGHT - inPx} width={across - 1} height={inPx} />
+              <rect class="out" x={at * across} y={HEIGHT - inPx - outPx} width={across - 1} height={outPx} />
+            </g>
+          )
+        })}
+      </svg>
+      <figcaption class="row dim small">
+        <span>{clock(from, now.value)}</span>
+        <span class="grow middle">
+          <span class="key in" /> in <span class="key out" /> out · {grouped(most)} tokens at most in a bar
+        </span>
+        <span>{clock(to, now.value)}</span>
+      </figcaption>
+    </figure>
+  )
+}

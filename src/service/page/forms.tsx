@@ -1,0 +1,328 @@
+/** Form that gives the team a task. */
+import type { JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import { span } from '../../runtime/views/slow.ts'
+import type { Task, TaskQuestion } from '../http/schemas.ts'
+import { rehearsalCommand } from '../pictures/run-words.ts'
+import { now } from './live.ts'
+import { goTo, linkTo, mayRun, shape, team } from './place.ts'
+import { ask } from './service.ts'
+import { questions, refresh, tasks } from './tasks.ts'
+import { shown, Words } from './words.tsx'
+
+interface Props {
+  label: string
+  /** Conversation that the task is part of. */
+  thread?: string | undefined
+  /** Takes the task that was begun. */
+  begun(task: Task): void
+  isBusy?: boolean
+}
+
+/** Tasks stream: whoever opens one reads the answer as it is written. */
+export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.Element | null {
+  const [text, setText] = useState('')
+  const [failure, setFailure] = useState('')
+  const [isSent, setSent] = useState(false)
+  if (!mayRun.value) return null
+  const send = async () => {
+    const query = text.trim()
+    if (query === '' || isSent) return
+    setSent(true)
+    setFailure('')
+    try {
+      const task = await ask<Task>('api/tasks', {
+        method: 'POST',
+        headers: { prefer: 'respond-async' },
+        body: { query, team: team.value, stream: true, ...(thread && { threadId: thread }) },
+      })
+      setText('')
+      refresh()
+      begun(task)
+    } catch (error) {
+      setFailure(error instanceof Error ? error.message : String(error))
+    }
+    setSent(false)
+  }
+  return (
+    <form
+      class="ask"
+      onSubmit={(event) => {
+        event.preventDefault()
+        void send()
+      }}
+    >
+      <textarea
+        aria-label={label}
+        placeholder={label}
+        rows={Math.min(10, Math.max(2, text.split('\n').length))}
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+        onKeyDown={(event) => {
+          if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
+          event.preventDefault()
+          void send()
+        }}
+      />
+      <button
+        type="submit"
+        class="good"
+        disabled={isSent || text.trim() === ''}
+        title="Enter sends, Shift+Enter is a new line"
+      >
+        {isBusy ? 'Send next' : 'Send'}
+      </button>
+      {failure !== '' && (
+        <p class="failure" role="alert">
+          {failure}
+        </p>
+      )}
+    </form>
+  )
+}
+
+/** `isFirst`: the keys `a` and `d` are for it. */
+function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: boolean }): JSX.Element {
+  const { questionId, taskId, agent, kind, text, askedAt, refusal } = question
+  const [failure, setFailure] = useState('')
+  const [isSent, setSent] = useState(false)
+  const answer = async (given: unknown) => {
+    setSent(true)
+    setFailure('')
+    try {
+      await ask(`api/tasks/${encodeURIComponent(taskId)}/answers`, {
+        method: 'POST',
+        body: { questionId, answer: given },
+      })
+      questions.value = questions.value.filter((each) => each.questionId !== questionId)
+      refresh()
+    } catch (error) {
+      setSent(false)
+      setFailure(error instanceof Error ? error.message : String(error))
+    }
+  }
+  return (
+    <section class="question" aria-label={`${kind === 'approval' ? 'Approval' : 'Question'} of ${shown(agent)}`}>
+      <header>
+        <strong>{kind === 'approval' ? 'Approval' : 'Question'}</strong> <Words text={agent} />{' '}
+        <span class="dim">
+          asks, {span(now.value - Date.parse(askedAt))} ago ·{' '}
+          <a href={linkTo({ view: 'tasks', task: taskId })}>its task</a>
+        </span>
+      </header>
+      {kind === 'approval' ? (
+        <Approval question={question} isFirst={isFirst} isSent={isSent} answer={answer} />
+      ) : (
+        <>
+          <p class="asked">
+            <Words text={text} />
+          </p>
+          {refusal === null && <Reply question={question} isSent={isSent} answer={answer} />}
+        </>
+      )}
+      {refusal !== null && (
+        <p class="dim refusal">
+          <Words text={refusal} />
+        </p>
+      )}
+      {failure !== '' && (
+        <p class="failure" role="alert">
+          <Words text={failure} />
+        </p>
+      )}
+    </section>
+  )
+}
+
+interface Answering {
+  question: TaskQuestion
+  isSent: boolean
+  answer(given: unknown): void
+}
+
+/** Characters of a text beside the input, which is there as a whole. */
+const MOST_OF_TEXT = 600
+
+function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: boolean }): JSX.Element {
+  const { tool, text, input, refusal, taskId } = question
+  const query = tasks.value.find(({ id }) => id === taskId)?.query
+  const asked = input === undefined ? '' : JSON.stringify(input, null, 2)
+  const [edited, setEdited] = useState<string | undefined>(undefined)
+  const [reason, setReason] = useState('')
+  const [fault, setFault] = useState('')
+  const allow = () => {
+    if (edited === undefined || edited === asked) return answer({ approved: true })
+    try {
+      answer({ approved: true, input: JSON.parse(edited) })
+    } catch {
+      setFault('The input is no JSON.')
+    }
+  }
+  return (
+    <>
+      {tool !== undefined && (
+        <p class="asked">
+          wants to call <code>{shown(tool)}</code>
+        </p>
+      )}
+      <p class="asked">
+        <Words text={text} most={MOST_OF_TEXT} />
+      </p>
+      {query !== undefined && (
+        <p class="dim">
+          for the task: <Words text={query} most={MOST_OF_TEXT} />
+        </p>
+      )}
+      {asked !== '' && edited === undefined && (
+        <pre tabIndex={0}>
+          <Words text={asked} />
+        </pre>
+      )}
+      {edited !== undefined && (
+        <label>
+          Input of the call
+          <textarea
+            rows={Math.min(12, edited.split('\n').length + 1)}
+            value={edited}
+            onInput={(event) => setEdited(event.currentTarget.value)}
+          />
+        </label>
+      )}
+      {fault !== '' && <p class="failure">{fault}</p>}
+      {refusal === null && (
+        <div class="row">
+          <button
+            type="button"
+            class="good"
+            disabled={isSent}
+            data-press={isFirst ? 'allow' : undefined}
+            onClick={allow}
+          >
+            Allow{isFirst && <kbd>a</kbd>}
+          </button>
+          <button
+            type="button"
+            class="bad"
+            disabled={isSent}
+            data-press={isFirst ? 'deny' : undefined}
+            onClick={() => answer({ approved: false, ...(reason !== '' && { reason }) })}
+          >
+            Deny{isFirst && <kbd>d</kbd>}
+          </button>
+          <input
+            class="grow reason"
+            placeholder="Reason to deny"
+            aria-label="Reason to deny"
+            value={reason}
+            onInput={(event) => setReason(event.currentTarget.value)}
+          />
+          {asked !== '' && edited === undefined && (
+            <button type="button" onClick={() => setEdited(asked)}>
+              Change the input
+            </button>
+          )}
+        </div>
+      )}
+    </>
+  )
+}
+
+function Reply({ question: { choices }, isSent, answer }: Answering): JSX.Element {
+  const [text, setText] = useState('')
+  if (choices)
+    return (
+      <div class="row">
+        {choices.map((choice) => (
+          <button type="button" key={choice} disabled={isSent} onClick={() => answer(choice)}>
+            <Words text={choice} />
+          </button>
+        ))}
+      </div>
+    )
+  return (
+    <form
+      class="row"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (text !== '') answer(text)
+      }}
+    >
+      <input
+        class="grow"
+        aria-label="Your answer"
+        value={text}
+        onInput={(event) => setText(event.currentTarget.value)}
+      />
+      <button type="submit" class="good" disabled={isSent || text === ''}>
+        Answer
+      </button>
+    </form>
+  )
+}
+
+/** Shows all of these questions. */
+export const Questions = ({ of }: { of: readonly TaskQuestion[] }): JSX.Element => (
+  <>
+    {of.map((question, at) => (
+      <QuestionCard key={question.questionId} question={question} isFirst={at === firstApproval(of)} />
+    ))}
+  </>
+)
+
+const firstApproval = (of: readonly TaskQuestion[]): number =>
+  of.findIndex(({ kind, refusal }) => kind === 'approval' && refusal === null)
+
+export function Rehearse({ id, query }: { id: string; query: string }): JSX.Element {
+  const [state, setState] = useState<'closed' | 'copied' | 'by hand'>('closed')
+  const command = rehearsalCommand({ id, query, file: shape.value?.file ?? null, log: shape.value?.log ?? null })
+  const copy = () =>
+    Promise.resolve()
+      .then(() => navigator.clipboard.writeText(command)) // there is none on a page that came without TLS
+      .then(
+        () => setState('copied'),
+        () => setState('by hand'),
+      )
+  return (
+    <>
+      <button type="button" title="Copy the command that plays this task again" onClick={() => void copy()}>
+        Copy as rehearsal
+      </button>
+      {state !== 'closed' && (
+        <div class="command" role="status">
+          <div class="row">
+            <span class="grow">
+              {state === 'copied' ? 'Copied. ' : 'Copy it by hand. '}
+              {shape.value?.log
+                ? 'It plays this task with the answers that it got, and the code of today.'
+                : 'It plays the query through many schedules: without a durable log, answers are not kept.'}
+            </span>
+            <button type="button" onClick={() => setState('closed')}>
+              Close
+            </button>
+          </div>
+          <pre tabIndex={0}>
+            <Words text={command} />
+          </pre>
+        </div>
+      )}
+    </>
+  )
+}
+
+export function TaskChoice({ id }: { id: string }): JSX.Element {
+  const isListed = tasks.value.some((task) => task.id === id)
+  return (
+    <select
+      aria-label="Task"
+      value={id}
+      onChange={(event) => goTo({ task: event.currentTarget.value, at: undefined, key: undefined })}
+    >
+      {!isListed && <option value={id}>{id.slice(0, 8)}</option>}
+      {tasks.value.map((task) => (
+        <option key={task.id} value={task.id}>
+          {shown(task.query.slice(0, 60))}
+        </option>
+      ))}
+    </select>
+  )
+}

@@ -1,0 +1,212 @@
+/** Tasks of the team, and the questions in them that wait for a person. */
+import { effect, type Signal, signal } from '@preact/signals'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { Slots } from '../../shared/on-abort.ts'
+import type { Task, TaskQuestion, TaskSummary } from '../http/schemas.ts'
+import { begun, connection, live, version } from './live.ts'
+import { lookUp, mayWatch, session, team } from './place.ts'
+import { ask, gently, lines, Refused } from './service.ts'
+
+const answers = new Map<string, Signal<string>>()
+const PAUSE_MS = 1_000
+const MOST_KEPT = 100
+/** Answers that are read at a time: a browser has six connections to a service, for all its tabs. */
+const places = new Slots(2)
+
+/** Returns what has been written of an answer so far. */
+export const answerOf = (task: string): string | undefined => answers.get(task)?.value
+
+/** Reads along as long as the component is shown. undefined: nothing is to be read. */
+export function useAnswer(task: string | undefined): string | undefined {
+  useEffect(() => {
+    if (task === undefined) return
+    const over = new AbortController()
+    void inTurn(task, over.signal)
+    return () => over.abort()
+  }, [task])
+  return task === undefined ? undefined : writtenOf(task).value
+}
+
+function writtenOf(task: string): Signal<string> {
+  let written = answers.get(task)
+  if (!written) {
+    written = signal('')
+    answers.set(task, written)
+    for (const oldest of [...answers.keys()].slice(0, Math.max(0, answers.size - MOST_KEPT))) answers.delete(oldest)
+  }
+  return written
+}
+
+interface Told {
+  id?: string
+  type: string
+  chunk?: string
+  final?: boolean
+}
+
+/** Reads along when there is a place to. */
+async function inTurn(task: string, signal: AbortSignal): Promise<void> {
+  const leave = await places.take(signal).catch(() => undefined)
+  if (!leave) return // nobody looks any more
+  await readAlong(task, signal).finally(leave)
+}
+
+async function readAlong(task: string, signal: AbortSignal): Promise<void> {
+  const written = writtenOf(task)
+  written.value = ''
+  let after: string | undefined
+  let isOver = false
+  while (!signal.aborted) {
+    try {
+      const query = { deltas: '1', types: 'output.delta,run.finished,run.aborted', after }
+      for await (const line of lines(`api/tasks/${encodeURIComponent(task)}/events`, { query, signal })) {
+        const { id, type, chunk = '', final } = line as Told
+        after = id ?? after
+        if (type === 'reset') written.value = ''
+        if (type === 'run.finished') isOver = true
+        if (type === 'output.delta' && final) written.value += chunk
+      }
+      if (isOver) return // a service that ends lets go of its streams, too
+    } catch (error) {
+      if (error instanceof Refused && error.status !== 401 && error.status < 500) return
+    }
+    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+  }
+}
+
+/**
+ * Returns the answer to a GET, or its refusal; undefined as long as there is none, or no path. It is asked for again
+ * when `key` has changed. What was found stays until then.
+ */
+export function useAsked<T>(
+  path: string | undefined,
+  key: string,
+  query: Readonly<Record<string, string>> = {},
+): T | Refused | undefined {
+  const of = path === undefined ? '' : `${path} ${JSON.stringify(query)}`
+  const [found, setFound] = useState<{ of: string; answer: T | Refused } | undefined>(undefined)
+  const again = useRef(() => {})
+  useEffect(() => {
+    const over = new AbortController()
+    again.current = gently(async () => {
+      if (path === undefined || over.signal.aborted) return
+      const answer = await ask<T>(path, { query, signal: over.signal }).catch(refusalIn)
+      if (!over.signal.aborted) setFound({ of, answer })
+    })
+    return () => over.abort()
+  }, [of])
+  useEffect(() => again.current(), [of, key])
+  return found?.of === of ? found.answer : undefined
+}
+
+/** @throws what is no refusal: nobody has answered. */
+function refusalIn(error: unknown): Refused {
+  if (error instanceof Refused) return error
+  throw error
+}
+
+/** The newest tasks of the team, the newest first. */
+export const tasks = signal<readonly TaskSummary[]>([])
+/** Open questions, the oldest first. */
+export const questions = signal<readonly TaskQuestion[]>([])
+/** Id of the last task of the list, if there are more. */
+const next = signal<string | null>(null)
+export const hasMore = next
+
+const PAGE = 100
+const MOST_OF_A_REQUEST = 1_000
+/** Time between two looks of who may not watch. */
+const LOOK_MS = 3_000
+
+/** Number of tasks that are asked for, and of which team. */
+let wanted = { team: '', count: PAGE }
+
+const askTasks = gently(async () => {
+  const of = team.peek()
+  if (wanted.team !== of) wanted = { team: of, count: PAGE }
+  const found: TaskSummary[] = []
+  let before: string | null = null
+  do {
+    const limit = String(Math.min(MOST_OF_A_REQUEST, wanted.count - found.length))
+    const page: TaskPage = await ask('api/tasks', { query: { team: of, limit, before: before ?? undefined } })
+    found.push(...page.tasks)
+    before = page.next
+  } while (before !== null && found.length < wanted.count)
+  if (of !== team.peek()) return
+  tasks.value = found
+  next.value = before
+})
+
+interface TaskPage {
+  tasks: TaskSummary[]
+  next: string | null
+}
+
+const askQuestions = gently(async () => {
+  const open = mayWatch.peek()
+    ? (await ask<{ questions: TaskQuestion[] }>('api/questions')).questions
+    : (await Promise.all(openTasks().map(({ id }) => ask<Task>(`api/tasks/${encodeURIComponent(id)}`)))).flatMap(
+        (task) => task.questions,
+      )
+  questions.value = open.filter((question) => question.team === team.peek())
+})
+
+const openTasks = (): TaskSummary[] => tasks.peek().filter(({ status }) => !hasEnded(status))
+
+export const hasEnded = (status: string): boolean => ['finished', 'failed', 'aborted', 'interrupted'].includes(status)
+
+/** Asks for more tasks, from now on: those before the last of the list. */
+export function askMore(): void {
+  wanted = { team: team.value, count: tasks.value.length + PAGE }
+  askTasks()
+}
+
+/** Asks again for all lists: something was done. */
+export function refresh(): void {
+  askTasks()
+  askQuestions()
+}
+
+/** Keeps the lists up to date with what the digest tells. */
+export function keepTasks(): void {
+  let seen = ''
+  effect(() => {
+    version.value
+    begun.value
+    const { runs, questions: open } = live()
+    let ended = 0
+    for (const { endedAt } of runs.values()) if (endedAt !== null) ended += 1
+    const key = `${team.value} ${begun.value} ${runs.size} ${ended} ${[...open.keys()].join()}`
+    if (key === seen || !session.value) return
+    seen = key
+    refresh()
+  })
+  setInterval(() => {
+    if (connection.value === 'refused' || (session.value && !mayWatch.value)) void lookAgain()
+  }, LOOK_MS)
+}
+
+/** Asks for what a digest would tell: who we are, whether anybody answers, and the lists. */
+async function lookAgain(): Promise<void> {
+  try {
+    await lookUp()
+  } catch (error) {
+    if (!(error instanceof Refused)) connection.value = 'lost'
+    return
+  }
+  if (connection.value === 'lost') {
+    connection.value = 'refused'
+    begun.value += 1
+  }
+  refresh()
+}
+
+/** Returns a task, asked for again when something in it has changed. */
+export function useTask(id: string | undefined): Task | Refused | undefined {
+  version.value
+  const run = id === undefined ? undefined : live().runs.get(id)
+  const summary = tasks.value.find((task) => task.id === id)
+  const asked = [...live().questions.values()].filter(({ runId }) => runId === id).length
+  const key = `${begun.value} ${run?.status} ${run?.endedAt} ${summary?.status} ${asked}`
+  return useAsked<Task>(id === undefined ? undefined : `api/tasks/${encodeURIComponent(id)}`, key)
+}

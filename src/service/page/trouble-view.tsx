@@ -1,0 +1,383 @@
+/** View of what died, why, and what was done about it. */
+
+import { signal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import type { z } from 'zod'
+import type { DigestFact } from '../../runtime/views/digest-line.ts'
+import { span } from '../../runtime/views/slow.ts'
+import { grouped } from '../../shared/text.ts'
+import { own } from '../../shared/values.ts'
+import type { deadLetter } from '../http/schemas.ts'
+import { busyLoops, type Loop, loopSeconds, undecided } from '../pictures/deadlocks.ts'
+import { type CrashStory, storyOfCrash } from '../pictures/run-story.ts'
+import { nameOf, wordsOfFact } from '../pictures/run-words.ts'
+import { SlowCards, slowWaits } from './at-work.tsx'
+import { partOf, useBudgets } from './cost-view.tsx'
+import { useTroubles } from './folds.ts'
+import { begun, live, now, version } from './live.ts'
+import { linkTo, mayOperate, place, team } from './place.ts'
+import { ask, askText, gently } from './service.ts'
+import { tasks } from './tasks.ts'
+import { clock, shortSpan, Words } from './words.tsx'
+
+/** Time between two looks at the metrics, while the view is open. */
+const LOOK_MS = 3_000
+
+/** Returns the loops that were busy between the last two looks. */
+function useBusyLoops(): readonly Loop[] {
+  const [loops, setLoops] = useState<readonly Loop[]>([])
+  useEffect(() => {
+    let before: ReturnType<typeof loopSeconds> | undefined
+    const look = async () => {
+      const after = loopSeconds(await askText('metrics'), team.peek())
+      setLoops(before ? busyLoops(before, after) : [])
+      before = after
+    }
+    const quietly = () => void look().catch(() => setLoops([])) // the banner says that nobody answers
+    quietly()
+    const timer = setInterval(quietly, LOOK_MS)
+    return () => clearInterval(timer)
+  }, [team.value])
+  return loops
+}
+
+const MOST_BUSY = 20
+
+function BusyLoops({ loops }: { loops: readonly Loop[] }): JSX.Element {
+  return (
+    <>
+      {loops.slice(0, MOST_BUSY).map(({ agent, busy }) => (
+        <article key={agent ?? ''} class="trouble" aria-label="slow event loop">
+          <header class="row">
+            <span class="mark waiting">
+              <span aria-hidden="true">◷</span> slow event loop
+            </span>
+            <strong>{agent === null ? 'host' : <Words text={agent} most={200} />}</strong>
+            <span class="dim">{Math.round(busy * 100)} % busy, now</span>
+          </header>
+          <p>
+            {agent === null
+              ? 'All agents wait for the host. Look for what computes in tools that run in it, or in your service.'
+              : 'Its messages wait while its code computes. Move that into a tool of a thread, or let it pause.'}
+          </p>
+        </article>
+      ))}
+    </>
+  )
+}
+
+export type Letter = z.infer<typeof deadLetter>
+
+const letters = signal<readonly Letter[]>([])
+const MOST_SHOWN = 100
+
+const refreshLetters = gently(async () => {
+  const of = team.peek()
+  const query = { team: of, order: 'newest', limit: String(MOST_SHOWN) }
+  const page = await ask<{ letters: Letter[] }>('api/dead-letters', { query })
+  if (of === team.peek()) letters.value = page.letters
+})
+
+/** Asks for the newest letters as long as they are shown, whenever there is another one. */
+function useLetters(): readonly Letter[] {
+  version.value
+  const key = `${team.value} ${begun.value} ${live().deadLetters}`
+  useEffect(refreshLetters, [key])
+  return letters.value
+}
+
+function Letters({ newest }: { newest: readonly Letter[] }): JSX.Element {
+  const all = Math.max(newest.length, live().deadLetters)
+  const [said, setSaid] = useState('')
+  return (
+    <section aria-label="Dead letters">
+      <h2>
+        Dead letters <span class="dim">{grouped(all)}</span>
+      </h2>
+      {said !== '' && (
+        <p role="status" class="said-so">
+          <Words text={said} />
+        </p>
+      )}
+      {all === 0 && <p class="empty">Every message has found its agent.</p>}
+      {newest.map((letter) => (
+        <LetterCard key={letter.id} letter={letter} say={setSaid} />
+      ))}
+      {all > newest.length && <p class="dim">and {grouped(all - newest.length)} older ones</p>}
+    </section>
+  )
+}
+
+function LetterCard({ letter, say }: { letter: Letter; say(text: string): void }): JSX.Element {
+  const { id, reason, message, errors } = letter
+  const at = Date.parse(letter.at)
+  const [isSent, setSent] = useState(false)
+  const path = `api/dead-letters/${encodeURIComponent(id)}`
+  const recipient = [message.recipient].flat().map((name) => nameOf(name ?? ''))
+  const act = async (method: 'POST' | 'DELETE', of: string, done: string) => {
+    setSent(true)
+    try {
+      await ask(of, { method, query: { team: team.value } })
+      say(done)
+      letters.value = letters.value.filter((each) => each.id !== id)
+      refreshLetters()
+    } catch (error) {
+      say(error instanceof Error ? error.message : String(error))
+    }
+    setSent(false)
+  }
+  return (
+    <article class="trouble" aria-label="Dead letter">
+      <header class="row">
+        <span class="mark failed">
+          <span aria-hidden="true">✉</span> {reason.replace('_', ' ')}
+        </span>
+        <strong>
+          <Words text={`${nameOf(message.sender)} → ${recipient.join(', ')}`} />
+        </strong>
+        <span class="dim">
+          {message.type}, {clock(at, now.value)}
+        </span>
+        <span class="grow" />
+        {mayOperate.value && (
+          <>
+            <button
+              type="button"
+              class="good"
+              disabled={isSent}
+              onClick={() =>
+                void act('POST', `${path}/replay`, `Sent again: ${recipient.join(', ')} has accepted the message.`)
+              }
+            >
+              Replay
+            </button>
+            <button type="button" class="bad" disabled={isSent} onClick={() => void act('DELETE', path, 'Discarded.')}>
+              Discard
+            </button>
+          </>
+        )}
+        {message.runId !== '' && (
+          <a class="button" href={linkTo({ view: 'run', task: message.runId, at })}>
+            Its run
+          </a>
+        )}
+      </header>
+      {errors.map(({ code, detail }, place) => (
+        <p key={place}>
+          <code>{code}</code> <Words text={detail} most={600} />
+        </p>
+      ))}
+      <details>
+        <summary>What it says</summary>
+        <pre tabIndex={0}>
+          <Words text={message.content === '' ? '(no text)' : message.content} />
+        </pre>
+      </details>
+    </article>
+  )
+}
+
+const TITLES: Readonly<Record<string, readonly [string, string]>> = {
+  'agent.crashed': ['✕', 'crash'],
+  deadlock: ['⟳', 'deadlock'],
+  livelock: ['∞', 'livelock'],
+  stall: ['‖', 'stall'],
+  'step.mismatch': ['≠', 'step mismatch'],
+  budget: ['◔', 'budget'],
+  'limit.reached': ['▤', 'limit'],
+}
+
+export function TroubleView(): JSX.Element {
+  const { facts, folds } = useTroubles()
+  const { filter = '' } = place.value
+  const busy = useBusyLoops()
+  const slow = slowWaits()
+  const letters = useLetters()
+  const [tightest] = useBudgets()
+  const tiles: Tile[] = [
+    ...COUNTED.map(
+      ([type, title]): Tile => ({ title, filter: type, count: facts.filter((fact) => fact.type === type).length }),
+    ),
+    { title: 'dead letters', filter: 'letters', count: live().deadLetters },
+    { title: 'slow now', filter: 'slow', count: slow.length },
+    { title: 'slow event loops now', filter: 'loops', count: busy.length },
+  ]
+  const failed = useFailedTasks()
+  const isShown = (what: string) => filter === '' || filter === what
+  const told = facts.filter(({ type }) => type !== 'message.dead' && isShown(type))
+  const shownCount = told.length + (isShown('loops') ? busy.length : 0) + (isShown('slow') ? slow.length : 0)
+  useEffect(() => {
+    if (filter === 'letters') document.getElementById('letters')?.scrollIntoView()
+  }, [filter])
+  return (
+    <div class="two-panes">
+      <div class="pane">
+        <ul class="counts" aria-label="What went wrong">
+          {tiles.map(({ title, filter: what, count }) => (
+            <li key={title} class={count > 0 ? 'some' : ''}>
+              <a href={linkTo({ filter: what })} aria-current={filter === what ? 'true' : undefined}>
+                <strong>{grouped(count)}</strong> {title}
+              </a>
+            </li>
+          ))}
+          <li class={failed > 0 ? 'some' : ''}>
+            <a href={linkTo({ view: 'tasks', task: undefined, filter: 'failed' })}>
+              <strong>{grouped(failed)}</strong> failed tasks
+            </a>
+          </li>
+          {tightest && (
+            <li>
+              <a href={linkTo({ view: 'cost', task: undefined })}>
+                <strong>{Math.round(partOf(tightest) * 100)} %</strong> of a budget
+              </a>
+            </li>
+          )}
+        </ul>
+        <section aria-label="What happened">
+          <div class="row head">
+            <h2>What happened</h2>
+            {filter !== '' && (
+              <a class="button" href={linkTo({ filter: undefined })}>
+                Show all
+              </a>
+            )}
+          </div>
+          {isShown('slow') && <SlowCards />}
+          {isShown('loops') && <BusyLoops loops={busy} />}
+          {shownCount === 0 && (
+            <p class="empty">
+              {filter === '' ? 'Nothing has gone wrong in the newest tasks.' : 'There is nothing of that kind here.'}
+            </p>
+          )}
+          {told.slice(0, MOST_SHOWN).map((fact) => (
+            <TroubleCard
+              key={`${fact.seq} ${fact.type}`}
+              fact={fact}
+              story={
+                fact.type === 'agent.crashed'
+                  ? storyOfCrash(fact, folds, letters.map(deadMessage), shortSpan)
+                  : undefined
+              }
+            />
+          ))}
+        </section>
+      </div>
+      <div class="pane side" id="letters">
+        <Letters newest={letters} />
+      </div>
+    </div>
+  )
+}
+
+interface Tile {
+  readonly title: string
+  readonly filter: string
+  readonly count: number
+}
+
+/** Kinds of facts that have a tile. */
+const COUNTED = [
+  ['agent.crashed', 'crashes'],
+  ['deadlock', 'deadlocks'],
+  ['livelock', 'livelocks'],
+  ['stall', 'stalls'],
+] as const
+
+const deadMessage = ({ at, reason, message: { id, recipient } }: Letter) => ({
+  at: Date.parse(at),
+  reason,
+  id,
+  recipient: String(recipient),
+})
+
+/** Ids of tasks that were seen to have failed, and of which team. A task that leaves the list is still one. */
+let failedTasks = { of: '', ids: new Set<string>() }
+
+function useFailedTasks(): number {
+  if (failedTasks.of !== team.value) failedTasks = { of: team.value, ids: new Set() }
+  for (const { id, status } of tasks.value) if (status === 'failed') failedTasks.ids.add(id)
+  return failedTasks.ids.size
+}
+
+function TroubleCard({ fact, story }: { fact: DigestFact; story: CrashStory | undefined }): JSX.Element {
+  const runId = fact.runId || story?.runId
+  const { who, what } = wordsOfFact(fact)
+  const [sign = '·', title = fact.type] = own(TITLES, fact.type) ?? []
+  const isMild = fact.type === 'budget' || fact.type === 'limit.reached'
+  return (
+    <article class="trouble" aria-label={title}>
+      <header class="row">
+        <span class={`mark ${isMild ? 'waiting' : 'failed'}`}>
+          <span aria-hidden="true">{sign}</span> {title}
+        </span>
+        <strong>
+          <Words text={who} most={200} />
+        </strong>
+        <span class="dim">{clock(fact.at, now.value)}</span>
+        <span class="grow" />
+        {fact.type === 'deadlock' && (
+          <a class="button" href={linkTo({ view: 'team', task: fact.runId })}>
+            See the ring
+          </a>
+        )}
+        {runId && (
+          <a class="button" href={linkTo({ view: 'run', task: runId, at: fact.at })}>
+            See it in its run
+          </a>
+        )}
+      </header>
+      <p>
+        <Words text={what} most={600} />
+      </p>
+      {fact.type === 'limit.reached' && <Queue fact={fact} />}
+      {story && <Recovery story={story} isRestarted={fact.restartInMs !== null} />}
+      {fact.type === 'deadlock' && (
+        <p>
+          {typeof fact.victim === 'string' ? (
+            <>
+              Victim: <Words text={fact.victim} />. Its wait was given up, so that the others go on.
+            </>
+          ) : (
+            undecided(fact.at, now.value)
+          )}
+        </p>
+      )}
+    </article>
+  )
+}
+
+/** Says whether the limit is waited for now, and what those do that have its places. */
+function Queue({ fact: { option, runId } }: { fact: DigestFact }): JSX.Element {
+  const waits = live().waits.filter(({ kind, for: [of] }) => kind === 'limit' && of === option)
+  const [oldest] = waits.filter((wait) => wait.runId === runId)
+  if (!oldest) return <p class="dim">It waits no longer{waits.length > 0 && `; ${waits.length} others do`}.</p>
+  return (
+    <p>
+      {waits.length === 1 ? 'It waits' : `${waits.length} wait`} now, this one for {span(now.value - oldest.since)}
+      {oldest.cause !== undefined && (
+        <>
+          : <Words text={oldest.cause} most={400} />
+        </>
+      )}
+    </p>
+  )
+}
+
+function Recovery({ story, isRestarted }: { story: CrashStory; isRestarted: boolean }): JSX.Element {
+  const { backAfterMs, message } = story
+  const restart =
+    backAfterMs !== undefined
+      ? `Back after ${shortSpan(backAfterMs)}.`
+      : isRestarted
+        ? 'A new thread is being started.'
+        : 'It was not restarted.'
+  const steps = message === undefined ? [restart] : [restart, message]
+  return (
+    <ol class="recovery" aria-label="What was done">
+      {steps.map((step) => (
+        <li key={step}>{step}</li>
+      ))}
+    </ol>
+  )
+}

@@ -1,0 +1,93 @@
+/** The team whose progress is shown, and the screen for it. */
+import { createLogUpdate } from 'log-update'
+import type { Team } from '../../index.ts'
+
+/**
+ * stdout, for the answer and nothing else. A team file, a protocol given as a closure and their libraries run in this
+ * process and may print; what they print is shown elsewhere, so that `dramatis run ... | next` gets the answer alone.
+ */
+
+export type Print = (text: string) => void
+
+/** Output of a command: takes the answer, and diverts everything else that is printed. */
+export interface Answer {
+  /** Resolves when the text has been handed over. */
+  write(text: string): Promise<void>
+  /** Sets the destination of everything else that is printed, from now on. */
+  divertTo(print: Print): void
+}
+
+type Done = (error?: Error | null) => void
+
+/** Takes the stdout of this process for good. */
+export function takeStdout(): Answer {
+  const { stdout, stderr } = process
+  const write = stdout.write.bind(stdout)
+  let print: Print = (text) => void stderr.write(text)
+
+  stdout.on('error', () => {}) // `write` below reports it
+  stdout.write = (chunk: string | Uint8Array, second?: BufferEncoding | Done, third?: Done) => {
+    print(typeof chunk === 'string' ? chunk : Buffer.from(chunk).toString())
+    const done = typeof second === 'function' ? second : third
+    if (done) process.nextTick(done)
+    return true
+  }
+  return {
+    write: (text) =>
+      new Promise((resolve, reject) => {
+        write(text, 'utf8', (error) => {
+          // The reader may leave before the end of the answer, as `head` does.
+          if (error && !('code' in error && error.code === 'EPIPE')) reject(error)
+          else resolve()
+        })
+      }),
+    divertTo: (to) => {
+      print = to
+    },
+  }
+}
+
+export interface Redraw {
+  (frame: string): void
+  /** Takes the last frame off the screen. */
+  clear(): void
+  /** Leaves the last frame where it is. */
+  done(): void
+}
+
+/**
+ * Returns what draws on that screen. log-update writes the lines that differ from those of the last frame. Where a
+ * frame has more or fewer lines it leaves some out and others behind, so such a frame is drawn anew.
+ */
+export function redrawOn(screen: Screen): Redraw {
+  const update = createLogUpdate(screen)
+  let count = 0
+  const draw = (frame: string) => {
+    const lines = frame.split('\n').length
+    if (lines !== count) update.clear()
+    count = lines
+    update(frame)
+  }
+  return Object.assign(draw, { clear: update.clear, done: update.done })
+}
+
+/** The part of a team that can be watched. */
+export type Watched = Pick<Team, 'events' | 'health'>
+
+/** A stream that may be a terminal. */
+export type Screen = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?: number }
+
+/** Checks whether lines on the screen can be overwritten. */
+export function isTerminal({ isTTY, columns, rows }: Screen, env: NodeJS.ProcessEnv = process.env): boolean {
+  const hasRoom = columns !== 0 && rows !== 0 // a recorded session often has 0 of both
+  return isTTY === true && hasRoom && env.TERM !== 'dumb'
+}
+
+export interface Progress {
+  /** Shows what happens in the team from now on. */
+  watch(team: Watched): void
+  /** Shows a text that is none of the team's events: a line of the log, what somebody printed. */
+  readonly print: Print
+  /** Shows the last state and leaves the terminal as it was. Twice is fine. */
+  end(): void
+}

@@ -1,0 +1,161 @@
+/** The work under way as lines: goals, tasks and sub-tasks as a tree, and what was said last. */
+import type { AgentProgress, Digest, SubtaskProgress } from '../../index.ts'
+import { MESSAGE_TYPES } from '../../mailbox/message-type.ts'
+import { span } from '../../runtime/views/slow.ts'
+import { grouped } from '../../shared/text.ts'
+import { own } from '../../shared/values.ts'
+import type { DigestFold, FoldedTask } from '../digest/digest-fold.ts'
+import { bar, columns, cut, fit } from './top-view.ts'
+
+/** Returns how far an agent is with its turn, where that is at hand. */
+export type ProgressOf = (agent: string) => AgentProgress | undefined
+
+const MOST_TASKS = 8
+const MOST_SUBTASKS = 6
+const LAST_MESSAGES = 4
+const CELLS = 5
+const MARKS: Readonly<Record<string, string>> = {
+  completed: '[x]',
+  handed_off: '[x]',
+  in_progress: '[>]',
+  blocked: '[>]',
+  failed: '[!]',
+  refused: '[!]',
+  cancelled: '[!]',
+}
+const ENDED: ReadonlySet<string> = new Set(['completed', 'failed', 'refused', 'cancelled', 'handed_off'])
+
+/** Returns the work of the runs that are under way; if none is, of the last one, with what came of its tasks. */
+export function workLines(fold: DigestFold, width: number, now: number, progressOf: ProgressOf): string[] {
+  const runs = [...fold.runs.values()]
+  const open = runs.filter(({ endedAt }) => endedAt === null)
+  return (open.length > 0 ? open : runs.slice(-1)).flatMap(({ id, query }) => {
+    const tasks = [...fold.tasks.values()].filter(({ runId }) => runId === id).slice(-MOST_TASKS)
+    if (tasks.length === 0) return []
+    const done = tasks.filter(({ status }) => status === 'completed').length
+    const goal = line(`goal  ${bar(done / tasks.length, CELLS)} `, query, `${done} of ${tasks.length} tasks`, width)
+    return [goal, ...treeLines(tasks, null, 1, { width, now, progressOf })]
+  })
+}
+
+interface Drawn {
+  width: number
+  now: number
+  progressOf: ProgressOf
+}
+
+/** Returns the tasks below a task, each with its sub-tasks. `parent`: null for those whose parent is not shown. */
+function treeLines(tasks: readonly FoldedTask[], parent: string | null, depth: number, drawn: Drawn): string[] {
+  const ids = new Set(tasks.map(({ id }) => id))
+  const below = tasks.filter((task) => (ids.has(task.parent ?? '') ? task.parent : null) === parent)
+  return below.flatMap((task) => {
+    const { agent, status, at, description, id } = task
+    const found = agent === null || ENDED.has(status) ? undefined : drawn.progressOf(agent)
+    const progress = found?.taskId === id ? found : undefined
+    const inner = tasks.filter((each) => each.parent === id)
+    const share = status === 'completed' ? 1 : shareOf(progress?.subtasks ?? [], inner)
+    const state = `${agent ?? 'nobody'}: ${status}  ${span(drawn.now - at)}`
+    return [
+      line(`${head(depth, status)} ${bar(share, CELLS)} `, description, state, drawn.width),
+      ...subtaskLines(progress?.subtasks ?? [], depth + 1, drawn.width),
+      ...treeLines(tasks, id, depth + 1, drawn),
+    ]
+  })
+}
+
+/** Returns sub-tasks around the one that is worked on. */
+function subtaskLines(subtasks: readonly SubtaskProgress[], depth: number, width: number): string[] {
+  const current = subtasks.findIndex(({ status }) => status === 'in_progress')
+  const first = Math.max(0, Math.min(current - 2, subtasks.length - MOST_SUBTASKS))
+  const left = subtasks.length - first - MOST_SUBTASKS
+  return [
+    ...(first > 0 ? [`${'  '.repeat(depth)}(${first} before)`] : []),
+    ...subtasks
+      .slice(first, first + MOST_SUBTASKS)
+      .flatMap(({ description, status, subtasks: parts }) => [
+        line(
+          `${head(depth, status)} ${bar(status === 'completed' ? 1 : shareOf(parts, []), CELLS)} `,
+          description,
+          status,
+          width,
+        ),
+        ...subtaskLines(parts, depth + 1, width),
+      ]),
+    ...(left > 0 ? [`${'  '.repeat(depth)}(${left} more)`] : []),
+  ]
+}
+
+const head = (depth: number, status: string): string => `${'  '.repeat(depth)}${own(MARKS, status) ?? '[ ]'}`
+
+/** Returns the share of a task that is done, by its sub-tasks, or else by the tasks below it. */
+function shareOf(subtasks: readonly SubtaskProgress[], tasks: readonly FoldedTask[]): number {
+  const parts = subtasks.length > 0 ? subtasks : tasks
+  return parts.length === 0 ? 0 : parts.filter(({ status }) => status === 'completed').length / parts.length
+}
+
+/** Returns the round, with a warning when the next one is the last. */
+export function roundOf({ round, maxRounds }: AgentProgress): string {
+  return `round ${round} of ${maxRounds}${round >= maxRounds - 1 ? ' !' : ''}`
+}
+
+/** Returns a line that ends with `right`; the text between is cut. */
+function line(left: string, text: string, right: string, width: number): string {
+  const room = width - columns(left) - columns(right) - 2
+  return room < 8 ? cut(`${left}${text}  ${right}`, width) : `${left}${fit(text, room)}  ${right}`
+}
+
+/** Returns what was said last: in the turn of an agent at work, else between the agents. */
+export function lastLines(fold: DigestFold, agents: readonly string[], now: number, progressOf: ProgressOf): string[] {
+  const [agent, progress] =
+    agents
+      .flatMap((name) => {
+        const found = progressOf(name)
+        return found && found.lastMessages.length > 0 ? [[name, found] as const] : []
+      })
+      .at(-1) ?? []
+  if (agent !== undefined && progress)
+    return [`last messages of ${agent}`, ...progress.lastMessages.map(({ role, text }) => `  ${role}: ${text}`)]
+  const { columns: sent, length } = fold.messages
+  if (length === 0) return []
+  const rows = Array.from(
+    { length: Math.min(LAST_MESSAGES, length) },
+    (_, i) => length - Math.min(LAST_MESSAGES, length) + i,
+  )
+  const name = (place: number) => fold.names[place] ?? 'all'
+  return [
+    'last messages',
+    ...rows.map((row) => {
+      const type = MESSAGE_TYPES[sent.type.at(row) & 7] ?? 'message'
+      return `  ${span(now - sent.at.at(row))} ago  ${name(sent.from.at(row))} -> ${name(sent.to.at(row))}  ${type}  ${grouped(sent.bytes.at(row))} bytes`
+    }),
+  ]
+}
+
+const WIDTH = 160
+
+export class WorkNews {
+  /** Sub-tasks that were told last, by agent. */
+  readonly #told = new Map<string, string>()
+
+  /** Returns the lines for what `line` has changed; the fold has read it. */
+  news({ facts = [], call }: Digest, { tasks, agents }: DigestFold, progressOf: ProgressOf): string[] {
+    const changed = new Set(facts.flatMap(({ type, task }) => (type === 'task' ? String(Object(task).id) : [])))
+    const lines = [...changed].flatMap((id) => {
+      const task = tasks.get(id)
+      return task ? `task  ${task.agent ?? 'nobody'}: ${task.status}  ${task.description}` : []
+    })
+    return [...lines, ...(call ? this.#subtasks([...agents.keys()], progressOf) : [])].map((line) => cut(line, WIDTH))
+  }
+
+  #subtasks(agents: readonly string[], progressOf: ProgressOf): string[] {
+    return agents.flatMap((name) => {
+      const progress = progressOf(name)
+      if (!progress?.subtask) return []
+      const isLast = progress.round >= progress.maxRounds - 1
+      const text = `${progress.subtask}${isLast ? `  ${roundOf(progress)}` : ''}`
+      if (this.#told.get(name) === text) return []
+      this.#told.set(name, text)
+      return `sub-task  ${name}: ${text}`
+    })
+  }
+}

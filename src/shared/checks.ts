@@ -1,0 +1,149 @@
+/** Small checks for options. Each gets a value and its path, and throws if the value is wrong. */
+import { ConfigurationError, DramatisError, describe, shown } from './errors.ts'
+import { optionMeant } from './text.ts'
+
+/**
+ * Returns the error for one option. `path` is the option's, like `agents[0].limits.maxHeapMb`; `advice` says what to
+ * do.
+ */
+export function refused(path: string, value: unknown, accepted: string, advice = ''): ConfigurationError {
+  return refusedAs(path, shown(value), accepted, advice)
+}
+
+/** Returns the same error for a value that `shown` cannot or must not describe: `got` is a phrase. */
+export function refusedAs(path: string, got: string, accepted: string, advice = ''): ConfigurationError {
+  const message = `${path}: got ${got}; accepted: ${accepted}.${advice && ` ${advice}`}`
+  return new ConfigurationError(message, { path, got, accepted })
+}
+
+/** Returns the result of `look`. Refuses the option at `path` if reading it throws (a getter, a proxy). */
+export function reading<T>(path: string, look: () => T): T {
+  try {
+    return look()
+  } catch (error) {
+    if (error instanceof DramatisError) throw error
+    throw refusedAs(path, `what throws when it is read (${describe(error)})`, 'plain values')
+  }
+}
+
+/** Throws `ConfigurationError` if the value at `path` is wrong. */
+export type Check = (value: unknown, path: string) => void
+
+/** Text for the `got` of an error about an option that does not exist. */
+export const NO_SUCH_OPTION = 'an option that does not exist'
+
+/** Checks for all fields of `T`: the compiler rejects a missing or an unknown field. */
+export type Fields<T> = { readonly [Key in keyof T]-?: Check }
+
+/** Makes a check from a predicate and a description of what it accepts. */
+export function rule(accepted: string, passes: (value: unknown) => boolean): Check {
+  return (value, path) => {
+    if (!reading(path, () => passes(value))) throw refused(path, value, accepted)
+  }
+}
+
+const LARGEST = 2 ** 31 - 1 // the largest 32-bit integer, also for timers: Node fires a longer one at once
+
+export function integer(least: number, most = LARGEST): Check {
+  const accepted = `an integer from ${least} to ${format(most)}`
+  return rule(accepted, (value) => Number.isInteger(value) && within(value, least, most))
+}
+
+export function number(least: number, most: number): Check {
+  return rule(`a number from ${least} to ${format(most)}`, (value) => within(value, least, most))
+}
+
+/** Accepts a waiting time above 0, in ms. With `off` it also accepts false, for no limit. */
+export function wait(off?: 'off'): Check {
+  const accepted = `${off ? 'false, or ' : ''}a number of milliseconds above 0, at most ${format(LARGEST)}`
+  return rule(accepted, (value) => (off !== undefined && value === false) || (value !== 0 && within(value, 0, LARGEST)))
+}
+
+/** Accepts a pause in ms; 0 is allowed. */
+export const pause = rule(`a number of milliseconds from 0 to ${format(LARGEST)}`, (value) => within(value, 0, LARGEST))
+export const finite = rule('a finite number', (value) => Number.isFinite(value))
+/** Accepts a string, also an empty one. */
+export const text = rule('a string', (value) => typeof value === 'string')
+/** Accepts true or false. */
+export const flag = rule('true or false', (value) => typeof value === 'boolean')
+/** Accepts an object. Its fields are checked elsewhere, or not at all. */
+export const anyObject = rule('an object', isObject)
+
+/** Accepts a list. Its entries are checked elsewhere, or not at all. */
+export const anyList = rule('a list', Array.isArray)
+
+/** Accepts a few given values. */
+export function oneOf(...values: readonly unknown[]): Check {
+  return rule(values.map((value) => JSON.stringify(value)).join(', '), (value) => values.includes(value))
+}
+
+/** Accepts a list whose entries `each` accepts. */
+export function listOf(each: Check): Check {
+  return (value, path) => {
+    if (!isList(value)) throw refused(path, value, 'a list')
+    for (const [i, entry] of reading(path, () => [...(value as unknown[])]).entries()) each(entry, `${path}[${i}]`)
+  }
+}
+
+/** Accepts an object with the methods named. */
+export function methods(...names: readonly string[]): Check {
+  const accepted = `an object with the methods ${names.join(', ')}`
+  return (value, path) => {
+    if (!isObject(value)) throw refused(path, value, accepted)
+    const missing = reading(path, () => names.filter((name) => typeof Reflect.get(value, name) !== 'function'))
+    if (missing.length > 0) throw refusedAs(path, `an object without ${missing.join(', ')}`, accepted)
+  }
+}
+
+/**
+ * Accepts an object with these fields and no others. Only the required fields must be present; undefined counts as
+ * absent.
+ */
+export function shape<T>(fields: Fields<T>, ...required: readonly (keyof T)[]): Check {
+  const known = Object.keys(fields)
+  return (value, path) => {
+    if (!isObject(value)) throw refused(path || 'options', value, 'an object')
+    const at = (key: string) => (path === '' ? key : `${path}.${key}`)
+    // Unknown fields first: a required field that seems to be missing is usually there under a mistyped name.
+    for (const key of reading(path || 'options', () => Object.keys(value)))
+      if (!known.includes(key)) throw noSuchOption(at(key), key, known)
+    for (const key in fields) {
+      const field: unknown = reading(at(key), () => Reflect.get(value, key))
+      if (field !== undefined || required.includes(key)) fields[key](field, at(key))
+    }
+  }
+}
+
+function noSuchOption(path: string, key: string, known: readonly string[]): ConfigurationError {
+  const meant = optionMeant(key, known)
+  const advice = meant === undefined ? 'remove it.' : `did you mean "${meant}"?`
+  const accepted = known.join(', ')
+  const message = `${path}: there is no such option; ${advice} Accepted: ${accepted}.`
+  return new ConfigurationError(message, { path, got: NO_SUCH_OPTION, accepted })
+}
+
+/** Narrows to an object with fields: no null, no list, no function. */
+export function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && isList(value) === false
+}
+
+/** Tells a list from another value; undefined for a proxy that was revoked, which is neither. */
+function isList(value: unknown): boolean | undefined {
+  try {
+    return Array.isArray(value)
+  } catch {
+    return undefined
+  }
+}
+
+function within(value: unknown, least: number, most: number): boolean {
+  return typeof value === 'number' && value >= least && value <= most
+}
+
+/**
+ * Formats a number with commas between thousands. `toLocaleString` is not used: its first call loads the locales, 20 ms
+ * of every start.
+ */
+function format(value: number): string {
+  return Number.isInteger(value) ? String(value).replace(/\B(?=(?:\d{3})+$)/g, ',') : String(value)
+}

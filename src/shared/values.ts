@@ -1,0 +1,61 @@
+/**
+ * Counts the values of a JSON text that comes in chunks of UTF-8, before anybody parses it: millions of them in a text
+ * of some megabytes hold the process for seconds. A long answer is one long string, and counts as one.
+ */
+const QUOTE = 0x22
+const BACKSLASH = 0x5c
+const COMMA = 0x2c
+const BRACKET = 0x5b
+const BRACE = 0x7b
+
+export class JsonValues {
+  /** So far: one for each comma and each bracket that opens, outside of strings. */
+  count = 0
+  #isQuoted = false
+  #isEscaped = false
+
+  take(chunk: Uint8Array): void {
+    let { count } = this
+    let isQuoted = this.#isQuoted
+    let isEscaped = this.#isEscaped
+    for (let at = 0; at < chunk.length; at += 1) {
+      const byte = chunk[at]
+      if (isEscaped) isEscaped = false
+      else if (isQuoted) {
+        if (byte === BACKSLASH) isEscaped = true
+        else if (byte === QUOTE) isQuoted = false
+      } else if (byte === QUOTE) isQuoted = true
+      else if (byte === COMMA || byte === BRACKET || byte === BRACE) count += 1
+    }
+    this.count = count
+    this.#isQuoted = isQuoted
+    this.#isEscaped = isEscaped
+  }
+}
+
+/** How many there are in the whole of a text. */
+export function valuesIn(bytes: Uint8Array): number {
+  const values = new JsonValues()
+  values.take(bytes)
+  return values.count
+}
+
+/**
+ * Returns a field of a plain object by a name that came from elsewhere; undefined if the object itself has no such
+ * field. `fields[name]` would also find what all objects inherit, and an agent may be called "constructor".
+ */
+export function own<Value>(fields: Readonly<Record<string, Value>>, name: string): Value | undefined {
+  return Object.hasOwn(fields, name) ? fields[name] : undefined
+}
+
+/** Returns the named fields that an object itself has, such as variables of the environment. */
+export function picked<Value>(
+  fields: Readonly<Record<string, Value | undefined>>,
+  names: readonly string[],
+): Record<string, Value> {
+  const found = names.flatMap((name) => {
+    const value = own(fields, name)
+    return value === undefined ? [] : [[name, value] as const]
+  })
+  return Object.fromEntries(found)
+}

@@ -1,0 +1,180 @@
+/** Rules of the house: the order of its rooms, what each may import, and how much it may weigh. */
+import t from 'tap'
+import { filesIn, importsOf, type SourceFile, sourceFiles } from './source-files.ts'
+
+/** Folders of src/, each with the number of files that it may have. A room imports those before it alone. */
+const rooms: ReadonlyMap<string, number> = new Map(
+  Object.entries({
+    shared: 11,
+    mailbox: 11,
+    blackboard: 3,
+    'actors/definition': 15,
+    'actors/model': 10,
+    'actors/turn': 23,
+    'actors/thread': 7,
+    'json-schema': 6,
+    tools: 26,
+    mcp: 7,
+    'runtime/logging': 4,
+    'runtime/store': 8,
+    'runtime/providers': 12,
+    'runtime/settings': 7,
+    'runtime/log': 7,
+    'runtime/threads': 7,
+    'runtime/host': 18,
+    'runtime/verbs': 18,
+    'runtime/supervision': 11,
+    'runtime/observers': 10,
+    'runtime/runs': 17,
+    'runtime/durability': 15,
+    'runtime/views': 12,
+    'runtime/team': 9,
+    'runtime/testing': 15,
+    'ai-sdk': 4,
+    bundling: 2,
+    protocols: 28,
+    registry: 5,
+    '(src)': 9,
+    'service/shared': 9,
+    'service/digest': 3,
+    'service/http': 8,
+    'service/pictures': 5,
+    'service/page': 23,
+    'service/openai': 2,
+    'service/api': 8,
+    'service/terminal': 6,
+    'service/rehearsal': 4,
+    'service/commands': 7,
+    service: 1,
+  }),
+)
+const order = [...rooms.keys()]
+
+/** What single rooms may import or not, beyond their order. */
+const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
+  { of: /^(mailbox|blackboard)$/, only: /^shared$/ },
+  { of: /^tools$/, only: /^(actors\/definition|shared)$/ },
+  { of: /^mcp$/, only: /^(actors\/definition|shared|mailbox|json-schema)$/ },
+  { of: /^bundling$/, only: /^(runtime\/settings|shared)$/ },
+  { of: /^protocols$/, never: /^runtime\/(?!settings$)/ },
+  { of: /^runtime\//, never: /^(tools|mcp|ai-sdk|protocols|registry)$/ },
+]
+/** Started by their URL: nothing may run them by importing them. */
+const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
+const MOST_LINES = 109_441
+const LONGEST_FILE = 815
+const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
+
+const imports = sourceFiles.flatMap((file) => importsOf(file).map((to) => ({ from: file.path, to })))
+const crossing = imports.filter(({ from, to }) => roomOf(from) !== roomOf(to))
+
+t.test('every file of src stands in a room', async (t) => {
+  t.same(names(sourceFiles.filter(({ path }) => !rooms.has(roomOf(path)))), [])
+})
+
+t.test('every relative import names a file', async (t) => {
+  const paths = new Set(names(sourceFiles))
+  t.same(imports.filter(({ to }) => !paths.has(to)).map(arrow), [])
+})
+
+t.test('no room imports from one that stands after it', async (t) => {
+  const back = crossing.filter(({ from, to }) => order.indexOf(roomOf(to)) > order.indexOf(roomOf(from)))
+  t.same(back.map(arrow), [])
+})
+
+t.test('rooms that are to know little know no more', async (t) => {
+  const isTooMuch = ({ from, to }: Import) =>
+    limits.some(
+      ({ of, only, never }) => of.test(roomOf(from)) && (never?.test(roomOf(to)) || (only && !only.test(roomOf(to)))),
+    )
+  t.same(crossing.filter(isTooMuch).map(arrow), [])
+})
+
+t.test('nobody imports the entries of threads, which are started by their URL', async (t) => {
+  t.same(imports.filter(({ to }) => entries.includes(to)).map(arrow), [])
+})
+
+t.test('only the entries of the package import the test kit', async (t) => {
+  const users = crossing.filter(({ to }) => roomOf(to) === 'runtime/testing')
+  t.same([...new Set(users.map(({ from }) => from))].sort(), ['src/rehearsal.ts', 'src/testing.ts'])
+})
+
+t.test('agents of tests import dramatis by name: its path loads the whole library in each thread', async (t) => {
+  const agents = filesIn('test/fixtures').filter(({ text }) => /^export default define(Agent|Protocol)\b/m.test(text))
+  t.ok(agents.length > 50)
+  t.same(names(agents.filter((file) => importsOf(file).includes('src/index.ts'))), [])
+})
+
+t.test('no imports go round in a circle', async (t) => {
+  t.same(circles(), [])
+})
+
+t.test('no folder collects what has no name', async (t) => {
+  const nameless = sourceFiles.filter((file) => file.path.split('/').some((part) => forbiddenFolders.includes(part)))
+  t.same(names(nameless), [])
+})
+
+t.test('the house gets no heavier: a line that comes in takes one out, or says here why not', async (t) => {
+  const lines = new Map(sourceFiles.map(({ path, text }) => [path, text.split('\n').length - 1]))
+  const sum = [...lines.values()].reduce((all, some) => all + some, 0)
+  t.ok(sum <= MOST_LINES, `src has ${sum} lines`)
+  t.same(
+    [...lines].filter(([, count]) => count > LONGEST_FILE),
+    [],
+  )
+  for (const [room, most] of rooms) {
+    const files = sourceFiles.filter(({ path }) => roomOf(path) === room).length
+    t.ok(files <= most, `${room} has ${files} files, and may have ${most}`)
+  }
+})
+
+t.test('reads every form of import', async (t) => {
+  const text = [
+    "import a from './a.ts'",
+    "import type { B } from './b.ts'",
+    "import {\n  c,\n  type D,\n} from '../c.ts'",
+    "export * from './d.ts'",
+    "export type { E } from './e.ts'",
+    "import './f.ts'",
+    "const g = await import('./g.ts')",
+    "type H = import('./h.ts').H",
+    "// import './no.ts'\n/**\n * import './no.ts'\n */",
+    "import outside from 'outside'",
+    "export const at = './no.ts'",
+  ].join('\n')
+  const found = importsOf({ path: 'src/room/file.ts', text })
+  t.same(found.sort(), ['src/c.ts', ...'abdefgh'.split('').map((letter) => `src/room/${letter}.ts`)].sort())
+})
+
+interface Import {
+  from: string
+  to: string
+}
+
+/** The folder of a file below src/; '(src)' for the entries of the package. */
+function roomOf(path: string): string {
+  return path.split('/').slice(1, -1).join('/') || '(src)'
+}
+
+/** One circle for each import that closes one, shown as the way round. */
+function circles(): string[] {
+  const next = new Map(sourceFiles.map((file) => [file.path, importsOf(file)]))
+  const done = new Set<string>()
+  const found: string[] = []
+  const visit = (path: string, way: string[]) => {
+    if (way.includes(path)) found.push([...way.slice(way.indexOf(path)), path].join(' -> '))
+    if (done.has(path)) return
+    done.add(path)
+    for (const to of next.get(path) ?? []) visit(to, [...way, path])
+  }
+  for (const { path } of sourceFiles) visit(path, [])
+  return found
+}
+
+function names(files: SourceFile[]): string[] {
+  return files.map(({ path }) => path)
+}
+
+function arrow({ from, to }: Import): string {
+  return `${from} -> ${to}`
+}
