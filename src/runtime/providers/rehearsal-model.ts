@@ -16,7 +16,7 @@ const WORDS_OF_A_PIECE = 4
 
 /**
  * Makes the rehearsal model, which works offline. A text answer repeats, with a label, the question and the results of
- * tools. A JSON answer is a value that fits the schema. Before that, the model calls each offered tool once, all in one
+ * tools, or takes one of the names that a judge is asked for. A JSON answer is a value that fits the schema. Before that, the model calls each offered tool once, all in one
  * answer, with arguments that fit; tools that are not `readOnly` do not run then. It never uses verbs (`request`,
  * `delegate`, ...), because a run could go round in circles, but for `publish` where it reads the board as well.
  * `maxOutputTokens` cuts its text off like that of a real model. `countTokens` counts its usage. `seed` is an integer.
@@ -105,8 +105,13 @@ const ENDINGS = [
   'A model would now answer in its own words.',
 ]
 
+/** The end of a question for one of some names, such as a judge's. */
+const CHOICE = /\balone: ([\w-]+(?:, [\w-]+)*)\.$/m
+
 function words({ agent = 'The model', messages }: ModelRequest, since: readonly ModelMessage[], dice: Dice): string {
   const asked = messages.findLast(({ role }) => role === 'user') ?? messages.at(-1)
+  const choice = CHOICE.exec(textOf(asked?.content ?? ''))?.[1]
+  if (choice) return `${LABEL} ${dice.pick(choice.split(', '))}`
   const names = new Map(since.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id, name }) => [id, name])))
   const told = since
     .filter(({ role }) => role === 'tool')
