@@ -11,7 +11,8 @@ const PEERS = [
   { figure: 'a step over LangGraph.js', label: 'LangGraph.js', program: 'pipeline-langgraph' },
   { figure: 'a step over the OpenAI Agents SDK', label: 'OpenAI Agents SDK', program: 'pipeline-agents-sdk' },
 ] as const
-type Figure = (typeof PEERS)[number]['figure']
+const SHARED = 'a step on a shared thread over the OpenAI Agents SDK'
+type Figure = (typeof PEERS)[number]['figure'] | typeof SHARED
 
 const ROUNDS = 5
 /** Steps of a run, runs that count, runs before them. */
@@ -20,17 +21,27 @@ const PLAN = [10, 200, 50] as const
 export const b8: Benchmark<Figure> = {
   id: 'B8',
   question: 'an empty step of a pipeline',
-  must: { 'a step over LangGraph.js': atMost(0.6), 'a step over the OpenAI Agents SDK': atMost(1.3) },
-  goal: { 'a step over LangGraph.js': atMost(0.4), 'a step over the OpenAI Agents SDK': atMost(0.9) },
+  must: {
+    'a step over LangGraph.js': atMost(0.6),
+    'a step over the OpenAI Agents SDK': atMost(1.3),
+    [SHARED]: atMost(1),
+  },
+  goal: {
+    'a step over LangGraph.js': atMost(0.4),
+    'a step over the OpenAI Agents SDK': atMost(0.9),
+    [SHARED]: atMost(0.6),
+  },
   async run() {
     const ours: Pipeline[] = []
     const played: Pipeline[] = []
+    const shared: Pipeline[] = []
     const floors: ManyCosts[] = []
     const theirs = PEERS.map((): number[] => [])
     const notes: string[] = []
     for (let round = 0; round < ROUNDS; round++) {
       ours.push(await runProgram<Pipeline>('pipeline', PLAN))
       played.push(await runProgram<Pipeline>('pipeline', [...PLAN, 'model']))
+      shared.push(await runProgram<Pipeline>('pipeline', [...PLAN, 'shared']))
       floors.push(await runProgram<ManyCosts>('wake-ups', ['ring', PLAN[0], PLAN[0] * PLAN[1]]))
       for (const [at, { label, program }] of PEERS.entries()) {
         try {
@@ -41,10 +52,9 @@ export const b8: Benchmark<Figure> = {
         }
       }
     }
-    const ratios = PEERS.map(({ figure }, at) => [
-      figure,
-      (theirs[at] ?? []).map((us, round) => (ours[round]?.usPerStep ?? Number.NaN) / us),
-    ])
+    const over = (at: number, pipelines: readonly Pipeline[]) =>
+      (theirs[at] ?? []).map((us, round) => (pipelines[round]?.usPerStep ?? Number.NaN) / us)
+    const ratios = [...PEERS.map(({ figure }, at) => [figure, over(at, ours)]), [SHARED, over(1, shared)]]
     return {
       ratios: Object.fromEntries(ratios) as Record<Figure, number[]>,
       details: [
@@ -56,6 +66,7 @@ export const b8: Benchmark<Figure> = {
           floors.map(({ cold }) => cold.us),
         ),
         ...details('dramatis, played by a model', played),
+        ...details('dramatis, played by a model on a shared thread', shared),
         ...PEERS.flatMap(({ label }, at) => {
           const values = theirs[at] ?? []
           return values.length > 0 ? [{ label, value: median(values), unit: 'us' as const }] : []

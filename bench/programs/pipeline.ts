@@ -1,8 +1,8 @@
 /**
  * A pipeline of agents that do nothing, run after run: what one step costs, in us. The agents are code, or are played by
- * a model that answers at once.
+ * a model that answers at once, each on a thread of its own or all on a shared one.
  *
- *   pipeline.js <steps> <runs> <runs before> [model]
+ *   pipeline.js <steps> <runs> <runs before> [model | shared]
  */
 import { createTeam } from 'dramatis'
 import type { ModelClient } from 'dramatis/models'
@@ -15,7 +15,7 @@ export interface Pipeline {
 
 const TEXT = 'pass it on'
 const [steps = 1, runs = 1, before = 0] = process.argv.slice(2).map(Number)
-const isModel = process.argv[5] === 'model'
+const played = process.argv[5]
 const code = { module: new URL('../agents/stage.js', import.meta.url) }
 const echo: ModelClient = {
   offline: true,
@@ -26,8 +26,9 @@ const echo: ModelClient = {
 }
 
 const team = createTeam({
-  agents: Array.from({ length: steps }, (_, i) => ({ name: `stage-${i + 1}`, ...(!isModel && code) })),
+  agents: Array.from({ length: steps }, (_, i) => ({ name: `stage-${i + 1}`, ...(!played && code) })),
   models: { default: echo },
+  threads: { isolation: played === 'shared' ? 'shared' : 'thread' },
   orchestration: { strategy: 'sequential' },
 })
 for (let i = 0; i < before; i++) await run()
