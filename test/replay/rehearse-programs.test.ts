@@ -57,7 +57,8 @@ const strategies: MultiAgentPatternOptions['orchestration'][] = [
   { strategy: 'debate', debaters: ['ann', 'bob'], judge: 'cid' },
   { strategy: 'hierarchical', manager: 'ann', workers: ['bob', 'cid'] },
   { strategy: 'collaborate' },
-  { strategy: 'blackboard' },
+  // one after the other: entries of the same moment have no order that a second run could have too
+  { strategy: 'blackboard', interests: { ann: ['query'], bob: ['rehearsal.ann'], cid: ['rehearsal.bob'] } },
   { strategy: 'auction' },
   { strategy: 'consensus' },
 ]
