@@ -35,7 +35,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     protocols: 28,
     registry: 5,
     '(src)': 9,
-    'service/shared': 9,
+    'service/shared': 10,
     'service/digest': 3,
     'service/http': 8,
     'service/pictures': 5,

@@ -16,10 +16,11 @@ const WORDS_OF_A_PIECE = 4
 
 /**
  * Makes the rehearsal model, which works offline. A text answer repeats, with a label, the question and the results of
- * tools, or takes one of the names that a judge is asked for. A JSON answer is a value that fits the schema. Before that, the model calls each offered tool once, all in one
- * answer, with arguments that fit; tools that are not `readOnly` do not run then. It never uses verbs (`request`,
- * `delegate`, ...), because a run could go round in circles, but for `publish` where it reads the board as well.
- * `maxOutputTokens` cuts its text off like that of a real model. `countTokens` counts its usage. `seed` is an integer.
+ * tools, or takes one of the names that a judge is asked for. A JSON answer is a value that fits the schema. Before
+ * that, the model calls each offered tool once, all in one answer, with arguments that fit; tools that are not
+ * `readOnly` do not run then. It never uses verbs (`request`, `delegate`, ...), because a run could go round in
+ * circles, but for `publish` where it reads the board as well. `maxOutputTokens` cuts its text off like that of a real
+ * model. `countTokens` counts its usage. `seed` is an integer.
  */
 export function rehearsalModel(seed = 1): ModelClient {
   return { rehearsal: true, complete: (request) => answerTo(request, seed) }

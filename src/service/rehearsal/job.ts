@@ -19,7 +19,7 @@ export interface Count {
 export async function countOn(screen: Screen, env: NodeJS.ProcessEnv = process.env): Promise<Count> {
   const print: Print = (text) => void screen.write(text)
   if (!isTerminal(screen, env)) return { show() {}, print, end() {} }
-  const { redrawOn } = await import('../shared/screen.ts') // late, as in progress.ts
+  const { redrawOn } = await import('../shared/redraw.ts') // late, as in progress.ts
   const update = redrawOn(screen)
   let drawnAt = Number.NEGATIVE_INFINITY
   return {

@@ -4,7 +4,8 @@
  */
 import type { Health } from '../../index.ts'
 import { eventLines, isTrouble } from './event-lines.ts'
-import { type Progress, redrawOn, type Screen, type Watched } from './screen.ts'
+import { redrawOn } from './redraw.ts'
+import type { Progress, Screen, Watched } from './screen.ts'
 
 type Entry = [name: string, Health['agents'][string]]
 
