@@ -1,7 +1,7 @@
 /** Frames that are drawn over each other: the screen shows the last one, and below it nothing. */
 import t from 'tap'
 import { redrawOn } from '../../src/service/shared/redraw.ts'
-import { type Screen } from '../../src/service/shared/screen.ts'
+import type { Screen } from '../../src/service/shared/screen.ts'
 import { seededRandom } from '../../src/shared/random.ts'
 
 const ROWS = 12
