@@ -187,7 +187,10 @@ check('Next builds a site with a team by the settings of the documentation, and 
   writeFileSync(join(site, 'next.config.js'), unhurriedNext)
   const routes = join(site, 'app/agents/[[...path]]')
   mkdirSync(routes, { recursive: true })
-  writeFileSync(join(routes, 'route.js'), shown('docs/how-to/embed-the-http-api.md', 'export const GET = api.fetch'))
+  writeFileSync(
+    join(routes, 'route.js'),
+    shown('docs/how-to/serve-a-team-over-http.md', 'export const GET = api.fetch'),
+  )
   const options = { cwd: site, env: { ...env, NEXT_TELEMETRY_DISABLED: '1' }, timeout: installLimitMs }
   const [tarball] = readdirSync(home).filter((name) => name.endsWith('.tgz'))
   run('npm', [...install, join(home, tarball), 'next@16', 'react@19', 'react-dom@19'], options)

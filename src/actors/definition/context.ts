@@ -150,9 +150,10 @@ export interface AgentContext<State = object, RunState = object, Data = unknown>
    *
    * Calls of one answer run side by side, at most `maxParallelToolCalls` (the role's, 32) at a time. The model gets
    * their results in the order of its calls. Tools with `sequential: true` run alone, and so do handoff, escalate,
-   * refuse, finish, sync, publish, subscribe, write_shared, spawn and define_agent: calls before them end first, calls
-   * after them wait. The model is told the error of a failed tool; the failure ends no other call. `signal` withdraws
-   * all calls. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is empty.
+   * refuse, finish, sync, publish, subscribe, write_shared, delegate_to_executor, spawn and define_agent: calls before
+   * them end first, calls after them wait. The model is told the error of a failed tool; the failure ends no other
+   * call. `signal` withdraws all calls. `refuse` ends the turn with `TaskRefusedError`; after `handoff` the answer is
+   * empty.
    *
    * After `maxRounds` (the role's, 12) rounds without an answer the manager is asked (`escalate`). With its guidance
    * the model gets as many rounds again, once. If another agent does the task instead, its answer is the answer.

@@ -1,6 +1,6 @@
 /**
  * Logs what an operator needs to know about threads, crashes and dead letters: names, ids, counts and reasons, never
- * the content of messages. (docs/how-to/read-the-log.md has the whole table, with what other parts log.)
+ * the content of messages. (docs/how-to/look-into-an-old-run.md has the whole table, with what other parts log.)
  *
  * A line for something that is also an event has the event's type as `event`. So a program that shows events can skip
  * it.
