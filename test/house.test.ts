@@ -16,7 +16,7 @@ const rooms: ReadonlyMap<string, number> = new Map(
     tools: 26,
     mcp: 7,
     'runtime/logging': 4,
-    'runtime/store': 8,
+    'runtime/store': 9,
     'runtime/providers': 12,
     'runtime/settings': 7,
     'runtime/log': 7,

@@ -58,7 +58,7 @@ function makePool(): Piscina<RawPage, ReadableText> {
     recordTiming: false,
     env: {},
     execArgv: [...threadFlags()],
-    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB, maxYoungGenerationSizeMb: 16 },
   })
 }
 

@@ -6,7 +6,7 @@ import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent, type StateManagement } from '../../src/index.ts'
 import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
-import { readLog } from '../../src/runtime/store/inspect-segments.ts'
+import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }

@@ -20,7 +20,7 @@ import {
   senderOf,
 } from '../../src/mailbox/frame.ts'
 import { entriesOf } from '../../src/runtime/log/read-entries.ts'
-import { readLog } from '../../src/runtime/store/inspect-segments.ts'
+import { readLog } from '../../src/runtime/store/log-reader.ts'
 import type { Dice } from '../dice.ts'
 
 /** When a process dies. Each is counted from its start, but for effects, of which a folder has one count. */

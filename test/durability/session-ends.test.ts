@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions, type StateManagement } from '../../src/index.ts'
-import { readLog } from '../../src/runtime/store/inspect-segments.ts'
+import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { recordedRuns } from '../../src/runtime/views/recorded-runs.ts'
 import { folderOf } from './log-folders.ts'
 

@@ -9,7 +9,7 @@ import { takeLogFolder } from '../../examples/data-desk/lib/log-folder.ts'
 import { withoutKeys } from '../../examples/lib/without-keys.ts'
 import { kindOf, lengthOf, readBody, STEP_DONE } from '../../src/mailbox/frame.ts'
 import { entriesOf } from '../../src/runtime/log/read-entries.ts'
-import { readLog } from '../../src/runtime/store/inspect-segments.ts'
+import { readLog } from '../../src/runtime/store/log-reader.ts'
 import { folderOf } from '../durability/log-folders.ts'
 
 const preload = new URL('../fixtures/durability/dies-at-write.js', import.meta.url).href

@@ -27,5 +27,7 @@ for (const { mayUse, given, halfMb, limitMb } of CASES)
     })
     process.constrainedMemory = () => mayUse
     t.equal(halfOfMemoryMb(), halfMb)
-    t.equal(heapLimit(given).resourceLimits?.maxOldGenerationSizeMb, limitMb)
+    const { maxOldGenerationSizeMb, maxYoungGenerationSizeMb } = heapLimit(given).resourceLimits
+    t.equal(maxOldGenerationSizeMb, limitMb)
+    t.equal(maxYoungGenerationSizeMb, 32, 'V8 aborts the process where more than 16 MB come at once')
   })

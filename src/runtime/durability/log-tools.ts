@@ -6,7 +6,7 @@ import { entrySpans, isOfLife, isOfLog, runsIn } from '../log/entry-codec.ts'
 import { SEQ_STEP } from '../log/records.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import { statedBlock } from '../store/block-format.ts'
-import { type Damage, type Gap, inspectSegments, LogRewriter } from '../store/inspect-segments.ts'
+import { type Damage, type Gap, inspectSegments } from '../store/inspect-segments.ts'
 import {
   type LogFiles,
   type LogStore,
@@ -15,6 +15,7 @@ import {
   realFiles,
   type StoredBlock,
 } from '../store/log-files.ts'
+import { LogRewriter } from '../store/log-reader.ts'
 import { CARRIED_BYTES, Carrier } from './checkpoint.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { type Compacted, Compactor } from './compactor.ts'

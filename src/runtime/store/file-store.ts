@@ -7,7 +7,6 @@ import { type Scheduler, systemClock, type Timer } from '../../shared/clock.ts'
 import { DramatisError, describe, LogCorruptError, LogLostError } from '../../shared/errors.ts'
 import { blockLength, readBlock, SEGMENT_HEADER_BYTES, writeBlock } from './block-format.ts'
 import { type Anchor, findCheckpoint, readCheckpoint, removeCheckpoint, writeCheckpoint } from './checkpoint-file.ts'
-import { removeLeftovers } from './inspect-segments.ts'
 import {
   type Block,
   type Checkpoint,
@@ -22,6 +21,7 @@ import {
   type StoredBlock,
 } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
+import { removeLeftovers } from './log-reader.ts'
 import {
   corrupt,
   listSegments,

@@ -30,7 +30,7 @@ import {
 } from '../runs/run.ts'
 import type { RunBook } from '../runs/runs.ts'
 import { jointHistory } from '../runs/trace.ts'
-import { readLog } from '../store/inspect-segments.ts'
+import { readLog } from '../store/log-reader.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { Budgets, BudgetUse } from '../verbs/budgets.ts'
 import { type AnswerOptions, endOf, type OpenQuestionInfo } from '../verbs/questions.ts'

@@ -19,8 +19,8 @@ import {
   type Unrecorded,
 } from '../log/records.ts'
 import { lastSeq as lastSeqOf, RunLog } from '../log/run-log.ts'
-import { readLog } from '../store/inspect-segments.ts'
 import type { LogStore } from '../store/log-files.ts'
+import { readLog } from '../store/log-reader.ts'
 import { TOLD } from '../store/told.ts'
 import { answerFields, callIn, checkBySchemaOf, givenAnswer } from '../verbs/questions.ts'
 import { TeamBefore } from './team-fold.ts'

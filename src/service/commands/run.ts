@@ -15,7 +15,7 @@ import {
 import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
 import { FileStore } from '../../runtime/store/file-store.ts'
-import { readLog } from '../../runtime/store/inspect-segments.ts'
+import { readLog } from '../../runtime/store/log-reader.ts'
 import { callIn } from '../../runtime/verbs/questions.ts'
 import {
   answerInLog,

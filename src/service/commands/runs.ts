@@ -2,8 +2,8 @@
 import type { MailboxView, RunMoment, RunView } from '../../index.ts'
 import type { RunStatus } from '../../runtime/runs/run.ts'
 import { sequenceDiagram, traceOf } from '../../runtime/runs/trace.ts'
-import { readLog } from '../../runtime/store/inspect-segments.ts'
 import { isLogHeld } from '../../runtime/store/log-lock.ts'
+import { readLog } from '../../runtime/store/log-reader.ts'
 import {
   logFolder,
   openQuestionsIn,
