@@ -173,9 +173,7 @@ class Queue<T> {
   }
 }
 
-/*
- * Messages that wait for room in a full mailbox, in order of arrival. The queue also knows their owners and senders.
- */
+/* Messages that wait for room in a full mailbox, in order of arrival. The queue also knows their owners and senders. */
 
 class Parked<Owner> {
   readonly #queue = new Queue<Envelope<Owner>>()

@@ -79,9 +79,7 @@ async function hangUp(client: Client, line: Line): Promise<void> {
   await line.ended?.()
 }
 
-/**
- * Transport of a session: it carries messages, and says what to do before it is closed and what to wait for then.
- */
+/** Transport of a session: it carries messages, and says what to do before it is closed and what to wait for then. */
 interface Line {
   transport: Transport
   /** Ends it at once. */

@@ -351,9 +351,7 @@ export class TurnCalls {
     }
   }
 
-  /**
-   * Passes on the chunks of the answer. If `onPiece` throws, the wait ends with that error.
-   */
+  /** Passes on the chunks of the answer. If `onPiece` throws, the wait ends with that error. */
   #hear({ correlation }: AwaitedResponse, onPiece: (piece: string) => void): void {
     const wait = this.#needs.waits.get(correlation)
     if (!wait) return

@@ -117,9 +117,7 @@ class MessageRecovery {
   readonly #onMismatch: OnMismatch
   readonly #envelopes = new Map<OpenMessage, Envelope<RunState>>()
 
-  /**
-   * `states`: the runs that there are, by index. `onMismatch`: what becomes of them if code of theirs has changed.
-   */
+  /** `states`: the runs that there are, by index. `onMismatch`: what becomes of them if code of theirs has changed. */
   constructor(owners: RestoredOwners, old: OldLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
     this.#owners = owners
     this.#old = old

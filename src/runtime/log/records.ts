@@ -55,9 +55,7 @@ export type Alarm = {
   }
 }[keyof AlarmFields]
 
-/*
- * The alarm of a livelock, for the detector of messages and for the threads of models, which watch their own rounds.
- */
+/* The alarm of a livelock, for the detector of messages and for the threads of models, which watch their own rounds. */
 
 /**
  * Steps of rule 30. A tie-breaker would come before the abort: no protocol of this version has one, and none is made

@@ -107,9 +107,7 @@ export class Models {
     return !isConfigured(env) && env.NODE_ENV !== 'production'
   }
 
-  /**
-   * Logs once that the rehearsal model answers, unless it was asked for, and which tools do not run meanwhile.
-   */
+  /** Logs once that the rehearsal model answers, unless it was asked for, and which tools do not run meanwhile. */
   announce(): void {
     if (this.#isAnnounced) return
     this.#isAnnounced = true

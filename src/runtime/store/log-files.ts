@@ -146,9 +146,7 @@ export function isFull(error: unknown): boolean {
   return hasCode(error, 'ENOSPC') || hasCode(error, 'EDQUOT')
 }
 
-/**
- * Place of a block in a log. Positions ascend with the blocks; nothing else may be concluded from their value.
- */
+/** Place of a block in a log. Positions ascend with the blocks; nothing else may be concluded from their value. */
 export type Position = number
 
 /** Entries that are in the log together or not at all. */

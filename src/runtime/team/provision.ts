@@ -288,9 +288,7 @@ export function assertReloadable({ name, settings }: Cell, kit: TeamKit | undefi
   throw new ConfigurationError(text, { path: 'name', agent: name, accepted: 'an agent with a module' })
 }
 
-/*
- * Registers the verbs that the host serves with parts of the team: models and their budget, task routing.
- */
+/* Registers the verbs that the host serves with parts of the team: models and their budget, task routing. */
 
 export function serveTeamVerbs(
   supervisor: Supervisor,

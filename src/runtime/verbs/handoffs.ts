@@ -45,9 +45,7 @@ import type { HandoffStep, HostRecord } from '../log/records.ts'
 import { framesOf } from '../log/run-log.ts'
 import type { HostCaller, HostVerb } from './calls.ts'
 
-/*
- * Host side of an escalation: the managers that the agent may ask for a decision, and what its turn has done so far.
- */
+/* Host side of an escalation: the managers that the agent may ask for a decision, and what its turn has done so far. */
 
 interface EscalationNeeds {
   readonly directory: AgentDirectory
