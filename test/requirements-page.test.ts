@@ -9,15 +9,31 @@ const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { script
 const numbered = (letter: string, last: number) => Array.from({ length: last }, (_, i) => `${letter}${i + 1}`)
 const ROWS = [...numbered('W', 9), ...numbered('Q', 8), ...numbered('P', 31), ...numbered('J', 10), ...numbered('S', 7)]
 
-/** What tables name in code in the cell that says what shows a row: the last one, or the first where files have fields. */
-function shownIn(text: string): { row: string; names: string[] }[] {
-  const lines = text.split('\n').filter((line) => /^\| (?!id |field|fail|file|-)/.test(line))
-  return lines.map((line) => {
-    const cells = line.split('|').slice(1, -1)
-    const cell = cells[0]!.includes('`') ? cells[0]! : cells.at(-1)!
-    return { row: cells[0]!.trim(), names: [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!) }
-  })
+interface Row {
+  row: string
+  names: string[]
 }
+
+const inCode = (text: string) => [...text.matchAll(/`([^`]+)`/g)].map(([, name]) => name!)
+
+/** What the items of the list name as what shows them. */
+const items = (text: string): Row[] =>
+  [...text.matchAll(/^- \*\*(\w\d+)\*\*: (.+(?:\n(?!- ).+)*)/gm)].map(([, row, item]) => ({
+    row: row!,
+    names: inCode(item!.replaceAll(/\s+/g, ' ').split('Shown by ')[1] ?? ''),
+  }))
+
+/** What the tables name: a file with its fields in the first cell, or what shows a failure in the last one. */
+const cells = (text: string): Row[] =>
+  text
+    .split('\n')
+    .filter((line) => /^\| (?!failure|file|-)/.test(line))
+    .map((line) => {
+      const [first = '', ...others] = line.split('|').slice(1, -1)
+      return { row: first.trim(), names: inCode(first.includes('`') ? first : (others.at(-1) ?? '')) }
+    })
+
+const shownIn = (text: string): Row[] => [...items(text), ...cells(text)]
 
 /** Whether a stranger can run what a row names: a test by its file, a script, a benchmark, a team with the CLI. */
 function isThere(name: string): boolean {
@@ -32,7 +48,7 @@ const bare = (text: string) => shownIn(text).flatMap(({ row, names }) => (names.
 
 t.test('each row is there once, in order', async (t) => {
   t.same(
-    shownIn(page).flatMap(({ row }) => (/^[A-Z]\d+$/.test(row) ? [row] : [])),
+    items(page).map(({ row }) => row),
     ROWS,
   )
 })
@@ -44,10 +60,11 @@ t.test('each row names tests or commands, which are there', async (t) => {
 })
 
 t.test('what is gone is found, and so is a row that nothing shows', async (t) => {
-  const gone = ['`routing/rout`', '`npm run -s deskless`', '`npm run bench -- b0`', '`dramatis run examples/none.ts`']
-  const text = `| W1 | asks | ${gone.join(', ')} |\n| \`routing/none\` | \`name\` | |\n| W2 | asks for \`this\` | |`
-  t.same(missing(text), [...gone.map((name) => name.slice(1, -1)), 'routing/none'])
-  t.same(bare(text), ['W2'])
+  const gone = ['routing/rout', 'npm run -s deskless', 'npm run bench -- b0', 'dramatis run examples/none.ts']
+  const named = gone.map((name) => `\`${name}\``).join(',\n  ')
+  const text = `- **W1**: asks.\n  Shown by ${named}.\n- **W2**: asks for \`this\`.\n\n| \`routing/none\` | \`name\` |\n| a crash | |`
+  t.same(missing(text), [...gone, 'routing/none'])
+  t.same(bare(text), ['W2', 'a crash'])
 })
 
 t.test('each page that it links to is there', async (t) => {
