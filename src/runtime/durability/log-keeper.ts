@@ -46,6 +46,8 @@ class BlockBuffers {
 
 /** Time in ms after which a store takes long: all that waits for the log waits so long, too. */
 export const SLOW_MS = 10_000
+/** Time that the last block may take, in ms, before the threads of a team that is closed are ended all the same. */
+const LONGEST_SEAL_MS = 2_000
 
 export class StoreWatch {
   readonly #clock: Scheduler
@@ -159,6 +161,7 @@ export class LogKeeper implements JournalKeeper {
   /** Reason why nothing is taken any more: the log is lost or closed. */
   #over: DramatisError | undefined
   #isLost = false
+  #isSealed = false
   #sync: Timer | undefined
   readonly #watch: StoreWatch
 
@@ -242,14 +245,34 @@ export class LogKeeper implements JournalKeeper {
     return resting
   }
 
-  /** Writes what is left, and gives the log free. Rejects if something of it is not written: the disk may be full. */
-  async close(): Promise<void> {
-    const wasOver = this.#over !== undefined
+  /**
+   * Takes nothing more, and writes what is left. A store without room, or one that takes long, is closed: nothing else
+   * ends its wait, and with it that of who waits for the last block.
+   */
+  async seal(): Promise<void> {
+    if (this.#over) return
     this.#resting = undefined
-    if (this.#pending.length > 0 && !wasOver) this.#flush()
+    if (this.#pending.length > 0) this.#flush()
+    this.#isSealed = true
     this.#ends(new TeamClosedError('The team was closed; a later process goes on with its runs.', {}))
-    await this.#needs.store.close() // before the last block: only this ends its wait for room on the disk
-    if (!wasOver) await this.#last
+    if (this.#needs.store.state === 'full' || !(await this.#isWrittenInTime())) await this.#needs.store.close()
+  }
+
+  #isWrittenInTime(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const limit = this.#needs.clock.timer(LONGEST_SEAL_MS, () => resolve(false), true)
+      const written = () => {
+        limit.cancel()
+        resolve(true)
+      }
+      this.#last.then(written, written)
+    })
+  }
+
+  /** Gives the log free. Rejects if something of it is not written: the disk may be full. */
+  async close(): Promise<void> {
+    await this.#needs.store.close()
+    if (this.#isSealed) await this.#last
   }
 
   /** A task of its own: what others do in one task, promises included, is not cut in two. */

@@ -411,15 +411,26 @@ export class TeamLog {
     this.#runs.interrupt(error)
   }
 
-  /** Writes what is left, and gives the log free. Never rejects: the threads of the team must end whatever happens. */
-  async close(): Promise<void> {
+  /** Writes what is left; what happens from now on is in no log. Never rejects: the threads must end whatever happens. */
+  async seal(): Promise<void> {
     this.#closed.abort(new TeamClosedError('The team was closed before it had its log.', {}))
     await this.#opening?.catch(() => {})
-    try {
+    await this.#inOrder(async () => {
       await this.#upkeep?.close()
       const { endsWithSession: ends } = this.#settings
       this.#owners.journal.keep(undefined, { kind: 'log.closed', ...(ends && { ends }) })
-      await this.#keeper?.close()
+      await this.#keeper?.seal()
+    })
+  }
+
+  /** Gives the log free, for another process to go on with its runs. Never rejects. */
+  async close(): Promise<void> {
+    await this.#inOrder(async () => this.#keeper?.close())
+  }
+
+  async #inOrder(act: () => Promise<void>): Promise<void> {
+    try {
+      await act()
     } catch (error) {
       const text = 'the durable log could not be closed in order: what was not synced by then may be missing'
       this.#owners.logger.error({ ...this.#place, error: describe(error) }, text)

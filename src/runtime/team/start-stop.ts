@@ -160,7 +160,7 @@ export class TeamLife {
   }
 
   async #close(drainMs: number): Promise<void> {
-    const { clock, directory, lifecycle, tools, spawner } = this.#supervisor
+    const { clock } = this.#supervisor
     this.#runs.closing = true
     this.#runs.isDraining = drainMs > 0
     if (drainMs > 0) {
@@ -168,13 +168,22 @@ export class TeamLife {
       await Promise.race([this.#runs.drain.drained(), clock.sleep(drainMs, drained.signal).catch(() => {})])
       drained.abort()
     }
-    await this.#log?.close() // what is aborted now goes on in a later process
+    await this.#log?.seal() // what is aborted now goes on in a later process
+    try {
+      await this.#end()
+    } finally {
+      await this.#log?.close() // another process has the turns from now on: no thread may work on them any more
+    }
+    this.#runs.isDraining = false
+  }
+
+  async #end(): Promise<void> {
+    const { directory, lifecycle, tools, spawner } = this.#supervisor
     this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.drain.quiet()
     for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
     await Promise.all([spawner.close(), tools.close()])
     this.#supervisor.close()
-    this.#runs.isDraining = false
   }
 }
 
