@@ -6,10 +6,10 @@ import { filesIn, importsOf, type SourceFile, sourceFiles } from './source-files
 const rooms: ReadonlyMap<string, number> = new Map(
   Object.entries({
     shared: 11,
-    mailbox: 11,
+    mailbox: 12,
     blackboard: 3,
     'actors/definition': 15,
-    'actors/model': 10,
+    'actors/model': 12,
     'actors/turn': 23,
     'actors/thread': 7,
     'json-schema': 6,
@@ -61,7 +61,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 109_469
+const MOST_LINES = 109_470
 const LONGEST_FILE = 815
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 

@@ -413,8 +413,6 @@ export function setLimit(memory: Memory, at: number, limit: number): void {
 }
 
 const IDEMPOTENT = 0x80
-/** The highest number of retries that a request can carry itself. */
-export const MOST_RETRIES = 0x7e
 
 /**
  * Encodes the retry policy of a REQUEST in its attempt field, which the sender does not use: the host numbers attempts.

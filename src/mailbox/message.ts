@@ -9,6 +9,9 @@ import { MESSAGE_TYPES, type MessageType } from './message-type.ts'
 
 export { MESSAGE_TYPES, type MessageType }
 
+/** The highest number of retries that a request can carry itself: its frame has 7 bits for them. */
+export const MOST_RETRIES = 0x7e
+
 /**
  * A message whose type need not be known: programs build it and pass it in. Messages that the runtime returns are
  * `TypedMessage`.

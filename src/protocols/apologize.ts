@@ -3,7 +3,7 @@
  * is made. The reasons stay in the result (`failures`).
  */
 import type { OrchestratorContext, RequestOptions } from '../actors/definition/context.ts'
-import { IN_WORDS } from '../actors/model/prompt.ts'
+import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { DramatisError } from '../shared/errors.ts'
 import { isLate } from './run-tasks.ts'
 import type { Finished } from './tasks.ts'

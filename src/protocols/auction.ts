@@ -12,7 +12,8 @@ import {
   type NoBid,
   reasonFor,
 } from '../actors/model/decisions.ts'
-import { abilityText, LAST_SPEAKER, outputSchema } from '../actors/model/prompt.ts'
+import { LAST_SPEAKER, outputSchema } from '../actors/model/last-speaker.ts'
+import { abilityText } from '../actors/model/prompt.ts'
 import { integer, number, oneOf, refused, shape, wait } from '../shared/checks.ts'
 import { AgentFailedError, DramatisError, UnknownAgentError } from '../shared/errors.ts'
 import { askFor, outcomeOf } from './asking.ts'

@@ -5,7 +5,7 @@
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { isTrustedTo, type RoleInfo } from '../actors/definition/role.ts'
-import { IN_WORDS } from '../actors/model/prompt.ts'
+import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import type { BlackboardEntry } from '../blackboard/entry.ts'
 import { ORCHESTRATOR } from '../mailbox/message.ts'
 import type { BlackboardScope } from '../runtime/settings/settings.ts'

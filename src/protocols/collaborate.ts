@@ -4,7 +4,7 @@
  */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
-import { IN_WORDS } from '../actors/model/prompt.ts'
+import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { oneOf, refused, shape } from '../shared/checks.ts'
 import { DelegationRefusedError, UnknownAgentError } from '../shared/errors.ts'
 import { lastWord, tooFewAnswers } from './asking.ts'

@@ -1,7 +1,7 @@
 /** Agents that look for one answer: the members, the position of each, and the agents that have dropped out. */
 import type { OrchestratorContext, Outcome, RequestOptions } from '../actors/definition/context.ts'
 import type { ModelSchema } from '../actors/definition/tool.ts'
-import { PERHAPS_LAST } from '../actors/model/prompt.ts'
+import { PERHAPS_LAST } from '../actors/model/last-speaker.ts'
 import { DramatisError, ReplyInvalidError, UnknownAgentError } from '../shared/errors.ts'
 import { askFor, outcomeOf, tooFewAnswers } from './asking.ts'
 import {

@@ -1,6 +1,6 @@
 /** Strategy `debate`: agents argue different positions before a judge, which decides and answers. */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
-import { IN_WORDS } from '../actors/model/prompt.ts'
+import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { flag, integer, listOf, oneOf, refused, rule, shape } from '../shared/checks.ts'
 import { DramatisError, ReplyInvalidError } from '../shared/errors.ts'
 import { askFor, lastWord, tooFewAnswers } from './asking.ts'

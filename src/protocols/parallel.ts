@@ -3,7 +3,7 @@
  * one.
  */
 import type { OrchestratorContext, Outcome } from '../actors/definition/context.ts'
-import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/prompt.ts'
+import { LAST_SPEAKER, PERHAPS_LAST } from '../actors/model/last-speaker.ts'
 import { requestAllWithin, turnBehind } from '../actors/turn/context.ts'
 import { flag, integer, oneOf, refused, rule, shape, wait } from '../shared/checks.ts'
 import { askEnough, tooFewAnswers } from './asking.ts'

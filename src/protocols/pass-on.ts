@@ -1,6 +1,6 @@
 /** Passes on what agents have said: whole, but to a model as a summary where it is long. */
 import type { OrchestratorContext } from '../actors/definition/context.ts'
-import { cutShort } from '../actors/model/summary.ts'
+import { cutShort } from '../actors/model/shorten.ts'
 import { MAX_TOKENS } from '../actors/model/window.ts'
 import { DramatisError } from '../shared/errors.ts'
 import { type Answer, asText } from './positions.ts'

@@ -2,7 +2,7 @@
 import type { OrchestratorContext, Outcome, RequestOptions } from '../actors/definition/context.ts'
 import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { INHERITED, type Inherited, PASS_ON, PASSED_ON } from '../actors/model/conversation.ts'
-import { IN_WORDS } from '../actors/model/prompt.ts'
+import { IN_WORDS } from '../actors/model/last-speaker.ts'
 import { jsonIn } from '../actors/model/structured-output.ts'
 import type { AgentMessage } from '../mailbox/message.ts'
 import {

@@ -2,7 +2,7 @@
 import fc from 'fast-check'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { piecesOf } from '../../src/actors/model/conversation.ts'
-import type { TokenWindow } from '../../src/actors/model/summary.ts'
+import type { TokenWindow } from '../../src/actors/model/shorten.ts'
 import type { ContextSource } from '../../src/actors/model/window.ts'
 
 /** A tokenizer that everybody can follow: four characters a token, four tokens around each message, three around all. */

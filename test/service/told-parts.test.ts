@@ -1,6 +1,6 @@
 /** Large parts in what a service writes: told by reference, in each message and event that has them. */
 import t from 'tap'
-import { hashOf } from '../../src/mailbox/codec.ts'
+import { hashOf } from '../../src/mailbox/stored-parts.ts'
 import { resultText, toldEvent } from '../../src/service/shared/json-text.ts'
 import { localTeam } from '../supervision/teams.ts'
 

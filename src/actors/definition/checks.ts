@@ -1,8 +1,7 @@
 /** Checks of the arguments of verbs. Each refusal names the argument, the given value and the needed one. */
 
-import { MOST_RETRIES } from '../../mailbox/frame.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
-import { jsonIssue, PARTS } from '../../mailbox/message.ts'
+import { jsonIssue, MOST_RETRIES, PARTS } from '../../mailbox/message.ts'
 import { CancelledError, DramatisError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
 import { partsFault } from './content.ts'
 import type { RequestOptions } from './context.ts'

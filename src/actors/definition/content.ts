@@ -4,6 +4,7 @@
  * (mailbox/codec.ts).
  */
 
+import { type MediaPart, type MessagePart, PARTS, type ProviderData, type TextPart } from '../../mailbox/message.ts'
 import {
   bytesOf,
   hashesOf,
@@ -15,8 +16,7 @@ import {
   type StoredPart,
   storedForm,
   storedIn,
-} from '../../mailbox/codec.ts'
-import { type MediaPart, type MessagePart, PARTS, type ProviderData, type TextPart } from '../../mailbox/message.ts'
+} from '../../mailbox/stored-parts.ts'
 import { ToolFailedError } from '../../shared/errors.ts'
 
 export type { MediaPart, MessagePart, ProviderData, TextPart }

@@ -4,7 +4,7 @@
  * is loaded by `require`, so a count does not wait: under a virtual clock nothing may take the machine's own time.
  */
 import { fileURLToPath } from 'node:url'
-import { referenceIn } from '../../mailbox/codec.ts'
+import { referenceIn } from '../../mailbox/stored-parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import { ownFile, ownRequire } from '../../shared/environment.ts'
 import type { Content, MediaPart } from '../definition/content.ts'

@@ -9,21 +9,17 @@ import type { AgentHandlers } from '../definition/definition.ts'
 import type { ModelAnswer, ModelCall, ModelMessage, ToolSpec } from '../definition/model.ts'
 import type { ContextStrategy } from '../definition/role.ts'
 import { exchangesOf, isAnswered, type Piece, piecesOf } from './conversation.ts'
+import { fits, roomOf, shortened, type TokenWindow, tokensOf } from './shorten.ts'
 import {
-  fits,
   type Levels,
   levelsMessage,
   passedOn,
-  roomOf,
   type Summarize,
   type Summary,
-  shortened,
   summaryLimit,
   summaryMessage,
   summaryOf,
   summaryRequest,
-  type TokenWindow,
-  tokensOf,
 } from './summary.ts'
 import { countMessages, countPrompt, mostOfMessages, mostTokens } from './tokens.ts'
 import type { ThinkingTurn } from './verb-tools.ts'

@@ -2,7 +2,7 @@
 
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { Window } from '../../mailbox/channel.ts'
-import { type Directory, type Mark, type ReadBytes, ReceivedMessage, setMark } from '../../mailbox/codec.ts'
+import { type Directory, type Mark, ReceivedMessage, setMark } from '../../mailbox/codec.ts'
 import {
   allocate,
   CANCEL,
@@ -25,6 +25,7 @@ import {
   writeControl,
 } from '../../mailbox/frame.ts'
 import { type AgentMessage, MESSAGE_TYPES, type TypedMessage } from '../../mailbox/message.ts'
+import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import { TeamMemory } from '../../mailbox/team-memory.ts'
 import type { Timer } from '../../shared/clock.ts'
 import {

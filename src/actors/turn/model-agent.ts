@@ -28,15 +28,8 @@ import {
   withTurn,
 } from '../model/conversation.ts'
 import { decisionsOn, isEscalation } from '../model/decisions.ts'
-import {
-  CHECK_OUTPUT,
-  type Colleague,
-  isLast,
-  lastSpeakerIn,
-  outputSchema,
-  systemPromptOf,
-  userContent,
-} from '../model/prompt.ts'
+import { CHECK_OUTPUT, isLast, lastSpeakerIn, outputSchema } from '../model/last-speaker.ts'
+import { type Colleague, systemPromptOf, userContent } from '../model/prompt.ts'
 import { answerFunctionOf, answerSchemaOf, jsonIn } from '../model/structured-output.ts'
 import { thinkAloud } from '../model/think.ts'
 import { demandedTool, useSubTaskTool, verbTool } from '../model/verb-tools.ts'

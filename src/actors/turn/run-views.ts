@@ -2,9 +2,9 @@
 
 import { type MessagePort, receiveMessageOnPort } from 'node:worker_threads'
 import type { Subscriptions } from '../../blackboard/entry.ts'
-import { hashOf, referenceTo } from '../../mailbox/codec.ts'
 import { type Memory, readBody, runOf } from '../../mailbox/frame.ts'
 import { FIXED_NAMES, jsonIssue } from '../../mailbox/message.ts'
+import { hashOf, referenceTo } from '../../mailbox/stored-parts.ts'
 import { MessageRejectedError, shown } from '../../shared/errors.ts'
 import type { Newcomer, RosterEntry, RunNotice } from '../definition/assignment.ts'
 import type { PartKeeper } from '../definition/content.ts'

@@ -1,7 +1,7 @@
 /** Runs the tools of one turn. Each call is a step, so a redelivered turn gets the tool's output from the log. */
 import { v5 } from 'uuid'
-import { type ReadBytes, readableParts } from '../../mailbox/codec.ts'
 import { idText } from '../../mailbox/frame.ts'
+import { type ReadBytes, readableParts } from '../../mailbox/stored-parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import {
   type DramatisError,

@@ -4,7 +4,7 @@
  * on at once stay interrupted, and nothing of them is put in place until they are resumed.
  */
 
-import { jsonIn, readableParts } from '../../mailbox/codec.ts'
+import { jsonIn } from '../../mailbox/codec.ts'
 import {
   answerMsOf,
   flagsOf,
@@ -23,6 +23,7 @@ import {
   waitingOf,
 } from '../../mailbox/frame.ts'
 import { type Envelope, envelopeOf, type OnMismatch } from '../../mailbox/mailbox.ts'
+import { readableParts } from '../../mailbox/stored-parts.ts'
 import {
   AgentCrashedError,
   AgentTerminatedError,

@@ -5,7 +5,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { describeStep, hasEffect } from '../../actors/turn/logged-step.ts'
-import { addresseeOf, type Directory, decodeMessage, isCopy, referenceIn } from '../../mailbox/codec.ts'
+import { addresseeOf, type Directory, decodeMessage, isCopy } from '../../mailbox/codec.ts'
 import {
   type DeadLetter,
   DeadLetterList,
@@ -33,6 +33,7 @@ import {
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { AgentMessage } from '../../mailbox/message.ts'
+import { referenceIn } from '../../mailbox/stored-parts.ts'
 import type { Clock } from '../../shared/clock.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { HostFrames } from '../log/host-frames.ts'

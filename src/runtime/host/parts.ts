@@ -20,7 +20,7 @@ import {
   NO_CONVERSATION,
   withTurn,
 } from '../../actors/model/conversation.ts'
-import { hashOf, referenceTo } from '../../mailbox/codec.ts'
+import { hashOf, referenceTo } from '../../mailbox/stored-parts.ts'
 import { PartLostError } from '../../shared/errors.ts'
 import type { Cell } from './agent.ts'
 import { ThreadOwners } from './directory.ts'

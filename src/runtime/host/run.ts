@@ -10,7 +10,7 @@ import { isAnswer, isStep } from '../../actors/turn/logged-step.ts'
 import type { Board } from '../../blackboard/board.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import { laterSchema } from '../../json-schema/later-schema.ts'
-import type { Directory, ReadBytes } from '../../mailbox/codec.ts'
+import type { Directory } from '../../mailbox/codec.ts'
 import {
   CALL,
   CHUNK,
@@ -30,6 +30,7 @@ import {
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
 import type { MessagePart } from '../../mailbox/message.ts'
+import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import { isObject } from '../../shared/checks.ts'
 import type { Clock } from '../../shared/clock.ts'
 import { ConfigurationError, type DramatisError, ReplyInvalidError } from '../../shared/errors.ts'

@@ -5,7 +5,6 @@
  */
 
 import type { Verb } from '../../actors/definition/role.ts'
-import { storedForm } from '../../mailbox/codec.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'
 import {
   allocate,
@@ -20,6 +19,7 @@ import {
   type TextPlace,
   turnOf,
 } from '../../mailbox/frame.ts'
+import { storedForm } from '../../mailbox/stored-parts.ts'
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../shared/errors.ts'
 import { CopyFinder } from './copies.ts'
 import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'

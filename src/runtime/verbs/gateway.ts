@@ -17,7 +17,7 @@ import {
 } from '../../actors/definition/model.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import { jsonAmong, readAsAnswer } from '../../actors/model/structured-output.ts'
-import { bytesOf, referenceIn } from '../../mailbox/codec.ts'
+import { bytesOf, referenceIn } from '../../mailbox/stored-parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'

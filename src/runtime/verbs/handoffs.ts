@@ -8,7 +8,8 @@
  * what the source returns answers nobody.
  */
 import { ACKNOWLEDGE, type Verb } from '../../actors/definition/role.ts'
-import { lastSpeakerIn, userContent } from '../../actors/model/prompt.ts'
+import { lastSpeakerIn } from '../../actors/model/last-speaker.ts'
+import { userContent } from '../../actors/model/prompt.ts'
 import type { EscalationView, HandoffRequest, ReassignRequest } from '../../actors/turn/delegate.ts'
 import { decodeMessage, errorOf, isFailure, jsonIn, partsOf, subTaskAt } from '../../mailbox/codec.ts'
 import {

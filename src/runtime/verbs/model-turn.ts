@@ -6,7 +6,7 @@
 import { LOOP_FOUND, MODEL_TURN, type Verb } from '../../actors/definition/role.ts'
 import type { AgentTask, Executor } from '../../actors/definition/task.ts'
 import type { Conversation, Heirs } from '../../actors/model/conversation.ts'
-import { CHECK_OUTPUT } from '../../actors/model/prompt.ts'
+import { CHECK_OUTPUT } from '../../actors/model/last-speaker.ts'
 import { LAST_SIGN } from '../../actors/model/tool-calls.ts'
 import { AGENT_STATUS } from '../../actors/model/verb-tools.ts'
 import type { ModelTurnView } from '../../actors/turn/model-agent.ts'

@@ -14,7 +14,7 @@ import {
   sequenceDiagram,
   type ToolReference,
 } from '../../index.ts'
-import { referenceIn } from '../../mailbox/codec.ts'
+import { referenceIn } from '../../mailbox/stored-parts.ts'
 import { counter, gauge, histogram, prometheusText } from '../../runtime/views/histogram.ts'
 import { nextTurn } from '../../shared/timers.ts'
 import { own } from '../../shared/values.ts'

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type Content, contentFault, type MediaPart, type MessagePart } from '../../actors/definition/content.ts'
 import type { ModelMessage, RunOptions } from '../../index.ts'
 import { foreignSchema } from '../../json-schema/foreign-schema.ts'
-import { storedIn } from '../../mailbox/codec.ts'
+import { storedIn } from '../../mailbox/stored-parts.ts'
 import { shown } from '../../shared/errors.ts'
 import { HttpError } from './problem.ts'
 

@@ -1,8 +1,8 @@
 /** Shapes of what the HTTP API takes and gives. A *task* here is what the runtime calls a run. */
 import { z } from 'zod'
 import { APPROVERS } from '../../actors/definition/tool.ts'
-import { storedIn } from '../../mailbox/codec.ts'
 import { MESSAGE_TYPES } from '../../mailbox/message.ts'
+import { storedIn } from '../../mailbox/stored-parts.ts'
 import { isObject } from '../../shared/checks.ts'
 
 /** Latest time that a date has, in epoch ms. */

@@ -4,7 +4,7 @@ import { statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { dirname, extname, resolve } from 'node:path'
 import type { AgentMessage, MessagePart, MultiAgentResult, RuntimeEvent } from '../../index.ts'
-import { referenceIn, type StoredPart, storedForm } from '../../mailbox/codec.ts'
+import { referenceIn, type StoredPart, storedForm } from '../../mailbox/stored-parts.ts'
 import { type OrchestrationTrace, sequenceDiagram } from '../../runtime/runs/trace.ts'
 import { ConfigurationError } from '../../shared/errors.ts'
 

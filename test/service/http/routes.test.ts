@@ -2,7 +2,7 @@
 import t from 'tap'
 import { z } from 'zod'
 import { defineAgent } from '../../../src/index.ts'
-import { hashOf } from '../../../src/mailbox/codec.ts'
+import { hashOf } from '../../../src/mailbox/stored-parts.ts'
 import { openApi } from '../../../src/service/api/doors.ts'
 import { readOptions } from '../../../src/service/http/options.ts'
 import { type Operation, type Route, routes } from '../../../src/service/http/routes.ts'
