@@ -123,7 +123,7 @@ export type {
 // Runs, and what a team says of itself.
 export type { EventOptions, ResumeOptions, Run, RunOptions } from './runtime/runs/run.ts'
 export type { RunFilter, RunStatus, RunSummary } from './runtime/runs/run.ts'
-export type { ApprovalAnswer, ApprovedCall } from './actors/definition/schema.ts'
+export type { ApprovalAnswer, ApprovedCall } from './actors/definition/approval.ts'
 export type { ApprovalPolicy, Approvers } from './actors/definition/tool.ts'
 export type { Answerer, AnswerOptions, OpenQuestionInfo } from './runtime/verbs/questions.ts'
 export type { MultiAgentResult } from './runtime/runs/result.ts'

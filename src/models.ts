@@ -21,7 +21,7 @@ export type {
   ToolCall,
   ToolSpec,
 } from './actors/definition/model.ts'
-export { type ModelMiddleware, wrapModel } from './actors/definition/model.ts'
+export { type ModelMiddleware, wrapModel } from './actors/definition/model-middleware.ts'
 export type { ModelOptions, ToolChoice } from './actors/definition/model-options.ts'
 export type { AddressEntry, CallLimits, ClientEntry } from './runtime/providers/provider.ts'
 export type { ModelFailure, ModelFailureCode, ModelFailureReason } from './shared/errors.ts'

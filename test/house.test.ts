@@ -8,8 +8,8 @@ const rooms: ReadonlyMap<string, number> = new Map(
     shared: 11,
     mailbox: 12,
     blackboard: 3,
-    'actors/definition': 15,
-    'actors/model': 12,
+    'actors/definition': 17,
+    'actors/model': 13,
     'actors/turn': 23,
     'actors/thread': 7,
     'json-schema': 6,
@@ -17,8 +17,8 @@ const rooms: ReadonlyMap<string, number> = new Map(
     mcp: 7,
     'runtime/logging': 4,
     'runtime/store': 9,
-    'runtime/providers': 12,
-    'runtime/settings': 7,
+    'runtime/providers': 13,
+    'runtime/settings': 8,
     'runtime/log': 7,
     'runtime/threads': 7,
     'runtime/host': 18,
@@ -61,7 +61,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 109_470
+const MOST_LINES = 109_467
 const LONGEST_FILE = 815
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 

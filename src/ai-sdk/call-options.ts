@@ -1,7 +1,7 @@
 /** Encodes a request as the options of a call of an AI SDK model, and names what the model cannot be told. */
 
 import type { ModelRequest } from '../actors/definition/model.ts'
-import { offeredIn } from '../actors/model/structured-output.ts'
+import { offeredIn } from '../actors/model/answer-function.ts'
 import { own } from '../shared/values.ts'
 import {
   type AiSdkModel,

@@ -8,7 +8,7 @@ import {
   transcriptOf,
 } from '../actors/definition/content.ts'
 import type { ModelMessage, ToolCall } from '../actors/definition/model.ts'
-import { inputObject } from '../runtime/providers/collect.ts'
+import { inputObject } from '../runtime/providers/call-input.ts'
 
 /*
  * The parts of the AI SDK's provider specification, versions 3 and 4, that are used here. They are types of our own, so

@@ -6,7 +6,7 @@ import { basename, dirname, extname, join, relative, resolve, sep } from 'node:p
 import { fileURLToPath } from 'node:url'
 import type * as Esbuild from 'esbuild'
 import type { BuildFailure, BuildOptions, BuildResult, OnLoadResult, OutputFile, Plugin, PluginBuild } from 'esbuild'
-import { namesOfModule, othersInWords } from '../runtime/settings/module.ts'
+import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts'
 import { ownFile } from '../shared/environment.ts'
 import { ConfigurationError } from '../shared/errors.ts'
 

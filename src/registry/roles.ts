@@ -4,7 +4,7 @@ import type { AgentRole, ContextStrategy, ToolReference } from '../actors/defini
 import type { ModelSchema, Tool } from '../actors/definition/tool.ts'
 import { VERB_NAMES } from '../actors/model/verb-tools.ts'
 import type { ModelsConfig } from '../runtime/providers/provider.ts'
-import { namesOfModule, othersInWords } from '../runtime/settings/module.ts'
+import { namesOfModule, othersInWords } from '../runtime/settings/module-file.ts'
 import { outputShape, roleFields, someText } from '../runtime/settings/role-shape.ts'
 import {
   anyObject,

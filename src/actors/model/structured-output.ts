@@ -7,60 +7,12 @@ import { wrongArgument } from '../definition/checks.ts'
 import {
   type AnswerFunction,
   addUsage,
-  type FinishReason,
   type ModelAnswer,
   type ModelCall,
   type ModelMessage,
-  type ModelRequest,
-  type ToolCall,
-  type ToolSpec,
 } from '../definition/model.ts'
 import { checkBySchema } from '../definition/schema.ts'
 import { type ModelSchema, TOOL_NAME } from '../definition/tool.ts'
-
-/*
- * Answers that are wanted as the arguments of one function: builds the offer for the model, and reads its call. The
- * caller gets the arguments as the answer's text, so they are checked, corrected and logged like any other answer.
- */
-
-type FunctionWanted = Pick<ModelRequest, 'jsonSchema' | 'answerFunction'> & { readonly tools?: readonly ToolSpec[] }
-
-/**
- * Returns the parts of a prompt besides its messages. The function becomes a tool, with the schema as its parameters.
- */
-export function offeredIn({ tools = [], jsonSchema, answerFunction }: FunctionWanted): {
-  tools: readonly ToolSpec[]
-  jsonSchema: object | undefined
-  mustCall: boolean
-} {
-  if (!answerFunction || !jsonSchema) return { tools, jsonSchema, mustCall: false }
-  const { name, description } = answerFunction
-  return { tools: [...tools, { name, description, inputSchema: jsonSchema }], jsonSchema: undefined, mustCall: true }
-}
-
-interface Said {
-  text: string
-  toolCalls: ToolCall[]
-  finishReason: FinishReason | undefined
-}
-
-/**
- * Returns the model's answer with the arguments of that function in place of its text, and without the call. Several
- * calls become a list, so none is lost: the list misses a schema of one answer, and the model is told so.
- */
-export function readAsAnswer<T extends Said>(said: T, wanted: AnswerFunction | undefined): T {
-  const inputs = said.toolCalls.filter(({ name }) => name === wanted?.name).map(({ input }) => input)
-  const [first] = inputs
-  if (first === undefined) return said
-  const toolCalls = said.toolCalls.filter(({ name }) => name !== wanted?.name)
-  const isOver = toolCalls.length === 0 && said.finishReason === 'tool_calls'
-  return {
-    ...said,
-    text: inputs.length === 1 ? first : `[${inputs.join()}]`,
-    toolCalls,
-    finishReason: isOver ? 'stop' : said.finishReason,
-  }
-}
 
 /**
  * Returns the JSON schema of the model's output, before the schema transforms it. Throws the error of the schema's

@@ -9,7 +9,7 @@ import type { Scheduler } from '../../shared/clock.ts'
 import { ownFile, ownRequire } from '../../shared/environment.ts'
 import type { Content, MediaPart } from '../definition/content.ts'
 import type { ModelMessage, ModelRequest, ToolSpec } from '../definition/model.ts'
-import { offeredIn } from './structured-output.ts'
+import { offeredIn } from './answer-function.ts'
 
 type Encoding = 'o200k_base' | 'cl100k_base'
 type Tokenizer = Pick<typeof import('gpt-tokenizer/encoding/o200k_base'), 'countTokens' | 'setMergeCacheSize'>

@@ -11,11 +11,11 @@ import {
   ToolInputError,
 } from '../../shared/errors.ts'
 import { anyAborted } from '../../shared/on-abort.ts'
+import { approvalOf, approvedInput } from '../definition/approval.ts'
 import { encodeData } from '../definition/checks.ts'
 import { type Content, type MessagePart, partsOfResult, resultOfParts } from '../definition/content.ts'
 import type { ToolSpec } from '../definition/model.ts'
 import type { RoleInfo } from '../definition/role.ts'
-import { approvalOf, approvedInput } from '../definition/schema.ts'
 import type { Logger, ToolDefinition } from '../definition/tool.ts'
 import type { RoleTools } from '../model/verb-tools.ts'
 import type { Outbox } from './link.ts'

@@ -1,7 +1,8 @@
 /** Fields of the metadata of runs that were begun over HTTP: the caller, and the hash of a body with a key. */
 
+import type { ApprovedCall, GivenAnswer } from '../../actors/definition/approval.ts'
 import { addUsage, type ModelMessage, NO_TOKENS, type TokenUsage } from '../../actors/definition/model.ts'
-import { type ApprovedCall, checkBySchema, type GivenAnswer } from '../../actors/definition/schema.ts'
+import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { canonical } from '../../actors/model/decisions.ts'

@@ -3,10 +3,10 @@
  * Trace, history, tasks, events and status are folds over both.
  */
 
+import type { ApprovedCall } from '../../actors/definition/approval.ts'
 import type { SharedScope, SyncResult } from '../../actors/definition/context.ts'
 import type { ModelMessage, TokenUsage, Watched } from '../../actors/definition/model.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
-import type { ApprovedCall } from '../../actors/definition/schema.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { Conversation } from '../../actors/model/conversation.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'

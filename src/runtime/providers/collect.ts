@@ -15,32 +15,8 @@ import {
   type ToolCall,
 } from '../../actors/definition/model.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
-import { isObject } from '../../shared/checks.ts'
 import { CancelledError, ModelError, type ModelFailureCode, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-
-/*
- * The input of a call of a tool as it goes back to a provider: always a JSON object, since many take nothing else. What
- * the model wrote wrongly goes back as the field of one; the tool has told the model what was wrong.
- */
-
-export function inputObject(input: string): object {
-  const value = parsed(input)
-  const inner = typeof value === 'string' ? parsed(value) : value // some models encode it twice
-  if (isObject(inner)) return inner
-  return input.trim() === '' || value === null ? {} : { input }
-}
-
-export const inputText = (input: string): string =>
-  isObject(parsed(input)) ? input : JSON.stringify(inputObject(input))
-
-function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}
 
 type Said = TextPart | ReasoningPart
 type SaidPart = Said & { block: string | undefined }

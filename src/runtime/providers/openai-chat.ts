@@ -29,12 +29,13 @@ import type {
   ToolCall,
   ToolSpec,
 } from '../../actors/definition/model.ts'
-import { offeredIn } from '../../actors/model/structured-output.ts'
+import { offeredIn } from '../../actors/model/answer-function.ts'
 import { nestsTooDeep } from '../../mailbox/json.ts'
 import { isObject } from '../../shared/checks.ts'
 import { ModelError, type ModelFailureCode, type ModelFailureReason } from '../../shared/errors.ts'
 import { own, valuesIn } from '../../shared/values.ts'
-import { endless, inputText, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
+import { inputText } from './call-input.ts'
+import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'
 import { type CallSettings, isOpenAI, OpenAICaller } from './openai-caller.ts'
 import type { Provider } from './provider.ts'

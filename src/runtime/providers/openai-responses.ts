@@ -28,10 +28,11 @@ import type {
   TokenUsage,
   ToolCall,
 } from '../../actors/definition/model.ts'
-import { offeredIn } from '../../actors/model/structured-output.ts'
+import { offeredIn } from '../../actors/model/answer-function.ts'
 import { ModelError, type ModelFailureCode } from '../../shared/errors.ts'
 import { valuesIn } from '../../shared/values.ts'
-import { endless, inputText, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
+import { inputText } from './call-input.ts'
+import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
 import { type Asked, modelError } from './model-errors.ts'
 import { type CallSettings, OpenAICaller } from './openai-caller.ts'
 import { finishOf, schemaOf } from './openai-chat.ts'

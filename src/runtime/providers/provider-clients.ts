@@ -2,7 +2,9 @@
  * Makes the clients of the entries of `models`: with their queue, their middleware and their retries. Entries with the
  * same address and key, or with the same client, share a queue.
  */
-import { type ModelClient, type ModelPiece, type ModelRequest, wrapModel } from '../../actors/definition/model.ts'
+
+import type { ModelClient, ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
+import { wrapModel } from '../../actors/definition/model-middleware.ts'
 import { refusedAs } from '../../shared/checks.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import type { Environment } from '../../shared/environment.ts'

@@ -1,5 +1,7 @@
 /** A provider of models, and its name in errors. */
-import type { ModelClient, ModelMiddleware } from '../../actors/definition/model.ts'
+
+import type { ModelClient } from '../../actors/definition/model.ts'
+import type { ModelMiddleware } from '../../actors/definition/model-middleware.ts'
 import type { ModelOptions } from '../../actors/definition/model-options.ts'
 import { isObject, refused } from '../../shared/checks.ts'
 import type { Clock } from '../../shared/clock.ts'

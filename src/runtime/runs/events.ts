@@ -1,8 +1,8 @@
 /** Events of runs and teams, for people and programs that watch. How they come from the log is in log-events.ts. */
 
+import type { ApprovedCall } from '../../actors/definition/approval.ts'
 import type { SyncResult } from '../../actors/definition/context.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
-import type { ApprovedCall } from '../../actors/definition/schema.ts'
 import type { AgentStatus, AgentTask, TaskStatus } from '../../actors/definition/task.ts'
 import type { BlackboardEntry } from '../../blackboard/entry.ts'
 import type { DeadLetter } from '../../mailbox/dead-letters.ts'

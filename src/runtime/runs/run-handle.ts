@@ -1,7 +1,7 @@
 /** Handle of a run for its caller: its result, its events as they happen, and a way to end it. */
 
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { TokenUsage } from '../../actors/definition/model.ts'
-import type { ApprovalAnswer } from '../../actors/definition/schema.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import { type BlackboardView, readOnly } from '../../blackboard/views.ts'

@@ -1,6 +1,7 @@
 /** A run as its caller sees it, and the options that it takes. The handle itself is in run-handle.ts. */
+
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { ModelMessage, TokenUsage } from '../../actors/definition/model.ts'
-import type { ApprovalAnswer } from '../../actors/definition/schema.ts'
 import type { AgentTask } from '../../actors/definition/task.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'

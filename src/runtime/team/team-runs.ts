@@ -1,7 +1,7 @@
 /** Methods of a team that start runs, wait for them, stream their events and find them. */
 import { existsSync } from 'node:fs'
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { Content } from '../../actors/definition/content.ts'
-import type { ApprovalAnswer } from '../../actors/definition/schema.ts'
 import type { TaskStatus } from '../../actors/definition/task.ts'
 import type { Blackboard } from '../../blackboard/entry.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'

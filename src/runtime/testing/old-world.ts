@@ -4,11 +4,11 @@
  * play, or fails.
  */
 
+import { YES } from '../../actors/definition/approval.ts'
 import type { AgentContext } from '../../actors/definition/context.ts'
 import type { AgentHandlers } from '../../actors/definition/definition.ts'
 import type { ModelAnswer, ModelCall } from '../../actors/definition/model.ts'
 import type { Verb } from '../../actors/definition/role.ts'
-import { YES } from '../../actors/definition/schema.ts'
 import { idFrom } from '../../mailbox/frame.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
 import { CancelledError, DramatisError, describe, StepMismatchError } from '../../shared/errors.ts'

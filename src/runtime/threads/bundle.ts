@@ -21,7 +21,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import type { AgentCode, ToolCode } from '../../actors/definition/assignment.ts'
 import { ownFile } from '../../shared/environment.ts'
 import { ConfigurationError, type DramatisError } from '../../shared/errors.ts'
-import { namesOfModule, othersInWords } from '../settings/module.ts'
+import { namesOfModule, othersInWords } from '../settings/module-file.ts'
 import {
   type Compiled,
   cannotBundle,

@@ -16,7 +16,8 @@ import {
   type Watched,
 } from '../../actors/definition/model.ts'
 import { modelOptionsOf } from '../../actors/definition/model-options.ts'
-import { jsonAmong, readAsAnswer } from '../../actors/model/structured-output.ts'
+import { readAsAnswer } from '../../actors/model/answer-function.ts'
+import { jsonAmong } from '../../actors/model/structured-output.ts'
 import { bytesOf, referenceIn } from '../../mailbox/stored-parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import { DramatisError, describe, MessageRejectedError, ModelError } from '../../shared/errors.ts'

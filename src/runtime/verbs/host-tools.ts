@@ -1,9 +1,10 @@
 /** Tools that the host runs for agents: those given inline, and those with a thread of their own. */
 
 import { isDeepStrictEqual } from 'node:util'
+import { approvalOf, approvedInput, type GivenAnswer } from '../../actors/definition/approval.ts'
 import type { AssignedTools } from '../../actors/definition/assignment.ts'
 import type { Verb } from '../../actors/definition/role.ts'
-import { approvalOf, approvedInput, checkBySchema, type GivenAnswer } from '../../actors/definition/schema.ts'
+import { checkBySchema } from '../../actors/definition/schema.ts'
 import type { Logger, LogLevel, ToolDefinition } from '../../actors/definition/tool.ts'
 import { GrantedKeys } from '../../actors/turn/granted.ts'
 import { runTool, type ToolCaller } from '../../actors/turn/run-tool.ts'

@@ -4,15 +4,9 @@
  * does not ask it again once it is answered.
  */
 
+import { type ApprovalAnswer, type ApprovedCall, type GivenAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import type { Verb } from '../../actors/definition/role.ts'
-import {
-  type ApprovalAnswer,
-  type ApprovedCall,
-  checkBySchema,
-  type GivenAnswer,
-  NO,
-  YES,
-} from '../../actors/definition/schema.ts'
+import { checkBySchema } from '../../actors/definition/schema.ts'
 import { laterSchema } from '../../json-schema/later-schema.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
 import { isObject, refused, refusedAs } from '../../shared/checks.ts'

@@ -2,7 +2,7 @@
 
 import { readdirSync } from 'node:fs'
 import { resolve } from 'node:path'
-import type { ApprovalAnswer } from '../../actors/definition/schema.ts'
+import type { ApprovalAnswer } from '../../actors/definition/approval.ts'
 import type { Directory } from '../../mailbox/codec.ts'
 import { idOf } from '../../mailbox/frame.ts'
 import { ConfigurationError, describe, shown, UnknownRunError } from '../../shared/errors.ts'

@@ -3,7 +3,7 @@
 import { hostname, userInfo } from 'node:os'
 import { createInterface } from 'node:readline'
 import { setImmediate as turn } from 'node:timers/promises'
-import { type ApprovalAnswer, NO, YES } from '../../actors/definition/schema.ts'
+import { type ApprovalAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import {
   createTeam,
   DramatisError,
