@@ -146,7 +146,7 @@ export type {
   GuardrailVerdict,
 } from './actors/definition/role.ts'
 export type { ConversationStore, StoredConversation } from './runtime/settings/options.ts'
-export type { MediaPart, MessagePart, TextPart } from './mailbox/message.ts'
+export type { MediaPart, MessagePart, TextPart } from './mailbox/parts.ts'
 export type { DeepPartial, StreamPart, SupersededReason } from './runtime/runs/stream-parts.ts'
 export type { OrchestrationTrace } from './runtime/runs/trace.ts'
 export { sequenceDiagram } from './runtime/runs/trace.ts'

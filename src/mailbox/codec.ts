@@ -39,13 +39,11 @@ import {
   type AgentMessage,
   FIXED_NAMES,
   MESSAGE_TYPES,
-  type MessagePart,
   type MessageType,
   ORCHESTRATOR,
-  PARTS,
-  partsIn,
   type TypedMessage,
 } from './message.ts'
+import { type MessagePart, PARTS, partsIn } from './parts.ts'
 import { type ReadBytes, readableParts } from './stored-parts.ts'
 import { failedSubTask, headIn, resultOfSubTask, SUB_TASK, type SubTaskHead } from './sub-task.ts'
 

@@ -1,7 +1,8 @@
 /** Validates messages from outside: callers in the host, files, HTTP. Every field is checked, and faults are named. */
 import { z } from 'zod'
 import { describe, MessageRejectedError } from '../shared/errors.ts'
-import { jsonIssue, MESSAGE_TYPES, type MessageInput, type MessagePart } from './message.ts'
+import { jsonIssue, MESSAGE_TYPES, type MessageInput } from './message.ts'
+import type { MessagePart } from './parts.ts'
 import { MAX_AGENTS } from './team-memory.ts'
 
 type Refine = (value: unknown, context: z.core.$RefinementCtx) => void

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { PartLostError } from '../shared/errors.ts'
-import type { MediaPart } from './message.ts'
+import type { MediaPart } from './parts.ts'
 
 /** Number of bytes from which on a part is stored. */
 export const STORED_FROM = 2 ** 16

@@ -1,7 +1,7 @@
 /** Converts the result of a call by an MCP server into the output of a tool. */
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
 import { toolParts } from '../actors/definition/content.ts'
-import type { MessagePart } from '../mailbox/message.ts'
+import type { MessagePart } from '../mailbox/parts.ts'
 import { ToolFailedError } from '../shared/errors.ts'
 
 type Part = CallToolResult['content'][number]

@@ -8,7 +8,7 @@ import type { ScriptResult } from '../actors/definition/protocol.ts'
 import { canonical } from '../actors/model/decisions.ts'
 import { isObject } from '../shared/checks.ts'
 import { ConsensusError, ReplyInvalidError, shown } from '../shared/errors.ts'
-import { sentencesOf, wordsOf } from '../shared/text.ts'
+import { sentencesOf, wordsOf } from '../shared/sentences.ts'
 import { lastWord } from './asking.ts'
 import {
   type Claim,

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { sentencesOf } from '../../src/shared/text.ts'
+import { sentencesOf } from '../../src/shared/sentences.ts'
 
 const cases: [what: string, text: string, sentences: string[]][] = [
   ['a text', 'Cats sleep. Dogs bark! Why?', ['Cats sleep.', 'Dogs bark!', 'Why?']],

@@ -1,7 +1,8 @@
 /** Checks of the arguments of verbs. Each refusal names the argument, the given value and the needed one. */
 
 import { jsonFormOf } from '../../mailbox/json.ts'
-import { jsonIssue, MOST_RETRIES, PARTS } from '../../mailbox/message.ts'
+import { jsonIssue, MOST_RETRIES } from '../../mailbox/message.ts'
+import { PARTS } from '../../mailbox/parts.ts'
 import { CancelledError, DramatisError, describe, MessageRejectedError, shown } from '../../shared/errors.ts'
 import { partsFault } from './content.ts'
 import type { RequestOptions } from './context.ts'

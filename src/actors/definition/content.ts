@@ -4,7 +4,7 @@
  * (mailbox/codec.ts).
  */
 
-import { type MediaPart, type MessagePart, PARTS, type ProviderData, type TextPart } from '../../mailbox/message.ts'
+import { type MediaPart, type MessagePart, PARTS, type ProviderData, type TextPart } from '../../mailbox/parts.ts'
 import {
   bytesOf,
   hashesOf,

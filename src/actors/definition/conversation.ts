@@ -1,6 +1,7 @@
 /** Verbs for messages: to one agent, to several agents, to subscribers, and to a person. */
 import type { Blackboard, BlackboardEntry, WriteOptions } from '../../blackboard/entry.ts'
-import type { AgentMessage, MessagePart } from '../../mailbox/message.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 
 /** An agent's name with the types of its input and output. */

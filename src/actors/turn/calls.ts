@@ -16,7 +16,8 @@ import {
   timeOf,
   wallClockLimit,
 } from '../../mailbox/frame.ts'
-import { type AgentMessage, type MessagePart, ORCHESTRATOR, withParts } from '../../mailbox/message.ts'
+import { type AgentMessage, ORCHESTRATOR } from '../../mailbox/message.ts'
+import { type MessagePart, withParts } from '../../mailbox/parts.ts'
 import { CancelledError, type DramatisError, MessageRejectedError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import {

@@ -2,7 +2,7 @@
 
 import { plainFrameBytes } from '../../mailbox/frame.ts'
 import { jsonFormOf } from '../../mailbox/json.ts'
-import type { MessagePart } from '../../mailbox/message.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import {
   CancelledError,

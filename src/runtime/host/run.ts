@@ -30,7 +30,7 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import type { MessagePart } from '../../mailbox/message.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import type { ReadBytes } from '../../mailbox/stored-parts.ts'
 import { isObject } from '../../shared/checks.ts'
 import type { Clock } from '../../shared/clock.ts'

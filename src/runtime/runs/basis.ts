@@ -19,7 +19,7 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { TypedMessage } from '../../mailbox/message.ts'
-import { sentencesOf, wordsOf } from '../../shared/text.ts'
+import { sentencesOf, wordsOf } from '../../shared/sentences.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 
 /** Contributions that stand behind a sentence of the answer. Shares are of its words, from 0 to 1. */

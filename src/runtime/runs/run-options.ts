@@ -2,7 +2,7 @@
 
 import { asJson, type Content, messageParts, partsFault, textOf, withText } from '../../actors/definition/content.ts'
 import type { ModelMessage } from '../../actors/definition/model.ts'
-import { type MessagePart, withParts } from '../../mailbox/message.ts'
+import { type MessagePart, withParts } from '../../mailbox/parts.ts'
 import { isObject, oneOf, reading, refused, refusedAs } from '../../shared/checks.ts'
 import { ConfigurationError, describe } from '../../shared/errors.ts'
 import { optionMeant } from '../../shared/text.ts'

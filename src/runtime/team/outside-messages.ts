@@ -5,14 +5,8 @@ import type { WriteOptions } from '../../blackboard/entry.ts'
 import { answering, decodeMessage, errorOf, isFailure } from '../../mailbox/codec.ts'
 import { type DeadLetter, remainsOf } from '../../mailbox/dead-letters.ts'
 import { ASKS, copyId, END, idOf, MANY, type Memory, NOBODY, SEND, TO_ALL } from '../../mailbox/frame.ts'
-import {
-  type AgentMessage,
-  type MessageInput,
-  type MessageType,
-  PARTS,
-  USER,
-  withParts,
-} from '../../mailbox/message.ts'
+import { type AgentMessage, type MessageInput, type MessageType, USER } from '../../mailbox/message.ts'
+import { PARTS, withParts } from '../../mailbox/parts.ts'
 import {
   DramatisError,
   MessageRejectedError,

@@ -2,7 +2,8 @@
 
 import type { Content } from '../../actors/definition/content.ts'
 import type { AgentDefinition } from '../../actors/definition/definition.ts'
-import { type MessagePart, type TypedMessage, USER } from '../../mailbox/message.ts'
+import { type TypedMessage, USER } from '../../mailbox/message.ts'
+import type { MessagePart } from '../../mailbox/parts.ts'
 import { type DramatisError, describe, errorData, RunAbortedError } from '../../shared/errors.ts'
 import { readBack } from '../host/run.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'

@@ -27,7 +27,8 @@ import {
   turnOf,
 } from '../../mailbox/frame.ts'
 import type { Envelope } from '../../mailbox/mailbox.ts'
-import { type AgentMessage, withParts } from '../../mailbox/message.ts'
+import type { AgentMessage } from '../../mailbox/message.ts'
+import { withParts } from '../../mailbox/parts.ts'
 import { SUB_TASK } from '../../mailbox/sub-task.ts'
 import { CancelledError, DelegationRefusedError, type DramatisError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
