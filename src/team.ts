@@ -7,8 +7,8 @@ import { settingsFrom } from './runtime/settings/settings.ts'
 import type { AgentInstance } from './runtime/team/agent-instance.ts'
 import type { TeamKit } from './runtime/team/provision.ts'
 import { TeamRuntime } from './runtime/team/team.ts'
+import { callingFile } from './shared/calling-file.ts'
 import { reading } from './shared/checks.ts'
-import { callingFile } from './shared/environment.ts'
 
 /** Options of a team. Each is checked, and a wrong one is refused with its path. Durations in ms. */
 export interface MultiAgentPatternOptions<Name extends string = string>

@@ -5,7 +5,7 @@ import { filesIn, importsOf, type SourceFile, sourceFiles } from './source-files
 /** Folders of src/, each with the number of files that it may have. A room imports those before it alone. */
 const rooms: ReadonlyMap<string, number> = new Map(
   Object.entries({
-    shared: 12,
+    shared: 13,
     mailbox: 13,
     blackboard: 3,
     'actors/definition': 17,
@@ -61,7 +61,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 109_476
+const MOST_LINES = 109_478
 const LONGEST_FILE = 815
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 
