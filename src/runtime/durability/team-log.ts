@@ -411,7 +411,7 @@ export class TeamLog {
     this.#runs.interrupt(error)
   }
 
-  /** Writes what is left; what happens from now on is in no log. Never rejects: the threads must end whatever happens. */
+  /** Writes what is left; what comes after is in no log. Never rejects: the threads must end whatever happens. */
   async seal(): Promise<void> {
     this.#closed.abort(new TeamClosedError('The team was closed before it had its log.', {}))
     await this.#opening?.catch(() => {})
