@@ -105,10 +105,12 @@ t.test(
     }
     const before = team()
     const along: RuntimeEvent<unknown>[] = []
+    let closing: Promise<void> | undefined
     for await (const event of before.launch('go', { runId: 'one' }).events()) {
       along.push(event)
-      if (event.type === 'question') void before.flush().then(() => before.close())
+      if (event.type === 'question') closing = before.flush().then(() => before.close())
     }
+    await closing // the log is free when the threads have ended, which is after the last event
     const last = along.at(-1)!
     t.match(last, { type: 'run.finished', result: { error: { code: 'RUN_ABORTED' } } })
 

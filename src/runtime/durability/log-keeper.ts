@@ -250,12 +250,16 @@ export class LogKeeper implements JournalKeeper {
    * ends its wait, and with it that of who waits for the last block.
    */
   async seal(): Promise<void> {
+    this.#takesNoMore()
+    if (this.#needs.store.state === 'full' || !(await this.#isWrittenInTime())) await this.#needs.store.close()
+  }
+
+  #takesNoMore(): void {
     if (this.#over) return
     this.#resting = undefined
     if (this.#pending.length > 0) this.#flush()
     this.#isSealed = true
     this.#ends(new TeamClosedError('The team was closed; a later process goes on with its runs.', {}))
-    if (this.#needs.store.state === 'full' || !(await this.#isWrittenInTime())) await this.#needs.store.close()
   }
 
   #isWrittenInTime(): Promise<boolean> {
@@ -271,6 +275,7 @@ export class LogKeeper implements JournalKeeper {
 
   /** Gives the log free. Rejects if something of it is not written: the disk may be full. */
   async close(): Promise<void> {
+    this.#takesNoMore()
     await this.#needs.store.close()
     if (this.#isSealed) await this.#last
   }
