@@ -61,7 +61,7 @@ const limits: readonly { of: RegExp; only?: RegExp; never?: RegExp }[] = [
 ]
 /** Started by their URL: nothing may run them by importing them. */
 const entries = ['src/actors/thread/thread-entry.ts', 'src/actors/turn/tool-entry.ts']
-const MOST_LINES = 109_483
+const MOST_LINES = 109_484
 const LONGEST_FILE = 815
 const forbiddenFolders = ['utils', 'util', 'common', 'types', 'helpers']
 

@@ -1,3 +1,4 @@
+/** Makes messages fit a window of tokens: counts them, and cuts texts that are too long. */
 import { textOf, withText } from '../definition/content.ts'
 import type { ModelMessage } from '../definition/model.ts'
 

@@ -1,4 +1,4 @@
-/** Reads a log of files beside the process that has it: takes no lock and changes nothing. */
+/** A log of files as a whole: read beside the process that has it, without a lock, or replaced by its owner. */
 import { join } from 'node:path'
 import { encodeBlock, newMark, segmentHeader } from './block-format.ts'
 import { removeCheckpoint } from './checkpoint-file.ts'
