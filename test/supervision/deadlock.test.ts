@@ -1,8 +1,16 @@
 /** Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone. */
 import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
-import { askAll, type Cast, openTeam, outcomeOf, type Receive } from './teams.ts'
-import { after, fill, watched } from './verdicts.ts'
+import { cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/observers/cycles.ts'
+import { type Candidate, chooseVictim, deadlock } from '../../src/runtime/observers/deadlock.ts'
+import { Dice } from '../dice.ts'
+import { howMany } from '../how-many.ts'
+import { ahead, BareSupervisor } from './bare-supervisor.ts'
+import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { after, fill, slow, watched } from './verdicts.ts'
+import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
+
+// Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone.
 
 /** Each asks the other for its quote before it gives its own. */
 const buyers: Cast = { ann: after('bob'), bob: after('ann') }
@@ -436,3 +444,658 @@ t.test(
     }
   },
 )
+
+// Rule 24: what stands between naming a cycle of turns on threads and breaking it. Threads that are none, so that
+// time is virtual.
+
+/**
+ * Two agents that wait for each other from the start, and who was named as the victim, if anybody, each time. `ann` gets a
+ * sleep of which its thread knows nothing.
+ */
+async function bargain(ann: (unseen: (ms: number) => Promise<void>) => Receive, mode: 'break' | 'report' = 'break') {
+  const act = ann((ms) => team.clock.sleep(ms))
+  const team: BareSupervisor = new BareSupervisor({ ann: act, bob: after('ann'), cleo: after('ann') }, [
+    deadlock(mode, 250, true),
+  ])
+  const victims: (string | null)[] = []
+  const tails: (readonly string[])[] = []
+  team.host.journal.records$.subscribe((batch) => {
+    for (const record of batch) {
+      if (record.kind !== 'alarm' || record.name !== 'deadlock') continue
+      victims.push(record.fields.victim)
+      tails.push(record.fields.tail)
+    }
+  })
+  await team.start()
+  const asked = outcomeOf(team.ask('ann'))
+  await team.clock.advance(0)
+  return { team, victims, tails, asked }
+}
+
+t.test('rule 24: a cycle is named at once, and broken when it has stood for confirmMs', async (t) => {
+  const { team, victims, asked } = await bargain(() => after('bob'))
+  t.same(victims, [null])
+  await team.clock.advance(249)
+  t.same([victims, asked.settled], [[null], false])
+  await team.clock.advance(1)
+  t.same([victims.length, asked.settled], [2, true])
+  t.match(victims[1], /ann|bob/)
+})
+
+t.test('rule 25: who has come to wait for it meanwhile is in the tail when it is broken', async (t) => {
+  const { team, victims, tails } = await bargain(() => after('bob'))
+  await team.clock.advance(100)
+  const asked = outcomeOf(team.ask('cleo'))
+  await team.clock.advance(149)
+  t.same(victims, [null], 'that is no other cycle')
+  await team.clock.advance(1)
+  t.notOk(tails[0]!.includes('cleo'))
+  t.ok(tails[1]!.includes('cleo'))
+  await team.clock.runToIdle()
+  t.equal(asked.settled, true)
+})
+
+t.test('rule 24: who is found at work when it is asked again has all of the time anew', async (t) => {
+  const { team, victims, asked } = await bargain((unseen) => async (_message, context) => {
+    const quote = context.request('bob', 'your quote?')
+    quote.catch(() => {})
+    await unseen(200)
+    await context.sleep(100)
+    return (await quote).content
+  })
+  t.same(victims, [null])
+  await team.clock.advance(250)
+  t.same([victims, asked.settled], [[null], false], 'it sleeps then')
+  await team.clock.advance(299)
+  t.same([victims, asked.settled], [[null], false], 'it says so at 300, when it has slept')
+  await team.clock.advance(1)
+  t.same([victims.length, asked.settled], [2, true])
+})
+
+t.test('rule 24: who has done something unseen meanwhile has all of the time anew', async (t) => {
+  const { team, victims } = await bargain((unseen) => async (_message, context) => {
+    const quote = context.request('bob', 'your quote?')
+    await unseen(100)
+    return (await Promise.any([quote, context.request('bob', 'and this?')])).content
+  })
+  await team.clock.advance(349)
+  t.same(victims, [null], 'it is named once')
+  await team.clock.advance(1)
+  t.match(victims, [null, /ann|bob/])
+})
+
+t.test("rule 24: with 'report' it is named and left, however long it stands", async (t) => {
+  const { team, victims, asked } = await bargain(() => after('bob'), 'report')
+  await team.clock.advance(10_000)
+  t.same([victims, asked.settled], [[null], false])
+})
+
+t.test('rule 24: a cycle that has come apart meanwhile is not broken', async (t) => {
+  const { team, victims, asked } = await bargain((unseen) => async ({ content }, context) => {
+    if (content !== 'go') return 'mine'
+    const first = context.request('bob', 'your quote?')
+    first.catch(() => {})
+    await Promise.race([first, unseen(200)])
+    return 'I go without'
+  })
+  t.same(victims, [null])
+  await team.clock.advance(200)
+  t.equal(asked.value, 'I go without')
+  await team.clock.advance(1_000)
+  t.same(victims, [null])
+})
+
+t.test('rule 27: a stall of which a script of the user in the host may be the end is left to it', async (t) => {
+  for (const [isolated, foreign] of [
+    [true, true],
+    [false, true],
+    [false, false],
+  ] as const) {
+    const barber: Receive = async (_message, context) => void (await context.blackboard.waitFor('a customer'))
+    const team = new BareSupervisor({ script: after('barber'), barber }, [deadlock('break', 250, foreign)], {
+      blackboard: 'run',
+      watch: (clock) => ahead(clock, () => 0), // no virtual one: there somebody could see what the script has under way
+    })
+    team.run.held = false
+    let stalls = 0
+    team.host.journal.records$.subscribe((batch) => {
+      for (const record of batch) if (record.kind === 'alarm' && record.name === 'stall') stalls += 1
+    })
+    await team.start()
+    team.threads.get('script')!.isolated = isolated
+    const asked = outcomeOf(team.ask('script'))
+    await team.clock.advance(0)
+    t.equal(stalls, isolated || !foreign ? 1 : 0)
+    await team.clock.advance(250)
+    t.equal(asked.settled, isolated || !foreign)
+  }
+})
+
+// Rules 22 to 27: wait structures in which more than one thing goes on, and what is said of each: once, and to the
+// point.
+
+const waitsForEntry = async (_message: unknown, context: AgentContext): Promise<string> => {
+  const { value } = await context.blackboard.waitFor('an entry')
+  return `${value}`
+}
+
+// ---- how often, and when
+
+/** On threads that are none, so that time is virtual: when each deadlock was told, and of whom as its victim. */
+async function played(cast: Record<string, Receive>, ask: readonly string[], forMs: number) {
+  const team = new BareSupervisor(cast, [deadlock('break', 250, true)])
+  const told: { at: number; victim: string | null }[] = []
+  team.host.journal.records$.subscribe((batch) => {
+    for (const record of batch)
+      if (record.kind === 'alarm' && record.name === 'deadlock')
+        told.push({ at: team.clock.now() - start, victim: record.fields.victim })
+  })
+  await team.start()
+  const start = team.clock.now()
+  for (const name of ask) team.ask(name).catch(() => {})
+  await team.clock.advance(forMs)
+  return told
+}
+
+const sleeps =
+  (ms: number): Receive =>
+  async (_message, context) => {
+    await context.sleep(ms)
+    return 'done'
+  }
+
+for (const count of [1, 5, 20])
+  t.test(
+    `rule 24: ${count} answers that a stuck member gets neither repeat the report nor put the breaking off`,
+    async (t) => {
+      const others = Object.fromEntries(Array.from({ length: count }, (_, i) => [`slow-${i}`, sleeps((i + 1) * 10)]))
+      const ann: Receive = async (_message, context) =>
+        `${(await context.requestAll(['bob', ...Object.keys(others)], 'your quote?')).length}`
+      const told = await played({ ann, bob: after('ann'), ...others }, ['ann'], 1_000)
+      t.match(told, [
+        { at: 0, victim: null },
+        { at: 250, victim: /ann|bob/ },
+      ])
+      t.equal(told.length, 2)
+    },
+  )
+
+t.test('rule 24: answers to who waits for a cycle change nothing about it', async (t) => {
+  const cleo: Receive = async (_message, context) =>
+    `${(await context.requestAll(['ann', 'slow-1', 'slow-2'], 'your quote?')).length}`
+  const told = await played(
+    { cleo, ann: after('bob'), bob: after('ann'), 'slow-1': sleeps(50), 'slow-2': sleeps(100) },
+    ['cleo'],
+    1_000,
+  )
+  t.match(told, [
+    { at: 0, victim: null },
+    { at: 250, victim: /ann|bob/ },
+  ])
+})
+
+t.test('rule 24: a cycle that is broken, and closed again by the same turns, is told again', async (t) => {
+  const again: Receive = async (_message, context) => {
+    await context.request('bob', 'your quote?').catch(() => {})
+    return (await context.request('bob', 'your quote?')).content
+  }
+  const bob: Receive = async (_message, context) => {
+    await context.request('ann', 'yours?').catch(() => {})
+    return (await context.request('ann', 'yours?')).content
+  }
+  const told = await played({ ann: again, bob }, ['ann'], 600)
+  t.match(told.slice(0, 4), [
+    { at: 0, victim: null },
+    { at: 250, victim: /ann|bob/ },
+    { at: 250, victim: null },
+    { at: 500, victim: /ann|bob/ },
+  ])
+})
+
+// ---- a cycle, and somebody who waits for an entry
+
+t.test(
+  'rule 25: who waits for an entry that one of the cycle may write is in its tail, and that is no stall',
+  async (t) => {
+    const team = openTeam(
+      t,
+      {
+        ann: async ({ content }, context) => {
+          if (content !== 'go') return
+          await context.request('bob', 'your quote?').catch(() => {})
+          await context.publish('an entry', 'here', 'fact')
+        },
+        bob: after('ann'),
+        reader: waitsForEntry,
+        'asks-reader': after('reader'),
+      },
+      {
+        orchestration: {
+          strategy: 'custom',
+          async run(script, query) {
+            const outcomes = await script.requestAll(['ann', 'reader', 'asks-reader'], query)
+            return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
+          },
+        },
+        roles: { bob: { priority: 1 } },
+      },
+    )
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.runToIdle()
+    t.match(found, [
+      { type: 'deadlock', cycle: ['ann', 'bob'], victim: null },
+      { type: 'deadlock', cycle: ['ann', 'bob'], victim: 'ann' },
+    ])
+    t.equal(found.length, 2)
+    const [first] = found
+    t.same(first?.type === 'deadlock' && first.tail.toSorted(), ['$orchestrator', 'asks-reader', 'reader'])
+    t.match(result.value?.finalOutput, /here here/)
+  },
+)
+
+t.test('rule 27: a stall in one run is told beside a deadlock in another', async (t) => {
+  const team = openTeam(t, { ann: after('bob'), bob: after('ann'), reader: waitsForEntry })
+  const found = watched(team)
+  const runs = ['ann', 'reader'].map((name) => outcomeOf(team.getAgent(name)!.run('go')))
+  await team.clock.runToIdle()
+  t.same([...new Set(found.map(({ type }) => type))].toSorted(), ['deadlock', 'stall'])
+  t.ok(runs.every(({ settled }) => settled))
+})
+
+// ---- a sync point, and somebody who waits for an entry
+
+for (const onTimeout of ['proceed', 'abort'] as const)
+  t.test(`rules 22, 25: a sync point (${onTimeout}) and a waitFor that need each other are a deadlock`, async (t) => {
+    const team = openTeam(
+      t,
+      {
+        early: async (_message, context) => {
+          await context.sync('here').catch(() => {})
+          await context.publish('an entry', 'now', 'fact')
+          return 'early'
+        },
+        late: async (message, context) => {
+          const entry = await waitsForEntry(message, context)
+          await context.sync('here').catch(() => {})
+          return `late ${entry}`
+        },
+      },
+      {
+        orchestration: askAll,
+        syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000, onTimeout }],
+        roles: { late: { priority: 1 } },
+      },
+    )
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.advance(0)
+    t.match(found, [
+      {
+        type: 'deadlock',
+        cycle: ['early', 'late'],
+        tail: ['$orchestrator'],
+        waits: [
+          { agent: 'early', for: ['late'], kind: 'sync' },
+          { agent: 'late', for: ['an entry'], kind: 'blackboard' },
+          { agent: '$orchestrator' },
+        ],
+        victim: null,
+      },
+      { type: 'deadlock', victim: 'early' },
+    ])
+    t.equal(found.length, 2)
+    t.equal(result.value?.finalOutput, 'early late now')
+  })
+
+t.test('rule 22: of the same two the one who waits for the entry gives way where its priority is lower', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
+      late: async (message, context) => {
+        const entry = await waitsForEntry(message, context).catch(({ code }: { code: string }) => code)
+        await context.sync('here')
+        return entry
+      },
+    },
+    {
+      orchestration: askAll,
+      syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }],
+      roles: { early: { priority: 1 } },
+    },
+  )
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, 'false DEADLOCK')
+})
+
+t.test('rule 22: a sync point and a waitFor are none while somebody at work may write the entry', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
+      late: async (message, context) => {
+        await waitsForEntry(message, context)
+        return `${(await context.sync('here')).timedOut}`
+      },
+      writer: async (message, context) => {
+        await slow(message, context)
+        await context.publish('an entry', 'now', 'fact')
+        return 'written'
+      },
+    },
+    { orchestration: askAll, syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }] },
+  )
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(result.value?.finalOutput, 'false false written')
+  t.same(found, [])
+})
+
+t.test('rule 24: whoever holds the run may write what a sync point needs: that is left to it', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
+      late: async (message, context) => {
+        await waitsForEntry(message, context)
+        return `${(await context.sync('here')).timedOut}`
+      },
+    },
+    { orchestration: askAll, syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }] },
+  )
+  const found = watched(team)
+  const run = team.launch('go')
+  await team.clock.advance(10_000)
+  await run.blackboard!.write('an entry', 'me', 'fact')
+  await team.clock.runToIdle()
+  t.equal((await run.result).finalOutput, 'false false')
+  t.same(found, [])
+})
+
+// ---- tasks that wait for others
+
+t.test('rule 25: a circle that goes by dependencies names the tasks that wait, and for whose', async (t) => {
+  const told = gate()
+  let second = ''
+  const team = openTeam(
+    t,
+    {
+      a: async (_message, context) => {
+        await told.opened
+        return context.delegate('c', { description: '1', dependencies: [second] }).then(
+          () => 'done',
+          ({ code }: { code: string }) => code,
+        )
+      },
+      b: () => 'b is done',
+      c: () => 'c is done',
+    },
+    {
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          const a = script.delegate('a', 'go')
+          const b = script.delegate('b', { description: '1', dependencies: [await a.id] })
+          second = await b.id
+          told.open()
+          return `${(await a).result} ${(await b).status}`
+        },
+      },
+    },
+  )
+  const found = watched(team)
+  const result = await team.execute('go')
+  t.match(found[0], {
+    type: 'deadlock',
+    cycle: ['a', 'c', 'b'],
+    waits: [
+      { agent: 'a', for: ['c'], kind: 'delegate' },
+      { agent: 'c', for: ['b'], kind: 'dependency' },
+      { agent: 'b', for: ['a'], kind: 'dependency' },
+      { agent: '$orchestrator' },
+    ],
+  })
+  t.match(found[1], { cycle: ['a', 'c', 'b'], victim: 'a' })
+  t.equal(result.finalOutput, 'DEADLOCK completed')
+  const [letter] = team.deadLetters.list().flatMap(({ errors }) => errors)
+  t.match(letter?.message, /the task of "c" .* waits for the task of "b" to be done/)
+})
+
+// Rule 26, without a team: who of a cycle gives its wait up.
+
+const equal = { priority: 0, tokens: 0, since: 100 }
+const candidate = (agent: string, differs: Partial<Candidate> = {}): Candidate => ({ agent, ...equal, ...differs })
+
+function victimOf(cycle: readonly Candidate[], earlier: readonly string[] = []) {
+  return chooseVictim(cycle, earlier)?.agent
+}
+
+t.test('the victim has the lowest priority, whatever it has spent and however long it waits', async (t) => {
+  const cycle = [candidate('urgent', { priority: 1 }), candidate('least', { priority: -1, tokens: 9, since: 1 })]
+  t.equal(victimOf([...cycle, candidate('plain')]), 'least')
+})
+
+t.test('of the same priority it has spent the fewest tokens, however long it waits', async (t) => {
+  t.equal(victimOf([candidate('rich', { tokens: 500 }), candidate('poor', { tokens: 20, since: 1 })]), 'poor')
+})
+
+t.test('of the same priority and tokens it has the youngest wait, and of equals it is the first', async (t) => {
+  t.equal(victimOf([candidate('old', { since: 10 }), candidate('young'), candidate('middle', { since: 30 })]), 'young')
+  t.equal(victimOf([candidate('old', { since: 10 }), candidate('one'), candidate('other')]), 'one')
+})
+
+t.test('nobody is the victim more than three times in a row', async (t) => {
+  const cycle = [candidate('first'), candidate('second', { priority: 1 }), candidate('third', { priority: 2 })]
+  t.equal(victimOf(cycle, ['first', 'first']), 'first')
+  t.equal(victimOf(cycle, ['first', 'first', 'first']), 'second')
+  t.equal(victimOf(cycle, ['second', 'first', 'first', 'first', 'first']), 'second')
+})
+
+t.test('who was spared once may be the victim again', async (t) => {
+  const cycle = [candidate('first'), candidate('second', { priority: 1 })]
+  t.equal(victimOf(cycle, ['first', 'first', 'first', 'second']), 'first')
+  t.equal(victimOf(cycle, ['first', 'first', 'second', 'first']), 'first')
+})
+
+t.test('over many deadlocks of the same cycle, each fourth victim is another', async (t) => {
+  const cycle = [candidate('first'), candidate('second', { priority: 1 }), candidate('third', { priority: 2 })]
+  const victims: string[] = []
+  for (let i = 0; i < 8; i++) victims.push(victimOf(cycle, victims)!)
+  t.same(victims, ['first', 'first', 'first', 'second', 'first', 'first', 'first', 'second'])
+})
+
+t.test('a cycle of one agent alone is broken at that agent, however often it was the victim', async (t) => {
+  const cycle = [candidate('alone', { priority: 1 }), candidate('alone')]
+  t.equal(chooseVictim(cycle, Array(5).fill('alone')), cycle[1])
+})
+
+t.test('only who is in the cycle is a victim, and without a cycle there is none', async (t) => {
+  const cycle = [candidate('one', { priority: 5 }), candidate('other', { priority: 4 })]
+  t.equal(victimOf(cycle, ['bystander']), 'other')
+  t.equal(victimOf([], ['bystander']), undefined)
+})
+
+t.test('the cycle that was given stays in its order', async (t) => {
+  const cycle = [candidate('one', { priority: 5 }), candidate('other', { priority: 4 })]
+  chooseVictim(cycle, [])
+  t.same(
+    cycle.map(({ agent }) => agent),
+    ['one', 'other'],
+  )
+})
+
+// * Rules 22, 23 and 25, without a team: who is stuck, who waits for whom in a cycle, and who waits on it. At random
+// against an oracle; a failure names its seed: SEED=7 node dist/test/supervision/deadlock.test.js
+
+const count = howMany(5_000, 100_000)
+const seeds = process.env.SEED ? [Number(process.env.SEED)] : Array.from({ length: count }, (_, i) => i + 1)
+
+const live: WaitNode = { live: true, waits: [] }
+const forgotten: WaitNode = { live: false, waits: [] }
+/** Waits for all of them. */
+const forAll = (...targets: number[]): WaitNode => quorum(targets.length, ...targets)
+const forAny = (...targets: number[]): WaitNode => quorum(1, ...targets)
+const quorum = (need: number, ...targets: number[]): WaitNode => ({ live: false, waits: [{ need, targets }] })
+/** Any of the waits frees it. */
+const either = (...nodes: WaitNode[]): WaitNode => ({ live: false, waits: nodes.flatMap(({ waits }) => waits) })
+
+const ring = (length: number) => Array.from({ length }, (_, i) => forAll((i + 1) % length))
+
+t.test('two who wait for each other are stuck, and so is who waits for one of them', async (t) => {
+  t.same(stuckIn([forAll(1), forAll(0), forAll(1), live]), [0, 1, 2])
+})
+
+t.test('who waits for a turn that can run is not stuck, through any number of others', async (t) => {
+  t.same(stuckIn([forAll(1), forAll(2), forAll(3), live]), [])
+  t.same(stuckIn([live, forAll(0), forAll(1), forAll(2)]), [])
+})
+
+t.test('who waits for all is stuck by one, who waits for any is freed by one', async (t) => {
+  const deadlock = [forAll(1), forAll(0), live]
+  t.same(stuckIn([...deadlock, forAll(0, 2)]), [0, 1, 3])
+  t.same(stuckIn([...deadlock, forAny(0, 2)]), [0, 1])
+})
+
+t.test('a quorum is freed by as many as it needs, and not by fewer', async (t) => {
+  const nodes = [forAll(0), live, live, forAll(1)]
+  t.same(stuckIn([...nodes, quorum(3, 0, 1, 2, 3)]), [0])
+  t.same(stuckIn([...nodes, quorum(4, 0, 1, 2, 3)]), [0, 4])
+})
+
+t.test('several waits of one turn are alternatives, and each is counted for itself', async (t) => {
+  const nodes = [forAll(0), live, live]
+  t.same(stuckIn([...nodes, either(forAll(0), forAll(1, 2))]), [0])
+  t.same(stuckIn([...nodes, either(forAll(0, 1), forAll(0, 2))]), [0, 3])
+})
+
+t.test('a target that is given twice counts twice, in what is needed and in what has ended', async (t) => {
+  t.same(stuckIn([live, forAll(0, 0)]), [])
+  t.same(stuckIn([live, quorum(3, 0, 0)]), [1])
+  t.same(stuckIn([live, forAll(2), quorum(2, 0, 0, 1)]), [])
+})
+
+t.test('a wait that needs nobody is over at once', async (t) => {
+  t.same(stuckIn([quorum(0), quorum(0, 0), forAll(0, 1)]), [])
+})
+
+t.test('a wait that needs more than there are is never over', async (t) => {
+  t.same(stuckIn([live, quorum(2, 0), quorum(2, 3), forAll(0)]), [1, 2])
+  t.same(stuckIn([live, quorum(Number.POSITIVE_INFINITY, 2), forAll(0)]), [1])
+})
+
+t.test('a target that is not in the graph never ends', async (t) => {
+  t.same(stuckIn([forAll(7), forAny(7, 2), live]), [0])
+  t.same(cyclesOf([forAll(7)], [0]), [{ cycle: [], tail: [0] }])
+})
+
+t.test('who neither can run nor waits for anything is stuck, and who waits for it', async (t) => {
+  t.same(stuckIn([forgotten]), [0])
+  t.same(stuckIn([forgotten, forAll(0), live]), [0, 1])
+  t.same(stuckIn([]), [])
+})
+
+t.test('a live node is not stuck, whatever it waits for besides', async (t) => {
+  t.same(stuckIn([{ live: true, waits: [{ need: 1, targets: [1] }] }, forAll(1)]), [1])
+})
+
+t.test('the cycle is in the order of who waits for whom, from its lowest on', async (t) => {
+  t.same(cycleIn([forAll(3), forAll(0), forAll(1), forAll(2)]), { cycle: [0, 3, 2, 1], tail: [] })
+  t.same(cycleIn([live, forAll(1)]), { cycle: [1], tail: [] })
+})
+
+t.test('the tail has who waits on the cycle, the nearest first', async (t) => {
+  const nodes = [forAll(1), forAll(2), forAll(3), forAll(4), forAll(3), forAny(1, 2)]
+  t.same(cycleIn(nodes), { cycle: [3, 4], tail: [2, 1, 5, 0] })
+})
+
+t.test('of several cycles the shortest is named, and of these the one with the lowest node', async (t) => {
+  t.same(cycleIn([forAll(1), forAll(2), forAll(0, 3), forAll(2)]), { cycle: [2, 3], tail: [1, 0] })
+  t.same(cycleIn([forAll(2), forAll(3), forAll(0, 3), forAll(2, 1)]), { cycle: [0, 2], tail: [3, 1] })
+})
+
+t.test('a cycle that only waits for another is in its tail, since it may be free when that one is', async (t) => {
+  const nodes = [forAny(1, 2), forAll(0), forAll(3), forAll(4), forAll(2)]
+  t.same(cyclesIn(nodes), [{ cycle: [2, 3, 4], tail: [0, 1] }])
+})
+
+t.test('deadlocks that have nothing to do with each other are each reported, with their own tails', async (t) => {
+  const nodes = [...ring(3), forAll(4), forAll(3), forAll(0), forAll(4), forAll(5)]
+  t.same(cyclesIn(nodes), [
+    { cycle: [3, 4], tail: [6] },
+    { cycle: [0, 1, 2], tail: [5, 7] },
+  ])
+})
+
+t.test('who waits on two cycles is in the tail of the nearer one', async (t) => {
+  const nodes = [forAll(1), forAll(0), forAll(3), forAll(2), forAll(0), forAll(4, 2)]
+  t.same(cyclesIn(nodes), [
+    { cycle: [0, 1], tail: [4] },
+    { cycle: [2, 3], tail: [5] },
+  ])
+})
+
+t.test('a lost wake-up is a stall without a cycle, also beside a deadlock', async (t) => {
+  t.same(cycleIn([forAll(1), forgotten]), { cycle: [], tail: [1, 0] })
+  t.same(cyclesIn([forAll(1), forgotten, forAll(2, 1), forAll(0, 2)]), [
+    { cycle: [2], tail: [3] },
+    { cycle: [], tail: [1, 0] },
+  ])
+})
+
+t.test('where nobody is stuck there is no cycle', async (t) => {
+  t.same(cyclesIn([live, forAll(0)]), [])
+})
+
+t.test('a wait for somebody who is not stuck is no part of a cycle', async (t) => {
+  const nodes = [forAll(1, 2), forAll(3), { live: true, waits: [{ need: 1, targets: [0] }] }, forAll(0)]
+  t.same(cycleIn(nodes), { cycle: [0, 1, 3], tail: [] })
+})
+
+t.test('the stuck may be given in any order', async (t) => {
+  t.same(cyclesOf([...ring(3), forAll(4), forAll(3)], [4, 2, 3, 1, 0])[0], { cycle: [3, 4], tail: [] })
+})
+
+t.test('a cycle of thousands is found as well', async (t) => {
+  const length = 5_000
+  const nodes = [...ring(length), ...Array.from({ length }, (_, i) => forAll(length + i - 1))]
+  const { cycle, tail } = cycleIn(nodes)!
+  t.same([cycle.length, tail.length, tail[0], tail.at(-1)], [length, length, length, 2 * length - 1])
+})
+
+t.test(`the detector agrees with an oracle on ${seeds.length} graphs of up to 12 nodes`, async (t) => {
+  const seen = { stuck: 0, free: 0, cycles: 0, several: 0, tails: 0, stalls: 0 }
+  for (const seed of seeds) {
+    const nodes = randomGraph(new Dice(seed), 12)
+    const stuck = stuckIn(nodes)
+    const expected = neverEnding(nodes)
+    const deadlocks = cyclesOf(nodes, expected)
+    const wrong = wrongWith(nodes, expected, deadlocks)
+    if (`${stuck}` !== `${expected}`) wrong.push(`stuck are ${stuck}, and not ${expected}`)
+    if (wrong.length > 0)
+      return t.fail(
+        `seed ${seed}: ${wrong.join('; ')}. Again: SEED=${seed} node dist/test/supervision/deadlock.test.js`,
+      )
+    seen.stuck += stuck.length
+    seen.free += nodes.filter((node, i) => !node.live && !stuck.includes(i)).length
+    const cycles = deadlocks.filter(({ cycle }) => cycle.length > 1)
+    seen.cycles += cycles.length
+    if (cycles.length > 1) seen.several += 1
+    if (cycles.some(({ tail }) => tail.length > 1)) seen.tails += 1
+    if (deadlocks.some(({ cycle }) => cycle.length === 0)) seen.stalls += 1
+  }
+  if (seeds.length === 1) return t.pass('this seed was played')
+  t.ok(
+    Object.values(seen).every((times) => times > seeds.length / 200),
+    `all kinds of graphs were among them: ${JSON.stringify(seen)}`,
+  )
+})
+
+function cyclesIn(nodes: readonly WaitNode[]) {
+  return cyclesOf(nodes, stuckIn(nodes))
+}
+
+function cycleIn(nodes: readonly WaitNode[]) {
+  return cyclesOf(nodes, stuckIn(nodes))[0]
+}

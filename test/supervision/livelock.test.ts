@@ -2,9 +2,15 @@
 import t from 'tap'
 import { z } from 'zod'
 import { type AgentContext, type AgentDefinition, type AgentMessage, defineAgent, defineTool } from '../../src/index.ts'
+import { settingsFrom } from '../../src/runtime/settings/settings.ts'
+import { calls, FakeModel } from '../models/fake-model.ts'
+import { modelTeam } from '../models/teams.ts'
 import { imbalances, leftovers } from './accounts.ts'
 import { isFine, OFTEN, play, type Script, SECOND, watched } from './livelocks.ts'
-import { gate, localTeam, outcomeOf, type Receive } from './teams.ts'
+import { type Cast, gate, localTeam, outcomeOf, type Receive } from './teams.ts'
+
+// Rules 28 to 30: agents that are busy without progress are told, then their protocol, then the run ends; nobody else
+// is.
 
 const busy = (): string => 'busy'
 
@@ -617,4 +623,137 @@ t.test('a message by name, to one whom its sender had not heard of yet, belongs 
   t.equal(run.value?.success, true)
   t.match(found, [{ evidence: [/^a task was delegated back to "bob", who had it: "bob" -> "kid" -> "bob"/] }])
   t.equal(found.length, 1)
+})
+
+// Rules 28 to 30 on programs of the literature that are busy for ever, and on their neighbours that are not.
+
+/** A philosopher who takes the left fork, finds the right one taken, puts the left one back and tries again. */
+const polite = (left: string, right: string) => async (_message: unknown, context: AgentContext) => {
+  for (let n = 0; n < OFTEN; n++) {
+    await context.request(left, 'take')
+    if ((await context.request(right, 'take')).content === 'taken') {
+      await context.request(left, 'put back')
+      await context.sleep(SECOND)
+      continue
+    }
+    await context.sleep(SECOND) // eats
+    await context.request(right, 'put back')
+    await context.request(left, 'put back')
+    return 'ate'
+  }
+  return 'hungry'
+}
+
+/** A fork that one can hold at a time: who comes then is turned away. */
+function fork(): AgentDefinition {
+  let holder: string | undefined
+  return defineAgent({
+    async receive({ content, sender }, context) {
+      await context.sleep(10)
+      if (content === 'put back') {
+        if (holder === sender) holder = undefined
+        return 'free'
+      }
+      if (holder !== undefined && holder !== sender) return 'taken'
+      holder = sender
+      return 'yours'
+    },
+  })
+}
+
+function table(seats: number): Cast {
+  const cast: Record<string, Cast[string]> = {}
+  for (let seat = 0; seat < seats; seat++) cast[`phil${seat}`] = polite(`fork${seat}`, `fork${(seat + 1) % seats}`)
+  for (let seat = 0; seat < seats; seat++) cast[`fork${seat}`] = fork()
+  return cast
+}
+
+t.test('polite philosophers, who release and retry in step, are a livelock', async (t) => {
+  const script: Script = async (script) => {
+    const philosophers = Array.from({ length: 5 }, (_, seat) => `phil${seat}`)
+    const outcomes = await script.requestAll(philosophers, 'eat')
+    return outcomes.map(({ ok }) => ok).join()
+  }
+  const { team, found } = watched(t, table(5), { script, maxConcurrentAgents: 10 })
+  const { error } = await play(team)
+  t.equal(error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/^"phil\d" asked "fork\d" the same 4 times/])
+})
+
+t.test('one philosopher who comes later eats, and there is no alarm', async (t) => {
+  const script: Script = async (script) => {
+    const one = script.request('phil0', 'eat')
+    await script.sleep(100)
+    const other = script.request('phil1', 'eat')
+    return (await one).content + (await other).content
+  }
+  await isFine(t, table(3), { script, maxConcurrentAgents: 10 })
+})
+
+t.test('a task that is sent back and forth is a livelock', async (t) => {
+  const sendsTo = (to: string) => defineAgent({ receive: ({ content }, context) => context.send(to, content) })
+  const script: Script = async (script) => {
+    await script.send('ann', 'write the report')
+    await script.sleep(60 * SECOND)
+    return 'nobody did'
+  }
+  const { team, found } = watched(t, { ann: sendsTo('bob'), bob: sendsTo('ann') }, { script })
+  t.equal((await play(team)).error?.code, 'LIVELOCK')
+  t.match(found[0]?.evidence, [/wrote to each other and back 6 times/])
+})
+
+// `limits.messagesPerTurn` bounds what one turn sends, and two agents with very many messages are told.
+
+const heard: Receive = () => 'heard'
+
+/** Sends as many messages, and says what became of those that were refused. */
+const sends =
+  (count: number): Receive =>
+  async (_message, context) => {
+    const refused: string[] = []
+    for (let i = 0; i < count; i++)
+      await context.send('bob', `${i}`).catch((error) => refused.push(`${error.code} ${error.details.path}`))
+    return refused.join(', ')
+  }
+
+t.test('a message beyond the limit of a turn is refused, with an error that names the limit', async (t) => {
+  const team = localTeam(t, { ann: sends(5), bob: heard }, { roles: { ann: { limits: { messagesPerTurn: 3 } } } })
+  const refusal = 'MESSAGE_REJECTED limits.messagesPerTurn'
+  for (let turn = 0; turn < 2; turn++) t.equal((await team.execute('go')).finalOutput, `${refusal}, ${refusal}`)
+})
+
+t.test('code has no limit unless it says so, a model has 1,000', (t) => {
+  const limitOf = (role: object) => settingsFrom({ agents: [{ name: 'ann', ...role }] }).agents[0]?.messagesPerTurn
+  t.equal(limitOf({ module: 'any' }), Number.POSITIVE_INFINITY)
+  t.equal(limitOf({}), 1_000)
+  t.equal(limitOf({ limits: { messagesPerTurn: 5 } }), 5)
+  t.end()
+})
+
+t.test('a model learns that it has sent too many', async (t) => {
+  const asks = calls(
+    ...Array.from({ length: 3 }, (_, i) => ['request', { to: 'bob', content: `${i}` }] as [string, object]),
+  )
+  const model = new FakeModel(({ agent, messages }) =>
+    agent === 'bob' ? 'heard' : messages.at(-1)?.role === 'tool' ? 'done' : asks,
+  )
+  const agents = [{ name: 'ann', canDelegateTo: ['bob'], limits: { messagesPerTurn: 2 } }, { name: 'bob' }]
+  const { team } = modelTeam(t, model, agents, { orchestration: { strategy: 'sequential', agentOrder: ['ann'] } })
+  t.equal((await team.execute('go')).finalOutput, 'done')
+  const told = model.requests.at(-1)?.messages.filter(({ role }) => role === 'tool') ?? []
+  t.equal(told.length, 3)
+  t.equal(told.filter(({ content }) => JSON.stringify(content).includes('limits.messagesPerTurn')).length, 1)
+})
+
+t.test('two agents with 1,000 messages in one run are told once, and counted', async (t) => {
+  const asks: Receive = async (_message, context) => {
+    for (let i = 0; i < 2_500; i++) await context.request('bob', `${i}`)
+    return 'done'
+  }
+  const team = localTeam(t, { ann: asks, bob: heard })
+  const told: string[] = []
+  team.events.subscribe((event) => void (event.type === 'limit.reached' && told.push(event.option)))
+  t.equal((await team.execute('go')).finalOutput, 'done')
+  t.same(told, ['messages between "ann" and "bob" in one run'])
+  t.match(team.metrics('prometheus'), /^dramatis_chatty_pairs_total 1$/m)
 })

@@ -1,9 +1,18 @@
-/** Rule 15: mailboxes are bounded, and what becomes of who sends to a full one. */
+/** Rules 15 and 17: mailboxes are bounded, and what becomes of who sends to a full one. */
+
+import type { Test } from 'tap'
 import t from 'tap'
-import { CLAIM } from '../../src/mailbox/channel.ts'
+import { defineAgent } from '../../src/actors/definition/definition.ts'
+import { Link, Outbox } from '../../src/actors/turn/link.ts'
+import { ASLEEP, CLAIM, Window } from '../../src/mailbox/channel.ts'
+import { END, REQUEST, SEND } from '../../src/mailbox/frame.ts'
+import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
-import { imbalances, leftovers, roomOf } from './accounts.ts'
-import { ask, gate, localTeam, never, numbers, openTeam } from './teams.ts'
+import { imbalances, leftovers, roomOf, watchAccounts } from './accounts.ts'
+import { BareSupervisor } from './bare-supervisor.ts'
+import { ask, gate, localTeam, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+
+// Rule 15: mailboxes are bounded, and what becomes of who sends to a full one.
 
 t.test('rule 15: a mailbox has room for 1,024 messages or 1 MiB, and blocks, unless told otherwise', async (t) => {
   const { agents } = settingsFrom({ agents: [{ name: 'worker' }] }, { modules: new Set(['worker']) })
@@ -310,4 +319,773 @@ t.test('rule 15: room that was taken by a large message is given back to who wai
   await team.clock.advance(0)
   t.same(lengths, [3_000, 200_000, 1_000, 2_000, 300_000])
   t.same(leftovers(team.host), [])
+})
+
+// Rule 15: mailboxes that drop. Nobody waits for them, and what they drop is seen.
+
+const overflows = (team: OpenTeam) =>
+  team.deadLetters
+    .list()
+    .filter(({ reason, errors }) => reason === 'overflow' && errors[0]?.code === 'MAILBOX_FULL')
+    .map(({ message }) => message.content)
+
+/** A worker that waits in its first turn for `open`, and what it has handled. */
+function heldWorker() {
+  const { opened, open } = gate()
+  const handled: string[] = []
+  const worker: Receive = async (message) => {
+    handled.push(message.content.slice(0, 9))
+    await opened
+    return 'done'
+  }
+  return { worker, handled, open }
+}
+
+/** Sends each, of that priority. */
+const sendsAll =
+  (...all: [content: string, priority: number][]): Receive =>
+  async (_message, context) => {
+    for (const [content, priority] of all) await context.send('worker', content, { priority })
+    return 'sent'
+  }
+
+const plain = (...contents: string[]): [string, number][] => contents.map((content) => [content, 0])
+
+/** The worker begins with that one. */
+async function begins(team: OpenTeam, content: string): Promise<void> {
+  await team.sendMessage({ recipient: 'worker', content })
+  await team.clock.advance(0)
+}
+
+async function afterwards(team: OpenTeam, open: () => void): Promise<void> {
+  open()
+  await team.clock.runToIdle()
+}
+
+t.test('rule 15: drop_newest: what comes to a full mailbox is dropped, whatever its priority', async (t) => {
+  const { worker, handled, open } = heldWorker()
+  const sender = sendsAll(...plain('a', 'b', 'c'), ['d', 9], ['e', -9])
+  const team = openTeam(t, { sender, worker }, { communication: { mailboxCapacity: 3, overflow: 'drop_newest' } })
+  const found = watchAccounts(team.host)
+  t.equal(await ask(team, 'sender'), 'sent')
+  t.same(overflows(team), ['d', 'e'])
+  await afterwards(team, open)
+  t.same(handled, ['a', 'b', 'c'])
+  t.same([found, leftovers(team.host)], [[], []])
+})
+
+t.test('rule 15: drop_oldest: what comes takes the place of what has waited longest', async (t) => {
+  const { worker, handled, open } = heldWorker()
+  const sender = sendsAll(...plain('b', 'c', 'd', 'e', 'f'))
+  const team = openTeam(t, { sender, worker }, { communication: { mailboxCapacity: 3, overflow: 'drop_oldest' } })
+  const found = watchAccounts(team.host)
+  await begins(team, 'a')
+  t.equal(await ask(team, 'sender'), 'sent')
+  t.same(overflows(team), ['b', 'c', 'd'], 'the turn of a has begun')
+  await afterwards(team, open)
+  t.same(handled, ['a', 'e', 'f'])
+  t.same([found, leftovers(team.host)], [[], []])
+})
+
+t.test('rule 15: drop_oldest: the lowest priority goes first, and nothing goes for what is lower still', async (t) => {
+  const { worker, handled, open } = heldWorker()
+  const sender = sendsAll(
+    ['low1', -1],
+    ['low2', -1],
+    ['none', 0],
+    ['high', 5],
+    ['x', 0], // for low1
+    ['y', 5], // for low2
+    ['z', -2], // nothing is as low
+    ['w', 9], // for none
+    ['v', 0], // for x
+  )
+  const team = openTeam(t, { sender, worker }, { communication: { mailboxCapacity: 5, overflow: 'drop_oldest' } })
+  await begins(team, 'busy')
+  await ask(team, 'sender')
+  t.same(overflows(team), ['low1', 'low2', 'z', 'none', 'x'])
+  await afterwards(team, open)
+  t.same(handled, ['busy', 'w', 'high', 'y', 'v'])
+})
+
+t.test('rule 15: drop_oldest: by bytes as many go as it takes, and none where that would not do', async (t) => {
+  const { worker, handled, open } = heldWorker()
+  const x = 'x'.repeat(700)
+  const sender = sendsAll(...plain(`a${x}`, `b${x}`, `c${x}`, `d${x}${x}`, 'e'), [`f${x}${x}`, -1])
+  const team = openTeam(t, { sender, worker }, { communication: { mailboxBytes: 2_600, overflow: 'drop_oldest' } })
+  await begins(team, '0')
+  await ask(team, 'sender')
+  t.same(
+    overflows(team).map(([first]) => first),
+    ['a', 'b', 'f'],
+  )
+  await afterwards(team, open)
+  t.same(
+    handled.map(([first]) => first),
+    ['0', 'c', 'd', 'e'],
+  )
+})
+
+t.test('rule 15: a message larger than a mailbox that drops is taken alone, or dropped itself', async (t) => {
+  for (const [busy, handled] of [
+    [true, ['busy', 'small']],
+    [false, ['xxxxxxxxx']],
+  ] as const) {
+    const worker = heldWorker()
+    const team = openTeam(
+      t,
+      { worker: worker.worker },
+      { communication: { mailboxBytes: 500, overflow: 'drop_oldest' }, supervision: { backoff: { baseMs: 50 } } },
+    )
+    const send = (content: string) => team.sendMessage({ recipient: 'worker', content })
+    await team.start()
+    if (busy) await begins(team, 'busy')
+    else {
+      for (let i = 0; i < 2; i++) {
+        team.crash('worker') // the second time it stays down for a while
+        await team.clock.advance(0)
+      }
+    }
+    await send('small')
+    await send('x'.repeat(2_000))
+    t.same(overflows(team).length, 1)
+    await afterwards(team, worker.open)
+    t.same(worker.handled, handled)
+    t.same(leftovers(team.host), [])
+  }
+})
+
+t.test('rule 15: a dropped request is answered with MailboxFullError at once', async (t) => {
+  for (const overflow of ['drop_oldest', 'drop_newest'] as const) {
+    const { worker, open } = heldWorker()
+    const asks = async (content: string, context: Parameters<Receive>[1]) => {
+      const { code, details } = await context.request('worker', content).catch((error) => error)
+      return JSON.stringify([code, details.overflow, details.agent])
+    }
+    const team = openTeam(
+      t,
+      { one: (m, context) => asks(m.content, context), two: (m, context) => asks(m.content, context), worker },
+      { roles: { worker: { communication: { mailboxCapacity: 2, overflow } } } },
+    )
+    await begins(team, 'busy')
+    const one = outcomeOf(ask(team, 'one', 'one'))
+    await team.clock.advance(0)
+    const two = outcomeOf(ask(team, 'two', 'two'))
+    await team.clock.advance(0)
+    const [dropped, waits] = overflow === 'drop_oldest' ? [one, two] : [two, one]
+    t.equal(dropped.value, `["MAILBOX_FULL","${overflow}","worker"]`)
+    t.notOk(waits.settled)
+    t.same(imbalances(team.host), [])
+    await afterwards(team, open)
+    t.same(leftovers(team.host), [])
+  }
+})
+
+t.test('rule 15: a caller outside of the team who asks is told, and one who only tells is not', async (t) => {
+  const { worker, open } = heldWorker()
+  const team = openTeam(t, { worker }, { communication: { mailboxCapacity: 1, overflow: 'drop_newest' } })
+  await team.sendMessage({ recipient: 'worker', content: 'busy' })
+  t.equal(await team.sendMessage({ recipient: 'worker', content: 'told' }), null)
+  await t.rejects(ask(team, 'worker', 'asked'), { code: 'MAILBOX_FULL' })
+  await t.rejects(team.getAgent('worker')!.run('run'), { code: 'MAILBOX_FULL' })
+  t.same(overflows(team), ['told', 'asked', 'run'])
+  await afterwards(team, open)
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 15: what a death has cut off is not dropped', async (t) => {
+  const handled: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async worker(message, context) {
+        if (message.content === 'first' && context.attempt < 3) team.crash('worker', new Error(`${context.attempt}`))
+        else handled.push(`${message.content} ${context.attempt}`)
+      },
+    },
+    {
+      communication: { mailboxCapacity: 2, overflow: 'drop_oldest' },
+      supervision: { backoff: { baseMs: 50, capMs: 50 } },
+    },
+  )
+  for (const content of ['first', 'b']) await team.sendMessage({ recipient: 'worker', content })
+  await team.clock.advance(0)
+  t.equal(team.getAgentStatus('worker'), 'restarting')
+  for (const content of ['c', 'd']) await team.sendMessage({ recipient: 'worker', content })
+  t.same(overflows(team), ['b', 'c'])
+  await team.clock.runToIdle()
+  t.same(handled, ['first 3', 'd 1'])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('a subscriber that is told of more than its mailbox holds has all of its room again afterwards', async (t) => {
+  const { opened, open } = gate()
+  const seen: string[] = []
+  const team = openTeam(
+    t,
+    {
+      writer: async (_message, context) => {
+        await context.request('reader', 'subscribe')
+        for (let i = 0; i < 12; i++) await context.publish(`k${i}`, i, 'fact')
+      },
+      reader: defineAgent({
+        receive: (_message, context) => context.subscribe('**'),
+        async observe(message) {
+          seen.push(message.content)
+          await opened
+        },
+      }),
+    },
+    { roles: { reader: { communication: { mailboxCapacity: 2 } } } },
+  )
+  const found = watchAccounts(team.host)
+  await ask(team, 'writer')
+  await afterwards(team, open)
+  t.same(
+    seen,
+    Array.from({ length: 12 }, (_, i) => `k${i}`),
+  )
+  t.same([found, leftovers(team.host), team.host.repairs.count], [[], [], 0])
+})
+
+t.test('rule 15: a subscriber whose mailbox drops is bounded as for any other message', async (t) => {
+  const { opened, open } = gate()
+  const seen: string[] = []
+  const team = openTeam(
+    t,
+    {
+      writer: async (_message, context) => {
+        await context.request('reader', 'subscribe')
+        for (let i = 0; i < 5; i++) await context.publish(`k${i}`, i, 'fact')
+      },
+      reader: defineAgent({
+        receive: (_message, context) => context.subscribe('**'),
+        async observe(message) {
+          seen.push(message.content)
+          await opened
+        },
+      }),
+    },
+    { roles: { reader: { communication: { mailboxCapacity: 2, overflow: 'drop_oldest' } } } },
+  )
+  await ask(team, 'writer')
+  t.same(overflows(team), ['k1', 'k2', 'k3'])
+  await afterwards(team, open)
+  t.same(seen, ['k0', 'k4'])
+  t.same(leftovers(team.host), [])
+})
+
+// Rules 15 and 16: who waits for room in a full mailbox, and what becomes of it.
+
+const LARGE = 'x'.repeat(5_000)
+const communication = { mailboxCapacity: 2, mailboxBytes: 2_500 }
+
+t.test('rule 16: a message larger than the mailbox does not pass those that wait for room before it', async (t) => {
+  const heard: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async sender(_message, context) {
+        await Promise.all(['small', LARGE, 'last'].map((content) => context.request('worker', content)))
+      },
+      worker: ({ content }) => void heard.push(content),
+    },
+    { roles: { worker: { communication } } },
+  )
+  await team.start()
+  const worker = team.host.directory.cell('worker')!
+  for (let i = 0; i < 2; i++) team.host.team.claim(worker.index, 10) // of messages that others are about to write
+  const asked = outcomeOf(ask(team, 'sender'))
+  await team.clock.advance(0)
+  t.same([worker.mailbox.parked.length, worker.mailbox.accepted], [3, 0], 'there is room for none of them')
+  for (let i = 0; i < 2; i++) team.host.mailboxes.freed(worker, 10)
+  team.host.loop.kick()
+  await team.clock.advance(0)
+  t.ok(asked.settled)
+  t.same(heard, ['small', LARGE, 'last'])
+  t.same(leftovers(team.host), [])
+})
+
+t.test('rule 15: one that is withdrawn while it waits behind another for room gives none back', async (t) => {
+  const { opened, open } = gate()
+  const gone = new AbortController()
+  const sends: Receive = async ({ content }, context) =>
+    context.send('worker', content, content === 'second' ? { signal: gone.signal } : {}).then(
+      () => 'sent',
+      ({ code }) => code,
+    )
+  const team = openTeam(
+    t,
+    { one: sends, two: sends, worker: () => opened },
+    { roles: { worker: { communication: { mailboxCapacity: 1 } } } },
+  )
+  await team.sendMessage({ recipient: 'worker', content: 'busy' })
+  await team.clock.advance(0)
+  const outcomes = [outcomeOf(ask(team, 'one', 'first'))]
+  await team.clock.advance(0)
+  outcomes.push(outcomeOf(ask(team, 'two', 'second')))
+  await team.clock.advance(0)
+  t.equal(team.host.directory.cell('worker')!.mailbox.parked.length, 2)
+  gone.abort()
+  await team.clock.advance(0)
+  open()
+  await team.clock.advance(0)
+  t.match(outcomes, [{ value: 'sent' }, { value: 'CANCELLED' }])
+  t.same(leftovers(team.host), [])
+})
+
+t.test(
+  'rules 8 and 15: who waits for room with more than the mailbox holds is told when its agent is stopped',
+  async (t) => {
+    const team = openTeam(
+      t,
+      {
+        sender: (_message, context) =>
+          context.send('worker', LARGE).then(
+            () => 'sent',
+            ({ code }) => code,
+          ),
+        worker: () => never,
+      },
+      { roles: { worker: { communication, supervision: { maxRestarts: 0 } } } },
+    )
+    await team.sendMessage({ recipient: 'worker', content: 'busy' })
+    const asked = outcomeOf(ask(team, 'sender'))
+    await team.clock.advance(0)
+    t.equal(team.host.directory.cell('worker')!.mailbox.parked.length, 1)
+    team.crash('worker')
+    await team.clock.advance(0)
+    t.equal(asked.value, 'AGENT_TERMINATED')
+    t.same(
+      team.deadLetters.list().map(({ reason }) => reason),
+      ['stopped', 'stopped'],
+    )
+  },
+)
+
+// Rules 15 and 17: a send that waits for room in a full mailbox ends when its signal, or its turn, is aborted.
+
+const codeOf = (error: { code: string }) => error.code
+
+/** A worker with room for one message besides the one that it holds until `open`, and who sends to it. */
+function fullMailbox(t: Parameters<typeof openTeam>[0], sender: Receive, options = {}) {
+  const { opened, open } = gate()
+  const got: string[] = []
+  const team = openTeam(
+    t,
+    {
+      sender,
+      async worker({ content }) {
+        if (content === 'hold') await opened
+        else got.push(content)
+      },
+    },
+    { ...options, roles: { worker: { communication: { mailboxCapacity: 2 } } } },
+  )
+  const fill = async () => {
+    for (const content of ['hold', 'first']) await team.sendMessage({ recipient: 'worker', content })
+  }
+  const rest = async () => {
+    open()
+    await team.clock.runToIdle()
+  }
+  return { team, got, fill, rest, accounts: watchAccounts(team.host) }
+}
+
+t.test('a send that waits for room is withdrawn by its signal, and leaves no trace of room taken', async (t) => {
+  const { team, got, fill, rest, accounts } = fullMailbox(t, async (_message, context) => {
+    const withdrawal = new AbortController()
+    const sent = context.send('worker', 'withdrawn', { signal: withdrawal.signal }).catch(codeOf)
+    const next = context.send('worker', 'next')
+    await context.sleep(10)
+    withdrawal.abort(new Error('changed my mind'))
+    const code = await sent
+    await next
+    return String(code)
+  })
+  await fill()
+  const sender = outcomeOf(ask(team, 'sender'))
+  await team.clock.advance(10)
+  await rest()
+  t.match(sender, { value: 'CANCELLED' })
+  t.same(got, ['first', 'next'])
+  t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { content: 'withdrawn' } }])
+  t.same([accounts, leftovers(team.host)], [[], []])
+})
+
+t.test('of many sends that wait, also those that the host does not know of yet can be withdrawn', async (t) => {
+  const contents = Array.from({ length: 100 }, (_, i) => `${i}`)
+  const { team, got, fill, rest, accounts } = fullMailbox(t, async (_message, context) => {
+    const withdrawals = contents.map(() => new AbortController())
+    const sends = contents.map((content, i) =>
+      context.send('worker', content, { signal: withdrawals[i]!.signal }).then(() => 'sent', codeOf),
+    )
+    await context.sleep(10)
+    for (const [i, withdrawal] of withdrawals.entries()) if (i % 3 === 0) withdrawal.abort()
+    const outcomes = await Promise.all(sends)
+    return outcomes.filter((outcome) => outcome === 'CANCELLED').length.toString()
+  })
+  await fill()
+  const sender = outcomeOf(ask(team, 'sender'))
+  await team.clock.advance(10)
+  await rest()
+  t.match(sender, { value: '34' })
+  t.same(got, ['first', ...contents.filter((_, i) => i % 3 !== 0)])
+  t.same([accounts, leftovers(team.host)], [[], []])
+})
+
+t.test('a turn that is told to stop withdraws what it sends and is not accepted', async (t) => {
+  const reasons: string[] = []
+  const { team, got, fill, rest, accounts } = fullMailbox(
+    t,
+    async (_message, context) => {
+      await context.send('worker', 'withdrawn').catch((error) => reasons.push(codeOf(error)))
+    },
+    { communication: { responseTimeoutMs: 50 } },
+  )
+  await fill()
+  const sender = outcomeOf(ask(team, 'sender'))
+  await team.clock.advance(60)
+  t.match(sender, { error: { code: 'REQUEST_TIMEOUT' } })
+  t.same(reasons, ['REQUEST_TIMEOUT'])
+  await rest()
+  t.same(got, ['first'])
+  t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { content: 'withdrawn' } }])
+  t.same([accounts, leftovers(team.host)], [[], []])
+})
+
+t.test('a withdrawn send is no less withdrawn in the next attempt of its turn', async (t) => {
+  const outcomes: string[] = []
+  const { team, got, fill, rest } = fullMailbox(t, async (_message, context) => {
+    const withdrawal = new AbortController()
+    const sent = context.send('worker', 'withdrawn', { signal: withdrawal.signal }).then(() => 'sent', codeOf)
+    if (context.attempt === 1) {
+      await context.sleep(10)
+      withdrawal.abort()
+    }
+    outcomes.push(await sent)
+    if (context.attempt === 1) await context.sleep(1_000)
+  })
+  await fill()
+  const sender = outcomeOf(ask(team, 'sender'))
+  await team.clock.advance(20)
+  team.crash('sender')
+  await team.clock.advance(0)
+  await rest()
+  t.equal(sender.settled, true)
+  t.same(outcomes, ['CANCELLED', 'CANCELLED'])
+  t.same(got, ['first'])
+})
+
+t.test('a signal that aborts when the send was accepted changes nothing', async (t) => {
+  const withdrawal = new AbortController()
+  const sender = defineAgent({
+    async receive(_message, context) {
+      await context.send('worker', 'accepted', { signal: withdrawal.signal })
+      withdrawal.abort()
+    },
+  })
+  const got: string[] = []
+  const team = openTeam(t, { sender, worker: ({ content }) => void got.push(content) })
+  await ask(team, 'sender')
+  await team.clock.advance(0)
+  t.same(got, ['accepted'])
+  t.same(leftovers(team.host), [])
+})
+
+// Rule 17: the room that a message under way had claimed is given back exactly, wherever its thread died.
+
+const CAPACITY = 4
+const BYTES = 4_000
+
+/** What a mailbox that nobody uses has too much or too little. */
+function difference({ host }: OpenTeam): { messages: number; bytes: number } {
+  const worker = host.directory.cell('worker')!
+  const all = host.team.claim(worker.index, BYTES)
+  const more = host.team.claim(worker.index, 1)
+  if (all) host.team.release(worker.index, BYTES)
+  if (more) host.team.release(worker.index, 1)
+  return { messages: roomOf(host, worker) - CAPACITY, bytes: (all ? 0 : -1) + (more ? 1 : 0) }
+}
+
+/** Runs `act` as a thread would that ends before its `last + 1`st change of what the team shares. */
+function dyingAfter(last: number, act: () => void): void {
+  const { sub, add } = Atomics
+  let left = last
+  const dying = (change: typeof sub) => (words: Int32Array, at: number, by: number) => {
+    if (left === 0) throw new Error('the thread ends here')
+    left -= 1
+    return change(words, at, by)
+  }
+  Object.assign(Atomics, { sub: dying(sub), add: dying(add) })
+  try {
+    act()
+  } catch {
+    // a thread that is ended has nobody to tell
+  } finally {
+    Object.assign(Atomics, { sub, add })
+  }
+}
+
+const small = { mailboxCapacity: CAPACITY, mailboxBytes: BYTES }
+
+for (const [room, length, changes] of [
+  ['there is room', 100, 2],
+  ['there are no bytes', 10_000, 4],
+] as const) {
+  for (let last = 0; last < changes; last++) {
+    t.test(`a claim that its thread's end cuts off after ${last} changes, where ${room}`, async (t) => {
+      const team = openTeam(
+        t,
+        {
+          sender(_message, context) {
+            if (context.attempt > 1) return
+            dyingAfter(last, () => void context.send('worker', 'x'.repeat(length)))
+            team.crash('sender')
+            return never
+          },
+          worker: () => {},
+        },
+        { roles: { worker: { communication: small } } },
+      )
+      await ask(team, 'sender')
+      t.same(difference(team), { messages: 0, bytes: 0 })
+    })
+  }
+}
+
+t.test('a claim where there is no place', async (t) => {
+  const team = openTeam(
+    t,
+    {
+      sender(_message, context) {
+        const { index } = team.host.directory.cell('worker')!
+        if (context.attempt > 1) return
+        for (let i = 0; i < CAPACITY; i++) team.host.team.claim(index, 1)
+        dyingAfter(1, () => void context.send('worker', 'x'))
+        for (let i = 0; i < CAPACITY; i++) team.host.team.release(index, 1)
+        team.crash('sender')
+        return never
+      },
+      worker: () => {},
+    },
+    { roles: { worker: { communication: small } } },
+  )
+  await ask(team, 'sender')
+  t.same(difference(team), { messages: 0, bytes: 0 })
+})
+
+for (const [used, turn, step] of [
+  ['not used', 7, 9],
+  ['used', 1, 1],
+] as const) {
+  t.test(`a claim that was made and ${used} when its thread died`, async (t) => {
+    const team = openTeam(
+      t,
+      {
+        async sender(_message, context) {
+          if (context.attempt > 1) return
+          await context.send('worker', 'x') // turn 1, step 1
+          const { directory, team: room } = team.host
+          const { index } = directory.cell('worker')!
+          const { words } = directory.cells.find(({ name }) => name === 'sender')!.life!.window
+          if (used === 'not used') room.claim(index, 500)
+          words.set([index + 1, 500, turn, step], CLAIM)
+          team.crash('sender')
+          return never
+        },
+        worker: () => {},
+      },
+      { roles: { worker: { communication: small } } },
+    )
+    await ask(team, 'sender')
+    await team.clock.advance(0)
+    t.same(difference(team), { messages: 0, bytes: 0 })
+  })
+}
+
+// * The words that all threads share deny room that the host's records know of, or a wake-up that did not come:
+// forged, or on its way.
+
+const MOST = 8
+const LOOK_MS = 50
+
+/** A worker whose empty mailbox has room for 2 messages by the words, which the host doubts. It works for `workMs`. */
+async function doubted(t: Test, workMs = 0) {
+  const team = openTeam(
+    t,
+    {
+      sender: async (_message, context) => {
+        await context.send('worker', 'work')
+        return 'sent'
+      },
+      worker: (_message, context) => context.sleep(workMs),
+    },
+    { communication: { mailboxCapacity: MOST } },
+  )
+  t.equal(await ask(team, 'sender'), 'sent')
+  await team.clock.runToIdle()
+  const { directory, repairs, sharedWords, team: memory } = team.host
+  const worker = directory.cell('worker')!
+  const room = () => memory.room(worker.index).messages
+  t.equal(room(), MOST)
+  for (let n = 0; n < MOST - 2; n++) memory.claim(worker.index, 0)
+  sharedWords.doubt(worker)
+  /** The sender's thread is at its claim of that mailbox, or not. */
+  const note = (claims: boolean) => {
+    const { words } = directory.cell('sender')!.life!.window
+    Atomics.store(words, CLAIM, claims ? worker.index + 1 : 0)
+  }
+  return { team, repairs, room, note }
+}
+
+t.test('room that stays denied is given back', async (t) => {
+  const { team, repairs, room } = await doubted(t)
+  await team.clock.advance(4 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2], 'messages may be on their way')
+  await team.clock.advance(LOOK_MS)
+  t.same([repairs.count, room()], [1, MOST])
+})
+
+t.test('as long as senders find room, as in a flood, what is denied counts as messages on their way', async (t) => {
+  const { team, repairs, room } = await doubted(t)
+  for (let n = 0; n < 20; n++) {
+    const sent = ask(team, 'sender')
+    await team.clock.advance(LOOK_MS)
+    t.equal(await sent, 'sent')
+  }
+  t.same([repairs.count, room()], [0, 2])
+  await team.clock.advance(6 * LOOK_MS)
+  t.same([repairs.count, room()], [1, MOST], 'nobody sends any more')
+})
+
+t.test('a thread that the system stopped between its claim and its message is waited for', async (t) => {
+  const { team, repairs, room, note } = await doubted(t)
+  note(true)
+  await team.clock.advance(90 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2])
+  note(false)
+  await team.clock.advance(4 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2], 'its message may be on its way')
+  await team.clock.advance(LOOK_MS)
+  t.same([repairs.count, room()], [1, MOST])
+})
+
+t.test('a claim that never becomes a message does not deny room for ever', async (t) => {
+  const { team, repairs, room, note } = await doubted(t)
+  note(true)
+  await team.clock.advance(104 * LOOK_MS)
+  t.same([repairs.count, room()], [0, 2])
+  await team.clock.advance(LOOK_MS)
+  t.same([repairs.count, room()], [1, MOST])
+})
+
+t.test('that the host admits messages whose senders found no room proves no room', async (t) => {
+  const { team, repairs, room } = await doubted(t, LOOK_MS)
+  const sent = []
+  for (let n = 0; n < 12; n++) {
+    sent.push(ask(team, 'sender'), ask(team, 'sender'))
+    await team.clock.advance(LOOK_MS)
+  }
+  t.equal(repairs.count, 1)
+  await team.clock.runToIdle()
+  t.same(await Promise.all(sent), Array(24).fill('sent'))
+  t.equal(room(), MOST)
+})
+
+t.test('a wake-up that has not come is missed by the second check in a row', async (t) => {
+  const { team, repairs } = await doubted(t)
+  const { loop, sharedWords, team: memory } = team.host
+  const wakeUp = () => Atomics.store(memory.words, HOST_ASLEEP, 0)
+  const look = () => {
+    sharedWords.look()
+    return repairs.count
+  }
+  for (let n = 0; n < 3; n++) {
+    look()
+    wakeUp()
+    t.equal(look(), 0, 'its message may come after this timer')
+    loop.kick() // here it is
+  }
+  look()
+  wakeUp()
+  t.equal(look(), 0)
+  wakeUp()
+  t.equal(look(), 1)
+})
+
+// What somebody waits for, and what has a high priority, does not wait until the host has taken all that others
+// wrote.
+
+const MANY = 300 // more than the host takes of one agent at a time
+const TURN = 1
+const TYPES: Record<number, 'report' | 'request' | 'response'> = {
+  [SEND]: 'report',
+  [REQUEST]: 'request',
+  [END]: 'response',
+}
+
+/** A host whose agents do what the test writes for them; `rung` has who was woken, in that order. */
+async function host(t: Test) {
+  const bare = new BareSupervisor({ flooder() {}, writer() {}, flooded() {}, other() {} }, [])
+  await bare.start()
+  await bare.clock.runToIdle() // all sleep
+  t.teardown(() => bare.host.close())
+  const rung: string[] = []
+  for (const [name, thread] of bare.threads) thread.ring = () => void rung.push(name)
+  for (const name of ['flooder', 'writer']) void bare.ask(name) // whose turns stay open
+  bare.host.loop.kick()
+  for (const name of rung.splice(0)) Atomics.store(bare.host.directory.cell(name)!.life!.window.words, ASLEEP, 2)
+  const index = (name: string) => bare.host.directory.cell(name)!.index
+  const outboxOf = (name: string) => {
+    const window = new Window(bare.host.directory.cell(name)!.life!.window.buffer)
+    const link = new Link(window, bare.host.team, { ring() {}, onRing() {}, scheduler: bare.clock }, index(name))
+    return new Outbox(link, index(name), 10_000, () => 0, Math.random)
+  }
+  const outboxes = { flooder: outboxOf('flooder'), writer: outboxOf('writer'), other: outboxOf('other') }
+  const write = (from: keyof typeof outboxes, kind: number, to: string, priority = 0) => {
+    const outbox = outboxes[from]
+    const fields = outbox.begin(kind, bare.run.index, TURN, 1, '', undefined)
+    fields.type = TYPES[kind]!
+    fields.recipient = index(to)
+    fields.priority = priority
+    fields.correlation = kind === SEND ? 0 : 1
+    const bytes = outbox.size()
+    if (kind === END) return void outbox.writeEnd(bytes, [0, 0, 0, 0], 0)
+    outbox.link.claim(fields.recipient, bytes, TURN, 1)
+    outbox.write(bytes, 'soon')
+    outbox.link.claimed()
+  }
+  const flood = () => {
+    for (const _ of numbers(MANY)) write('flooder', SEND, 'flooded')
+  }
+  return { bare, rung, write, flood }
+}
+
+t.test('a message of high priority is handed over before all of a flood is taken', async (t) => {
+  const { bare, rung, write, flood } = await host(t)
+  flood()
+  write('writer', SEND, 'other', 1)
+  bare.host.loop.kick()
+  t.same(rung, ['other', 'flooded'])
+  t.equal(bare.host.directory.cell('flooded')!.mailbox.accepted, MANY)
+})
+
+t.test('without a priority it comes in its turn', async (t) => {
+  const { bare, rung, write, flood } = await host(t)
+  flood()
+  write('writer', SEND, 'other')
+  bare.host.loop.kick()
+  t.same(rung, ['flooded', 'other'])
+})
+
+t.test('an answer is handed over before all of a flood is taken', async (t) => {
+  const { bare, rung, write, flood } = await host(t)
+  write('writer', REQUEST, 'other')
+  bare.host.loop.kick()
+  t.same(rung.splice(0), ['other'])
+  flood()
+  write('other', END, 'writer')
+  bare.host.loop.kick()
+  t.same(rung, ['writer', 'flooded'])
 })

@@ -1,8 +1,10 @@
-/** Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it. */
+/** Rules 0, 4 to 7 and 10: what a failure or a dead thread leaves behind, and what comes of it. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { leftovers } from './accounts.ts'
-import { ask, gate, localTeam, never, numbers, openTeam, outcomeOf } from './teams.ts'
+import { ask, type Cast, gate, localTeam, never, numbers, openTeam, outcomeOf, type Receive } from './teams.ts'
+
+// Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it.
 
 t.test('rule 4: every life of an agent has an epoch', async (t) => {
   const team = localTeam(t, { worker: () => '' })
@@ -329,3 +331,516 @@ t.test(
     t.equal(answers.length, 1)
   },
 )
+
+// Rule 7: which message is given up, and when.
+
+t.test('rule 7: a message that kills its agent three times is poison', async (t) => {
+  let attempts = 0
+  const team = localTeam(t, {
+    worker(message) {
+      if (message.content === 'fine') return 'fine'
+      attempts += 1
+      team.crash('worker')
+      return never
+    },
+  })
+  const poisoned = t.rejects(ask(team, 'worker'), {
+    code: 'AGENT_CRASHED',
+    message: /^Agent "worker" died 3 times on this message/,
+    details: { attempts: 3, deaths: [{ epoch: 1 }, { epoch: 2 }, { epoch: 3 }] },
+  })
+  await team.clock.advance(1_000)
+  await poisoned
+  t.equal(attempts, 3)
+  t.match(team.deadLetters.list(), [
+    {
+      reason: 'poison',
+      message: { content: 'go', recipient: 'worker' },
+      errors: [
+        { code: 'AGENT_CRASHED', details: { epoch: 1 } },
+        { code: 'AGENT_CRASHED', details: { epoch: 2 } },
+        { code: 'AGENT_CRASHED', details: { epoch: 3 } },
+      ],
+    },
+  ])
+  t.equal(await ask(team, 'worker', 'fine'), 'fine')
+})
+
+t.test('rule 7: poisonAttempts can be set, for one agent too', async (t) => {
+  let attempts = 0
+  const worker: Receive = () => {
+    attempts += 1
+    team.crash('worker')
+    return never
+  }
+  const team = localTeam(t, { worker }, { roles: { worker: { supervision: { poisonAttempts: 1 } } } })
+  await t.rejects(ask(team, 'worker'), { code: 'AGENT_CRASHED' })
+  t.equal(attempts, 1)
+})
+
+t.test('rule 7: the same error twice is enough, two different ones are not', async (t) => {
+  const attempts: string[] = []
+  const team = openTeam(t, {
+    worker(message, context) {
+      attempts.push(message.content)
+      team.crash('worker', failure(message.content === 'same' ? 'boom' : `boom ${context.attempt}`))
+      return never
+    },
+  })
+  for (const content of ['same', 'other']) {
+    const poisoned = t.rejects(ask(team, 'worker', content), { code: 'AGENT_CRASHED', cause: { message: /boom/ } })
+    await team.clock.advance(1_000)
+    await poisoned
+  }
+  t.same(attempts, ['same', 'same', 'other', 'other', 'other'])
+})
+
+/** An error that is thrown at the same place each time. */
+const failure = (message: string) => new Error(message)
+
+t.test('rule 7: after a death with several turns under way only the guilty one is poison', async (t) => {
+  const begun: string[] = []
+  const team = openTeam(
+    t,
+    { worker: () => 'done' },
+    {
+      orchestration: {
+        strategy: 'custom',
+        async run(script, query) {
+          begun.push(`${query} ${script.attempt}`)
+          await script.sleep(query === 'guilty' ? 10 : 20)
+          if (query === 'guilty') {
+            team.crash('$orchestrator', failure('boom'))
+            return never
+          }
+          return (await script.request('worker', query)).content
+        },
+      },
+    },
+  )
+  const runs = ['one', 'guilty', 'two'].map((query) => team.execute(query))
+  await team.clock.advance(60_000)
+  const results = await Promise.all(runs)
+  t.same(
+    results.map(({ error }) => error?.code),
+    [undefined, 'AGENT_CRASHED', undefined],
+  )
+  t.same(begun, ['one 1', 'guilty 1', 'two 1', 'one 2', 'guilty 2', 'guilty 3', 'two 2'])
+  t.equal(team.host.directory.cells[2]!.suspects.size, 0)
+})
+
+t.test('rule 7: what a poisoned message had asked others for is withdrawn', async (t) => {
+  const told: string[] = []
+  const team = openTeam(
+    t,
+    {
+      async worker(_message, context) {
+        void context.request('oracle', 'why')
+        await context.sleep(10)
+        team.crash('worker')
+        return never
+      },
+      oracle: (_message, context) => context.sleep(1_000).catch(({ code }) => void told.push(code)),
+    },
+    { supervision: { poisonAttempts: 1 } },
+  )
+  const asked = outcomeOf(ask(team, 'worker'))
+  await team.clock.advance(10)
+  t.match(asked.error, { code: 'AGENT_CRASHED' })
+  t.same(told, ['CANCELLED'])
+  t.same(leftovers(team.host), [])
+})
+
+// What counts as a failure (rule 0): a handler that throws has failed, and its agent goes on.
+
+const throws =
+  (thrown: unknown): Receive =>
+  () => {
+    throw thrown
+  }
+
+t.test('rule 0: a handler that throws has failed, its caller gets the cause at once, the agent goes on', async (t) => {
+  const team = localTeam(t, {
+    worker(message) {
+      if (message.content === 'bad') throw new RangeError('out of range')
+      return 'fine'
+    },
+  })
+  await t.rejects(ask(team, 'worker', 'bad'), {
+    code: 'AGENT_FAILED',
+    message: 'Agent "worker" failed in its turn for a request from "$user": RangeError: out of range',
+    details: { agent: 'worker', cause: 'RangeError: out of range' },
+    cause: { name: 'RangeError', message: 'out of range', stack: /redelivery\.test/ },
+  })
+  t.equal(await ask(team, 'worker', 'good'), 'fine')
+  t.equal(team.health().agents.worker?.restarts, 0)
+  t.same(team.deadLetters.list(), [])
+  t.equal(team.clock.monotonic(), 0)
+})
+
+for (const [what, thrown, shown] of [
+  ['a string', 'nothing works', 'nothing works'],
+  ['undefined', undefined, 'Error: a handler threw undefined'],
+  ['null', null, 'Error: a handler threw null'],
+  ['an object', { code: 7 }, '{"code":7}'],
+  ['a function', function broken() {}, 'a function (broken)'],
+] as const) {
+  t.test(`rule 0: a handler that throws ${what} has failed`, async (t) => {
+    const team = localTeam(t, { worker: throws(thrown), rejecter: () => Promise.reject(thrown) })
+    for (const agent of ['worker', 'rejecter'])
+      await t.rejects(ask(team, agent), { code: 'AGENT_FAILED', details: { agent, cause: shown } })
+  })
+}
+
+t.test('rule 0: a handler that rejects has failed', async (t) => {
+  const team = localTeam(t, {
+    async worker(_message, context) {
+      await context.sleep(5)
+      throw new Error('late')
+    },
+  })
+  const asked = ask(team, 'worker')
+  const refused = t.rejects(asked, { code: 'AGENT_FAILED', details: { cause: 'Error: late' } })
+  await team.clock.advance(5)
+  await refused
+})
+
+t.test('rule 0: what a failed turn did to the state is discarded', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      counter: defineAgent({
+        initialState: { count: 0 },
+        initialRunState: { seen: 0 },
+        receive(message, context) {
+          context.setState((draft) => {
+            draft.count += 1
+          })
+          context.setRunState((draft) => {
+            draft.seen += 1
+          })
+          if (message.content === 'bad') throw new Error('no')
+          return `${context.state.count} ${context.runState.seen}`
+        },
+      }),
+    },
+    {
+      orchestration: {
+        strategy: 'custom',
+        run: async (script) => {
+          await script.request('counter', 'good')
+          await script.request('counter', 'bad').catch(() => {})
+          return (await script.request('counter', 'good')).content
+        },
+      },
+    },
+  )
+  t.equal((await team.execute('go')).finalOutput, '2 2')
+})
+
+t.test('rule 0: a failed message that nobody waits for is a dead letter with reason failed', async (t) => {
+  const team = localTeam(t, { worker: throws(new Error('no')) })
+  await team.sendMessage({ recipient: 'worker', content: 'note' })
+  await team.clock.advance(0)
+  t.match(team.deadLetters.list(), [
+    {
+      reason: 'failed',
+      message: { content: 'note', recipient: 'worker', type: 'request' },
+      errors: [{ code: 'AGENT_FAILED', details: { cause: 'Error: no' } }],
+    },
+  ])
+})
+
+t.test('rule 0: an observer that throws makes a dead letter, and the agent goes on', async (t) => {
+  const team = localTeam(t, {
+    worker: defineAgent({ receive: () => 'fine', observe: throws(new Error('deaf')) as never }),
+  })
+  await team.broadcast('hear', '$user')
+  await team.clock.advance(0)
+  t.match(team.deadLetters.list(), [{ reason: 'failed', message: { type: 'broadcast', recipient: String } }])
+  t.equal(await ask(team, 'worker'), 'fine')
+})
+
+t.test('rule 0: a refusal is no failure of the agent', async (t) => {
+  let attempts = 0
+  const team = localTeam(
+    t,
+    {
+      worker(_message, context) {
+        attempts += 1
+        throw context.refuse('not mine')
+      },
+    },
+    { supervision: { onHandlerError: 'retry' } },
+  )
+  await t.rejects(ask(team, 'worker'), { code: 'TASK_REFUSED', details: { reason: 'not mine' } })
+  t.equal(attempts, 1)
+})
+
+t.test("rule 0: onHandlerError 'retry' tries again in the same life, up to poisonAttempts", async (t) => {
+  const attempts: number[] = []
+  const worker: Receive = (message, context) => {
+    attempts.push(context.attempt)
+    if (message.content === 'bad' || context.attempt < 3) throw new Error(`attempt ${context.attempt}`)
+    return 'done'
+  }
+  const team = localTeam(t, { worker }, { supervision: { onHandlerError: 'retry' } })
+  t.equal(await ask(team, 'worker', 'good'), 'done')
+  await t.rejects(ask(team, 'worker', 'bad'), { code: 'AGENT_FAILED', details: { cause: 'Error: attempt 3' } })
+  t.same(attempts, [1, 2, 3, 1, 2, 3])
+  t.equal(team.health().agents.worker?.restarts, 0)
+})
+
+t.test("rule 0: with 'retry' a step that was finished is not done again, in no attempt", async (t) => {
+  const done: string[] = []
+  const seen: string[] = []
+  const team = localTeam(
+    t,
+    {
+      async worker(_message, context) {
+        await context.step('once', () => void done.push('once'))
+        await context.send('log', 'begun')
+        if (context.attempt < 3) throw new Error('again')
+        return 'done'
+      },
+      log: (message) => void seen.push(message.content),
+    },
+    { supervision: { onHandlerError: 'retry' } },
+  )
+  t.equal(await ask(team, 'worker'), 'done')
+  t.same(done, ['once'])
+  t.same(seen, ['begun'])
+})
+
+t.test("rule 0: with 'retry' an attempt that failed is no answer: not to the run, nor in its history", async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker(_message, context) {
+        if (context.attempt === 1) throw new Error('again')
+        return 'done'
+      },
+    },
+    { supervision: { onHandlerError: 'retry' } },
+  )
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, 'done')
+  t.same(result.failures, [])
+  t.same(Object.values(result.taskCompletion), ['completed'])
+  t.same(
+    result.messageHistory
+      .filter(({ sender, type }) => sender === 'worker' && type === 'response')
+      .map((m) => m.content),
+    ['done'],
+  )
+})
+
+t.test("rule 0: with 'retry' the failed attempt is no answer to a caller that crashes", async (t) => {
+  const team = localTeam(
+    t,
+    {
+      async caller(_message, context) {
+        return (await context.request('worker', 'go')).content
+      },
+      async worker(_message, context) {
+        if (context.attempt === 1) throw new Error('again')
+        await context.sleep(10)
+        return 'done'
+      },
+    },
+    { supervision: { onHandlerError: 'retry' } },
+  )
+  const asked = ask(team, 'caller')
+  await team.clock.advance(5)
+  team.crash('caller')
+  await team.clock.advance(5)
+  t.equal(await asked, 'done')
+})
+
+for (const onHandlerError of ['retry', 'restart'] as const) {
+  t.test(`rule 0: with '${onHandlerError}' a turn whose caller has gone is not tried again`, async (t) => {
+    let attempts = 0
+    const { opened, open } = gate()
+    const team = localTeam(
+      t,
+      {
+        async caller(_message, context) {
+          const gone = new AbortController()
+          void context.request('worker', 'go', { signal: gone.signal })
+          await opened
+          gone.abort()
+          return 'gave up'
+        },
+        worker() {
+          attempts += 1
+          open() // it has failed before the caller's cancellation is read
+          throw new Error('no')
+        },
+      },
+      { supervision: { onHandlerError } },
+    )
+    t.equal(await ask(team, 'caller'), 'gave up')
+    await team.clock.advance(0)
+    t.equal(attempts, 1)
+    t.equal(team.health().agents.worker?.restarts, 0)
+  })
+
+  t.test(`rule 0: with '${onHandlerError}' the messages behind the failed one keep their order`, async (t) => {
+    const handled: string[] = []
+    const team = localTeam(
+      t,
+      {
+        async sender(_message, context) {
+          for (const content of ['a', 'b', 'c']) await context.send('worker', content)
+        },
+        worker(message, context) {
+          if (message.content === 'a' && context.attempt === 1) throw new Error('again')
+          handled.push(message.content)
+        },
+      },
+      { supervision: { onHandlerError } },
+    )
+    await ask(team, 'sender')
+    await team.clock.advance(0)
+    t.same(handled, ['a', 'b', 'c'])
+  })
+}
+
+t.test("rule 0: onHandlerError 'restart' gives the agent a new life, with its state", async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker: defineAgent({
+        initialState: { count: 0 },
+        receive(message, context) {
+          context.setState((draft) => {
+            draft.count += 1
+          })
+          if (message.content === 'bad' && context.attempt === 1) throw new Error('again')
+          return `attempt ${context.attempt}, count ${context.state.count}`
+        },
+      }),
+    },
+    { supervision: { onHandlerError: 'restart' } },
+  )
+  t.equal(await ask(team, 'worker', 'good'), 'attempt 1, count 1')
+  t.equal(await ask(team, 'worker', 'bad'), 'attempt 2, count 2')
+  t.equal(team.health().agents.worker?.restarts, 1)
+})
+
+t.test("rule 0: with 'restart' the same error twice ends the message, and its caller gets the cause", async (t) => {
+  let attempts = 0
+  const team = localTeam(
+    t,
+    {
+      worker() {
+        attempts += 1
+        throw new Error('always')
+      },
+    },
+    { supervision: { onHandlerError: 'restart' } },
+  )
+  await t.rejects(ask(team, 'worker'), { code: 'AGENT_CRASHED', message: /Error: always/ })
+  t.equal(attempts, 2)
+})
+
+t.test('rule 0: a verb that is left alone and rejects hurts nobody', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      worker(_message, context) {
+        void context.request('nobody', 'x')
+        void context.send('nobody', 'x')
+        void context.requestAll(['nobody'], 'x', { concurrency: 0 })
+        void context.requestAny([], 'x')
+        void context.step('fails', () => Promise.reject(new Error('no')))
+        void context.sleep(-1)
+        void context.sleep(5)
+        void context.subscribe('')
+        void context.blackboard.read('', undefined)
+        void context.blackboard.write('', NaN, 'fact')
+        void context.blackboard.waitFor('never')
+        void context.blackboard.subscribe('*', () => {})
+        void context.watch('nobody')
+        queueMicrotask(() => {
+          void context.request('worker', 'x')
+          void context.step('after the end', () => 1)
+          void context.sleep(1)
+          void context.subscribe('*')
+          void context.blackboard.read('key')
+        })
+        return 'fine'
+      },
+    },
+    {
+      enableBlackboard: true,
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          void script.route('x')
+          void script.synced('x')
+          return (await script.request('worker', 'go')).content
+        },
+      },
+    },
+  )
+  t.equal((await team.execute('go')).finalOutput, 'fine')
+  await team.clock.runToIdle()
+  t.equal(team.health().agents.worker?.restarts, 0)
+})
+
+// What a run's log gives up because it is full is written over; what somebody still needs of it is not.
+
+const PIECE = 100_000 // the log copies it; what is larger has memory of its own
+const PIECES = 1_000 // a log keeps 64 MiB
+
+t.test('a message that waits all the while its run fills the log comes as it was sent', async (t) => {
+  const { opened, open } = gate()
+  const got: string[] = []
+  const team = localTeam(t, {
+    sender: async (_message, context) => {
+      const flood = async (count: number) => {
+        for (let i = 0; i < count; i++) await context.request('sink', 'x'.repeat(PIECE))
+      }
+      await context.send('slow', 'message 0')
+      await flood(40) // the log's memory grows with it
+      for (let i = 1; i < 5; i++) await context.send('slow', `message ${i}`)
+      await flood(PIECES)
+      open()
+      await context.request('slow', 'the last')
+    },
+    sink: () => {},
+    slow: async ({ content }) => {
+      got.push(content)
+      await opened
+    },
+  })
+  const run = team.launch('go')
+  t.ok((await run.result).success, 'the run succeeded')
+  t.same(got, ['message 0', 'message 1', 'message 2', 'message 3', 'message 4', 'the last'])
+  t.equal(run.messageHistory[0]?.id, 'log.forgotten', 'and the log was full')
+})
+
+t.test('what the instances of an agent are at is kept too, and is whole when it dies', async (t) => {
+  const { opened, open } = gate()
+  const agents: Cast = {
+    sender: async (_message, context) => {
+      for (const content of ['left', 'right']) {
+        for (let i = 0; i < 40; i++) await context.request('sink', 'x'.repeat(PIECE)) // elsewhere in the log's memory
+        await context.send('pair', content)
+      }
+      for (let i = 0; i < PIECES; i++) await context.request('sink', 'x'.repeat(PIECE))
+      open()
+    },
+    sink: () => {},
+    pair: async () => {
+      await opened
+      throw new Error('not today')
+    },
+  }
+  const team = localTeam(t, agents, { roles: { pair: { instances: 2 } } })
+  t.ok((await team.execute('go')).success, 'the run succeeded')
+  await team.clock.advance(1)
+  const dead = team.deadLetters.list().map(({ message }) => message.content)
+  t.same(dead.sort(), ['left', 'right'])
+})

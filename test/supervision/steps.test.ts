@@ -1,4 +1,4 @@
-/** Rule 6: what a turn has done already when it is tried again, and what may not be done twice. */
+/** Rules 0, 6, 19 and 22: what a turn has done already when it is tried again, and what may not be done twice. */
 import t from 'tap'
 import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
@@ -17,6 +17,8 @@ import {
 import type { TestTeam } from '../../src/testing.ts'
 import { leftovers } from './accounts.ts'
 import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'
+
+// Rule 6: what a turn has done already when it is tried again, and what may not be done twice.
 
 /** Dies in its first attempt, after what it does; what it does again in the second is its answer. */
 function diesOnce(act: (context: AgentContext) => Promise<unknown>): (team: () => TestTeam<string>) => Receive {
@@ -382,4 +384,500 @@ t.test('rule 6: a request that its turn had withdrawn is withdrawn, not waited f
   })
   t.equal(await ask(team, 'worker'), 'CANCELLED at attempt 2')
   t.same(leftovers(team.host), [])
+})
+
+// Rules 0 and 6: what had succeeded is not done again in any attempt; what had failed is what a retry is for.
+
+const backoff = { baseMs: 1, capMs: 1 }
+
+for (const onHandlerError of ['retry', 'restart'] as const) {
+  const supervision = { onHandlerError, backoff }
+
+  t.test(`with '${onHandlerError}' a step that threw runs again, one that succeeded does not`, async (t) => {
+    const done: string[] = []
+    const team = localTeam(
+      t,
+      {
+        async worker(_message, context) {
+          const first = await context.step('first', () => done.push('first'))
+          const second = await context.step('second', () => {
+            done.push('second')
+            if (context.attempt === 1) throw new Error('no network')
+            return 'online'
+          })
+          return `${first} ${second}`
+        },
+      },
+      { supervision },
+    )
+    const asked = outcomeOf(ask(team, 'worker'))
+    await team.clock.runToIdle()
+    t.match(asked, { value: '1 online' })
+    t.same(done, ['first', 'second', 'second'])
+  })
+
+  t.test(`with '${onHandlerError}' a request that failed is asked again, one that was answered is not`, async (t) => {
+    const asked: string[] = []
+    const callee: Receive = ({ content }) => {
+      asked.push(content)
+      if (content === 'bad' && asked.length < 3) throw new Error('not yet')
+      return `${content} done`
+    }
+    const team = localTeam(
+      t,
+      {
+        async worker(_message, context) {
+          const good = await context.request('callee', 'good')
+          return `${good.content}, ${(await context.request('callee', 'bad')).content}`
+        },
+        callee,
+      },
+      { roles: { worker: { supervision } } },
+    )
+    const answer = outcomeOf(ask(team, 'worker'))
+    await team.clock.runToIdle()
+    t.match(answer, { value: 'good done, bad done' })
+    t.same(asked, ['good', 'bad', 'bad'])
+  })
+
+  t.test(`with '${onHandlerError}' a request that was left open when its turn failed is asked again`, async (t) => {
+    const asked: number[] = []
+    const team = localTeam(
+      t,
+      {
+        async worker(_message, context) {
+          const open = context.request('callee', 'go')
+          if (context.attempt === 1) {
+            await context.sleep(5)
+            throw new Error('again')
+          }
+          return (await open).content
+        },
+        async callee(_message, context) {
+          const nth = asked.push(asked.length + 1)
+          await context.sleep(10).catch(() => {}) // answers although nobody wants it any more
+          return `answer ${nth}`
+        },
+      },
+      { roles: { worker: { supervision } } },
+    )
+    const answer = outcomeOf(ask(team, 'worker'))
+    await team.clock.runToIdle()
+    t.match(answer, { value: 'answer 2' })
+    t.same(asked, [1, 2])
+  })
+
+  t.test(`with '${onHandlerError}' a send that was refused is sent again`, async (t) => {
+    const got: string[] = []
+    const team = localTeam(
+      t,
+      {
+        async worker(_message, context) {
+          await context.send('full', 'first')
+          await context.send('full', 'second').catch(async (error) => {
+            await context.sleep(20)
+            throw error
+          })
+        },
+        async full({ content }, context) {
+          got.push(content)
+          await context.sleep(10)
+        },
+      },
+      { roles: { worker: { supervision }, full: { communication: { mailboxCapacity: 1, overflow: 'reject' } } } },
+    )
+    const answer = outcomeOf(ask(team, 'worker'))
+    await team.clock.runToIdle()
+    t.match(answer, { settled: true, value: '' })
+    t.same(got, ['first', 'second'])
+  })
+
+  t.test(`with '${onHandlerError}' a send that still waits for room is not sent twice`, async (t) => {
+    const got: string[] = []
+    const team = localTeam(
+      t,
+      {
+        async worker(_message, context) {
+          await context.send('full', 'first')
+          const second = context.send('full', 'second')
+          if (context.attempt === 1) throw new Error('again')
+          await second
+        },
+        async full({ content }, context) {
+          got.push(content)
+          await context.sleep(10)
+        },
+      },
+      { roles: { worker: { supervision }, full: { communication: { mailboxCapacity: 1 } } } },
+    )
+    const answer = outcomeOf(ask(team, 'worker'))
+    await team.clock.runToIdle()
+    t.match(answer, { settled: true, value: '' })
+    t.same(got, ['first', 'second'])
+  })
+
+  t.test(
+    `with '${onHandlerError}' the attempt after a failed one is answered from the log when it is cut off`,
+    async (t) => {
+      let done = 0
+      const team = localTeam(
+        t,
+        {
+          async worker(_message, context) {
+            const outcome = await context
+              .step('flaky', () => {
+                done += 1
+                throw new Error(`failure ${done}`)
+              })
+              .catch((error: Error) => error.message)
+            if (context.attempt === 1) throw new Error('again')
+            if (context.attempt === 2) await context.sleep(10)
+            return outcome
+          },
+        },
+        { supervision },
+      )
+      const asked = outcomeOf(ask(team, 'worker'))
+      await team.clock.advance(5)
+      team.crash('worker')
+      await team.clock.runToIdle()
+      t.match(asked.value, /failure 2/)
+      t.equal(done, 2)
+    },
+  )
+
+  t.test(
+    `with '${onHandlerError}' a turn that failed over a step which may not run twice is not tried again`,
+    async (t) => {
+      const done: string[] = []
+      const team = localTeam(
+        t,
+        {
+          worker(_message, context) {
+            done.push(`attempt ${context.attempt}`)
+            void context.step('effect', async () => {
+              await team.clock.sleep(10)
+              done.push('effect')
+            })
+            throw new Error('without waiting for it')
+          },
+        },
+        { supervision },
+      )
+      const asked = outcomeOf(ask(team, 'worker'))
+      await team.clock.runToIdle()
+      t.match(asked.error, { code: 'AGENT_FAILED' })
+      t.same(done, ['attempt 1', 'effect'])
+    },
+  )
+}
+
+// Rule 6: a sleep is a step. A turn that is tried again sleeps only what is left of it.
+
+const SECOND = 1_000
+
+t.test('a sleep ends when it would have ended without the crash', async (t) => {
+  const team = localTeam(t, {
+    ann: async (_message, context) => {
+      await context.sleep(10 * SECOND)
+      return `in attempt ${context.attempt}`
+    },
+  })
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+  await team.clock.advance(4 * SECOND)
+  team.crash('ann')
+  await team.clock.advance(6 * SECOND - 1)
+  t.notOk(answer.settled)
+  await team.clock.advance(1)
+  t.equal(answer.value, 'in attempt 2')
+})
+
+t.test('a sleep whose end passes while its agent is down is over at once', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        await context.sleep(SECOND)
+        return `in attempt ${context.attempt}`
+      },
+    },
+    { supervision: { backoff: { baseMs: 10 * SECOND, capMs: 10 * SECOND } } },
+  )
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+  await team.clock.advance(1)
+  team.crash('ann') // the first restart is at once, the second one waits
+  await team.clock.advance(0)
+  team.crash('ann')
+  await team.clock.advance(5 * SECOND)
+  t.notOk(answer.settled)
+  await team.clock.advance(5 * SECOND)
+  t.equal(answer.value, 'in attempt 3')
+})
+
+t.test('sleeps that were over are not slept again, each for itself', async (t) => {
+  const ends: number[] = []
+  const team = localTeam(t, {
+    ann: async (_message, context) => {
+      ends.length = 0
+      const sleepers = [3, 1, 2, 1].map(async (seconds, i) => {
+        await context.sleep(seconds * SECOND)
+        ends.push(i)
+      })
+      await Promise.all(sleepers)
+      await context.sleep(SECOND)
+      if (context.attempt > 1) return ends.join()
+      team.crash('ann')
+      return never
+    },
+  })
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+  await team.clock.advance(4 * SECOND)
+  t.equal(answer.value, '1,3,2,0', 'in the order of before')
+})
+
+t.test('of a sleep and an answer the same one is first in each attempt', async (t) => {
+  const first = (context: AgentContext) =>
+    Promise.race([
+      context.request('bob', 'answer').then(({ content }) => content),
+      context.sleep(SECOND).then(() => 'the sleep'),
+    ])
+  for (const [answersAfter, winner] of [
+    [SECOND / 2, 'the answer'],
+    [2 * SECOND, 'the sleep'],
+  ] as const) {
+    const team = localTeam(t, {
+      ann: async (_message, context) => {
+        const was = await first(context)
+        await context.sleep(5 * SECOND) // both are over
+        if (context.attempt > 1) return was
+        team.crash('ann')
+        return never
+      },
+      bob: async (_message, context) => {
+        await context.sleep(answersAfter)
+        return 'the answer'
+      },
+    })
+    const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+    await team.clock.advance(20 * SECOND)
+    t.equal(answer.value, winner)
+  }
+})
+
+t.test('a sleep that had not ended is never before an answer that the log has', async (t) => {
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        const was = await Promise.race([
+          context.request('bob', 'answer').then(({ content }) => content),
+          context.sleep(SECOND).then(() => 'the sleep'),
+        ])
+        if (context.attempt === 3) return was
+        team.crash('ann')
+        return never
+      },
+      bob: () => 'the answer',
+    },
+    { supervision: { backoff: { baseMs: 10 * SECOND, capMs: 10 * SECOND } } },
+  )
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+  await team.clock.advance(20 * SECOND)
+  t.equal(answer.value, 'the answer')
+})
+
+t.test('a handler that failed sleeps only what it had not slept to the end', async (t) => {
+  const begun: number[] = []
+  const team = localTeam(
+    t,
+    {
+      ann: async (_message, context) => {
+        begun.push(team.clock.now())
+        await context.sleep(SECOND)
+        if (context.attempt > 1) {
+          await context.sleep(3 * SECOND)
+          return 'rested'
+        }
+        void context.sleep(3 * SECOND).catch(() => {})
+        throw new Error('at first')
+      },
+    },
+    { supervision: { onHandlerError: 'retry' } },
+  )
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+  await team.clock.advance(SECOND)
+  t.same(begun, [0, SECOND])
+  await team.clock.advance(3 * SECOND - 1)
+  t.notOk(answer.settled)
+  await team.clock.advance(1)
+  t.equal(answer.value, 'rested')
+})
+
+t.test('a sleep of another length is another sleep', async (t) => {
+  const team = localTeam(t, {
+    ann: async (_message, context) => {
+      await context.sleep(context.attempt * SECOND)
+      if (context.attempt > 1) return 'slept'
+      team.crash('ann')
+      return never
+    },
+  })
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
+  await team.clock.advance(3 * SECOND - 1)
+  t.notOk(answer.settled)
+  await team.clock.advance(1)
+  t.equal(answer.value, 'slept')
+})
+
+t.test('a turn that is to stop does not sleep on', async (t) => {
+  const team = localTeam(t, {
+    ann: async (_message, context) => {
+      await context
+        .sleep(10 * SECOND)
+        .catch((error: { code: string }) => context.log.info({ code: error.code }, 'woken'))
+      return 'too late'
+    },
+  })
+  const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: SECOND }))
+  await team.clock.advance(SECOND)
+  t.match(answer.error, { code: 'REQUEST_TIMEOUT' })
+})
+
+// Rules 19 and 22: a step that waits for another agent is no work of the turn's own.
+
+const contentOf = async (context: AgentContext, agent: string) => (await context.request(agent, 'go')).content
+const soon = () => new Promise<void>((resolve) => setImmediate(resolve))
+
+/** Each waits for "oracle" in a step, and for nothing else. */
+const waits: Record<string, (context: AgentContext) => Promise<unknown>> = {
+  'at once': (context) => context.step('ask', () => contentOf(context, 'oracle')),
+  'after work of its own': (context) =>
+    context.step('ask', async () => {
+      await soon()
+      return contentOf(context, 'oracle')
+    }),
+  'twice, one after the other': (context) =>
+    context.step('ask', async () => {
+      await contentOf(context, 'oracle')
+      return contentOf(context, 'oracle')
+    }),
+  'within a step within it': (context) =>
+    context.step('outer', async () => {
+      await soon()
+      return context.step('inner', () => contentOf(context, 'oracle'))
+    }),
+  'in several steps at once': (context) =>
+    Promise.all(['a', 'b', 'c'].map((name) => context.step(name, () => contentOf(context, 'oracle')))),
+  'when another step has ended': (context) =>
+    Promise.all([context.step('short', soon), context.step('ask', () => contentOf(context, 'oracle'))]),
+  'for room in a mailbox': (context) =>
+    context.step('tell', async () => {
+      await Promise.all([context.send('oracle', 'a'), context.send('oracle', 'b')])
+    }),
+}
+for (const [how, wait] of Object.entries(waits)) {
+  t.test(`rule 19: a turn that waits in a step ${how} gives its permit up`, async (t) => {
+    const team = openTeam(
+      t,
+      {
+        async asker(_message, context) {
+          await wait(context)
+          return 'went on'
+        },
+        oracle: () => 'yes',
+      },
+      { maxConcurrentAgents: 1, roles: { oracle: { communication: { mailboxCapacity: 1 } } } },
+    )
+    const run = outcomeOf(team.execute('go'))
+    for (let i = 0; i < 20; i++) await team.clock.advance(0)
+    t.match(run.value, { success: true, finalOutput: 'went on' })
+    t.same(leftovers(team.host), [])
+  })
+}
+
+/** Each asks "third", and is at something of its own in a step meanwhile. */
+const works: Record<string, (context: AgentContext, own: () => Promise<void>) => Promise<unknown>> = {
+  'that was begun after the request': (context, own) =>
+    Promise.all([context.request('third', 'go'), context.step('own', own)]),
+  'that was begun before the request': (context, own) =>
+    Promise.all([context.step('own', own), context.request('third', 'go')]),
+  'beside one that asks': (context, own) =>
+    Promise.all([context.step('own', own), context.step('ask', () => contentOf(context, 'third'))]),
+}
+for (const [which, work] of Object.entries(works)) {
+  t.test(`rule 19: a turn that works in a step ${which} keeps its permit`, async (t) => {
+    const order: string[] = []
+    const team = localTeam(
+      t,
+      {
+        async worker(_message, context) {
+          await work(context, async () => {
+            order.push('begins')
+            await team.clock.sleep(10)
+            order.push('ends')
+          })
+        },
+        third: () => void order.push('third'),
+      },
+      { maxConcurrentAgents: 1 },
+    )
+    const run = outcomeOf(team.execute('go'))
+    for (let i = 0; i < 20; i++) await team.clock.advance(1)
+    t.match(run.value, { success: true })
+    t.same(order, ['begins', 'ends', 'third'])
+  })
+}
+
+t.test('rule 19: a turn that goes on in a step with what it has waited for there keeps its permit', async (t) => {
+  const order: string[] = []
+  const team = localTeam(
+    t,
+    {
+      async worker(_message, context) {
+        const patient = context.request('patient', 'go')
+        await context.step('ask', async () => {
+          await contentOf(context, 'oracle')
+          order.push('begins')
+          await team.clock.sleep(10)
+          order.push('ends')
+        })
+        await context.publish('done', true, 'fact')
+        await patient
+      },
+      patient: async (_message, context) => void (await context.blackboard.waitFor('done')),
+      oracle: () => 'yes',
+      other: () => void order.push('other'),
+    },
+    {
+      maxConcurrentAgents: 1,
+      orchestration: {
+        strategy: 'custom',
+        async run(script) {
+          const worker = script.request('worker', 'go')
+          await script.sleep(5)
+          await Promise.all([worker, script.request('other', 'go')])
+          return ''
+        },
+      },
+    },
+  )
+  const run = outcomeOf(team.execute('go'))
+  for (let i = 0; i < 20; i++) await team.clock.advance(1)
+  t.match(run.value, { success: true })
+  t.same(order, ['begins', 'ends', 'other'])
+})
+
+t.test('rule 24: two turns that ask each other within a step are a deadlock', async (t) => {
+  const asks =
+    (other: string): Receive =>
+    (_message, context) =>
+      context.step('ask', () => contentOf(context, other))
+  const team = localTeam(t, { ann: asks('bob'), bob: asks('ann') })
+  const cycles: unknown[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'deadlock') cycles.push(event.cycle)
+  })
+  const { error } = await team.execute('go')
+  t.equal(error?.code, 'AGENT_FAILED')
+  t.same(cycles[0], ['ann', 'bob'])
 })

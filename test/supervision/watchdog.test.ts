@@ -1,13 +1,23 @@
-/** Rule 13 in virtual time: threads that are stuck, and threads that only look so. */
+/** Rules 4, 12, 13 and 17: threads that are stuck, that hold too much or do not end. */
+
+import { existsSync } from 'node:fs'
 import { close, open } from 'node:inspector'
+import { availableParallelism } from 'node:os'
 import t from 'tap'
+import { ExternalMemory } from '../../src/actors/turn/own-work.ts'
+import { createTeam, type RuntimeEvent } from '../../src/index.ts'
+import { CLAIM, EXTERNAL_KIB } from '../../src/mailbox/channel.ts'
 import { restarts } from '../../src/runtime/supervision/restarts.ts'
 import { watchdog } from '../../src/runtime/supervision/watchdog.ts'
 import type { ThreadTimes } from '../../src/runtime/threads/thread.ts'
 import { halfOfMemoryMb } from '../../src/runtime/threads/worker-thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
+import type { DramatisError } from '../../src/shared/errors.ts'
+import { roomOf } from './accounts.ts'
 import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { never, outcomeOf, type Receive } from './teams.ts'
+import { ask, askAll, never, outcomeOf, type Receive, silent } from './teams.ts'
+
+// Rule 13 in virtual time: threads that are stuck, and threads that only look so.
 
 const parts = [restarts, watchdog]
 const supervision = { watchdogMs: 1_000 }
@@ -366,4 +376,311 @@ t.test('rules 4 and 13: a thread that does not end is fenced off after a second,
   await bare.clock.advance(2_000)
   t.equal(asked.value, 'life 2')
   t.equal(cell.epoch, 2)
+})
+
+// Rules 4, 12, 13 and 17: a thread that does not end when it is told to is fenced off, and does no harm from then on.
+
+const CAPACITY = 4
+const BYTES = 2_000_000
+const communication = { mailboxCapacity: CAPACITY, mailboxBytes: BYTES }
+
+/** A worker whose thread is fenced off in its first turn; it goes on after five seconds, and sends what `text` says. */
+async function fenced(text: string) {
+  const heard: string[] = []
+  const bare = new BareSupervisor(
+    {
+      async worker(_message, context) {
+        if (context.attempt > 1) return 'done'
+        await context.sleep(5_000)
+        await context.send('other', text)
+      },
+      other: ({ content }) => void heard.push(content),
+    },
+    [restarts, watchdog],
+    { supervision: { watchdogMs: 1_000 }, roles: { other: { communication } } },
+  )
+  await bare.start()
+  const { host, clock } = bare
+  const [worker, other] = [host.directory.cell('worker')!, host.directory.cell('other')!]
+  const asked = outcomeOf(bare.ask('worker'))
+  await clock.advance(1)
+  const life = worker.life!
+  const thread = bare.threads.get('worker')!
+  thread.ailments.add('deaf').add('stubborn')
+  const endsAtLast = async () => {
+    thread.ailments.clear()
+    thread.terminate()
+    await clock.advance(0)
+  }
+  /** Whether all of its bytes are free. */
+  const allBytes = () => {
+    const all = host.team.claim(other.index, BYTES)
+    if (all) host.team.release(other.index, BYTES)
+    const more = host.team.claim(other.index, BYTES + 1)
+    return all && !more
+  }
+  const room = () => ({ messages: roomOf(host, other), allBytes: allBytes() })
+  return { bare, host, clock, worker, other, asked, life, heard, endsAtLast, room }
+}
+
+for (const [size, text] of [
+  ['a message', 'stale'],
+  ['a message that crosses in parts', 'x'.repeat(300_000)],
+] as const)
+  t.test(`rules 4 and 17: ${size} of a fenced thread is dropped, and its room given back once`, async (t) => {
+    const { clock, worker, asked, heard, endsAtLast, room } = await fenced(text)
+    await clock.advance(3_000)
+    t.same([worker.epoch, asked.value], [2, 'done'])
+    await clock.advance(3_000) // it sends
+    await endsAtLast()
+    t.ok(worker.staleFrames > 0)
+    t.same(heard, [])
+    t.same(room(), { messages: CAPACITY, allBytes: true })
+  })
+
+for (const when of ['before', 'after'])
+  t.test(`rule 17: a claim that it had made ${when} it was fenced off is given back once, at its end`, async (t) => {
+    const { host, clock, other, life, endsAtLast, room } = await fenced('stale')
+    const claim = () => {
+      host.team.claim(other.index, 500)
+      life.window.words.set([other.index + 1, 500, 7, 9], CLAIM)
+    }
+    if (when === 'before') claim()
+    await clock.advance(3_000)
+    if (when === 'after') claim()
+    t.equal(roomOf(host, other), CAPACITY - 1, 'its thread may use it yet')
+    await endsAtLast()
+    t.same(room(), { messages: CAPACITY, allBytes: true })
+  })
+
+t.test('rule 12: closing does not hang on a thread that does not end, nor on one that was fenced off', async (t) => {
+  const { bare, host, clock, worker } = await fenced('stale')
+  await clock.advance(3_000)
+  bare.threads.get('worker')!.ailments.add('stubborn')
+  bare.threads.get('other')!.ailments.add('stubborn')
+  const ended = outcomeOf(Promise.all(host.directory.cells.map((cell) => host.lifecycle.end(cell))))
+  await clock.advance(6_000)
+  t.equal(ended.settled, true)
+  t.equal(worker.life === undefined, true)
+})
+
+t.test('rules 1 and 4: agents that are restarted together wait a second for one that does not end', async (t) => {
+  const bare = new BareSupervisor({ a: () => 'a', b: () => 'b' }, [restarts], {
+    supervision: { strategy: 'one_for_all' },
+  })
+  await bare.start()
+  bare.threads.get('b')!.ailments.add('stubborn')
+  bare.threads.get('a')!.terminate()
+  await bare.clock.advance(999)
+  t.same([bare.host.directory.cell('a')!.epoch, bare.host.directory.cell('b')!.epoch], [1, 1])
+  await bare.clock.advance(1)
+  t.same([bare.host.directory.cell('a')!.epoch, bare.host.directory.cell('b')!.epoch], [2, 2])
+  t.equal(await bare.ask('b'), 'b')
+})
+
+// Rule 13 and `limits.maxExternalMb`: what a thread may hold outside of its heap.
+
+/** A worker that may hold 10 MiB, and is at its first turn. */
+async function working(watchdogMs: number | false = 5_000) {
+  const bare = new BareSupervisor(
+    { worker: (_message, { attempt }) => (attempt > 1 ? `attempt ${attempt}` : never) },
+    [restarts, watchdog],
+    { supervision: { watchdogMs }, roles: { worker: { limits: { maxExternalMb: 10 } } } },
+  )
+  await bare.start()
+  const asked = outcomeOf(bare.ask('worker'))
+  await bare.clock.advance(1)
+  const cell = bare.host.directory.cell('worker')!
+  const holds = (kib: number) => Atomics.store(cell.life!.window.words, EXTERNAL_KIB, kib)
+  return { bare, asked, cell, holds }
+}
+
+for (const watchdogMs of [5_000, false] as const)
+  t.test(`rule 13: a thread that holds more than maxExternalMb is ended (watchdogMs ${watchdogMs})`, async (t) => {
+    const { bare, asked, cell, holds } = await working(watchdogMs)
+    holds(10 * 1_024)
+    await bare.clock.advance(5_000)
+    t.equal(cell.epoch, 1)
+    holds(10 * 1_024 + 1)
+    await bare.clock.advance(1_500)
+    t.equal(cell.epoch, 2)
+    t.match(asked, { value: 'attempt 2' })
+    t.match(cell.restartTimes, [{ epoch: 1 }], 'it counts as a crash')
+  })
+
+t.test('rule 13: it is told what it held, what it may hold, and what to do', async (t) => {
+  const { bare, asked, holds } = await working()
+  const exits: DramatisError[] = []
+  bare.host.journal.records$.subscribe((batch) => {
+    for (const entry of batch) if (entry.kind === 'agent.exited') exits.push(entry.error)
+  })
+  holds(12 * 1_024)
+  await bare.clock.advance(1_500)
+  t.match(asked, { value: 'attempt 2' })
+  t.match(exits[0], {
+    code: 'AGENT_CRASHED',
+    message: /"worker" holds 12\.0 MiB outside of its heap .* at most 10 are allowed \(limits\.maxExternalMb\)/,
+    details: { agent: 'worker', heldMb: 12, maxExternalMb: 10 },
+  })
+})
+
+t.test('rule 13: a turn that has ended is looked at too, without a timer', async (t) => {
+  const bare = new BareSupervisor({ worker: () => 'done' }, [restarts, watchdog], {
+    roles: { worker: { limits: { maxExternalMb: 10 } } },
+  })
+  await bare.start()
+  const cell = bare.host.directory.cell('worker')!
+  await bare.ask('worker')
+  Atomics.store(cell.life!.window.words, EXTERNAL_KIB, 11 * 1_024)
+  await bare.ask('worker')
+  await bare.clock.advance(0)
+  t.equal(cell.epoch, 2)
+})
+
+t.test('rule 13: a thread with a limit is asked every 250 ms while it has a turn', async (t) => {
+  for (const watchdogMs of [5_000, false] as const) {
+    const { bare, cell } = await working(watchdogMs)
+    const { thread } = cell.life!
+    const ring = thread.ring.bind(thread)
+    let rings = 0
+    thread.ring = () => {
+      rings += 1
+      ring()
+    }
+    await bare.clock.advance(1_000)
+    t.equal(rings, 4)
+  }
+})
+
+t.test(
+  'rule 13: a thread that blocks is ended by what Node says of it, when that cannot be garbage alone',
+  async (t) => {
+    const { bare, asked, cell } = await working()
+    const { thread } = cell.life!
+    bare.threads.get('worker')!.ailments.add('deaf')
+    let heldMb = 276
+    thread.held = async () => heldMb * 2 ** 20
+    await bare.clock.advance(1_000)
+    t.equal(cell.epoch, 1)
+    heldMb = 277
+    await bare.clock.advance(1_000)
+    t.match(cell.restartTimes, [{ epoch: 1 }])
+    t.match(asked, { value: 'attempt 2' })
+  },
+)
+
+t.test('rule 13: a thread that Node cannot be asked about goes on', async (t) => {
+  const { bare, cell } = await working()
+  cell.life!.thread.held = () => Promise.reject(new Error('it has ended'))
+  await bare.clock.advance(1_000)
+  t.equal(cell.epoch, 1)
+})
+
+// ---- in the thread
+
+/** Samples of a thread whose garbage is `garbage` MiB and which holds `held`. */
+function sampled(limitMb: number, memory: { held: number; garbage: number; tookMs?: number }) {
+  const words = new Int32Array(new SharedArrayBuffer(512))
+  const time = { now: 0 }
+  let collections = 0
+  const collect = () => {
+    collections += 1
+    memory.garbage = 0
+    time.now += memory.tookMs ?? 0
+  }
+  const external = () => (memory.held + memory.garbage) * 2 ** 20
+  const sampler = new ExternalMemory(words, limitMb, { external, collect }, () => time.now)
+  return {
+    at(ms: number) {
+      time.now = ms
+      sampler.sample()
+      return (words[EXTERNAL_KIB] ?? 0) / 1_024
+    },
+    collections: () => collections,
+  }
+}
+
+t.test('a sample is taken every 100 ms at most', async (t) => {
+  const memory = { held: 1, garbage: 0 }
+  const { at } = sampled(10, memory)
+  t.equal(at(0), 1)
+  memory.held = 2
+  t.equal(at(99), 1)
+  t.equal(at(100), 2)
+})
+
+t.test('garbage is collected before it is held against anybody', async (t) => {
+  const memory = { held: 3, garbage: 9 }
+  const { at, collections } = sampled(10, memory)
+  t.equal(at(0), 3)
+  memory.garbage = 5
+  t.equal(at(100), 8)
+  t.equal(collections(), 1)
+  memory.garbage = 50
+  t.equal(at(200), 3)
+  t.equal(collections(), 2)
+  memory.held = 11
+  t.equal(at(300), 11)
+})
+
+t.test('a collection that took long is made again the later, after a second at the latest', async (t) => {
+  for (const [tookMs, pauseMs] of [
+    [5, 100],
+    [40, 400],
+    [500, 1_000],
+  ] as const) {
+    const memory = { held: 3, garbage: 9, tookMs }
+    const { at, collections } = sampled(10, memory)
+    at(0)
+    memory.garbage = 50
+    at(tookMs + pauseMs - 1)
+    t.equal(collections(), 1, `${tookMs} ms`)
+    at(tookMs + pauseMs)
+    t.equal(collections(), 2, `${tookMs} ms`)
+  }
+})
+
+// Rule 13 where there are more threads than processors: who was given none is not stuck. The figures are of Linux.
+
+const module = new URL('../fixtures/supervision/computes.js', import.meta.url)
+const skip = !existsSync('/proc/thread-self/schedstat') && 'the kernel tells no figures of threads here'
+
+function teamOf(t: { teardown(end: () => Promise<void>): void }, agents: number, watchdogMs: number) {
+  const team = createTeam({
+    logger: silent,
+    threads: { warmSpares: 0 },
+    maxConcurrentAgents: agents,
+    supervision: { watchdogMs },
+    agents: Array.from({ length: agents }, (_, i) => ({ name: `worker-${i}`, module })),
+    orchestration: askAll,
+  })
+  const crashes: Extract<RuntimeEvent, { type: 'agent.crashed' }>[] = []
+  team.events.subscribe((event) => void (event.type === 'agent.crashed' && crashes.push(event)))
+  t.teardown(() => team.close())
+  return { team, crashes }
+}
+
+t.test('rule 13: agents that work at once, more of them than processors, are left alone', { skip }, async (t) => {
+  const crowd = Math.min(24, 3 * availableParallelism())
+  const { team, crashes } = teamOf(t, crowd, 350)
+  const { agentOutputs } = await team.execute('compute 200')
+  const answers = Object.values(agentOutputs).flatMap((outputs) => outputs.map(({ content }) => content))
+  t.same(answers, Array(crowd).fill('attempt 1'))
+  t.same(crashes, [])
+})
+
+t.test('rule 13: a thread that computes for watchdogMs is ended, and its death says so', { skip }, async (t) => {
+  const { team, crashes } = teamOf(t, 1, 300)
+  await t.rejects(ask(team, 'worker-0', 'compute 1000000'), { code: 'AGENT_CRASHED', message: /died 2 times/ })
+  for (const { error } of crashes) {
+    t.match(error.message, /it used \d+ ms of processor time, was blocked for \d+ ms and waited \d+ ms for a processor/)
+    t.ok(Number(error.details?.processorMs) >= 150, `processor time ${error.details?.processorMs}`)
+  }
+})
+
+t.test('rule 13: a thread that sleeps without its event loop uses no processor, and is ended', { skip }, async (t) => {
+  const { team, crashes } = teamOf(t, 1, 300)
+  t.equal(await ask(team, 'worker-0', 'sleep'), 'attempt 2')
+  t.match(crashes, [{ error: { code: 'AGENT_CRASHED' } }])
+  t.ok(Number(crashes[0]!.error.details?.blockedMs) >= 150)
 })
