@@ -4,12 +4,13 @@
  */
 
 import { APIConnectionError, APIError, OpenAI } from 'openai'
-import type { ModelPiece, ModelRequest } from '../../actors/definition/model.ts'
+import type { ModelClient, ModelPiece, ModelRequest, TokenUsage } from '../../actors/definition/model.ts'
 import { ANSWER_LIMITS, type AnswerLimits, boundedAnswer } from '../../shared/answers.ts'
-import { DramatisError, type ModelError } from '../../shared/errors.ts'
+import { DramatisError, type ModelError, type ModelFailureCode } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import { picked } from '../../shared/values.ts'
-import { modelError } from './model-errors.ts'
+import { picked, valuesIn } from '../../shared/values.ts'
+import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
+import { type Asked, type Failing, modelError } from './model-errors.ts'
 import { hostOf, type Provider } from './provider.ts'
 import {
   causesOf,
@@ -21,11 +22,13 @@ import {
   saidInPlace,
   unreachable,
   unreadable,
+  usageFrom,
   words,
 } from './refusals.ts'
 
-/** Limits of a model's answer. A real answer is one long text and a few fields; many values take long to parse. */
-const MODEL_LIMITS: AnswerLimits = { ...ANSWER_LIMITS, values: 65_536 }
+/** Maximum number of JSON values in one part of an answer, because the host parses it at once. */
+const MOST_VALUES = 65_536
+const MODEL_LIMITS: AnswerLimits = { ...ANSWER_LIMITS, values: MOST_VALUES }
 const MOST_REDIRECTS = 3
 /** Reason why an answer is not read to its end. `what` continues the words 'Model "x" of y'. */
 class AnswerRefusedError extends Error {
@@ -122,7 +125,6 @@ const refuse = (what: string) =>
     'It was not read on. Look at what stands at its baseURL; ask for less at once if that is right.',
   )
 
-/** Converts anything thrown into the error for the caller. */
 export function failureOf(thrown: unknown, call: FailedCall): unknown {
   if (thrown instanceof DramatisError) return thrown
   const refused = causesOf(thrown).find((cause) => cause instanceof AnswerRefusedError)
@@ -138,7 +140,6 @@ export function failureOf(thrown: unknown, call: FailedCall): unknown {
   return unreachable(thrown, call)
 }
 
-/** Returns the answer with an HTTP status that is under an error of the SDK. */
 const httpRefusalIn = (thrown: unknown): HttpRefusal | undefined =>
   causesOf(thrown).find((cause) => cause instanceof HttpRefusal)
 
@@ -160,34 +161,118 @@ export function isOpenAI(hostname: string): boolean {
   return hostname === 'openai.com' || hostname.endsWith('.openai.com')
 }
 
+/** An answer that is being received, with the bounds and the errors that both APIs share. */
+export abstract class OpenAIAnswer {
+  protected isRefused = false
+  readonly #asked: Asked
+  readonly #speaks: string
+  #size = 0
+
+  constructor(asked: Asked, speaks: string) {
+    this.#asked = asked
+    this.#speaks = speaks
+  }
+
+  /**
+   * Returns the pieces of a body, or of an event of a stream. Throws `ModelError` if it is neither, and
+   * `ProviderRefusal` if it is an error instead.
+   */
+  abstract take(data: unknown): Iterable<ModelPiece>
+
+  /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer, or no end of it. */
+  abstract end(): Iterable<ModelPiece>
+
+  protected count(text: string): void {
+    this.#size += text.length
+    if (this.#size > MOST_CHARACTERS) throw endless()
+  }
+
+  protected checkCalls(count: number): void {
+    if (count > MOST_CALLS) throw this.wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
+  }
+
+  protected checkInput(input: string): void {
+    if (input.length > MOST_VALUES && valuesIn(Buffer.from(input)) > MOST_VALUES)
+      throw this.wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
+  }
+
+  protected again(what: string, failing: Pick<Failing, 'reason' | 'code'>): ModelError {
+    const advice = 'Ask again; if it stays so, look at the provider.'
+    return modelError(this.#asked, what, advice, { ...failing, retryable: true })
+  }
+
+  protected wrong(what: string, code: ModelFailureCode): ModelError {
+    const failing = { reason: 'invalid_answer', code, retryable: false } as const
+    return modelError(this.#asked, what, `Check that its baseURL speaks ${this.#speaks}.`, failing)
+  }
+}
+
+/** Says a word of a server, unless it is none. */
+export const told = (of: string, word: string): string | undefined =>
+  /^[\w-]{1,40}$/.test(word) ? `${of} "${word}"` : undefined
+
+/** Returns the usage of an answer, or undefined if the answer has no valid counts. `input`, `output`: their fields. */
+export function usageIn(given: unknown, input: string, output: string): TokenUsage | undefined {
+  const usage = Object(given)
+  return usageFrom({
+    input: usage[input],
+    output: usage[output],
+    total: usage.total_tokens,
+    cached: Object(usage[`${input}_details`]).cached_tokens,
+    reasoning: Object(usage[`${output}_details`]).reasoning_tokens,
+  })
+}
+
+/** Bounds a list before each entry is checked: a server can send a million. */
+export const atMost =
+  (most: number) =>
+  (list: unknown, context: { addIssue(issue: { code: 'custom'; message: string }): void }): unknown => {
+    if (!Array.isArray(list) || list.length <= most) return list
+    context.addIssue({ code: 'custom', message: `more than ${most}` })
+    return list.slice(0, most)
+  }
+
 /*
  * Makes the calls of a provider with the `openai` package: with the key of the moment, ended by the caller's signal,
  * and with errors that callers get.
  */
 
 /** Signal and headers of a call, as the SDK takes them. */
-export interface CallSettings {
+interface CallSettings {
   readonly signal: AbortSignal
   readonly headers: Record<string, string>
 }
 
-type Ask = (sdk: OpenAI, settings: CallSettings) => AsyncIterable<ModelPiece>
+/** An API of the SDK: what it is asked, and how its answers are read. */
+export interface OpenAIApi<Body> {
+  /** Name of the API, for errors. */
+  readonly speaks: string
+  body(request: ModelRequest, provider: Provider): Body
+  /** Sentences about options that the API does not have. */
+  warnings?(request: ModelRequest): string[]
+  answer(asked: Asked, request: ModelRequest, provider: Provider): OpenAIAnswer
+  /** Asks for a stream of events, or for one body. */
+  create(sdk: OpenAI, body: Body, isStream: boolean, settings: CallSettings): Promise<Created>
+}
 
-export class OpenAICaller {
+/** Response to a request. `data`: its events, where a stream was asked for. */
+interface Created {
+  readonly response: Response
+  readonly data: AsyncIterable<unknown> | undefined
+}
+
+export class OpenAICaller<Body> implements ModelClient {
   readonly #provider: Provider
-  readonly #speaks: string
-  readonly #host: string
+  readonly #api: OpenAIApi<Body>
   readonly #fetch = withRefusals(boundedFetch())
   #client: { key: string | undefined; sdk: OpenAI } | undefined
 
-  /** `speaks`: name of the API, for errors. */
-  constructor(provider: Provider, speaks: string) {
+  constructor(provider: Provider, api: OpenAIApi<Body>) {
     this.#provider = provider
-    this.#speaks = speaks
-    this.#host = hostOf(provider.baseURL)
+    this.#api = api
   }
 
-  async *call(request: ModelRequest, ask: Ask): AsyncGenerator<ModelPiece> {
+  async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
     const { signal } = request
     signal.throwIfAborted()
     const key = await this.#provider.key.get(signal)
@@ -198,42 +283,48 @@ export class OpenAICaller {
     const { idempotencyKey } = request
     const headers = { ...request.headers, ...(idempotencyKey !== undefined && { 'Idempotency-Key': idempotencyKey }) }
     try {
-      yield* ask(this.#clientWith(key), { signal: left.signal, headers })
+      yield* this.#ask(this.#clientWith(key), request, { signal: left.signal, headers })
     } catch (thrown) {
       signal.throwIfAborted() // the SDK throws another error, or ends the stream as if it were whole
       const refused = httpRefusalIn(thrown)
       if (refused) request.onHeaders?.(refused.headers)
-      throw failureOf(thrown, this.failedCall(request))
+      throw failureOf(thrown, this.#failedCall(request))
     } finally {
       detach()
       left.abort() // a body that nobody has read would keep its socket
     }
   }
 
+  async *#ask(sdk: OpenAI, request: ModelRequest, settings: CallSettings): AsyncGenerator<ModelPiece> {
+    const api = this.#api
+    const body = api.body(request, this.#provider)
+    const answer = api.answer(this.#failedCall(request).asked, request, this.#provider)
+    for (const warning of api.warnings?.(request) ?? []) yield { warning }
+    const { response, data } = await api.create(sdk, body, request.stream === true, settings)
+    for await (const json of this.#jsonOf(response, data, request)) yield* answer.take(json)
+    yield* answer.end()
+  }
+
   /**
    * Yields the JSON of an answer: one body, or the events of a stream. Throws `ModelError` if the answer is neither.
    */
-  async *jsonOf(
-    response: Response,
-    events: AsyncIterable<unknown> | undefined,
-    request: ModelRequest,
-  ): AsyncGenerator<unknown> {
+  async *#jsonOf(response: Response, events: Created['data'], request: ModelRequest): AsyncGenerator<unknown> {
     request.onHeaders?.(response.headers)
     const kind = kindOf(response)
     // A server may not stream, or answer with an error.
     if (kind === 'json') yield await response.json()
     else if (kind === 'events' && events) yield* events
-    else throw wrongContent(response, await startOf(response), this.failedCall(request))
+    else throw wrongContent(response, await startOf(response), this.#failedCall(request))
   }
 
-  failedCall(request: ModelRequest): FailedCall {
-    const { key, redactor, clock } = this.#provider
+  #failedCall(request: ModelRequest): FailedCall {
+    const { baseURL, key, redactor, clock } = this.#provider
     return {
-      asked: { provider: this.#host, model: request.model },
+      asked: { provider: hostOf(baseURL), model: request.model },
       request,
       keyAdvice: key.from === undefined ? 'Give the model an apiKeyEnv or apiKey.' : `Check the key in ${key.from}.`,
       isKeyless: key.from === undefined,
-      speaks: this.#speaks,
+      speaks: this.#api.speaks,
       redactor,
       now: clock.now(),
     }

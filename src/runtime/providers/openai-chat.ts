@@ -1,9 +1,8 @@
 /**
- * Joins the calls of tools in an answer of chat completions. A stream sends a call in parts, and servers disagree on
- * what tells the parts apart: the index, the id, the name, or nothing.
+ * Chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by `baseURL`. A client makes one attempt:
+ * provider-clients.ts repeats calls, and loads this file with the first; provider-queue.ts delays them.
  */
 import { randomUUID } from 'node:crypto'
-import type { OpenAI } from 'openai'
 import type {
   ChatCompletionContentPart,
   ChatCompletionCreateParamsBase,
@@ -21,7 +20,6 @@ import {
 } from '../../actors/definition/content.ts'
 import type {
   FinishReason,
-  ModelClient,
   ModelMessage,
   ModelPiece,
   ModelRequest,
@@ -32,16 +30,20 @@ import type {
 import { offeredIn } from '../../actors/model/answer-function.ts'
 import { nestsTooDeep } from '../../mailbox/json.ts'
 import { isObject } from '../../shared/checks.ts'
-import { ModelError, type ModelFailureCode, type ModelFailureReason } from '../../shared/errors.ts'
-import { own, valuesIn } from '../../shared/values.ts'
+import { ModelError, type ModelFailureCode } from '../../shared/errors.ts'
+import { own } from '../../shared/values.ts'
 import { inputText } from './call-input.ts'
-import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
-import { type Asked, modelError } from './model-errors.ts'
-import { type CallSettings, isOpenAI, OpenAICaller } from './openai-caller.ts'
-import type { Provider } from './provider.ts'
-import { isRefusal, ProviderRefusal, usageFrom } from './refusals.ts'
+import { MOST_CALLS } from './collect.ts'
+import type { Asked } from './model-errors.ts'
+import { atMost, isOpenAI, OpenAIAnswer, type OpenAIApi, told, usageIn } from './openai-caller.ts'
+import { isRefusal, ProviderRefusal } from './refusals.ts'
 
-export const callShape = z.looseObject({
+/*
+ * Joins the calls of tools in an answer. A stream sends a call in parts, and servers disagree on what tells the parts
+ * apart: the index, the id, the name, or nothing.
+ */
+
+const callShape = z.looseObject({
   index: z.coerce.number().nullish().catch(undefined),
   id: z.string().nullish(),
   function: z
@@ -55,13 +57,6 @@ export const callShape = z.looseObject({
     .nullish(),
 })
 type Part = z.infer<typeof callShape>
-
-/** Bounds the number of calls before each call is checked: a server can send a million. */
-function notTooMany(calls: unknown, context: z.RefinementCtx): unknown {
-  if (Array.isArray(calls) && calls.length > MOST_CALLS)
-    context.addIssue({ code: 'custom', message: `more than ${MOST_CALLS} calls of tools` })
-  return Array.isArray(calls) ? calls.slice(0, MOST_CALLS) : calls
-}
 
 class ChatCalls {
   readonly all: ToolCall[] = []
@@ -155,7 +150,7 @@ const MOST_FIELD_CHARACTERS = 2 ** 20
 const CHAT = 'chat'
 
 /** Fields of the message and of the calls of one answer. */
-export class ChatFields {
+class ChatFields {
   /** Address and model of the answer. */
   readonly #origin: string
   readonly #fields = new Map<object, Map<string, unknown>>()
@@ -257,12 +252,11 @@ const FIELDS = ['reasoning_content', 'reasoning'] as const
 type Field = (typeof FIELDS)[number]
 
 /** Reasoning as a piece of an answer. */
-export interface ChatReasoning {
+interface ChatReasoning {
   readonly reasoning: string
   readonly providerData?: ProviderData
 }
 
-/** Returns the reasoning of a message or a chunk, if it has any. */
 function reasoningIn(said: Partial<Record<Field, unknown>>): ChatReasoning | undefined {
   for (const field of FIELDS) {
     const text = said[field]
@@ -313,9 +307,6 @@ export const finishOf = (word: string): FinishReason | 'error' | undefined => RE
  * clear, and refused otherwise.
  */
 
-/** Maximum number of JSON values in the arguments of one call, because the host parses them at once. */
-const MOST_VALUES = 65_536
-const hasTooManyValues = (input: string) => input.length > MOST_VALUES && valuesIn(Buffer.from(input)) > MOST_VALUES
 /** A part of a content that is a list: text, or the thoughts of Mistral's models. */
 const partShape = z.union([
   z.object({ type: z.enum(['text', 'output_text']), text: z.string() }),
@@ -326,7 +317,7 @@ const messageShape = z.looseObject({
   refusal: z.string().nullish(),
   reasoning_content: z.unknown().optional(),
   reasoning: z.unknown().optional(),
-  tool_calls: z.preprocess(notTooMany, z.array(callShape).nullish()),
+  tool_calls: z.preprocess(atMost(MOST_CALLS), z.array(callShape).nullish()),
 })
 const choiceShape = z.object({
   delta: messageShape.nullish(),
@@ -344,16 +335,12 @@ const answerShape = z.object({
 function firstAlone(choices: unknown): unknown {
   return Array.isArray(choices) ? choices.slice(0, 1) : choices
 }
-/** An answer that is being received. */
-export class ChatAnswer {
-  readonly #asked: Asked
+
+export class ChatAnswer extends OpenAIAnswer {
   readonly #calls = new ChatCalls()
   #choices = 0
   /** True once a message has come, though it may be empty. */
   #spoke = false
-  /** Number of characters of the calls so far. */
-  #size = 0
-  #refused = false
   #hasText = false
   #finish: string | undefined
   #usage: TokenUsage | undefined
@@ -363,19 +350,15 @@ export class ChatAnswer {
 
   /** `origin`: address and model, to which alone the fields that are listed in `giveBack` go back. */
   constructor(asked: Asked, origin: string, giveBack?: readonly string[]) {
-    this.#asked = asked
+    super(asked, SPEAKS)
     this.#fields = new ChatFields(origin)
     this.#giveBack = giveBack
   }
 
-  /**
-   * Returns the text and the reasoning of a chunk or body, and the parts of tool inputs of a chunk. Throws `ModelError`
-   * if it is no chunk, and `ProviderRefusal` if it is an error instead.
-   */
   take(data: unknown): ModelPiece[] {
     if (isRefusal(data, 'choices')) throw new ProviderRefusal(data)
     const { success, data: answer, error } = answerShape.safeParse(data)
-    if (!success) throw this.#wrong(`answered with ${whereWrong(error)}`, faultIn(error))
+    if (!success) throw this.wrong(`answered with ${whereWrong(error)}`, faultIn(error))
     this.#usage = usageOf(answer.usage) ?? usageOf(answer.x_groq?.usage) ?? this.#usage
     const choice = answer.choices?.[0]
     if (!choice) return [] // the chunk with the usage has none, nor has Azure's first
@@ -387,21 +370,20 @@ export class ChatAnswer {
     this.#spoke = true
     this.#fields.take(this, 'message', said)
     const inputs = (said.tool_calls ?? []).flatMap((call) => this.#takeCall(call, !choice.delta))
-    if (said.refusal) this.#refused = true
+    if (said.refusal) this.isRefused = true
     const { text, reasoning } = wordsOf(said)
     this.#hasText ||= text !== ''
     return [...(reasoning ? [reasoning] : []), ...(text === '' ? [] : [{ text }]), ...inputs]
   }
 
-  /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer. */
   *end(): Generator<ModelPiece> {
-    if (this.#choices === 0) throw this.#again('answered without any choice', 'invalid_answer', 'no_parts')
-    if (!this.#spoke) throw this.#again('answered without a message', 'invalid_answer', 'no_parts')
+    const nothing = { reason: 'invalid_answer', code: 'no_parts' } as const
+    if (this.#choices === 0) throw this.again('answered without any choice', nothing)
+    if (!this.#spoke) throw this.again('answered without a message', nothing)
     const { finishReason, warning } = this.#end()
     for (const toolCall of this.#calls.all) {
-      if (toolCall.name === '') throw this.#wrong('called a tool without its name', 'half_part')
-      if (hasTooManyValues(toolCall.input))
-        throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
+      if (toolCall.name === '') throw this.wrong('called a tool without its name', 'half_part')
+      this.checkInput(toolCall.input)
       yield { toolCall: { ...toolCall, ...this.#fields.of(toolCall) } }
     }
     const { providerData } = this.#fields.of(this)
@@ -416,48 +398,33 @@ export class ChatAnswer {
 
   #takeCall(part: z.infer<typeof callShape>, isWhole: boolean): ModelPiece[] {
     const input = part.function?.arguments ?? ''
-    this.#size += input.length
-    if (this.#size > MOST_CHARACTERS) throw endless()
+    this.count(input)
     const call = isWhole ? this.#calls.add(part) : this.#calls.addPart(part)
     this.#fields.take(call, 'call', part)
-    if (this.#calls.all.length > MOST_CALLS)
-      throw this.#wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
+    this.checkCalls(this.#calls.all.length)
     return isWhole ? [] : [{ toolInput: { id: call.id, name: call.name, text: input } }]
   }
 
   /** Returns why the answer ended. Servers have many words for it, and some give none. */
   #end(): { finishReason: FinishReason; warning?: string } {
-    if (this.#refused) return { finishReason: 'content_filter' }
+    if (this.isRefused) return { finishReason: 'content_filter' }
     const usual = this.#calls.all.length > 0 ? 'tool_calls' : 'stop'
     const hasSaid = this.#hasText || this.#calls.all.length > 0
     if (this.#finish === undefined) {
-      if (!hasSaid) throw this.#again('broke off: its answer has no end', 'unreachable', 'broken_off')
+      if (!hasSaid) throw this.again('broke off: its answer has no end', { reason: 'unreachable', code: 'broken_off' })
       return { finishReason: usual, warning: 'the answer has no finish reason; it is taken as whole.' }
     }
     const finishReason = finishOf(this.#finish)
-    if (finishReason === 'error') throw this.#again('ended its answer with an error', 'server', 'broken_off')
+    if (finishReason === 'error')
+      throw this.again('ended its answer with an error', { reason: 'server', code: 'broken_off' })
     if (finishReason) return { finishReason: finishReason === 'stop' ? usual : finishReason }
-    const shown = /^[\w-]{1,40}$/.test(this.#finish) ? `the reason "${this.#finish}"` : 'a reason'
-    if (!hasSaid) throw this.#wrong(`stopped for ${shown} that chat completions do not have`, 'unknown_end')
+    const shown = told('the reason', this.#finish) ?? 'a reason'
+    if (!hasSaid) throw this.wrong(`stopped for ${shown} that chat completions do not have`, 'unknown_end')
     return { finishReason: usual, warning: `the answer ended for ${shown} that is not known; it is taken as whole.` }
   }
-
-  #again(what: string, reason: ModelFailureReason, code: ModelFailureCode) {
-    return modelError(this.#asked, what, 'Ask again; if it stays so, look at the provider.', {
-      reason,
-      code,
-      retryable: true,
-    })
-  }
-
-  #wrong(what: string, code: ModelFailureCode) {
-    return modelError(this.#asked, what, 'Check that its baseURL speaks chat completions.', {
-      reason: 'invalid_answer',
-      code,
-      retryable: false,
-    })
-  }
 }
+
+const usageOf = (given: unknown) => usageIn(given, 'prompt_tokens', 'completion_tokens')
 
 function wordsOf(said: z.infer<typeof messageShape>): { text: string; reasoning?: ChatReasoning } {
   const { content, refusal } = said
@@ -483,27 +450,8 @@ function whereWrong({ issues }: z.ZodError): string {
   return `something else than chat completions at ${path}${expected}`
 }
 
-/** Returns the usage of an answer, or undefined if the answer has no valid counts. */
-function usageOf(given: unknown): TokenUsage | undefined {
-  const usage = Object(given)
-  return usageFrom({
-    input: usage.prompt_tokens,
-    output: usage.completion_tokens,
-    total: usage.total_tokens,
-    cached: Object(usage.prompt_tokens_details).cached_tokens,
-    reasoning: Object(usage.completion_tokens_details).reasoning_tokens,
-  })
-}
-
-/**
- * Returns the body of a request. `origin`: address and model, to which fields of its own answers go back.
- * `tokensField`: the provider's name for the bound of an answer.
- */
-function chatRequest(
-  request: ModelRequest,
-  origin: string,
-  tokensField: 'max_tokens' | 'max_completion_tokens',
-): ChatCompletionCreateParamsBase {
+/** Returns the body of a request. `origin`: address and model, to which fields of its own answers go back. */
+function chatRequest(request: ModelRequest, origin: string, baseURL: URL): ChatCompletionCreateParamsBase {
   const { model, messages, temperature, topP, stop, seed, reasoningEffort, parallelToolCalls, strict } = request
   const { maxOutputTokens, extraBody } = request
   const { tools, jsonSchema, mustCall } = offeredIn(request)
@@ -523,7 +471,7 @@ function chatRequest(
     ...(stop && { stop }),
     ...(seed !== undefined && { seed }),
     ...(reasoningEffort !== undefined && { reasoning_effort: effortOf(reasoningEffort) }),
-    ...(maxOutputTokens !== undefined && { [tokensField]: maxOutputTokens }),
+    ...(maxOutputTokens !== undefined && { [tokensFieldOf(baseURL)]: maxOutputTokens }),
     ...extraBody,
   }
 }
@@ -659,35 +607,15 @@ function withoutDialect(schema: object): Record<string, unknown> {
   return rest
 }
 
-/*
- * Client for providers that speak OpenAI's chat completions: OpenAI itself, Gemini, Ollama, vLLM, LM Studio, by
- * `baseURL`. The client makes one attempt: provider-clients.ts repeats calls, provider-queue.ts delays them. The former
- * loads this file with the first call.
- */
+const SPEAKS = 'chat completions'
 
-export class ChatClient implements ModelClient {
-  readonly #provider: Provider
-  readonly #caller: OpenAICaller
-
-  constructor(provider: Provider) {
-    this.#provider = provider
-    this.#caller = new OpenAICaller(provider, 'chat completions')
-  }
-
-  complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    return this.#caller.call(request, (sdk, settings) => this.#ask(sdk, request, settings))
-  }
-
-  async *#ask({ chat }: OpenAI, request: ModelRequest, settings: CallSettings): AsyncGenerator<ModelPiece> {
-    const { baseURL } = this.#provider
-    const origin = `${baseURL} ${request.model}`
-    const body = chatRequest(request, origin, tokensFieldOf(new URL(baseURL)))
-    const answer = new ChatAnswer(this.#caller.failedCall(request).asked, origin, request.giveBack)
+export const chatCompletions: OpenAIApi<ChatCompletionCreateParamsBase> = {
+  speaks: SPEAKS,
+  body: (request, { baseURL }) => chatRequest(request, `${baseURL} ${request.model}`, new URL(baseURL)),
+  answer: (asked, { model, giveBack }, { baseURL }) => new ChatAnswer(asked, `${baseURL} ${model}`, giveBack),
+  async create({ chat: { completions } }, body, isStream, settings) {
     const streamed = { ...body, stream: true, stream_options: { include_usage: true } } as const
-    const { response, data } = request.stream
-      ? await chat.completions.create(streamed, settings).withResponse()
-      : { response: await chat.completions.create({ ...body, stream: false }, settings).asResponse(), data: undefined }
-    for await (const json of this.#caller.jsonOf(response, data, request)) yield* answer.take(json)
-    yield* answer.end()
-  }
+    if (isStream) return completions.create(streamed, settings).withResponse()
+    return { response: await completions.create({ ...body, stream: false }, settings).asResponse(), data: undefined }
+  },
 }

@@ -1,10 +1,5 @@
-/**
- * Data of the Responses API that an answer's parts and calls carry, so that they go back as they came: ids and the
- * encrypted form of reasoning, the phase of a text, and the place of a call among the parts.
- */
-
+/** OpenAI's Responses API. provider-clients.ts loads this file with the first call. */
 import { randomUUID } from 'node:crypto'
-import type { OpenAI } from 'openai'
 import type {
   ResponseCreateParamsBase,
   ResponseInputContent,
@@ -21,23 +16,24 @@ import {
 } from '../../actors/definition/content.ts'
 import type {
   FinishReason,
-  ModelClient,
   ModelMessage,
   ModelPiece,
   ModelRequest,
-  TokenUsage,
   ToolCall,
 } from '../../actors/definition/model.ts'
 import { offeredIn } from '../../actors/model/answer-function.ts'
-import { ModelError, type ModelFailureCode } from '../../shared/errors.ts'
-import { valuesIn } from '../../shared/values.ts'
+import { ModelError } from '../../shared/errors.ts'
 import { inputText } from './call-input.ts'
-import { endless, MOST_CALLS, MOST_CHARACTERS } from './collect.ts'
-import { type Asked, modelError } from './model-errors.ts'
-import { type CallSettings, OpenAICaller } from './openai-caller.ts'
+import { MOST_CALLS } from './collect.ts'
+import type { Asked } from './model-errors.ts'
+import { atMost, OpenAIAnswer, type OpenAIApi, told, usageIn } from './openai-caller.ts'
 import { finishOf, schemaOf } from './openai-chat.ts'
-import type { Provider } from './provider.ts'
-import { isRefusal, ProviderRefusal, usageFrom } from './refusals.ts'
+import { isRefusal, ProviderRefusal } from './refusals.ts'
+
+/*
+ * Data that an answer's parts and calls carry, so that they go back as they came: ids and the encrypted form of
+ * reasoning, the phase of a text, and the place of a call among the parts.
+ */
 
 /** Name under which the provider data of these parts stands. */
 const RESPONSES = 'responses'
@@ -47,11 +43,6 @@ const dataOf = (data: ProviderData | undefined): Record<string, unknown> => data
 const reasoningData = (id: string, encrypted: string | undefined): ProviderData => ({
   [RESPONSES]: { id, ...(encrypted !== undefined && { encrypted }) },
 })
-
-const phaseData = (phase: string): ProviderData => ({ [RESPONSES]: { phase } })
-
-/** `after`: number of the answer's parts that came before the call. */
-const callData = (after: number): ProviderData => ({ [RESPONSES]: { after } })
 
 /** Returns the item of a reasoning. Nothing is stored, so only an encrypted one means anything to the provider. */
 function reasoningItemOf({ text, providerData }: ReasoningPart): ResponseInputItem[] {
@@ -98,7 +89,7 @@ const responseShape = z.looseObject({
   status: z.string().nullish(),
   error: z.unknown().optional(),
   incomplete_details: z.object({ reason: z.string().nullish() }).nullish(),
-  output: z.preprocess(notTooMany, z.array(itemShape)).nullish(),
+  output: z.preprocess(atMost(2 * MOST_CALLS), z.array(itemShape)).nullish(),
   usage: z.unknown().optional(),
 })
 const eventShape = z.looseObject({
@@ -120,20 +111,8 @@ const READ = new Set([
   'response.function_call_arguments.delta',
 ])
 const ENDS = new Set(['response.completed', 'response.incomplete', 'response.failed'])
-const MOST_ITEMS = 2 * MOST_CALLS
-/** Maximum number of JSON values in the arguments of one call, because the host parses them at once. */
-const MOST_VALUES = 65_536
 
-/** Bounds the number of items before each is checked: a server can send a million. */
-function notTooMany(items: unknown, context: z.RefinementCtx): unknown {
-  if (Array.isArray(items) && items.length > MOST_ITEMS)
-    context.addIssue({ code: 'custom', message: `more than ${MOST_ITEMS} items` })
-  return Array.isArray(items) ? items.slice(0, MOST_ITEMS) : items
-}
-
-/** An answer that is being received. */
-export class ResponsesAnswer {
-  readonly #asked: Asked
+export class ResponsesAnswer extends OpenAIAnswer {
   /** Calls, with the number of parts that came before each. */
   readonly #calls: { call: ToolCall; after: number }[] = []
   /** Places of the blocks of text and reasoning in the answer. */
@@ -141,18 +120,12 @@ export class ResponsesAnswer {
   /** Calls of a stream that have begun, by the index of their item. */
   readonly #begun = new Map<number, { id: string; name: string }>()
   #lastReasoning = -1
-  #size = 0
-  #refused = false
   #end: z.infer<typeof responseShape> | undefined
 
   constructor(asked: Asked) {
-    this.#asked = asked
+    super(asked, SPEAKS)
   }
 
-  /**
-   * Yields the pieces of a response, or of an event of a stream. Throws `ModelError` if it is neither, and
-   * `ProviderRefusal` if it is an error instead.
-   */
   *take(data: unknown): Generator<ModelPiece> {
     const { type, object, error, response } = Object(data) as Record<string, unknown>
     if (type === 'error') throw new ProviderRefusal(error ?? data)
@@ -164,30 +137,23 @@ export class ResponsesAnswer {
     }
     if (isRefusal(data, 'output')) throw new ProviderRefusal(data)
     this.#end = this.#parsed(responseShape, data, 'the body')
-    if (!this.#end.output) throw this.#wrong('answered without output', 'no_parts')
+    if (!this.#end.output) throw this.wrong('answered without output', 'no_parts')
     for (const [at, item] of this.#end.output.entries()) {
       yield* this.#texts(item, at)
       yield* this.#done(item, at)
     }
   }
 
-  /** Yields the last pieces of the answer. Throws `ModelError` if there was no answer, or no end of it. */
   *end(): Generator<ModelPiece> {
     const end = this.#end
-    if (!end)
-      throw modelError(this.#asked, 'broke off: its answer has no end', ASK_AGAIN, {
-        reason: 'unreachable',
-        code: 'broken_off',
-        retryable: true,
-      })
+    if (!end) throw this.again('broke off: its answer has no end', { reason: 'unreachable', code: 'broken_off' })
     const finishReason = this.#finishReason(end)
     for (const { call, after } of this.#calls) {
-      if (valuesInInput(call.input) > MOST_VALUES)
-        throw this.#wrong(`called a tool with more than ${MOST_VALUES} JSON values`, 'too_many_values')
+      this.checkInput(call.input)
       // The place matters only where reasoning comes after the call.
-      yield { toolCall: { ...call, ...(after <= this.#lastReasoning && { providerData: callData(after) }) } }
+      yield { toolCall: { ...call, ...(after <= this.#lastReasoning && { providerData: { [RESPONSES]: { after } } }) } }
     }
-    const usage = usageOf(end.usage)
+    const usage = usageIn(end.usage, 'input_tokens', 'output_tokens')
     if (usage) yield { usage }
     yield { finishReason }
   }
@@ -203,14 +169,14 @@ export class ResponsesAnswer {
       if ((summary ?? 0) > 0) yield* this.#said('reasoning', '\n\n', at)
       return
     }
-    if (typeof delta !== 'string') throw this.#wrong(`sent ${type} without its words`, 'half_part')
+    if (typeof delta !== 'string') throw this.wrong(`sent ${type} without its words`, 'half_part')
     if (type === 'response.function_call_arguments.delta') {
       const call = this.#begun.get(at)
-      this.#count(delta)
+      this.count(delta)
       if (call && call.id !== '' && call.name !== '') yield { toolInput: { ...call, text: delta } }
       return
     }
-    if (type === 'response.refusal.delta') this.#refused = true
+    if (type === 'response.refusal.delta') this.isRefused = true
     const kind = type.startsWith('response.reasoning') ? 'reasoning' : 'text'
     yield* this.#said(kind, delta, at)
   }
@@ -219,7 +185,7 @@ export class ResponsesAnswer {
   *#texts({ type, content, summary }: Item, at: number): Generator<ModelPiece> {
     if (type === 'message')
       for (const { text, refusal } of content ?? []) {
-        if (refusal) this.#refused = true
+        if (refusal) this.isRefused = true
         yield* this.#said('text', text ?? refusal ?? '', at)
       }
     if (type === 'reasoning') {
@@ -233,7 +199,7 @@ export class ResponsesAnswer {
     if (item.type === 'reasoning') {
       if (item.id) yield* this.#said('reasoning', '', at, reasoningData(item.id, item.encrypted_content ?? undefined))
     } else if (item.type === 'message') {
-      if (item.phase) yield* this.#said('text', '', at, phaseData(item.phase))
+      if (item.phase) yield* this.#said('text', '', at, { [RESPONSES]: { phase: item.phase } })
     } else if (item.type === 'function_call') this.#takeCall(item)
     else yield { warning: leftOut(item.type) }
   }
@@ -241,7 +207,7 @@ export class ResponsesAnswer {
   *#said(kind: 'text' | 'reasoning', text: string, at: number, providerData?: ProviderData): Generator<ModelPiece> {
     if (text === '' && !providerData) return
     const block = `${at}`
-    this.#count(text)
+    this.count(text)
     const place = this.#blocks.get(block) ?? this.#blocks.size
     this.#blocks.set(block, place)
     if (kind === 'reasoning') this.#lastReasoning = Math.max(this.#lastReasoning, place)
@@ -249,27 +215,20 @@ export class ResponsesAnswer {
   }
 
   #takeCall({ call_id: id, name, arguments: input }: Item): void {
-    if (!name) throw this.#wrong('called a tool without its name', 'half_part')
-    if (this.#calls.length === MOST_CALLS)
-      throw this.#wrong(`called more than ${MOST_CALLS} tools at once`, 'too_many_calls')
+    if (!name) throw this.wrong('called a tool without its name', 'half_part')
+    this.checkCalls(this.#calls.length + 1)
     const call = { id: id || `call_${randomUUID()}`, name, input: input ?? '' }
     this.#calls.push({ call, after: this.#blocks.size })
   }
 
-  #count(text: string): void {
-    this.#size += text.length
-    if (this.#size > MOST_CHARACTERS) throw endless()
-  }
-
   #finishReason({ status, incomplete_details: details }: z.infer<typeof responseShape>): FinishReason {
-    if (this.#refused) return 'content_filter'
+    if (this.isRefused) return 'content_filter'
     const word = (status === 'incomplete' ? details?.reason : status) ?? 'completed'
     const reason = finishOf(word)
     if (reason === 'stop') return this.#calls.length > 0 ? 'tool_calls' : 'stop'
-    if (reason === 'error') throw this.#wrong(`ended its answer with an error`, 'broken_off')
+    if (reason === 'error') throw this.wrong('ended its answer with an error', 'broken_off')
     if (reason) return reason
-    const shown = /^[\w-]{1,40}$/.test(word) ? `the status "${word}"` : 'a status'
-    throw this.#wrong(`ended with ${shown} that is no end of an answer`, 'unknown_end')
+    throw this.wrong(`ended with ${told('the status', word) ?? 'a status'} that is no end of an answer`, 'unknown_end')
   }
 
   #parsed<T>(shape: z.ZodType<T>, data: unknown, where: string): T {
@@ -277,40 +236,14 @@ export class ResponsesAnswer {
     if (success) return parsed
     const [issue] = error.issues
     const path = issue?.path.join('.') ?? ''
-    throw this.#wrong(
-      `answered with something else than the Responses API in ${where}${path && ` at ${path}`}`,
-      'foreign_part',
-    )
-  }
-
-  #wrong(what: string, code: ModelFailureCode) {
-    return modelError(this.#asked, what, 'Check that its baseURL speaks the Responses API.', {
-      reason: 'invalid_answer',
-      code,
-      retryable: false,
-    })
+    const place = `${where}${path && ` at ${path}`}`
+    throw this.wrong(`answered with something else than the Responses API in ${place}`, 'foreign_part')
   }
 }
-
-const ASK_AGAIN = 'Ask again; if it stays so, look at the provider.'
-
-const valuesInInput = (input: string) => (input.length > MOST_VALUES ? valuesIn(Buffer.from(input)) : 0)
 
 function leftOut(type: string): string {
-  const shown = /^[\w-]{1,40}$/.test(type) ? `of type "${type}"` : 'of no known type'
+  const shown = told('of type', type) ?? 'of no known type'
   return `the answer has an item ${shown}, which is left out: answers have text, reasoning and calls of the role's tools.`
-}
-
-/** Returns the usage of an answer, or undefined if the answer has no valid counts. */
-function usageOf(given: unknown): TokenUsage | undefined {
-  const usage = Object(given)
-  return usageFrom({
-    input: usage.input_tokens,
-    output: usage.output_tokens,
-    total: usage.total_tokens,
-    cached: Object(usage.input_tokens_details).cached_tokens,
-    reasoning: Object(usage.output_tokens_details).reasoning_tokens,
-  })
 }
 
 /**
@@ -354,7 +287,6 @@ function responsesRequest(request: ModelRequest): ResponseCreateParamsBase {
   }
 }
 
-/** Returns sentences about the options that the Responses API does not have. */
 function warningsOf({ stop, seed }: ModelRequest): string[] {
   return [...(stop ? ['stop'] : []), ...(seed === undefined ? [] : ['seed'])].map(
     (option) => `${option} has no effect: the Responses API has no such option.`,
@@ -434,30 +366,15 @@ function outputOf(content: ModelMessage['content']) {
   return content.flatMap(inputPart)
 }
 
-/*
- * Client for providers that speak OpenAI's Responses API. It makes one attempt: provider-clients.ts repeats calls,
- * provider-queue.ts delays them. The former loads this file with the first call.
- */
+const SPEAKS = 'the Responses API'
 
-export class ResponsesClient implements ModelClient {
-  readonly #caller: OpenAICaller
-
-  constructor(provider: Provider) {
-    this.#caller = new OpenAICaller(provider, 'the Responses API')
-  }
-
-  complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    return this.#caller.call(request, (sdk, settings) => this.#ask(sdk, request, settings))
-  }
-
-  async *#ask({ responses }: OpenAI, request: ModelRequest, settings: CallSettings): AsyncGenerator<ModelPiece> {
-    const body = responsesRequest(request)
-    const answer = new ResponsesAnswer(this.#caller.failedCall(request).asked)
-    for (const warning of warningsOf(request)) yield { warning }
-    const { response, data } = request.stream
-      ? await responses.create({ ...body, stream: true }, settings).withResponse()
-      : { response: await responses.create({ ...body, stream: false }, settings).asResponse(), data: undefined }
-    for await (const json of this.#caller.jsonOf(response, data, request)) yield* answer.take(json)
-    yield* answer.end()
-  }
+export const responsesApi: OpenAIApi<ResponseCreateParamsBase> = {
+  speaks: SPEAKS,
+  body: responsesRequest,
+  warnings: warningsOf,
+  answer: (asked) => new ResponsesAnswer(asked),
+  async create({ responses }, body, isStream, settings) {
+    if (isStream) return responses.create({ ...body, stream: true }, settings).withResponse()
+    return { response: await responses.create({ ...body, stream: false }, settings).asResponse(), data: undefined }
+  },
 }

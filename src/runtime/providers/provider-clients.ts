@@ -31,41 +31,23 @@ import {
 } from './provider.ts'
 import { ProviderQueue, queued } from './provider-queue.ts'
 
-/*
- * Client of a provider that loads openai-chat.ts or openai-responses.ts on its first call. The `openai` package and the
- * schemas of its answers take as long to load as the rest of the runtime, and a team may never call a provider.
+/**
+ * Makes the client of a provider. It loads what it asks with on its first call: the `openai` package and the schemas of
+ * its answers take as long to load as the rest of the runtime, and a team may never call a provider.
  */
-
 export function openaiClient(provider: Provider, api: Api = 'chat'): ModelClient {
-  return new OpenAIClient(provider, api)
-}
-
-class OpenAIClient implements ModelClient {
-  readonly #provider: Provider
-  readonly #api: Api
-  #client: ModelClient | undefined
-
-  constructor(provider: Provider, api: Api) {
-    this.#provider = provider
-    this.#api = api
+  const load = async (): Promise<ModelClient> => {
+    const { OpenAICaller } = await import('./openai-caller.ts')
+    if (api === 'chat') return new OpenAICaller(provider, (await import('./openai-chat.ts')).chatCompletions)
+    return new OpenAICaller(provider, (await import('./openai-responses.ts')).responsesApi)
   }
-
-  async *complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
-    request.signal.throwIfAborted()
-    const client = await this.#made()
-    yield* client.complete(request)
-  }
-
-  async #made(): Promise<ModelClient> {
-    if (this.#client) return this.#client
-    if (this.#api === 'responses') {
-      const { ResponsesClient } = await import('./openai-responses.ts')
-      this.#client ??= new ResponsesClient(this.#provider)
-    } else {
-      const { ChatClient } = await import('./openai-chat.ts')
-      this.#client ??= new ChatClient(this.#provider)
-    }
-    return this.#client
+  let loaded: Promise<ModelClient> | undefined
+  return {
+    async *complete(request) {
+      request.signal.throwIfAborted()
+      loaded ??= load()
+      yield* (await loaded).complete(request)
+    },
   }
 }
 
@@ -120,7 +102,7 @@ export function nextAttempt(policy: RetryPolicy, failed: FailedAttempt): NextAtt
  * first text, unless its caller can take back what it got.
  */
 
-export interface RetryOptions {
+interface RetryOptions {
   readonly clock: Scheduler
   /** Name of the provider in errors. */
   readonly provider: string
@@ -131,44 +113,36 @@ export interface RetryOptions {
   pause?(ms: number, signal: AbortSignal): Promise<void>
 }
 
-export function retries(client: ModelClient, options: RetryOptions): ModelClient {
-  return new RetryingClient(client, options)
-}
+export const retries = (client: ModelClient, options: RetryOptions): ModelClient => new RetryingClient(client, options)
 
 class RetryingClient implements ModelClient {
   readonly rehearsal: boolean
   readonly #client: ModelClient
-  readonly #clock: Scheduler
-  readonly #provider: string
+  readonly #options: RetryOptions
   readonly #policy: RetryPolicy
-  readonly #sleep: NonNullable<RetryOptions['pause']>
-  readonly #limits: LimitNotices | undefined
   /** Calls that the provider has refused because it is asked too often, and that are made again. */
   readonly #refused = new Set<LimitWait>()
 
-  constructor(client: ModelClient, { clock, provider, policy = RETRY_POLICY, pause, limits }: RetryOptions) {
+  constructor(client: ModelClient, options: RetryOptions) {
     this.rehearsal = client.rehearsal ?? false
     this.#client = client
-    this.#clock = clock
-    this.#provider = provider
-    this.#policy = policy
-    this.#sleep = pause ?? ((ms, signal) => clock.sleep(ms, signal))
-    this.#limits = limits
-    limits?.watch(() => this.#refused)
+    this.#options = options
+    this.#policy = options.policy ?? RETRY_POLICY
+    options.limits?.watch(() => this.#refused)
   }
 
   complete(request: ModelRequest): AsyncGenerator<ModelPiece> {
     const { timeoutMs } = request
     // A caller that has set a time limit for the call aborts the call itself.
-    if (timeoutMs === undefined) return this.#within(this.#policy.deadlineMs, request)
+    if (timeoutMs === undefined) return this.#withinDeadline(request)
     return this.#attempts(request, { ...this.#policy, deadlineMs: timeoutMs })
   }
 
-  /** Makes the attempts, and aborts the call when its time is up. */
-  async *#within(deadlineMs: number, request: ModelRequest): AsyncGenerator<ModelPiece> {
+  async *#withinDeadline(request: ModelRequest): AsyncGenerator<ModelPiece> {
     const ended = new AbortController()
     const detach = onAbort(request.signal, () => ended.abort(request.signal.reason))
-    const deadline = this.#clock.timer(deadlineMs, () => ended.abort(this.#late(request)), true)
+    const late = () => ended.abort(this.#late(request))
+    const deadline = this.#options.clock.timer(this.#policy.deadlineMs, late, true)
     try {
       yield* this.#attempts({ ...request, signal: ended.signal }, this.#policy)
     } finally {
@@ -179,8 +153,9 @@ class RetryingClient implements ModelClient {
 
   /** Makes the attempts. All have the same request object, so the provider's queue keeps their place. */
   async *#attempts(request: ModelRequest, policy: RetryPolicy): AsyncGenerator<ModelPiece> {
+    const { clock } = this.#options
     request.signal.throwIfAborted()
-    const began = this.#clock.monotonic()
+    const began = clock.monotonic()
     for (let attempt = 1; ; attempt += 1) {
       let read = false
       let hasBegun = false
@@ -188,7 +163,8 @@ class RetryingClient implements ModelClient {
       try {
         const pieces = piecesOf(this.#client, request)
         if (!request.stream) {
-          for (const piece of await whole(pieces, kept)) yield piece
+          await keepWhole(pieces, kept)
+          yield* kept
           return
         }
         for await (const piece of pieces) {
@@ -200,7 +176,7 @@ class RetryingClient implements ModelClient {
       } catch (error) {
         for (const usage of kept.map(usageOf)) if (usage) yield { usage } // an attempt that failed is paid for, too
         request.signal.throwIfAborted()
-        const elapsedMs = this.#clock.monotonic() - began
+        const elapsedMs = clock.monotonic() - began
         const failed = { attempt, elapsedMs, failing: failingOf(error), read }
         await this.#pause(error, failed, policy, request)
         if (hasBegun) yield { restart: true }
@@ -215,10 +191,12 @@ class RetryingClient implements ModelClient {
     policy: RetryPolicy,
     request: ModelRequest,
   ): Promise<void> {
-    const next = nextAttempt(policy, { ...failed, random: this.#clock.random() })
+    const { clock, pause } = this.#options
+    const next = nextAttempt(policy, { ...failed, random: clock.random() })
     const { attempt, failing } = failed
     if ('waitMs' in next) {
-      const rest = () => this.#sleep(next.waitMs, request.signal)
+      const { signal } = request
+      const rest = () => (pause ? pause(next.waitMs, signal) : clock.sleep(next.waitMs, signal))
       return failing.status === 429 ? this.#refusedFor(next.waitMs, request, rest) : rest()
     }
     if (!(error instanceof ModelError)) throw error
@@ -236,10 +214,11 @@ class RetryingClient implements ModelClient {
   }
 
   async #refusedFor(ms: number, { runId, agent }: ModelRequest, rest: () => Promise<void>): Promise<void> {
-    const since = this.#clock.now()
-    const wait = { option: `rate limit of ${this.#provider}`, limit: null, runId, agent, since, until: since + ms }
+    const { clock, provider, limits } = this.#options
+    const since = clock.now()
+    const wait = { option: `rate limit of ${provider}`, limit: null, runId, agent, since, until: since + ms }
     this.#refused.add(wait)
-    this.#limits?.reached(wait, `${this.#provider} is asked too often`)
+    limits?.reached(wait, `${provider} is asked too often`)
     try {
       await rest()
     } finally {
@@ -248,7 +227,7 @@ class RetryingClient implements ModelClient {
   }
 
   #late({ model }: ModelRequest): ModelError {
-    const asked = { provider: this.#provider, model }
+    const asked = { provider: this.#options.provider, model }
     const what = `has not answered within ${this.#policy.deadlineMs} ms, all attempts together`
     return modelError(asked, what, 'Ask for less at once, or look at the provider.', {
       reason: 'timeout',
@@ -258,14 +237,13 @@ class RetryingClient implements ModelClient {
 }
 
 /** Collects the pieces of an answer. They are in `kept` also if it breaks off. */
-async function whole(pieces: AsyncIterable<ModelPiece>, kept: ModelPiece[]): Promise<ModelPiece[]> {
+export async function keepWhole(pieces: AsyncIterable<ModelPiece>, kept: ModelPiece[]): Promise<void> {
   let size = 0
   for await (const piece of pieces) {
     kept.push(piece)
     size += sizeOf(piece)
     if (size > MOST_CHARACTERS) throw endless()
   }
-  return kept
 }
 
 const usageOf = (piece: unknown) => (Object(piece) as ModelPiece).usage
@@ -281,7 +259,7 @@ function sizeOf(piece: unknown): number {
   return textOf(piece).length + (typeof reasoning === 'string' ? reasoning.length : 0)
 }
 
-export interface ProviderContext {
+interface ProviderContext {
   readonly env: Environment
   readonly clock: Scheduler
   readonly redactor: Redactor
@@ -393,14 +371,8 @@ export class ProviderClients {
 
   #share(provider: string, { maxConcurrent, maxRetryAfterMs }: CallLimits, path: string): Shared {
     const { clock, limits } = this.#context
-    const queue = new ProviderQueue({
-      clock,
-      provider,
-      ...(maxConcurrent !== undefined && { maxConcurrent }),
-      ...(maxRetryAfterMs !== undefined && { maxRetryAfterMs }),
-      limits,
-      option: `${path}.maxConcurrent`,
-    })
+    const option = `${path}.maxConcurrent`
+    const queue = new ProviderQueue({ clock, provider, maxConcurrent, maxRetryAfterMs, limits, option })
     return { path, maxConcurrent, queue }
   }
 }

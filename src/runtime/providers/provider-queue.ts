@@ -17,11 +17,11 @@ export interface QueueOptions {
   /** Name of the provider in errors. */
   readonly provider: string
   /** Maximum number of calls at a time. Default: 32. */
-  readonly maxConcurrent?: number
+  readonly maxConcurrent?: number | undefined
   /** Longest time that a call may wait here. Default: the limit of the call, or 300,000. */
   readonly longestWaitMs?: number
   /** Longest pause that a `retry-after` causes. Default: 600,000. */
-  readonly maxRetryAfterMs?: number
+  readonly maxRetryAfterMs?: number | undefined
   /** Notices that calls wait. */
   readonly limits?: LimitNotices | undefined
   /** Path of the option that sets `maxConcurrent`. */
@@ -41,13 +41,9 @@ const LONGEST_PAUSE_MS = 30_000
 const LONGEST_RESET_MS = 60_000 // a reset restores the whole limit; a part of it is available long before
 
 export class ProviderQueue {
+  readonly #options: QueueOptions
   readonly #clock: Scheduler
-  readonly #provider: string
   readonly #maxConcurrent: number
-  readonly #longestWaitMs: number | undefined
-  readonly #maxRetryAfterMs: number
-  readonly #notices: LimitNotices | undefined
-  readonly #option: string
   /** Calls that wait, in their order. */
   readonly #waiting: Waiting[] = []
   /** Place of each call in the order. A retried call keeps its place. */
@@ -63,16 +59,12 @@ export class ProviderQueue {
   #pause: Timer | undefined
 
   constructor(options: QueueOptions) {
-    const { clock, provider, maxConcurrent = 32, longestWaitMs, maxRetryAfterMs = 600_000 } = options
+    const { clock, maxConcurrent = 32, limits } = options
+    this.#options = options
     this.#clock = clock
-    this.#provider = provider
     this.#maxConcurrent = maxConcurrent
-    this.#longestWaitMs = longestWaitMs
-    this.#maxRetryAfterMs = maxRetryAfterMs
     this.#allowed = maxConcurrent
-    this.#notices = options.limits
-    this.#option = options.option ?? 'maxConcurrent'
-    options.limits?.watch(() => this.#waits())
+    limits?.watch(() => this.#waiting.map((each) => this.#waitOf(each)))
   }
 
   /** Number of calls that wait. */
@@ -80,15 +72,12 @@ export class ProviderQueue {
     return this.#waiting.length
   }
 
-  *#waits(): IterableIterator<LimitWait> {
-    for (const each of this.#waiting) yield this.#waitOf(each)
-  }
-
   /** Says what a call waits for: for a place among the calls, or because the provider has asked for fewer. */
   #waitOf({ request: { runId, agent }, since }: Waiting): LimitWait {
     const caller = { runId, agent, since }
-    if (this.#open >= this.#maxConcurrent) return { option: this.#option, limit: this.#maxConcurrent, ...caller }
-    const option = `rate limit of ${this.#provider}`
+    const { provider, option: own = 'maxConcurrent' } = this.#options
+    if (this.#open >= this.#maxConcurrent) return { option: own, limit: this.#maxConcurrent, ...caller }
+    const option = `rate limit of ${provider}`
     const pauseMs = this.#pausedUntil - this.#clock.monotonic()
     return { option, limit: null, ...caller, ...(pauseMs > 0 && { until: this.#clock.now() + pauseMs }) }
   }
@@ -113,7 +102,7 @@ export class ProviderQueue {
     signal.throwIfAborted()
     const order = this.#orders.get(request) ?? ++this.#came
     this.#orders.set(request, order)
-    const longestWaitMs = this.#longestWaitMs ?? request.timeoutMs ?? 300_000
+    const longestWaitMs = this.#options.longestWaitMs ?? request.timeoutMs ?? 300_000
     const pauseMs = this.#pausedUntil - this.#clock.monotonic()
     if (pauseMs > longestWaitMs) throw this.#tooLong(model, longestWaitMs, pauseMs)
     await new Promise<void>((resolve, reject) => {
@@ -141,7 +130,7 @@ export class ProviderQueue {
       this.#waiting.splice(at < 0 ? this.#waiting.length : at, 0, waiting)
       this.#admit()
       if (this.#waiting.includes(waiting))
-        this.#notices?.reached(this.#waitOf(waiting), `calls of models wait for ${this.#provider}`)
+        this.#options.limits?.reached(this.#waitOf(waiting), `calls of models wait for ${this.#options.provider}`)
     })
     return () => {
       this.#open -= 1
@@ -160,9 +149,10 @@ export class ProviderQueue {
     const { status, retryable, retryAfterMs } = failingOf(error)
     const concernsAll = status === 429 || (status === 503 && retryAfterMs !== undefined)
     if (!concernsAll || (retryAfterMs === undefined && !retryable)) return
+    const { maxRetryAfterMs = 600_000 } = this.#options
     this.#allowed = 1
     const backoffMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** this.#refusals)
-    this.#pauseFor(retryAfterMs === undefined ? backoffMs : Math.min(retryAfterMs, this.#maxRetryAfterMs))
+    this.#pauseFor(retryAfterMs === undefined ? backoffMs : Math.min(retryAfterMs, maxRetryAfterMs))
     this.#refusals += 1
   }
 
@@ -199,7 +189,7 @@ export class ProviderQueue {
   }
 
   #tooLong(model: string, longestWaitMs: number, pauseMs?: number): ModelError {
-    const asked = { provider: this.#provider, model }
+    const asked = { provider: this.#options.provider, model }
     if (pauseMs === undefined) {
       const what = `was not to be had within ${longestWaitMs} ms: too many calls wait for it`
       const advice = 'Raise maxConcurrent of the model, lower maxConcurrentAgents, or ask the provider for more.'

@@ -7,7 +7,7 @@ import { isObject, refused } from '../../shared/checks.ts'
 import type { Clock } from '../../shared/clock.ts'
 import type { Environment } from '../../shared/environment.ts'
 import { ConfigurationError, describe, ModelError } from '../../shared/errors.ts'
-import { onAbort } from '../../shared/on-abort.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import type { Redactor } from '../logging/redactor.ts'
 
@@ -94,7 +94,7 @@ export function keyOfFunction(ask: () => string | Promise<string>, path: string,
     from: path,
     async get(signal) {
       try {
-        return await unlessAborted(once(), signal)
+        return await unlessAborted(signal, once())
       } catch (error) {
         if (signal.aborted || error instanceof ModelError) throw error
         throw noKey(`${path} threw ${redactor.text(describe(error))}.`, path)
@@ -108,13 +108,6 @@ const noKey = (what: string, path: string) =>
 
 /** Checks whether the text can be sent in a header. */
 const isKey = (text: string) => /^[\x21-\x7e]+$/.test(text)
-
-function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const detach = onAbort(signal, () => reject(signal.reason))
-    work.then(resolve, reject).finally(detach)
-  })
-}
 
 export interface CallLimits {
   /** Maximum number of calls of the provider at a time. Default 32. */

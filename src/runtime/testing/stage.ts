@@ -17,9 +17,9 @@ import { ConfigurationError, describe, ModelError } from '../../shared/errors.ts
 import { onAbort } from '../../shared/on-abort.ts'
 import { Dice } from '../../shared/random.ts'
 import { picked } from '../../shared/values.ts'
-import { endless, MOST_CHARACTERS, piecesOf } from '../providers/collect.ts'
+import { piecesOf } from '../providers/collect.ts'
 import type { RehearsedModels } from '../providers/models.ts'
-import { RETRY_POLICY } from '../providers/provider-clients.ts'
+import { keepWhole, RETRY_POLICY } from '../providers/provider-clients.ts'
 import { rehearsalModel } from '../providers/rehearsal-model.ts'
 import type { LocalCode } from '../team/provision.ts'
 import type { LocalThread } from '../threads/local-thread.ts'
@@ -60,7 +60,8 @@ async function told(client: ModelClient, request: ModelRequest, beat: () => void
   const deadline = systemClock.timer(deadlineMs, () => end.abort(new ModelError(late, { retryable: false })), true)
   const ended = new Promise<never>((_, reject) => void onAbort(end.signal, () => reject(end.signal.reason)))
   try {
-    await Promise.race([ended, read(client, { ...request, clock: systemClock, signal: end.signal }, pieces)])
+    const asked = piecesOf(client, { ...request, clock: systemClock, signal: end.signal })
+    await Promise.race([ended, keepWhole(asked, pieces)])
     return { pieces }
   } catch (error) {
     return { pieces, failure: { error } }
@@ -68,16 +69,6 @@ async function told(client: ModelClient, request: ModelRequest, beat: () => void
     detach()
     clearInterval(beats)
     deadline.cancel()
-  }
-}
-
-async function read(client: ModelClient, request: ModelRequest, pieces: ModelPiece[]): Promise<void> {
-  let size = 0
-  for await (const piece of piecesOf(client, request)) {
-    pieces.push(piece)
-    const { text } = Object(piece) as { text?: unknown } // a client can be anyone's
-    if (typeof text === 'string') size += text.length
-    if (size > MOST_CHARACTERS) throw endless()
   }
 }
 
