@@ -32,8 +32,31 @@ export type Check = (value: unknown, path: string) => void
 /** Text for the `got` of an error about an option that does not exist. */
 export const NO_SUCH_OPTION = 'an option that does not exist'
 
+/** An option with its default. */
+export interface Option<T> {
+  readonly check: Check
+  readonly value: T
+}
+
+export const option = <T>(check: Check, value: T): Option<T> => ({ check, value })
+
 /** Checks for all fields of `T`: the compiler rejects a missing or an unknown field. */
-export type Fields<T> = { readonly [Key in keyof T]-?: Check }
+export type Fields<T> = { readonly [Key in keyof T]-?: Check | Option<unknown> }
+
+/** Values of those of the options that have a default. */
+export type Filled<Of> = {
+  [Name in keyof Of as Of[Name] extends Option<unknown> ? Name : never]: Of[Name] extends Option<infer T> ? T : never
+}
+
+/** For each option that has a default: the first value that is given, else the default. */
+export function filled<Of extends object>(options: Of, ...given: readonly (object | undefined)[]): Filled<Of> {
+  const withDefault = Object.entries(options).filter(([, field]) => typeof field === 'object')
+  const entryOf = ([name, { value }]: [string, Option<unknown>]) => {
+    const values = given.map((each) => Reflect.get(Object(each), name)).filter((each) => each !== undefined)
+    return [name, values.length > 0 ? values[0] : value]
+  }
+  return Object.fromEntries(withDefault.map(entryOf))
+}
 
 /** Makes a check from a predicate and a description of what it accepts. */
 export function rule(accepted: string, passes: (value: unknown) => boolean): Check {
@@ -108,8 +131,10 @@ export function shape<T>(fields: Fields<T>, ...required: readonly (keyof T)[]): 
     for (const key of reading(path || 'options', () => Object.keys(value)))
       if (!known.includes(key)) throw noSuchOption(at(key), key, known)
     for (const key in fields) {
-      const field: unknown = reading(at(key), () => Reflect.get(value, key))
-      if (field !== undefined || required.includes(key)) fields[key](field, at(key))
+      const given: unknown = reading(at(key), () => Reflect.get(value, key))
+      const field: Check | Option<unknown> = fields[key]
+      const check = typeof field === 'function' ? field : field.check
+      if (given !== undefined || required.includes(key)) check(given, at(key))
     }
   }
 }

@@ -14,13 +14,7 @@ import {
   type TextPart,
   textOf,
 } from '../../actors/definition/content.ts'
-import type {
-  FinishReason,
-  ModelMessage,
-  ModelPiece,
-  ModelRequest,
-  ToolCall,
-} from '../../actors/definition/model.ts'
+import type { FinishReason, ModelMessage, ModelPiece, ModelRequest, ToolCall } from '../../actors/definition/model.ts'
 import { offeredIn } from '../../actors/model/answer-function.ts'
 import { ModelError } from '../../shared/errors.ts'
 import { inputText } from './call-input.ts'

@@ -3,19 +3,24 @@
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
 import { type ModelOptions, modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
-import type { CommunicationConfig, Overflow, SupervisionConfig } from '../../actors/definition/role-config.ts'
+import type { Overflow, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
 import { VERB_NAMES, verbTool } from '../../actors/model/verb-tools.ts'
-import { refused, refusedAs } from '../../shared/checks.ts'
+import { type Filled, filled, refused, refusedAs } from '../../shared/checks.ts'
 import type { Models } from '../providers/models.ts'
 import { moduleFrom } from './module.ts'
-import type { RestartType, Strategy, SyncPoint, TeamOptions } from './options.ts'
+import type { RestartType, SyncPoint, TeamOptions } from './options.ts'
 import {
   type AgentGuards,
+  backoffFields,
+  communicationFields,
   contextStrategyOf,
+  groupFields,
   guardsOf,
   type HeldKeys,
   heldKeys,
+  livelockFields,
+  restartFields,
   type SlowTimes,
   schemaFrom,
   slowTimes,
@@ -32,16 +37,7 @@ export function blackboardScope(enabled: TeamOptions['enableBlackboard']): Black
 }
 
 /** Counts at which messages are a livelock. Each counts from the last progress on. */
-export interface LivelockBounds {
-  /** Number of rounds of the protocol. */
-  readonly maxStalledRounds: number
-  /**
-   * Number of repetitions of the same action with the same result. The bounds for errors and for A-B-A-B follow from
-   * it.
-   */
-  readonly maxRepeats: number
-  /** Number of messages in one conversation. */
-  readonly maxMessagesWithoutProgress: number
+export interface LivelockBounds extends Readonly<Filled<typeof livelockFields>> {
   /**
    * Causes whose third sign ends the run: those in which models alone take part, all, or none. Of others two signs are
    * reported, and the run continues.
@@ -55,13 +51,7 @@ export interface LivelockBounds {
  * Default bounds for messages. Code repeats itself for many reasons that are not visible: a poll, a count in a
  * variable.
  */
-export const LIVELOCK_BOUNDS: LivelockBounds = {
-  maxStalledRounds: 24,
-  maxRepeats: 24,
-  maxMessagesWithoutProgress: 100,
-  ends: 'models',
-  ofCode: false,
-}
+export const LIVELOCK_BOUNDS: LivelockBounds = { ...filled(livelockFields), ends: 'models', ofCode: false }
 
 type Given = SupervisionConfig['livelock']
 
@@ -77,13 +67,7 @@ export function roundBounds(given: Given = {}): RoundBounds | false {
 /** Returns the bounds for messages. Those of code are checked only if the team sets bounds. */
 export function livelockBounds(given: Given): LivelockBounds | false {
   if (given === undefined || given === false) return given === undefined && LIVELOCK_BOUNDS
-  return {
-    maxStalledRounds: given.maxStalledRounds ?? LIVELOCK_BOUNDS.maxStalledRounds,
-    maxRepeats: given.maxRepeats ?? LIVELOCK_BOUNDS.maxRepeats,
-    maxMessagesWithoutProgress: given.maxMessagesWithoutProgress ?? LIVELOCK_BOUNDS.maxMessagesWithoutProgress,
-    ends: ENDS[given.onFound ?? 'default'],
-    ofCode: true,
-  }
+  return { ...filled(livelockFields, given), ends: ENDS[given.onFound ?? 'default'], ofCode: true }
 }
 
 const ENDS = { default: 'models', end: 'all', report: 'none' } as const
@@ -242,26 +226,17 @@ export interface MailboxSettings {
   overflow: Overflow
 }
 
-/** Supervision of an agent. Durations in ms. */
-export interface SupervisionSettings {
-  /** Strategy of the team. */
-  strategy: Strategy
+/** Supervision of an agent. */
+export interface SupervisionSettings extends Filled<typeof restartFields>, Filled<typeof groupFields> {
   restart: RestartType
-  /** Infinity: no limit. */
-  maxRestarts: number
-  withinMs: number
-  backoff: { baseMs: number; capMs: number }
-  poisonAttempts: number
-  onHandlerError: 'fail' | 'retry' | 'restart'
-  /** false: no watchdog. */
-  watchdogMs: number | false
-  coolDownMs: number
-  stopGraceMs: number
+  backoff: Filled<typeof backoffFields>
   slowMs: SlowTimes
 }
 
+type MailboxFields = 'mailboxCapacity' | 'mailboxBytes' | 'maxMessageBytes' | 'overflow'
+
 /** Settings of one agent for the runtime. Durations in ms. */
-export interface AgentSettings extends HeldKeys {
+export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicationFields>, MailboxFields> {
   name: string
   /** Role as the user wrote it. */
   role: AgentRole
@@ -298,15 +273,6 @@ export interface AgentSettings extends HeldKeys {
   /** 'chain': a request that one of its open turns has led to runs within that turn. */
   reentrancy: 'chain' | 'none'
   mailbox: MailboxSettings
-  responseTimeoutMs: number
-  /** Time limit of one call of a model. */
-  modelTimeoutMs: number
-  /** Time limit of a question to a person; false: as long as the run. */
-  answerWithinMs: number | false
-  /** Time limit of a message in the queue; false: as long as the run. */
-  queueTimeoutMs: number | false
-  /** Number of times that its own requests are retried. */
-  retries: number
   /** Number of times that a turn which threw or was late is tried again. */
   turnRetries: number
   supervision: SupervisionSettings
@@ -360,8 +326,11 @@ export function agentSettings(
   }
   checkTrust(role, path)
   checkVerbs(role, path, verbTeam)
-  const own = role.communication ?? {}
-  const all = team.communication ?? {}
+  const { mailboxCapacity, mailboxBytes, maxMessageBytes, overflow, ...communication } = filled(
+    communicationFields,
+    role.communication,
+    team.communication,
+  )
   const module = role.module === undefined ? null : moduleFrom(role.module, `${path}.module`)
   const playedByModel = module === null && !hasDefinition
   if (playedByModel) models.assertHas(role.model, path)
@@ -388,17 +357,9 @@ export function agentSettings(
     concurrency: role.concurrency ?? defaults.concurrency,
     instances: role.instances ?? 1,
     reentrancy: role.reentrancy ?? defaults.reentrancy,
-    mailbox: {
-      capacity: own.mailboxCapacity ?? all.mailboxCapacity ?? 1_024,
-      bytes: own.mailboxBytes ?? all.mailboxBytes ?? 2 ** 20,
-      maxMessageBytes: own.maxMessageBytes ?? all.maxMessageBytes ?? 2 ** 24,
-      overflow: own.overflow ?? all.overflow ?? 'block',
-    },
-    responseTimeoutMs: own.responseTimeoutMs ?? all.responseTimeoutMs ?? 60_000,
-    ...slowTimeouts(own, all),
-    queueTimeoutMs: own.queueTimeoutMs ?? all.queueTimeoutMs ?? false,
-    retries: own.retries ?? all.retries ?? 0,
-    turnRetries: own.turnRetries ?? all.turnRetries ?? defaults.turnRetries,
+    mailbox: { capacity: mailboxCapacity, bytes: mailboxBytes, maxMessageBytes, overflow },
+    ...communication,
+    turnRetries: role.communication?.turnRetries ?? team.communication?.turnRetries ?? defaults.turnRetries,
     supervision: supervisionSettings(team, role.supervision),
     tools,
     guards: guardsOf(role, path, team.guardrails, playedByModel),
@@ -411,34 +372,14 @@ function outputOf({ module }: AgentRole, path: string, output: ModelSchema | obj
   throw refusedAs(`${path}.output`, 'a schema beside a module', 'a schema of a role that a model plays', advice)
 }
 
-/** Returns the time limits for models and people. */
-export function slowTimeouts(
-  own: CommunicationConfig,
-  all: CommunicationConfig,
-): Pick<AgentSettings, 'modelTimeoutMs' | 'answerWithinMs'> {
-  return {
-    modelTimeoutMs: own.modelTimeoutMs ?? all.modelTimeoutMs ?? 300_000,
-    answerWithinMs: own.answerWithinMs ?? all.answerWithinMs ?? false,
-  }
-}
-
 /** Returns the supervision settings of a role, or of the team's other parts. */
 export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervision'] = {}): SupervisionSettings {
   const all = team.supervision ?? {}
   return {
-    strategy: all.strategy ?? 'one_for_one',
+    ...filled(restartFields, own, all),
+    ...filled(groupFields, all),
     restart: own.restart ?? 'permanent',
-    maxRestarts: own.maxRestarts ?? all.maxRestarts ?? 3,
-    withinMs: own.withinMs ?? all.withinMs ?? 60_000,
-    backoff: {
-      baseMs: own.backoff?.baseMs ?? all.backoff?.baseMs ?? 200,
-      capMs: own.backoff?.capMs ?? all.backoff?.capMs ?? 10_000,
-    },
-    poisonAttempts: own.poisonAttempts ?? all.poisonAttempts ?? 3,
-    onHandlerError: own.onHandlerError ?? all.onHandlerError ?? 'fail',
-    watchdogMs: own.watchdogMs ?? all.watchdogMs ?? 5_000,
-    coolDownMs: all.coolDownMs ?? 60_000,
-    stopGraceMs: own.stopGraceMs ?? all.stopGraceMs ?? 5_000,
+    backoff: filled(backoffFields, own.backoff, all.backoff),
     slowMs: slowTimes(own.slowMs, all.slowMs),
   }
 }

@@ -14,6 +14,7 @@ import type {
 import {
   type CommunicationConfig,
   OVERFLOWS,
+  type Overflow,
   type SlowMs,
   type SupervisionConfig,
 } from '../../actors/definition/role-config.ts'
@@ -31,6 +32,7 @@ import {
   listOf,
   number,
   oneOf,
+  option,
   pause,
   reading,
   refused,
@@ -42,7 +44,7 @@ import {
 } from '../../shared/checks.ts'
 import { describe } from '../../shared/errors.ts'
 import { moduleFrom } from './module.ts'
-import type { TeamOptions } from './options.ts'
+import type { Strategy, TeamOptions } from './options.ts'
 import { spawnToolsShape, toolsShape, variableName } from './tools.ts'
 
 type Shapes = { [Name in ContextStrategy['strategy']]: Check }
@@ -177,7 +179,7 @@ export const modelOptionFields = Object.fromEntries(
     const { accepted, accepts } = MODEL_OPTIONS[name]
     return [name, rule(accepted, accepts)]
   }),
-) as unknown as Fields<ModelOptions>
+) as unknown as Record<keyof ModelOptions, Check>
 
 const ACCEPTED = 'a Standard Schema with JSON schema (zod, arktype, ...), or a JSON Schema'
 
@@ -302,32 +304,54 @@ const json: Check = (value, path) => {
 }
 
 /** Communication settings, for a role as well as for the team. */
-export const communicationShape = shape<CommunicationConfig>({
-  mailboxCapacity: integer(1),
-  mailboxBytes: integer(1),
-  maxMessageBytes: integer(1),
-  overflow: oneOf(...OVERFLOWS),
-  responseTimeoutMs: wait(),
-  modelTimeoutMs: wait(),
-  answerWithinMs: wait('off'),
-  queueTimeoutMs: wait('off'),
-  retries: integer(0),
+export const communicationFields = {
+  mailboxCapacity: option(integer(1), 1_024),
+  mailboxBytes: option(integer(1), 2 ** 20),
+  maxMessageBytes: option(integer(1), 2 ** 24),
+  overflow: option<Overflow>(oneOf(...OVERFLOWS), 'block'),
+  responseTimeoutMs: option(wait(), 60_000),
+  modelTimeoutMs: option(wait(), 300_000),
+  answerWithinMs: option<number | false>(wait('off'), false),
+  queueTimeoutMs: option<number | false>(wait('off'), false),
+  retries: option(integer(0), 0),
   turnRetries: integer(0),
-})
+} satisfies Fields<CommunicationConfig>
+export const communicationShape = shape<CommunicationConfig>(communicationFields)
+
+export const backoffFields = { baseMs: option(pause, 200), capMs: option(pause, 10_000) }
+
+const restarts = rule(
+  'an integer from 0 on, or Infinity',
+  (value) => value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0),
+)
 
 /** Fields of `supervision` that a role and the team share. */
 export const restartFields = {
-  maxRestarts: rule(
-    'an integer from 0 on, or Infinity',
-    (value) => value === Number.POSITIVE_INFINITY || (Number.isSafeInteger(value) && Number(value) >= 0),
-  ),
-  withinMs: wait(),
-  backoff: shape<NonNullable<SupervisionConfig['backoff']>>({ baseMs: pause, capMs: pause }),
-  poisonAttempts: integer(1),
-  onHandlerError: oneOf('fail', 'retry', 'restart'),
-  watchdogMs: wait('off'),
-  stopGraceMs: pause,
+  maxRestarts: option(restarts, 3),
+  withinMs: option(wait(), 60_000),
+  backoff: shape<NonNullable<SupervisionConfig['backoff']>>(backoffFields),
+  poisonAttempts: option(integer(1), 3),
+  onHandlerError: option<'fail' | 'retry' | 'restart'>(oneOf('fail', 'retry', 'restart'), 'fail'),
+  watchdogMs: option<number | false>(wait('off'), 5_000),
+  stopGraceMs: option(pause, 5_000),
   slowMs,
+}
+
+/** Fields of `supervision` that only the team has. */
+export const groupFields = {
+  strategy: option<Strategy>(oneOf('one_for_one', 'one_for_all', 'rest_for_one'), 'one_for_one'),
+  coolDownMs: option(pause, 60_000),
+}
+export const deadlockFields = {
+  deadlock: option<'break' | 'report' | false>(oneOf('break', 'report', false), 'break'),
+  confirmMs: option(pause, 250),
+}
+
+/** Bounds of signs of a livelock. A sign of code costs little; what repeats itself may have reasons that nobody sees. */
+export const livelockFields = {
+  maxStalledRounds: option(integer(1), 24),
+  maxRepeats: option(integer(2), 24),
+  maxMessagesWithoutProgress: option(integer(2), 100),
 }
 
 const roleInfo = {
@@ -355,7 +379,7 @@ const roleInfo = {
   trust: oneOf('untrusted', 'internal', 'privileged'),
   data: json,
   accepts: listOf(oneOf('image', 'audio', 'file')),
-} satisfies { [Key in keyof Required<RoleInfo>]: Check }
+} satisfies Fields<RoleInfo>
 
 /** Shape of a role that an agent makes. It takes data alone, since the role comes from a thread. */
 export const spawnShape = shape<SpawnRole>(
@@ -378,7 +402,7 @@ export const typeShape = shape<AgentType>(
   'name',
 )
 
-export const roleFields: Fields<AgentRole> = {
+export const roleFields = {
   ...roleInfo,
   tools: toolsShape,
   module: (value, path) => void moduleFrom(value, path),
@@ -402,7 +426,7 @@ export const roleFields: Fields<AgentRole> = {
   }),
   guardrails: guardrailsShape,
   communication: communicationShape,
-}
+} satisfies Fields<AgentRole>
 
 /** Throws for the first field of a role that has a wrong name, type or range. */
 export const roleShape = shape<AgentRole>(roleFields, 'name')

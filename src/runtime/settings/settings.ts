@@ -3,9 +3,9 @@ import { availableParallelism } from 'node:os'
 import { resolve } from 'node:path'
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
 import type { AgentRole } from '../../actors/definition/role.ts'
-import type { TaskRouting } from '../../actors/definition/task.ts'
 import type { Logger, ModelSchema } from '../../actors/definition/tool.ts'
 import type { OnMismatch } from '../../mailbox/mailbox.ts'
+import { type Filled, filled } from '../../shared/checks.ts'
 import { type Scheduler, schedulerFrom, systemClock } from '../../shared/clock.ts'
 import { type Environment, environment } from '../../shared/environment.ts'
 import { ConfigurationError } from '../../shared/errors.ts'
@@ -26,7 +26,6 @@ import {
   livelockBounds,
   roundBounds,
   type SupervisionSettings,
-  slowTimeouts,
   supervisionSettings,
 } from './agent-settings.ts'
 import { checkNames, checkNewName, folderFrom } from './module.ts'
@@ -38,27 +37,33 @@ import type {
   Telemetry,
   ThreadsConfig,
 } from './options.ts'
-import { type AgentGuards, roleShape, schemaFrom, variablesIn } from './role-shape.ts'
-import { type EndingState, type SyncPointSettings, syncPointsFrom, teamShape } from './team-shape.ts'
+import {
+  type AgentGuards,
+  communicationFields,
+  deadlockFields,
+  roleShape,
+  schemaFrom,
+  variablesIn,
+} from './role-shape.ts'
+import {
+  type EndingState,
+  type SyncPointSettings,
+  syncPointsFrom,
+  teamFields,
+  teamShape,
+  threadFields,
+} from './team-shape.ts'
 import { checkToolNames, namesAsSkills, type ToolSettings, toolSettings } from './tools.ts'
 
-export interface ThreadSettings {
-  /** Number of threads that agents may have at the same time. */
-  readonly max: number
-  /** Time after which an idle agent loses its thread; false: never. */
-  readonly idleMs: number | false
-  /** Number of threads kept ready for a restart. */
-  readonly warmSpares: number
+export interface ThreadSettings extends Readonly<Omit<Filled<typeof threadFields>, 'toolQueue'>> {
   /** Threads of tools, for each set of limits that tools have, and calls that may wait for one. */
   readonly tools: { readonly threads: number; readonly queue: number }
 }
 
-export const threadSettings = ({ max, idleMs, warmSpares, tools, toolQueue }: ThreadsConfig = {}): ThreadSettings => ({
-  max: max ?? Number.POSITIVE_INFINITY,
-  idleMs: idleMs ?? false,
-  warmSpares: warmSpares ?? 1,
-  tools: { threads: tools ?? Math.max(2, availableParallelism()), queue: toolQueue ?? 256 },
-})
+export function threadSettings(given: ThreadsConfig = {}): ThreadSettings {
+  const { toolQueue: queue, ...threads } = filled(threadFields, given)
+  return { ...threads, tools: { threads: given.tools ?? Math.max(2, availableParallelism()), queue } }
+}
 
 export type { AgentSettings, BlackboardScope, SupervisionSettings } from './agent-settings.ts'
 export type { TeamOptions } from './options.ts'
@@ -93,32 +98,17 @@ export interface KeepSettings {
 }
 
 /** Settings of a team for the runtime. Durations in ms. */
-export interface TeamSettings {
+export interface TeamSettings
+  extends Filled<typeof teamFields>,
+    Filled<typeof deadlockFields>,
+    Pick<AgentSettings, 'modelTimeoutMs' | 'answerWithinMs'> {
   /** Agents in the order in which they were given. */
   agents: AgentSettings[]
-  /**
-   * Reaction to turns that wait for each other (`deadlock`), and how long the situation must have lasted before it
-   * (`confirmMs`).
-   */
-  deadlock: 'break' | 'report' | false
-  confirmMs: number
   /** Supervision of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
   delegation: DelegationBound
   /** Number of times that requests of the script, and of callers outside, are retried. */
   retries: number
-  /** Time limits for models and people that the protocol script asks. */
-  modelTimeoutMs: number
-  answerWithinMs: number | false
-  /** Number of turns of one run at a time. */
-  maxConcurrentAgents: number
-  maxConcurrentRuns: number
-  /** Maximum bytes of the large parts that are stored at a time. */
-  maxStoredBytes: number
-  maxQueuedRuns: number
-  /** Number of agents that one run may make. */
-  maxSpawnedAgents: number
-  globalTimeoutMs: number
   threads: ThreadSettings
   /** Bounds for messages without progress; false: no check. */
   livelock: LivelockBounds | false
@@ -127,8 +117,6 @@ export interface TeamSettings {
   /** Scope of the blackboards: one for each run, for the team, or for each run whose agents use it, or none. */
   blackboard: BlackboardScope
   syncPoints: SyncPointSettings[]
-  /** Routing of tasks if a script gives none. */
-  taskRouting: TaskRouting
   /** Folder from which packages that hold code are resolved. */
   resolveFrom: string
   /** Tools of the protocol script: those that all roles share. */
@@ -232,26 +220,21 @@ export function settingsFrom(
     locating(registry, role, i, () => agentSettings(read(role), `agents[${i}]`, options, isGiven(role), known)),
   )
   for (const agent of agents) checkToolNames(agent, agents)
+  const { retries, modelTimeoutMs, answerWithinMs } = filled(communicationFields, options.communication)
   return {
     agents,
-    deadlock: options.supervision?.deadlock ?? 'break',
-    confirmMs: options.supervision?.confirmMs ?? 250,
+    ...filled(teamFields, options),
+    ...filled(deadlockFields, options.supervision),
     supervision: supervisionSettings(options),
     delegation: DELEGATION_BOUND,
-    retries: options.communication?.retries ?? 0,
-    ...slowTimeouts({}, options.communication ?? {}),
-    maxConcurrentAgents: options.maxConcurrentAgents ?? 32,
-    maxConcurrentRuns: options.maxConcurrentRuns ?? 100,
-    maxStoredBytes: options.maxStoredBytes ?? 2 ** 30,
-    maxQueuedRuns: options.maxQueuedRuns ?? 1_000,
-    maxSpawnedAgents: options.maxSpawnedAgents ?? 64, // a runaway agent would take all threads of the machine
-    globalTimeoutMs: options.globalTimeoutMs ?? 600_000,
+    retries,
+    modelTimeoutMs,
+    answerWithinMs,
     threads: threadSettings(options.threads),
     livelock: livelockBounds(options.supervision?.livelock),
     loops: roundBounds(options.supervision?.livelock),
     blackboard: blackboardScope(enableBlackboard),
     syncPoints,
-    taskRouting: options.taskRouting ?? 'capability_match',
     resolveFrom: folderFrom(options.resolveFrom ?? given.file ?? process.cwd(), 'resolveFrom'),
     tools: toolSettings(tools, {}, 'orchestration'),
     models,

@@ -2,7 +2,7 @@
 
 import type { AgentRole } from '../../actors/definition/role.ts'
 import type { SupervisionConfig } from '../../actors/definition/role-config.ts'
-import { TASK_ROUTINGS } from '../../actors/definition/task.ts'
+import { TASK_ROUTINGS, type TaskRouting } from '../../actors/definition/task.ts'
 import {
   anyList,
   type Check,
@@ -14,6 +14,7 @@ import {
   methods,
   number,
   oneOf,
+  option,
   pause,
   reading,
   refused,
@@ -30,8 +31,11 @@ import { folderFrom, mustExist } from './module.ts'
 import type { BudgetConfig, StateManagement, SyncPoint, TeamOptions, ThreadsConfig, TokenLimit } from './options.ts'
 import {
   communicationShape,
+  deadlockFields,
+  groupFields,
   guardrailsShape,
   keyProfilesShape,
+  livelockFields,
   modelOptionFields,
   outputShape,
   restartFields,
@@ -232,15 +236,10 @@ const agents: Check = (value, path) => {
 
 const blackboardScope = shape<{ scope: 'run' | 'team' }>({ scope: oneOf('run', 'team') }, 'scope')
 
-const livelockBounds: Check = (value, path) => {
-  if (!isObject(value)) throw refused(path, value, 'false or an object')
-  shape<Exclude<NonNullable<SupervisionConfig['livelock']>, false>>({
-    maxStalledRounds: integer(1),
-    maxRepeats: integer(2),
-    maxMessagesWithoutProgress: integer(2),
-    onFound: oneOf('report', 'end'),
-  })(value, path)
-}
+const livelockShape = shape<Exclude<NonNullable<SupervisionConfig['livelock']>, false>>({
+  ...livelockFields,
+  onFound: oneOf('report', 'end'),
+})
 
 const folderPath: Check = (value, path) => {
   if (typeof value !== 'string' || value === '') throw refused(path, value, 'the path of a folder')
@@ -266,39 +265,41 @@ const stateShape = shape<StateManagement>({
   endsWithSession: listOf(oneOf(...ENDING_STATES)),
 })
 
+export const threadFields = {
+  max: option(integer(1), Number.POSITIVE_INFINITY),
+  idleMs: option<number | false>(wait(), false),
+  warmSpares: option(integer(0), 1),
+  tools: integer(1),
+  toolQueue: option(integer(0), 256),
+  isolation: oneOf('thread', 'shared'),
+}
+
 /** Checks of each option. The content of `orchestration` is not checked here. */
-export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
+export const teamFields = {
   agents,
   orchestration: () => {}, // listed here, so that a misspelt name is found; the protocols check it
   communication: communicationShape,
-  taskRouting: oneOf(...TASK_ROUTINGS),
+  taskRouting: option<TaskRouting>(oneOf(...TASK_ROUTINGS), 'capability_match'),
   enableBlackboard: (value, path) => {
     if (isObject(value)) return blackboardScope(value, path)
     if (typeof value !== 'boolean') throw refused(path, value, 'true, false, { scope: "run" } or { scope: "team" }')
   },
   syncPoints: syncPointsShape,
-  maxConcurrentAgents: integer(1),
-  maxConcurrentRuns: integer(1),
-  maxStoredBytes: integer(0),
-  maxQueuedRuns: integer(0),
-  maxSpawnedAgents: integer(0, 10_000),
-  globalTimeoutMs: wait(),
-  threads: shape<ThreadsConfig>({
-    max: integer(1),
-    idleMs: wait(),
-    warmSpares: integer(0),
-    tools: integer(1),
-    toolQueue: integer(0),
-    isolation: oneOf('thread', 'shared'),
-  }),
+  maxConcurrentAgents: option(integer(1), 32),
+  maxConcurrentRuns: option(integer(1), 100),
+  maxStoredBytes: option(integer(0), 2 ** 30),
+  maxQueuedRuns: option(integer(0), 1_000),
+  maxSpawnedAgents: option(integer(0, 10_000), 64), // a runaway agent would take all threads of the machine
+  globalTimeoutMs: option(wait(), 600_000),
+  threads: shape<ThreadsConfig>(threadFields),
   supervision: shape<SupervisionConfig>({
     ...restartFields,
-    strategy: oneOf('one_for_one', 'one_for_all', 'rest_for_one'),
-    coolDownMs: pause,
-    deadlock: oneOf('break', 'report', false),
-    confirmMs: pause,
+    ...groupFields,
+    ...deadlockFields,
     livelock: (value, path) => {
-      if (value !== false) livelockBounds(value, path)
+      if (value === false) return
+      if (!isObject(value)) throw refused(path, value, 'false or an object')
+      livelockShape(value, path)
     },
   }),
   budget,
@@ -326,7 +327,7 @@ export const teamFields: Fields<TeamOptions & { orchestration: unknown }> = {
   conversations: methods('load', 'save'),
   logger: methods('debug', 'info', 'warn', 'error'),
   clock: methods('now', 'monotonic', 'random', 'sleep'),
-}
+} satisfies Fields<TeamOptions & { orchestration: unknown }>
 
 /** Throws for the first option that has a wrong name, type or range. */
 export const teamShape: Check = (value, path) => {

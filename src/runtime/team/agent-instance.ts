@@ -15,6 +15,8 @@ import type { Cell } from '../host/agent.ts'
 import { statusOf, sumOf } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { RunOptions } from '../runs/run.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import { latestProgress } from '../verbs/progress.ts'
 
 /**
  * An agent of a running team.
@@ -67,17 +69,19 @@ export interface AgentConfig extends Readonly<Omit<RoleInfo, 'data'>> {
   readonly contextStrategy: ContextStrategy
 }
 
-export interface AgentInstanceHost {
+/** What an instance needs of its team. */
+export interface AgentInstanceTeam {
   run(cell: Cell, task: string | Content, options: RunOptions): Promise<string>
   deliver(cell: Cell, message: AgentMessage): Promise<void>
-  /** Returns a summary of the agent's context. */
-  contextSummary(cell: Cell): string
-  context(cell: Cell): ContextInfo | undefined
   history(cell: Cell, runId: string | undefined): TypedMessage[]
-  progress(cell: Cell): AgentProgress | undefined
 }
 
-export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHost): AgentInstance {
+export function agentInstance(
+  cell: Cell,
+  role: AgentRole,
+  { runs, redactor }: Supervisor,
+  team: AgentInstanceTeam,
+): AgentInstance {
   return {
     name: cell.name,
     role,
@@ -86,19 +90,19 @@ export function agentInstance(cell: Cell, role: AgentRole, host: AgentInstanceHo
     },
     workspace: workspaceOf(cell),
     config: configOf(cell),
-    run: (task, options = {}) => host.run(cell, task, options),
-    receiveMessage: (message) => host.deliver(cell, message),
+    run: (task, options = {}) => team.run(cell, task, options),
+    receiveMessage: (message) => team.deliver(cell, message),
     getContextSummary() {
       const { mailbox } = cell
       const open = mailbox.underWay > 0 ? `, ${mailbox.underWay} under way` : ''
       const turns = sumOf(cell, (each) => each.turns)
       const restarts = sumOf(cell, (each) => each.restarts)
-      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${host.contextSummary(cell)}.`
+      return `Agent "${cell.name}" (${statusOf(cell)}): ${turns} turns, ${restarts} restarts, ${mailbox.waiting} messages waiting${open}; ${contextSummary(cell, runs.values())}.`
     },
-    getContext: () => host.context(cell),
-    getProgress: () => host.progress(cell),
+    getContext: () => redactor.data(contextOf(cell, runs.values())),
+    getProgress: () => redactor.data(latestProgress(cell)),
     getTokenUsage: () => ({ ...cell.spent }),
-    getMessageHistory: (runId) => host.history(cell, runId),
+    getMessageHistory: (runId) => team.history(cell, runId),
   }
 }
 
@@ -134,7 +138,7 @@ export interface ContextInfo {
  * Returns the state of the agent's conversation in its most recent run, as its last turn left it; undefined for an
  * agent whose code keeps its own context.
  */
-export function contextOf({ index, settings }: Cell, runs: Iterable<RunState>): ContextInfo | undefined {
+function contextOf({ index, settings }: Cell, runs: Iterable<RunState>): ContextInfo | undefined {
   if (!settings.playedByModel) return undefined
   const [conversation = NO_CONVERSATION] = [...runs]
     .flatMap(({ states }) => states.get(index) ?? [])
@@ -153,8 +157,7 @@ export function contextOf({ index, settings }: Cell, runs: Iterable<RunState>): 
   }
 }
 
-/** Returns clauses about that context. */
-export function contextSummary(cell: Cell, runs: Iterable<RunState>): string {
+function contextSummary(cell: Cell, runs: Iterable<RunState>): string {
   const context = contextOf(cell, runs)
   if (!context) return 'its code keeps its own context'
   const { messages, tokens, maxTokens, summarizeAt, summary } = context

@@ -24,6 +24,7 @@ import type { RunConversations } from '../runs/conversations.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 
+/** Dead letters that callers send again or discard. */
 export class Letters {
   readonly #supervisor: Supervisor
   readonly #runs: RunBook
@@ -77,7 +78,8 @@ export class Letters {
     const { directory, frames, journal } = this.#supervisor
     const { deadLetters } = journal
     const { message } = letter
-    const run = this.#runOf(message)
+    const known = this.#runs.get(message.runId)?.state
+    const run = known && !known.over ? known : this.#runs.ownRun(message.threadId ?? undefined)
     const sender = directory.cell(message.sender, run) ?? directory.cells[USER_INDEX]!
     const parts = message.parts && messageParts(asJson(message.parts, this.#supervisor.parts.keeperFor(run)))
     const frame = frames.make({
@@ -106,15 +108,6 @@ export class Letters {
         resolve(run.id)
       })
     }).finally(() => deadLetters.replayed.delete(messageId))
-  }
-
-  /**
-   * Returns the run of the message while it is under way; otherwise a new one, which ends when all that the message
-   * causes is over.
-   */
-  #runOf({ runId, threadId }: AgentMessage): RunState {
-    const run = this.#runs.get(runId)?.state
-    return run && !run.over ? run : this.#runs.ownRun(threadId ?? undefined)
   }
 }
 
@@ -248,29 +241,14 @@ export class Posting {
 
   async #send(message: MessageInput): Promise<AgentMessage | null> {
     const sender = this.#senderOf(message)
-    if (message.requiresResponse) return this.#request(message, sender)
-    switch (message.type ?? 'request') {
-      case 'delegate':
-        return this.#request(message, sender)
-      case 'request':
-        await this.#toEach(message, sender, targetsOf(message))
-        break
-      case 'report':
-        await this.#toEach(message, sender, this.#managerOf(message, sender))
-        break
-      case 'broadcast':
-        await this.#toEach(message, sender, message.recipient === null ? null : targetsOf(message))
-        break
-      case 'publish':
-        await this.#publish(message, sender)
-        break
-      case 'subscribe':
-        this.#subscribe(message, sender)
-        break
-      case 'response':
-        this.#respond(message, sender)
-        break
-    }
+    const { type = 'request', recipient } = message
+    if (message.requiresResponse || type === 'delegate') return this.#request(message, sender)
+    if (type === 'request') await this.#toEach(message, sender, targetsOf(message))
+    else if (type === 'report') await this.#toEach(message, sender, this.#managerOf(message, sender))
+    else if (type === 'broadcast') await this.#toEach(message, sender, recipient === null ? null : targetsOf(message))
+    else if (type === 'publish') await this.#publish(message, sender)
+    else if (type === 'subscribe') this.#subscribe(message, sender)
+    else this.#respond(message, sender)
     return null
   }
 
@@ -394,10 +372,7 @@ export class Posting {
         if (isFailure(memory, at)) reject(redactor.data(this.#heard(errorOf(memory, at))))
         else resolve(redactor.data(decodeMessage(memory, at, this.#supervisor.names)))
       }
-      if (target.index === USER_INDEX) {
-        this.#one(message, run, recipient).then(() => {}, reject)
-        return
-      }
+      if (target.index === USER_INDEX) return void this.#one(message, run, recipient).catch(reject)
       const question = questionOf(this.#stored(message, run))
       const open = this.#supervisor.hostMessages.ask({ target, run, question, settle, sender })
       if (!open || message.requiresResponse) return

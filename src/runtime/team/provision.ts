@@ -40,7 +40,7 @@ import type { Spawner, Thread } from '../threads/thread.ts'
 import type { Budgets } from '../verbs/budgets.ts'
 import { type HostVerb, watchers } from '../verbs/calls.ts'
 import { ModelGateway } from '../verbs/gateway.ts'
-import { type HostTools, NO_REHEARSAL, specOf, type ToolRehearsal, toolRehearsal } from '../verbs/host-tools.ts'
+import { NO_REHEARSAL, specOf, type ToolRehearsal, toolRehearsal } from '../verbs/host-tools.ts'
 import { modelTurnVerbs } from '../verbs/model-turn.ts'
 import { syncPointExits } from '../verbs/sync-points.ts'
 import { taskDeadlines, taskDependencies, tasks } from '../verbs/task-board.ts'
@@ -91,39 +91,39 @@ export interface LocalCode {
   env: readonly string[]
 }
 
-interface Needs {
-  readonly spawner: Spawner
-  readonly logger: Logger
-  /** Returns the agents of the team, and those of that run. */
-  agents(run: RunState | undefined): Cell[]
-  runOf(index: number): RunState | undefined
-  /** Tools that the host runs. */
-  tools(): HostTools
-}
-
 export class Provision implements Provisioning {
   readonly #settings: TeamSettings
   readonly #protocol: Protocol
   readonly #kit: TeamKit | undefined
-  readonly #needs: Needs
+  readonly #spawner: Spawner
   readonly #shared: SharedThreads
+  readonly #supervisor: () => Supervisor
 
-  constructor(settings: TeamSettings, protocol: Protocol, kit: TeamKit | undefined, needs: Needs) {
+  constructor(
+    settings: TeamSettings,
+    protocol: Protocol,
+    kit: TeamKit | undefined,
+    spawner: Spawner,
+    logger: Logger,
+    supervisor: () => Supervisor,
+  ) {
     this.#settings = settings
     this.#protocol = protocol
     this.#kit = kit
-    this.#needs = needs
-    this.#shared = new SharedThreads(needs.spawner, needs.logger)
+    this.#spawner = spawner
+    this.#shared = new SharedThreads(spawner, logger)
+    this.#supervisor = supervisor
   }
 
-  /** Returns the agents as a protocol script sees them. */
   roster(run: RunState | undefined): RosterEntry[] {
-    return this.#needs.agents(run).map((cell) => {
-      const { info, playedByModel, keys = [], contextStrategy } = cell.settings
-      const inherits = contextStrategy?.inherit ?? 'none'
-      const more = { ...(keys.length > 0 && { keys }), ...(inherits !== 'none' && { inherits }) }
-      return { ...info, status: statusOf(cell), playedByModel, ...more }
-    })
+    return this.#supervisor()
+      .directory.agents(run)
+      .map((cell) => {
+        const { info, playedByModel, keys = [], contextStrategy } = cell.settings
+        const inherits = contextStrategy?.inherit ?? 'none'
+        const more = { ...(keys.length > 0 && { keys }), ...(inherits !== 'none' && { inherits }) }
+        return { ...info, status: statusOf(cell), playedByModel, ...more }
+      })
   }
 
   /**
@@ -154,7 +154,8 @@ export class Provision implements Provisioning {
   async toolsOf(cell: Cell): Promise<AssignedTools> {
     const { resolveFrom: from } = this.#settings
     const { inline, modules, isolated, names } = cell.settings.tools
-    const rehearsed = this.#needs.tools().rehearsal.isPossible
+    const { tools } = this.#supervisor()
+    const rehearsed = tools.rehearsal.isPossible
     if (this.#kit) {
       const local = [...modules, ...isolated].map((tool) => ({ ...tool, bundled: false, shown: tool.module }))
       return { host: inline.map(specOf), modules: local, names: [...names], rehearsed }
@@ -163,7 +164,7 @@ export class Provision implements Provisioning {
       const { href, bundled, shown } = await loadable(module, `${option}.module`, { from })
       return { module: href, bundled, shown, export: name, option }
     })
-    const [host, ...found] = await Promise.all([this.#needs.tools().specsOf(cell, from), ...code])
+    const [host, ...found] = await Promise.all([tools.specsOf(cell, from), ...code])
     return { host, modules: found, names: [...names], rehearsed }
   }
 
@@ -175,35 +176,33 @@ export class Provision implements Provisioning {
   roomFor(cell: Cell): Promise<void> | undefined {
     if (this.#isLocal(cell)) return undefined
     const { isolation, maxHeapMb } = cell.settings
-    return isolation === 'shared' ? this.#shared.room() : this.#needs.spawner.room(maxHeapMb)
+    return isolation === 'shared' ? this.#shared.room() : this.#spawner.room(maxHeapMb)
   }
 
   threadFor(cell: Cell): Thread {
     if (this.#isLocal(cell)) return this.#localThread(cell)
     const { isolation, maxHeapMb } = cell.settings
     const ofRun = cell.run !== undefined
-    return isolation === 'shared' ? this.#shared.seat(cell.name, ofRun) : this.#needs.spawner.spawn(maxHeapMb, ofRun)
+    return isolation === 'shared' ? this.#shared.seat(cell.name, ofRun) : this.#spawner.spawn(maxHeapMb, ofRun)
   }
 
   expect(cells: readonly Cell[]): void {
     const first = cells.find((cell) => !this.#isLocal(cell))
-    if (first) this.#needs.spawner.expect(first.settings.isolation === 'shared' ? null : first.settings.maxHeapMb)
+    if (first) this.#spawner.expect(first.settings.isolation === 'shared' ? null : first.settings.maxHeapMb)
   }
 
   #localThread(cell: Cell): LocalThread {
     const scheduler = this.#settings.clock
+    const tools = (code: readonly ToolCode[], _name: string, life: LocalThread) =>
+      Promise.all(code.map((tool) => this.#localTool(cell, tool, life)))
     if (cell.index === ORCHESTRATOR_INDEX)
       return new LocalThread({
         scheduler,
         handlers: async (_name, life) => this.#recorded(cell, await this.#localScript(life)),
-        tools: (code, _name, life) => this.#localTools(cell, code, life),
-        roster: (run) => this.roster(this.#needs.runOf(run)),
+        tools,
+        roster: (run) => this.roster(this.#supervisor().runs.get(run)),
       })
-    return new LocalThread({
-      scheduler,
-      handlers: (_name, life) => this.#localHandlers(cell, life),
-      tools: (code, _name, life) => this.#localTools(cell, code, life),
-    })
+    return new LocalThread({ scheduler, handlers: (_name, life) => this.#localHandlers(cell, life), tools })
   }
 
   async #localScript(life: LocalThread): Promise<AgentHandlers> {
@@ -245,10 +244,6 @@ export class Provision implements Provisioning {
     }
     const { href, ...code } = await loadable(specifier, path, { host: true, from })
     return handlersFrom((await imported(settings, { module: href, ...code })).default, path)
-  }
-
-  #localTools(cell: Cell, code: readonly ToolCode[], life: LocalThread): Promise<LoadedTool[]> {
-    return Promise.all(code.map((tool) => this.#localTool(cell, tool, life)))
   }
 
   async #localTool({ name, settings }: Cell, tool: ToolCode, life: LocalThread): Promise<LoadedTool> {

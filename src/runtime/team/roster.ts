@@ -16,7 +16,8 @@ import type { AgentSettings, TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { type ReloadOptions, Reloads, reloadOptions } from '../supervision/reloads.ts'
 import type { HostCaller } from '../verbs/calls.ts'
-import { type AgentInstance, type AgentInstanceHost, agentInstance } from './agent-instance.ts'
+import { type AgentInstance, type AgentInstanceTeam, agentInstance } from './agent-instance.ts'
+import { assertReloadable, type TeamKit } from './provision.ts'
 
 /*
  * Adds agents of the registry that the team does not have. They join when a message or task names them, or on `reload`.
@@ -34,31 +35,21 @@ export interface Reloaded {
   outdated: string[]
 }
 
-/** Operations by which agents enter a team and leave it. */
-export interface Entrance {
-  /** Makes an agent of the role, which may name agents in `expected`. Its mailbox takes messages at once. */
-  join(role: AgentRole, expected: readonly string[]): Cell
-  /** Resolves when all that was logged until now is in the durable log, if there is one. */
-  written(): Promise<void>
-  /** Starts the agent's thread, if the team has started. An agent that cannot start leaves again. */
-  begin(cell: Cell): Promise<void>
-  leave(cell: Cell): Promise<void>
-  /** Resolves when no agent of that name is being removed. */
-  left(name: string): Promise<void>
-}
-
 export class Newcomers {
   readonly #supervisor: Supervisor
   readonly #registry: AgentRegistry
-  readonly #entrance: Entrance
+  readonly #roster: Roster
+  readonly #begin: (cell: Cell) => Promise<void>
   /** Roles of the registry when they were last compared. */
   #roles: readonly AgentRole[]
   #told: unknown
 
-  constructor(supervisor: Supervisor, registry: AgentRegistry, entrance: Entrance) {
+  /** `begin`: starts the agent's thread, if the team has started. An agent that cannot start leaves again. */
+  constructor(supervisor: Supervisor, registry: AgentRegistry, roster: Roster, begin: (cell: Cell) => Promise<void>) {
     this.#supervisor = supervisor
     this.#registry = registry
-    this.#entrance = entrance
+    this.#roster = roster
+    this.#begin = begin
     this.#roles = registry.loaded
   }
 
@@ -90,7 +81,7 @@ export class Newcomers {
    */
   async reload(): Promise<Reloaded> {
     const roles = this.#registry.read()
-    await Promise.all(roles.map(({ name }) => this.#entrance.left(name)))
+    await Promise.all(roles.map(({ name }) => this.#roster.left(name)))
     const { reloaded, begun, failures } = this.#takeIn(roles, 'again')
     const starts = await Promise.allSettled(begun)
     for (const start of starts) if (start.status === 'rejected') failures.push(start.reason)
@@ -111,7 +102,7 @@ export class Newcomers {
       if (cell && !cell.removed) this.#compare(cell, before.get(role.name), role, reloaded)
       else if (!cell || again)
         try {
-          begun.push(this.#entrance.begin(this.#entrance.join(role, names)))
+          begun.push(this.#begin(this.#roster.add(role, names)))
           reloaded.added.push(role.name)
         } catch (error) {
           failures.push(error)
@@ -145,14 +136,14 @@ export class Newcomers {
     )
     const maker = by.settings.isAgent && !by.run ? by.name : null
     const role = this.#registry.check(type, maker)
-    const cell = this.#entrance.join(role, [])
+    const cell = this.#roster.add(role)
     joins(cell)
-    await this.#entrance.begin(cell)
+    await this.#begin(cell)
     try {
-      await this.#entrance.written()
+      await this.#supervisor.journal.written()
       this.#registry.save(type, maker)
     } catch (error) {
-      await this.#entrance.leave(cell)
+      await this.#roster.dismiss(cell)
       throw error
     }
     this.#takeIn(this.#registry.read())
@@ -168,15 +159,10 @@ export class Newcomers {
   }
 }
 
-interface RosterHost extends AgentInstanceHost {
-  /** Throws `ConfigurationError` for an agent whose code cannot be loaded again. */
-  assertReloadable(cell: Cell): void
-}
-
 export class Roster implements MadeAgents {
   readonly #supervisor: Supervisor
   readonly #settings: TeamSettings
-  readonly #host: RosterHost
+  readonly #team: AgentInstanceTeam
   readonly #reloads: Reloads
   readonly #instances = new Map<string, AgentInstance>()
   /** Agents whose removal is under way. Until it is done no other agent can take the name. */
@@ -187,10 +173,10 @@ export class Roster implements MadeAgents {
   /** Names of agents by the calls that have made them, in an earlier process. */
   readonly #byCall = new Map<string, string>()
 
-  constructor(supervisor: Supervisor, settings: TeamSettings, host: RosterHost) {
+  constructor(supervisor: Supervisor, settings: TeamSettings, team: AgentInstanceTeam) {
     this.#supervisor = supervisor
     this.#settings = settings
-    this.#host = host
+    this.#team = team
     this.#reloads = new Reloads(supervisor)
     supervisor.attach(this.#reloads.part)
     for (const name of FIXED_NAMES) supervisor.directory.add(name, fixedCell(name, settings))
@@ -209,7 +195,7 @@ export class Roster implements MadeAgents {
   #enter(agent: AgentSettings, option: string): Cell {
     const cell = this.#supervisor.directory.add(agent.name, agentCell(agent, option))
     this.#supervisor.journal.keep(undefined, { kind: 'name', index: cell.index, name: cell.name })
-    this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#host))
+    this.#instances.set(agent.name, agentInstance(cell, agent.role, this.#supervisor, this.#team))
     return cell
   }
 
@@ -219,7 +205,10 @@ export class Roster implements MadeAgents {
     await this.#leaving.get(keyOf(name, run))
   }
 
-  /** Adds an agent, whose mailbox takes messages from now on; `begin` starts its thread. */
+  /**
+   * Adds an agent, whose mailbox takes messages from now on; `begin` starts its thread. Its role may name agents in
+   * `expected`.
+   */
   add(role: AgentRole, expected: readonly string[] = []): Cell {
     const everybody = this.#supervisor.directory.cells.filter(({ settings, removed }) => settings.isAgent && !removed)
     const cell = this.#enter(this.#settings.newcomer(role, 'role', namesOf(everybody), expected), 'role')
@@ -417,10 +406,10 @@ export class Roster implements MadeAgents {
    * Returns the function that loads the code of an agent again. Throws `UnknownAgentError`, and `ConfigurationError`
    * for wrong options and for an agent without code to load.
    */
-  reloader(name: string, options: ReloadOptions): () => Promise<void> {
+  reloader(name: string, options: ReloadOptions, kit: TeamKit | undefined): () => Promise<void> {
     reloadOptions(options, '')
     const cell = this.present(name)
-    this.#host.assertReloadable(cell)
+    assertReloadable(cell, kit)
     return () => this.#reloads.reload(cell, options)
   }
 

@@ -103,7 +103,12 @@ export class TeamLife {
 
   async #startAll(): Promise<void> {
     const { lifecycle, directory, places, provisioning } = this.#supervisor
-    if (this.#log) await this.#openLog(this.#log)
+    try {
+      await this.#log?.open()
+    } catch (error) {
+      this.#started = undefined // a log that cannot be taken may be free a moment later
+      throw error
+    }
     const living = directory.actors.slice(ORCHESTRATOR_INDEX).filter((cell) => !cell.removed && !cell.run)
     const agents = living.filter(hasOwnThread)
     const registered = agents.length > places.max ? this.#register(agents) : undefined
@@ -133,16 +138,6 @@ export class TeamLife {
       registered.set(cell, own)
     }
     return registered
-  }
-
-  /** A log that cannot be taken may be free a moment later: then the start is tried again. */
-  async #openLog(log: TeamLog): Promise<void> {
-    try {
-      await log.open()
-    } catch (error) {
-      this.#started = undefined
-      throw error
-    }
   }
 
   assertOpen(): void {

@@ -25,17 +25,16 @@ import { eventStream } from '../runs/event-stream.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { Run, RunOptions } from '../runs/run.ts'
 import { RunBook } from '../runs/runs.ts'
-import type { AgentRegistry, TokenLimit } from '../settings/options.ts'
+import type { TokenLimit } from '../settings/options.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import { Supervisor } from '../supervision/host.ts'
 import type { ReloadOptions } from '../supervision/reloads.ts'
 import { WorkerSpawner, workersFor } from '../threads/spawner.ts'
 import { threadCode } from '../threads/worker-thread.ts'
 import { budgets } from '../verbs/budgets.ts'
-import { latestProgress } from '../verbs/progress.ts'
-import { type AgentInstance, contextOf, contextSummary } from './agent-instance.ts'
+import type { AgentInstance } from './agent-instance.ts'
 import { Letters, Posting } from './outside-messages.ts'
-import { assertReloadable, Provision, partsOf, serveTeamVerbs, type TeamKit } from './provision.ts'
+import { Provision, partsOf, serveTeamVerbs, type TeamKit } from './provision.ts'
 import { Newcomers, noRegistry, type Reloaded, Roster } from './roster.ts'
 import { delegateTask, TeamLife } from './start-stop.ts'
 import { TeamRuns } from './team-runs.ts'
@@ -51,8 +50,9 @@ export class TeamRuntime extends TeamRuns {
   readonly #letters: Letters
   readonly #roster: Roster
   readonly #newcomers: Newcomers | undefined
-  readonly #events: Observable<RuntimeEvent>
   readonly #life: TeamLife
+  readonly #kit: TeamKit | undefined
+  readonly #events: Observable<RuntimeEvent>
 
   /** Limits of each run that brings none of its own: `globalTimeoutMs` and `budget.perRun`. */
   readonly runLimits: { readonly timeoutMs: number; readonly budget: Readonly<TokenLimit> }
@@ -60,6 +60,7 @@ export class TeamRuntime extends TeamRuns {
   constructor(settings: TeamSettings, protocol: Protocol, kit?: TeamKit) {
     super()
     const { clock, logger, redactor, threads } = settings
+    this.#kit = kit
     this.runLimits = { timeoutMs: settings.globalTimeoutMs, budget: { ...settings.budget.perRun } }
     if (settings.agents.length + FIXED_NAMES.length > MAX_AGENTS)
       throw new ConfigurationError(
@@ -74,13 +75,7 @@ export class TeamRuntime extends TeamRuns {
       logger,
       redactor,
       spawner,
-      provisioning: new Provision(settings, protocol, kit, {
-        spawner,
-        logger: log,
-        agents: (run) => this.supervisor.directory.agents(run),
-        runOf: (index) => this.supervisor.runs.get(index),
-        tools: () => this.supervisor.tools,
-      }),
+      provisioning: new Provision(settings, protocol, kit, spawner, log, () => this.supervisor),
       limits: settings.limits,
       threads,
       maxConcurrentAgents: settings.maxConcurrentAgents,
@@ -122,13 +117,10 @@ export class TeamRuntime extends TeamRuns {
     this.#roster = new Roster(this.supervisor, settings, {
       run: (of, task, options) => this.#runAlone(of, task, options),
       deliver: (to, message) => this.#post(() => this.#posting.deliver(to, message)),
-      contextSummary: (of) => contextSummary(of, this.supervisor.runs.values()),
-      context: (of) => redactor.data(contextOf(of, this.supervisor.runs.values())),
       history: (of, runId) => this.messagesOf(runId, of.name),
-      progress: (of) => redactor.data(latestProgress(of)),
-      assertReloadable: (cell) => assertReloadable(cell, kit),
     })
-    this.#newcomers = settings.registry && this.#newcomersOf(settings.registry)
+    if (settings.registry)
+      this.#newcomers = new Newcomers(this.supervisor, settings.registry, this.#roster, (cell) => this.#begin(cell))
     this.parts = { budgets: budget, madeAgents: this.#roster }
     const { durableLog } = settings
     const isKept = durableLog && (!kit || kit.newStore)
@@ -144,16 +136,6 @@ export class TeamRuntime extends TeamRuns {
 
   protected untilLogRead(): Promise<void> {
     return this.#life.untilRead()
-  }
-
-  #newcomersOf(registry: AgentRegistry): Newcomers {
-    return new Newcomers(this.supervisor, registry, {
-      join: (role, expected) => this.#roster.add(role, expected),
-      begin: (cell) => this.#begin(cell),
-      leave: (cell) => this.#roster.dismiss(cell),
-      left: (name) => this.#roster.left(name),
-      written: async () => this.runBook.host.written(),
-    })
   }
 
   // ---- life
@@ -331,7 +313,7 @@ export class TeamRuntime extends TeamRuns {
    */
   async reloadAgent(name: string, options: ReloadOptions = {}): Promise<void> {
     this.#life.assertOpen()
-    const reload = this.#roster.reloader(name, options)
+    const reload = this.#roster.reloader(name, options, this.#kit)
     if (this.#life.hasBegun) await this.runBook.holds.until(this.#life.whenStarted().then(reload))
   }
 
