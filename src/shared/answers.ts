@@ -15,7 +15,6 @@ const DATA = Buffer.from('data')
 export class SseFrames {
   /** Bytes of the event that is not complete: its lines, each with one LF, and the parts of its last line. */
   #parts: Uint8Array[] = []
-  /** Bytes in `#parts`. */
   #pending = 0
   /** Begin of the last line, in `#parts` and in their bytes. */
   #line = { part: 0, byte: 0 }
@@ -23,7 +22,6 @@ export class SseFrames {
   #hasData = false
   #empty = 0
 
-  /** Bytes of the event that is not over yet. */
   get pending(): number {
     return this.#pending
   }
@@ -145,7 +143,6 @@ const SLICE_EVENTS = 512
  */
 export type Refuse = (what: string) => Error
 
-/** Checks whether the answer is read as a stream of events. */
 export function isEventStream({ ok, headers }: Response): boolean {
   return ok && (headers.get('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false)
 }
@@ -198,7 +195,6 @@ async function* wholeBody(
   }
 }
 
-/** Yields one whole event at a time. */
 async function* events(
   body: ReadableStream<Uint8Array>,
   limits: AnswerLimits,

@@ -26,7 +26,6 @@ export function reading<T>(path: string, look: () => T): T {
   }
 }
 
-/** Throws `ConfigurationError` if the value at `path` is wrong. */
 export type Check = (value: unknown, path: string) => void
 
 /** Text for the `got` of an error about an option that does not exist. */
@@ -58,7 +57,6 @@ export function filled<Of extends object>(options: Of, ...given: readonly (objec
   return Object.fromEntries(withDefault.map(entryOf))
 }
 
-/** Makes a check from a predicate and a description of what it accepts. */
 export function rule(accepted: string, passes: (value: unknown) => boolean): Check {
   return (value, path) => {
     if (!reading(path, () => passes(value))) throw refused(path, value, accepted)
@@ -87,20 +85,16 @@ export const pause = rule(`a number of milliseconds from 0 to ${format(LARGEST)}
 export const finite = rule('a finite number', (value) => Number.isFinite(value))
 /** Accepts a string, also an empty one. */
 export const text = rule('a string', (value) => typeof value === 'string')
-/** Accepts true or false. */
 export const flag = rule('true or false', (value) => typeof value === 'boolean')
-/** Accepts an object. Its fields are checked elsewhere, or not at all. */
 export const anyObject = rule('an object', isObject)
 
 /** Accepts a list. Its entries are checked elsewhere, or not at all. */
 export const anyList = rule('a list', Array.isArray)
 
-/** Accepts a few given values. */
 export function oneOf(...values: readonly unknown[]): Check {
   return rule(values.map((value) => JSON.stringify(value)).join(', '), (value) => values.includes(value))
 }
 
-/** Accepts a list whose entries `each` accepts. */
 export function listOf(each: Check): Check {
   return (value, path) => {
     if (!isList(value)) throw refused(path, value, 'a list')
@@ -108,7 +102,6 @@ export function listOf(each: Check): Check {
   }
 }
 
-/** Accepts an object with the methods named. */
 export function methods(...names: readonly string[]): Check {
   const accepted = `an object with the methods ${names.join(', ')}`
   return (value, path) => {

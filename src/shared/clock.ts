@@ -120,7 +120,6 @@ function timeoutBehind(ms: number, task: () => void, later: Later): Timer & { ha
   }
 }
 
-/** Scheduler of one owner. */
 export interface OwnScheduler extends Scheduler {
   /** Cancels all timers that are set: none may outlive who set it. */
   cancelTimers(): void

@@ -78,7 +78,6 @@ function placeOfThisFile(): string {
   return url ?? pathToFileURL(__filename).href
 }
 
-/** Values of variables by name. */
 export type Environment = Readonly<Record<string, string | undefined>>
 
 let ofFile: Environment | undefined
@@ -86,7 +85,6 @@ let ofFile: Environment | undefined
 /** Returns all variables. One that the process has counts before one of the file. */
 export const environment = (): Environment => (ofFile ? { ...ofFile, ...process.env } : process.env)
 
-/** Adds the variables of a file. */
 export function addToEnvironment(read: Environment): void {
   ofFile = { ...ofFile, ...read }
 }
@@ -126,7 +124,6 @@ export function threadFlags(): readonly string[] {
   return inherited
 }
 
-/** Returns those of a command line and of `NODE_OPTIONS`. */
 export function flagsOf(args: readonly string[], nodeOptions: string): string[] {
   const flags = withValues([...wordsOf(nodeOptions), ...args])
   return flags

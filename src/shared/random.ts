@@ -27,14 +27,12 @@ export function seededRandom(seed: ArrayLike<number>): () => number {
 }
 
 export class Dice {
-  /** Returns a number from 0 (inclusive) to 1 (exclusive). */
   readonly random: () => number
 
   constructor(seed: number, purpose: string) {
     this.random = seededRandom([seed, seedOf(purpose), 3, 4])
   }
 
-  /** Returns an integer from 0 (inclusive) to `below` (exclusive). */
   upTo(below: number): number {
     return Math.floor(this.random() * below)
   }
@@ -52,7 +50,6 @@ export class Dice {
   }
 }
 
-/** Returns the FNV-1a hash of a text, 32 bits. */
 function seedOf(text: string): number {
   let hash = 0x811c9dc5
   for (const byte of Buffer.from(text)) hash = Math.imul(hash ^ byte, 0x01000193)

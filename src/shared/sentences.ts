@@ -43,7 +43,6 @@ function* segmentsOf(paragraph: string, segmenter: Intl.Segmenter): Generator<st
   }
 }
 
-/** Splits text into paragraphs. A heading is a paragraph of its own: the next line does not continue it. */
 function paragraphsOf(text: string): string[] {
   const paragraphs: string[][] = [[]]
   for (const line of text.split(/\r?\n/)) {

@@ -7,16 +7,6 @@
  * @example
  * nearest('debtae', ['debate', 'auction']) // 'debate'
  */
-
-/** "Did you mean ...?": the known name that a mistyped one was meant to be. */
-
-/**
- * The nearest of the known names, or undefined if none is near: at most one letter in three may differ, and no more
- * than `most`. Letter case, '_' and '-' count for nothing, so that `max_tokens` finds `maxTokens`.
- *
- * @example
- * nearest('debtae', ['debate', 'auction']) // 'debate'
- */
 export function nearest(word: string, known: Iterable<string>, most = Number.POSITIVE_INFINITY): string | undefined {
   let best: string | undefined
   let least = Number.POSITIVE_INFINITY

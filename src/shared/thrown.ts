@@ -33,7 +33,6 @@ const LONGEST_INNER_STACK = 2_000
 const LONGEST_DESCRIPTION = 2_000
 /** A shorter message can be in a text by chance. */
 const SHORTEST_REPEATED = 8
-/** Number of errors that are kept of one that was thrown. */
 const MOST = 16
 
 /** Mark of the errors of this library, whose messages say what lies beneath them. */

@@ -33,7 +33,6 @@ export class JsonValues {
   }
 }
 
-/** How many there are in the whole of a text. */
 export function valuesIn(bytes: Uint8Array): number {
   const values = new JsonValues()
   values.take(bytes)
@@ -48,7 +47,6 @@ export function own<Value>(fields: Readonly<Record<string, Value>>, name: string
   return Object.hasOwn(fields, name) ? fields[name] : undefined
 }
 
-/** Returns the named fields that an object itself has, such as variables of the environment. */
 export function picked<Value>(
   fields: Readonly<Record<string, Value | undefined>>,
   names: readonly string[],

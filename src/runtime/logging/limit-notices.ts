@@ -10,7 +10,6 @@ const PAUSE_MS = 60_000
 const MANY = 1_000
 
 export interface LimitReached {
-  /** Option that sets the limit. */
   readonly option: string
   /** Value of the option; null where only a provider knows it. */
   readonly limit: number | null
@@ -18,7 +17,6 @@ export interface LimitReached {
   readonly agent?: string | undefined
 }
 
-/** Something that waits for a limit now. */
 export interface LimitWait extends LimitReached {
   /** Message whose turn waits, or for which a turn is to begin. */
   readonly messageId?: string | undefined
@@ -31,7 +29,6 @@ export interface LimitWait extends LimitReached {
 export class LimitNotices {
   readonly #clock: Pick<Scheduler, 'monotonic'>
   readonly #logger: Logger
-  /** Time of the last notice, by limit and kind. */
   readonly #said = new Map<string, number>()
   readonly #sources: (() => Iterable<LimitWait>)[] = []
   #told: (reached: LimitReached) => void = () => {}
@@ -41,7 +38,6 @@ export class LimitNotices {
     this.#logger = logger
   }
 
-  /** Adds an owner of a limit, which says what waits for it. */
   watch(waits: () => Iterable<LimitWait>): void {
     this.#sources.push(waits)
   }

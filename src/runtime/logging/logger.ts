@@ -67,7 +67,6 @@ export function lineLogger(write: (line: string) => void): Logger {
   return { debug() {}, info: at('info'), warn: at('warn'), error: at('error') }
 }
 
-/** Logger of a team without one. */
 export const defaultLogger: Logger = lineLogger((line) => process.stderr.write(line))
 
 /**

@@ -18,7 +18,6 @@ export function fieldsIn(data: string | undefined): object {
   return typeof fields === 'object' && fields !== null && !Array.isArray(fields) ? fields : {}
 }
 
-/** Returns the text of a log line. The rest of a longer text is replaced by its length. */
 export function wordsIn(text: string): string {
   return text.length > LONGEST_AGENT_LINE
     ? `${text.slice(0, LONGEST_AGENT_LINE)} [${text.length - LONGEST_AGENT_LINE} more]`
@@ -33,7 +32,6 @@ const LINES = 10_000
 const SECOND_MS = 1_000
 
 export interface PrintListener {
-  /** Takes one line, without its end. */
   line(text: string): void
   /** Called when the agent prints too fast: lines are omitted until the second is over. */
   flooded(): void
@@ -45,14 +43,12 @@ export class PrintedLines {
   readonly #listener: PrintListener
   readonly #now: () => number
   #rest = ''
-  /** Omitted characters of the current line. */
   #cut = 0
   #secondFrom = Number.NEGATIVE_INFINITY
   #characters = 0
   #lines = 0
   #leftOut = 0
 
-  /** `now` returns ms. */
   constructor(listener: PrintListener, now: () => number) {
     this.#listener = listener
     this.#now = now

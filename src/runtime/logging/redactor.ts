@@ -68,7 +68,6 @@ const DEEPEST = MOST_LEVELS + 50
 const TOO_DEEP = '[nested too deep]'
 
 const SHORTEST = 8
-/** Names as `snake_case`. */
 const SECRET_NAME =
   /(?:^|_)(?:api_?key|authorization|password|passwd|passphrase|secret|token|cookie|credentials?|(?:private|secret|access)_key)$/
 
@@ -89,17 +88,14 @@ export class Redactor {
   readonly #known = new Set<string>()
   /** Latest keys of functions that return a new one from time to time, oldest first. */
   readonly #rotating = new Map<object, Set<string>>()
-  /** Patterns of all known keys, made when a text is searched. */
   #made: Patterns | undefined
 
-  /** Adds a key: it is redacted from now on. */
   learn(secret: string | undefined): void {
     if (secret === undefined || secret.length < SHORTEST || this.#known.has(secret)) return
     this.#known.add(secret)
     this.#made = undefined
   }
 
-  /** Checks for a text that was added as a key. */
   knows(text: string): boolean {
     return this.#known.has(text)
   }
@@ -119,7 +115,6 @@ export class Redactor {
     this.#made = undefined
   }
 
-  /** Patterns of the known keys; undefined if no key is known. */
   get #patterns(): Patterns | undefined {
     if (this.#made || (this.#known.size === 0 && this.#rotating.size === 0)) return this.#made
     const secrets = [this.#known, ...this.#rotating.values()].flatMap((keys) => [...keys])
@@ -192,13 +187,11 @@ export class Redactor {
     return text.length
   }
 
-  /** Redacts a line of an error or a log. */
   text(text: string): string {
     const values = this.#patterns?.values
     return (values ? text.replace(values, REDACTED) : text).replace(SECRET_SHAPE, REDACTED)
   }
 
-  /** Redacts the fields of a log entry. Returns the same object if there is nothing to redact. */
   fields<T>(fields: T): T {
     return redacted(fields, (text) => this.text(text), true)
   }
@@ -269,7 +262,6 @@ function copied(value: unknown, clean: Clean, byName: boolean, made: Map<object,
 
 const SECRET_VARIABLE =
   /(?:PASS(?:WORD|WD|PHRASE)?|PWD|SECRETS?|TOKENS?|CREDENTIALS?|(?:^|_)(?:PAT|AUTH|KEYS?|SALT|COOKIE|DSN))$/i
-/** Variables with the name of a secret that are none. */
 const NO_SECRETS = new Set(['PWD', 'OLDPWD'])
 /** Values that occur as words in every text, or that mean "none". */
 const WORDS =
@@ -279,7 +271,6 @@ export class SecretVariables {
   readonly #env: () => Environment
   readonly #named: ReadonlySet<string>
   readonly #redactor: Redactor
-  /** Shortest time between two searches of the environment. */
   readonly #pauseMs: number
   readonly #now: () => number
   #lookedAt = Number.NEGATIVE_INFINITY

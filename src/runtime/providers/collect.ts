@@ -24,12 +24,10 @@ type SaidPart = Said & { block: string | undefined }
 /** Parts that have been received. Usage counts even if the answer never comes. */
 export interface Collected {
   text: string
-  /** Text and reasoning in the order of their blocks. */
   parts: SaidPart[]
   toolCalls: ToolCall[]
   usage: TokenUsage
   finishReason: FinishReason | undefined
-  /** Sentences about what the client has left out. */
   warnings: string[]
 }
 
@@ -39,14 +37,12 @@ export type Heard =
   | { part: 'tool_input'; text: string; id: string; name: string }
   | { part: 'restart' }
 
-/** Maximum number of warnings that are kept of one answer. */
 const MOST_WARNINGS = 32
 const LONGEST_WARNING = 500
 
 /** Maximum characters of an answer, so that it fits into one frame. It stops a client that never ends. */
 export const MOST_CHARACTERS = 2 ** 23
 
-/** Maximum number of tool calls in one answer. */
 export const MOST_CALLS = 1_024
 
 const FINISH_REASONS: ReadonlySet<unknown> = new Set<FinishReason>(['stop', 'length', 'tool_calls', 'content_filter'])
@@ -109,7 +105,6 @@ export function collect(
   })
 }
 
-/** Calls the client. Throws `ModelError` if the result is not async iterable. */
 export function piecesOf(client: ModelClient, request: ModelRequest): AsyncIterable<ModelPiece> {
   const pieces: unknown = client.complete(request)
   const iterate: unknown = Object(pieces)[Symbol.asyncIterator]
@@ -120,7 +115,6 @@ export function piecesOf(client: ModelClient, request: ModelRequest): AsyncItera
   return pieces as AsyncIterable<ModelPiece>
 }
 
-/** Adds pieces to an answer. */
 class Adding {
   readonly #into: Collected
   readonly #hear: (heard: Heard) => void

@@ -13,7 +13,6 @@ import { own } from '../../shared/values.ts'
 const SPAN = 100
 const MOST_SCALAR_DRAWS = 20
 
-/** Returns a number that fits the schema, or undefined if none was found. */
 export function sampleNumber(schema: JsonSchema, whole: boolean, dice: Dice): number | undefined {
   const [low, high] = range(schema)
   const { multipleOf } = schema
@@ -131,7 +130,6 @@ export interface JsonSchema {
 
 const MOST_JOINED = 100 // for one value; a `$ref` to itself has no end
 
-/** Joins the schemas that one value has to fit. `choose` picks one of several branches. */
 export function joined(
   schema: unknown,
   root: JsonSchema,
@@ -150,7 +148,6 @@ export function joined(
   return join(schema)
 }
 
-/** Schema that no value fits. */
 const NOTHING: JsonSchema = { enum: [] }
 
 export function listOf(value: unknown): readonly unknown[] {
@@ -273,7 +270,6 @@ const BOTTOM = 24 // below this depth nothing is drawn: a schema can be endless
 
 type Type = 'object' | 'array' | 'string' | 'number' | 'integer' | 'boolean' | 'null'
 
-/** Keywords that imply the type of a schema without a type. */
 const SIGNS: readonly (readonly [Type, readonly string[]])[] = [
   ['object', ['properties', 'required', 'additionalProperties', 'patternProperties', 'propertyNames', 'minProperties']],
   ['array', ['items', 'prefixItems', 'contains', 'minItems', 'maxItems', 'uniqueItems']],
@@ -455,7 +451,6 @@ class Draw {
 const hasContent = ({ type, const: only }: JsonSchema) => type !== 'null' && only !== null
 const endsHere = ({ type, $ref }: JsonSchema) => $ref === undefined && type !== 'object' && type !== 'array'
 
-/** Checks whether the schema describes properties that it does not name. */
 const isOpen = ({ additionalProperties, patternProperties }: JsonSchema) =>
   patternProperties !== undefined || (typeof additionalProperties === 'object' && additionalProperties !== null)
 

@@ -5,24 +5,19 @@
 import { ModelError, type ModelFailureCode, type ModelFailureReason } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
 
-/** Provider and model that were asked. */
 export interface Asked {
   /** The provider's host, or the name of the entry in `models`. */
   readonly provider: string
   readonly model: string
 }
 
-/** Properties of a failure that decide about a retry. */
 export interface Retryable {
-  /** HTTP status, if there was an answer. */
   status?: number
   /** True if the same call can succeed a little later. */
   retryable: boolean
-  /** Pause that the provider asks for before the next call. */
   retryAfterMs?: number
 }
 
-/** Properties of a failure that callers use. */
 export interface Failing extends Retryable {
   reason: ModelFailureReason
   /** Fault of the answer, where the reason does not say what was wrong. */
@@ -54,11 +49,9 @@ export function failingOf(error: unknown): Retryable {
   }
 }
 
-/** Limits that a provider has reported. */
 export interface Limits {
   /** Number of requests that the provider still accepts; 0 also if it accepts no more tokens. */
   remaining: number
-  /** Time from now until it accepts more. */
   resetMs: number
 }
 

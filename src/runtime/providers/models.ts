@@ -28,18 +28,15 @@ export interface ModelsContext {
   rehearsal?(): ModelClient
   /** Called once when the rehearsal model answers without having been asked for, or when tools do not run with it. */
   notice?(text: string): void
-  /** Counts and logs calls that wait in the queue of their provider. */
   readonly limits?: LimitNotices
   readonly rehearsed?: RehearsedModels
 }
 
-/** Model behind a name. */
 interface Entry extends ResolvedModel {
   /** True if the client has other models too. */
   readonly hasMore: boolean
 }
 
-/** Name of the model of roles that name none. */
 const DEFAULT = 'default'
 const NOTICE =
   'no model is configured, so the rehearsal model answers: its words mean nothing. Give the team models, or set OPENAI_API_KEY and DRAMATIS_MODEL.'
@@ -241,7 +238,6 @@ export class Models {
   }
 }
 
-/** Returns the names of the models that a rehearsal replaces: all that make requests outside of this process. */
 export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: Environment): string[] {
   if (typeof models === 'object' && models !== null)
     return Object.entries(models).flatMap(([name, entry]) => {
@@ -251,6 +247,5 @@ export function standingIn(models: ModelsConfig | 'rehearsal' | undefined, env: 
   return models === undefined && isConfigured(env) ? [DEFAULT] : []
 }
 
-/** Checks whether the environment has the address or the key of a model. */
 const isConfigured = ({ OPENAI_API_KEY, OPENAI_BASE_URL }: Environment): boolean =>
   Boolean(OPENAI_API_KEY?.trim() || OPENAI_BASE_URL?.trim())

@@ -35,7 +35,6 @@ class AnswerRefusedError extends Error {
   readonly what: string
   readonly advice: string
   readonly reason: 'invalid_answer' | 'not_found'
-  /** Fault of the answer. */
   readonly code: 'too_large' | 'too_many_values' | undefined
 
   constructor(what: string, advice: string, reason: AnswerRefusedError['reason'] = 'invalid_answer') {
@@ -143,7 +142,6 @@ export function failureOf(thrown: unknown, call: FailedCall): unknown {
 const httpRefusalIn = (thrown: unknown): HttpRefusal | undefined =>
   causesOf(thrown).find((cause) => cause instanceof HttpRefusal)
 
-/** Returns the error for a body that is neither JSON nor a stream of events. `start`: its first words. */
 function wrongContent({ headers, status }: Response, start: string, call: FailedCall): ModelError {
   const kind = /^[\w.+-]{1,40}\/[\w.+-]{1,60}/.exec(headers.get('content-type') ?? '')?.[0]
   const due = 'where JSON or a stream of events is due'
@@ -237,7 +235,6 @@ export const atMost =
  * and with errors that callers get.
  */
 
-/** Signal and headers of a call, as the SDK takes them. */
 interface CallSettings {
   readonly signal: AbortSignal
   readonly headers: Record<string, string>
@@ -245,13 +242,11 @@ interface CallSettings {
 
 /** An API of the SDK: what it is asked, and how its answers are read. */
 export interface OpenAIApi<Body> {
-  /** Name of the API, for errors. */
   readonly speaks: string
   body(request: ModelRequest, provider: Provider): Body
   /** Sentences about options that the API does not have. */
   warnings?(request: ModelRequest): string[]
   answer(asked: Asked, request: ModelRequest, provider: Provider): OpenAIAnswer
-  /** Asks for a stream of events, or for one body. */
   create(sdk: OpenAI, body: Body, isStream: boolean, settings: CallSettings): Promise<Created>
 }
 
@@ -379,7 +374,6 @@ function withRefusals(inner: typeof fetch): typeof fetch {
   }
 }
 
-/** Returns the first words of an answer, without waiting for the others. */
 async function startOf({ body }: Response): Promise<string> {
   const reader = body?.getReader()
   const first = await reader?.read()

@@ -74,7 +74,6 @@ class ChatCalls {
     return call
   }
 
-  /** Adds a part of a call. Returns the call, of which the part is the last. */
   addPart(part: Part): ToolCall {
     const { index, id, function: called } = part
     const name = called?.name ?? ''
@@ -144,14 +143,11 @@ const KNOWN = {
   ),
   call: new Set(['index', 'id', 'type', 'function']),
 }
-/** Characters of such fields in one answer. */
 const MOST_FIELD_CHARACTERS = 2 ** 20
 /** Name under which the provider data of parts and calls stands. */
 const CHAT = 'chat'
 
-/** Fields of the message and of the calls of one answer. */
 class ChatFields {
-  /** Address and model of the answer. */
   readonly #origin: string
   readonly #fields = new Map<object, Map<string, unknown>>()
   readonly #names = new Set<string>()
@@ -174,19 +170,16 @@ class ChatFields {
     }
   }
 
-  /** Returns the data that goes back with a message or a call, if it has any. */
   of(of: object): { providerData?: ProviderData } {
     const fields = this.#fields.get(of)
     return fields ? { providerData: { [CHAT]: { of: this.#origin, fields: Object.fromEntries(fields) } } } : {}
   }
 
-  /** Returns the names of the fields that do not go back. */
   others(giveBack: readonly string[] = []): string[] {
     return [...this.#names].filter((name) => !GIVEN_BACK.includes(name) && !giveBack.includes(name))
   }
 }
 
-/** Returns the fields that go back to that address and model. */
 function fieldsGivenBack(
   data: ProviderData | undefined,
   origin: string,
@@ -251,7 +244,6 @@ function continued(last: Block, entry: Block): Block {
 const FIELDS = ['reasoning_content', 'reasoning'] as const
 type Field = (typeof FIELDS)[number]
 
-/** Reasoning as a piece of an answer. */
 interface ChatReasoning {
   readonly reasoning: string
   readonly providerData?: ProviderData
@@ -265,7 +257,6 @@ function reasoningIn(said: Partial<Record<Field, unknown>>): ChatReasoning | und
   return undefined
 }
 
-/** Returns the fields that give a server its reasoning back. */
 function reasoningFields(content: Content): Partial<Record<Field, string>> {
   if (typeof content === 'string') return {}
   const parts = content.filter((part): part is ReasoningPart => part.type === 'reasoning')
@@ -328,7 +319,6 @@ const choiceShape = z.object({
 const answerShape = z.object({
   choices: z.preprocess(firstAlone, z.array(choiceShape).nullish()),
   usage: z.unknown().optional(),
-  /** Groq's usage of a streamed answer. */
   x_groq: z.object({ usage: z.unknown() }).optional().catch(undefined),
 })
 /** Keeps the first choice only, because no other is read: a server can send a million. */
@@ -585,7 +575,6 @@ function chatTool({ name, description, inputSchema }: ToolSpec, strict: boolean 
   }
 }
 
-/** Returns a schema as OpenAI's APIs take it. */
 export function schemaOf(schema: object, strict: boolean | undefined): Record<string, unknown> {
   return withoutDialect(strict ? Object(closed(schema)) : schema)
 }

@@ -29,7 +29,6 @@ import { isRefusal, ProviderRefusal } from './refusals.ts'
  * reasoning, the phase of a text, and the place of a call among the parts.
  */
 
-/** Name under which the provider data of these parts stands. */
 const RESPONSES = 'responses'
 
 const dataOf = (data: ProviderData | undefined): Record<string, unknown> => data?.[RESPONSES] ?? {}
@@ -109,7 +108,6 @@ const ENDS = new Set(['response.completed', 'response.incomplete', 'response.fai
 export class ResponsesAnswer extends OpenAIAnswer {
   /** Calls, with the number of parts that came before each. */
   readonly #calls: { call: ToolCall; after: number }[] = []
-  /** Places of the blocks of text and reasoning in the answer. */
   readonly #blocks = new Map<string, number>()
   /** Calls of a stream that have begun, by the index of their item. */
   readonly #begun = new Map<number, { id: string; name: string }>()
@@ -175,7 +173,6 @@ export class ResponsesAnswer extends OpenAIAnswer {
     yield* this.#said(kind, delta, at)
   }
 
-  /** Yields the texts of an item of a whole response. */
   *#texts({ type, content, summary }: Item, at: number): Generator<ModelPiece> {
     if (type === 'message')
       for (const { text, refusal } of content ?? []) {
@@ -188,7 +185,6 @@ export class ResponsesAnswer extends OpenAIAnswer {
     }
   }
 
-  /** Yields what is known of an item once it is done. */
   *#done(item: Item, at: number): Generator<ModelPiece> {
     if (item.type === 'reasoning') {
       if (item.id) yield* this.#said('reasoning', '', at, reasoningData(item.id, item.encrypted_content ?? undefined))

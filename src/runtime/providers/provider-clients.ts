@@ -58,7 +58,6 @@ export function openaiClient(provider: Provider, api: Api = 'chat'): ModelClient
 
 /** Durations in ms. */
 export interface RetryPolicy {
-  /** Maximum number of attempts, including the first. */
   readonly maxAttempts: number
   /** First pause. Each further pause is twice as long, up to `capMs`, times a random factor from 0.5 to 1. */
   readonly baseMs: number
@@ -69,16 +68,12 @@ export interface RetryPolicy {
 
 export const RETRY_POLICY: RetryPolicy = { maxAttempts: 5, baseMs: 500, capMs: 30_000, deadlineMs: 300_000 }
 
-/** A call that has failed. */
 export interface FailedAttempt {
-  /** Number of the attempt, from 1. */
   readonly attempt: number
-  /** Time since the first attempt began. */
   readonly elapsedMs: number
   readonly failing: Retryable
   /** True if a part of its answer was read. Another attempt would give a different answer. */
   readonly read: boolean
-  /** Random number from 0 (inclusive) to 1 (exclusive). */
   readonly random: number
 }
 
@@ -104,10 +99,8 @@ export function nextAttempt(policy: RetryPolicy, failed: FailedAttempt): NextAtt
 
 interface RetryOptions {
   readonly clock: Scheduler
-  /** Name of the provider in errors. */
   readonly provider: string
   readonly policy?: RetryPolicy
-  /** Notices of calls that wait because the provider is asked too often. */
   readonly limits?: LimitNotices | undefined
   /** Waits between two attempts. Default: the clock's sleep. */
   pause?(ms: number, signal: AbortSignal): Promise<void>
@@ -263,7 +256,6 @@ interface ProviderContext {
   readonly env: Environment
   readonly clock: Scheduler
   readonly redactor: Redactor
-  /** Counts and logs calls that wait in the queue of their provider. */
   readonly limits?: LimitNotices
   /** Wraps the clients that make requests in a rehearsal, and has their clock. */
   readonly reached?: { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
@@ -276,7 +268,6 @@ interface Shared {
   readonly queue: ProviderQueue
 }
 
-/** A client with its queue. */
 interface Queued extends Shared {
   /** The client without retries. */
   readonly inner: ModelClient
@@ -306,7 +297,6 @@ export class ProviderClients {
     this.#context = context
   }
 
-  /** Returns the client of an entry that has one. `provider` names it in errors. */
   ofClient({ client, middleware = [], ...limits }: ClientEntry, provider: string, path: string): ModelClient {
     const { clock } = this.#context
     if (isOffline(client)) return retries(wrapModel(client, middleware), { clock, provider })
@@ -377,7 +367,6 @@ export class ProviderClients {
   }
 }
 
-/** Throws `ConfigurationError` if an entry has another bound of calls than the one whose queue it shares. */
 function assertShared(known: Shared, { maxConcurrent }: CallLimits, path: string, what: string): void {
   if (maxConcurrent === undefined || maxConcurrent === known.maxConcurrent) return
   const advice = `Its calls share a queue with those of ${known.path}, which has the same ${what}: say it there.`

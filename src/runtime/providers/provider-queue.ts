@@ -14,7 +14,6 @@ import { failingOf, type Limits, limitsOf, modelError } from './model-errors.ts'
 /** Durations in ms. */
 export interface QueueOptions {
   readonly clock: Scheduler
-  /** Name of the provider in errors. */
   readonly provider: string
   /** Maximum number of calls at a time. Default: 32. */
   readonly maxConcurrent?: number | undefined
@@ -22,9 +21,7 @@ export interface QueueOptions {
   readonly longestWaitMs?: number
   /** Longest pause that a `retry-after` causes. Default: 600,000. */
   readonly maxRetryAfterMs?: number | undefined
-  /** Notices that calls wait. */
   readonly limits?: LimitNotices | undefined
-  /** Path of the option that sets `maxConcurrent`. */
   readonly option?: string
 }
 
@@ -44,7 +41,6 @@ export class ProviderQueue {
   readonly #options: QueueOptions
   readonly #clock: Scheduler
   readonly #maxConcurrent: number
-  /** Calls that wait, in their order. */
   readonly #waiting: Waiting[] = []
   /** Place of each call in the order. A retried call keeps its place. */
   readonly #orders = new WeakMap<ModelRequest, number>()
@@ -67,7 +63,6 @@ export class ProviderQueue {
     limits?.watch(() => this.#waiting.map((each) => this.#waitOf(each)))
   }
 
-  /** Number of calls that wait. */
   get length(): number {
     return this.#waiting.length
   }
@@ -138,7 +133,6 @@ export class ProviderQueue {
     }
   }
 
-  /** Notes that a call has succeeded: twice as many may be open. */
   succeeded(): void {
     this.#refusals = 0
     this.#allowed = Math.min(this.#maxConcurrent, this.#allowed * 2)
@@ -201,7 +195,6 @@ export class ProviderQueue {
   }
 }
 
-/** Returns a client whose calls go through the queue. */
 export function queued(client: ModelClient, queue: ProviderQueue): ModelClient {
   return {
     ...(client.rehearsal && { rehearsal: true }),

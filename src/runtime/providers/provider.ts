@@ -11,7 +11,6 @@ import { unlessAborted } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
 import type { Redactor } from '../logging/redactor.ts'
 
-/** A client, with the client's name for the model. */
 export interface ResolvedModel {
   readonly client: ModelClient
   readonly model: string
@@ -23,11 +22,9 @@ export interface ResolvedModel {
   readonly giveBack?: readonly string[]
   /** Address of the provider, as host:port; undefined for a client of the user's own, or without an address. */
   readonly host?: string
-  /** Name of the provider of a client of the user's own. */
   readonly provider?: string
 }
 
-/** Checks for a client, as opposed to the address of one. */
 export const isClient = (value: unknown): value is ModelClient =>
   isObject(value) && 'complete' in value && typeof value.complete === 'function'
 
@@ -106,7 +103,6 @@ export function keyOfFunction(ask: () => string | Promise<string>, path: string,
 const noKey = (what: string, path: string) =>
   new ModelError(`${what} Look at that function.`, { path, reason: 'auth', retryable: false })
 
-/** Checks whether the text can be sent in a header. */
 const isKey = (text: string) => /^[\x21-\x7e]+$/.test(text)
 
 export interface CallLimits {
@@ -175,10 +171,8 @@ export type ModelsConfig = {
   [name: string]: ModelClient | ClientEntry | AddressEntry
 }
 
-/** APIs of OpenAI that an address can speak. */
 export type Api = 'chat' | 'responses'
 
-/** Address of a provider, with its key. */
 export interface Provider {
   readonly baseURL: string
   readonly key: ModelKey

@@ -15,22 +15,17 @@ import { type Asked, durationMs, limitsOf, modelError, retryAfterMs } from './mo
  * OpenAI, Anthropic, Google (google.rpc.Status), Mistral, OpenRouter, and the errors of vLLM, llama.cpp and FastAPI.
  */
 
-/** Error of a provider. */
 export interface SaidError {
-  /** The provider's words; empty if it has none. */
   readonly message: string
   /** Codes, types and reasons that it names, the outermost first. */
   readonly kinds: readonly string[]
   /** HTTP status that the error names as its own. */
   readonly status: number | undefined
-  /** Pause that it asks for, in ms. */
   readonly retryAfterMs: number | undefined
 }
 
-/** Deepest error within an error that is read. */
 const DEEPEST_BODY = 6
 const MOST_DETAILS = 16
-/** Characters of a text that are looked at. */
 const LONGEST_TEXT = 65_536
 const LONGEST_MESSAGE = 4_096
 const LONGEST_KIND = 100
@@ -41,7 +36,6 @@ const KINDS = ['code', 'type', 'status', 'reason', '__type'] as const
 const WORDS = ['message', 'Message', 'error', 'detail', 'msg', 'errors', 'error_description', 'choices'] as const
 const PAUSES = ['retryDelay', 'retry_after', 'retryAfter', 'retry_after_seconds'] as const
 
-/** Returns the error that a body says. Anything may be given; `now` is epoch ms. */
 function errorIn(body: unknown, now: number): SaidError {
   const reading = new Reading(now)
   const message = reading.wordsOf(body, 0).slice(0, LONGEST_MESSAGE)
@@ -147,23 +141,18 @@ function fieldOf(given: unknown, field: string): unknown {
   return typeof given === 'object' && given !== null ? Reflect.get(given, field) : undefined
 }
 
-/** Properties of a call that its error needs. */
 export interface FailedCall {
   readonly asked: Asked
   readonly request: ModelRequest
-  /** Advice about the key, as a sentence. */
   readonly keyAdvice: string
-  /** True if the call had no key. */
   readonly isKeyless: boolean
   /** Name of what is spoken there: 'chat completions'. */
   readonly speaks: string
   /** Takes keys out of the provider's words. Without it, the gateway does so. */
   readonly redactor?: Redactor
-  /** Present time in epoch ms. */
   readonly now: number
 }
 
-/** Error that a provider reports in place of an answer. */
 export class ProviderRefusal extends Error {
   readonly body: unknown
 
@@ -173,7 +162,6 @@ export class ProviderRefusal extends Error {
   }
 }
 
-/** Advice about an answer that is none. */
 export const lookAt = ({ speaks }: Pick<FailedCall, 'speaks'>): string =>
   `If it stays so, check that its baseURL speaks ${speaks}, and what stands between.`
 
@@ -184,13 +172,11 @@ export const unreadable = (call: FailedCall): ModelError =>
     retryable: true,
   })
 
-/** Answer of a provider that refuses. */
 export interface Said {
   body: unknown
   headers: Headers
 }
 
-/** Answer of a provider that refuses with an HTTP status. `text`: its body. */
 export class HttpRefusal extends Error {
   readonly status: number
   readonly headers: Headers
@@ -204,7 +190,6 @@ export class HttpRefusal extends Error {
   }
 }
 
-/** Returns the error for an answer with that HTTP status. */
 export function refusal(status: number, { body, headers }: Said, call: FailedCall): ModelError {
   return statusError(status, errorIn(body, call.now), headers, call)
 }
@@ -255,7 +240,6 @@ function statusError(status: number, said: SaidError, headers: Headers, call: Fa
   return fail('rejected', 'refused the request', 'Check the model, its options and the schemas of output and tools.')
 }
 
-/** Returns the time until a limit that is used up is restored. */
 function usedUpMs(status: number, headers: Headers, now: number): number | undefined {
   const limits = status === 429 ? limitsOf(headers, now) : undefined
   return limits?.remaining === 0 ? limits.resetMs : undefined
@@ -309,14 +293,12 @@ const BY_WORDS: readonly (readonly [ModelFailureReason, RegExp])[] = [
   ['auth', /(invalid|incorrect|no|missing) api.?key/i],
 ]
 
-/** Returns the reason that an error tells, by its codes or else its words. */
 function kindOf({ kinds, message }: SaidError): ModelFailureReason {
   const byKind = BY_KIND.find(([, fits]) => kinds.some((kind) => fits.test(kind)))?.[0]
   const byWords = BY_WORDS.find(([, fits]) => fits.test(message))?.[0]
   return (byKind === 'rejected' || byKind === undefined ? byWords : undefined) ?? byKind ?? 'other'
 }
 
-/** Returns the error for a request with no answer, or half of one. */
 export function unreachable(thrown: unknown, { asked }: FailedCall): ModelError {
   const code = systemCode(thrown)
   const fail = (what: string, advice: string, reason: ModelFailureReason = 'unreachable', retryable = true) =>
@@ -343,7 +325,6 @@ export function systemCode(thrown: unknown): string | undefined {
   return undefined
 }
 
-/** Returns the error and its causes, outermost first. */
 export function causesOf(thrown: unknown): Error[] {
   const causes: Error[] = []
   for (let error = thrown; error instanceof Error && causes.length < DEEPEST; error = error.cause) causes.push(error)

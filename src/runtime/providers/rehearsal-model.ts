@@ -120,7 +120,6 @@ function words({ agent = 'The model', messages }: ModelRequest, since: readonly 
   return `${LABEL} ${agent} was asked "${quote(textOf(asked?.content ?? ''))}".${told.join('')} ${dice.pick(ENDINGS)}`
 }
 
-/** Returns the beginning of a text on one line, without labels of an earlier answer. */
 function quote(text: string): string {
   const line = text
     .slice(0, 10 * LONGEST_QUOTE)

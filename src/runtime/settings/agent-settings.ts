@@ -36,14 +36,12 @@ export function blackboardScope(enabled: TeamOptions['enableBlackboard']): Black
   return enabled && 'run'
 }
 
-/** Counts at which messages are a livelock. Each counts from the last progress on. */
 export interface LivelockBounds extends Readonly<Filled<typeof livelockFields>> {
   /**
    * Causes whose third sign ends the run: those in which models alone take part, all, or none. Of others two signs are
    * reported, and the run continues.
    */
   readonly ends: 'models' | 'all' | 'none'
-  /** True if code and protocols are watched too. */
   readonly ofCode: boolean
 }
 
@@ -77,14 +75,12 @@ const ENDS = { default: 'models', end: 'all', report: 'none' } as const
  * error, at each attempt.
  */
 
-/** The part of a team that decides which verbs a role can use. */
 export interface VerbTeam {
   readonly blackboard: BlackboardScope
   readonly syncPoints: readonly SyncPoint[]
   readonly hasRegistry: boolean
 }
 
-/** Throws for the first verb in the tools of the role at `path` that it has no right to, or nothing to use it with. */
 function checkVerbs(role: AgentRole, path: string, team: VerbTeam): void {
   for (const [i, tool] of (role.tools ?? []).entries()) {
     const missing = missingFor(tool, role, team)
@@ -215,18 +211,13 @@ export function checkMeets(role: AgentRole | undefined, path: string): void {
   throw refused(path, role.name, "an agent that is not trust: 'untrusted'", advice)
 }
 
-/** Limits on the messages that may wait for an agent, and the behaviour beyond them. */
 export interface MailboxSettings {
-  /** Limit on messages. */
   capacity: number
-  /** Limit on the bytes of waiting frames. */
   bytes: number
-  /** Limit on the bytes of one encoded message. */
   maxMessageBytes: number
   overflow: Overflow
 }
 
-/** Supervision of an agent. */
 export interface SupervisionSettings extends Filled<typeof restartFields>, Filled<typeof groupFields> {
   restart: RestartType
   backoff: Filled<typeof backoffFields>
@@ -238,7 +229,6 @@ type MailboxFields = 'mailboxCapacity' | 'mailboxBytes' | 'maxMessageBytes' | 'o
 /** Settings of one agent for the runtime. Durations in ms. */
 export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicationFields>, MailboxFields> {
   name: string
-  /** Role as the user wrote it. */
   role: AgentRole
   /** Data of the role that its thread sees: a frozen copy, data alone. */
   info: RoleInfo
@@ -251,24 +241,19 @@ export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicatio
   playedByModel: boolean
   /** 'shared': it may share its thread with other agents. */
   isolation: Isolation
-  /** Verbs that a model has as tools. */
   verbs: string[]
   /** Bounds at which the rounds of its model are a loop; false: no check. */
   loops: RoundBounds | false
-  /** Schema of the answers of its model. */
   output?: ModelSchema
-  /** Strategy that chooses the context of its model. */
   contextStrategy: ContextStrategy | undefined
   /** Heap limit of its thread in MiB; null: Node's own limit. */
   maxHeapMb: number | null
   /** Limit on memory outside of the heap in MiB; null: no limit but the machine's. */
   maxExternalMb: number | null
   turnTimeoutMs: number | false
-  /** Number of messages that a turn may send. Infinity: no limit. */
   messagesPerTurn: number
   /** Number of turns that may be open in its thread at a time, each of another run. */
   concurrency: number
-  /** Number of threads that take messages from its mailbox. */
   instances: number
   /** 'chain': a request that one of its open turns has led to runs within that turn. */
   reentrancy: 'chain' | 'none'
@@ -276,9 +261,7 @@ export interface AgentSettings extends HeldKeys, Omit<Filled<typeof communicatio
   /** Number of times that a turn which threw or was late is tried again. */
   turnRetries: number
   supervision: SupervisionSettings
-  /** Tools of the role, and those that all roles share. */
   tools: ToolSettings
-  /** Checks of what its model is asked and answers, and of its calls of tools. */
   guards: AgentGuards
 }
 
@@ -372,7 +355,6 @@ function outputOf({ module }: AgentRole, path: string, output: ModelSchema | obj
   throw refusedAs(`${path}.output`, 'a schema beside a module', 'a schema of a role that a model plays', advice)
 }
 
-/** Returns the supervision settings of a role, or of the team's other parts. */
 export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervision'] = {}): SupervisionSettings {
   const all = team.supervision ?? {}
   return {
@@ -389,13 +371,11 @@ export function supervisionSettings(team: TeamDefaults, own: AgentRole['supervis
  */
 export interface DelegationBound {
   readonly limit: number
-  /** Name of the limit in an error. */
   readonly name: string
   /** Reason for the limit, for the text of an error. */
   readonly why: string
 }
 
-/** Limit of every team. A strategy may set less. */
 export const MAX_DELEGATION_DEPTH = 8
 
 export const depthBound = (limit: number): DelegationBound => ({

@@ -75,7 +75,6 @@ function withoutBody(href: string): string {
   return host === '' ? `${protocol}...` : `${protocol}//${host}${pathname}`
 }
 
-/** Throws for the first name that two agents have, or that no agent has. */
 export function checkNames(agents: readonly AgentRole[]): void {
   const first = new Map<string, number>()
   for (const [i, { name }] of agents.entries()) {
@@ -112,7 +111,6 @@ function checkReferences(role: AgentRole, at: string, known: Known): void {
   if (role.escalateTo !== undefined) mustExist(role.escalateTo, `${at}.escalateTo`, known)
 }
 
-/** Throws if no agent has the name at `path`. */
 export function mustExist(name: string, path: string, known: Known): void {
   if (known.has(name)) return
   const meant = nearest(name, known.keys())

@@ -131,7 +131,6 @@ export function guardsOf(role: AgentRole, path: string, team: Guardrails | undef
   return { input: [...input], output: [...output], tool: [...(team?.tool ?? []), ...tool] }
 }
 
-/** Returns the kinds of checks that an agent has; undefined without any. */
 export function guardedBy({ input, output, tool }: AgentGuards): GuardedBy | undefined {
   const before = input.some(({ when }) => when === 'before')
   const beside = input.some(({ when }) => when !== 'before')
@@ -154,11 +153,9 @@ export const keyProfilesShape: Check = (value, path) => {
 
 export const variablesIn = (profiles: Profiles): string[] => Object.values(profiles ?? {}).flat()
 
-/** Part of an agent's settings that its keys decide. */
 export interface HeldKeys {
   /** Profiles that the agent holds; undefined in a team without any. */
   readonly keys: readonly string[] | undefined
-  /** Environment variables that its thread sees. */
   readonly env: string[]
 }
 
@@ -183,7 +180,6 @@ export const modelOptionFields = Object.fromEntries(
 
 const ACCEPTED = 'a Standard Schema with JSON schema (zod, arktype, ...), or a JSON Schema'
 
-/** Throws if that is no schema in which a model can be asked. */
 export const outputShape: Check = (value, path) => {
   if (!isObject(value) && typeof value !== 'function') throw refused(path, value, ACCEPTED)
   reading(path, () => schemaFrom(value, path))
@@ -249,7 +245,6 @@ const byKind = shape<SlowMs>({ turn: time, step: time, tool: time, model: time, 
 
 const slowMs: Check = (value, path) => (isObject(value) ? byKind(value, path) : time(value, path))
 
-/** Returns the times of a role: its own come first, then those of the team. */
 export function slowTimes(own: Given, all: Given): SlowTimes {
   return { ...DEFAULTS, ...timesIn(all), ...timesIn(own) }
 }
@@ -263,7 +258,6 @@ function timesIn(given: Given): Partial<SlowTimes> {
   return Object.fromEntries(Object.entries(named).filter(([, ms]) => ms !== undefined))
 }
 
-/** Limit on instances, because each is a thread. */
 const MAX_INSTANCES = 256
 
 export const someText = rule('a string that is not empty', (value) => typeof value === 'string' && value !== '')
@@ -303,7 +297,6 @@ const json: Check = (value, path) => {
   if (issue) throw refusedAs(issue.path, issue.got, 'a JSON value', "Only JSON reaches an agent's thread.")
 }
 
-/** Communication settings, for a role as well as for the team. */
 export const communicationFields = {
   mailboxCapacity: option(integer(1), 1_024),
   mailboxBytes: option(integer(1), 2 ** 20),
@@ -428,5 +421,4 @@ export const roleFields = {
   communication: communicationShape,
 } satisfies Fields<AgentRole>
 
-/** Throws for the first field of a role that has a wrong name, type or range. */
 export const roleShape = shape<AgentRole>(roleFields, 'name')

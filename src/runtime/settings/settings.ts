@@ -82,13 +82,11 @@ export interface DurableLog {
   /** Fate of a run of an earlier process whose code has changed. */
   readonly onMismatch: OnMismatch
   readonly keep: KeepSettings
-  /** Folder for the traces of runs that the log forgets. */
   readonly archive: string | undefined
   /** States that end when the team is closed in order and no run is open. */
   readonly endsWithSession?: readonly EndingState[]
 }
 
-/** Limits on the finished runs that a durable log keeps. */
 export interface KeepSettings {
   readonly runs: number
   readonly days: number
@@ -97,20 +95,16 @@ export interface KeepSettings {
   readonly keysMs?: number
 }
 
-/** Settings of a team for the runtime. Durations in ms. */
 export interface TeamSettings
   extends Filled<typeof teamFields>,
     Filled<typeof deadlockFields>,
     Pick<AgentSettings, 'modelTimeoutMs' | 'answerWithinMs'> {
-  /** Agents in the order in which they were given. */
   agents: AgentSettings[]
   /** Supervision of the protocol script, when it has a thread. */
   supervision: SupervisionSettings
   delegation: DelegationBound
-  /** Number of times that requests of the script, and of callers outside, are retried. */
   retries: number
   threads: ThreadSettings
-  /** Bounds for messages without progress; false: no check. */
   livelock: LivelockBounds | false
   /** Bounds at which the rounds of a model that the protocol script asks are a loop; false: no check. */
   loops: RoundBounds | false
@@ -119,17 +113,14 @@ export interface TeamSettings
   syncPoints: SyncPointSettings[]
   /** Folder from which packages that hold code are resolved. */
   resolveFrom: string
-  /** Tools of the protocol script: those that all roles share. */
   tools: ToolSettings
   models: Models
-  /** Notices of limits that something waits for. */
   limits: LimitNotices
   /** True if all tools run, even if the rehearsal model calls them. */
   realTools: boolean
   budget: BudgetConfig
   /** File of the state 'persistent', for a team without a durable log. */
   persistentFile?: string
-  /** Durable log; undefined: the log is in memory. */
   durableLog: DurableLog | undefined
   /** Store of the conversations of threads; undefined: they are in memory. */
   conversations: ConversationStore | undefined

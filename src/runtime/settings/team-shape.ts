@@ -158,7 +158,6 @@ const model: Check = (value, path) => {
     throw refusedAs(path, 'both apiKey and apiKeyEnv', 'one of them')
 }
 
-/** Checks the `models` of a team. */
 export const modelsShape: Check = (value, path) => {
   if (value === 'rehearsal') return
   const accepted = '"rehearsal", or an object with at least one model by its name'
@@ -180,7 +179,6 @@ function kindOf(value: unknown): string {
   return typeof value === 'object' || value === undefined ? shown(value) : `a ${typeof value}`
 }
 
-/** Settings of one sync point. Durations in ms. */
 export type SyncPointSettings = Readonly<Required<SyncPoint>>
 
 const someNames = rule('a list of the name of at least one agent', (value) => Array.isArray(value) && value.length > 0)
@@ -190,7 +188,6 @@ const requiredAgents: Check = (value, path) => {
   listOf(text)(value, path)
 }
 
-/** Throws for the first field of a sync point that has a wrong name, type or range. */
 const syncPointsShape = listOf(
   shape<SyncPoint>(
     {
@@ -329,7 +326,6 @@ export const teamFields = {
   clock: methods('now', 'monotonic', 'random', 'sleep'),
 } satisfies Fields<TeamOptions & { orchestration: unknown }>
 
-/** Throws for the first option that has a wrong name, type or range. */
 export const teamShape: Check = (value, path) => {
   optionsShape(value, path)
   const { persistentFile, stateManagement } = Object(value) as Partial<TeamOptions>

@@ -26,7 +26,6 @@ import { moduleFrom } from './module.ts'
 export type Isolation = NonNullable<AgentRole['isolation']>
 
 interface Given {
-  /** Default of the team. */
   readonly team: Isolation | undefined
   readonly playedByModel: boolean
   readonly tools: ToolSettings
@@ -66,16 +65,13 @@ function whyNotShared(
 }
 
 export interface ToolModule {
-  /** Place of the tool in the team's options: `agents[0].tools[1]`. */
   readonly option: string
   /** Module of the tool: the href of a file: URL, or a bare specifier. */
   readonly module: string
   readonly export: string
 }
 
-/** Tool that has a thread of its own. */
 export interface IsolatedTool extends ToolModule {
-  /** Names of the environment variables that it may see. */
   readonly env: readonly string[]
   /** Heap limit of its thread in MiB; null: Node's own limit. */
   readonly maxHeapMb: number | null
@@ -84,7 +80,6 @@ export interface IsolatedTool extends ToolModule {
 export interface ToolSettings {
   /** Tools given inline: they run in the host. */
   readonly inline: readonly { readonly option: string; readonly tool: ToolDefinition }[]
-  /** Tools that run in the agent's thread. */
   readonly modules: readonly ToolModule[]
   readonly isolated: readonly IsolatedTool[]
   /** Entries that are only a name: verbs, or tools that are among the others. */
@@ -93,7 +88,6 @@ export interface ToolSettings {
   readonly skills: readonly string[]
 }
 
-/** Tools of one role, and the role's name. */
 export interface ToolsOf {
   readonly name: string
   readonly tools: ToolSettings

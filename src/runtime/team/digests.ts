@@ -182,7 +182,6 @@ function knownWaits(turn: TurnNode): Wait[] {
 
 const slowIf = (isSlow: boolean, ms: number | false) => (isSlow && ms !== false ? { slowAfterMs: ms } : {})
 
-/** Returns what the turn does in its own thread. */
 function ownWaits(turn: TurnNode, { doings }: Life): Wait[] {
   return Array.from(
     grouped(doings.openIn(turn.envelope.turn), ({ kind }) => kind),
@@ -253,7 +252,6 @@ interface Needs {
 /** Time that a digest of a long run takes before others have a turn. */
 const SLICE_MS = 5
 
-/** Returns the digest of a team as it happens. */
 export function teamDigest(needs: Needs): DigestFeed {
   const { supervisor, runs } = needs
   const { clock, directory, journal } = supervisor

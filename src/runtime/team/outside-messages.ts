@@ -133,7 +133,6 @@ function targetsOf({ recipient }: MessageInput): string | readonly string[] {
   return recipient
 }
 
-/** Returns the fields of the message's frame. */
 function questionOf(message: MessageInput): Question {
   const data = jsonOf(message.structuredData)
   const { parts } = message
@@ -303,7 +302,6 @@ export class Posting {
     )
   }
 
-  /** Returns the message with its large parts stored for the run. */
   #stored(message: MessageInput, run: RunState): MessageInput {
     const { parts } = message
     if (!parts) return message
@@ -435,7 +433,6 @@ export class Posting {
     await this.#supervisor.boards.publish(sender, this.#runOf(message), entry)
   }
 
-  /** Subscribes the sender to blackboard entries that match the content, which is the pattern. */
   #subscribe(message: MessageInput, sender: Cell): void {
     if (sender.index === USER_INDEX)
       throw new MessageRejectedError(
@@ -464,7 +461,6 @@ export class Posting {
     )
   }
 
-  /** Answers a request in place of the agent that received it. */
   #respond(message: MessageInput, sender: Cell): void {
     const request =
       message.correlationId === undefined ? undefined : this.#supervisor.requests.withId(message.correlationId)

@@ -79,13 +79,10 @@ export interface TeamKit {
 
 /** A module that is to run in the host's thread. */
 export interface LocalCode {
-  /** Name of the owner. */
   agent: string
   /** The href of a file: URL, or a package. */
   specifier: string
-  /** The folder from which a package is resolved. */
   from: string
-  /** The option that named it, for errors. */
   option: string
   /** Names of the environment variables that the module may see. */
   env: readonly string[]
@@ -126,10 +123,6 @@ export class Provision implements Provisioning {
       })
   }
 
-  /**
-   * Returns the code that a thread of that agent loads. Rejects with `ConfigurationError` for a module that cannot be
-   * found or bundled.
-   */
   async codeOf(cell: Cell): Promise<AgentCode> {
     const { resolveFrom: from } = this.#settings
     const local = { module: '', bundled: false, shown: cell.name } // no thread imports it
@@ -147,10 +140,6 @@ export class Provision implements Provisioning {
     return { module: href, bundled, shown }
   }
 
-  /**
-   * Returns the agent's tools. Rejects with `ConfigurationError` for a module that cannot be found or bundled, or has
-   * no tool.
-   */
   async toolsOf(cell: Cell): Promise<AssignedTools> {
     const { resolveFrom: from } = this.#settings
     const { inline, modules, isolated, names } = cell.settings.tools
@@ -168,7 +157,6 @@ export class Provision implements Provisioning {
     return { host, modules: found, names: [...names], rehearsed }
   }
 
-  /** Checks whether the cell runs in the host's own thread. */
   #isLocal(cell: Cell): boolean {
     return this.#kit !== undefined || (cell.index === ORCHESTRATOR_INDEX && 'run' in this.#protocol)
   }
@@ -257,7 +245,6 @@ export class Provision implements Provisioning {
   }
 }
 
-/** Imports code of an agent into this thread. */
 async function imported(settings: Cell['settings'], code: { module: string } & ImportedCode): Promise<Exports> {
   try {
     return exportsOf((await import(code.module)) as Exports)

@@ -40,7 +40,6 @@ export class Newcomers {
   readonly #registry: AgentRegistry
   readonly #roster: Roster
   readonly #begin: (cell: Cell) => Promise<void>
-  /** Roles of the registry when they were last compared. */
   #roles: readonly AgentRole[]
   #told: unknown
 
@@ -199,7 +198,6 @@ export class Roster implements MadeAgents {
     return cell
   }
 
-  /** Resolves when no agent of that name is being removed. */
   async left(name: unknown, run?: RunState): Promise<void> {
     if (typeof name !== 'string') return // such a role is refused
     await this.#leaving.get(keyOf(name, run))
@@ -232,7 +230,6 @@ export class Roster implements MadeAgents {
     }
   }
 
-  /** Makes an agent on behalf of another one, for its run or for the team. */
   async spawn({ run, callId }: HostCaller, given: object): Promise<string> {
     spawnShape(given, 'role')
     const { lifetime = 'run', ...role } = given as SpawnRole
@@ -262,7 +259,6 @@ export class Roster implements MadeAgents {
     this.#supervisor.journal.keep(run, { kind: 'agent.joined', ...agent })
   }
 
-  /** Adds a type that an agent defines to the team and its registry. */
   async define(caller: HostCaller, type: object, newcomers: Newcomers | undefined): Promise<string> {
     if (!newcomers) throw noRegistry('context.defineAgent')
     const { run, callId } = caller
@@ -378,7 +374,6 @@ export class Roster implements MadeAgents {
     this.#tellScripts()
   }
 
-  /** Sends the present list of agents to protocol scripts in a thread. */
   #tellScripts(): void {
     const { directory, frames, provisioning, replies, runs } = this.#supervisor
     for (const cell of directory.cells) {
@@ -389,7 +384,6 @@ export class Roster implements MadeAgents {
     }
   }
 
-  /** Restarts an agent that was stopped for good, before its cool-down is over. */
   async restart(name: string): Promise<void> {
     const { lifecycle } = this.#supervisor
     const cell = this.present(name)
@@ -418,7 +412,6 @@ export class Roster implements MadeAgents {
     return name === USER || name === ORCHESTRATOR ? this.#supervisor.directory.cell(name)! : this.present(name)
   }
 
-  /** Returns the agent of that name. Throws `UnknownAgentError`. */
   present(name: string): Cell {
     return this.#supervisor.directory.requirePresent(name)
   }

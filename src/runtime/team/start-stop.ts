@@ -41,7 +41,6 @@ export function delegateTask(
   })
 }
 
-/** Number of agents whose code is looked for at once. */
 const AT_ONCE = 64
 
 const closeOptions = shape<{ drainMs?: number }>({ drainMs: pause })
@@ -54,7 +53,6 @@ export class TeamLife {
   #startFailed = false
   #closed: Promise<void> | undefined
 
-  /** `log`: the durable log, if the team has one. */
   constructor(supervisor: Supervisor, runs: RunBook, log: TeamLog | undefined) {
     this.#supervisor = supervisor
     this.#runs = runs

@@ -43,7 +43,6 @@ export interface RunMismatch {
 export interface RunOutcome {
   status: RecordedStatus
   error: Essence | null
-  /** Responses of the run's history. */
   readonly responses: readonly TypedMessage[]
 }
 
@@ -53,7 +52,6 @@ interface Compared {
   readonly now: RunOutcome
   /** Names of the agents that the team has, or had in the run. */
   readonly agents: ReadonlySet<string>
-  /** Input and output that was refused, as its errors say it. */
   readonly refused: Iterable<string>
 }
 
@@ -159,7 +157,6 @@ function inOutcome(before: RunOutcome, now: RunOutcome): RunMismatch[] {
 
 const endOf = ({ status, error }: RunOutcome): object => ({ status, ...(error && { error: essence(error) }) })
 
-/** An answer, as far as it is compared. */
 type Answer = { content: string; data: unknown } | { error: Essence }
 
 const answers = ({ correlationId, sender }: TypedMessage, agent: string, message: TypedMessage): boolean =>
@@ -231,7 +228,6 @@ function shown(value: unknown): string {
  * one whose input has changed, so that a play goes on behind a changed prompt.
  */
 
-/** A call of a play, with the old one whose answer it got. */
 export interface PlayedEffect extends Asked {
   effect: OldEffect | undefined
   /** True if both asked for the same. */
@@ -240,11 +236,9 @@ export interface PlayedEffect extends Asked {
   isAnswered: boolean
   /** True if the log ends before it: nobody knows whether the old run would have asked for it. */
   readonly isBehind: boolean
-  /** Attempt of the turn that asked for it. */
   readonly attempt: number
 }
 
-/** A turn of a play, with the old one that it is paired with. */
 export interface PlayedTurn {
   readonly agent: string
   readonly message: TypedMessage
@@ -254,9 +248,7 @@ export interface PlayedTurn {
   /** True if the log ends before it. */
   readonly isBehind: boolean
   readonly asked: PlayedEffect[]
-  /** Number of attempts that have begun. */
   attempts: number
-  /** Readings of the clock that were given. */
   readings: number
   /** True if its handler has come to an end, and nobody had aborted it. */
   hasEnded: boolean
@@ -266,7 +258,6 @@ export class Prompter {
   readonly #old: readonly OldTurn[]
   readonly #isCutOff: boolean
   readonly #byId = new Map<string, PlayedTurn>()
-  /** The turn that has each old one now. */
   readonly #pairs = new Map<OldTurn, PlayedTurn>()
 
   constructor({ turns, isCutOff }: Pick<OldTurns, 'turns' | 'isCutOff'>) {
@@ -274,17 +265,14 @@ export class Prompter {
     this.#isCutOff = isCutOff
   }
 
-  /** Turns of the play, in the order of their beginnings. */
   get played(): PlayedTurn[] {
     return [...this.#byId.values()]
   }
 
-  /** Old turns that no turn of the play is paired with. */
   get missing(): OldTurn[] {
     return this.#old.filter((turn) => !this.#pairs.has(turn))
   }
 
-  /** Returns the turn of the play that is paired with an old one. */
   playedAs(old: OldTurn): PlayedTurn | undefined {
     return this.#pairs.get(old)
   }

@@ -36,7 +36,6 @@ import type { RecordedRun } from '../views/recorded-runs.ts'
 
 const ID = /[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}/gi
 
-/** A time of this century in epoch ms. */
 const TIME = /(?<![\w.])[1-3]\d{12}(?:\.\d+)?(?![\w.])/g
 
 /** Returns one text for all values that count as the same. */
@@ -78,7 +77,6 @@ export type OldOutcome = { readonly value: unknown } | { readonly error: Dramati
 /** A call of a model or a tool, a question to a person, or a step, with what came of it. */
 export interface OldEffect {
   readonly kind: AskedKind
-  /** Name of the tool or step. */
   readonly name: string
   /** Input of the model, the tool or the person. A step has none in the log. */
   readonly input: unknown
@@ -95,7 +93,6 @@ export interface OldTurn {
   readonly agent: string
   readonly message: TypedMessage
   readonly effects: OldEffect[]
-  /** Readings of the clock, in epoch ms. */
   readonly readings: number[]
   attempts: number
   /** True if the log has no end of it, or it ended because the run was aborted. */
@@ -106,9 +103,7 @@ export interface OldTurn {
   parent: OldTurn | undefined
 }
 
-/** Message that somebody outside sent into the run. */
 export interface OutsideMessage {
-  /** Time since the start of the run, in ms. */
   readonly atMs: number
   readonly message: TypedMessage
 }
@@ -118,20 +113,16 @@ export interface OutsideMessage {
  * process has the log, and until it has started its agents.
  */
 export interface OldTurns {
-  /** In the order of their beginnings. */
   readonly turns: readonly OldTurn[]
   readonly outside: readonly OutsideMessage[]
-  /** Start of the run, in epoch ms. */
   readonly startedAt: number
   /** Time from the start to the last entry, in ms. */
   readonly lengthMs: number
-  /** Set if a caller aborted the run. */
   readonly aborted: { readonly atMs: number; readonly reason: string } | undefined
   /** True if the run was cut off from outside, or goes on: turns that were open then might have done more. */
   readonly isCutOff: boolean
 }
 
-/** Reads the turns of a run. */
 export function oldTurnsOf(run: RecordedRun): OldTurns {
   const reader = new TurnReader(run)
   for (const entry of run.entries) reader.see(entry)
@@ -146,7 +137,6 @@ interface Doing {
   messageId: string | undefined
   attempts: number
   isOpen: boolean
-  /** Steps of the handler that are open now. */
   readonly openSteps: Map<number, OldEffect>
 }
 

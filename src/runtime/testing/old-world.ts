@@ -32,7 +32,6 @@ interface Needs {
   readonly prompter: Prompter
   /** Answers what the old run did not ask for; undefined: nobody does. */
   answer?(asked: UnknownAsked): unknown
-  /** Finds a message that an agent handles now. */
   messageOf(agent: string, id: string): TypedMessage | undefined
   /** Answers a question of the run. Rejects if the answer is none of its choices. */
   answerPerson(questionId: string, answer: string): Promise<void>
@@ -128,7 +127,6 @@ export class OldWorld {
     return answered
   }
 
-  /** Gives what came of a call then. */
   async #outcomeOf(turn: PlayedTurn, asked: Asked, signal?: AbortSignal): Promise<unknown> {
     const { prompter } = this.#needs
     const played = prompter.ask(turn, asked)
@@ -163,7 +161,6 @@ type Recording = (run: RunState, record: Unrecorded) => void
 
 interface Reported {
   readonly record: Recording
-  /** Returns the time since the call began, in ms. */
   tookMs(): number
 }
 

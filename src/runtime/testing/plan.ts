@@ -31,7 +31,6 @@ export interface Injected {
 type Work<T> = () => T | Promise<T>
 
 export class Faults {
-  /** Faults in the order of their injection. */
   readonly injected: Injected[] = []
   readonly #kinds: readonly Fault[]
   readonly #clock: Scheduler
@@ -51,12 +50,10 @@ export class Faults {
     this.#left = kinds.length === 0 ? 0 : this.#dice.upTo(MOST_FAULTS + 1) // some runs have none
   }
 
-  /** True while a turn hangs because of an injected fault. */
   get hangs(): boolean {
     return this.#hanging > 0
   }
 
-  /** Returns the handlers for one thread of the agent, with faults injected. */
   around(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers {
     const { receive, observe } = handlers
     const turn = <T>(message: TypedMessage, context: AgentContext, work: Work<T>) =>
@@ -195,7 +192,6 @@ export class Person {
   }
 }
 
-/** Faults by the names that users give. */
 export const FAULTS = ['crash', 'delay', 'duplicate', 'hang', 'refuse'] as const
 
 /** See `RehearsalPlan.faults`. */

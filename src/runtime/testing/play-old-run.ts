@@ -25,7 +25,6 @@ class GivenLog implements LogStore {
   readonly #block: StoredBlock
   #position = 0
 
-  /** `at`: time of the facts, in epoch ms. */
   constructor(facts: readonly Unrecorded[], at: number) {
     const entries = facts.map((fact, i) => ({ ...fact, seq: i * SEQ_STEP, at, run: 0 }) as HostRecord)
     const lastSeq = facts.length * SEQ_STEP
@@ -60,7 +59,6 @@ class GivenLog implements LogStore {
   }
 }
 
-/** An old run, and what it is played with. */
 export interface OldRunPart {
   readonly run: RecordedRun
   readonly old: OldTurns
@@ -73,11 +71,8 @@ export interface OldRunPart {
 export interface OldRunTeam extends PlayedTeam {
   /** Launches a run of the agent of that name; the script has the name `$orchestrator`. */
   launchFor(agent: string, query: Content, options: RunOptions<unknown>): Run<unknown>
-  /** Finds a message that an agent handles now. */
   messageOf(agent: string, id: string): TypedMessage | undefined
-  /** Names of the agents of the team. */
   agentNames(): string[]
-  /** Removes the team's keys. */
   redacted<T>(data: T): T
 }
 
@@ -148,7 +143,6 @@ export async function playOldRun(
   }
 }
 
-/** Returns what the run was asked: a text, or the parts of its first message. */
 function queryOf({ directory, launched, log }: RecordedRun): Content {
   const target = directory.name(launched.target)
   const first = historyOf(log, directory).find(({ sender, recipient }) => sender === USER && recipient === target)

@@ -84,7 +84,6 @@ function kindOf(error: Caused): OutcomeKind {
   return 'failed'
 }
 
-/** Checks whether a deadline of the runtime caused the error. */
 function ranOutOfTime(error: Caused): boolean {
   for (const { code } of causesOf(error)) if (DEADLINES.includes(code)) return true
   return false
@@ -110,7 +109,6 @@ function isCaused(cause: unknown): cause is Caused {
   return typeof cause.code === 'string' && typeof cause.details === 'object' && cause.details !== null
 }
 
-/** Counts the runs by kind of outcome. */
 export function tally(outcomes: readonly { kind: OutcomeKind }[]): Record<OutcomeKind, number> {
   const counts: Record<OutcomeKind, number> = { done: 0, deadlock: 0, livelock: 0, stall: 0, failed: 0 }
   for (const { kind } of outcomes) counts[kind] += 1
@@ -134,13 +132,10 @@ export function shortest<T extends Pick<SeedOutcome, 'seed' | 'messages' | 'faul
 
 export interface Part extends Pick<RehearsalPlan, 'query' | 'check' | 'modules'> {
   faults: readonly Fault[]
-  /** True if the outcome must have the trace. */
   traced: boolean
 }
 
-/** A team whose turns can be seen. */
 export interface PlayedTeam extends TeamRuntime {
-  /** Returns descriptions of the turns under way. */
   openTurns(): string[]
 }
 
@@ -238,7 +233,6 @@ function endless(team: TeamRuntime): DramatisError {
   return new LivelockError(text, { evidence })
 }
 
-/** Returns the error with which `check` refuses the outcome, if it does. */
 async function refusedBy(check: RehearsalPlan['check'], outcome: Outcome): Promise<DramatisError | undefined> {
   try {
     await check?.(outcome)

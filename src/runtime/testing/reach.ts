@@ -6,7 +6,6 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { AgentFailedError, ConfigurationError } from '../../shared/errors.ts'
 import type { SteppedClock } from './virtual-clock.ts'
 
-/** Stops the clock until that work is done. */
 export type Outside = <T>(work: Promise<T>) => Promise<T>
 export type AnyFunction = (...args: unknown[]) => unknown
 
@@ -86,7 +85,6 @@ const reaching = new AsyncLocalStorage<Reach>()
 /** Checks whether a call may be real. If so, the step is real from now on. */
 const mayReach = (): boolean => reaching.getStore()?.begin() ?? false
 
-/** Checks whether the calling code runs in real time. */
 export const isReal = (): boolean => reaching.getStore()?.lasts ?? false
 
 /** Stops the clock for work, except for code that has stopped it already: such code cannot wait for the clock. */

@@ -28,7 +28,6 @@ const WITHOUT_BODY = [101, 204, 205, 304]
 /** Headers that describe the body as it was transferred, not as it is stored. */
 const OF_THE_WIRE = ['content-encoding', 'content-length', 'transfer-encoding']
 
-/** Refuses every request; used without a recording file. */
 export const refusingFetch: Fetch = async (who, ...request) => {
   const { method, url } = new Request(...request)
   const advice = `Play it with --record <file> (rehearse: record): its answer is then kept in that file. Or let a test play the agent.`
@@ -53,7 +52,6 @@ export class Recording implements StepAnswers {
   readonly #steps = new Map<string, RecordedStep>()
   readonly #asked = new Map<string, Promise<Recorded>>()
 
-  /** Throws `ConfigurationError` for a file that is no recording. */
   constructor(file: string) {
     this.#file = file
     for (const [key, entry] of Object.entries(contentOf(file))) {

@@ -131,7 +131,6 @@ const SHARED: Readonly<Record<string, unknown>> = {
   Atomics,
 }
 
-/** Prepares the global object of a new context, and returns it. */
 function prepareRealm(context: Context, clock: Scheduler, dice: Dice, outside: Outside): Record<string, unknown> {
   const realm: Realm = runInContext('globalThis', context)
   for (const [name, ours] of Object.entries(LINKED)) link(realm, name, ours)
@@ -193,7 +192,6 @@ function virtualFormats({ DateTimeFormat: { prototype } }: typeof Intl, now: () 
   })
 }
 
-/** Network of a rehearsal. `who`: the caller, for errors. */
 export type Fetch = (who: string, ...request: Parameters<typeof fetch>) => Promise<Response>
 
 export interface SandboxOptions {
@@ -202,14 +200,10 @@ export interface SandboxOptions {
   clock: SteppedClock
   dice: Dice
   env: Readonly<Record<string, string | undefined>>
-  /** Modules that are given, by name. */
   modules?: Readonly<Record<string, object>>
-  /** Values that are found under a symbol of `globalThis`. */
   symbols?: ReadonlyMap<symbol, unknown>
   fetch: Fetch
-  /** Called with each line that the code prints. */
   print(line: string): void
-  /** Called when real input or output was refused. */
   refused(error: Error): void
   /** Called for what would have ended the thread. */
   died(code: number, error: Error | undefined): void
@@ -267,7 +261,6 @@ export class Sandbox {
     this.#timers.close()
   }
 
-  /** Runs a bundle, and returns what it exports. */
   run(script: Script): Record<string, unknown> {
     const require = this.#furnish()
     const module: { exports: Record<string, unknown> } = { exports: {} }

@@ -20,7 +20,6 @@ import type { SteppedClock } from './virtual-clock.ts'
 /** Source of `dramatis` for agents. It is bundled in, and finds the runtime by a symbol. */
 const threadApi = () => fileURLToPath(ownFile('thread-api.js'))
 
-/** Path of a team file, and the name that its user gave. */
 export interface TeamFile {
   href: string
   shown: string
@@ -97,7 +96,6 @@ function sealed(host: boolean): Plugin {
   }
 }
 
-/** Returns the source of the module that stands for `import.meta`. */
 function metaOf(path: string): string {
   return `const places = ${JSON.stringify(placesOf(path))}
 export default { ...places, resolve: (specifier) => new URL(specifier, places.url).href }`

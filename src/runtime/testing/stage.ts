@@ -72,7 +72,6 @@ async function told(client: ModelClient, request: ModelRequest, beat: () => void
   }
 }
 
-/** Date at which a run begins by default, whenever it is played. */
 const START_AT = Date.UTC(2025, 0, 1)
 const MOST_STEPS = 100_000
 
@@ -81,7 +80,6 @@ const THREAD_API = new Map<symbol, unknown>([
   [Symbol.for('dramatis.thread'), { ...errors, agentRef, defineAgent, defineProtocol, defineTool, toolParts }],
 ])
 
-/** Parts that all runs of a rehearsal share. */
 export interface Theatre {
   scripts: Scripts
   fetch: Fetch
@@ -126,7 +124,6 @@ export class Stage {
   readonly #lives = new Map<string, number>()
   readonly #sandboxes: Sandbox[] = []
 
-  /** `startAt`: date at which the run begins, in epoch ms. */
   constructor(seed: number, theatre: Theatre, startAt = START_AT) {
     this.#seed = seed
     this.#theatre = theatre
@@ -138,7 +135,6 @@ export class Stage {
     this.#theatre.pulse?.turn(agent)
   }
 
-  /** Returns how the team's models are replaced or wrapped. */
   get models(): RehearsedModels {
     const { realModels = false, pulse } = this.#theatre
     if (!realModels) return { standIn: rehearsalModel(this.#seed) }
@@ -222,7 +218,6 @@ export class Stage {
     return sandbox
   }
 
-  /** Closes all sandboxes, so that no timer of the team fires any more. */
   close(): void {
     for (const sandbox of this.#sandboxes) sandbox.close()
   }

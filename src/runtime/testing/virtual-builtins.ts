@@ -35,7 +35,6 @@ class VirtualTimer {
     this.#armed = this.#arm(this)
     return this
   }
-  /** Notes that the timer will not fire again. */
   done(): void {
     this.#open.delete(this)
   }
@@ -134,7 +133,6 @@ export class Timers {
     })
   }
 
-  /** Functions for `globalThis` and for `node:timers`. */
   readonly functions = (() => {
     const clear = (timer: unknown) => {
       if (timer instanceof VirtualTimer) timer.close()
@@ -154,7 +152,6 @@ export class Timers {
     }
   })()
 
-  /** `node:timers/promises`. */
   readonly promises = {
     setTimeout: <T>(ms?: number, value?: T, options?: WaitOptions) =>
       this.#wait((done) => this.#timeout(done, ms, false, []), value, options),
@@ -171,7 +168,6 @@ export class Timers {
     for (;;) yield await this.promises.setTimeout(ms, value, options)
   }
 
-  /** `AbortSignal.timeout`. */
   timeoutSignal(ms: number): AbortSignal {
     const controller = new AbortController()
     const late = () => controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
@@ -190,7 +186,6 @@ const aborted = ({ reason }: AbortSignal) =>
 
 /** Functions that Node computes on other threads if they are given a callback. */
 const ELSEWHERE = ['pbkdf2', 'scrypt', 'hkdf', 'checkPrime', 'sign', 'verify'] as const
-/** Functions whose random numbers are not seeded. */
 const UNSEEDED = [
   'generateKey',
   'generateKeyPair',
@@ -278,7 +273,6 @@ function fail(error: Error): never {
 /** Error that ends the code that called `process.exit`. It is not reported, since the agent's thread has ended. */
 class ExitError extends Error {}
 
-/** Calls `write` with each whole line. */
 function lines(write: (line: string) => void): Writable {
   let rest = ''
   return new Writable({

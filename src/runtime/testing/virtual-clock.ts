@@ -20,7 +20,6 @@ export interface VirtualClock extends Clock {
   runToIdle(): Promise<void>
 }
 
-/** Accepts a clock of a test. */
 export const testClock = methods('now', 'advance', 'runToIdle')
 
 const checkOptions = shape<{ seed?: number; startAt?: number }>({ seed: finite, startAt: finite })
@@ -58,7 +57,6 @@ const LONGEST_RUN = 10_000_000 // tasks; a team that never falls idle is a bug w
 /** Result of `runUntil`: done, idle because no timer is left, or endless because tasks run on without time passing. */
 export type Ending = 'done' | 'idle' | 'endless'
 
-/** Thrown when too many tasks run without time passing. */
 class EndlessError extends Error {}
 
 export class SteppedClock implements VirtualClock, Scheduler {
@@ -75,7 +73,6 @@ export class SteppedClock implements VirtualClock, Scheduler {
   #order = 0
   #pumping: Promise<void> | undefined
 
-  /** `onStep` is called before each task. */
   constructor(seed: number, startAt: number, longestRun = LONGEST_RUN, onStep = () => {}) {
     this.#startAt = startAt
     this.#longestRun = longestRun
@@ -234,9 +231,6 @@ export class SteppedClock implements VirtualClock, Scheduler {
     await this.#quiet()
   }
 
-  /**
-   * Returns the earliest timer that is due at `until` or before; of several at one time, the one that was set first.
-   */
   /** Returns the next timer, unless only those are left that come again and again. */
   #nextOfAll(): Due | undefined {
     const isBackground = this.#timers.every(({ limit }) => limit === 'background')
@@ -260,11 +254,9 @@ export class SteppedClock implements VirtualClock, Scheduler {
 
 const LOOK_MS = 1_000 // real time
 
-/** The team that is waited for. */
 interface Watched {
   /** The team's clock; one that is not from here is not looked at. */
   clock: object
-  /** True if the answer of a person is waited for. */
   isAsking(): boolean
   warn(text: string): void
 }

@@ -53,7 +53,6 @@ async function configsOf(sources: Iterable<string>, packages: Iterable<string>):
   return found
 }
 
-/** The package.json above a file. */
 function nearestPackage(path: string): Promise<string | undefined> {
   return nearest(dirname(path), 'package.json', new Set())
 }
@@ -106,11 +105,9 @@ interface Note {
   bundle: string
   /** The hash of each file, or null for one that must not be there, as it would count if it were. */
   files: Record<string, string | null>
-  /** Files that must be there. */
   outside: string[]
 }
 
-/** Bundles that no folder takes, by their keys. */
 const inMemory = new Map<string, Note>()
 
 /**
@@ -131,7 +128,6 @@ async function bundleOf(entry: string, api: string): Promise<string> {
   return store(folder, key, bundle, note).catch(() => remember(key, entry, bundle, note)) // a full disk, or less than was promised
 }
 
-/** The folder for bundles in the package of an entry, which need not be there. */
 async function homeOf(entry: string): Promise<string | undefined> {
   const manifest = await nearestPackage(entry)
   return manifest && join(dirname(manifest), 'node_modules', '.cache', 'dramatis')
@@ -147,7 +143,6 @@ async function isWritable(folder: string): Promise<boolean> {
   }
 }
 
-/** The name under which the note of an entry is kept. */
 function cacheKey(entry: string, api: string): string {
   const name = basename(entry, extname(entry)).replaceAll(/[^\w.-]/g, '_')
   return `${name.slice(0, 40)}-${hashOf(`${recipe(api)}\n${entry}`).slice(0, 16)}`
@@ -167,7 +162,6 @@ async function isUpToDate({ files, outside }: Note): Promise<boolean> {
   return (await Promise.all([...same, ...outside.map(exists)])).every(Boolean)
 }
 
-/** Writes a bundle and returns its href. It is found again if it is known when it gets out of date. */
 async function store(folder: string, key: string, { code, map }: Compiled, note: Note | undefined): Promise<string> {
   const name = `${key}-${hashOf(code + map).slice(0, 16)}.mjs`
   const path = join(folder, name)
@@ -251,9 +245,7 @@ async function exists(path: string): Promise<boolean> {
   )
 }
 
-/** Module that a worker thread can load. */
 export interface Loadable {
-  /** For `import()`. */
   href: string
   /**
    * True if the module came from TypeScript. The thread then calls `process.setSourceMapsEnabled(true)` before it

@@ -35,16 +35,12 @@ import { own } from '../../shared/values.ts'
  * `import(expression)` with a relative path cannot be kept: use `new URL(path, import.meta.url)` there.
  */
 
-/** The identifier that stands for a source's `import.meta`. */
 const META = '__dramatis_meta'
 /** The scheme of the module that each source's `import.meta` comes from. */
 export const META_SCHEME = 'dramatis-meta:'
 
-/** Files that a bundle was made from. */
 export interface Sources {
-  /** The hash of each file in it. */
   readonly inputs: Map<string, string>
-  /** The files of packages that it imports. */
   readonly outside: Set<string>
 }
 
@@ -271,7 +267,6 @@ function upwards(folder: string): string[] {
   return above === folder ? [folder] : [folder, ...upwards(above)]
 }
 
-/** A bundle that is not written yet. */
 export interface Compiled extends Sources {
   code: string
   /** A source map whose sources are file: URLs, so that it may lie anywhere. */
@@ -305,7 +300,6 @@ export function recipe(api: string): string {
   return JSON.stringify([2, version, api, OPTIONS])
 }
 
-/** Bundles one entry, in which `api` is what 'dramatis' means. Throws what esbuild throws. */
 export async function compile(entry: string, api: string): Promise<Compiled> {
   const { build }: typeof import('esbuild') = ownRequire()('esbuild') // takes about as long as a thread to boot, so only who needs it pays
   const sources: Sources = { inputs: new Map(), outside: new Set() }
@@ -372,7 +366,6 @@ function placeOf({ file, line, column, lineText }: Location, folder: string): Pl
   return { file: path, line, column: Buffer.from(lineText).subarray(0, column).toString().length + 1 }
 }
 
-/** A place as a person says it. */
 export function shownPlace({ file, line, column }: Place): string {
   return [shownPath(file), line, column].filter((part) => part !== undefined).join(':')
 }
@@ -387,7 +380,6 @@ function sentence({ text, notes, location }: Message, at: Place): string {
   return at.line === undefined ? 'cannot be read.' : `cannot find "${missing}", which it imports. ${advice}`
 }
 
-/** Checks whether esbuild ran, and found something wrong in a source. */
 export function isFailure(error: unknown): error is BuildFailure {
   return error instanceof Error && 'errors' in error && Array.isArray(error.errors)
 }

@@ -21,7 +21,6 @@ export interface LocalOptions {
   roster?: (run: number) => readonly RosterEntry[]
 }
 
-/** Code of the agent of a thread. */
 interface Loaded {
   code: AgentHandlers
   toolbox: Toolbox
@@ -43,7 +42,6 @@ export class LocalThread implements Thread {
     this.#options = options
   }
 
-  /** Aborted when this life ends. */
   get ended(): AbortSignal {
     return this.#end.signal
   }

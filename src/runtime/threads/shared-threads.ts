@@ -49,7 +49,6 @@ export class SharedThreads {
     return this.#coming
   }
 
-  /** Takes a seat for an agent. `ofRun`: a run makes agents, and may make more. */
   seat(agent: string, ofRun: boolean): Thread {
     const thread = this.#free() ?? this.#add(ofRun)
     const seat = new Seat(thread, thread.nextNumber(), thread.isWarm)
@@ -76,7 +75,6 @@ class SharedThread {
   /** Called for each bell: all agents wake the same host. */
   rung = () => {}
   readonly #seats = new Map<number, Seat>()
-  /** Names of the agents by seat. */
   readonly #names = new Map<number, string>()
   readonly #gone: () => void
   #number = 0
@@ -119,12 +117,10 @@ class SharedThread {
     this.#names.set(seat.number, agent)
   }
 
-  /** Notes that an agent has started. */
   started(): void {
     this.#started = true
   }
 
-  /** Ends one agent of the thread. The last one ends the thread. */
   leave(seat: Seat): void {
     if (this.#ending) return
     if (this.#seats.size === 1) return this.#end()
@@ -175,7 +171,6 @@ class SharedThread {
   }
 }
 
-/** Place of one agent in a shared thread. */
 class Seat implements Thread {
   readonly isolated = true
   readonly warm: boolean

@@ -23,7 +23,6 @@ const KEEP_MS = 10_000
 /** The host makes one thread after the other: it could not keep more of them busy. */
 const MOST_SIDE_BY_SIDE = 16
 
-/** Thread as a spawner needs it. */
 export interface SpareThread extends SeatedThread {
   warm: boolean
   /** Resolves when it has booted, or is gone. */
@@ -32,14 +31,12 @@ export interface SpareThread extends SeatedThread {
   warmUp(): void
   /** Resolves when nobody waits for its start any more. */
   readonly settled: Promise<void>
-  /** Resolves when the thread is gone. */
   gone(): Promise<void>
 }
 
 interface HeapClass {
   readonly maxHeapMb: number | null
   readonly spares: SpareThread[]
-  /** How many there should be. */
   wanted: number
 }
 

@@ -68,7 +68,6 @@ export class Silence {
     return surelyMs < limitMs && surelyMs + this.#doubtMs >= DOUBT * limitMs
   }
 
-  /** For people. */
   get words(): string {
     const [all, cpu, blocked] = [this.totalMs, this.cpuMs, this.blockedMs].map(Math.round)
     const waited = Math.round(this.waitedMs + this.#doubtMs)
@@ -86,14 +85,12 @@ export class Silence {
  * buffers alike; elsewhere newer Nodes say what it holds.
  */
 
-/** Since the thread began. */
 export interface ThreadTimes {
   cpuMs: number
   /** In the queue for a processor, as far as that is over and known. */
   waitedMs: number
   /** True if it may be waiting for a processor now; false if it sleeps or is blocked. */
   runnable: boolean
-  /** MiB that it has taken from the system; undefined if that is not known. */
   takenMb?: number
 }
 
@@ -197,7 +194,6 @@ export interface ThreadExit {
 export interface Bystander {
   /** The agent that the thread worked for when it ended; undefined: it was ended from outside. */
   readonly culprit: string | undefined
-  /** The reason of the end, in words. */
   readonly why: string
 }
 
@@ -212,7 +208,6 @@ export interface Thread {
   /** The thread that this agent shares with others; undefined: it has one for itself. */
   readonly shared?: object
   onRing(listener: () => void): void
-  /** Each listener is called once. */
   onExit(listener: (exit: ThreadExit) => void): void
   /** Sets the listener for lines that the agent prints, on stdout and on stderr. */
   onPrint(listener: PrintListener): void
@@ -228,9 +223,7 @@ export interface Thread {
    * known also of a thread in an endless loop. Rejects when the thread ends.
    */
   held?(): Promise<number> | undefined
-  /** Returns the processor times of the thread; undefined where only the time is known. */
   times(): ThreadTimes | undefined
-  /** Loads the code of the agent and its tools, before the start or with it. */
   load(assignment: CodeAssignment): Promise<Started>
   start(assignment: Assignment): Promise<Started>
   /** Resolves to false if the thread has something to do, or ends. */
@@ -264,9 +257,7 @@ export interface Spawner {
    * agents, and may make more.
    */
   spawn(maxHeapMb: number | null, ofRun?: boolean): SeatedThread
-  /** How many threads wait for an agent. */
   readonly spares: number
-  /** Ends the spares. */
   close(): Promise<void>
 }
 

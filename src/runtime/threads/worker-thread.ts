@@ -55,7 +55,6 @@ export function endWorker(worker: Worker): void {
 }
 
 const MIB = 2 ** 20
-/** A thread cannot boot with less. */
 const LEAST_MB = 8
 
 /** Half of the memory that this process may use, in MiB: of its control group (a container), or of the machine. */
@@ -71,7 +70,6 @@ export function halfOfMemoryMb(): number {
  */
 const YOUNG_MB = 32
 
-/** Returns the option of a thread with that limit; null: the default. */
 export function heapLimit(maxHeapMb: number | null): { resourceLimits: ResourceLimits } {
   const half = halfOfMemoryMb()
   const isNodesEnough = getHeapStatistics().heap_size_limit / MIB <= half
@@ -86,7 +84,6 @@ export function heapLimit(maxHeapMb: number | null): { resourceLimits: ResourceL
  * change the reply or post to the same port. A reply of another shape is a failed start.
  */
 
-/** The answer, or a failed start where it is none. */
 export function startedIn(reply: unknown, { role, tools }: CodeAssignment): Started {
   const { ok, error, importing } = Object(reply) as Record<string, unknown>
   if (ok === true) return beganIn(Object(reply)) ?? failed(role.name)
@@ -138,7 +135,6 @@ function failed(agent: string): Started {
 /** Without the functions that V8 compiles when they are first called, the code takes a fraction of that. */
 const MOST_EARLY_BYTES = 512 * 1024
 
-/** As thread-boot.cjs reads it. */
 interface ThreadEntry {
   readonly path: string
   /**
@@ -155,7 +151,6 @@ interface ThreadEntry {
 }
 
 export class ThreadCode {
-  /** The file that begins a thread. */
   readonly boot: URL
   readonly #path: string
   readonly #source: string
@@ -224,7 +219,6 @@ export function unrefWorker(worker: Worker): void {
   worker.unref()
 }
 
-/** First post of thread-boot.cjs. */
 interface Booted {
   tid: number
   compiled: Uint8Array | undefined
@@ -318,7 +312,6 @@ export class WorkerThread implements SeatedThread {
     })
   }
 
-  /** Lets the process end although it lives. To be called as soon as it is made. */
   unref(): void {
     unrefWorker(this.#worker)
     void this.booted.then(() => this.#worker.unref()) // the listener for bells has reffed it again
@@ -439,7 +432,6 @@ export class WorkerThread implements SeatedThread {
     this.#ending = true
     endWorker(this.#worker)
   }
-  /** Resolves when the thread is gone. */
   gone(): Promise<void> {
     return this.#gone
   }
