@@ -84,15 +84,19 @@ export function timerBehind(ms: number, task: () => void, later: Later = laterHe
 
 /** Sleeps like a timer of `timerBehind`, and keeps the process alive. */
 export function sleepBehind(ms: number, signal: AbortSignal | undefined, later: Later = laterHere): Promise<void> {
+  return sleeping((wake) => timeoutBehind(ms, wake, later), signal)
+}
+
+/** Sleeps until the timer that is set calls `wake`; rejects with the signal's reason when it is aborted first. */
+export function sleeping(set: (wake: () => void) => Timer, signal: AbortSignal | undefined): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
-    const wake = () => {
+    const timer = set(() => {
       stop?.()
       resolve()
-    }
-    const { cancel } = timeoutBehind(ms, wake, later)
+    })
     const abort = () => {
-      cancel()
+      timer.cancel()
       reject(signal?.reason)
     }
     const stop = signal && onAbort(signal, abort)

@@ -1,7 +1,7 @@
 /** Settings of one role with all defaults. A value of the role comes first, then one of the team, then the default. */
 
 import type { RoundBounds } from '../../actors/definition/assignment.ts'
-import { type ModelOptions, modelOptionsOf } from '../../actors/definition/model-options.ts'
+import { modelOptionsOf } from '../../actors/definition/model-options.ts'
 import type { AgentRole, ContextStrategy, RoleInfo } from '../../actors/definition/role.ts'
 import type { Overflow, SupervisionConfig } from '../../actors/definition/role-config.ts'
 import type { ModelSchema } from '../../actors/definition/tool.ts'
@@ -20,7 +20,9 @@ import {
   type HeldKeys,
   heldKeys,
   livelockFields,
+  modelOptionFields,
   restartFields,
+  roleInfo,
   type SlowTimes,
   schemaFrom,
   slowTimes,
@@ -151,31 +153,10 @@ const ALIAS = 'clarify_with_user'
 
 /** Returns a frozen copy of the data of a checked role. Fields that the role leaves out are absent in the copy too. */
 function infoFrom(role: AgentRole): RoleInfo {
-  // The type makes sure that a new field of RoleInfo is not forgotten here.
-  const info: { [Key in Exclude<keyof RoleInfo, keyof ModelOptions>]-?: RoleInfo[Key] } & ModelOptions = {
-    name: role.name,
-    description: role.description,
-    systemPrompt: role.systemPrompt,
-    capabilities: role.capabilities,
-    skills: role.skills,
-    verbs: role.verbs,
-    model: role.model,
-    maxTokens: role.maxTokens,
-    maxRounds: role.maxRounds,
-    maxParallelToolCalls: role.maxParallelToolCalls,
-    delegationAllowed: role.delegationAllowed,
-    canDelegateTo: role.canDelegateTo,
-    canBeDelegatedTo: role.canBeDelegatedTo,
-    escalateTo: role.escalateTo,
-    sharedWith: role.sharedWith,
-    priority: role.priority,
-    weight: role.weight,
-    trust: role.trust,
-    data: role.data,
-    accepts: role.accepts,
-    ...modelOptionsOf(role),
-  }
-  const copy = structuredClone(info)
+  const names = Object.keys(roleInfo).filter((name) => !Object.hasOwn(modelOptionFields, name))
+  const info: RoleInfo = { name: role.name }
+  for (const name of names) Reflect.set(info, name, Reflect.get(role, name))
+  const copy = structuredClone({ ...info, ...modelOptionsOf(role) })
   freeze(copy)
   return copy
 }

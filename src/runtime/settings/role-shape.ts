@@ -347,7 +347,8 @@ export const livelockFields = {
   maxMessagesWithoutProgress: option(integer(2), 100),
 }
 
-const roleInfo = {
+/** Data of a role: its thread sees a copy. */
+export const roleInfo = {
   ...modelOptionFields,
   name: agentName,
   description: text,

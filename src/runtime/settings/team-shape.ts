@@ -87,57 +87,51 @@ const ADDRESS = 'an address like https://host/v1, without user, query and fragme
 
 const WRAP = "Wrap it: fromAiSdk(model), from 'dramatis/ai-sdk'."
 
-const address: Check = (value, path) => {
-  if (typeof value !== 'string' || !isAddress(value)) throw refusedAs(path, kindOf(value), ADDRESS)
+const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
+const isFunction = (value: unknown) => typeof value === 'function'
+const isField = (name: unknown) => typeof name === 'string' && /^\w{1,64}$/.test(name)
+
+/** A rule whose error shows the kind of a value instead of the value, since it can be a key. */
+function hiding(accepted: string, passes: (value: unknown) => boolean, advice = ''): Check {
+  return (value, path) => {
+    if (!passes(value)) throw refusedAs(path, kindOf(value), accepted, advice)
+  }
 }
 
-const apiKey: Check = (value, path) => {
-  if (typeof value === 'function' || (typeof value === 'string' && value !== '')) return
-  throw refusedAs(path, kindOf(value), 'a key, or a function that gives one', 'Leave it out where no key is needed.')
-}
-
-const middleware: Check = (value, path) => {
-  const isFunction = (layer: unknown) => typeof layer === 'function'
-  if (isFunction(value) || (Array.isArray(value) && value.every(isFunction))) return
-  throw refusedAs(path, kindOf(value), 'a function, or a list of functions')
-}
-
-const fieldNames: Check = (value, path) => {
-  const isField = (name: unknown) => typeof name === 'string' && /^\w{1,64}$/.test(name)
-  if (!Array.isArray(value) || !value.every(isField)) throw refused(path, value, 'a list of names of fields')
+const callFields = {
+  maxConcurrent: integer(1),
+  maxRetryAfterMs: pause,
+  middleware: hiding(
+    'a function, or a list of functions',
+    (value) => isFunction(value) || (Array.isArray(value) && value.every(isFunction)),
+  ),
+  thinks: flag,
 }
 
 const described = shape<AddressEntry>(
   {
     model: someText,
-    baseURL: address,
+    baseURL: hiding(ADDRESS, (value) => isText(value) && isAddress(value)),
     api: oneOf('chat', 'responses'),
     apiKeyEnv: variableName,
-    apiKey,
-    maxConcurrent: integer(1),
-    maxRetryAfterMs: pause,
-    middleware,
-    thinks: flag,
-    giveBack: fieldNames,
+    apiKey: hiding(
+      'a key, or a function that gives one',
+      (value) => isFunction(value) || isText(value),
+      'Leave it out where no key is needed.',
+    ),
+    ...callFields,
+    giveBack: rule('a list of names of fields', (value) => Array.isArray(value) && value.every(isField)),
     ...modelOptionFields,
   },
   'model',
 )
 
-const secrets: Check = (value, path) => {
-  if (Array.isArray(value) && value.every((text) => typeof text === 'string' && text !== '')) return
-  throw refusedAs(path, kindOf(value), 'a list of texts that are not empty')
-}
-
 const withClient = shape<ClientEntry>(
   {
     client: methods('complete'),
     model: someText,
-    secrets,
-    maxConcurrent: integer(1),
-    maxRetryAfterMs: pause,
-    middleware,
-    thinks: flag,
+    secrets: hiding('a list of texts that are not empty', (value) => Array.isArray(value) && value.every(isText)),
+    ...callFields,
     ...modelOptionFields,
   },
   'client',
@@ -173,7 +167,6 @@ export const modelNamesShape: Check = (value, path) => {
   for (const [name, instead] of reading(path, () => Object.entries(value))) someText(instead, `${path}.${name}`)
 }
 
-/** Returns the kind of a value instead of the value, since it can be a key. */
 function kindOf(value: unknown): string {
   if (typeof value === 'string') return 'another text'
   return typeof value === 'object' || value === undefined ? shown(value) : `a ${typeof value}`
@@ -238,9 +231,7 @@ const livelockShape = shape<Exclude<NonNullable<SupervisionConfig['livelock']>, 
   onFound: oneOf('report', 'end'),
 })
 
-const folderPath: Check = (value, path) => {
-  if (typeof value !== 'string' || value === '') throw refused(path, value, 'the path of a folder')
-}
+const folderPath = rule('the path of a folder', isText)
 
 const LONGEST_DAYS = 36_500
 
@@ -318,7 +309,7 @@ export const teamFields = {
     if (isStore && isPath) throw refusedAs(`${path}.store`, 'a store beside a path', 'one of path and store')
     if (!isStore) folderPath(Reflect.get(Object(value), 'path'), `${path}.path`)
   },
-  persistentFile: rule('the path of a file', (value) => typeof value === 'string' && value !== ''),
+  persistentFile: rule('the path of a file', isText),
   guardrails: guardrailsShape,
   output: outputShape,
   conversations: methods('load', 'save'),

@@ -2,7 +2,7 @@
 
 import type { Wait } from '../views/digest-line.ts'
 import { isSlow, slowSentence } from '../views/slow.ts'
-import { doingsOf, type WaitNeeds, waitCyclesOf, waitsOf } from './digests.ts'
+import { doingsOf, grouped, type WaitNeeds, waitCyclesOf, waitsOf } from './digests.ts'
 
 /** Turn that is under way. */
 export interface OpenTurn {
@@ -40,12 +40,8 @@ export function openTurnsOf(needs: WaitNeeds): OpenTurn[] {
         : [],
     ),
   )
-  const byTurn = new Map<string, Wait[]>()
-  for (const doing of doings) {
-    if (doing.turnSince === undefined) continue
-    const key = `${doing.agent} ${doing.turn}`
-    byTurn.set(key, [...(byTurn.get(key) ?? []), doing])
-  }
+  const inTurns = doings.filter(({ turnSince }) => turnSince !== undefined)
+  const byTurn = grouped(inTurns, ({ agent, turn }) => `${agent} ${turn}`)
   return Array.from(byTurn.values(), (all): OpenTurn => {
     all.sort((one, other) => one.since - other.since)
     const told = all.find((doing) => isSlow(doing, now)) ?? all[0]!
@@ -69,11 +65,8 @@ export function openTurnsOf(needs: WaitNeeds): OpenTurn[] {
 export function judgementOf(needs: WaitNeeds): TeamJudgement {
   const now = needs.clock.now()
   const turns = openTurnsOf(needs).filter(({ state }) => state !== 'fine')
-  const queues = new Map<string, Wait[]>()
-  for (const wait of waitsOf(needs)) {
-    const [option = ''] = wait.for
-    if (wait.kind === 'limit') queues.set(option, [...(queues.get(option) ?? []), wait])
-  }
+  const limits = waitsOf(needs).filter(({ kind }) => kind === 'limit')
+  const queues = grouped(limits, ({ for: [option = ''] }) => option)
   const slowQueues = [...queues.values()].filter(([oldest]) => oldest && isSlow(oldest, now))
   return {
     state: turns.some(({ state }) => state === 'stuck')

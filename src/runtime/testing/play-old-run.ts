@@ -19,6 +19,7 @@ import type { OldTurns } from './old-turns.ts'
 import { OldWorld, type UnknownAsked } from './old-world.ts'
 import { close, type PlayedTeam } from './play.ts'
 import type { Stage } from './stage.ts'
+import { settling } from './virtual-clock.ts'
 
 class GivenLog implements LogStore {
   state: LogState = 'new'
@@ -122,14 +123,10 @@ export async function playOldRun(
       clock.timer(atMs, () => void team.sendMessage({ ...inputOf(message), runId }).catch(() => {})) // it is compared
     if (before.status === 'unfinished') clock.timer(old.lengthMs + 1, () => void handle!.cancel(REACHED_END))
     if (old.aborted) clock.timer(old.aborted.atMs, () => void handle!.cancel(old.aborted!.reason))
-    let settled = false
-    const settle = () => {
-      settled = true
-    }
-    handle.result.then(settle, settle)
-    const ending = await clock.runUntil(() => settled || stage.broken !== undefined)
+    const isSettled = settling(handle.result)
+    const ending = await clock.runUntil(() => isSettled() || stage.broken !== undefined)
     const cut = stage.broken ? BROKEN + describe(stage.broken) : ending === 'endless' ? ENDLESS : undefined
-    if (!settled) await handle.cancel(cut ?? IDLE)
+    if (!isSettled()) await handle.cancel(cut ?? IDLE)
     const result = await handle.result
     const now = { ...endOf(result, before.status), responses: responsesIn(result.messageHistory) }
     const agents = new Set([...team.agentNames(), ...prompter.played.map(({ agent }) => agent)])

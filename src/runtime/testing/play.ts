@@ -19,6 +19,7 @@ import type { TeamKit } from '../team/provision.ts'
 import type { TeamRuntime } from '../team/team.ts'
 import { type Fault, Faults, type Injected, Person, type RehearsalPlan } from './plan.ts'
 import type { Stage } from './stage.ts'
+import { settling } from './virtual-clock.ts'
 
 /** Kinds of outcome, in the order in which they are reported. */
 export const KINDS = ['done', 'deadlock', 'livelock', 'stall', 'failed'] as const
@@ -77,17 +78,10 @@ const KIND_OF: Readonly<Partial<Record<string, OutcomeKind>>> = {
  * Returns the kind of a run that ended with that error: the first of its causes that is a detector's finding decides.
  */
 function kindOf(error: Caused): OutcomeKind {
-  for (const { code } of causesOf(error)) {
-    const kind = own(KIND_OF, code)
-    if (kind) return kind
-  }
-  return 'failed'
+  return Array.from(causesOf(error), ({ code }) => own(KIND_OF, code)).find(Boolean) ?? 'failed'
 }
 
-function ranOutOfTime(error: Caused): boolean {
-  for (const { code } of causesOf(error)) if (DEADLINES.includes(code)) return true
-  return false
-}
+const ranOutOfTime = (error: Caused): boolean => [...causesOf(error)].some(({ code }) => DEADLINES.includes(code))
 
 const DEADLINES = ['REQUEST_TIMEOUT', 'TURN_TIMEOUT', 'RUN_TIMEOUT']
 
@@ -174,14 +168,10 @@ export async function playSeed(
   })
   try {
     run = team.launch(query, { runId: `seed-${seed}` })
-    let settled = false
-    const settle = () => {
-      settled = true
-    }
-    run.result.then(settle, settle)
+    const isSettled = settling(run.result)
     let stranded: string[] = []
     const ending = await clock.runUntil(
-      () => settled || stage.broken !== undefined,
+      () => isSettled() || stage.broken !== undefined,
       (limitsAlone) => {
         stranded = limitsAlone && !faults.hangs ? team.openTurns() : []
       },
@@ -257,12 +247,8 @@ function outcomeOf(result: MultiAgentResult<undefined>): Outcome {
  * time.
  */
 export async function close(team: TeamRuntime, { clock }: Stage): Promise<void> {
-  let open = true
-  const done = () => {
-    open = false
-  }
   const closed = team.close()
-  closed.then(done, done)
-  for (let ms = 0; open; ms = CLOSE_STEP_MS) await clock.advance(ms)
+  const isClosed = settling(closed)
+  for (let ms = 0; !isClosed(); ms = CLOSE_STEP_MS) await clock.advance(ms)
   await closed
 }

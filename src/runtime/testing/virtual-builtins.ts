@@ -9,13 +9,12 @@ import { Writable } from 'node:stream'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
 import { v4 } from 'uuid'
-import { type Scheduler, systemClock, type Timer } from '../../shared/clock.ts'
-import { onAbort } from '../../shared/on-abort.ts'
+import { type Scheduler, sleeping, systemClock, type Timer } from '../../shared/clock.ts'
 import type { Dice } from '../../shared/random.ts'
 import { type AnyFunction, isReal, type Outside, type Refuse, stoppingTheClock } from './reach.ts'
 
 type Callback = (...args: unknown[]) => void
-type WaitOptions = { signal?: AbortSignal } | undefined
+type WaitOptions = { signal?: AbortSignal | undefined }
 
 /** Result of `setTimeout` and similar functions. `ref` and `unref` have no effect, since it keeps no process alive. */
 class VirtualTimer {
@@ -94,9 +93,12 @@ export class Timers {
     }
   }
 
-  #timeout(callback: Callback, ms: unknown, again: boolean, args: unknown[]): VirtualTimer {
+  #timeout(callback: Callback, ms: unknown, args: unknown[] = [], again = false): VirtualTimer {
+    return this.#set(callback, Math.max(1, Number(ms) || 1), args, again) // Node's own minimum
+  }
+
+  #set(callback: Callback, delayMs: number, args: unknown[], again = false): VirtualTimer {
     const run = this.guarded(callback)
-    const delayMs = Math.max(1, Number(ms) || 1) // Node's own minimum
     return new VirtualTimer(this.#open, (timer) =>
       this.#now.timer(delayMs, () => {
         timer.done()
@@ -106,40 +108,24 @@ export class Timers {
     )
   }
 
-  #immediate(callback: Callback, args: unknown[]): VirtualTimer {
-    const run = this.guarded(callback)
-    return new VirtualTimer(this.#open, (timer) =>
-      this.#now.timer(0, () => {
-        timer.done()
-        run(...args)
-      }),
-    )
-  }
-
-  #wait<T>(begin: (done: () => void) => VirtualTimer, value: T, options: WaitOptions): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const signal = options?.signal
-      if (signal?.aborted) return reject(aborted(signal))
-      const timer = begin(() => {
-        stop?.()
-        resolve(value)
-      })
-      const stop =
-        signal &&
-        onAbort(signal, () => {
-          timer.close()
-          reject(aborted(signal))
-        })
+  async #wait<T>(begin: (done: () => void) => VirtualTimer, value: T, { signal }: WaitOptions = {}): Promise<T> {
+    if (signal?.aborted) throw aborted(signal)
+    await sleeping((wake) => {
+      const timer = begin(wake)
+      return { cancel: () => void timer.close() }
+    }, signal).catch(() => {
+      throw aborted(signal)
     })
+    return value
   }
 
   readonly functions = (() => {
     const clear = (timer: unknown) => {
       if (timer instanceof VirtualTimer) timer.close()
     }
-    const setTimeout = (callback: Callback, ms?: number, ...args: unknown[]) => this.#timeout(callback, ms, false, args)
-    const setInterval = (callback: Callback, ms?: number, ...args: unknown[]) => this.#timeout(callback, ms, true, args)
-    const setImmediate = (callback: Callback, ...args: unknown[]) => this.#immediate(callback, args)
+    const setTimeout = (callback: Callback, ms?: number, ...args: unknown[]) => this.#timeout(callback, ms, args)
+    const setInterval = (callback: Callback, ms?: number, ...args: unknown[]) => this.#timeout(callback, ms, args, true)
+    const setImmediate = (callback: Callback, ...args: unknown[]) => this.#set(callback, 0, args)
     Object.defineProperty(setTimeout, promisify.custom, { get: () => this.promises.setTimeout })
     Object.defineProperty(setImmediate, promisify.custom, { get: () => this.promises.setImmediate })
     return {
@@ -154,9 +140,8 @@ export class Timers {
 
   readonly promises = {
     setTimeout: <T>(ms?: number, value?: T, options?: WaitOptions) =>
-      this.#wait((done) => this.#timeout(done, ms, false, []), value, options),
-    setImmediate: <T>(value?: T, options?: WaitOptions) =>
-      this.#wait((done) => this.#immediate(done, []), value, options),
+      this.#wait((done) => this.#timeout(done, ms), value, options),
+    setImmediate: <T>(value?: T, options?: WaitOptions) => this.#wait((done) => this.#set(done, 0, []), value, options),
     setInterval: (ms?: number, value?: unknown, options?: WaitOptions) => this.#ticks(ms, value, options),
     scheduler: {
       wait: (ms: number, options?: WaitOptions) => this.promises.setTimeout(ms, undefined, options),
@@ -164,20 +149,23 @@ export class Timers {
     },
   }
 
-  async *#ticks(ms: number | undefined, value: unknown, options: WaitOptions): AsyncGenerator<unknown> {
+  async *#ticks(ms: number | undefined, value: unknown, options?: WaitOptions): AsyncGenerator<unknown> {
     for (;;) yield await this.promises.setTimeout(ms, value, options)
   }
 
   timeoutSignal(ms: number): AbortSignal {
     const controller = new AbortController()
     const late = () => controller.abort(new DOMException('The operation was aborted due to timeout', 'TimeoutError'))
-    this.#timeout(late, ms, false, [])
+    this.#timeout(late, ms)
     return controller.signal
   }
 }
 
-const aborted = ({ reason }: AbortSignal) =>
-  Object.assign(new Error('The operation was aborted', { cause: reason }), { name: 'AbortError', code: 'ABORT_ERR' })
+const aborted = (signal: AbortSignal | undefined) =>
+  Object.assign(new Error('The operation was aborted', { cause: signal?.reason }), {
+    name: 'AbortError',
+    code: 'ABORT_ERR',
+  })
 
 /*
  * `crypto` in a sandbox: random functions are seeded, functions that work on other threads stop the clock, the rest is

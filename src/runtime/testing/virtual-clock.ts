@@ -5,8 +5,7 @@
  */
 
 import { finite, methods, rule, shape } from '../../shared/checks.ts'
-import { type Clock, type Scheduler, systemClock, type Timer } from '../../shared/clock.ts'
-import { onAbort } from '../../shared/on-abort.ts'
+import { type Clock, type Scheduler, sleeping, systemClock, type Timer } from '../../shared/clock.ts'
 import { seededRandom } from '../../shared/random.ts'
 import { nextTurn } from '../../shared/timers.ts'
 
@@ -54,6 +53,16 @@ export function virtualClock(options: { seed?: number; startAt?: number } = {}):
 
 const LONGEST_RUN = 10_000_000 // tasks; a team that never falls idle is a bug worth an error
 
+/** Follows whether a promise has settled. */
+export function settling(promise: Promise<unknown>): () => boolean {
+  let isSettled = false
+  const settle = () => {
+    isSettled = true
+  }
+  promise.then(settle, settle)
+  return () => isSettled
+}
+
 /** Result of `runUntil`: done, idle because no timer is left, or endless because tasks run on without time passing. */
 export type Ending = 'done' | 'idle' | 'endless'
 
@@ -96,18 +105,7 @@ export class SteppedClock implements VirtualClock, Scheduler {
   }
 
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      if (signal?.aborted) return reject(signal.reason)
-      const timer = this.timer(ms, () => {
-        stop?.()
-        resolve()
-      })
-      const abort = () => {
-        timer.cancel()
-        reject(signal?.reason)
-      }
-      const stop = signal && onAbort(signal, abort)
-    })
+    return sleeping((wake) => this.timer(ms, wake), signal)
   }
 
   timer(ms: number, task: () => void, limit: Due['limit'] = false): Timer {

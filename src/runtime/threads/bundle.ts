@@ -53,10 +53,6 @@ async function configsOf(sources: Iterable<string>, packages: Iterable<string>):
   return found
 }
 
-function nearestPackage(path: string): Promise<string | undefined> {
-  return nearest(dirname(path), 'package.json', new Set())
-}
-
 /** Adds the places where it looks to `looked`. */
 async function nearest(folder: string, name: string, looked: Set<string>): Promise<string | undefined> {
   const path = join(folder, name)
@@ -129,7 +125,7 @@ async function bundleOf(entry: string, api: string): Promise<string> {
 }
 
 async function homeOf(entry: string): Promise<string | undefined> {
-  const manifest = await nearestPackage(entry)
+  const manifest = await nearest(dirname(entry), 'package.json', new Set())
   return manifest && join(dirname(manifest), 'node_modules', '.cache', 'dramatis')
 }
 
@@ -238,12 +234,7 @@ async function hashOfFile(path: string): Promise<string | null> {
   return readFile(path).then(hashOf, () => null)
 }
 
-async function exists(path: string): Promise<boolean> {
-  return access(path).then(
-    () => true,
-    () => false,
-  )
-}
+const exists = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined)) !== undefined
 
 export interface Loadable {
   href: string

@@ -50,15 +50,11 @@ export class SharedThreads {
   }
 
   seat(agent: string, ofRun: boolean): Thread {
-    const thread = this.#free() ?? this.#add(ofRun)
-    const seat = new Seat(thread, thread.nextNumber(), thread.isWarm)
-    thread.admit(seat, agent)
-    return seat
+    return (this.#free() ?? this.#add(ofRun)).admit(agent)
   }
 
   #free(): SharedThread | undefined {
-    for (const thread of this.#threads) if (thread.isFree) return thread
-    return undefined
+    return [...this.#threads].find(({ isFree }) => isFree)
   }
 
   #add(ofRun: boolean): SharedThread {
@@ -75,10 +71,10 @@ class SharedThread {
   /** Called for each bell: all agents wake the same host. */
   rung = () => {}
   readonly #seats = new Map<number, Seat>()
-  readonly #names = new Map<number, string>()
   readonly #gone: () => void
   #number = 0
-  #started = false
+  /** True once an agent has started. */
+  hasStarted = false
   #ending = false
   /** Agents that are about to leave. While there are any, the thread may be stuck, and takes no others. */
   #leaving = 0
@@ -97,28 +93,17 @@ class SharedThread {
     return !this.#ending && this.#leaving === 0 && this.#seats.size < SEATS
   }
 
-  /** True if an agent that takes a seat now need not wait for the thread to boot. */
-  get isWarm(): boolean {
-    return this.#started || this.base.warm
-  }
-
   /** Undefined: the thread has worked for nobody yet, or for one that has left. */
   get seatAtWork(): Seat | undefined {
     return this.#seats.get(Atomics.load(this.atWork, 0))
   }
 
-  nextNumber(): number {
+  admit(agent: string): Seat {
     this.#number += 1
-    return this.#number
-  }
-
-  admit(seat: Seat, agent: string): void {
+    // An agent that takes a seat where others have started need not wait for the thread to boot.
+    const seat = new Seat(this, this.#number, agent, this.hasStarted || this.base.warm)
     this.#seats.set(seat.number, seat)
-    this.#names.set(seat.number, agent)
-  }
-
-  started(): void {
-    this.#started = true
+    return seat
   }
 
   leave(seat: Seat): void {
@@ -130,7 +115,6 @@ class SharedThread {
       late.cancel()
       this.#leaving -= 1
       if (!this.#seats.delete(seat.number)) return // the whole thread has ended
-      this.#names.delete(seat.number)
       seat.exited({ code: 1, error: undefined })
       if (this.#seats.size === 0) this.#end()
     })
@@ -154,20 +138,21 @@ class SharedThread {
     this.#gone()
     const seats = [...this.#seats.values()]
     this.#seats.clear()
-    for (const seat of seats) seat.exited(this.#exitOf(seat, exit))
+    for (const seat of seats) seat.exited(this.#exitOf(seat, exit, seats))
   }
 
   /**
    * Returns the exit of one agent. An error that the thread threw is that of the agent at work; if none was at work
    * yet, the thread could not begin. Without an error it was ended from outside.
    */
-  #exitOf(seat: Seat, exit: ThreadExit): ThreadExit {
+  #exitOf(seat: Seat, exit: ThreadExit, seats: readonly Seat[]): ThreadExit {
     const { code, error } = exit
     const at = this.#stuckAt ?? (error && Atomics.load(this.atWork, 0))
     if (seat.isLeaving || at === 0) return exit
     if (at === seat.number) return this.#stuckAt === undefined ? exit : { ...exit, stuck: true }
     const why = this.#stuckAt === undefined ? wordsOf(exit) : 'it was stuck'
-    return { code, error: undefined, bystander: { culprit: at === undefined ? undefined : this.#names.get(at), why } }
+    const culprit = seats.find(({ number }) => number === at)?.agent
+    return { code, error: undefined, bystander: { culprit, why } }
   }
 }
 
@@ -176,12 +161,14 @@ class Seat implements Thread {
   readonly warm: boolean
   readonly shared: SharedThread
   readonly number: number
+  readonly agent: string
   readonly #exits: ((exit: ThreadExit) => void)[] = []
   isLeaving = false
 
-  constructor(shared: SharedThread, number: number, warm: boolean) {
+  constructor(shared: SharedThread, number: number, agent: string, warm: boolean) {
     this.shared = shared
     this.number = number
+    this.agent = agent
     this.warm = warm
   }
 
@@ -208,7 +195,7 @@ class Seat implements Thread {
   }
   async start(assignment: Assignment): Promise<Started> {
     const started = await this.shared.base.start({ ...assignment, seat: this.#place })
-    this.shared.started()
+    this.shared.hasStarted = true
     return started
   }
   get #place() {
