@@ -10,7 +10,7 @@ import { own } from '../../shared/values.ts'
 import type { LimitNotices } from '../logging/limit-notices.ts'
 import { isSecretName, type Redactor } from '../logging/redactor.ts'
 import { type ClientEntry, isClient, isOffline, type ModelsConfig, type ResolvedModel } from './provider.ts'
-import { type Address, ProviderClients } from './provider-clients.ts'
+import { ProviderClients } from './provider-clients.ts'
 
 /**
  * Treatment of models that ask a provider, in a rehearsal. `standIn` answers in their place, and no key is looked for.
@@ -69,7 +69,8 @@ export class Models {
     })
     this.#isAskedFor = models === 'rehearsal' || (this.#standIn !== undefined && models === undefined)
     context.redactor.learn(context.env.OPENAI_API_KEY?.trim())
-    if (typeof models === 'object') this.#entries = this.#configured(models)
+    if (typeof models === 'object')
+      this.#entries = new Map(Object.entries(models).map(([name, entry]) => [name, this.#entryOf(name, entry)]))
   }
 
   /**
@@ -155,9 +156,8 @@ export class Models {
   }
 
   #rehearse(): ModelClient {
-    if (this.#rehearsing) return this.#rehearsing
-    this.announce()
-    this.#rehearsing = this.#standIn ?? this.#context.rehearsal!()
+    if (!this.#rehearsing) this.announce()
+    this.#rehearsing ??= this.#standIn ?? this.#context.rehearsal!()
     return this.#rehearsing
   }
 
@@ -178,28 +178,14 @@ export class Models {
     throw new ConfigurationError(text, { path, got: model, accepted })
   }
 
-  #configured(models: ModelsConfig): Map<string, Entry> {
-    return new Map(
-      Object.entries(models).map(([name, entry]): [string, Entry] => {
-        if (isClient(entry)) return [name, this.#ofClient({ client: entry }, name)]
-        if ('client' in entry) return [name, this.#ofClient(entry, name)]
-        const reached = this.#atAddress(entry, `models.${name}`)
-        this.#learnHeaders(entry.headers)
-        const { model, thinks, giveBack } = entry
-        const options = modelOptionsOf(entry)
-        return [
-          name,
-          {
-            ...reached,
-            model,
-            hasMore: true,
-            options,
-            ...(thinks !== undefined && { thinks }),
-            ...(giveBack && { giveBack }),
-          },
-        ]
-      }),
-    )
+  #entryOf(name: string, entry: ModelsConfig[string]): Entry {
+    if (isClient(entry)) return this.#ofClient({ client: entry }, name)
+    if ('client' in entry) return this.#ofClient(entry, name)
+    const reached = this.#standIn ? { client: this.#standIn } : this.#clients.atAddress(entry, `models.${name}`)
+    this.#learnHeaders(entry.headers)
+    const { model, thinks, giveBack } = entry
+    const more = { ...(thinks !== undefined && { thinks }), ...(giveBack && { giveBack }) }
+    return { ...reached, model, hasMore: true, options: modelOptionsOf(entry), ...more }
   }
 
   /** Has the secrets in headers taken out of all that leaves the team, as keys are. */
@@ -224,10 +210,6 @@ export class Models {
       ...(client.provider !== undefined && { provider: client.provider }),
       ...(Object.keys(options).length > 0 && { options }),
     }
-  }
-
-  #atAddress(entry: Address, path: string): { client: ModelClient; host?: string } {
-    return this.#standIn ? { client: this.#standIn } : this.#clients.atAddress(entry, path)
   }
 
   #fromEnvironment(): Map<string, Entry> {

@@ -284,7 +284,7 @@ interface AtAddress extends Shared {
 type Middleware = NonNullable<ClientEntry['middleware']>
 
 /** An entry without its checks: that of the environment has no model. */
-export type Address = Partial<AddressEntry>
+type Address = Partial<AddressEntry>
 
 const OPENAI = 'https://api.openai.com/v1'
 

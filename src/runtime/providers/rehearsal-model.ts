@@ -45,23 +45,19 @@ async function* answerTo(request: ModelRequest, seed: number): AsyncGenerator<Mo
   }))
   const answer = () => (jsonSchema ? JSON.stringify(sampleOf(jsonSchema, dice, LABEL)) : words(request, since, dice))
   const text = calls.length > 0 ? '' : answer()
+  const pieces = [
+    ...piecesOf(text).map((piece) => ({ piece: { text: piece }, words: [piece] })),
+    ...calls.map((toolCall) => ({ piece: { toolCall }, words: [toolCall.name, toolCall.input] })),
+  ]
   let outputTokens = 0
   let isCut = false
-  for (const piece of piecesOf(text)) {
+  for (const { piece, words } of pieces) {
     signal.throwIfAborted()
-    const tokens = countTokens(piece, model)
+    const tokens = words.reduce((sum, word) => sum + countTokens(word, model), 0)
     isCut = outputTokens + tokens > maxOutputTokens
     if (isCut) break
     outputTokens += tokens
-    yield { text: piece }
-  }
-  for (const toolCall of calls) {
-    signal.throwIfAborted()
-    const tokens = countTokens(toolCall.name, model) + countTokens(toolCall.input, model)
-    isCut = outputTokens + tokens > maxOutputTokens
-    if (isCut) break
-    outputTokens += tokens
-    yield { toolCall }
+    yield piece
   }
   const inputTokens = countPrompt(request)
   yield {

@@ -144,19 +144,12 @@ export interface TeamSettings
 }
 
 /**
- * Checks all options that can be checked without loading a module, and fills in the defaults.
- * `given.modules` names the agents whose definition is given, so that they need no module. `given.model` says that a
- * client is given which stands for every model. `given.rehearsed` is what a rehearsal makes of models. With
- * `given.skillsInTools` a name in `tools` that is no verb is a skill. `given.env` is
- * the environment; the process's own by default. `given.file` is the file that has called, from which packages are
- * resolved by default.
+ * Checks all options that can be checked without loading a module, and fills in the defaults. `given.modules` names the
+ * agents whose definition is given, so that they need no module. `given.model` says that a client is given which stands
+ * for every model. With `given.skillsInTools` a name in `tools` that is no verb is a skill. `given.file` is the file
+ * that has called, from which packages are resolved by default.
  *
- * @throws ConfigurationError for the first option that is wrong or not there yet. `details` has its `path`, what it
- * `got` and what is `accepted`.
- *
- * @example
- * const settings = settingsFrom({ agents: [{ name: 'critic', module: new URL('./critic.js', import.meta.url) }] })
- * settings.agents[0].supervision.maxRestarts // 3
+ * @throws ConfigurationError for the first option that is wrong.
  */
 export function settingsFrom(
   options: TeamOptions,

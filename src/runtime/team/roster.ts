@@ -235,10 +235,7 @@ export class Roster implements MadeAgents {
     const { lifetime = 'run', ...role } = given as SpawnRole
     const own = lifetime === 'run' ? run : undefined
     await this.left(role.name, own)
-    return this.#counted(run, async () => {
-      const before = this.#madeBy(callId, own)
-      if (before) await this.#started(before)
-      if (before) return before.name
+    return this.#counted(run, callId, own, async () => {
       const cell = own ? this.#addTo(own, role) : this.add(role)
       this.#joins(cell, role, callId)
       await this.begin(cell)
@@ -263,14 +260,11 @@ export class Roster implements MadeAgents {
     if (!newcomers) throw noRegistry('context.defineAgent')
     const { run, callId } = caller
     await this.left('name' in type ? type.name : undefined)
-    return this.#counted(run, async () => {
-      const before = this.#madeBy(callId, undefined)
-      if (before) await this.#started(before)
-      if (before) return before.name
-      return newcomers.define(caller, type, ({ index, name }) =>
+    return this.#counted(run, callId, undefined, () =>
+      newcomers.define(caller, type, ({ index, name }) =>
         this.#supervisor.journal.keep(run, { kind: 'agent.joined', index, name, role: null, by: callId }),
-      )
-    })
+      ),
+    )
   }
 
   // ---- agents of an earlier process
@@ -302,8 +296,16 @@ export class Roster implements MadeAgents {
     for (const agent of this.#made.values()) yield { kind: 'agent.joined', ...agent }
   }
 
-  /** Makes an agent and counts it against the run's limit, unless that fails. */
-  async #counted(run: RunState, make: () => Promise<string>): Promise<string> {
+  /**
+   * Makes an agent, unless the call has made it in an earlier process, and counts it against the run's limit, unless
+   * that fails.
+   */
+  async #counted(
+    run: RunState,
+    callId: string,
+    of: RunState | undefined,
+    make: () => Promise<string>,
+  ): Promise<string> {
     run.ended.throwIfAborted() // the run is over
     const limit = this.#settings.maxSpawnedAgents
     if (run.spawned >= limit)
@@ -313,7 +315,9 @@ export class Roster implements MadeAgents {
       )
     run.spawned += 1
     try {
-      return await make()
+      const before = this.#madeBy(callId, of)
+      if (before) await this.#started(before)
+      return before?.name ?? (await make())
     } catch (error) {
       run.spawned -= 1
       throw error

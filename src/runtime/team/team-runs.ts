@@ -48,13 +48,17 @@ import { judgementOf, type OpenTurn, openTurnsOf, type TeamJudgement } from './o
 
 const metricsFormat = oneOf('prometheus')
 
-abstract class TeamInsight {
+export abstract class TeamRuns {
+  #digest: DigestFeed | undefined
   protected abstract readonly supervisor: Supervisor
   protected abstract readonly runBook: RunBook
   protected readonly tallies = new Tallies()
   protected abstract readonly parts: { readonly budgets: Budgets }
   /** Folder of the team's durable log; undefined without one. */
   abstract readonly logPath: string | undefined
+
+  /** Resolves when the durable log has been read, if the team has one. */
+  protected abstract untilLogRead(): Promise<void>
 
   /**
    * Returns the blackboard of a run; without a `runId`, that of the run that was launched last. A blackboard of the
@@ -211,17 +215,6 @@ abstract class TeamInsight {
     const metrics = metricsOf(this.supervisor, this.runBook, this.tallies, slow)
     return format === undefined ? metrics : prometheusText(metrics)
   }
-}
-
-function unknownRun(runId: string): UnknownRunError {
-  return new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })
-}
-
-export abstract class TeamRuns extends TeamInsight {
-  #digest: DigestFeed | undefined
-
-  /** Resolves when the durable log has been read, if the team has one. */
-  protected abstract untilLogRead(): Promise<void>
 
   /**
    * Runs the team on a query: a text, or parts (texts, images, sounds, files). Rejects only on misuse
@@ -435,3 +428,6 @@ export abstract class TeamRuns extends TeamInsight {
     yield* runDigest(this.supervisor, this.runBook, run.state)
   }
 }
+
+const unknownRun = (runId: string) =>
+  new UnknownRunError(`No run ${shown(runId)} is known; there was none, or it has left the log.`, { runId })

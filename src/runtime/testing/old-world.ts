@@ -172,19 +172,8 @@ async function modelCall(
 ): Promise<unknown> {
   const answer = (await outcome) as ModelAnswer
   const { usage, model, rehearsed, text } = answer
-  const { name: agent, index } = cell
-  const called = {
-    agent,
-    index,
-    turn,
-    messageId: cell.messageIdOf(turn),
-    model,
-    usage,
-    durationMs: tookMs(),
-    rehearsed,
-    error: null,
-  }
-  record(run, { kind: 'model.called', ...called })
+  const of = { agent: cell.name, index: cell.index, turn, messageId: cell.messageIdOf(turn) }
+  record(run, { kind: 'model.called', ...of, model, usage, durationMs: tookMs(), rehearsed, error: null })
   if (stream && text !== '') say(text)
   return answer
 }

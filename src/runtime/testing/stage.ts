@@ -14,7 +14,7 @@ import { defineTool, type Logger } from '../../actors/definition/tool.ts'
 import { systemClock } from '../../shared/clock.ts'
 import * as errors from '../../shared/errors.ts'
 import { ConfigurationError, describe, ModelError } from '../../shared/errors.ts'
-import { onAbort } from '../../shared/on-abort.ts'
+import { onAbort, unlessAborted } from '../../shared/on-abort.ts'
 import { Dice } from '../../shared/random.ts'
 import { picked } from '../../shared/values.ts'
 import { piecesOf } from '../providers/collect.ts'
@@ -58,10 +58,9 @@ async function told(client: ModelClient, request: ModelRequest, beat: () => void
   const { deadlineMs } = RETRY_POLICY
   const late = `The model "${request.model}" has not answered within ${deadlineMs} ms of real time.`
   const deadline = systemClock.timer(deadlineMs, () => end.abort(new ModelError(late, { retryable: false })), true)
-  const ended = new Promise<never>((_, reject) => void onAbort(end.signal, () => reject(end.signal.reason)))
   try {
     const asked = piecesOf(client, { ...request, clock: systemClock, signal: end.signal })
-    await Promise.race([ended, keepWhole(asked, pieces)])
+    await unlessAborted(end.signal, keepWhole(asked, pieces))
     return { pieces }
   } catch (error) {
     return { pieces, failure: { error } }

@@ -86,9 +86,7 @@ function baseOf(config: string, base: string): string | undefined {
   return undefined
 }
 
-async function textOf(path: string): Promise<string | undefined> {
-  return readFile(path, 'utf8').catch(() => undefined)
-}
+const textOf = (path: string) => readFile(path, 'utf8').catch(() => undefined)
 
 /*
  * Bundles on disk. A bundle's name has the hash of its content, so a new one never changes what another process
@@ -230,9 +228,7 @@ function isNote(note: unknown): note is Note {
   return typeof note.bundle === 'string' && typeof note.files === 'object' && Array.isArray(note.outside)
 }
 
-async function hashOfFile(path: string): Promise<string | null> {
-  return readFile(path).then(hashOf, () => null)
-}
+const hashOfFile = (path: string) => readFile(path).then(hashOf, () => null)
 
 const exists = async (path: string): Promise<boolean> => (await stat(path).catch(() => undefined)) !== undefined
 
@@ -256,14 +252,9 @@ const compiling = new Map<string, Promise<string>>()
 /**
  * Finds the code that a role names, and bundles it if it is TypeScript. Bundles stay in a cache on disk, checked
  * against the content of their sources: cheap enough to ask again before each life of a thread, which gets what the
- * sources are by then, as it does with JavaScript.
- *
- * @param specifier the href of a file: URL, or a package
- * @param what the option that named it, for errors: `agents[0].module`
- * @param options `from`: the folder from which a package is resolved; the working directory. `host` is for code that
- *   this thread imports itself, as a team file: its `dramatis` is then the host's
- * @throws ConfigurationError with `details.path`, if there is no such code or it does not compile; then
- * `details.file`, `line` and `column` say where, both counted from 1
+ * sources are by then, as it does with JavaScript. `specifier`: the href of a file: URL, or a package, resolved from
+ * the folder `from`. `what`: the option that named it, for errors. `host` is for code that this thread imports itself,
+ * as a team file: its `dramatis` is then the host's.
  */
 export async function loadable(
   specifier: string,
@@ -293,10 +284,6 @@ function hrefOf(path: string, specifier: string): string {
 /**
  * The path of the file that a role names; where that is not there, of the same module under the ending that it has
  * before or after it is compiled.
- *
- * @param specifier the href of a file: URL, or a package, resolved from the folder `from`
- * @param what the option that named it, for errors
- * @throws ConfigurationError if there is none
  */
 export function sourceOf(specifier: string, what: string, from: string): Promise<string> {
   return specifier.startsWith('file:') ? existing(specifier, what) : installed(specifier, what, from)
@@ -338,16 +325,9 @@ async function installed(specifier: string, what: string, from: string): Promise
   throw new ConfigurationError(`${what}: ${found.missing}.`, { path: what, specifier })
 }
 
-async function isFile(path: string): Promise<boolean> {
-  return (await stat(path).catch(() => undefined))?.isFile() ?? false
-}
+const isFile = async (path: string) => (await stat(path).catch(() => undefined))?.isFile() ?? false
 
-/**
- * Resolves to the path of each file, with the hash of what it held when it was read.
- *
- * @param specifier the href of a file: URL, or a package, resolved from the folder `from`
- * @throws ConfigurationError if there is no such module, or one of its files is no code
- */
+/** Resolves to the path of each file of a module, with the hash of what it held when it was read. */
 export async function sourcesOf(specifier: string, from: string): Promise<ReadonlyMap<string, string>> {
   const path = await realpath(await sourceOf(specifier, 'module', from))
   try {
