@@ -20,6 +20,7 @@ import type { HostCaller, HostVerb } from '../verbs/calls.ts'
 import type { ToolCall } from '../verbs/host-tools.ts'
 import type { PlayedEffect, PlayedTurn, Prompter } from './mismatches.ts'
 import { APPROVAL, type Asked, askedBy, type OldEffect } from './old-turns.ts'
+import { aroundTurns } from './plan.ts'
 import type { SteppedClock } from './virtual-clock.ts'
 
 /** Something that the old run did not ask for. `input`: null for a step. */
@@ -52,24 +53,15 @@ export class OldWorld {
 
   /** Returns the handlers of an agent, whose steps, readings of the clock and random values are the old ones. */
   around(agent: string, handlers: AgentHandlers): AgentHandlers {
-    const { receive, observe } = handlers
-    return {
-      ...handlers,
-      receive: this.#prompted(agent, receive.bind(handlers)),
-      ...(observe && { observe: this.#prompted(agent, observe.bind(handlers)) }),
-    }
-  }
-
-  #prompted<T>(agent: string, handle: (message: TypedMessage, context: AgentContext) => T) {
-    return async (message: TypedMessage, context: AgentContext): Promise<Awaited<T>> => {
+    return aroundTurns(handlers, async (message, context, work) => {
       const turn = this.#turn(agent, message.id)
       if (turn) this.#prompt(turn, context)
       try {
-        return await handle(message, context)
+        return await work()
       } finally {
         if (turn) turn.hasEnded = !context.signal.aborted
       }
-    }
+    })
   }
 
   #prompt(turn: PlayedTurn, context: AgentContext): void {

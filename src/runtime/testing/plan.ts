@@ -29,6 +29,19 @@ export interface Injected {
 }
 
 type Work<T> = () => T | Promise<T>
+type Around = <T>(message: TypedMessage, context: AgentContext, work: Work<T>) => T | Promise<T>
+
+/** Returns handlers whose turns are called by `around`. */
+export function aroundTurns(handlers: AgentHandlers, around: Around): AgentHandlers {
+  const { receive, observe } = handlers
+  return {
+    ...handlers,
+    receive: (message, context) => around(message, context, () => receive.call(handlers, message, context)),
+    ...(observe && {
+      observe: (message, context) => around(message, context, () => observe.call(handlers, message, context)),
+    }),
+  }
+}
 
 export class Faults {
   readonly injected: Injected[] = []
@@ -55,16 +68,7 @@ export class Faults {
   }
 
   around(agent: string, handlers: AgentHandlers, life: LocalThread): AgentHandlers {
-    const { receive, observe } = handlers
-    const turn = <T>(message: TypedMessage, context: AgentContext, work: Work<T>) =>
-      this.#turn(agent, life, message, context, work)
-    return {
-      ...handlers,
-      receive: (message, context) => turn(message, context, () => receive.call(handlers, message, context)),
-      ...(observe && {
-        observe: (message, context) => turn(message, context, () => observe.call(handlers, message, context)),
-      }),
-    }
+    return aroundTurns(handlers, (message, context, work) => this.#turn(agent, life, message, context, work))
   }
 
   #turn<T>(

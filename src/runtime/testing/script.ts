@@ -14,6 +14,7 @@ import type { TypedMessage } from '../../mailbox/message.ts'
 import { ownFile, ownRequire } from '../../shared/environment.ts'
 import { sourceOf } from '../threads/bundle.ts'
 import { CODE, cannotBundle, META_SCHEME, OPTIONS, placesOf, requireResolved, withMeta } from '../threads/compile.ts'
+import { aroundTurns } from './plan.ts'
 import { outsideOf, Reach } from './reach.ts'
 import type { SteppedClock } from './virtual-clock.ts'
 
@@ -123,20 +124,17 @@ export class Steps {
   }
 
   around(agent: string, handlers: AgentHandlers): AgentHandlers {
-    const { receive, observe } = handlers
-    const recorded = (message: TypedMessage, context: AgentContext) => this.#recorded(agent, message, context)
-    return {
-      ...handlers,
-      receive: (message, context) => receive.call(handlers, message, recorded(message, context)),
-      ...(observe && { observe: (message, context) => observe.call(handlers, message, recorded(message, context)) }),
-    }
+    return aroundTurns(handlers, (message, context, work) => {
+      this.#record(agent, message, context)
+      return work()
+    })
   }
 
   /**
    * Records the steps of a turn. Key of a step: the agent, the step's name, its number among steps of that name in the
    * turn, and the message's content and data.
    */
-  #recorded(agent: string, { content, structuredData }: TypedMessage, context: AgentContext): AgentContext {
+  #record(agent: string, { content, structuredData }: TypedMessage, context: AgentContext): void {
     const real = context.step.bind(context)
     const counts = new Map<string, number>()
     context.step = (name, run, options) => {
@@ -145,7 +143,6 @@ export class Steps {
       const key = JSON.stringify([agent, name, nth, content, structuredData])
       return real(name, () => this.#run(key, name, run), options)
     }
-    return context
   }
 
   async #run<T>(key: string, name: string, run: () => Promise<T> | T): Promise<T> {
