@@ -213,11 +213,6 @@ function isOpen(value: unknown): value is object {
   return prototype === Object.prototype || prototype === null
 }
 
-/** Returns the data properties of an object. Getters are not called. */
-function dataOf(value: object): [string, PropertyDescriptor][] {
-  return Object.entries(Object.getOwnPropertyDescriptors(value)).filter(([, property]) => 'value' in property)
-}
-
 const isSecret = (name: string, value: unknown, byName: boolean) =>
   byName && typeof value === 'string' && value !== '' && isSecretName(name)
 
@@ -226,10 +221,11 @@ function holds(value: unknown, clean: Clean, byName: boolean, seen: Set<object>,
   if (!isOpen(value) || seen.has(value)) return false
   if (depth > DEEPEST) return true
   seen.add(value)
-  return dataOf(value).some(
-    ([name, { value: inner }]) =>
-      clean(name) !== name || isSecret(name, inner, byName) || holds(inner, clean, byName, seen, depth + 1),
-  )
+  return Object.entries(Object.getOwnPropertyDescriptors(value)).some(([name, property]) => {
+    if (!('value' in property)) return false // getters are not called
+    const { value: inner } = property
+    return clean(name) !== name || isSecret(name, inner, byName) || holds(inner, clean, byName, seen, depth + 1)
+  })
 }
 
 function copied<T>(value: T, clean: Clean, byName: boolean, made: Map<object, object>, depth: number): T

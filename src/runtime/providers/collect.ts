@@ -15,6 +15,7 @@ import {
   type ToolCall,
 } from '../../actors/definition/model.ts'
 import { jsonIssue } from '../../mailbox/message.ts'
+import { isObject } from '../../shared/checks.ts'
 import { CancelledError, ModelError, type ModelFailureCode, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 
@@ -223,12 +224,10 @@ const blocksYet = () => ({ text: new Map<string, SaidPart>(), reasoning: new Map
 /** Returns checked data of a provider. It comes from a client, and has to be JSON: it goes through threads and logs. */
 function providerDataOf(data: unknown): ProviderData | undefined {
   if (data === undefined) return undefined
-  const isData = typeof data === 'object' && data !== null && Object.values(data).every(isPlainObject)
+  const isData = typeof data === 'object' && data !== null && Object.values(data).every(isObject)
   if (isData && jsonIssue(data) === undefined) return data as ProviderData
   throw wrong('provider data that is no JSON by the name of a provider')
 }
-
-const isPlainObject = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /**
  * Returns the parts of an answer that has more than text: with reasoning, or with data of its provider. Undefined for a

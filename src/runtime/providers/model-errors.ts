@@ -49,7 +49,7 @@ export function failingOf(error: unknown): Retryable {
   }
 }
 
-export interface Limits {
+interface Limits {
   /** Number of requests that the provider still accepts; 0 also if it accepts no more tokens. */
   remaining: number
   resetMs: number

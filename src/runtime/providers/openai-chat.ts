@@ -317,14 +317,14 @@ const choiceShape = z.object({
   error: z.unknown().optional(),
 })
 const answerShape = z.object({
-  choices: z.preprocess(firstAlone, z.array(choiceShape).nullish()),
+  /** The first one only, because no other is read: a server can send a million. */
+  choices: z.preprocess(
+    (choices) => (Array.isArray(choices) ? choices.slice(0, 1) : choices),
+    z.array(choiceShape).nullish(),
+  ),
   usage: z.unknown().optional(),
   x_groq: z.object({ usage: z.unknown() }).optional().catch(undefined),
 })
-/** Keeps the first choice only, because no other is read: a server can send a million. */
-function firstAlone(choices: unknown): unknown {
-  return Array.isArray(choices) ? choices.slice(0, 1) : choices
-}
 
 export class ChatAnswer extends OpenAIAnswer {
   readonly #calls = new ChatCalls()
@@ -460,7 +460,8 @@ function chatRequest(request: ModelRequest, origin: string, baseURL: URL): ChatC
     ...(topP !== undefined && { top_p: topP }),
     ...(stop && { stop }),
     ...(seed !== undefined && { seed }),
-    ...(reasoningEffort !== undefined && { reasoning_effort: effortOf(reasoningEffort) }),
+    // a provider can have more words for it than the SDK knows
+    ...(reasoningEffort !== undefined && { reasoning_effort: reasoningEffort as Effort }),
     ...(maxOutputTokens !== undefined && { [tokensFieldOf(baseURL)]: maxOutputTokens }),
     ...extraBody,
   }
@@ -530,7 +531,11 @@ function chatPart(part: ContentPart): ChatCompletionContentPart[] {
   const media = mediaOf(part)
   const url = 'url' in media ? media.url : `data:${media.mediaType};base64,${media.base64}`
   if (part.type === 'image') return [{ type: 'image_url', image_url: { url } }]
-  if ('url' in media) throw noLinks(part.type)
+  if ('url' in media)
+    throw new ModelError(
+      `A part of type ${part.type} has a URL, which chat completions take for images alone. Give its bytes.`,
+      { reason: 'rejected', code: 'part_not_taken', retryable: false },
+    )
   const { mediaType, base64 } = media
   if (part.type === 'audio')
     return [{ type: 'input_audio', input_audio: { data: base64, format: formatOf(mediaType) } }]
@@ -547,11 +552,6 @@ function formatOf(mediaType: string): 'mp3' | 'wav' {
     mediaType,
     retryable: false,
   })
-}
-
-function noLinks(type: string): ModelError {
-  const text = `A part of type ${type} has a URL, which chat completions take for images alone. Give its bytes.`
-  return new ModelError(text, { reason: 'rejected', code: 'part_not_taken', retryable: false })
 }
 
 /**
@@ -576,7 +576,9 @@ function chatTool({ name, description, inputSchema }: ToolSpec, strict: boolean 
 }
 
 export function schemaOf(schema: object, strict: boolean | undefined): Record<string, unknown> {
-  return withoutDialect(strict ? Object(closed(schema)) : schema)
+  // Schema libraries add `$schema`, and Gemini refuses fields that it does not know.
+  const { $schema: _dialect, ...rest }: Record<string, unknown> = Object(strict ? closed(schema) : schema)
+  return rest
 }
 
 /** Returns a schema whose objects have no properties but the named ones: strict schemas have to say so. */
@@ -587,14 +589,7 @@ function closed(schema: unknown): unknown {
   return parts.type === 'object' && parts.properties ? { additionalProperties: false, ...parts } : parts
 }
 
-/** Passes the word on: a provider can have more of them than the SDK knows. */
-const effortOf = (effort: string) => effort as ChatCompletionCreateParamsBase['reasoning_effort']
-
-/** Removes `$schema`. Schema libraries add it, and Gemini refuses fields that it does not know. */
-function withoutDialect(schema: object): Record<string, unknown> {
-  const { $schema: _dialect, ...rest } = schema as Record<string, unknown>
-  return rest
-}
+type Effort = ChatCompletionCreateParamsBase['reasoning_effort']
 
 const SPEAKS = 'chat completions'
 

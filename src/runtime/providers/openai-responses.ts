@@ -50,11 +50,6 @@ function phaseOf({ providerData }: TextPart): { phase?: 'commentary' | 'final_an
   return phase === 'commentary' || phase === 'final_answer' ? { phase } : {}
 }
 
-function callPlaceOf({ providerData }: ToolCall): number | undefined {
-  const { after } = dataOf(providerData)
-  return typeof after === 'number' ? after : undefined
-}
-
 /*
  * Reads the answers of the Responses API as pieces of a model client: a whole response, or the events of a stream. The
  * texts of a stream come with its deltas; the rest is taken from the items, once they are done. Source: OpenAI's API
@@ -271,7 +266,8 @@ function responsesRequest(request: ModelRequest): ResponseCreateParamsBase {
     }),
     ...(temperature !== undefined && { temperature }),
     ...(topP !== undefined && { top_p: topP }),
-    ...(reasoningEffort !== undefined && { reasoning: { effort: effortOf(reasoningEffort) } }),
+    // a provider can have more words for it than the SDK knows
+    ...(reasoningEffort !== undefined && { reasoning: { effort: reasoningEffort as Effort } }),
     ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
     ...request.extraBody,
   }
@@ -289,9 +285,7 @@ function warningsOf({ stop, seed }: ModelRequest): string[] {
  */
 const reasons = (model: string): boolean => !/^(ft:)?(gpt-3|gpt-4|chatgpt-4|gpt-5-chat)/.test(model)
 
-/** Passes the word on: a provider can have more of them than the SDK knows. */
 type Effort = NonNullable<NonNullable<ResponseCreateParamsBase['reasoning']>['effort']>
-const effortOf = (effort: string) => effort as Effort
 
 function toolChoiceOf({ toolChoice }: ModelRequest, mustCall: boolean): Pick<ResponseCreateParamsBase, 'tool_choice'> {
   if (mustCall) return { tool_choice: 'required' }
@@ -314,7 +308,10 @@ function assistantItems(
 ): ResponseInputItem[] {
   const said = typeof content === 'string' ? [{ type: 'text', text: content } as const] : parts
   const items: ResponseInputItem[] = []
-  const calls = toolCalls.map((call) => ({ call, after: callPlaceOf(call) ?? said.length }))
+  const calls = toolCalls.map((call) => {
+    const { after } = dataOf(call.providerData)
+    return { call, after: typeof after === 'number' ? after : said.length }
+  })
   for (const [at, part] of said.entries()) {
     items.push(...calls.filter(({ after }) => after === at).map(({ call }) => callItem(call)))
     items.push(...partItems(part))

@@ -9,7 +9,7 @@ import type { ModelError } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { LimitNotices, LimitWait } from '../logging/limit-notices.ts'
 import { piecesOf } from './collect.ts'
-import { failingOf, type Limits, limitsOf, modelError } from './model-errors.ts'
+import { failingOf, limitsOf, modelError } from './model-errors.ts'
 
 /** Durations in ms. */
 export interface QueueOptions {
@@ -79,13 +79,10 @@ export class ProviderQueue {
 
   readonly noteHeaders = (headers: Headers): void => {
     const limits = limitsOf(headers, this.#clock.now())
-    if (limits) this.#note(limits)
-  }
-
-  #note({ remaining, resetMs }: Limits): void {
-    const ms = Math.min(resetMs, LONGEST_RESET_MS)
-    this.#limits = { remaining, until: this.#clock.monotonic() + ms }
-    if (remaining === 0) this.#pauseFor(ms)
+    if (!limits) return
+    const ms = Math.min(limits.resetMs, LONGEST_RESET_MS)
+    this.#limits = { remaining: limits.remaining, until: this.#clock.monotonic() + ms }
+    if (limits.remaining === 0) this.#pauseFor(ms)
   }
 
   /**

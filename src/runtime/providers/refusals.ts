@@ -66,7 +66,8 @@ class Reading {
     if (Array.isArray(said)) return this.wordsOf(said[0], depth + 1)
     for (const field of KINDS) this.#note(fieldOf(said, field))
     this.#notePause(said)
-    for (const detail of listOf(fieldOf(said, 'details'))) {
+    const details = fieldOf(said, 'details')
+    for (const detail of Array.isArray(details) ? details.slice(0, MOST_DETAILS) : []) {
       this.#note(fieldOf(detail, 'reason'))
       this.#notePause(detail)
     }
@@ -122,10 +123,6 @@ function pauseOf(given: unknown, now: number): number | undefined {
 function pauseIn(message: string, now: number): number | undefined {
   const found = /\b(?:again|retry|wait)\b[^.\d]{0,20}?(\d[\d.]*\s?(?:ms|[smhd])[\dmsh.]*)/i.exec(message)?.[1]
   return found === undefined ? undefined : durationMs(found.replaceAll(/\s|\.$/g, ''), now)
-}
-
-function listOf(given: unknown): unknown[] {
-  return Array.isArray(given) ? given.slice(0, MOST_DETAILS) : []
 }
 
 function withoutTags(html: string): string {

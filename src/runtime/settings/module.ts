@@ -24,7 +24,13 @@ export function moduleFrom(module: unknown, path: string): string {
   if (WINDOWS_PATH.test(module)) return pathToFileURL(module, { windows: true }).href
   if (isBuiltin(module)) throw refused(path, module, ACCEPTED, 'A module of Node itself is no agent.')
   if (SCHEME.test(module)) return fileHref(module, path)
-  if (RELATIVE.test(module)) throw refused(path, module, ACCEPTED, relativeAdvice(module))
+  if (RELATIVE.test(module))
+    throw refused(
+      path,
+      module,
+      ACCEPTED,
+      `Relative to what? Write new URL(${JSON.stringify(module)}, import.meta.url).`,
+    )
   if (!PACKAGE.test(module)) throw refused(path, module, ACCEPTED)
   return module
 }
@@ -62,10 +68,6 @@ function fileHref(href: string, path: string): string {
   if (URL.canParse(href) && new URL(href).protocol === 'file:') return new URL(href).href
   const advice = 'Code comes from files alone: save it as one, or make it a package.'
   throw refused(path, withoutBody(href), ACCEPTED, advice)
-}
-
-function relativeAdvice(module: string): string {
-  return `Relative to what? Write new URL(${JSON.stringify(module)}, import.meta.url).`
 }
 
 /** Returns a URL for a message: without its content (data:), query and password. */

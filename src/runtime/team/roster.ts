@@ -237,7 +237,9 @@ export class Roster implements MadeAgents {
     await this.left(role.name, own)
     return this.#counted(run, callId, own, async () => {
       const cell = own ? this.#addTo(own, role) : this.add(role)
-      this.#joins(cell, role, callId)
+      const agent = { index: cell.index, name: cell.name, role, by: callId }
+      if (!cell.run) this.#made.set(cell.index, agent)
+      this.#supervisor.journal.keep(cell.run, { kind: 'agent.joined', ...agent })
       await this.begin(cell)
       return cell.name
     })
@@ -248,12 +250,6 @@ export class Roster implements MadeAgents {
     const name = this.#byCall.get(callId)
     const cell = name === undefined ? undefined : this.#supervisor.directory.find(name, run)
     return cell?.removed ? undefined : cell
-  }
-
-  #joins({ index, name, run }: Cell, role: AgentRole, by: string): void {
-    const agent = { index, name, role, by }
-    if (!run) this.#made.set(index, agent)
-    this.#supervisor.journal.keep(run, { kind: 'agent.joined', ...agent })
   }
 
   async define(caller: HostCaller, type: object, newcomers: Newcomers | undefined): Promise<string> {

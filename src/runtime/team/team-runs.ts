@@ -117,12 +117,9 @@ export abstract class TeamRuns {
     }
     const run = this.supervisor.runs.find(runId)
     if (!run) throw unknownRun(runId)
-    return new LoggedReplay(pastInMemory(run, this.#namesFor(run)), redactor)
-  }
-
-  #namesFor(run: RunState) {
     const { directory, names } = this.supervisor
-    return { names, indexOf: (name: string) => directory.cell(name, run)?.index }
+    const past = pastInMemory(run, { names, indexOf: (name) => directory.cell(name, run)?.index })
+    return new LoggedReplay(past, redactor)
   }
 
   #runs(runId: string | undefined): RunState[] {

@@ -102,7 +102,10 @@ class Bench<D extends AgentDefinition> extends TeamRuntime implements TestAgent<
     const name = role.name ?? 'agent'
     const definitions = new Map<string, AgentDefinition>([[name, definition]])
     for (const [partner, reply] of Object.entries(replies)) definitions.set(partner, partnerThat(reply))
-    const played = Object.entries(tools).map(([tool, run]) => playedTool(tool, run))
+    const played = Object.entries(tools).map(
+      ([tool, run]): Tool =>
+        defineTool({ name: tool, description: 'Played by a test.', input: ANYTHING, run: (input) => run(input) }),
+    )
     const agents = [...definitions.keys()].map((key) =>
       key === name ? { ...role, name, tools: played } : { name: key },
     )
@@ -175,11 +178,6 @@ const ANYTHING: ModelSchema = {
     validate: (value) => ({ value }),
     jsonSchema: { input: () => ({ type: 'object' }), output: () => ({}) },
   },
-}
-
-/** Returns a tool of that name that the test plays. */
-function playedTool(name: string, run: (input: unknown) => unknown): Tool {
-  return defineTool({ name, description: 'Played by a test.', input: ANYTHING, run: (input) => run(input) })
 }
 
 function partnerThat(reply: Reply | ((message: AgentMessage) => Reply) | Error): AgentDefinition {

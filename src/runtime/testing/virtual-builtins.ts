@@ -220,7 +220,10 @@ export function virtualCrypto(dice: Dice, outside: Outside, refuse: Refuse): { w
   const webcrypto = { randomUUID, getRandomValues, subtle }
   const drawn = { randomUUID, getRandomValues, randomBytes, randomFillSync, randomFill, randomInt }
   const elsewhere = ELSEWHERE.map((name) => [name, stoppingTheClock(nodeCrypto[name] as AnyFunction, outside)])
-  const refused = UNSEEDED.map((name) => [name, () => fail(refuse(`node:crypto.${name}`))])
+  const refusing = (name: string) => () => {
+    throw refuse(`node:crypto.${name}`)
+  }
+  const refused = UNSEEDED.map((name) => [name, refusing(name)])
   const node = {
     ...nodeCrypto,
     ...drawn,
@@ -248,10 +251,6 @@ function answer<T>(value: T, done: Done | undefined): T | undefined {
   if (!done) return value
   queueMicrotask(() => done(null, value))
   return undefined
-}
-
-function fail(error: Error): never {
-  throw error
 }
 
 /*

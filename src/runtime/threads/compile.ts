@@ -238,17 +238,14 @@ function exported(exports: unknown, subpath: string): string | undefined {
 
 function targetOf(target: unknown, star: string): string | undefined {
   if (typeof target === 'string') return target.startsWith('./') ? target.replaceAll('*', star) : undefined
-  const choices = Array.isArray(target) ? target : isRecord(target) ? conditional(target) : []
+  const conditional = () => Object.entries(Object(target)).filter(([condition]) => CONDITIONS.includes(condition))
+  const choices: unknown[] = Array.isArray(target) ? target : conditional().map(([, choice]) => choice)
   for (const choice of choices) {
     if (choice === null) return undefined // forbidden, whatever follows
     const found = targetOf(choice, star)
     if (found) return found
   }
   return undefined
-}
-
-function conditional(target: Readonly<Record<string, unknown>>): unknown[] {
-  return Object.entries(target).flatMap(([condition, value]) => (CONDITIONS.includes(condition) ? [value] : []))
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

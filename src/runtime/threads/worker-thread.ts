@@ -196,13 +196,11 @@ let code: ThreadCode | undefined
 
 /** Throws `ConfigurationError` where this package was bundled without its files. */
 export function threadCode(): ThreadCode {
-  code ??= codeIn(fileURLToPath(ownFile('actors/thread/thread-entry.bundle.cjs')))
-  return code
-}
-
-function codeIn(path: string): ThreadCode {
+  if (code) return code
+  const path = fileURLToPath(ownFile('actors/thread/thread-entry.bundle.cjs'))
   const source = `(function (require, __filename, importModule, hasPlayed) {${readFileSync(path, 'utf8')}\n})`
-  return new ThreadCode(ownFile('actors/thread/thread-boot.cjs'), path, source)
+  code = new ThreadCode(ownFile('actors/thread/thread-boot.cjs'), path, source)
+  return code
 }
 
 /**
