@@ -7,10 +7,9 @@ import type { Environment } from '../../shared/environment.ts'
 import { ConfigurationError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
-import type { LimitNotices } from '../logging/limit-notices.ts'
-import { isSecretName, type Redactor } from '../logging/redactor.ts'
+import { isSecretName } from '../logging/redactor.ts'
 import { type ClientEntry, isClient, isOffline, type ModelsConfig, type ResolvedModel } from './provider.ts'
-import { ProviderClients } from './provider-clients.ts'
+import { ProviderClients, type ProviderContext } from './provider-clients.ts'
 
 /**
  * Treatment of models that ask a provider, in a rehearsal. `standIn` answers in their place, and no key is looked for.
@@ -20,15 +19,11 @@ export type RehearsedModels =
   | { readonly standIn: ModelClient }
   | { readonly clock: Scheduler; reach(client: ModelClient): ModelClient }
 
-export interface ModelsContext {
-  readonly env: Environment
-  readonly clock: Scheduler
-  readonly redactor: Redactor
+export interface ModelsContext extends Omit<ProviderContext, 'reached'> {
   /** Makes the client that answers without a provider. Default: there is none. */
   rehearsal?(): ModelClient
   /** Called once when the rehearsal model answers without having been asked for, or when tools do not run with it. */
   notice?(text: string): void
-  readonly limits?: LimitNotices
   readonly rehearsed?: RehearsedModels
 }
 

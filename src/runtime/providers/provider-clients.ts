@@ -157,7 +157,7 @@ class RetryingClient implements ModelClient {
         const pieces = piecesOf(this.#client, request)
         if (!request.stream) {
           await keepWhole(pieces, kept)
-          yield* kept
+          for (const piece of kept) yield piece
           return
         }
         for await (const piece of pieces) {
@@ -252,7 +252,7 @@ function sizeOf(piece: unknown): number {
   return textOf(piece).length + (typeof reasoning === 'string' ? reasoning.length : 0)
 }
 
-interface ProviderContext {
+export interface ProviderContext {
   readonly env: Environment
   readonly clock: Scheduler
   readonly redactor: Redactor

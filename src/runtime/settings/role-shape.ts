@@ -340,7 +340,7 @@ export const deadlockFields = {
   confirmMs: option(pause, 250),
 }
 
-/** Bounds of signs of a livelock. A sign of code costs little; what repeats itself may have reasons that nobody sees. */
+/** Bounds of signs of a livelock. */
 export const livelockFields = {
   maxStalledRounds: option(integer(1), 24),
   maxRepeats: option(integer(2), 24),

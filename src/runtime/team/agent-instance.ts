@@ -69,7 +69,7 @@ export interface AgentConfig extends Readonly<Omit<RoleInfo, 'data'>> {
   readonly contextStrategy: ContextStrategy
 }
 
-/** What an instance needs of its team. */
+/** Acts of the team behind the instances of its agents. */
 export interface AgentInstanceTeam {
   run(cell: Cell, task: string | Content, options: RunOptions): Promise<string>
   deliver(cell: Cell, message: AgentMessage): Promise<void>

@@ -32,33 +32,18 @@ interface Holders {
   has(doing: Wait): boolean
 }
 
-class LimitCauses {
-  readonly #doings: readonly Wait[]
-  readonly #known = new Map<string, string | undefined>()
-
-  constructor(doings: readonly Wait[]) {
-    this.#doings = doings
+/** Returns the cause in words: `61 of 100 runs: model "gpt-5"`; undefined if nothing is known of it. */
+function causeOf({ of, has }: Holders, doings: readonly Wait[]): string | undefined {
+  const all = doings.filter(has)
+  const own = all.filter(({ kind }) => !FOR_OTHERS.has(kind))
+  const idOf = ({ runId, turn, agent }: Wait) => (of === 'runs' ? runId : `${runId} ${agent} ${turn}`)
+  const byWords = new Map<string, Set<string>>()
+  for (const doing of own.length > 0 ? own : all) {
+    const words = doingWords(doing)
+    byWords.set(words, (byWords.get(words) ?? new Set()).add(idOf(doing)))
   }
-
-  /** Returns the cause in words: `61 of 100 runs: model "gpt-5"`; undefined if nothing is known of it. */
-  of(wait: LimitWait): string | undefined {
-    const holders = holdersOf(wait)
-    if (!this.#known.has(holders.key)) this.#known.set(holders.key, this.#causeOf(holders))
-    return this.#known.get(holders.key)
-  }
-
-  #causeOf({ of, has }: Holders): string | undefined {
-    const all = this.#doings.filter(has)
-    const own = all.filter(({ kind }) => !FOR_OTHERS.has(kind))
-    const idOf = ({ runId, turn, agent }: Wait) => (of === 'runs' ? runId : `${runId} ${agent} ${turn}`)
-    const byWords = new Map<string, Set<string>>()
-    for (const doing of own.length > 0 ? own : all) {
-      const words = doingWords(doing)
-      byWords.set(words, (byWords.get(words) ?? new Set()).add(idOf(doing)))
-    }
-    const [most] = [...byWords].sort(([, one], [, other]) => other.size - one.size)
-    return most && `${most[1].size} of ${new Set(all.map(idOf)).size} ${of}: ${most[0]}`
-  }
+  const [most] = [...byWords].sort(([, one], [, other]) => other.size - one.size)
+  return most && `${most[1].size} of ${new Set(all.map(idOf)).size} ${of}: ${most[0]}`
 }
 
 function holdersOf({ option, runId, agent, messageId }: LimitWait): Holders {
@@ -117,11 +102,13 @@ export function waitsOf(needs: WaitNeeds): Wait[] {
     ({ kind, since, slowAfterMs = OWN_TOLD_MS }) =>
       !(kind === 'own' || kind === 'sleep') || now - since >= Math.min(OWN_TOLD_MS, slowAfterMs),
   )
-  const causes = new LimitCauses(doings)
+  const causes = new Map<string, string | undefined>()
   const script = needs.directory.cells[ORCHESTRATOR_INDEX]
   const limits = Array.from(needs.limits.waits(), (wait) => {
+    const holders = holdersOf(wait)
+    if (!causes.has(holders.key)) causes.set(holders.key, causeOf(holders, doings))
     const cell = wait.agent === undefined ? script : needs.directory.cell(wait.agent)
-    return limitWait(wait, causes.of(wait), cell?.settings.supervision.slowMs.queued ?? false)
+    return limitWait(wait, causes.get(holders.key), cell?.settings.supervision.slowMs.queued ?? false)
   })
   return [...told, ...limits].sort((a, b) => a.since - b.since)
 }

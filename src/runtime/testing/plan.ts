@@ -170,29 +170,21 @@ type Question = Extract<RuntimeEvent, { type: 'question' }>
 
 const LONGEST_THOUGHT_MS = 10_000
 
-export class Person {
-  readonly #clock: Scheduler
-  readonly #dice: Dice
-  readonly #answer: (questionId: string, answer: string) => Promise<void>
-  readonly #open = new Set<Timer>()
-
-  constructor(seed: number, clock: Scheduler, answer: (questionId: string, answer: string) => Promise<void>) {
-    this.#clock = clock
-    this.#dice = new Dice(seed, 'person')
-    this.#answer = answer
-  }
-
-  asked({ questionId, text, choices }: Question): void {
-    const answer = choices ? this.#dice.pick(choices) : `[rehearsal] an answer to: ${text}`
-    const timer = this.#clock.timer(this.#dice.upTo(LONGEST_THOUGHT_MS), () => {
-      this.#open.delete(timer)
-      this.#answer(questionId, answer).catch(() => {}) // the question was withdrawn meanwhile
-    })
-    this.#open.add(timer)
-  }
-
-  leave(): void {
-    for (const timer of this.#open) timer.cancel()
+export function person(seed: number, clock: Scheduler, answer: (questionId: string, text: string) => Promise<void>) {
+  const dice = new Dice(seed, 'person')
+  const open = new Set<Timer>()
+  return {
+    asked({ questionId, text, choices }: Question): void {
+      const words = choices ? dice.pick(choices) : `[rehearsal] an answer to: ${text}`
+      const timer = clock.timer(dice.upTo(LONGEST_THOUGHT_MS), () => {
+        open.delete(timer)
+        answer(questionId, words).catch(() => {}) // the question was withdrawn meanwhile
+      })
+      open.add(timer)
+    },
+    leave(): void {
+      for (const timer of open) timer.cancel()
+    },
   }
 }
 

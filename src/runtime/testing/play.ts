@@ -17,7 +17,7 @@ import type { Run } from '../runs/run.ts'
 import type { OrchestrationTrace } from '../runs/trace.ts'
 import type { TeamKit } from '../team/provision.ts'
 import type { TeamRuntime } from '../team/team.ts'
-import { type Fault, Faults, type Injected, Person, type RehearsalPlan } from './plan.ts'
+import { type Fault, Faults, type Injected, person, type RehearsalPlan } from './plan.ts'
 import type { Stage } from './stage.ts'
 import { settling } from './virtual-clock.ts'
 
@@ -159,9 +159,9 @@ export async function playSeed(
   let run: Run | undefined
   let found: DramatisError | undefined
   let sign: DramatisError | undefined
-  const person = new Person(seed, clock, async (questionId, answer) => run?.answer(questionId, answer))
+  const answerer = person(seed, clock, async (questionId, answer) => run?.answer(questionId, answer))
   const watched = team.events.subscribe((event) => {
-    if (event.type === 'question') person.asked(event)
+    if (event.type === 'question') answerer.asked(event)
     else if (event.type === 'livelock') sign = foundBy(event)
     else if (event.type === 'tool.started' && event.simulated) stage.simulated.add(event.tool)
     else found ??= foundBy(event)
@@ -195,7 +195,7 @@ export async function playSeed(
       trace: traced ? result.orchestrationTrace : null,
     }
   } finally {
-    person.leave()
+    answerer.leave()
     watched.unsubscribe()
     stage.close()
   }

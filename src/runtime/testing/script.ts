@@ -8,9 +8,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Script } from 'node:vm'
 import type { Plugin } from 'esbuild'
-import type { AgentContext } from '../../actors/definition/context.ts'
 import type { AgentHandlers } from '../../actors/definition/definition.ts'
-import type { TypedMessage } from '../../mailbox/message.ts'
 import { ownFile, ownRequire } from '../../shared/environment.ts'
 import { sourceOf } from '../threads/bundle.ts'
 import { CODE, cannotBundle, META_SCHEME, OPTIONS, placesOf, requireResolved, withMeta } from '../threads/compile.ts'
@@ -114,49 +112,46 @@ export interface StepAnswers {
   keepStep(key: string, step: RecordedStep): Promise<RecordedStep>
 }
 
-export class Steps {
-  readonly #clock: SteppedClock
-  readonly #answers: StepAnswers
-
-  constructor(clock: SteppedClock, answers: StepAnswers) {
-    this.#clock = clock
-    this.#answers = answers
-  }
-
-  around(agent: string, handlers: AgentHandlers): AgentHandlers {
-    return aroundTurns(handlers, (message, context, work) => {
-      this.#record(agent, message, context)
-      return work()
-    })
-  }
-
-  /**
-   * Records the steps of a turn. Key of a step: the agent, the step's name, its number among steps of that name in the
-   * turn, and the message's content and data.
-   */
-  #record(agent: string, { content, structuredData }: TypedMessage, context: AgentContext): void {
+/**
+ * Returns handlers whose steps are recorded. Key of a step: the agent, the step's name, its number among steps of that
+ * name in the turn, and the message's content and data.
+ */
+export function recordingSteps(
+  agent: string,
+  handlers: AgentHandlers,
+  clock: SteppedClock,
+  answers: StepAnswers,
+): AgentHandlers {
+  return aroundTurns(handlers, ({ content, structuredData }, context, work) => {
     const real = context.step.bind(context)
     const counts = new Map<string, number>()
     context.step = (name, run, options) => {
       const nth = (counts.get(name) ?? 0) + 1
       counts.set(name, nth)
       const key = JSON.stringify([agent, name, nth, content, structuredData])
-      return real(name, () => this.#run(key, name, run), options)
+      return real(name, () => recordedStep(key, name, run, clock, answers), options)
     }
-  }
+    return work()
+  })
+}
 
-  async #run<T>(key: string, name: string, run: () => Promise<T> | T): Promise<T> {
-    const known = await outsideOf(this.#clock)(this.#answers.knownStep(key))
-    if (known) return known.result as T
-    const reach = new Reach(this.#clock, name)
-    try {
-      const result = await reach.run(run)
-      if (!reach.begun) return result
-      const text = JSON.stringify(result)
-      const kept = await this.#answers.keepStep(key, text === undefined ? {} : { result: JSON.parse(text) })
-      return kept.result as T
-    } finally {
-      reach.end()
-    }
+async function recordedStep<T>(
+  key: string,
+  name: string,
+  run: () => Promise<T> | T,
+  clock: SteppedClock,
+  answers: StepAnswers,
+): Promise<T> {
+  const known = await outsideOf(clock)(answers.knownStep(key))
+  if (known) return known.result as T
+  const reach = new Reach(clock, name)
+  try {
+    const result = await reach.run(run)
+    if (!reach.begun) return result
+    const text = JSON.stringify(result)
+    const kept = await answers.keepStep(key, text === undefined ? {} : { result: JSON.parse(text) })
+    return kept.result as T
+  } finally {
+    reach.end()
   }
 }

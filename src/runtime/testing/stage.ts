@@ -25,7 +25,7 @@ import type { LocalCode } from '../team/provision.ts'
 import type { LocalThread } from '../threads/local-thread.ts'
 import { type Outside, Reach } from './reach.ts'
 import { diedOf, type Fetch, Sandbox } from './sandbox.ts'
-import { type Scripts, type StepAnswers, Steps, type TeamFile } from './script.ts'
+import { recordingSteps, type Scripts, type StepAnswers, type TeamFile } from './script.ts'
 import { SteppedClock } from './virtual-clock.ts'
 
 const BEAT_MS = 1_000
@@ -159,7 +159,7 @@ export class Stage {
   /** Returns the handlers of an agent; their steps are recorded if the rehearsal has a store for steps. */
   recorded(agent: string, handlers: AgentHandlers): AgentHandlers {
     const { steps } = this.#theatre
-    return steps ? new Steps(this.clock, steps).around(agent, handlers) : handlers
+    return steps ? recordingSteps(agent, handlers, this.clock, steps) : handlers
   }
 
   /** Returns the default export of a team file, which runs in a sandbox as its agents do. */
