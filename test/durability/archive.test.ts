@@ -5,7 +5,8 @@ import type { Test } from 'tap'
 import t from 'tap'
 import * as z from 'zod'
 import { createTeam, type StateManagement } from '../../src/index.ts'
-import { Compactor, type CompactorNeeds } from '../../src/runtime/durability/compactor.ts'
+import type { TakenLog } from '../../src/runtime/durability/checkpoints.ts'
+import { Compactor } from '../../src/runtime/durability/compactor.ts'
 import { compactLog } from '../../src/runtime/durability/log-tools.ts'
 import { fileName, TraceArchive } from '../../src/runtime/durability/trace-archive.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
@@ -178,22 +179,28 @@ t.test('an archive that is killed while it writes leaves no half of a file under
   )
 })
 
-/** What a compactor needs to archive these runs. */
-const needsOf = (runs: { index: number; bytes: number }[]) => ({
+/** A log with these runs, as far as a compactor that archives them asks for it. */
+const logOf = (runs: { index: number; bytes: number }[]) => ({
   clock: systemClock,
   logger: silent,
   store: { bytes: 0, segmentBytes: 1_000 } as object,
-  index: {
-    bytes: 0,
-    expired: () => runs.map((run) => ({ ...run, partBytes: 0, own: false })),
-    leaning: new Map(),
-    time: { see: (at: number) => at },
-    forget: () => {},
-    dropped: () => {},
+  old: {
+    blocks: [] as { position: number; bytes: number }[],
+    readBytes: 0,
+    index: {
+      bytes: 0,
+      expired: () => runs.map((run) => ({ ...run, partBytes: 0, own: false })),
+      leaning: new Map(),
+      time: { see: (at: number) => at },
+      forget: () => {},
+      dropped: () => {},
+    },
+    parts: { bytes: 0, needed: () => new Set() },
   },
-  parts: { bytes: 0 },
-  carried: () => new Set(),
+  past: { drop: (act: () => Promise<void>) => act() },
   facts: () => [],
+  left: () => [],
+  referrers: () => ({}),
   log: (_: { runs: number[] }) => {},
   written: () => Promise.resolve(),
   unlearn: () => {},
@@ -210,8 +217,8 @@ t.test('small runs are archived eight at a time, larger ones up to 8 MiB, and on
     await new Promise((resolve) => setImmediate(resolve))
     started = []
   }
-  const needs = { ...needsOf(sizes.map((bytes, index) => ({ index, bytes }))), leaves }
-  const { runsForgotten } = await new Compactor(needs as unknown as CompactorNeeds).compact()
+  const log = { ...logOf(sizes.map((bytes, index) => ({ index, bytes }))), leaves }
+  const { runsForgotten } = await new Compactor(log as unknown as TakenLog).compact()
   t.equal(runsForgotten, sizes.length)
   t.same(groups, [[0, 1, 2, 3, 4, 5, 6, 7], [8, 9, 10], [11, 12], [13], [14]])
 })
@@ -222,8 +229,8 @@ t.test('after three runs that cannot be archived no others are tried', async (t)
     tried += 1
     throw new Error('no room')
   }
-  const needs = { ...needsOf(Array.from({ length: 30 }, (_, index) => ({ index, bytes: 1 }))), leaves }
-  t.match(await new Compactor(needs as unknown as CompactorNeeds).compact(), { runsForgotten: 0, runsNotArchived: 30 })
+  const log = { ...logOf(Array.from({ length: 30 }, (_, index) => ({ index, bytes: 1 }))), leaves }
+  t.match(await new Compactor(log as unknown as TakenLog).compact(), { runsForgotten: 0, runsNotArchived: 30 })
   t.equal(tried, 8, 'those that were under way together')
 })
 
@@ -234,17 +241,13 @@ t.test('what an earlier process has archived is given up before more is archived
     segmentBytes: 1_000,
     read: async function* () {},
     sync: () => Promise.resolve(),
-  }
-  const needs = {
-    ...needsOf([{ index: 1, bytes: 1 }]),
-    store,
-    leaves: async () => void acts.push('archives'),
-    drop: async (before: number) => {
+    dropBefore: async (before: number) => {
       acts.push(`gives up to ${before}`)
       store.bytes = 900
     },
   }
-  const compactor = new Compactor(needs as unknown as CompactorNeeds)
+  const log = { ...logOf([{ index: 1, bytes: 1 }]), store, leaves: async () => void acts.push('archives') }
+  const compactor = new Compactor(log as unknown as TakenLog)
   for (const position of [0, 1_000, 2_000]) compactor.wrote(position, 1_000)
   await compactor.compact()
   t.same(acts, ['gives up to 1000', 'archives'])
@@ -258,8 +261,8 @@ for (const [pace, msBetweenLooks, logged] of [
     const { opened, open } = gate()
     const gone: (readonly number[])[] = []
     let now = 0
-    const needs = {
-      ...needsOf([1, 2, 3, 4].map((index) => ({ index, bytes: 1 }))),
+    const log = {
+      ...logOf([1, 2, 3, 4].map((index) => ({ index, bytes: 1 }))),
       clock: { ...systemClock, monotonic: () => (now += msBetweenLooks) },
       log: (fact: { runs: number[] }) => void gone.push(fact.runs),
       leaves: ({ index }: { index: number }) => {
@@ -268,7 +271,7 @@ for (const [pace, msBetweenLooks, logged] of [
         return new Promise(() => {})
       },
     }
-    const compactor = new Compactor(needs as unknown as CompactorNeeds)
+    const compactor = new Compactor(log as unknown as TakenLog)
     const compacting = compactor.compact()
     await opened
     await Promise.all([compactor.close(), t.rejects(compacting, { code: 'CANCELLED' })])

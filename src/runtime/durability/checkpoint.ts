@@ -89,8 +89,10 @@ interface Source {
   /** Number of the last entry that was logged, and the time that its facts are of, in epoch ms. */
   lastSeq(): number
   now(): number
-  /** Reads the entries of a run that have copies of what another one said, written without them. */
-  alone(run: Pick<RunRow, 'index'>): Promise<readonly AloneEntry[]>
+  readonly past: {
+    /** Reads the entries of a run that have copies of what another one said, written without them. */
+    alone(run: Pick<RunRow, 'index'>): Promise<readonly AloneEntry[]>
+  }
 }
 
 export async function* checkpointPieces(moment: Moment, source: Source): AsyncGenerator<Uint8Array> {
@@ -119,7 +121,7 @@ async function* openEntries({ runs, position, ofTeam }: Moment, source: Source):
   const again = new Map<number, Uint8Array>()
   for (const run of runs)
     if (run.open && run.leansOn !== undefined)
-      for (const { seq, bytes } of await source.alone(run)) again.set(seq, bytes)
+      for (const { seq, bytes } of await source.past.alone(run)) again.set(seq, bytes)
   let last: (Pick<EntrySpan, 'seq' | 'at'> & { readonly isKept: boolean }) | undefined
   for await (const entries of inOrder(position, source, isKept))
     for (const span of entrySpans(entries)) {

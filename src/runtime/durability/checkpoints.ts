@@ -6,31 +6,38 @@ import type { Logger } from '../../actors/definition/tool.ts'
 import type { Scheduler } from '../../shared/clock.ts'
 import { CancelledError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
-import type { AloneEntry } from '../log/read-entries.ts'
+import type { KeepSettings } from '../settings/settings.ts'
 import type { Checkpoint, LogStore, Position } from '../store/log-files.ts'
 import { checkpointPieces, type LogPart, type Moment } from './checkpoint.ts'
 import type { OldLog } from './recovered-log.ts'
-import type { LoggedRun } from './run-index.ts'
+import type { LoggedRun, Referrers } from './run-index.ts'
 import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
+import type { PastRunReader } from './trace-archive.ts'
 
-interface Needs {
+/** A log that this process has, and what it knows of it. */
+export interface TakenLog {
   readonly clock: Scheduler
   readonly logger: Logger
   readonly store: LogStore
-  /** The log as it was opened. Its index goes on. */
+  readonly keep: KeepSettings
+  /** The log as it was opened. Its indices of runs and parts go on. */
   readonly old: OldLog
   /** Checkpoint that it was opened by. */
-  readonly last: Checkpoint | undefined
+  readonly last?: Checkpoint | undefined
+  readonly past: PastRunReader
   facts(): Iterable<Fact>
+  /** Logs a fact. */
+  log(fact: Fact): void
   /** Numbers of the records of agents that have left. */
   left(): Iterable<number>
-  /** Reads the entries of a run that have copies of what another one said, written without them. */
-  alone(run: Pick<LoggedRun, 'index'>): Promise<readonly AloneEntry[]>
-  /** Parts in which the store gives up space. */
-  logParts(): readonly LogPart[]
+  referrers(): Referrers
+  /** Called with each run before the log forgets it. If it rejects, the log keeps the run. */
+  leaves(run: LoggedRun): Promise<void>
   /** Calls `act` in a moment in which nothing is being written, with the number of the next entry. */
   atRest(act: (next: number) => void): Promise<void>
+  /** Lets no entry that is written from now on have copies of what these runs have said. */
+  unlearn(runs: Iterable<number>): void
   /** Number of the last entry that was logged, and the time of the facts, in epoch ms. */
   lastSeq(): number
   now(): number
@@ -45,7 +52,9 @@ const LEAST_BYTES = 2 ** 20
 const END_MS = 5_000
 
 export class Checkpoints {
-  readonly #needs: Needs
+  readonly #log: TakenLog
+  /** Returns the parts in which the store gives up space. */
+  readonly #logParts: () => readonly LogPart[]
   #last: Checkpoint | undefined
   /** Position of the last block, and the bytes of blocks behind the last checkpoint. */
   #position: Position | undefined
@@ -55,11 +64,12 @@ export class Checkpoints {
   #writing: Promise<void> | undefined
   readonly #closed = new AbortController()
 
-  constructor(needs: Needs) {
-    this.#needs = needs
-    this.#last = needs.last
-    this.#position = needs.old.blocks.reduce(later, needs.last?.position)
-    this.#bytes = needs.old.readBytes
+  constructor(log: TakenLog, logParts: () => readonly LogPart[]) {
+    this.#log = log
+    this.#logParts = logParts
+    this.#last = log.last
+    this.#position = log.old.blocks.reduce(later, log.last?.position)
+    this.#bytes = log.old.readBytes
   }
 
   /** Notes that a block was written. */
@@ -70,12 +80,12 @@ export class Checkpoints {
 
   /** True when the next one is to be written. No entries may be carried meanwhile. */
   get isDue(): boolean {
-    return this.#bytes >= Math.max(this.#lastBytes, this.#needs.store.checkpointBytes ?? CHECKPOINT_BYTES)
+    return this.#bytes >= Math.max(this.#lastBytes, this.#log.store.checkpointBytes ?? CHECKPOINT_BYTES)
   }
 
   /** Bytes for which a checkpoint pays. */
   get #least(): number {
-    return Math.min(LEAST_BYTES, this.#needs.store.checkpointBytes ?? LEAST_BYTES)
+    return Math.min(LEAST_BYTES, this.#log.store.checkpointBytes ?? LEAST_BYTES)
   }
 
   /** Writes a checkpoint, if the store keeps any and it pays. Rejects when this is closed. */
@@ -88,7 +98,7 @@ export class Checkpoints {
 
   /** Writes the last one, if it pays and there is room. */
   async close(): Promise<void> {
-    const { clock, store } = this.#needs
+    const { clock, store } = this.#log
     const cancel = () => this.#closed.abort(new CancelledError('The log is closed.', {}))
     const limit = clock.timer(END_MS, cancel)
     await this.#writing?.catch(() => {})
@@ -99,7 +109,7 @@ export class Checkpoints {
   }
 
   async #write(): Promise<void> {
-    const { logger, store } = this.#needs
+    const { logger, store } = this.#log
     if (!store.checkpoint || this.#position === undefined || store.bytes < this.#least) return
     this.#closed.signal.throwIfAborted()
     try {
@@ -114,11 +124,11 @@ export class Checkpoints {
   }
 
   async #moment(): Promise<Moment> {
-    const { old, atRest, left, logParts } = this.#needs
+    const { old, atRest, left } = this.#log
     let moment: Moment | undefined
     const take = (next: number) => {
       const [runs, parts] = [old.index.rows(), old.parts.rows()]
-      moment = { position: this.#position!, next, runs, parts, logParts: logParts(), ofTeam: new Set(left()) }
+      moment = { position: this.#position!, next, runs, parts, logParts: this.#logParts(), ofTeam: new Set(left()) }
       this.#bytes = 0
     }
     await unlessAborted(this.#closed.signal, atRest(take))
@@ -127,12 +137,11 @@ export class Checkpoints {
 
   /** The checkpoint may be found when its last piece has come: then the disk has all that it says. */
   async *#pieces(moment: Moment): AsyncGenerator<Uint8Array> {
-    const { alone, clock, store, facts, lastSeq, now, written } = this.#needs
+    const { clock, store, written } = this.#log
     const { signal } = this.#closed
     const slices = new Slices(clock, signal)
     let bytes = 0
-    const source = { store, slices, signal, last: this.#last, facts, lastSeq, now, alone }
-    for await (const piece of checkpointPieces(moment, source)) {
+    for await (const piece of checkpointPieces(moment, { ...this.#log, slices, signal, last: this.#last })) {
       bytes += piece.byteLength
       yield piece
     }

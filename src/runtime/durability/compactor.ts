@@ -4,17 +4,13 @@
  * process may die between any two writes: until a part is gone, both its places say the same.
  */
 
-import type { Logger } from '../../actors/definition/tool.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { CancelledError, describe } from '../../shared/errors.ts'
 import { unlessAborted } from '../../shared/on-abort.ts'
 import { entrySpans, isOfLife, isOfLog, leanOf, partsIn } from '../log/entry-codec.ts'
-import type { AloneEntry } from '../log/read-entries.ts'
-import type { KeepSettings } from '../settings/settings.ts'
-import type { Block, LogStore, Position } from '../store/log-files.ts'
+import type { Block, Position } from '../store/log-files.ts'
 import { CARRIED_BYTES, Carrier, type LogPart } from './checkpoint.ts'
-import type { Checkpoints } from './checkpoints.ts'
-import type { LoggedRun, PartIndex, RunIndex } from './run-index.ts'
+import { Checkpoints, type TakenLog } from './checkpoints.ts'
+import type { LoggedRun, RunIndex } from './run-index.ts'
 import { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
 
@@ -62,36 +58,6 @@ function* lastFirst(
     }
 }
 
-export interface CompactorNeeds {
-  readonly clock: Scheduler
-  readonly logger: Logger
-  readonly store: LogStore
-  readonly index: RunIndex
-  readonly keep: KeepSettings
-  facts(): Iterable<Fact>
-  /** Logs a fact. */
-  log(fact: Fact): void
-  /**
-   * Returns the numbers of the records of the team that are carried under them, like those of runs: what they say
-   * concerns the entries of runs that stand before them. Parts that nothing refers to any more are given up with it.
-   */
-  carried(): ReadonlySet<number>
-  /** The parts that the log has. */
-  readonly parts: PartIndex
-  /** Checkpoints of the log. They are written between the steps of a compaction: it drops blocks before them alone. */
-  readonly checkpoints?: Pick<Checkpoints, 'isDue' | 'wrote' | 'write'>
-  /** Resolves when all that was logged until now is written. */
-  written(): Promise<void>
-  /** Lets no entry that is written from now on have copies of what these runs have said. */
-  unlearn(runs: Iterable<number>): void
-  /** Reads the entries of a run that have copies of what another one said, written without them. */
-  alone(run: LoggedRun): Promise<readonly AloneEntry[]>
-  /** Called with each run before the log forgets it. If it rejects, the log keeps the run. */
-  leaves(run: LoggedRun): Promise<void>
-  /** Gives up what stands before the position, when nobody reads there. */
-  drop(before: Position): Promise<void>
-}
-
 /** Report of a compaction. */
 export interface Compacted {
   /** Bytes of the log before and after it. */
@@ -113,7 +79,9 @@ const FACTS = 64
 const SMALL_FACTS: ReadonlySet<Fact['kind']> = new Set(['name', 'numbers', 'thread', 'turns'])
 
 export class Compactor {
-  readonly #needs: CompactorNeeds
+  readonly #log: TakenLog
+  /** Written between the steps of a compaction: it drops blocks before them alone. */
+  readonly checkpoints: Checkpoints
   /** Positions at which the parts begin in which space is given up. */
   readonly #parts: Position[] = []
   #partBytes = 0
@@ -132,44 +100,50 @@ export class Compactor {
   readonly #closed = new AbortController()
   readonly #slices: Slices
 
-  constructor(needs: CompactorNeeds) {
-    this.#needs = needs
-    this.#slices = new Slices(needs.clock, this.#closed.signal)
+  constructor(log: TakenLog) {
+    this.#log = log
+    this.#slices = new Slices(log.clock, this.#closed.signal)
+    this.checkpoints = new Checkpoints(log, () => this.#logParts)
+    // Blocks that were carried were read last, and may stand before others.
+    const blocks = [...log.old.blocks].sort((a, b) => a.position - b.position)
+    for (const { position, bytes } of blocks) this.#add(position, bytes)
+    this.#partBytes = this.#most // the next block begins a part
+  }
+
+  get #index(): RunIndex {
+    return this.#log.old.index
   }
 
   /** Size of the parts in which the store gives up space. */
   get #most(): number {
-    return this.#needs.store.segmentBytes ?? SEGMENT_BYTES
+    return this.#log.store.segmentBytes ?? SEGMENT_BYTES
   }
 
-  /** Notes that a block was written, or read when the log was opened. `ofTeam`: bytes that belong to no run. */
+  /** Notes that a block was written. `ofTeam`: bytes that belong to no run. */
   wrote(position: Position, bytes: number, ofTeam = 0): void {
-    if (this.#parts.length === 0 || this.#partBytes >= this.#most) this.#begin(position)
-    this.#partBytes += bytes
+    this.#add(position, bytes)
     if (this.#isLoggingFacts) this.#factBytes += ofTeam
+    this.checkpoints.wrote(position, bytes)
+  }
+
+  #add(position: Position, bytes: number): void {
+    if (this.#parts.length === 0 || this.#partBytes >= this.#most) {
+      this.#parts.push(position)
+      this.#partBytes = 0
+    }
+    this.#partBytes += bytes
   }
 
   /** The parts, and the bytes of each. */
-  get logParts(): LogPart[] {
+  get #logParts(): LogPart[] {
     const last = this.#parts.length - 1
     return this.#parts.map((position, n) => ({ position, bytes: n === last ? this.#partBytes : this.#most }))
   }
 
-  /** Lets a part begin with the next block. */
-  endPart(): void {
-    this.#partBytes = this.#most
-  }
-
-  #begin(position: Position): void {
-    this.#parts.push(position)
-    this.#partBytes = 0
-  }
-
   /** Compacts the log in the background if it has grown enough, or writes a checkpoint if it is time for one. */
   consider(): void {
-    const { store, checkpoints } = this.#needs
-    if (store.bytes >= this.#next) this.#compactBehind()
-    else if (checkpoints?.isDue && !this.#isBusy) this.#note(checkpoints)
+    if (this.#log.store.bytes >= this.#next) this.#compactBehind()
+    else if (this.checkpoints.isDue && !this.#isBusy) this.#note()
   }
 
   /** Forgets runs in the background that are beyond the limits by now, however little the log has grown. */
@@ -178,8 +152,8 @@ export class Compactor {
   }
 
   get #expired(): LoggedRun[] {
-    const { clock, index, keep } = this.#needs
-    return index.expired(keep, index.time.see(clock.now()))
+    const { clock, keep } = this.#log
+    return this.#index.expired(keep, this.#index.time.see(clock.now()))
   }
 
   get #isBusy(): boolean {
@@ -187,7 +161,7 @@ export class Compactor {
   }
 
   #compactBehind(): void {
-    const { store, logger } = this.#needs
+    const { store, logger } = this.#log
     if (this.#isBusy) return
     this.compact().catch((error: unknown) => {
       if (this.#closed.signal.aborted || store.state === 'lost') return // told elsewhere
@@ -199,18 +173,18 @@ export class Compactor {
   }
 
   /** Writes a checkpoint, while nothing is carried. */
-  #note(checkpoints: Pick<Checkpoints, 'write'>): void {
+  #note(): void {
     const over = () => {
       this.#noting = undefined
     }
-    this.#noting = checkpoints.write().then(over, over)
+    this.#noting = this.checkpoints.write().then(over, over)
   }
 
   /** Compacts the log as far as it pays; `all`: whatever it pays. One at a time. */
   compact(all = false): Promise<Compacted> {
     this.#running ??= this.#compact(all).finally(() => {
       this.#running = undefined
-      this.#next = this.#needs.store.bytes + this.#most
+      this.#next = this.#log.store.bytes + this.#most
     })
     return this.#running
   }
@@ -222,29 +196,38 @@ export class Compactor {
   }
 
   async #compact(all: boolean): Promise<Compacted> {
-    const { store } = this.#needs
+    const { store } = this.#log
     const before = store.bytes
     await this.#noting
     if (!all) await this.#giveUpParts(false) // archived by a process that was ended before it came to that
     const forgetting = this.#forget(this.#expired)
     const forgotten = await forgetting.finally(() => this.#logGone())
     await this.#giveUpParts(all)
-    this.endedAt = this.#needs.clock.now()
+    this.endedAt = this.#log.clock.now()
     return { before, after: store.bytes, ...forgotten }
+  }
+
+  /**
+   * Returns the numbers of the records of the team that are carried under them, like those of runs: what they say
+   * concerns the entries of runs that stand before them. Parts that nothing refers to any more are given up with it.
+   */
+  #carried(): ReadonlySet<number> {
+    const { left, old, referrers } = this.#log
+    return new Set([...left(), ...old.parts.needed(referrers())])
   }
 
   /** Gives up the oldest parts of the log as far as it pays; `all`: whatever it pays. */
   async #giveUpParts(all: boolean): Promise<void> {
-    const { store, index } = this.#needs
-    this.#needs.carried() // gives up what nobody refers to
-    const alive = index.bytes + this.#factBytes + this.#needs.parts.bytes
+    const { store, old } = this.#log
+    this.#carried() // gives up what nobody refers to
+    const alive = old.index.bytes + this.#factBytes + old.parts.bytes
     if (!all && store.bytes <= 2 * (alive + this.#most)) return
     const end = this.#parts.at(-1) ?? 0
     await this.#logFacts()
-    await this.#needs.checkpoints?.write()
+    await this.checkpoints.write()
     const enough = all ? 0 : alive * 1.25 + this.#most
     while (this.#parts.length > 1 && this.#parts[0]! < end && store.bytes > enough) await this.#giveUp()
-    await this.#needs.checkpoints?.write()
+    await this.checkpoints.write()
   }
 
   /**
@@ -259,7 +242,7 @@ export class Compactor {
       const others = leaning.get(run.index) ?? []
       if (others.some(({ open }) => open)) return // they go on; it is forgotten when they have ended
       try {
-        if (!run.own) await unlessAborted(this.#closed.signal, this.#needs.leaves(run))
+        if (!run.own) await unlessAborted(this.#closed.signal, this.#log.leaves(run))
       } catch (error) {
         this.#closed.signal.throwIfAborted()
         failure ??= { runId: run.id, error: describe(error) }
@@ -268,7 +251,7 @@ export class Compactor {
       }
       for (const other of others) await this.#letStandAlone(other, run)
       if (!run.own) runsForgotten += 1
-      this.#needs.index.forget(run)
+      this.#index.forget(run)
       this.#gone.push(run.index)
       if (this.#slices.isOver) this.#logGone()
       await this.#slices.othersTurn()
@@ -279,25 +262,26 @@ export class Compactor {
       if (!isTried) runsNotArchived += group.filter(({ own }) => !own).length
       await this.#noteIfDue()
     }
-    if (failure) this.#needs.logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
+    if (failure) this.#log.logger.warn({ ...failure, runs: runsNotArchived }, NOT_ARCHIVED)
     return { runsForgotten, runsNotArchived }
   }
 
   /** Returns which runs lean on others. From now on none begins to lean on these ones. */
   async #leaning(runs: readonly LoggedRun[]): Promise<ReadonlyMap<number, LoggedRun[]>> {
     if (runs.length === 0) return new Map()
-    this.#needs.unlearn(runs.map(({ index }) => index))
-    await unlessAborted(this.#closed.signal, this.#needs.written())
-    return this.#needs.index.leaning
+    this.#log.unlearn(runs.map(({ index }) => index))
+    await unlessAborted(this.#closed.signal, this.#log.written())
+    return this.#index.leaning
   }
 
   /** Writes again what a run has in common with the one that is forgotten. */
   async #letStandAlone(run: LoggedRun, forgotten: LoggedRun): Promise<void> {
-    const { alone, index } = this.#needs
+    const { past } = this.#log
+    const index = this.#index
     if (index.get(run.index) !== run || run.leansOn !== forgotten.index) return
     index.step += 1
     const carrier = new Carrier()
-    for (const { seq, bytes } of await unlessAborted(this.#closed.signal, alone(run))) {
+    for (const { seq, bytes } of await unlessAborted(this.#closed.signal, past.alone(run))) {
       carrier.add(run.index, seq, bytes)
       run.bytes += bytes.byteLength
     }
@@ -307,12 +291,12 @@ export class Compactor {
 
   /** Logs which runs were forgotten, behind all of their entries: nothing of them is carried on. */
   #logGone(): void {
-    if (this.#gone.length > 0) this.#needs.log({ kind: 'runs.gone', runs: this.#gone.splice(0) })
+    if (this.#gone.length > 0) this.#log.log({ kind: 'runs.gone', runs: this.#gone.splice(0) })
   }
 
   /** Logs the facts of the team behind all parts that are given up. */
   async #logFacts(): Promise<void> {
-    const { facts, log, written } = this.#needs
+    const { facts, log, written } = this.#log
     this.#factBytes = 0
     this.#isLoggingFacts = true
     try {
@@ -330,11 +314,12 @@ export class Compactor {
 
   /** Carries on what is needed of the first part, and gives the part up. */
   async #giveUp(): Promise<void> {
-    const { store, index, drop } = this.#needs
+    const { store, past } = this.#log
+    const index = this.#index
     const [from, until] = [this.#parts[0]!, this.#parts[1]!]
     index.step += 1
     const carrier = new Carrier()
-    const carried = this.#needs.carried()
+    const carried = this.#carried()
     for await (const block of store.read({ from, signal: this.#closed.signal })) {
       if (block.position >= until) break
       for (const { run, seq, at, from: start, to } of entrySpans(block.entries)) {
@@ -348,7 +333,10 @@ export class Compactor {
     }
     if (carrier.bytes > 0) await this.#append(carrier.take())
     await unlessAborted(this.#closed.signal, store.sync())
-    await unlessAborted(this.#closed.signal, drop(until))
+    await unlessAborted(
+      this.#closed.signal,
+      past.drop(() => store.dropBefore(until)),
+    )
     this.#parts.shift()
     index.dropped(until)
   }
@@ -356,18 +344,17 @@ export class Compactor {
   /** Checks for an entry that was written again, when the run was forgotten that it has copies of. */
   #isAlone(entry: Uint8Array): boolean {
     const leansOn = leanOf(entry)
-    return leansOn !== 0 && !this.#needs.index.get(leansOn)
+    return leansOn !== 0 && !this.#index.get(leansOn)
   }
 
   async #noteIfDue(): Promise<void> {
-    if (this.#needs.checkpoints?.isDue) await this.#needs.checkpoints.write()
+    if (this.checkpoints.isDue) await this.checkpoints.write()
   }
 
   async #append(block: Block): Promise<void> {
-    const position = await unlessAborted(this.#closed.signal, this.#needs.store.append(block))
-    this.#needs.index.carriedTo(position, block.runs)
-    this.#needs.parts.at(position, partsIn(block.entries))
+    const position = await unlessAborted(this.#closed.signal, this.#log.store.append(block))
+    this.#index.carriedTo(position, block.runs)
+    this.#log.old.parts.at(position, partsIn(block.entries))
     this.wrote(position, block.entries.byteLength)
-    this.#needs.checkpoints?.wrote(position, block.entries.byteLength)
   }
 }

@@ -17,7 +17,6 @@ import {
 } from '../store/log-files.ts'
 import { LogRewriter } from '../store/log-reader.ts'
 import { CARRIED_BYTES, Carrier } from './checkpoint.ts'
-import { Checkpoints } from './checkpoints.ts'
 import { type Compacted, Compactor } from './compactor.ts'
 import { carriedRecords, LONGEST_WINDOW_MS, OldLog, oldFacts } from './recovered-log.ts'
 import type { OldRun } from './recovered-run.ts'
@@ -51,57 +50,37 @@ export async function compactLog(
   if (believesClock) old.index.time.believe(clock.now())
   const archive = archiveFor?.((index) => old.names.get(index)?.name ?? `#${index}`)
   await archive?.open()
-  const past = new PastRunReader({ store, index: old.index, parts: old.parts, restore: () => {} })
+  const past = new PastRunReader(store, old)
   const openedAt = clock.now() // no time passes for the team meanwhile
   const records = new RecordWriter(
     async (block) => {
-      const position = await store.append(block)
-      compactor.wrote(position, block.entries.byteLength, block.entries.byteLength)
-      checkpoints.wrote(position, block.entries.byteLength)
+      const { byteLength } = block.entries
+      compactor.wrote(await store.append(block), byteLength, byteLength)
     },
     old.next,
     openedAt,
   )
-  const facts = () => oldFacts(old, clock.now())
-  const checkpoints = new Checkpoints({
-    clock,
-    logger,
-    store,
-    old,
-    last: undefined,
-    facts,
-    left: () => Array.from(old.left.values(), ({ seq }) => seq),
-    logParts: () => compactor.logParts,
-    alone: (run) => past.alone(run),
-    atRest: async (act) => {
-      await records.written()
-      act(records.next)
-    },
-    lastSeq: () => records.next - 1,
-    now: () => openedAt,
-    written: () => records.written(),
-  })
   const compactor = new Compactor({
     clock,
     logger,
     store,
-    index: old.index,
     keep: { keysMs: Number.POSITIVE_INFINITY, ...keep }, // only the team knows its own
-    facts,
-    checkpoints,
+    old,
+    past,
+    facts: () => oldFacts(old, clock.now()),
     log: (fact) => records.log(fact),
-    carried: () => carriedRecords(old),
-    parts: old.parts,
-    written: () => records.written(),
-    unlearn: () => {}, // no run goes on here
-    alone: (run) => past.alone(run),
+    left: () => Array.from(old.left.values(), ({ seq }) => seq),
+    referrers: () => old.referrers,
     leaves: async (run) => archive?.write(await past.read(run), run),
-    drop: (position) => past.drop(() => store.dropBefore(position)),
+    atRest: async (act) => {
+      await records.written()
+      act(records.next)
+    },
+    unlearn: () => {}, // no run goes on here
+    lastSeq: () => records.next - 1,
+    now: () => openedAt,
+    written: () => records.written(),
   })
-  // Blocks that were carried were read last, and may stand before others.
-  const blocks = [...old.blocks].sort((a, b) => a.position - b.position)
-  for (const { position, bytes } of blocks) compactor.wrote(position, bytes)
-  compactor.endPart()
   records.log({ kind: 'log.opened', incarnation, ...(ended && { ended }) })
   await records.written() // a part of its own: all before it can be given up
   const compacted = await compactor.compact(true)

@@ -40,12 +40,13 @@ import { hasDependencies } from '../host/mailboxes.ts'
 import { callerIn, type RunState } from '../host/run.ts'
 import type { Stage } from '../host/staged-start.ts'
 import type { RunBook } from '../runs/runs.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import { isDone } from '../verbs/task-board.ts'
 import type { OpenMessage, OpenWait } from './open-work.ts'
 import type { OldLog } from './recovered-log.ts'
 import type { OldRun } from './recovered-run.ts'
 import { RunRecovery } from './run-recovery.ts'
-import type { RestoredOwners, TeamParts } from './team-facts.ts'
+import type { TeamParts } from './team-facts.ts'
 
 /*
  * Turns that end the process again and again, in code that JavaScript cannot stop. Which one it was is known when it
@@ -112,14 +113,14 @@ function crashLimitOf(group: readonly TakenUp[], deaths: OldLog['deaths']): numb
  */
 
 class MessageRecovery {
-  readonly #owners: RestoredOwners
+  readonly #owners: Supervisor
   readonly #old: OldLog
   readonly #states: ReadonlyMap<number, RunState>
   readonly #onMismatch: OnMismatch
   readonly #envelopes = new Map<OpenMessage, Envelope<RunState>>()
 
   /** `states`: the runs that there are, by index. `onMismatch`: what becomes of them if code of theirs has changed. */
-  constructor(owners: RestoredOwners, old: OldLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
+  constructor(owners: Supervisor, old: OldLog, states: ReadonlyMap<number, RunState>, onMismatch: OnMismatch) {
     this.#owners = owners
     this.#old = old
     this.#states = states
@@ -315,7 +316,7 @@ function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Cell): nu
 const noMatter = () => {}
 
 /** Gives the agents of the team the indices that they had, and continues all numbers. */
-function restoreNames({ directory, hostMessages, runs }: RestoredOwners, old: OldLog): void {
+function restoreNames({ directory, hostMessages, runs }: Supervisor, old: OldLog): void {
   const [ofTeam, ofRuns, free] = [new Map<string, number>(), new Set<number>(), new Set<number>()]
   for (const [index, { name, run }] of old.names) {
     if (run === 0) ofTeam.set(name, index)
@@ -329,7 +330,7 @@ function restoreNames({ directory, hostMessages, runs }: RestoredOwners, old: Ol
 }
 
 /** Puts the states of agents in place, their conversations, and what they have for the runs that go on. */
-function restoreStates({ agentStates, directory }: RestoredOwners, old: OldLog, runs: Iterable<RunState>): void {
+function restoreStates({ agentStates, directory }: Supervisor, old: OldLog, runs: Iterable<RunState>): void {
   for (const [index, state] of old.states.ofAgents) {
     const cell = directory.cells[index] // also of an agent that may be added later
     if (cell) cell.state = state
@@ -346,7 +347,7 @@ function restoreStates({ agentStates, directory }: RestoredOwners, old: OldLog, 
 }
 
 /** Puts in place what agents have shared, and the blackboard of the team. */
-function restoreShared({ boards, sharedStates }: RestoredOwners, { team }: OldLog): void {
+function restoreShared({ boards, sharedStates }: Supervisor, { team }: OldLog): void {
   for (const fact of team.shared) sharedStates.restore(fact)
   for (const entry of team.board) boards.restoreOfTeam(entry)
 }
@@ -355,7 +356,7 @@ function restoreShared({ boards, sharedStates }: RestoredOwners, { team }: OldLo
  * Puts the dead letters into their list. Without those of messages that were sent again and wait for room: all that
  * wait have it now.
  */
-function restoreLetters({ journal, parts }: RestoredOwners, { team, work }: OldLog): void {
+function restoreLetters({ journal, parts }: Supervisor, { team, work }: OldLog): void {
   for (const { letter, bytes } of team.letters.entries) {
     const { message } = letter
     if (message.parts)
@@ -373,7 +374,7 @@ function restoreLetters({ journal, parts }: RestoredOwners, { team, work }: OldL
 }
 
 interface Given {
-  readonly owners: RestoredOwners
+  readonly owners: Supervisor
   readonly parts: TeamParts
   readonly book: RunBook
   readonly old: OldLog
@@ -382,7 +383,7 @@ interface Given {
 }
 
 export class Recovery {
-  readonly #owners: RestoredOwners
+  readonly #owners: Supervisor
   readonly #parts: TeamParts
   readonly #book: RunBook
   readonly #old: OldLog

@@ -26,11 +26,11 @@ import type { RunState } from '../host/run.ts'
 import type { FrameBlock, HostRecord, LogEntry } from '../log/records.ts'
 import type { RunEnding } from '../runs/result.ts'
 import type { RunBook } from '../runs/runs.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import { noteTold, watch } from '../verbs/calls.ts'
 import { isDone } from '../verbs/task-board.ts'
 import type { OldLog } from './recovered-log.ts'
 import { type OldRun, OldStates } from './recovered-run.ts'
-import type { RestoredOwners } from './team-facts.ts'
 
 /*
  * Puts in place what the entries of a run of an earlier process say: its board, sync points, tasks, subscriptions,
@@ -48,12 +48,12 @@ interface LastingCall {
 const LASTING: ReadonlySet<string> = new Set(['subscribe', 'watch', 'spawn', 'define', 'sync', 'synced'])
 
 class RunFold {
-  readonly #owners: RestoredOwners
+  readonly #owners: Supervisor
   readonly #old: OldLog
   readonly #state: RunState
   readonly #calls = new Map<string, LastingCall>()
 
-  constructor(owners: RestoredOwners, old: OldLog, state: RunState) {
+  constructor(owners: Supervisor, old: OldLog, state: RunState) {
     this.#owners = owners
     this.#old = old
     this.#state = state
@@ -120,7 +120,7 @@ class RunFold {
   }
 
   #answered({ verb, args, isOfFormer }: LastingCall, index: number, failed: boolean): void {
-    const { boards, directory, hostMessages, runs, syncPoints } = this.#owners
+    const { boards, directory, syncPoints } = this.#owners
     const state = this.#state
     const cell = directory.present(index)
     if (verb === 'synced') syncPoints.heard(state, String(args.point))
@@ -130,7 +130,7 @@ class RunFold {
     if (!cell || isOfFormer) return
     if (verb === 'subscribe') boards.subscribeAgain(cell, state, String(args.pattern))
     const watched = verb === 'watch' ? directory.cell(String(args.agent), state) : undefined
-    if (watched) watch({ directory, hostMessages, runs }, cell, state, watched)
+    if (watched) watch(this.#owners, cell, state, watched)
   }
 
   /** Notes the number under which an open task was given. */
@@ -152,13 +152,13 @@ class RunFold {
 const keyOf = (agent: number, correlation: number): string => `${agent} ${correlation}`
 
 export class RunRecovery {
-  readonly #owners: RestoredOwners
+  readonly #owners: Supervisor
   readonly #runs: RunBook
   readonly #old: OldLog
   /** Runs that go on. */
   readonly states = new Map<number, RunState>()
 
-  constructor(owners: RestoredOwners, runs: RunBook, old: OldLog) {
+  constructor(owners: Supervisor, runs: RunBook, old: OldLog) {
     this.#owners = owners
     this.#runs = runs
     this.#old = old
@@ -236,7 +236,7 @@ function takeNames({ agents }: OldRun, state: RunState): void {
 }
 
 /** Adds a run that has ended, and that only the log has, to those that the team has in memory. */
-export function restoreEnded(owners: RestoredOwners, book: RunBook, run: OldRun): void {
+export function restoreEnded(owners: Supervisor, book: RunBook, run: OldRun): void {
   const { parts, runs: table } = owners
   const state = table.reopen(run.index, run.launched)
   takeNames(run, state)
@@ -283,7 +283,7 @@ function end(book: RunBook, run: OldRun, { state, goesOn, fill }: Ended): void {
   if (isNew) fill(entries.slice(behindEnd))
 }
 
-function fill({ boards }: RestoredOwners, state: RunState, entries: readonly LogEntry[]): void {
+function fill({ boards }: Supervisor, state: RunState, entries: readonly LogEntry[]): void {
   tally(entries, state)
   for (const entry of entries) if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
 }

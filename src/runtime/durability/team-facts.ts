@@ -3,33 +3,16 @@
  * are dropped. Facts of runs are in the entries of the runs.
  */
 
-import type { Logger } from '../../actors/definition/tool.ts'
 import { idOf } from '../../mailbox/frame.ts'
-import type { TeamMemory } from '../../mailbox/team-memory.ts'
-import type { Scheduler } from '../../shared/clock.ts'
-import type { HostMessages } from '../host/admission.ts'
 import type { Cell } from '../host/agent.ts'
-import type { Cancellation } from '../host/cancellation.ts'
-import type { Redelivery } from '../host/commits.ts'
-import type { HostLoop } from '../host/core.ts'
 import type { AgentDirectory } from '../host/directory.ts'
-import type { Journal } from '../host/journal.ts'
-import type { BlockedTasks, Mailboxes, Receipts, Requests } from '../host/mailboxes.ts'
-import type { AgentStates, PartStore } from '../host/parts.ts'
-import type { RunState, RunTable } from '../host/run.ts'
-import type { CautiousStart } from '../host/staged-start.ts'
+import type { RunState } from '../host/run.ts'
 import { EntryEncoder } from '../log/entry-codec.ts'
 import { type GivenTurn, type HostRecord, type JoinedAgent, SEQ_STEP, type Unrecorded } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Block } from '../store/log-files.ts'
-import type { Lifecycle } from '../supervision/lifecycle.ts'
-import type { Boards } from '../verbs/boards.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import type { Budgets } from '../verbs/budgets.ts'
-import type { HostCalls } from '../verbs/calls.ts'
-import type { DeadlinePauses } from '../verbs/deadline-pauses.ts'
-import type { HostTools } from '../verbs/host-tools.ts'
-import type { SharedStates } from '../verbs/shared-state.ts'
-import type { SyncPoints } from '../verbs/sync-points.ts'
 
 /** Records that are written together. */
 const MOST_RECORDS = 256
@@ -98,54 +81,14 @@ export interface TeamParts {
   readonly madeAgents: MadeAgents
 }
 
-/** Owners of the state that is put in place. */
-export interface RestoredOwners {
-  readonly agentStates: AgentStates
-  readonly blocked: BlockedTasks
-  readonly boards: Boards
-  readonly calls: HostCalls
-  readonly cancellation: Cancellation
-  readonly caution: CautiousStart
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly journal: Journal
-  readonly lifecycle: Lifecycle
-  readonly logger: Logger
-  readonly loop: HostLoop
-  readonly mailboxes: Mailboxes
-  readonly parts: PartStore
-  readonly pauses: DeadlinePauses
-  readonly receipts: Receipts
-  readonly redelivery: Redelivery
-  readonly requests: Requests
-  readonly runs: RunTable
-  readonly sharedStates: SharedStates
-  readonly syncPoints: SyncPoints
-  readonly team: TeamMemory
-  readonly tools: HostTools
-  /** Notifies the readers of the journal that all of these runs is in its place. */
-  readersRestored(runs: ReadonlySet<RunState>): void
-}
-
 /** Record of the team: what it says replaces what earlier records of its kind and its agent or key have said. */
 export type Fact = Unrecorded
-
-interface Owners {
-  readonly agentStates: AgentStates
-  readonly boards: Boards
-  readonly directory: AgentDirectory
-  readonly hostMessages: HostMessages
-  readonly journal: Journal
-  readonly runs: RunTable
-  readonly sharedStates: SharedStates
-}
 
 /**
  * Yields all facts of the team. Each has the value of the moment in which it is asked for, so it is logged before
  * anything else happens.
  */
-export function* teamFacts(owners: Owners, parts: TeamParts): Generator<Fact> {
+export function* teamFacts(owners: Supervisor, parts: TeamParts): Generator<Fact> {
   const { agentStates, boards, directory, hostMessages, journal, runs, sharedStates } = owners
   const agents = directory.cells.map(({ index, numbers }) => ({ index, ...numbers }))
   yield { kind: 'numbers', agents, lastHostNumber: hostMessages.last, lastRun: runs.last }

@@ -2,16 +2,16 @@
 import type { Logger } from '../../actors/definition/tool.ts'
 import type { Scheduler, Timer } from '../../shared/clock.ts'
 import { type DramatisError, describe, LogHeldError, TeamClosedError } from '../../shared/errors.ts'
-import { type Journal, type LogFigures, newLogName } from '../host/journal.ts'
+import { type LogFigures, newLogName } from '../host/journal.ts'
 import { partsIn } from '../log/entry-codec.ts'
 import { inBlock } from '../log/read-entries.ts'
 import type { GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
-import type { Redactor } from '../logging/redactor.ts'
 import type { RunBook } from '../runs/runs.ts'
-import type { DurableLog, KeepSettings } from '../settings/settings.ts'
+import type { DurableLog } from '../settings/settings.ts'
 import { FileStore } from '../store/file-store.ts'
 import type { Checkpoint, LogStore, OpenedLog, Position } from '../store/log-files.ts'
-import { Checkpoints } from './checkpoints.ts'
+import type { Supervisor } from '../supervision/host.ts'
+import type { TakenLog } from './checkpoints.ts'
 import { Compactor } from './compactor.ts'
 import { type LogFollower, LogKeeper, SLOW_MS } from './log-keeper.ts'
 import { logSince, OldLog } from './recovered-log.ts'
@@ -19,28 +19,16 @@ import { Recovery } from './recovery.ts'
 import type { PartIndex, RunIndex } from './run-index.ts'
 import { restoreEnded } from './run-recovery.ts'
 import { Slices } from './slices.ts'
-import { type RestoredOwners, type TeamParts, teamFacts } from './team-facts.ts'
+import { type TeamParts, teamFacts } from './team-facts.ts'
 import { PastRunReader, TraceArchive } from './trace-archive.ts'
 
-interface LogUpkeepOwners extends RestoredOwners {
-  readonly clock: Scheduler
-  readonly journal: Journal
-  readonly logger: Logger
-}
-
-interface Needs {
+/** Log that was taken, and what its team is made of. */
+interface Taken extends Pick<TakenLog, 'atRest' | 'unlearn' | 'keep' | 'last' | 'old' | 'store'> {
   /** Gets what the log forgets. */
   readonly archive: TraceArchive | undefined
-  readonly atRest: LogKeeper['atRest']
-  readonly unlearn: LogKeeper['unlearn']
   readonly book: RunBook
-  readonly keep: KeepSettings
-  /** Checkpoint by which the log was opened. */
-  readonly last: Checkpoint | undefined
-  readonly old: OldLog
-  readonly owners: LogUpkeepOwners
+  readonly owners: Supervisor
   readonly parts: TeamParts
-  readonly store: LogStore
 }
 
 /** Time between two looks at the clock, and at what is to be forgotten. */
@@ -55,7 +43,6 @@ export class LogUpkeep implements LogFollower {
   readonly #past: PastRunReader
   readonly #parts: PartIndex
   readonly #compactor: Compactor
-  readonly #checkpoints: Checkpoints
   /** Agents of the team that have left: number of the last record of it, by index. */
   readonly #left: Map<number, number>
   #look: Timer | undefined
@@ -64,62 +51,39 @@ export class LogUpkeep implements LogFollower {
   /** Runs of which nothing is under way any more, and whose end may not be written yet. */
   #quiet: number[] = []
 
-  constructor({ archive, atRest, unlearn, book, keep, last, old, owners, parts, store }: Needs) {
-    const { clock, journal, logger } = owners
-    const { index, parts: ofLog } = old
+  constructor({ archive, book, owners, parts, ...taken }: Taken) {
+    const { agentStates, clock, journal, logger } = owners
+    const { keep, old, store } = taken
+    const { index } = old
     this.#clock = clock
     this.#logger = logger
     this.#store = store
     this.#index = index
-    this.#parts = ofLog
+    this.#parts = old.parts
     this.#left = new Map(Array.from(old.left, ([agent, { seq }]) => [agent, seq]))
-    this.#past = new PastRunReader({ store, index, parts: ofLog, restore: (run) => restoreEnded(owners, book, run) })
-    const facts = function* () {
-      yield* teamFacts(owners, parts)
-      yield* index.keyFacts()
-      yield { kind: 'turns' as const, turns: [...interruptedTurns(old, book)], again: true as const }
-    }
-    this.#checkpoints = new Checkpoints({
+    this.#past = new PastRunReader(store, old, (run) => restoreEnded(owners, book, run))
+    this.#compactor = new Compactor({
+      ...taken,
       clock,
       logger,
-      store,
-      old,
-      last,
-      facts,
+      past: this.#past,
+      *facts() {
+        yield* teamFacts(owners, parts)
+        yield* index.keyFacts()
+        yield { kind: 'turns', turns: [...interruptedTurns(old, book)], again: true }
+      },
+      log: (fact) => journal.keep(undefined, fact),
       left: () => this.#left.values(),
-      logParts: () => this.#compactor.logParts,
-      alone: (run) => this.#past.alone(run),
-      atRest,
+      referrers: () => ({
+        index,
+        conversations: agentStates.conversations.all(),
+        letters: journal.deadLetters.entries,
+      }),
+      leaves: async (run) => archive?.write(await this.#past.read(run), run),
       lastSeq: () => journal.seq - 1,
       now: () => clock.now(),
       written: async () => journal.written(),
     })
-    const referrers = () => ({
-      index,
-      conversations: owners.agentStates.conversations.all(),
-      letters: journal.deadLetters.entries,
-    })
-    this.#compactor = new Compactor({
-      clock,
-      logger,
-      store,
-      index,
-      keep,
-      facts,
-      checkpoints: this.#checkpoints,
-      log: (fact) => journal.keep(undefined, fact),
-      carried: () => new Set([...this.#left.values(), ...ofLog.needed(referrers())]),
-      parts: ofLog,
-      written: async () => journal.written(),
-      unlearn,
-      alone: (run) => this.#past.alone(run),
-      leaves: async (run) => archive?.write(await this.#past.read(run), run),
-      drop: (before) => this.#past.drop(() => store.dropBefore(before)),
-    })
-    // Blocks that were carried were read last, and may stand before others.
-    const blocks = [...old.blocks].sort((a, b) => a.position - b.position)
-    for (const { position, bytes } of blocks) this.#compactor.wrote(position, bytes)
-    this.#compactor.endPart()
     this.#lookLater()
     book.recalled.past = this.#past
     book.isForgotten = (runId) => index.hasForgotten(runId, keep, index.time.see(clock.now()))
@@ -141,7 +105,6 @@ export class LogUpkeep implements LogFollower {
     if (this.#parts.areComing) this.#parts.at(position, partsIn(entries))
     if (this.#quiet.length > 0) this.#quiet = this.#quiet.filter((index) => !this.#isOver(index))
     this.#compactor.wrote(position, entries.byteLength, sizes.get(0))
-    this.#checkpoints.wrote(position, entries.byteLength)
     this.#compactor.consider()
   }
 
@@ -199,7 +162,7 @@ export class LogUpkeep implements LogFollower {
   async close(): Promise<void> {
     this.#look?.cancel()
     await this.#compactor.close()
-    await this.#checkpoints.close()
+    await this.#compactor.checkpoints.close()
     await this.#past.close(new TeamClosedError('The team was closed before the run was read.', {}))
   }
 }
@@ -213,15 +176,8 @@ function* interruptedTurns({ work }: OldLog, book: RunBook): Generator<GivenTurn
     if (turn > 0 && book.interrupted.hasIndex(run)) yield [recipient, turn, attempt, id]
 }
 
-interface TeamLogOwners extends RestoredOwners {
-  readonly clock: Scheduler
-  readonly journal: Journal
-  readonly logger: Logger
-  readonly redactor: Redactor
-}
-
 export class TeamLog {
-  readonly #owners: TeamLogOwners
+  readonly #owners: Supervisor
   readonly #parts: TeamParts
   readonly #runs: RunBook
   readonly #settings: DurableLog
@@ -235,7 +191,7 @@ export class TeamLog {
   readonly #closed = new AbortController()
 
   /** `newStore`: makes the store in place of files, for tests. */
-  constructor(owners: TeamLogOwners, parts: TeamParts, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
+  constructor(owners: Supervisor, parts: TeamParts, runs: RunBook, settings: DurableLog, newStore?: () => LogStore) {
     this.#owners = owners
     owners.journal.name = undefined // known when the log is open
     this.#parts = parts

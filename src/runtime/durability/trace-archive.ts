@@ -16,48 +16,51 @@ import { OldRun } from './recovered-run.ts'
 import { hashOf, type LoggedRun, type PartIndex, type RunIndex } from './run-index.ts'
 import { endingOf } from './run-recovery.ts'
 
-interface PastRunReaderNeeds {
-  readonly store: LogStore
-  readonly index: RunIndex
-  readonly parts: PartIndex
-  /** Adds a run to those that the team has in memory. */
-  restore(run: OldRun): void
-}
-
 export class PastRunReader implements PastRuns {
-  readonly #needs: PastRunReaderNeeds
+  readonly #store: LogStore
+  readonly #index: RunIndex
+  readonly #parts: PartIndex
+  readonly #restore: (run: OldRun) => void
   /** Reads that are under way: the part of the log where they read stays. */
   readonly #reading = new Set<Promise<unknown>>()
   #dropping: Promise<void> = Promise.resolve()
   readonly #closed = new AbortController()
 
-  constructor(needs: PastRunReaderNeeds) {
-    this.#needs = needs
+  /** `restore`: adds a run to those that the team has in memory. */
+  constructor(
+    store: LogStore,
+    { index, parts }: { index: RunIndex; parts: PartIndex },
+    restore: (run: OldRun) => void = () => {},
+  ) {
+    this.#store = store
+    this.#index = index
+    this.#parts = parts
+    this.#restore = restore
   }
 
   find(runId: string): PastRun | undefined {
-    const run = this.#needs.index.find(runId)
+    const run = this.#index.find(runId)
     return run && run.endedAt > 0 ? run : undefined
   }
 
   isOf(run: PastRun, query: string): boolean {
-    return this.#needs.index.get(run.index)?.queryHash === hashOf(query)
+    return this.#index.get(run.index)?.queryHash === hashOf(query)
   }
 
   newest(caller?: string): Iterable<ListedRun> {
-    return this.#needs.index.newest(caller)
+    return this.#index.newest(caller)
   }
 
   async load(run: PastRun): Promise<void> {
-    this.#needs.restore(await this.read(run))
+    this.#restore(await this.read(run))
   }
 
   async read(run: PastRun): Promise<OldRun> {
     return this.#read(async () => {
-      const logged = this.#needs.index.get(run.index)
+      const logged = this.#index.get(run.index)
       const old = logged && (await whileMoved(() => this.#entriesIn(logged)))
       if (!logged || !old?.finished) throw gone(run)
-      old.stored = await this.#needs.parts.read(this.#needs.store, logged.parts)
+      old.stored = await this.#parts.read(this.#store, logged.parts)
       return old
     })
   }
@@ -66,7 +69,7 @@ export class PastRunReader implements PastRuns {
   reread<T>(index: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {
     return this.#read(() =>
       whileMoved(() => {
-        const run = this.#needs.index.get(index)
+        const run = this.#index.get(index)
         return read(run ? this.#entriesOf(run, (entry) => entry.run === index) : NOTHING)
       }),
     )
@@ -76,9 +79,9 @@ export class PastRunReader implements PastRuns {
   alone({ index }: Pick<LoggedRun, 'index'>): Promise<AloneEntry[]> {
     return this.#read(() =>
       whileMoved(async () => {
-        const run = this.#needs.index.get(index)
+        const run = this.#index.get(index)
         if (!run) return []
-        const chain = this.#needs.index.chainOf(run)
+        const chain = this.#index.chainOf(run)
         const runs = new Set(chain.map(({ index }) => index))
         const alone: AloneEntry[] = []
         for await (const entry of aloneEntries(() => this.#blocksOf(chain), run.index, runs)) alone.push(entry)
@@ -89,7 +92,7 @@ export class PastRunReader implements PastRuns {
 
   /** Yields entries of a run, of those that it leans on, and of the team. */
   async *#entriesOf(run: LoggedRun, isWanted: (entry: LogEntry) => boolean): AsyncGenerator<LogEntry> {
-    const chain = this.#needs.index.chainOf(run)
+    const chain = this.#index.chainOf(run)
     const runs = new Set([0, ...chain.map(({ index }) => index)])
     for await (const entry of entriesOf(() => this.#blocksOf(chain), { runs })) if (isWanted(entry)) yield entry
   }
@@ -113,7 +116,7 @@ export class PastRunReader implements PastRuns {
     let last = -1
     for (const { from, to } of parts.sort((a, b) => a.from - b.from)) {
       if (to <= last) continue
-      for await (const block of this.#needs.store.read({ ...options, from })) {
+      for await (const block of this.#store.read({ ...options, from })) {
         if (block.position > to) break
         if (block.position > last) yield block
         last = Math.max(last, block.position)
