@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AgentTask } from '../../src/actors/definition/task.ts'
 import type { BlackboardEntry } from '../../src/blackboard/entry.ts'
 import { END, kindOf, lengthOf, PATCH, senderOf } from '../../src/mailbox/frame.ts'
-import { OldStates, OldTeam } from '../../src/runtime/durability/recovered-run.ts'
+import { OldTeam } from '../../src/runtime/durability/recovered-run.ts'
 import type { LogEntry } from '../../src/runtime/log/records.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 
@@ -26,7 +26,6 @@ interface Touched {
 }
 
 export class Facts {
-  readonly #states = new OldStates()
   readonly #team = new OldTeam(0)
   readonly #boards = new Map<number, Map<string, BlackboardEntry>>()
   readonly #tasks = new Map<number, Map<string, AgentTask>>()
@@ -41,13 +40,12 @@ export class Facts {
         const { memory, run } = entry
         for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
           if (kindOf(memory, at) !== PATCH && kindOf(memory, at) !== END) continue
-          this.#states.frame(memory, at, run, undefined)
+          this.#team.states.frame(memory, at, run, undefined)
           this.#touch(run).agents.add(senderOf(memory, at))
         }
         return
       }
       case 'state':
-        this.#states.ofAgents.set(entry.index, Object(entry.value))
         this.#touch(0).agents.add(entry.index)
         return
       case 'blackboard': {
@@ -64,12 +62,12 @@ export class Facts {
       }
       case 'name': {
         const name = `${entry.run} ${entry.name}`
-        if ((this.#names.get(entry.index) ?? name) !== name) this.#forgetAgent(entry.index) // of a run that is over
+        if ((this.#names.get(entry.index) ?? name) !== name) this.#team.forgetAgent(entry.index) // of a run that is over
         this.#names.set(entry.index, name)
         return
       }
       case 'agent.left':
-        return this.#forgetAgent(entry.index)
+        return this.#team.forgetAgent(entry.index)
       case 'runs.gone':
         for (const run of entry.runs) this.#forget(run)
     }
@@ -84,13 +82,8 @@ export class Facts {
     return touched
   }
 
-  #forgetAgent(index: number): void {
-    this.#states.forgetAgent(index)
-    this.#team.forgetAgent(index)
-  }
-
   #forget(run: number): void {
-    this.#states.forget(run)
+    this.#team.states.forget(run)
     for (const each of [this.#boards, this.#tasks, this.#touched]) each.delete(run)
   }
 
@@ -112,12 +105,12 @@ export class Facts {
     // An agent that went with its run is not there, though a process has perhaps died before it could log that.
     for (const agent of agents)
       if (cells[agent] && directory.present(agent))
-        compare(`the state of ${cells[agent].name}`, this.#states.ofAgents.get(agent), cells[agent].state)
+        compare(`the state of ${cells[agent].name}`, this.#team.states.ofAgents.get(agent), cells[agent].state)
     const run = host.runs.get(index)
     if (!run) return found
     for (const agent of agents) {
       const name = cells[agent]?.name
-      compare(`the state of ${name} in ${run.id}`, this.#states.ofRun(index).get(agent), run.states.get(agent))
+      compare(`the state of ${name} in ${run.id}`, this.#team.states.ofRun(index).get(agent), run.states.get(agent))
     }
     for (const id of tasks) compare(`task ${id}`, this.#tasks.get(index)?.get(id), run.tasks.get(id))
     const written = board && host.boards.board(run)?.written

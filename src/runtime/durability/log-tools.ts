@@ -1,9 +1,10 @@
 /** Compacts a log that no process has. */
 import type { Logger } from '../../actors/definition/tool.ts'
-import { lengthOf, NOBODY, recipientOf, senderOf } from '../../mailbox/frame.ts'
+import { NOBODY, recipientOf, senderOf } from '../../mailbox/frame.ts'
 import { type Scheduler, systemClock } from '../../shared/clock.ts'
 import { entrySpans, isOfLife, isOfLog, runsIn } from '../log/entry-codec.ts'
 import { SEQ_STEP } from '../log/records.ts'
+import { framesIn } from '../log/run-log.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import { statedBlock } from '../store/block-format.ts'
 import { type Damage, type Gap, inspectSegments } from '../store/inspect-segments.ts'
@@ -284,13 +285,9 @@ function statedRuns({ from, to, damages }: Gap): Set<number>[] | undefined {
 
 /** Checks that the log has a name for each agent that has to do with an open run. */
 function hasNames({ entries }: OldRun, { names }: OldLog): boolean {
-  for (const entry of entries) {
-    if (entry.kind !== 'frames') continue
-    const { memory, from, to } = entry
-    for (let at = from; at < to; at += lengthOf(memory, at))
-      for (const index of [senderOf(memory, at), recipientOf(memory, at)])
-        if (index !== NOBODY && !names.has(index)) return false
-  }
+  for (const [memory, at] of framesIn(entries))
+    for (const index of [senderOf(memory, at), recipientOf(memory, at)])
+      if (index !== NOBODY && !names.has(index)) return false
   return true
 }
 

@@ -15,7 +15,6 @@ import {
   lengthOf,
   type Memory,
   NOW,
-  PATCH,
   REFUSED,
   REQUEST,
   RESPONSE,
@@ -34,12 +33,11 @@ import { decodeEntries, EntryDecoder } from '../log/entry-codec.ts'
 import { type EntryOptions, entriesOf, type SeenBlock, seenBlock } from '../log/read-entries.ts'
 import type { FrameBlock, GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
-import type { EndingState } from '../settings/team-shape.ts'
 import type { Checkpoint, LogStore, Position, StoredBlock } from '../store/log-files.ts'
 import { ThinkingTimes } from '../verbs/deadline-pauses.ts'
 import { piecesOf } from './checkpoint.ts'
 import { type OpenMessage, OpenWork } from './open-work.ts'
-import { OldRun, OldStates, OldTeam } from './recovered-run.ts'
+import { OldRun, OldTeam } from './recovered-run.ts'
 import { hashesIn, type LoggedRun, PartIndex, type Referrers, RunIndex, type RunRow } from './run-index.ts'
 import type { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
@@ -420,7 +418,6 @@ export class OldLog {
   readonly deaths = new OldDeaths(this.work)
   /** Names by index, the last one that had it. `run` 0: of the team. */
   readonly names = new Map<number, { readonly name: string; readonly run: number }>()
-  readonly states = new OldStates()
   /** Agents of the team that have left: number of the last record of it, and of the last turn before it, by index. */
   readonly left = new Map<number, { readonly seq: number; readonly turn: number }>()
   readonly counters = new Map<number, Counters>()
@@ -500,7 +497,8 @@ export class OldLog {
 
   /** Owners of references to parts. */
   get referrers(): Referrers {
-    return { index: this.index, conversations: this.states.conversations.all(), letters: this.team.letters.entries }
+    const { letters, states } = this.team
+    return { index: this.index, conversations: states.conversations.all(), letters: letters.entries }
   }
 
   /** Reads the bytes that open runs, conversations and dead letters refer to. */
@@ -568,68 +566,50 @@ export class OldLog {
   /** Gives up what is only needed of runs that go on. */
   #release(run: number): void {
     this.runs.delete(run)
-    this.states.forget(run)
+    this.team.states.forget(run)
   }
 
   #name({ index, name, run }: Extract<HostRecord, { kind: 'name' }>): void {
     const before = this.names.get(index)
-    if (before && (before.name !== name || before.run !== run)) this.#forgetAgent(index) // of a run that is over
+    if (before && (before.name !== name || before.run !== run)) this.team.forgetAgent(index) // of a run that is over
     this.#byName.set(`${run} ${name}`, index)
     this.names.set(index, { name, run })
   }
 
-  #forgetAgent(index: number): void {
-    this.states.forgetAgent(index)
-    this.team.forgetAgent(index)
-  }
-
   #leaves({ index, seq, run }: Extract<HostRecord, { kind: 'agent.left' }>): void {
-    this.#forgetAgent(index)
+    this.team.forgetAgent(index)
     if (run === 0) this.left.set(index, { seq, turn: this.#countersOf(index).turn })
   }
 
   /** Ends what agents have that went with their runs, if the process died before it had said so. */
   #endAgentsOfRuns(): void {
-    for (const [index, { run }] of this.names) if (run !== 0 && !this.runs.has(run)) this.#forgetAgent(index)
+    for (const [index, { run }] of this.names) if (run !== 0 && !this.runs.has(run)) this.team.forgetAgent(index)
   }
 
   #frame({ run }: LogEntry, memory: Memory, at: number): void {
     const [sender, turn, correlation] = [senderOf(memory, at), turnOf(memory, at), correlationOf(memory, at)]
     const kind = kindOf(memory, at)
-    const counters = this.#countersOf(sender)
-    counters.turn = Math.max(counters.turn, turn)
+    const isNumbered = kind === SEND || kind === REQUEST || kind === CALL
+    this.#used(sender, turn, isNumbered ? correlation : 0)
     if (correlation < 0) this.lastHostNumber = Math.min(this.lastHostNumber, correlation)
-    else if (kind === SEND || kind === REQUEST || kind === CALL)
-      counters.correlation = Math.max(counters.correlation, correlation)
     if (kind === SEND && correlation > 0) this.asking.set(`${sender} ${correlation}`, { run, memory, at })
     else if (kind === CANCEL) this.asking.delete(`${sender} ${correlation}`)
     else if (kind === ACCEPTED || kind === REFUSED) this.asking.delete(`${recipientOf(memory, at)} ${correlation}`)
-    if (kind === PATCH || kind === END) this.states.frame(memory, at, run, this.runs.get(run)?.launched.threadId)
+    this.team.states.frame(memory, at, run, this.runs.get(run)?.launched.threadId)
   }
 
   #record(record: HostRecord): void {
     this.team.see(record)
-    if ('epoch' in record) {
-      const counters = this.#countersOf(record.index)
-      counters.epoch = Math.max(counters.epoch, record.epoch)
-    }
+    if ('epoch' in record) this.#used(record.index, 0, 0, record.epoch)
     switch (record.kind) {
       case 'log.opened':
         this.name ??= record.name
         return
       case 'log.closed':
-        if (record.ends && this.runs.size === 0) this.#endSession(record.ends)
+        if (record.ends && this.runs.size === 0) this.team.endSession(record.ends)
         return
       case 'name':
         return this.#name(record)
-      case 'state':
-        this.states.ofAgents.set(record.index, Object(record.value))
-        return
-      case 'thread':
-        return this.states.conversations.owners.set(record.threadId, record.owner)
-      case 'conversation':
-        this.states.conversations.keep(record.index, record.threadId, record.conversation)
-        return
       case 'runs.gone':
         for (const run of record.runs) {
           this.#release(run)
@@ -640,10 +620,10 @@ export class OldLog {
         return this.#numbers(record)
       case 'turns':
       case 'turn.begins':
-        for (const [index, turn] of record.turns) this.#turn(index, turn)
+        for (const [index, turn] of record.turns) this.#used(index, turn)
         return
       case 'turn.started':
-        return this.#turn(record.index, record.turn)
+        return this.#used(record.index, record.turn)
       case 'tool.started':
         this.openTools.add(record.callId)
         return
@@ -653,29 +633,22 @@ export class OldLog {
       case 'run.launched':
         this.runs.set(record.run, new OldRun(record))
         if (record.threadId !== undefined)
-          this.states.conversations.owners.begin(record.threadId, callerIn(record.metadata))
+          this.team.states.conversations.owners.begin(record.threadId, callerIn(record.metadata))
     }
-  }
-
-  #endSession(ends: readonly EndingState[]): void {
-    this.states.endSession(ends)
-    this.team.endSession(ends)
   }
 
   #numbers({ agents, lastHostNumber, lastRun }: Extract<HostRecord, { kind: 'numbers' }>): void {
     this.lastHostNumber = Math.min(this.lastHostNumber, lastHostNumber)
     this.lastRun = Math.max(this.lastRun, lastRun)
-    for (const { index, ...numbers } of agents) {
-      const counters = this.#countersOf(index)
-      counters.turn = Math.max(counters.turn, numbers.turn)
-      counters.correlation = Math.max(counters.correlation, numbers.correlation)
-      counters.epoch = Math.max(counters.epoch, numbers.epoch)
-    }
+    for (const { index, turn, correlation, epoch } of agents) this.#used(index, turn, correlation, epoch)
   }
 
-  #turn(index: number, turn: number): void {
+  /** Notes numbers that an agent has used. */
+  #used(index: number, turn: number, correlation = 0, epoch = 0): void {
     const counters = this.#countersOf(index)
     counters.turn = Math.max(counters.turn, turn)
+    counters.correlation = Math.max(counters.correlation, correlation)
+    counters.epoch = Math.max(counters.epoch, epoch)
   }
 
   #countersOf(index: number): Counters {
@@ -782,7 +755,7 @@ export function* oldFacts(
   now: number,
   { isKept = () => true, margin = 0 }: Options = {},
 ): Generator<Fact> {
-  const { counters, lastHostNumber, lastRun, names, states, team, work } = old
+  const { counters, lastHostNumber, lastRun, names, team, work } = old
   const known = new Set([...counters.keys(), ...names.keys()])
   const agents = Array.from(known, (index) => {
     const { turn, correlation, epoch } = counters.get(index) ?? { turn: 0, correlation: 0, epoch: 0 }
@@ -794,21 +767,11 @@ export function* oldFacts(
   for (const { run, recipient, turn, attempt, id } of work.messages())
     if (turn > 0 && isKept(run)) turns.push([recipient, turn, attempt, id])
   yield { kind: 'turns', turns, again: true }
-  for (const { index, name, role, by } of team.joined.values()) yield { kind: 'agent.joined', index, name, role, by }
   // An agent of a run goes with its run: the next one in its place begins without what it had.
-  const isThere = (index: number) => {
+  yield* team.facts((index) => {
     const { run } = names.get(index) ?? { run: 0 }
     return run === 0 || isKept(run)
-  }
-  for (const [index, value] of states.ofAgents) if (isThere(index)) yield { kind: 'state', index, value }
-  for (const [threadId, owner] of states.conversations.owners.all()) yield { kind: 'thread', threadId, owner }
-  for (const { agent: index, threadId, conversation } of states.conversations.all())
-    if (isThere(index)) yield { kind: 'conversation', index, threadId, conversation }
-  for (const { kind, scope, owner, key, version, value } of team.shared)
-    if (owner === undefined) yield { kind, scope, key, version, value }
-    else if (isThere(owner)) yield { kind, scope, owner, key, version, value }
-  let nth = 0
-  for (const entry of team.board) yield { kind: 'blackboard', entry, nth: nth++ }
+  })
   for (const { letter, bytes } of team.letters.entries) yield { kind: 'letter', letter, bytes }
   yield* team.payments.facts(now)
   yield* old.index.keyFacts()

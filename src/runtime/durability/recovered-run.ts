@@ -13,7 +13,6 @@ import {
   END,
   flagsOf,
   kindOf,
-  lengthOf,
   type Memory,
   PATCH,
   readBody,
@@ -24,7 +23,8 @@ import {
 import { NO_TURN } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import { Conversations } from '../host/parts.ts'
-import { concernsRuns, type HostRecord, type JoinedAgent, type LogEntry } from '../log/records.ts'
+import { concernsRuns, type HostRecord, type JoinedAgent, type LogEntry, type Unrecorded } from '../log/records.ts'
+import { framesIn } from '../log/run-log.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 import { Payments } from '../verbs/budgets.ts'
 
@@ -63,7 +63,7 @@ export class OldRun {
 
   /** Takes an entry of the run. */
   see(entry: LogEntry): void {
-    if (entry.kind === 'frames') this.#frames(entry)
+    if (entry.kind === 'frames') this.#findAnswer(entry)
     else if (entry.kind === 'name') this.agents.set(entry.name, entry.index)
     else if (entry.kind === 'subscribed') this.subscribed.push(entry)
     else if (entry.kind === 'agent.joined') this.joined.set(entry.index, entry)
@@ -74,8 +74,8 @@ export class OldRun {
     if (!isKeptAlone(entry)) this.entries.push(entry)
   }
 
-  #frames({ memory, from, to }: Extract<LogEntry, { kind: 'frames' }>): void {
-    for (let at = from; at < to; at += lengthOf(memory, at)) {
+  #findAnswer(block: LogEntry): void {
+    for (const [memory, at] of framesIn([block])) {
       const isAnswer = kindOf(memory, at) === END && recipientOf(memory, at) === USER_INDEX
       if (isAnswer && correlationOf(memory, at) > 0) this.answer ??= { memory, at }
     }
@@ -98,6 +98,7 @@ const KEPT_ALONE: ReadonlySet<string> = new Set([
 
 enablePatches()
 
+/** What agents have: their states, those that they have for runs, and their conversations. */
 export class OldStates {
   /** States of agents by their index. */
   readonly ofAgents = new Map<number, object>()
@@ -116,11 +117,13 @@ export class OldStates {
    * left nothing: the next one writes all its PATCHes anew. A PATCH of no turn is the host's, and counts at once.
    */
   frame(memory: Memory, at: number, run: number, threadId: string | undefined): void {
+    const kind = kindOf(memory, at)
+    if (kind !== PATCH && kind !== END) return
     const agent = senderOf(memory, at)
     const key = `${agent} ${turnOf(memory, at)}`
     const attempt = attemptOf(memory, at)
     const left = this.#patches.get(key)
-    if (kindOf(memory, at) === PATCH) {
+    if (kind === PATCH) {
       const notices = left?.attempt === attempt ? left.notices : []
       const notice = Object(jsonIn(readBody(memory, at).data)) as PatchNotice
       if (turnOf(memory, at) === NO_TURN) return this.#left(agent, run, threadId, notice)
@@ -159,11 +162,6 @@ export class OldStates {
     for (const key of this.#patches.keys()) if (key.startsWith(`${agent} `)) this.#patches.delete(key)
   }
 
-  /** Forgets the agents' own states if they end with a session. */
-  endSession(ends: readonly EndingState[]): void {
-    if (ends.includes('private')) this.ofAgents.clear()
-  }
-
   /** Forgets what agents have for a run that is over. */
   forget(run: number): void {
     this.#ofRuns.delete(run)
@@ -183,7 +181,9 @@ function isConversation(state: object): state is Conversation {
   return Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
 }
 
+/** What a team has, as its log tells. */
 export class OldTeam {
+  readonly states = new OldStates()
   /** Dead letters that nobody has sent again or discarded. */
   readonly letters = new DeadLetterList()
   /** Model calls that the window of the team counts. */
@@ -209,12 +209,14 @@ export class OldTeam {
   }
 
   forgetAgent(index: number): void {
+    this.states.forgetAgent(index)
     this.joined.delete(index)
     for (const [key, { owner }] of this.#shared) if (owner === index) this.#shared.delete(key)
   }
 
   /** Forgets what ends with a session that was closed in order and has left no open run. */
   endSession(ends: readonly EndingState[]): void {
+    if (ends.includes('private')) this.states.ofAgents.clear()
     if (ends.includes('board')) this.#board.clear()
     if (!ends.includes('shared')) return
     for (const [key, { scope }] of this.#shared) if (scope !== 'persistent') this.#shared.delete(key)
@@ -223,6 +225,14 @@ export class OldTeam {
   see(record: HostRecord): void {
     this.payments.see(record)
     switch (record.kind) {
+      case 'state':
+        this.states.ofAgents.set(record.index, Object(record.value))
+        return
+      case 'thread':
+        return this.states.conversations.owners.set(record.threadId, record.owner)
+      case 'conversation':
+        this.states.conversations.keep(record.index, record.threadId, record.conversation)
+        return
       case 'shared':
         this.#shared.set(JSON.stringify([record.scope, record.owner, record.key]), record)
         return
@@ -240,5 +250,20 @@ export class OldTeam {
       case 'blackboard':
         if (record.run === 0) this.#board.set(record.nth ?? this.#board.size, record.entry)
     }
+  }
+
+  /** Yields what agents have and share. `isThere`: checks for an agent that still is in its place. */
+  *facts(isThere: (index: number) => boolean): Generator<Unrecorded> {
+    const { ofAgents, conversations } = this.states
+    for (const { index, name, role, by } of this.joined.values()) yield { kind: 'agent.joined', index, name, role, by }
+    for (const [index, value] of ofAgents) if (isThere(index)) yield { kind: 'state', index, value }
+    for (const [threadId, owner] of conversations.owners.all()) yield { kind: 'thread', threadId, owner }
+    for (const { agent: index, threadId, conversation } of conversations.all())
+      if (isThere(index)) yield { kind: 'conversation', index, threadId, conversation }
+    for (const { kind, scope, owner, key, version, value } of this.shared)
+      if (owner === undefined) yield { kind, scope, key, version, value }
+      else if (isThere(owner)) yield { kind, scope, owner, key, version, value }
+    let nth = 0
+    for (const entry of this.board) yield { kind: 'blackboard', entry, nth: nth++ }
   }
 }

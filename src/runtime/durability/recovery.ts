@@ -331,19 +331,20 @@ function restoreNames({ directory, hostMessages, runs }: Supervisor, old: OldLog
 
 /** Puts the states of agents in place, their conversations, and what they have for the runs that go on. */
 function restoreStates({ agentStates, directory }: Supervisor, old: OldLog, runs: Iterable<RunState>): void {
-  for (const [index, state] of old.states.ofAgents) {
+  for (const [index, state] of old.team.states.ofAgents) {
     const cell = directory.cells[index] // also of an agent that may be added later
     if (cell) cell.state = state
   }
   const { owners } = agentStates.conversations
-  for (const [threadId, owner] of old.states.conversations.owners.all()) owners.set(threadId, owner)
-  for (const { agent, threadId, conversation } of old.states.conversations.all()) {
+  for (const [threadId, owner] of old.team.states.conversations.owners.all()) owners.set(threadId, owner)
+  for (const { agent, threadId, conversation } of old.team.states.conversations.all()) {
     const cell = directory.cells[agent]
     if (cell?.removed || cell?.settings.playedByModel) agentStates.conversations.keep(agent, threadId, conversation)
   }
   for (const { threadId, metadata } of runs) if (threadId !== undefined) owners.begin(threadId, callerIn(metadata)) // whatever became of it meanwhile
   for (const run of runs)
-    for (const [index, state] of old.states.ofRun(run.index)) if (directory.cells[index]) run.states.set(index, state)
+    for (const [index, state] of old.team.states.ofRun(run.index))
+      if (directory.cells[index]) run.states.set(index, state)
 }
 
 /** Puts in place what agents have shared, and the blackboard of the team. */

@@ -4,12 +4,10 @@ import {
   CALL,
   CANCEL,
   correlationOf,
-  END,
   idOf,
   kindOf,
   lengthOf,
   type Memory,
-  PATCH,
   REQUEST,
   RESULT,
   readBody,
@@ -23,7 +21,8 @@ import type { DramatisError } from '../../shared/errors.ts'
 import type { OpenRequest } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
-import type { FrameBlock, HostRecord, LogEntry } from '../log/records.ts'
+import type { HostRecord, LogEntry } from '../log/records.ts'
+import { framesIn } from '../log/run-log.ts'
 import type { RunEnding } from '../runs/result.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -248,17 +247,10 @@ export function restoreEnded(owners: Supervisor, book: RunBook, run: OldRun): vo
     goesOn: true,
     fill: (entries) => {
       fill(owners, state, entries)
-      for (const entry of entries) if (entry.kind === 'frames') readStates(entry, states)
+      for (const [memory, at] of framesIn(entries)) states.frame(memory, at, run.index, undefined)
       for (const [agent, value] of states.ofRun(run.index)) state.states.set(agent, value)
     },
   })
-}
-
-function readStates({ memory, from, to, run }: FrameBlock, states: OldStates): void {
-  for (let at = from; at < to; at += lengthOf(memory, at)) {
-    const kind = kindOf(memory, at)
-    if (kind === PATCH || kind === END) states.frame(memory, at, run, undefined)
-  }
 }
 
 interface Ended {

@@ -285,8 +285,11 @@ export const lastSeq = (entry: LogEntry): number =>
   entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1
 
 /** Yields all frames of a log, in order. */
-export function* framesOf(log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> {
-  for (const entry of log.entries(-1, until)) {
+export const framesOf = (log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> =>
+  framesIn(log.entries(-1, until))
+
+export function* framesIn(entries: Iterable<LogEntry>): IterableIterator<[memory: Memory, at: number]> {
+  for (const entry of entries) {
     if (entry.kind !== 'frames') continue
     for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) yield [entry.memory, at]
   }

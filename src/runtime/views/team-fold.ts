@@ -2,10 +2,10 @@
 import type { AgentStatus, AgentTask } from '../../actors/definition/task.ts'
 import { Board } from '../../blackboard/board.ts'
 import { actingSender, type Directory, jsonIn } from '../../mailbox/codec.ts'
-import { END, kindOf, lengthOf, PATCH, priorityOf, readBody, senderOf, timeOf, typeOf } from '../../mailbox/frame.ts'
+import { lengthOf, priorityOf, readBody, senderOf, timeOf, typeOf } from '../../mailbox/frame.ts'
 import type { MessageType } from '../../mailbox/message.ts'
 import { type IndexOf, type OpenCallFrame, type OpenMessage, type OpenWait, OpenWork } from '../durability/open-work.ts'
-import { OldStates, OldTeam } from '../durability/recovered-run.ts'
+import { OldTeam } from '../durability/recovered-run.ts'
 import type { FrameBlock, LogEntry, NamedWait, Unrecorded } from '../log/records.ts'
 import { type StatusChange, StatusFold, statusAfter } from '../runs/log-events.ts'
 import type { EndingState } from '../settings/team-shape.ts'
@@ -97,7 +97,6 @@ export interface RunReplay {
  */
 
 export class TeamBefore {
-  readonly #states = new OldStates()
   readonly #team = new OldTeam(0)
   readonly #names = new Map<number, string>()
   /** Threads of runs, by run. */
@@ -106,10 +105,8 @@ export class TeamBefore {
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') {
       const { memory, run } = entry
-      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at)) {
-        const kind = kindOf(memory, at)
-        if (kind === PATCH || kind === END) this.#states.frame(memory, at, run, this.#threads.get(run))
-      }
+      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at))
+        this.#team.states.frame(memory, at, run, this.#threads.get(run))
       return
     }
     this.#team.see(entry)
@@ -117,51 +114,27 @@ export class TeamBefore {
       case 'name':
         if (entry.run === 0) this.#names.set(entry.index, entry.name)
         return
-      case 'state':
-        this.#states.ofAgents.set(entry.index, Object(entry.value))
-        return
-      case 'conversation':
-        this.#states.conversations.keep(entry.index, entry.threadId, entry.conversation)
-        return
       case 'agent.left':
         this.#names.delete(entry.index)
-        this.#states.forgetAgent(entry.index)
-        this.#team.forgetAgent(entry.index)
-        return
+        return this.#team.forgetAgent(entry.index)
       case 'run.launched':
         this.#threads.set(entry.run, entry.threadId)
         return
       case 'run.finished':
-        this.#states.forget(entry.run)
+        this.#team.states.forget(entry.run)
     }
   }
 
   /** Forgets what ends with a session that was closed in order and has left no open run. */
   endSession(ends: readonly EndingState[]): void {
-    this.#states.endSession(ends)
     this.#team.endSession(ends)
   }
 
   /** Returns what the team has now, as records. Empty if no run has left anything. */
   facts(): Unrecorded[] {
-    const facts = [...this.#facts()]
-    return facts.length === 0 ? [] : [...this.#nameRecords(), ...facts]
-  }
-
-  *#nameRecords(): Generator<Unrecorded> {
-    for (const [index, name] of this.#names) yield { kind: 'name', index, name }
-  }
-
-  *#facts(): Generator<Unrecorded> {
-    const { ofAgents, conversations } = this.#states
-    const { joined, shared, board } = this.#team
-    for (const agent of joined.values()) yield { ...agent, kind: 'agent.joined' }
-    for (const [index, value] of ofAgents) if (this.#names.has(index)) yield { kind: 'state', index, value }
-    for (const { agent: index, threadId, conversation } of conversations.all())
-      yield { kind: 'conversation', index, threadId, conversation }
-    for (const { kind, scope, owner, key, version, value } of shared)
-      yield { kind, scope, ...(owner !== undefined && { owner }), key, version, value }
-    for (const entry of board) yield { kind: 'blackboard', entry }
+    const facts = [...this.#team.facts((index) => this.#names.has(index))].filter(({ kind }) => kind !== 'thread')
+    const names = Array.from(this.#names, ([index, name]): Unrecorded => ({ kind: 'name', index, name }))
+    return facts.length === 0 ? [] : [...names, ...facts]
   }
 }
 
