@@ -7,6 +7,7 @@ import { NO_CONVERSATION, withTurn } from '../../src/actors/model/conversation.t
 import type { ConversationStore, StoredConversation } from '../../src/index.ts'
 import type { RunState } from '../../src/runtime/host/run.ts'
 import { ThreadStore } from '../../src/runtime/runs/conversations.ts'
+import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { gate, silent } from '../supervision/teams.ts'
@@ -202,8 +203,8 @@ t.test('saves of a run come one after the other, also after one that failed', as
     },
   }
   const bot = { index: 0, name: 'bot', settings: { playedByModel: true } }
-  const needs = { store, clock: virtualClock(), directory: { agents: () => [bot] }, agentStates: {}, parts: {} }
-  const threads = new ThreadStore(needs as unknown as ConstructorParameters<typeof ThreadStore>[0])
+  const supervisor = { clock: virtualClock(), directory: { agents: () => [bot] }, agentStates: {}, parts: {} }
+  const threads = new ThreadStore(supervisor as unknown as Supervisor, store)
   const run = { threadId: 'talk', states: new Map(), stored: new Map() } as unknown as RunState
   const saved: Promise<unknown>[] = []
   for (const [nth, said] of [['q1'], ['q1', 'q2'], ['q1', 'q2', 'q3']].entries()) {

@@ -6,23 +6,12 @@ import { asJson, readableMessages } from '../../actors/definition/content.ts'
 import { bounded, type Conversation, merged, NO_CONVERSATION, withMessages } from '../../actors/model/conversation.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { isObject } from '../../shared/checks.ts'
-import type { Scheduler } from '../../shared/clock.ts'
 import { CancelledError, ConversationStoreError, DramatisError, describe, shown } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import type { Cell } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
-import type { AgentStates, PartStore } from '../host/parts.ts'
 import { callerIn, type RunState, readerOf } from '../host/run.ts'
 import type { ConversationStore, StoredConversation } from '../settings/options.ts'
 import type { Supervisor } from '../supervision/host.ts'
-
-interface ThreadStoreNeeds {
-  readonly store: ConversationStore
-  readonly clock: Scheduler
-  readonly directory: AgentDirectory
-  readonly agentStates: AgentStates
-  readonly parts: PartStore
-}
 
 /** Conversation as the run had it when it was the same as in the store, and what the store has. */
 interface Synced {
@@ -39,15 +28,17 @@ const LIMIT_MS = 30_000
 const MOST_CONFLICTS = 16
 
 export class ThreadStore {
-  readonly #needs: ThreadStoreNeeds
+  readonly #supervisor: Supervisor
+  readonly #store: ConversationStore
   readonly #synced = new WeakMap<RunState, Map<string, Synced>>()
   /** Saves of a run come one after the other. */
   readonly #saving = new WeakMap<RunState, Promise<void>>()
   /** Writes that say whom a thread belongs to, by the run that has begun it. */
   readonly #beginning = new WeakMap<RunState, Promise<unknown>>()
 
-  constructor(needs: ThreadStoreNeeds) {
-    this.#needs = needs
+  constructor(supervisor: Supervisor, store: ConversationStore) {
+    this.#supervisor = supervisor
+    this.#store = store
   }
 
   /**
@@ -64,10 +55,10 @@ export class ThreadStore {
       begun.catch(() => {}) // told when the run is saved: it need not wait
       this.#beginning.set(run, begun)
     }
-    const { agentStates } = this.#needs
+    const { agentStates } = this.#supervisor
     for (const cell of this.#agents(run)) {
       const { stored } = this.#sync(run, cell, found)
-      const keeper = this.#needs.parts.keeperFor(run)
+      const keeper = this.#supervisor.parts.keeperFor(run)
       const kept = withMessages(stored, (messages) =>
         messages.map((message) => ({ ...message, content: asJson(message.content, keeper) })),
       )
@@ -116,6 +107,26 @@ export class ThreadStore {
     return saved
   }
 
+  /** Saves what the run has changed, as it ends. A failure is one of the run: it has its answer all the same. */
+  async saveAtEnd(run: RunState): Promise<void> {
+    try {
+      await this.save(run)
+    } catch (error) {
+      if (!(error instanceof DramatisError)) throw error
+      this.#notSaved(run, error)
+      run.failures.push({ agent: ORCHESTRATOR, error })
+    }
+  }
+
+  /** Saves what has changed after the end of the run. Never rejects. */
+  async saveLate(run: RunState): Promise<void> {
+    await this.save(run).catch((error: unknown) => this.#notSaved(run, error))
+  }
+
+  #notSaved(run: RunState, error: unknown): void {
+    const fields = { runId: run.id, threadId: run.threadId, error: describe(error) }
+    this.#supervisor.logger.error(fields, 'the conversations of a thread could not be saved')
+  }
   async #saveAll(run: RunState, threadId: string): Promise<void> {
     for (const cell of this.#agents(run)) {
       const now = run.states.get(cell.index) as Conversation | undefined
@@ -142,7 +153,7 @@ export class ThreadStore {
 
   /** Resolves to false if another process was faster. */
   async #write(threadId: string, stored: StoredConversation): Promise<boolean> {
-    const isSaved = await this.#ask('save', (signal) => this.#needs.store.save(threadId, stored, signal))
+    const isSaved = await this.#ask('save', (signal) => this.#store.save(threadId, stored, signal))
     if (typeof isSaved !== 'boolean') throw wrong(`save resolved to ${shown(isSaved)}; true or false is needed`)
     return isSaved
   }
@@ -161,11 +172,11 @@ export class ThreadStore {
 
   /** Model agents of the team. An agent of one run ends with it. */
   #agents(run: RunState): Cell[] {
-    return this.#needs.directory.agents(run).filter(({ settings, run: own }) => settings.playedByModel && !own)
+    return this.#supervisor.directory.agents(run).filter(({ settings, run: own }) => settings.playedByModel && !own)
   }
 
   async #load(threadId: string, signal?: AbortSignal): Promise<Map<string, StoredConversation>> {
-    const found: unknown = await this.#ask('load', (ending) => this.#needs.store.load(threadId, ending), signal)
+    const found: unknown = await this.#ask('load', (ending) => this.#store.load(threadId, ending), signal)
     if (!Array.isArray(found)) throw wrong(`load resolved to ${shown(found)}; a list is needed`)
     return new Map(found.map((stored: unknown) => [checked(stored).agent, checked(stored)]))
   }
@@ -173,7 +184,7 @@ export class ThreadStore {
   /** Calls the store. Its code is the user's: it may throw, or never settle. */
   #ask<T>(what: 'load' | 'save', call: (signal: AbortSignal) => Promise<T>, outer?: AbortSignal): Promise<T> {
     const ending = new AbortController()
-    const { clock } = this.#needs
+    const { clock } = this.#supervisor
     return new Promise<T>((resolve, reject) => {
       const end = (error: DramatisError) => {
         ending.abort(error)
@@ -215,57 +226,3 @@ const tooManyConflicts = (agent: string, threadId: string) =>
 
 const wrong = (what: string, cause?: unknown) =>
   new ConversationStoreError(`The store of conversations (conversations): ${what}.`, {}, cause)
-
-type RunConversationsNeeds = Pick<Supervisor, 'clock' | 'directory' | 'agentStates' | 'parts' | 'logger'>
-
-export class RunConversations {
-  readonly #threads: ThreadStore
-  readonly #logger: RunConversationsNeeds['logger']
-
-  constructor({ clock, directory, agentStates, parts, logger }: RunConversationsNeeds, store: ConversationStore) {
-    this.#threads = new ThreadStore({ clock, directory, agentStates, parts, store })
-    this.#logger = logger
-  }
-
-  /** Resolves to the error that the run cannot begin with. */
-  async load(run: RunState): Promise<DramatisError | undefined> {
-    try {
-      await this.#threads.load(run)
-      return undefined
-    } catch (error) {
-      if (error instanceof DramatisError) return error
-      throw error
-    }
-  }
-
-  /**
-   * Begins a thread for a caller, unless somebody has. Resolves to whom it belongs; null: to nobody that is known.
-   *
-   * Rejects with `ConversationStoreError`.
-   */
-  begin(threadId: string, caller: string): Promise<string | null> {
-    return this.#threads.begin(threadId, caller)
-  }
-
-  /** Saves what the run has changed. A failure is one of the run: it has its answer all the same. */
-  async save(run: RunState): Promise<void> {
-    try {
-      await this.#threads.save(run)
-    } catch (error) {
-      if (!(error instanceof DramatisError)) throw error
-      this.#notSaved(run, error)
-      run.failures.push({ agent: ORCHESTRATOR, error })
-    }
-  }
-
-  /** Saves what has changed after the end of the run. Never rejects. */
-  async saveLate(run: RunState): Promise<void> {
-    if (run.threadId === undefined) return
-    await this.#threads.save(run).catch((error: unknown) => this.#notSaved(run, error))
-  }
-
-  #notSaved(run: RunState, error: unknown): void {
-    const fields = { runId: run.id, threadId: run.threadId, error: describe(error) }
-    this.#logger.error(fields, 'the conversations of a thread could not be saved')
-  }
-}

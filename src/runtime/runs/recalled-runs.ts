@@ -5,11 +5,10 @@
 
 import { ConfigurationError, DramatisError, describe, LogLostError } from '../../shared/errors.ts'
 import { CALLER, type RunOutput, RunState } from '../host/run.ts'
-import type { Supervisor } from '../supervision/host.ts'
 import { type RunEnding, resultOf } from './result.ts'
 import type { ListedRun, RunStatus } from './run.ts'
-import type { Holds, RunEntries, RunEntry } from './run-entries.ts'
-import { RunHandle, type RunHost } from './run-handle.ts'
+import type { RunEntries, RunEntry } from './run-entries.ts'
+import { RunHandle } from './run-handle.ts'
 
 /** Run that has ended, as far as it is known without a look into the log. */
 export interface PastRun {
@@ -36,22 +35,16 @@ export interface PastRuns {
   load(run: PastRun): Promise<void>
 }
 
-interface Needs {
-  readonly supervisor: Supervisor
-  readonly host: RunHost
-  readonly entries: RunEntries
-  readonly holds: Holds
-  /** Takes a run out that turned out to be one that is there already. */
-  leave(entry: RunEntry): void
-}
-
 export class RecalledRuns {
-  readonly #needs: Needs
+  readonly #entries: RunEntries
+  readonly #leave: (entry: RunEntry) => void
   /** Runs that only the durable log has. */
   past: PastRuns | undefined
 
-  constructor(needs: Needs) {
-    this.#needs = needs
+  /** `leave`: takes a run out that turned out to be one that is there already. */
+  constructor(entries: RunEntries, leave: (entry: RunEntry) => void) {
+    this.#entries = entries
+    this.#leave = leave
   }
 
   /**
@@ -92,7 +85,8 @@ export class RecalledRuns {
 
   /** Returns the handle of a run that is read from the log now. */
   #recall(past: PastRun, query: string | undefined, found?: RunHandle<unknown>): RunHandle<unknown> {
-    const { supervisor, host, entries, holds } = this.#needs
+    const entries = this.#entries
+    const { supervisor, host, holds } = entries
     const state = new RunState(
       0,
       past.id,
@@ -120,8 +114,8 @@ export class RecalledRuns {
       const { handle } = entry
       const past = this.past?.find(handle.id)
       if (!past) continue
-      this.#needs.leave(entry)
-      this.#needs.entries.deleteId(handle.id)
+      this.#leave(entry)
+      this.#entries.deleteId(handle.id)
       if (this.past?.isOf(past, handle.state.query)) this.#recall(past, handle.state.query, handle)
       else handle.misconfigured(otherQuery(handle.id))
     }
@@ -129,12 +123,13 @@ export class RecalledRuns {
 
   /** Returns the handle of a run of an earlier process. A caller may have one already, from before the log was read. */
   handleOf(state: RunState): RunHandle<unknown> {
-    const { host, entries } = this.#needs
+    const entries = this.#entries
+    const { host } = entries
     const entry = entries.find(state.id)
     if (!entry) return new RunHandle<unknown>(state, host)
     const { handle } = entry
     if (handle.state === state) return handle.isSettled ? new RunHandle<unknown>(state, host) : handle
-    this.#needs.leave(entry)
+    this.#leave(entry)
     try {
       if (!entry.takesQuery && handle.state.query !== state.query) throw otherQuery(state.id)
       state.takeOutput(handle.state.output)
@@ -149,10 +144,10 @@ export class RecalledRuns {
 
   /** Adds a run that had ended in an earlier process. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
-    const { entries, supervisor } = this.#needs
+    const entries = this.#entries
     state.over = true
     const handle = this.handleOf(state)
-    supervisor.boards.board(state)
+    entries.supervisor.boards.board(state)
     const result = entries.resultOf(state, ending, endedAt - state.startedAt)
     entries.add({ ...entries.idle(handle), result })
     handle.finish(result, status)
@@ -160,8 +155,7 @@ export class RecalledRuns {
 
   /** Yields the runs that only the log has, also those that are being read, the one that started last is first. */
   *newest(caller?: string): Iterable<ListedRun> {
-    for (const run of this.past?.newest(caller) ?? [])
-      if (!this.#needs.entries.find(run.id)?.handle.state.index) yield run
+    for (const run of this.past?.newest(caller) ?? []) if (!this.#entries.find(run.id)?.handle.state.index) yield run
   }
 }
 

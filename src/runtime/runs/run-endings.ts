@@ -16,15 +16,13 @@ import { queueMicrotask } from '../../shared/timers.ts'
 import type { Cell } from '../host/agent.ts'
 import { KEPT_BYTES, RunOutput, type RunState } from '../host/run.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
-import type { Tracing } from '../observers/tracing.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { cancelOpenTasks } from '../verbs/task-board.ts'
-import type { RunConversations } from './conversations.ts'
+import type { ThreadStore } from './conversations.ts'
 import type { InterruptedRuns } from './interrupted-runs.ts'
 import type { RunEnding } from './result.ts'
 import type { RunStatus } from './run.ts'
-import type { Holds, RunEntries, RunEntry, RunGuards } from './run-entries.ts'
-import type { RunLine } from './run-queue.ts'
+import { type RunEntries, type RunEntry, RunGuards } from './run-entries.ts'
 
 /*
  * Runs that are over: they wait until their last messages are handled, are kept while the log has room for them, and
@@ -33,18 +31,11 @@ import type { RunLine } from './run-queue.ts'
 
 const KEPT_RUNS = 100
 
-interface Told {
-  /** Called with each run of which nothing is under way any more. */
-  quiet(run: RunState): void
-  /** Called with each run that is forgotten. */
-  forgotten(run: RunState): void
-}
-
 export class EndedRuns {
+  readonly #entries: RunEntries
   readonly #supervisor: Supervisor
-  readonly #holds: Holds
   readonly #quietWithinMs: number
-  readonly #tell: Told
+  readonly #quiet: (run: RunState) => void
   /** Runs that still have messages under way that nobody waits for. */
   readonly #quieting = new Map<RunState, Timer | undefined>()
   /** Those of them that may be quiet by now. */
@@ -53,19 +44,19 @@ export class EndedRuns {
   readonly #kept = new Map<RunState, number>()
   #keptBytes = 0
 
-  /** `quietWithinMs` limits the time for all work that a message from outside has caused, in ms. */
-  constructor(supervisor: Supervisor, holds: Holds, quietWithinMs: number, tell: Told) {
-    this.#supervisor = supervisor
-    this.#holds = holds
-    this.#quietWithinMs = quietWithinMs
-    this.#tell = tell
+  /** `quiet`: called with each run of which nothing is under way any more. */
+  constructor(entries: RunEntries, quiet: (run: RunState) => void) {
+    this.#entries = entries
+    this.#supervisor = entries.supervisor
+    this.#quietWithinMs = entries.settings.globalTimeoutMs // also for all work that a message from outside has caused
+    this.#quiet = quiet
   }
 
   add(run: RunState): void {
     if (this.#quieting.has(run)) return
     this.#quieting.set(run, undefined)
     this.#await(run)
-    this.#holds.begin()
+    this.#entries.holds.begin()
   }
 
   /** Opens a run for a message from outside of any run. It ends when the work that the message has caused is done. */
@@ -93,7 +84,7 @@ export class EndedRuns {
     run.over = true
     run.isOwn = true
     run.log.isUnderWay = false
-    this.#holds.begin()
+    this.#entries.holds.begin()
     const limit = this.#quietWithinMs
     this.#quieting.set(
       run,
@@ -139,7 +130,7 @@ export class EndedRuns {
   #retire(run: RunState): void {
     this.#quieting.get(run)?.cancel()
     this.#quieting.delete(run)
-    this.#holds.end()
+    this.#entries.holds.end()
     run.onQuiet = undefined
     run.end(() => new RunAbortedError('The run is over.', { runId: run.id }))
     for (const stop of run.subscriptions.values()) stop()
@@ -150,7 +141,7 @@ export class EndedRuns {
     const bytes = bytesOf(run)
     this.#kept.set(run, bytes)
     this.#keptBytes += bytes
-    this.#tell.quiet(run)
+    this.#quiet(run)
     this.#forgetOldest()
   }
 
@@ -159,7 +150,8 @@ export class EndedRuns {
       if (this.#kept.size === 1 || (this.#kept.size <= KEPT_RUNS && this.#keptBytes <= KEPT_BYTES)) return
       this.#kept.delete(oldest)
       this.#keptBytes -= bytes
-      this.#tell.forgotten(oldest)
+      this.#entries.deleteId(oldest.id)
+      this.#entries.deleteState(oldest)
       this.#supervisor.parts.release(oldest)
       this.#supervisor.runs.forget(oldest)
     }
@@ -217,35 +209,19 @@ function windDown(supervisor: Supervisor, run: RunState, error: DramatisError): 
   run.end(() => error)
 }
 
-interface RunDrainNeeds {
-  readonly line: RunLine<RunEntry>
-  readonly ended: EndedRuns
-  readonly holds: Holds
-}
-
 export class RunDrain {
-  readonly #needs: RunDrainNeeds
-  readonly listeners = new Set<() => void>()
+  readonly #entries: RunEntries
+  readonly #ended: EndedRuns
   readonly #entering = new Set<Promise<unknown>>()
 
-  constructor(needs: RunDrainNeeds) {
-    this.#needs = needs
-  }
-
-  /** Calls back after each batch of records. Returns a function that ends this. */
-  readonly onRecords = (listener: () => void): (() => void) => {
-    this.listeners.add(listener)
-    return () => this.listeners.delete(listener)
-  }
-
-  /** Tells those who wait that there are records. */
-  tell(): void {
-    for (const listener of [...this.listeners]) listener()
+  constructor(entries: RunEntries, ended: EndedRuns) {
+    this.#entries = entries
+    this.#ended = ended
   }
 
   /** Tracks a message from outside on its way to its run: `drained` waits for it. */
   entering<T>(sent: Promise<T>): Promise<T> {
-    this.#entering.add(this.#needs.holds.until(sent))
+    this.#entering.add(this.#entries.holds.until(sent))
     const done = () => void this.#entering.delete(sent)
     sent.then(done, done)
     return sent
@@ -253,7 +229,7 @@ export class RunDrain {
 
   /** Resolves when no run is under way or queued. */
   async quiet(): Promise<void> {
-    const { line } = this.#needs
+    const { line } = this.#entries
     while (!line.isEmpty) {
       await Promise.all(line.all.map(({ handle }) => handle.result.catch(() => {})))
     }
@@ -264,17 +240,17 @@ export class RunDrain {
    * person is not waited for: who answers may take days. With a durable log a later process asks on.
    */
   async drained(): Promise<void> {
-    const { line, ended } = this.#needs
+    const { line } = this.#entries
     for (;;) {
       if (this.#entering.size > 0) await Promise.allSettled(this.#entering)
-      else if (!line.onlyAsks || !ended.areQuiet) await this.#nextRecords()
+      else if (!line.onlyAsks || !this.#ended.areQuiet) await this.#nextRecords()
       else return
     }
   }
 
   #nextRecords(): Promise<void> {
     return new Promise((resolve) => {
-      const stop = this.onRecords(() => {
+      const stop = this.#entries.host.onRecords(() => {
         stop()
         resolve()
       })
@@ -282,31 +258,34 @@ export class RunDrain {
   }
 }
 
-interface RunEndingsNeeds {
-  readonly supervisor: Supervisor
-  readonly tracing: Tracing | undefined
-  readonly entries: RunEntries
-  readonly line: RunLine<RunEntry>
-  readonly guards: RunGuards
-  readonly conversations: RunConversations | undefined
-  readonly interrupted: InterruptedRuns
-  readonly ended: EndedRuns
-  /** Starts the run that has the place of one that has ended. */
-  readonly begin: (next: RunEntry) => void
-}
-
 export class RunEndings {
-  readonly #needs: RunEndingsNeeds
+  readonly #entries: RunEntries
+  readonly #supervisor: Supervisor
+  readonly #conversations: ThreadStore | undefined
+  readonly #interrupted: InterruptedRuns
+  readonly #ended: EndedRuns
+  readonly guards: RunGuards
   /** Set when the durable log is lost: no run is taken any more. */
   lost: DramatisError | undefined
 
-  constructor(needs: RunEndingsNeeds) {
-    this.#needs = needs
+  constructor(
+    entries: RunEntries,
+    conversations: ThreadStore | undefined,
+    interrupted: InterruptedRuns,
+    ended: EndedRuns,
+  ) {
+    this.#entries = entries
+    this.#supervisor = entries.supervisor
+    this.#conversations = conversations
+    this.#interrupted = interrupted
+    this.#ended = ended
+    const fail = (entry: RunEntry, error: DramatisError) => this.end(entry, { error }, 'failed')
+    this.guards = new RunGuards(entries.supervisor.guards, entries.settings.guards, fail)
   }
 
   /** Ends a run with the answer of its target: a body, or an error. */
   async answered(entry: RunEntry, memory: Memory, at: number): Promise<void> {
-    const { guards, conversations } = this.#needs
+    const { guards } = this
     const { handle } = entry
     if (isFailure(memory, at)) return this.end(entry, { error: errorOf(memory, at) }, 'failed')
     const { content: said, data } = readBody(memory, at)
@@ -316,8 +295,8 @@ export class RunEndings {
       handle.state.structured = structured
       const output = handle.state.output ?? this.#outputOfSpeaker(entry, said)
       const checked = await output?.dataOf(structured, content)
-      this.#needs.supervisor.handedAnswers.remember(handle.state)
-      if (conversations) await conversations.save(handle.state)
+      this.#supervisor.handedAnswers.remember(handle.state)
+      if (this.#conversations) await this.#conversations.saveAtEnd(handle.state)
       this.end(entry, { finalOutput: content, data: checked }, 'finished', content === said ? undefined : content)
     } catch (error) {
       this.end(
@@ -330,22 +309,22 @@ export class RunEndings {
 
   /** Returns the output of the role that has given the answer of a run, if it has one. */
   #outputOfSpeaker({ handle: { state }, target }: RunEntry, said: string): RunOutput | undefined {
-    const { cells } = this.#needs.supervisor.directory
+    const { cells } = this.#supervisor.directory
     const speaker = target.settings.isAgent ? target : speakerOf(state.log, said, cells)
     const schema = speaker?.settings.output
     return schema && new RunOutput(schema, state.id)
   }
 
   cancel(run: RunState, reason: string): void {
-    const { entries, interrupted, supervisor } = this.#needs
+    const entries = this.#entries
     const left = entries.of(run)
-    if (left && interrupted.has(run)) interrupted.goOn(left) // so that its messages become dead letters
+    if (left && this.#interrupted.has(run)) this.#interrupted.goOn(left) // so that its messages become dead letters
     const entry = entries.of(run)
     const error = new RunAbortedError(`The run was aborted: ${reason}.`, { runId: run.id, reason })
-    if (run.isOwn) return this.#needs.ended.abort(run, error)
+    if (run.isOwn) return this.#ended.abort(run, error)
     if (!entry || run.over) return
-    supervisor.journal.record(run, { kind: 'run.aborted', reason })
-    this.abort(entry, error, 'aborted')
+    this.#supervisor.journal.record(run, { kind: 'run.aborted', reason })
+    this.end(entry, { error }, 'aborted')
   }
 
   /**
@@ -353,14 +332,9 @@ export class RunEndings {
    * has caused.
    */
   fail(run: RunState, error: DramatisError): void {
-    const entry = this.#needs.entries.of(run)
-    if (entry && !run.over) this.abort(entry, error, 'failed')
-    else this.#needs.ended.abort(run, error)
-  }
-
-  abort(entry: RunEntry, error: DramatisError, status: RunStatus): void {
-    if (entry.handle.state.over) return
-    this.end(entry, { error }, status)
+    const entry = this.#entries.of(run)
+    if (entry && !run.over) this.end(entry, { error }, 'failed')
+    else this.#ended.abort(run, error)
   }
 
   /**
@@ -368,12 +342,13 @@ export class RunEndings {
    * answer, if it is not the one that the log has from its agent.
    */
   end(entry: RunEntry, ending: RunEnding<unknown>, status: RunStatus, output?: string): void {
-    const { supervisor, interrupted, tracing, entries, line, ended, begin } = this.#needs
+    const entries = this.#entries
+    const { supervisor, tracing } = entries
     const { handle } = entry
     const { state } = handle
     if (state.over) return
     state.over = true
-    interrupted.release(state) // what was set aside is left over now
+    this.#interrupted.release(state) // what was set aside is left over now
     supervisor.journal.tell()
     if ('error' in ending) windDown(supervisor, state, ending.error)
     const boardRevision = supervisor.boards.revisionFor(state)
@@ -388,15 +363,19 @@ export class RunEndings {
     tracing?.finished(state, 'error' in ending ? ending.error : undefined)
     // Before anybody is notified of the end: the event carries the result.
     entry.result = entries.resultOf(state, ending, at - state.startedAt)
-    entry.time?.cancel()
-    entry.clear()
-    line.leave(entry, begin)
-    ended.add(state)
-    this.#tellNext()
+    this.#leave(entry)
     const writing = status === 'interrupted' ? undefined : supervisor.journal.written()
     if (writing) void this.#finishWritten(entry, writing, status)
     else handle.finish(entry.result, status)
     supervisor.loop.wake()
+  }
+
+  #leave(entry: RunEntry): void {
+    entry.time?.cancel()
+    entry.clear()
+    this.#entries.line.leave(entry)
+    this.#ended.add(entry.handle.state)
+    this.#tellNext()
   }
 
   /**
@@ -409,24 +388,20 @@ export class RunEndings {
       handle.finish(entry.result!, status)
     } catch (error) {
       const ending = { error: error instanceof DramatisError ? error : this.lost! }
-      entry.result = this.#needs.entries.resultOf(handle.state, ending, entry.result!.executionTimeMs)
+      entry.result = this.#entries.resultOf(handle.state, ending, entry.result!.executionTimeMs)
       handle.finish(entry.result, 'interrupted')
     }
   }
 
   /** Ends a run whose team cannot start: its handle rejects. */
   misconfigured(entry: RunEntry, error: ConfigurationError): void {
-    const { supervisor, tracing, line, ended, begin } = this.#needs
+    const { supervisor, tracing } = this.#entries
     const { handle } = entry
     handle.state.over = true
     handle.state.ending = error
-    entry.time?.cancel()
-    entry.clear()
     const { at } = supervisor.journal.record(handle.state, { kind: 'run.finished', error })
     tracing?.finished(handle.state, error)
-    line.leave(entry, begin)
-    ended.add(handle.state)
-    this.#tellNext()
+    this.#leave(entry)
     handle.misconfigured(error, at)
   }
 
@@ -435,31 +410,27 @@ export class RunEndings {
    * this does not happen inside the call that has led to the end.
    */
   #tellNext(): void {
-    queueMicrotask(() => this.#needs.supervisor.journal.tell())
+    queueMicrotask(() => this.#supervisor.journal.tell())
   }
 
   /** Ends all runs for their callers, because the durable log is lost. A later process can go on with them. */
   interrupt(error: DramatisError): void {
-    const { interrupted, line, ended } = this.#needs
     this.lost = error
-    interrupted.leave(error)
-    for (const entry of line.all) {
-      if (entry.handle.state.over) continue
-      this.end(entry, { error }, 'interrupted')
-    }
-    ended.abortAll(error)
+    this.#interrupted.leave(error)
+    for (const entry of this.#entries.line.all) this.end(entry, { error }, 'interrupted')
+    this.#ended.abortAll(error)
   }
 
   /** Ends all runs. In a team with a durable log they are only interrupted: a later process goes on with them. */
   abortAll(error: DramatisError): void {
-    const { supervisor, interrupted, line, ended } = this.#needs
-    const isDurable = supervisor.journal.isKept
-    interrupted.leave(error)
-    for (const entry of line.all) {
-      supervisor.journal.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
-      this.abort(entry, error, isDurable ? 'interrupted' : 'aborted')
+    const { journal } = this.#supervisor
+    const isDurable = journal.isKept
+    this.#interrupted.leave(error)
+    for (const entry of this.#entries.line.all) {
+      journal.record(entry.handle.state, { kind: 'run.aborted', reason: error.message })
+      this.end(entry, { error }, isDurable ? 'interrupted' : 'aborted')
     }
-    ended.abortAll(error)
+    this.#ended.abortAll(error)
   }
 }
 

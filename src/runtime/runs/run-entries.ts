@@ -1,15 +1,17 @@
-/** Runs that the team knows, by id and by state. */
+/** Runs that the team knows, by id and by state: those under way, those that queue, and those that are over. */
 import type { Scheduler, Timer } from '../../shared/clock.ts'
-import { DramatisError } from '../../shared/errors.ts'
+import { DramatisError, TeamOverloadedError } from '../../shared/errors.ts'
 import type { Cell } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
+import type { Tracing } from '../observers/tracing.ts'
 import type { AgentGuards } from '../settings/role-shape.ts'
+import type { TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { type Guards, isBefore, isBeside } from '../verbs/guards.ts'
 import { type MultiAgentResult, type RunEnding, resultOf } from './result.ts'
 import type { RunOptions } from './run.ts'
-import type { RunHandle } from './run-handle.ts'
+import { type RunHandle, RunViews } from './run-handle.ts'
 
 /*
  * Keeps the process alive while somebody waits for the team, or work is under way in it. The threads of a team do not:
@@ -63,13 +65,147 @@ export interface RunEntry {
   readonly takesQuery?: boolean
 }
 
+/** Runs that are under way, and runs that queue until there is room (`maxConcurrentRuns`, `maxQueuedRuns`). */
+export class RunLine {
+  readonly #limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>
+  readonly #holds: Holds
+  readonly #start: (next: RunEntry) => void
+  readonly #queue: RunEntry[] = []
+  readonly #running = new Set<RunEntry>()
+  /** Runs under way that wait for a person: they do not count. */
+  readonly #asking = new Set<RunEntry>()
+  /** Number of runs that were not admitted. */
+  refusals = 0
+
+  /** `start`: called with each queued run that may start now, which it starts at once. */
+  constructor(
+    limits: Pick<TeamSettings, 'maxConcurrentRuns' | 'maxQueuedRuns'>,
+    holds: Holds,
+    start: (next: RunEntry) => void,
+  ) {
+    this.#limits = limits
+    this.#holds = holds
+    this.#start = start
+  }
+
+  /** Runs that wait, in their order. */
+  get queued(): readonly RunEntry[] {
+    return this.#queue
+  }
+
+  /** Returns all runs; the queued ones come first. */
+  get all(): RunEntry[] {
+    return [...this.#queue, ...this.#running]
+  }
+
+  /** True if a run that begins now has to wait. */
+  get isFull(): boolean {
+    return this.#running.size - this.#asking.size >= this.#limits.maxConcurrentRuns
+  }
+
+  get isEmpty(): boolean {
+    return this.#running.size + this.#queue.length === 0
+  }
+
+  /** True if no run is under way but those that wait for a person. */
+  get onlyAsks(): boolean {
+    return this.#running.size + this.#queue.length === this.#asking.size
+  }
+
+  get counts(): { running: number; queued: number } {
+    return { running: this.#running.size, queued: this.#queue.length }
+  }
+
+  /**
+   * Checks whether a new run has to wait.
+   *
+   * @throws TeamOverloadedError when the queue is full.
+   */
+  admit(): boolean {
+    const { running, queued } = this.counts
+    const waits = this.isFull
+    if (waits && queued >= this.#limits.maxQueuedRuns) {
+      this.refusals += 1
+      throw new TeamOverloadedError(
+        `${running} runs are under way and ${queued} wait; that is all this team takes (maxConcurrentRuns, maxQueuedRuns). Try again later.`,
+        { running, queued },
+      )
+    }
+    return waits
+  }
+
+  /** Adds a run to the queue, behind those of its priority. */
+  enqueue(entry: RunEntry): void {
+    const priority = entry.options.priority ?? 0
+    const at = this.#queue.findIndex((other) => (other.options.priority ?? 0) < priority)
+    this.#queue.splice(at < 0 ? this.#queue.length : at, 0, entry)
+  }
+
+  /** All agents of a run under way may be between two threads: it holds the process itself. */
+  begin(entry: RunEntry): void {
+    if (this.#running.has(entry)) return
+    this.#running.add(entry)
+    this.#holds.begin()
+  }
+
+  /** Notes that a run waits for a person. */
+  asks(entry: RunEntry): void {
+    if (!this.#running.has(entry)) return
+    this.#asking.add(entry)
+    this.#startNext()
+  }
+
+  /** Notes that a run goes on: at once, also if others have begun in its place. */
+  goesOn(entry: RunEntry): void {
+    this.#asking.delete(entry)
+  }
+
+  /** Removes a run that is over. */
+  leave(entry: RunEntry): void {
+    if (this.#running.delete(entry)) this.#holds.end()
+    this.#asking.delete(entry)
+    const queued = this.#queue.indexOf(entry)
+    if (queued >= 0) this.#queue.splice(queued, 1)
+    this.#startNext()
+  }
+
+  #startNext(): void {
+    while (!this.isFull) {
+      const next = this.#queue.shift()
+      if (!next) return
+      this.#start(next)
+    }
+  }
+}
+
+interface Acts {
+  /** Begins a run that has a place now. */
+  begin(entry: RunEntry): void
+  cancel(run: RunState, reason: string): void
+  /** Resolves when the team has started. */
+  started(): Promise<void>
+}
+
+/** Runs that the team knows, with what all parts of the run book share. */
 export class RunEntries {
-  readonly #supervisor: Supervisor
+  readonly supervisor: Supervisor
+  readonly settings: TeamSettings
+  readonly tracing: Tracing | undefined
+  /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
+  readonly holds: Holds
+  readonly line: RunLine
+  /** State of the team as handles of runs and readers of events look it up. */
+  readonly host: RunViews
   readonly #byId = new Map<string, RunEntry>()
   readonly #byState = new Map<RunState, RunEntry>()
 
-  constructor(supervisor: Supervisor) {
-    this.#supervisor = supervisor
+  constructor(supervisor: Supervisor, settings: TeamSettings, tracing: Tracing | undefined, acts: Acts) {
+    this.supervisor = supervisor
+    this.settings = settings
+    this.tracing = tracing
+    this.holds = new Holds(supervisor.clock)
+    this.line = new RunLine(settings, this.holds, acts.begin)
+    this.host = new RunViews(supervisor, { ...acts, resultOf: (runId) => this.find(runId)?.result })
   }
 
   add(entry: RunEntry): void {
@@ -83,7 +219,7 @@ export class RunEntries {
   }
 
   /** Makes the entry of a run that this process does not go on with. */
-  idle(handle: RunHandle<unknown>, target: Cell = this.#supervisor.directory.cells[USER_INDEX]!): RunEntry {
+  idle(handle: RunHandle<unknown>, target: Cell = this.supervisor.directory.cells[USER_INDEX]!): RunEntry {
     return {
       handle,
       isKept: true,
@@ -117,29 +253,26 @@ export class RunEntries {
   }
 
   resultOf<T>(state: RunState, ending: RunEnding<T>, executionTimeMs: number): MultiAgentResult<T> {
-    const agents = this.#supervisor.directory.agents(state).map(({ name }) => name)
-    return resultOf(state, ending, executionTimeMs, agents, this.#supervisor)
+    const agents = this.supervisor.directory.agents(state).map(({ name }) => name)
+    return resultOf(state, ending, executionTimeMs, agents, this.supervisor)
   }
 }
 
-interface RunGuardsNeeds {
-  readonly guards: Guards
-  /** Guardrails of the team. */
-  readonly checks: AgentGuards
-  /** Ends a run with an error. */
-  fail(entry: RunEntry, error: DramatisError): void
-}
-
 export class RunGuards {
-  readonly #needs: RunGuardsNeeds
+  readonly #guards: Guards
+  readonly #checks: AgentGuards
+  readonly #fail: (entry: RunEntry, error: DramatisError) => void
 
-  constructor(needs: RunGuardsNeeds) {
-    this.#needs = needs
+  /** `checks`: guardrails of the team. `fail`: ends a run with an error. */
+  constructor(guards: Guards, checks: AgentGuards, fail: (entry: RunEntry, error: DramatisError) => void) {
+    this.#guards = guards
+    this.#checks = checks
+    this.#fail = fail
   }
 
   /** True if queries are checked. */
   get asks(): boolean {
-    return this.#needs.checks.input.length > 0
+    return this.#checks.input.length > 0
   }
 
   /**
@@ -147,11 +280,10 @@ export class RunGuards {
    * refused.
    */
   async query(entry: RunEntry): Promise<string | undefined> {
-    const { checks, guards } = this.#needs
     const { state } = entry.handle
     const place = { run: state, agent: null, on: 'input' } as const
     try {
-      const query = await guards.inOrder(checks.input.filter(isBefore), state.query, place, state.ended)
+      const query = await this.#guards.inOrder(this.#checks.input.filter(isBefore), state.query, place, state.ended)
       this.beside(entry, query)
       return query
     } catch (error) {
@@ -161,43 +293,36 @@ export class RunGuards {
   }
 
   beside(entry: RunEntry, query = entry.handle.state.query): void {
-    const { checks, guards } = this.#needs
     const { state } = entry.handle
-    const besides = checks.input.filter(isBeside)
+    const besides = this.#checks.input.filter(isBeside)
     if (besides.length === 0) return
-    entry.checked = guards.atOnce(besides, query, { run: state, agent: null, on: 'input' }, state.ended)
+    entry.checked = this.#guards.atOnce(besides, query, { run: state, agent: null, on: 'input' }, state.ended)
     entry.checked.catch((error: unknown) => this.#failed(entry, error))
   }
 
   /** Checks whether an answer has to wait. */
   holds({ checked }: RunEntry): boolean {
-    return checked !== undefined || this.#needs.checks.output.length > 0
+    return checked !== undefined || this.#checks.output.length > 0
   }
 
   /** Has the answer of a run checked, by all that checks it. Resolves to it, changed or not. */
   async answer({ handle, checked }: RunEntry, content: string): Promise<string> {
-    const { checks, guards } = this.#needs
     if (checked) await checked
-    if (checks.output.length === 0) return content
+    if (this.#checks.output.length === 0) return content
     const { state } = handle
-    return guards.inOrder(checks.output, content, { run: state, agent: null, on: 'output' }, state.ended)
+    return this.#guards.inOrder(this.#checks.output, content, { run: state, agent: null, on: 'output' }, state.ended)
   }
 
   #failed(entry: RunEntry, error: unknown): void {
     if (entry.handle.state.over) return
     if (!(error instanceof DramatisError)) throw error
-    this.#needs.fail(entry, error)
+    this.#fail(entry, error)
   }
 }
 
-interface RunTimeNeeds {
-  readonly clock: Scheduler
-  /** Called when the time is up. */
-  expire(): void
-}
-
 export class RunTime {
-  readonly #needs: RunTimeNeeds
+  readonly #clock: Scheduler
+  readonly #expire: () => void
   #leftMs: number
   /** Time since which the clock goes, monotonic ms. */
   #since: number
@@ -206,16 +331,18 @@ export class RunTime {
   /** Time for which the clock has stood still, in ms. */
   #pausedMs = 0
 
-  constructor(needs: RunTimeNeeds, limitMs: number) {
-    this.#needs = needs
+  /** `expire`: called when the time is up. */
+  constructor(clock: Scheduler, limitMs: number, expire: () => void) {
+    this.#clock = clock
+    this.#expire = expire
     this.#leftMs = limitMs
-    this.#since = needs.clock.monotonic()
+    this.#since = clock.monotonic()
     this.#go()
   }
 
   /** Time that the run still has, in ms. */
   get leftMs(): number {
-    return this.#timer ? this.#leftMs - (this.#needs.clock.monotonic() - this.#since) : this.#leftMs
+    return this.#timer ? this.#leftMs - (this.#clock.monotonic() - this.#since) : this.#leftMs
   }
 
   get pausedMs(): number {
@@ -225,21 +352,21 @@ export class RunTime {
   pause(): void {
     if (!this.#timer) return
     this.#leftMs = this.leftMs
-    this.#since = this.#needs.clock.monotonic()
+    this.#since = this.#clock.monotonic()
     this.#timer.cancel()
     this.#timer = undefined
   }
 
   resume(): void {
     if (this.#timer || this.#isOver) return
-    const now = this.#needs.clock.monotonic()
+    const now = this.#clock.monotonic()
     this.#pausedMs += now - this.#since
     this.#since = now
     this.#go()
   }
 
   #go(): void {
-    this.#timer = this.#needs.clock.timer(Math.max(0, this.#leftMs), () => this.#needs.expire(), true)
+    this.#timer = this.#clock.timer(Math.max(0, this.#leftMs), this.#expire, true)
   }
 
   cancel(): void {

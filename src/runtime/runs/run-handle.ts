@@ -10,39 +10,18 @@ import type { ConfigurationError, ErrorCode } from '../../shared/errors.ts'
 import { onAbort } from '../../shared/on-abort.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import { callerIn, directoryOf, type RunState } from '../host/run.ts'
+import { lastSeq, type RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { redactedBlackboard } from '../verbs/boards.ts'
 import { asRootObject, rootPartIn } from '../verbs/gateway.ts'
 import { type AnswerOptions, answerQuestion, type OpenQuestionInfo, openQuestionsOf } from '../verbs/questions.ts'
-import { EventReader } from './event-stream.ts'
 import { type EventPosition, type RuntimeEvent, readPosition, readTypes } from './events.ts'
-import type { EventSource } from './log-events.ts'
+import { type EventSource, eventsOf, passOver, StatusFold } from './log-events.ts'
 import type { MultiAgentResult } from './result.ts'
 import { type EventOptions, isLong, type ListedRun, listedQuery, type Run, type RunStatus } from './run.ts'
 import { SPOKEN, SpokenWords, STREAMED, type StreamPart, StreamParts } from './stream-parts.ts'
 import { historyOf, type OrchestrationTrace, traceOf } from './trace.ts'
-
-/** Functions of the team that a handle needs. */
-export interface RunHost {
-  name(index: number): string
-  epochOf(index: number): number
-  cancel(run: RunState, reason: string): void
-  blackboard(run: RunState): Blackboard | undefined
-  board(run: RunState): BlackboardView | undefined
-  /** Resolves when all that was logged until now is written; undefined without a durable log. */
-  written(): Promise<void> | undefined
-  /** Number of the next record. */
-  readonly seq: number
-  /** Number behind the last entry that stands in the durable log; undefined without one. */
-  readonly keptEnd: number | undefined
-  /** Name of the log; undefined as long as it is not open. */
-  readonly logName: string | undefined
-  /** Calls back after each batch of records. Returns a function that ends this. */
-  onRecords(listener: () => void): () => void
-  /** Removes the team's keys from all that leaves the team. */
-  readonly redactor: Redactor
-}
 
 /** Gives a result the data that a schema makes of it. Never rejects. */
 type Check<T> = (result: MultiAgentResult<unknown>, run: RunState) => Promise<MultiAgentResult<T>>
@@ -51,21 +30,21 @@ export class RunHandle<T> implements Run<T> {
   readonly result: Promise<MultiAgentResult<T>>
   #status: RunStatus = 'queued'
   state: RunState
-  readonly #host: RunHost
+  readonly host: RunViews
   #settle!: { resolve(result: MultiAgentResult<T>): void; reject(error: unknown): void }
   #settled = false
   #endedAt: number | null = null
   #errorCode: ErrorCode | null = null
   #finished: MultiAgentResult<T> | undefined
-  #source: EventSource
+  source: EventSource
   #check: Check<T> | undefined
   /** Functions that wake the readers of events when the result is known. */
   readonly #enders = new Set<() => void>()
 
-  constructor(state: RunState, host: RunHost) {
+  constructor(state: RunState, host: RunViews) {
     this.state = state
-    this.#host = host
-    this.#source = this.#sourceOf(state)
+    this.host = host
+    this.source = this.#sourceOf(state)
     this.result = new Promise((resolve, reject) => {
       this.#settle = { resolve, reject }
     })
@@ -75,14 +54,14 @@ export class RunHandle<T> implements Run<T> {
   /** Makes it the handle of a run of an earlier process, which has the same id. */
   becomes(state: RunState): void {
     this.state = state
-    this.#source = this.#sourceOf(state)
+    this.source = this.#sourceOf(state)
   }
 
   /** A source of its own: a handle outlives what the team keeps of its run. */
   #sourceOf(state: RunState): EventSource {
     return {
-      ...directoryOf(state, this.#host),
-      epochOf: (index) => this.#host.epochOf(index),
+      ...directoryOf(state, this.host),
+      epochOf: (index) => this.host.epochOf(index),
       resultOf: () => this.#finished,
     }
   }
@@ -91,13 +70,13 @@ export class RunHandle<T> implements Run<T> {
     return this.state.id
   }
   get query(): string {
-    return this.#host.redactor.data(this.state.query)
+    return this.host.redactor.data(this.state.query)
   }
   get startedAt(): number {
     return this.state.startedAt
   }
   get metadata(): Readonly<Record<string, string>> {
-    return this.#host.redactor.data({ ...this.state.metadata })
+    return this.host.redactor.data({ ...this.state.metadata })
   }
   /** Status of the run. 'waiting': the run waits for a person. */
   get status(): RunStatus {
@@ -139,7 +118,7 @@ export class RunHandle<T> implements Run<T> {
    */
   checkedBy<Data>(check: Check<Data>): RunHandle<Data> {
     const known = this.#finished
-    const handle = (known && this.#lacksData(known) ? new RunHandle(this.state, this.#host) : this) as RunHandle<Data>
+    const handle = (known && this.#lacksData(known) ? new RunHandle(this.state, this.host) : this) as RunHandle<Data>
     handle.#check ??= check
     if (known && handle !== (this as unknown)) handle.finish(known as MultiAgentResult<Data>, this.#status)
     return handle
@@ -181,10 +160,10 @@ export class RunHandle<T> implements Run<T> {
   async *events(options: EventOptions = {}): AsyncGenerator<RuntimeEvent<T>> {
     const { after = -1, follow = true, signal } = options
     const types = readTypes(options.types)
-    const reader = this.#reader(readPosition(after))
+    const reader = new EventReader(this, readPosition(after))
     let wake: (() => void) | undefined
     let changed = false
-    const stop = this.#host.onRecords(() => {
+    const stop = this.host.onRecords(() => {
       changed = true
       wake?.()
     })
@@ -214,27 +193,18 @@ export class RunHandle<T> implements Run<T> {
     }
   }
 
-  #reader(after: EventPosition): EventReader {
-    return new EventReader(after, {
-      state: () => this.state,
-      source: () => this.#source,
-      isSettled: () => this.#settled,
-      host: this.#host,
-    })
-  }
-
   /**
    * Returns the number up to which the durable log has all entries. A reader gets no others: a later process would give
    * their numbers to something else. When the log is lost or closed, it gets all the same how the run ends for its
    * caller. None of that has a number from `kept` on.
    */
   async #writtenTo(): Promise<{ until: number; kept?: number | undefined }> {
-    const writing = this.#host.written()
+    const writing = this.host.written()
     if (!writing) return { until: Number.POSITIVE_INFINITY }
-    const { seq } = this.#host
+    const { seq } = this.host
     return writing.then(
       () => ({ until: seq }),
-      () => ({ until: Number.POSITIVE_INFINITY, kept: this.#host.keptEnd }),
+      () => ({ until: Number.POSITIVE_INFINITY, kept: this.host.keptEnd }),
     )
   }
 
@@ -258,30 +228,30 @@ export class RunHandle<T> implements Run<T> {
   }
 
   async cancel(reason = 'cancelled by its caller'): Promise<void> {
-    if (!this.state.over || this.state.isOwn) this.#host.cancel(this.state, reason)
+    if (!this.state.over || this.state.isOwn) this.host.cancel(this.state, reason)
     await this.result.catch(() => {})
   }
   async answer(questionId: string, answer: string | ApprovalAnswer, options?: AnswerOptions): Promise<void> {
     await answerQuestion(this.state, questionId, answer, options)
-    await this.#host.written()
+    await this.host.written()
   }
   get questions(): readonly OpenQuestionInfo[] {
-    return this.#host.redactor.data(openQuestionsOf(this.state))
+    return this.host.redactor.data(openQuestionsOf(this.state))
   }
   get tasks(): readonly AgentTask[] {
-    return this.#host.redactor.data([...this.state.tasks.values()])
+    return this.host.redactor.data([...this.state.tasks.values()])
   }
   get trace(): OrchestrationTrace {
-    return this.#host.redactor.data(traceOf(this.state.log, this.#source))
+    return this.host.redactor.data(traceOf(this.state.log, this.source))
   }
   get messageHistory(): readonly TypedMessage[] {
-    return this.#host.redactor.data(historyOf(this.state.log, this.#source))
+    return this.host.redactor.data(historyOf(this.state.log, this.source))
   }
   get blackboard(): Blackboard | undefined {
-    return this.#host.blackboard(this.state)
+    return this.host.blackboard(this.state)
   }
   board(): BlackboardView | undefined {
-    return this.#host.board(this.state)
+    return this.host.board(this.state)
   }
   get usage(): TokenUsage {
     return this.state.spent.total
@@ -291,24 +261,131 @@ export class RunHandle<T> implements Run<T> {
   }
 }
 
-interface Acts extends Pick<RunHost, 'cancel' | 'onRecords'>, Pick<EventSource, 'resultOf'> {
-  /** Resolves when the team has started, and with that its durable log is open. */
-  started(): Promise<void>
+/** Reads the events of a run from its log, one after the other. */
+class EventReader {
+  readonly #run: RunHandle<unknown>
+  readonly #from: EventPosition
+  /** Log that is read; undefined before the first event. */
+  #log: RunLog | undefined
+  #fold: StatusFold
+  /** Number of the last event that was read. */
+  #after = -1
+  /** Number of the last entry that was read, and number of entries up to there. */
+  #entry = -1
+  #count = 0
+  /** True once the end of the run was read. Turns that end later stand behind it in the log: no reader gets these. */
+  #isAtEnd = false
+
+  constructor(run: RunHandle<unknown>, from: EventPosition) {
+    this.#run = run
+    this.#from = from
+    this.#fold = this.#newFold()
+  }
+
+  /**
+   * Yields the events that the log has by now, up to the entry with the number `until`. Those behind `kept` are not in
+   * the durable log: their number is the last one before it, so who goes on behind them in a later process misses
+   * nothing.
+   */
+  *next(until: number, kept = Number.POSITIVE_INFINITY): IterableIterator<RuntimeEvent<unknown>> {
+    const { redactor } = this.#run.host
+    for (const event of this.#next(until)) {
+      this.#after = event.seq
+      const told = redactor.data(event)
+      yield event.seq < kept ? told : { ...told, seq: kept - 1 }
+    }
+  }
+
+  *#next(until: number): IterableIterator<RuntimeEvent<unknown>> {
+    const { host, source, state } = this.#run
+    const { log, startedAt, id } = state
+    if (log !== this.#log) {
+      if (this.#from.log !== undefined && host.logName === undefined && !this.#run.isSettled) return // the log is not open yet
+      const isReset = this.#begin(log)
+      if (isReset) yield { type: 'reset', seq: -1, at: startedAt, runId: id }
+    }
+    if (this.#isAtEnd) return
+    for (const entry of log.entries(Math.max(this.#after, this.#entry))) {
+      if (entry.seq >= until) return
+      if (entry.kind === 'run.finished' && !this.#run.isSettled) return // the durable log does not have it yet
+      const lost = this.#lost(log)
+      if (lost > 0) yield { type: 'gap', seq: log.forgottenTo, at: entry.at, runId: id, entries: lost }
+      for (const event of eventsOf(entry, source, this.#fold)) if (event.seq > this.#after) yield event
+      this.#entry = lastSeq(entry)
+      this.#count += 1
+      this.#isAtEnd = entry.kind === 'run.finished'
+      if (this.#isAtEnd) return
+    }
+  }
+
+  /** Begins with a log. Returns true if the reader's place is not of it: then it begins with the first event. */
+  #begin(log: RunLog): boolean {
+    const { host } = this.#run
+    const { log: name, seq: after } = this.#from
+    const isFirst = this.#log === undefined
+    const isReset = isFirst && name !== undefined && (name !== host.logName || after >= host.seq)
+    if (isFirst && !isReset) this.#after = after
+    this.#log = log
+    this.#fold = this.#newFold()
+    this.#entry = -1
+    this.#count = log.countUpTo(this.#after)
+    this.#isAtEnd = false
+    for (const entry of log.entries()) {
+      if (entry.seq > this.#after) break
+      if (entry.kind === 'run.finished') this.#isAtEnd = true
+      if (lastSeq(entry) <= this.#after) passOver(entry, this.#fold)
+    }
+    return isReset
+  }
+
+  /** Number of entries that were discarded before they were read: at most, if the reader has begun behind others. */
+  #lost(log: RunLog): number {
+    if (log.forgottenTo <= Math.max(this.#after, this.#entry)) return 0
+    const lost = log.forgotten - this.#count
+    this.#count = log.forgotten
+    return lost
+  }
+
+  #newFold(): StatusFold {
+    return new StatusFold((index) => this.#run.source.name(index))
+  }
 }
 
-export class RunViews implements RunHost, EventSource {
-  readonly #supervisor: Supervisor
-  readonly cancel: Acts['cancel']
-  readonly onRecords: Acts['onRecords']
-  readonly resultOf: Acts['resultOf']
-  readonly #started: Acts['started']
+interface Acts {
+  cancel(run: RunState, reason: string): void
+  /** Resolves when the team has started, and with that its durable log is open. */
+  started(): Promise<void>
+  resultOf(runId: string): MultiAgentResult<unknown> | undefined
+}
 
-  constructor(supervisor: Supervisor, { cancel, onRecords, resultOf, started }: Acts) {
+export class RunViews implements EventSource {
+  readonly #supervisor: Supervisor
+  readonly #acts: Acts
+  /** Called after each batch of records. */
+  readonly listeners = new Set<() => void>()
+
+  constructor(supervisor: Supervisor, acts: Acts) {
     this.#supervisor = supervisor
-    this.cancel = cancel
-    this.onRecords = onRecords
-    this.resultOf = resultOf
-    this.#started = started
+    this.#acts = acts
+  }
+
+  cancel(run: RunState, reason: string): void {
+    this.#acts.cancel(run, reason)
+  }
+
+  resultOf(runId: string): MultiAgentResult<unknown> | undefined {
+    return this.#acts.resultOf(runId)
+  }
+
+  /** Calls back after each batch of records. Returns a function that ends this. */
+  onRecords(listener: () => void): () => void {
+    this.listeners.add(listener)
+    return () => this.listeners.delete(listener)
+  }
+
+  /** Tells those who wait that there are records. */
+  tell(): void {
+    for (const listener of [...this.listeners]) listener()
   }
 
   name(index: number): string {
@@ -319,14 +396,17 @@ export class RunViews implements RunHost, EventSource {
     return this.#supervisor.runs.idOf(index)
   }
 
+  /** Number of the next record. */
   get seq(): number {
     return this.#supervisor.journal.seq
   }
 
+  /** Number behind the last entry that stands in the durable log; undefined without one. */
   get keptEnd(): number | undefined {
     return this.#supervisor.journal.keptEnd
   }
 
+  /** Name of the log; undefined as long as it is not open. */
   get logName(): string | undefined {
     return this.#supervisor.journal.name
   }
@@ -348,7 +428,7 @@ export class RunViews implements RunHost, EventSource {
     if (!board) return undefined
     const view = redactedBlackboard(board, redactor)
     const write: Blackboard['write'] = async (key, value, entryType, options) => {
-      if (this.logName === undefined) await this.#started() // the log that is to have it is not open yet
+      if (this.logName === undefined) await this.#acts.started() // the log that is to have it is not open yet
       const entry = await view.write(key, value, entryType, options)
       await this.written()
       return entry
@@ -362,6 +442,7 @@ export class RunViews implements RunHost, EventSource {
     return board && readOnly(board, run.revisionOf(board), (entries) => redactor.data(entries))
   }
 
+  /** Resolves when all that was logged until now is written; undefined without a durable log. */
   written(): Promise<void> | undefined {
     return this.#supervisor.journal.written()
   }

@@ -46,13 +46,11 @@ export function launchedOf(
   return { kind: 'run.launched', id, query, startedAt, metadata, models, ...options, ...rest }
 }
 
-type Needs = Pick<Supervisor, 'directory' | 'parts' | 'runs'>
-
 export class RunIntake {
-  readonly #supervisor: Needs
-  readonly #settings: Pick<TeamSettings, 'models'>
+  readonly #supervisor: Supervisor
+  readonly #settings: TeamSettings
 
-  constructor(supervisor: Needs, settings: Pick<TeamSettings, 'models'>) {
+  constructor(supervisor: Supervisor, settings: TeamSettings) {
     this.#supervisor = supervisor
     this.#settings = settings
   }

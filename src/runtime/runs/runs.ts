@@ -1,5 +1,5 @@
 /**
- * All runs of a team, from launch to end. The limit on concurrent runs is in run-queue.ts, the handling of ended runs
+ * All runs of a team, from launch to end. The limit on concurrent runs is in run-entries.ts, the handling of ended runs
  * in run-endings.ts, of interrupted ones in interrupted-runs.ts, of those of earlier processes in recalled-runs.ts.
  */
 import type { Content } from '../../actors/definition/content.ts'
@@ -21,26 +21,23 @@ import type { LimitWait } from '../logging/limit-notices.ts'
 import type { Tracing } from '../observers/tracing.ts'
 import type { TeamSettings } from '../settings/settings.ts'
 import type { Supervisor } from '../supervision/host.ts'
-import { RunConversations } from './conversations.ts'
-import { InterruptedRuns, RunResumption } from './interrupted-runs.ts'
+import { ThreadStore } from './conversations.ts'
+import { InterruptedRuns } from './interrupted-runs.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import type { RunOptions, RunStatus } from './run.ts'
 import { EndedRuns, RunDrain, RunEndings, trimLog } from './run-endings.ts'
-import { Holds, RunEntries, type RunEntry, RunGuards, RunTime } from './run-entries.ts'
-import { RunHandle, RunViews } from './run-handle.ts'
+import { type Holds, RunEntries, type RunEntry, type RunLine, RunTime } from './run-entries.ts'
+import { RunHandle, type RunViews } from './run-handle.ts'
 import { launchedOf, questionOf, RunIntake, readQuery, readRunOptions, reasonOf } from './run-options.ts'
-import { RunLine } from './run-queue.ts'
 
 export class RunBook {
   readonly #supervisor: Supervisor
   readonly #settings: TeamSettings
   readonly #start: () => Promise<void>
   readonly #entries: RunEntries
-  readonly #line: RunLine<RunEntry>
   readonly #intake: RunIntake
   readonly #ended: EndedRuns
-  readonly #guards: RunGuards
   readonly #endings: RunEndings
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
@@ -53,15 +50,10 @@ export class RunBook {
   onQuiet: ((run: RunState) => void) | undefined
   /** Checks for a run that the log has forgotten, but for its idempotency key. Set with the log. */
   isForgotten: ((runId: string) => boolean) | undefined
-  /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
-  readonly holds: Holds
   /** Conversations that several processes share, if the team has a store of them. */
-  readonly conversations: RunConversations | undefined
+  readonly conversations: ThreadStore | undefined
   readonly interrupted: InterruptedRuns
-  readonly resumption: RunResumption
   readonly drain: RunDrain
-  /** State of the team as handles of runs and readers of events look it up. */
-  readonly host: RunViews
   /** Runs of earlier processes. */
   readonly recalled: RecalledRuns
 
@@ -70,74 +62,46 @@ export class RunBook {
     this.#settings = settings
     this.#start = start
     this.#tracing = tracing
-    this.#line = new RunLine(settings, supervisor.clock)
-    supervisor.limits.watch(() => this.#queued())
-    this.holds = new Holds(supervisor.clock)
-    const { conversations: store } = settings
-    this.conversations = store && new RunConversations(supervisor, store)
-    this.#intake = new RunIntake(supervisor, settings)
-    this.#ended = new EndedRuns(supervisor, this.holds, settings.globalTimeoutMs, {
-      quiet: (run) => {
-        this.onQuiet?.(run)
-        // what turns have changed after its end, and what a message from outside has caused
-        if (this.conversations && !this.interrupted.has(run)) void this.drain.entering(this.conversations.saveLate(run))
-      },
-      forgotten: (run) => {
-        this.#entries.deleteId(run.id)
-        this.#entries.deleteState(run)
-      },
-    })
-    this.#entries = new RunEntries(supervisor)
-    this.#guards = new RunGuards({
-      guards: supervisor.guards,
-      checks: settings.guards,
-      fail: (entry, error) => this.#endings.end(entry, { error }, 'failed'),
-    })
-    this.drain = new RunDrain({ line: this.#line, ended: this.#ended, holds: this.holds })
-    const cancel = (run: RunState, reason: string) => this.#endings.cancel(run, reason)
-    this.host = new RunViews(supervisor, {
-      cancel,
-      onRecords: this.drain.onRecords,
-      started: start,
-      resultOf: (runId) => this.#entries.find(runId)?.result,
-    })
-    const common = { supervisor, host: this.host, entries: this.#entries }
-    this.recalled = new RecalledRuns({ ...common, holds: this.holds, leave: (entry) => this.#leave(entry) })
-    this.interrupted = new InterruptedRuns({
-      ...common,
-      onMismatch: settings.durableLog?.onMismatch ?? 'refuse',
-      script: () => this.script,
-      handleOf: (state) => this.recalled.handleOf(state),
-      pause: (entry) => this.#line.leave(entry, (next) => void this.#begin(next)),
-      enter: (handle, given, target) => {
-        const entry = this.#enter(handle, given, target)
-        entry.isKept = true
-        this.#line.begin(entry)
-        handle.status = 'running'
-      },
-    })
-    this.#endings = new RunEndings({
-      supervisor,
-      tracing,
-      entries: this.#entries,
-      line: this.#line,
-      guards: this.#guards,
-      conversations: this.conversations,
-      interrupted: this.interrupted,
-      ended: this.#ended,
+    this.#entries = new RunEntries(supervisor, settings, tracing, {
       begin: (next) => void this.#begin(next),
+      cancel: (run, reason) => this.#endings.cancel(run, reason),
+      started: start,
     })
-    this.resumption = new RunResumption({
-      entries: this.#entries,
-      interrupted: this.interrupted,
-      recalled: this.recalled,
+    const entries = this.#entries
+    supervisor.limits.watch(() => this.#queued())
+    const { conversations: store } = settings
+    this.conversations = store && new ThreadStore(supervisor, store)
+    this.#intake = new RunIntake(supervisor, settings)
+    this.#ended = new EndedRuns(entries, (run) => {
+      this.onQuiet?.(run)
+      // what turns have changed after its end, and what a message from outside has caused
+      if (this.conversations && !this.interrupted.has(run)) void this.drain.entering(this.conversations.saveLate(run))
+    })
+    this.drain = new RunDrain(entries, this.#ended)
+    this.recalled = new RecalledRuns(entries, (entry) => this.#leave(entry))
+    this.interrupted = new InterruptedRuns(entries, this.recalled, {
+      script: () => this.script,
+      enter: (handle, given, target) => this.#goOn(this.#enter(handle, given, target)),
       ready: async () => {
         await start()
         this.#assertTakes()
       },
-      find: (runId) => this.find(runId),
-      cancel,
     })
+    this.#endings = new RunEndings(entries, this.conversations, this.interrupted, this.#ended)
+  }
+
+  /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
+  get holds(): Holds {
+    return this.#entries.holds
+  }
+
+  /** State of the team as handles of runs and readers of events look it up. */
+  get host(): RunViews {
+    return this.#entries.host
+  }
+
+  get #line(): RunLine {
+    return this.#entries.line
   }
 
   /** Retires runs that have become quiet, trims logs, and wakes readers of events. */
@@ -145,7 +109,7 @@ export class RunBook {
     next: () => {
       if (this.#ended.due.size > 0) this.#ended.settle()
       if (this.#supervisor.runs.large.size > 0) this.#trim()
-      if (this.drain.listeners.size > 0) this.drain.tell()
+      if (this.host.listeners.size > 0) this.host.tell()
     },
   })
 
@@ -251,7 +215,7 @@ export class RunBook {
   /** Returns a handle of that run for a caller with that schema. */
   #checked<T>(run: RunHandle<unknown>, { output }: RunOptions<T>): RunHandle<T> {
     if (!output) return run as RunHandle<T>
-    return run.checkedBy((result, state) => this.resumption.checkedBy(output, result, state))
+    return run.checkedBy((result, state) => this.interrupted.checkedBy(output, result, state))
   }
 
   /** Lets what was launched before the log was read join the runs that only the log has. */
@@ -266,7 +230,7 @@ export class RunBook {
     this.#intake.forget(state)
     entry.time?.cancel()
     entry.clear()
-    this.#line.leave(entry, (next) => void this.#begin(next))
+    this.#line.leave(entry)
   }
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): RunEntry {
@@ -287,9 +251,9 @@ export class RunBook {
       const uncounted = pausedMs > 0 ? `, not counting ${pausedMs} ms in which a person was asked` : ''
       const text = `The run did not end within ${timeoutMs} ms${uncounted} (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`
       this.#supervisor.overdue(handle.state)
-      this.#endings.abort(entry, new RunTimeoutError(text, { runId: handle.id, timeoutMs }), 'failed')
+      this.#endings.end(entry, { error: new RunTimeoutError(text, { runId: handle.id, timeoutMs }) }, 'failed')
     }
-    const time = new RunTime({ clock: this.#supervisor.clock, expire }, timeoutMs)
+    const time = new RunTime(this.#supervisor.clock, timeoutMs, expire)
     entry.time = time
     handle.state.clockOn({
       get leftMs() {
@@ -297,7 +261,7 @@ export class RunBook {
       },
       pause: () => {
         time.pause()
-        this.#line.asks(entry, (next) => void this.#begin(next))
+        this.#line.asks(entry)
       },
       resume: () => {
         time.resume()
@@ -323,12 +287,17 @@ export class RunBook {
     }
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
     if (this.conversations) {
-      const error = await this.conversations.load(handle.state)
-      if (error) this.#endings.end(entry, { error }, 'failed')
+      try {
+        await this.conversations.load(handle.state)
+      } catch (error) {
+        if (!(error instanceof DramatisError)) throw error
+        this.#endings.end(entry, { error }, 'failed')
+      }
       if (handle.state.over || this.#entries.of(handle.state) !== entry) return
     }
     if (isDurable) this.#recordStart(handle.state) // the log was not there before
-    const query = this.#guards.asks ? await this.#guards.query(entry) : handle.state.query
+    const { guards } = this.#endings
+    const query = guards.asks ? await guards.query(entry) : handle.state.query
     if (query === undefined || handle.state.over || this.#entries.of(handle.state) !== entry) return
     const settle = (memory: Memory, at: number) => void this.#endings.answered(entry, memory, at)
     try {
@@ -381,14 +350,19 @@ export class RunBook {
     if (begins && this.#line.isFull) this.#line.enqueue(entry)
     else if (begins) void this.#begin(entry)
     else {
-      this.#line.begin(entry)
-      handle.status = 'running'
-      this.#guards.beside(entry) // that process may have died before it was checked
+      this.#goOn(entry)
+      this.#endings.guards.beside(entry) // that process may have died before it was checked
     }
     return (memory, at) => {
       const now = this.#entries.of(state) // a run that was interrupted meanwhile has another
       if (now) void this.#endings.answered(now, memory, at)
     }
+  }
+
+  #goOn(entry: RunEntry): void {
+    entry.isKept = true
+    this.#line.begin(entry)
+    entry.handle.status = 'running'
   }
 
   /** Adds a run that had ended in an earlier process. `goesOn`: false if messages of it are left where they are. */

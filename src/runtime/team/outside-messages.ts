@@ -20,7 +20,7 @@ import { refusalInItsName } from '../host/delegation.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import type { RunState } from '../host/run.ts'
 import type { OwnFrame, Question } from '../log/host-frames.ts'
-import type { RunConversations } from '../runs/conversations.ts'
+import type { ThreadStore } from '../runs/conversations.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 
@@ -309,11 +309,10 @@ export class Posting {
   }
 
   /** Loads the conversations of the thread of a message, if several processes share them. */
-  async #loadConversations(conversations: RunConversations, run: RunState): Promise<void> {
+  async #loadConversations(conversations: ThreadStore, run: RunState): Promise<void> {
     run.open += 1 // until the message is sent nothing else keeps the run
     try {
-      const error = await conversations.load(run)
-      if (error) throw error
+      await conversations.load(run)
     } finally {
       run.messageEnded()
     }

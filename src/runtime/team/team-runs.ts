@@ -292,7 +292,7 @@ export abstract class TeamRuns {
    * if (left) console.log(await team.resume(left.id))
    */
   resume<T = undefined>(runId: string, options: ResumeOptions<T> = {}): Promise<MultiAgentResult<T>> {
-    return this.runBook.holds.until(this.runBook.resumption.resume(runId, options))
+    return this.runBook.holds.until(this.runBook.interrupted.resultOf(runId, options))
   }
 
   /**
@@ -300,7 +300,7 @@ export abstract class TeamRuns {
    * cannot go on stays interrupted; its result has the reason.
    */
   async resumePending(): Promise<Run<unknown>[]> {
-    return this.runBook.holds.until(this.runBook.resumption.resumePending())
+    return this.runBook.holds.until(this.runBook.interrupted.resumePending())
   }
 
   /**
