@@ -31,7 +31,7 @@ import {
 import { callerIn } from '../host/run.ts'
 import { decodeEntries, EntryDecoder } from '../log/entry-codec.ts'
 import { type EntryOptions, entriesOf, type SeenBlock, seenBlock } from '../log/read-entries.ts'
-import type { FrameBlock, GivenTurn, HostRecord, LogEntry } from '../log/records.ts'
+import type { FrameBlock, GivenTurn, HostRecord, LogEntry, RecordOf } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Checkpoint, LogStore, Position, StoredBlock } from '../store/log-files.ts'
 import { ThinkingTimes } from '../verbs/deadline-pauses.ts'
@@ -569,14 +569,14 @@ export class OldLog {
     this.team.states.forget(run)
   }
 
-  #name({ index, name, run }: Extract<HostRecord, { kind: 'name' }>): void {
+  #name({ index, name, run }: RecordOf<'name'>): void {
     const before = this.names.get(index)
     if (before && (before.name !== name || before.run !== run)) this.team.forgetAgent(index) // of a run that is over
     this.#byName.set(`${run} ${name}`, index)
     this.names.set(index, { name, run })
   }
 
-  #leaves({ index, seq, run }: Extract<HostRecord, { kind: 'agent.left' }>): void {
+  #leaves({ index, seq, run }: RecordOf<'agent.left'>): void {
     this.team.forgetAgent(index)
     if (run === 0) this.left.set(index, { seq, turn: this.#countersOf(index).turn })
   }
@@ -637,7 +637,7 @@ export class OldLog {
     }
   }
 
-  #numbers({ agents, lastHostNumber, lastRun }: Extract<HostRecord, { kind: 'numbers' }>): void {
+  #numbers({ agents, lastHostNumber, lastRun }: RecordOf<'numbers'>): void {
     this.lastHostNumber = Math.min(this.lastHostNumber, lastHostNumber)
     this.lastRun = Math.max(this.lastRun, lastRun)
     for (const { index, turn, correlation, epoch } of agents) this.#used(index, turn, correlation, epoch)

@@ -23,16 +23,22 @@ import {
 import { NO_TURN } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
 import { Conversations } from '../host/parts.ts'
-import { concernsRuns, type HostRecord, type JoinedAgent, type LogEntry, type Unrecorded } from '../log/records.ts'
+import {
+  concernsRuns,
+  type HostRecord,
+  isKept,
+  type JoinedAgent,
+  type LogEntry,
+  type RecordOf,
+  type Unrecorded,
+} from '../log/records.ts'
 import { framesIn } from '../log/run-log.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 import { Payments } from '../verbs/budgets.ts'
 
-type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
-
 export class OldRun {
   readonly index: number
-  readonly launched: OfKind<'run.launched'>
+  readonly launched: RecordOf<'run.launched'>
   /** Entries that readers of a run get, in their order. */
   readonly entries: LogEntry[] = []
   /** Indices by name of the agents that it has, or had, for itself. */
@@ -40,17 +46,17 @@ export class OldRun {
   /** Agents that were made in it and have not left it, by their index. */
   readonly joined = new Map<number, JoinedAgent>()
   /** Subscriptions that the host has made in the name of an agent. */
-  readonly subscribed: OfKind<'subscribed'>[] = []
+  readonly subscribed: RecordOf<'subscribed'>[] = []
   /** Set when it was begun: its target is asked, or was about to be. */
   started = false
   /** Answer to its caller, if there is one. */
   answer: { readonly memory: Memory; readonly at: number } | undefined
-  finished: OfKind<'run.finished'> | undefined
+  finished: RecordOf<'run.finished'> | undefined
   aborted = false
   /** Bytes of the large parts that it refers to, as far as they were read. */
   stored: ReadonlyMap<string, Uint8Array> = new Map()
 
-  constructor(launched: OfKind<'run.launched'>) {
+  constructor(launched: RecordOf<'run.launched'>) {
     this.index = launched.run
     this.launched = launched
   }
@@ -71,7 +77,7 @@ export class OldRun {
     else if (entry.kind === 'run.started') this.started = true
     else if (entry.kind === 'run.aborted') this.aborted = true
     else if (entry.kind === 'run.finished') this.finished = entry
-    if (!isKeptAlone(entry)) this.entries.push(entry)
+    if (!isKept(entry)) this.entries.push(entry)
   }
 
   #findAnswer(block: LogEntry): void {
@@ -81,20 +87,6 @@ export class OldRun {
     }
   }
 }
-
-/** Checks for a record that no reader of a run gets. */
-function isKeptAlone({ kind }: LogEntry): boolean {
-  return KEPT_ALONE.has(kind)
-}
-
-const KEPT_ALONE: ReadonlySet<string> = new Set([
-  'run.launched',
-  'name',
-  'agent.joined',
-  'agent.left',
-  'subscribed',
-  'part.used',
-])
 
 enablePatches()
 
@@ -190,7 +182,7 @@ export class OldTeam {
   readonly payments: Payments
   /** Agents that were made while the team ran, by their index: those that stay until they are removed. */
   readonly joined = new Map<number, JoinedAgent>()
-  readonly #shared = new Map<string, OfKind<'shared'>>()
+  readonly #shared = new Map<string, RecordOf<'shared'>>()
   readonly #board = new Map<number, BlackboardEntry>()
 
   /** `windowMs`: time for which the team counts what model calls have cost. */
@@ -199,7 +191,7 @@ export class OldTeam {
   }
 
   /** Values of shared state. */
-  get shared(): Iterable<OfKind<'shared'>> {
+  get shared(): Iterable<RecordOf<'shared'>> {
     return this.#shared.values()
   }
 

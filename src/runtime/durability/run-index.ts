@@ -13,7 +13,7 @@ import type { ErrorCode } from '../../shared/errors.ts'
 import { callerIn, isKeyed } from '../host/run.ts'
 import { type PartEntry, partBytes } from '../log/entry-codec.ts'
 import { type SeenBlock, whileMoved } from '../log/read-entries.ts'
-import type { HostRecord, Unrecorded } from '../log/records.ts'
+import type { HostRecord, RecordOf, Unrecorded } from '../log/records.ts'
 import { isLong, isNewer, type ListedRun, listedQuery } from '../runs/run.ts'
 import type { KeepSettings } from '../settings/settings.ts'
 import type { LogStore, Position } from '../store/log-files.ts'
@@ -281,7 +281,7 @@ export class RunIndex {
     return this.time.see(at)
   }
 
-  #add(record: Extract<HostRecord, { kind: 'run.launched' }>): void {
+  #add(record: RecordOf<'run.launched'>): void {
     const { run: index, id, query, own, startedAt, threadId, metadata, output } = record
     if (this.#byIndex.has(index)) return // its record was carried
     const run: LoggedRun = {

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Directory } from '../../mailbox/codec.ts'
 import { ConfigurationError, describe, UnknownRunError } from '../../shared/errors.ts'
 import { type AloneEntry, aloneEntries, entriesOf, whileMoved } from '../log/read-entries.ts'
-import type { HostRecord, LogEntry } from '../log/records.ts'
+import type { LogEntry, RecordOf } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { PastRun, PastRuns } from '../runs/recalled-runs.ts'
@@ -147,8 +147,7 @@ export class PastRunReader implements PastRuns {
   }
 }
 
-const isLaunch = (entry: LogEntry): entry is Extract<HostRecord, { kind: 'run.launched' }> =>
-  entry.kind === 'run.launched'
+const isLaunch = (entry: LogEntry): entry is RecordOf<'run.launched'> => entry.kind === 'run.launched'
 
 const NOTHING: AsyncIterable<LogEntry> = {
   [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),

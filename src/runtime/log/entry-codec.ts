@@ -22,7 +22,7 @@ import {
 import { storedForm } from '../../mailbox/stored-parts.ts'
 import { type DramatisError, type ErrorData, errorData, errorFrom } from '../../shared/errors.ts'
 import { CopyFinder } from './copies.ts'
-import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from './records.ts'
+import { type FrameBlock, type HostRecord, type LogEntry, type RecordOf, SEQ_STEP } from './records.ts'
 import {
   LEAST_TEXT,
   type Piece,
@@ -208,7 +208,7 @@ function copiedText({ seq, run, pieces, entryBytes }: CopiedEntry, texts: Texts)
 
 const HASH_BYTES = 32
 
-export type PartRecord = Extract<HostRecord, { kind: 'part' }>
+export type PartRecord = RecordOf<'part'>
 
 function partEntry({ hash, bytes = new Uint8Array(), run, seq, at }: PartRecord): Written {
   const body = [Buffer.from(hash, 'hex'), bytes]

@@ -409,6 +409,87 @@ export type Unrecorded = HostRecord extends infer R
 /** Records of one pass of the supervisor: the unit in which readers get records. */
 export type Batch = readonly LogEntry[]
 
+export type RecordOf<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
+
+/** Returns the fields of a record that it has, in that order. */
+export const picked = (record: object, fields: readonly string[]): object =>
+  Object.fromEntries(
+    fields.flatMap((field) => {
+      const value: unknown = Reflect.get(record, field)
+      return value === undefined ? [] : [[field, value]]
+    }),
+  )
+
+/** What becomes of the records of a kind. */
+interface OfRecords<Field> {
+  /** Only the durable log has them: no reader of a run gets them. */
+  readonly isKept?: true
+  /** Fields of their event, in their order; absent: they have none, or one that log-events.ts makes. */
+  readonly event?: readonly Field[]
+  /** Fields of their details in a trace, in their order; absent: all. */
+  readonly details?: readonly Field[]
+}
+
+const kept = { isKept: true } as const
+const MOVE = ['agent', 'step', 'from', 'to', 'messageId'] as const
+const HANDOFF = [...MOVE, 'summary'] as const
+const TURN = ['agent', 'messageId', 'attempt'] as const
+
+type Kept = KeptRecord['kind']
+
+const KINDS: { readonly [Kind in Kept]: typeof kept } & {
+  readonly [Kind in Exclude<HostRecord['kind'], Kept>]?: OfRecords<keyof RecordOf<Kind>>
+} = {
+  'agent.crashed': { event: ['agent', 'epoch', 'error', 'restartInMs'] },
+  'agent.exited': { event: ['agent', 'epoch', 'how', 'error', 'fault', 'messageId'] },
+  'agent.joined': kept,
+  'agent.left': kept,
+  'agent.ready': { event: ['agent', 'epoch', 'warm', 'tookMs'] },
+  'agent.reloaded': { event: ['agent', 'epoch'] },
+  blackboard: { event: ['entry'] },
+  budget: { event: ['agent', 'used', 'limit'] },
+  'budget.window': kept,
+  conversation: kept,
+  decision: { event: ['question', 'choice', 'reason'] },
+  guardrail: { event: ['agent', 'guardrail', 'on', 'outcome', 'durationMs', 'tool', 'reason'] },
+  handoff: { event: HANDOFF, details: HANDOFF },
+  keys: kept,
+  letter: kept,
+  'limit.reached': { event: ['option', 'limit', 'agent'] },
+  'log.closed': kept,
+  'log.opened': kept,
+  'message.dead': { event: ['letter'] },
+  'model.superseded': { event: ['agent', 'messageId', 'callId', 'round', 'answerOf', 'reason'] },
+  name: kept,
+  numbers: kept,
+  part: kept,
+  'part.used': kept,
+  'question.closed': { event: ['agent', 'questionId', 'how'] },
+  reassignment: { event: MOVE, details: MOVE },
+  'run.aborted': { event: ['reason'] },
+  'run.launched': kept,
+  'run.started': { event: ['query'] },
+  'runs.gone': kept,
+  shared: kept,
+  state: kept,
+  'step.mismatch': { event: ['agent', 'messageId', 'error'] },
+  subscribed: kept,
+  sync: { event: ['point', 'result'] },
+  task: { event: ['task', 'previous'] },
+  thread: kept,
+  'turn.begins': kept,
+  'turn.started': { event: TURN, details: ['agent', 'instance', 'messageId', 'attempt'] },
+  turns: kept,
+}
+
+export const isKept = ({ kind }: LogEntry): boolean => kind !== 'frames' && KINDS[kind] === kept
+
+/** Returns the fields of a record that its event, or its details in a trace, has; undefined if the table has none. */
+export function fieldsOf(record: HostRecord, of: 'event' | 'details'): object | undefined {
+  const { [of]: fields }: OfRecords<string> = KINDS[record.kind] ?? {}
+  return fields && picked(record, fields)
+}
+
 /**
  * Checks for a record of an agent's life that every run under way keeps. It keeps not that an idle agent lost its
  * thread, or that a message gave it one.
@@ -458,35 +539,20 @@ type ToolRecord =
   | ({ kind: 'tool.finished' } & Recorded<ToolFinished>)
   | ({ kind: 'tool.progress' } & Recorded<ToolProgress>)
 
+const OF_TOOLS = {
+  'tool.started': ['input', 'simulated'],
+  'tool.finished': ['durationMs', 'error'],
+  'tool.progress': ['note'],
+} as const
+
 export function toolEventFrom(record: ToolRecord): ToolEvent {
-  const { agent, messageId = '', callId, tool } = record
-  switch (record.kind) {
-    case 'tool.started':
-      return {
-        type: record.kind,
-        agent,
-        messageId,
-        callId,
-        tool,
-        input: record.input,
-        ...(record.simulated && { simulated: true }),
-      }
-    case 'tool.finished':
-      return { type: record.kind, agent, messageId, callId, tool, durationMs: record.durationMs, error: record.error }
-    case 'tool.progress':
-      return { type: record.kind, agent, messageId, callId, tool, note: record.note }
-  }
+  const { kind: type, agent, messageId = '', callId, tool } = record
+  return { type, agent, messageId, callId, tool, ...picked(record, OF_TOOLS[type]) } as ToolEvent
 }
 
 /** Returns the fields for the trace. They leave out the input, which can be a prompt. */
 export function toolDetails(event: ToolEvent): object {
   const { agent, callId, tool } = event
-  switch (event.type) {
-    case 'tool.started':
-      return { agent, callId, tool, ...(event.simulated && { simulated: true }) }
-    case 'tool.finished':
-      return { agent, callId, tool, durationMs: event.durationMs, error: event.error?.toJSON() ?? null }
-    case 'tool.progress':
-      return { agent, callId, tool, note: event.note }
-  }
+  const error = event.type === 'tool.finished' && { error: event.error?.toJSON() ?? null }
+  return { agent, callId, tool, ...picked(event, ['simulated', 'durationMs', 'note']), ...error }
 }

@@ -5,7 +5,7 @@
  */
 import { isAscii } from 'node:buffer'
 import { HEADER, type Memory, stringsOf, type WrittenString, writeStrings } from '../../mailbox/frame.ts'
-import type { HostRecord } from './records.ts'
+import type { HostRecord, RecordOf } from './records.ts'
 
 /*
  * Plain form of an entry: what was said in it looks the same as in other entries, whichever way each of them writes
@@ -271,7 +271,7 @@ export class Texts {
     for (const run of [...this.#runs.keys(), ...this.#ofRuns.keys()]) this.#forget(run)
   }
 
-  #launched({ run: index, threadId, own }: Extract<HostRecord, { kind: 'run.launched' }>): void {
+  #launched({ run: index, threadId, own }: RecordOf<'run.launched'>): void {
     if (own || this.#runs.has(index)) return // the work of a message has no end
     const run = { threadId, before: threadId === undefined ? undefined : this.#lastIn.get(threadId), bytes: 0 }
     this.#runs.set(index, run)

@@ -35,9 +35,10 @@ import { busiest } from '../host/directory.ts'
 import { toolEventOf } from '../log/host-frames.ts'
 import {
   type FrameBlock,
+  fieldsOf,
   type HostRecord,
   type LogEntry,
-  type OfWatchedCall,
+  picked,
   SEQ_STEP,
   toolEventFrom,
   type Whose,
@@ -327,89 +328,23 @@ function* frameEvents(
   }
 }
 
-const watchedCall = ({ agent, messageId, callId, round, answerOf }: OfWatchedCall): OfWatchedCall => ({
-  agent,
-  messageId,
-  callId,
-  round,
-  answerOf,
-})
-
 /** Returns the event of a record; undefined for one that is for the trace alone. */
 export function recordEvent(record: HostRecord, source: EventSource): RuntimeEvent<unknown> | undefined {
   const base = { seq: record.seq, at: record.at, runId: source.runId(record.run) }
   switch (record.kind) {
-    case 'run.started':
-      return { type: record.kind, ...base, query: record.query }
-    case 'run.aborted':
-      return { type: record.kind, ...base, reason: record.reason }
     case 'run.finished': {
       const result = source.resultOf(base.runId)
       return result && { type: record.kind, ...base, result }
     }
-    case 'agent.crashed':
-      return {
-        type: record.kind,
-        ...base,
-        agent: record.agent,
-        epoch: record.epoch,
-        error: record.error,
-        restartInMs: record.restartInMs,
-      }
-    case 'agent.reloaded':
-      return { type: record.kind, ...base, agent: record.agent, epoch: record.epoch }
-    case 'agent.ready': {
-      const { agent, epoch, warm, tookMs } = record
-      return { type: record.kind, ...base, agent, epoch, warm, tookMs }
-    }
-    case 'agent.exited': {
-      const { agent, epoch, how, error, fault, messageId } = record
-      return { type: record.kind, ...base, agent, epoch, how, error, fault, messageId }
-    }
-    case 'handoff': {
-      const { agent, step, from, to, messageId, summary } = record
-      return { type: record.kind, ...base, agent, step, from, to, messageId, ...(summary !== undefined && { summary }) }
-    }
-    case 'reassignment': {
-      const { agent, step, from, to, messageId } = record
-      return { type: record.kind, ...base, agent, step, from, to, messageId }
-    }
-    case 'step.mismatch':
-      return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, error: record.error }
-    case 'turn.started':
-      return { type: record.kind, ...base, agent: record.agent, messageId: record.messageId, attempt: record.attempt }
-    case 'message.dead':
-      return { type: record.kind, ...base, letter: record.letter }
     case 'model.called': {
       const { agent, messageId = '', model, usage, durationMs, rehearsed, error } = record
       return { type: record.kind, ...base, agent, messageId, model, usage: { ...usage }, durationMs, rehearsed, error }
     }
     case 'model.piece': {
-      const { part, text, toolCallId, tool } = record
-      const ofTool = { ...(toolCallId !== undefined && { toolCallId }), ...(tool !== undefined && { tool }) }
-      return { type: 'model.delta', ...base, ...watchedCall(record), part, text, ...ofTool }
+      const { agent, messageId, callId, round, answerOf, part, text } = record
+      const ofTool = picked(record, ['toolCallId', 'tool'])
+      return { type: 'model.delta', ...base, agent, messageId, callId, round, answerOf, part, text, ...ofTool }
     }
-    case 'model.superseded':
-      return { type: record.kind, ...base, ...watchedCall(record), reason: record.reason }
-    case 'guardrail': {
-      const { agent, guardrail, on, outcome, durationMs, tool, reason } = record
-      const rest = { ...(tool !== undefined && { tool }), ...(reason !== undefined && { reason }) }
-      return { type: record.kind, ...base, agent, guardrail, on, outcome, durationMs, ...rest }
-    }
-    case 'budget': {
-      const { agent, used, limit } = record
-      return { type: record.kind, ...base, agent, used, limit }
-    }
-    case 'limit.reached': {
-      const { option, limit, agent } = record
-      return { type: record.kind, ...base, option, limit, agent }
-    }
-    case 'task':
-      return { type: record.kind, ...base, task: record.task, previous: record.previous }
-    case 'blackboard':
-      return { type: record.kind, ...base, entry: record.entry }
-    case 'decision':
-      return { type: record.kind, ...base, question: record.question, choice: record.choice, reason: record.reason }
     case 'question': {
       const { agent, questionId, ask, text, choices } = record
       const call = callIn(record)
@@ -420,10 +355,6 @@ export function recordEvent(record: HostRecord, source: EventSource): RuntimeEve
       const people = by === undefined ? [] : [{ id: by, at }]
       return { type: 'question.closed', ...base, ...given, how: 'answered', by: people }
     }
-    case 'question.closed': {
-      const { agent, questionId, how } = record
-      return { type: record.kind, ...base, agent, questionId, how }
-    }
     case 'alarm': {
       const { name: type, sentence, fields } = record
       return { type, ...base, ...fields, sentence } as AlarmEvent
@@ -432,9 +363,9 @@ export function recordEvent(record: HostRecord, source: EventSource): RuntimeEve
     case 'tool.finished':
     case 'tool.progress':
       return { ...toolEventFrom(record), ...base }
-    case 'sync':
-      return { type: record.kind, ...base, point: record.point, result: record.result }
-    default:
-      return undefined
+    default: {
+      const fields = fieldsOf(record, 'event')
+      return fields && ({ type: record.kind, ...base, ...fields } as RuntimeEvent<unknown>)
+    }
   }
 }

@@ -39,7 +39,7 @@ import { type MessageType, ORCHESTRATOR, RUNTIME, type TypedMessage, USER } from
 import { own } from '../../shared/values.ts'
 import type { RunState } from '../host/run.ts'
 import { toolEventOf } from '../log/host-frames.ts'
-import { type HostRecord, toolDetails, toolEventFrom } from '../log/records.ts'
+import { fieldsOf, type HostRecord, toolDetails, toolEventFrom } from '../log/records.ts'
 import { framesOf, type RunLog } from '../log/run-log.ts'
 
 type TraceEvent = OrchestrationTrace['events'][number]
@@ -469,14 +469,6 @@ function detailsOf(record: HostRecord, rest: object): object {
       const { data: _data, ...result } = record.result
       return { point: record.point, ...result }
     }
-    case 'handoff': {
-      const { agent, step, from, to, messageId, summary } = record
-      return { agent, step, from, to, messageId, ...(summary !== undefined && { summary }) }
-    }
-    case 'reassignment': {
-      const { agent, step, from, to, messageId } = record
-      return { agent, step, from, to, messageId }
-    }
     case 'model.called': {
       const { turn: _turn, ...called } = { turn: 0, ...rest }
       return { ...called, error: record.error?.toJSON() ?? null }
@@ -484,10 +476,6 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'model.piece': {
       const { agent, messageId, callId, round, part, text } = record
       return { agent, messageId, callId, round, part, length: text.length }
-    }
-    case 'turn.started': {
-      const { agent, instance, messageId, attempt } = record
-      return { agent, ...(instance !== undefined && { instance }), messageId, attempt }
     }
     case 'tool.started':
     case 'tool.finished':
@@ -503,6 +491,6 @@ function detailsOf(record: HostRecord, rest: object): object {
     case 'escalated':
       return { ...rest, error: record.error?.toJSON() ?? null }
     default:
-      return rest
+      return fieldsOf(record, 'details') ?? rest
   }
 }

@@ -8,7 +8,7 @@ import * as frame from '../../mailbox/frame.ts'
 import { type FrameId, idFrom, type Memory } from '../../mailbox/frame.ts'
 import { DramatisError } from '../../shared/errors.ts'
 import { toolEventOf } from '../log/host-frames.ts'
-import { type FrameBlock, type HostRecord, type LogEntry, SEQ_STEP } from '../log/records.ts'
+import { type FrameBlock, type HostRecord, type LogEntry, type RecordOf, SEQ_STEP } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { RuntimeEvent } from '../runs/events.ts'
 import type { MultiAgentResult } from '../runs/result.ts'
@@ -253,12 +253,12 @@ export class DigestMaker {
     this.#turn.steps.turn[at] = turnStep
   }
 
-  #modelCall(record: Extract<HostRecord, { kind: 'model.called' }>): void {
+  #modelCall(record: RecordOf<'model.called'>): void {
     const { agent, at, durationMs, error, messageId, model, run, usage } = record
     this.#called(run, agent, messageId, { kind: MODEL, name: model, end: at, durationMs, error, usage })
   }
 
-  #hostTool(record: Extract<HostRecord, { kind: 'tool.finished' }>): void {
+  #hostTool(record: RecordOf<'tool.finished'>): void {
     const { agent, at, durationMs, error, messageId, run, tool } = record
     this.#called(run, agent, messageId, { kind: TOOL, name: tool, end: at, durationMs, error })
   }

@@ -10,14 +10,7 @@ import { nearest } from '../../shared/text.ts'
 import { OpenWork } from '../durability/open-work.ts'
 import { EntryEncoder, partBytes, partsIn } from '../log/entry-codec.ts'
 import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
-import {
-  concernsRuns,
-  type HostRecord,
-  type KeptRecord,
-  type LogEntry,
-  SEQ_STEP,
-  type Unrecorded,
-} from '../log/records.ts'
+import { concernsRuns, isKept, type LogEntry, type RecordOf, SEQ_STEP, type Unrecorded } from '../log/records.ts'
 import { lastSeq as lastSeqOf, RunLog } from '../log/run-log.ts'
 import type { LogStore } from '../store/log-files.ts'
 import { readLog } from '../store/log-reader.ts'
@@ -25,14 +18,12 @@ import { TOLD } from '../store/told.ts'
 import { answerFields, callIn, checkBySchemaOf, givenAnswer } from '../verbs/questions.ts'
 import { TeamBefore } from './team-fold.ts'
 
-type OfKind<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
-
 /** Selects runs by what they were launched with. */
-export type Wanted = (launched: OfKind<'run.launched'>) => boolean
+export type Wanted = (launched: RecordOf<'run.launched'>) => boolean
 
 /** A run of a log: its entries, with those of the team that concern it, and the names that they mean. */
 export class RecordedRun {
-  readonly launched: OfKind<'run.launched'>
+  readonly launched: RecordOf<'run.launched'>
   /** State of the team when the run was launched: its board, and what its agents' threads did last. */
   readonly before: readonly LogEntry[]
   /** Facts that the team brought to the run. Empty unless they were asked for. */
@@ -40,13 +31,13 @@ export class RecordedRun {
   /** Entries of the run, and what happened to the team meanwhile, in the order of their numbers. */
   entries: LogEntry[] = []
   /** Undefined as long as the run goes on, or waits for a process that does. */
-  finished: OfKind<'run.finished'> | undefined
+  finished: RecordOf<'run.finished'> | undefined
   readonly #team: Names
   readonly #own: Names = new Map()
   readonly #parts: Parts
 
   constructor(
-    launched: OfKind<'run.launched'>,
+    launched: RecordOf<'run.launched'>,
     team: Names,
     {
       before,
@@ -170,25 +161,25 @@ class RecordReader {
     this.#team?.see(entry)
   }
 
-  #sessionEnded({ ends }: OfKind<'log.closed'>): void {
+  #sessionEnded({ ends }: RecordOf<'log.closed'>): void {
     if (!ends || this.#open.size > 0) return
     this.#team?.endSession(ends)
     if (ends.includes('board')) this.#board.clear()
   }
 
   /** Notes a part of a run. Those of its query come before its launch. */
-  #uses({ run, hash }: OfKind<'part.used'>): void {
+  #uses({ run, hash }: RecordOf<'part.used'>): void {
     const users = this.#users.get(hash) ?? new Set()
     this.#users.set(hash, users.add(run))
   }
 
-  #finished({ run, error }: OfKind<'run.finished'>): void {
+  #finished({ run, error }: RecordOf<'run.finished'>): void {
     this.#open.delete(run)
     if (!this.#statuses.has(run)) return // the work of a message from outside
     this.#statuses.set(run, error ? (this.#aborted.has(run) ? 'aborted' : 'failed') : 'finished')
   }
 
-  #launched(launched: OfKind<'run.launched'>): void {
+  #launched(launched: RecordOf<'run.launched'>): void {
     this.#ids.set(launched.run, launched.id)
     this.#open.add(launched.run)
     if (!launched.own) this.#statuses.set(launched.run, 'unfinished')
@@ -201,7 +192,7 @@ class RecordReader {
   }
 
   /** The log has forgotten runs: what of them still stands there may lack anything, such as their end. */
-  #gone({ runs }: OfKind<'runs.gone'>): void {
+  #gone({ runs }: RecordOf<'runs.gone'>): void {
     for (const run of runs) for (const kept of [this.#runs, this.#ids, this.#statuses, this.#open]) kept.delete(run)
   }
 
@@ -245,34 +236,6 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
 
 /** Checks for a record about the life of an agent, which every run under way gets. */
 const isOfLife = (entry: LogEntry): boolean => entry.kind !== 'frames' && concernsRuns(entry)
-
-const KEPT: Readonly<Record<KeptRecord['kind'], true>> = {
-  'agent.joined': true,
-  'agent.left': true,
-  'budget.window': true,
-  conversation: true,
-  keys: true,
-  letter: true,
-  'log.closed': true,
-  'log.opened': true,
-  name: true,
-  numbers: true,
-  part: true,
-  'part.used': true,
-  'run.launched': true,
-  'runs.gone': true,
-  shared: true,
-  state: true,
-  'turn.begins': true,
-  subscribed: true,
-  thread: true,
-  turns: true,
-}
-
-/** Checks for a record that no reader of a run gets. */
-function isKept({ kind }: LogEntry): boolean {
-  return Object.hasOwn(KEPT, kind)
-}
 
 const MOST_NAMED = 5
 
@@ -323,7 +286,7 @@ function unknownRun(runId: string, path: string, ids: readonly string[]): string
 /** Question that nobody has answered yet. */
 export interface RecordedQuestion {
   readonly run: RecordedRun
-  readonly asked: Extract<HostRecord, { kind: 'question' }>
+  readonly asked: RecordOf<'question'>
 }
 
 /** Returns the open questions of runs, in the order in which they were asked. */
