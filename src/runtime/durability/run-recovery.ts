@@ -198,7 +198,7 @@ export class RunRecovery {
     const { times } = this.#old
     const leftMs = Math.max(1, launched.timeoutMs - times.since(launched) + times.askedMs(run.index))
     if (launched.own) {
-      this.#runs.takeUpOwn(state, leftMs)
+      this.#runs.ended.takeUp(state, leftMs)
       return undefined
     }
     return this.#runs.takeUp(state, launched, leftMs, this.begins(run))
@@ -220,7 +220,7 @@ export class RunRecovery {
   /** Stops what is left of a run that has failed or was cancelled. */
   windDown(run: OldRun): void {
     const error = run.finished && errorIn(run)
-    if (error) this.#runs.fail(this.stateOf(run), error)
+    if (error) this.#runs.endings.fail(this.stateOf(run), error)
   }
 
   /** Puts boards, sync points, tasks, subscriptions and watches of a run in place. */

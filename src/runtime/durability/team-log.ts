@@ -364,7 +364,7 @@ export class TeamLog {
     const text =
       'the durable log is lost: runs are interrupted, and no more are taken. What it had stays: start again when the cause is gone'
     this.#owners.logger.error({ ...this.#place, error: error.message }, text)
-    this.#runs.interrupt(error)
+    this.#runs.endings.interrupt(error)
   }
 
   /** Writes what is left; what comes after is in no log. Never rejects: the threads must end whatever happens. */

@@ -37,8 +37,6 @@ export class RunBook {
   readonly #start: () => Promise<void>
   readonly #entries: RunEntries
   readonly #intake: RunIntake
-  readonly #ended: EndedRuns
-  readonly #endings: RunEndings
   readonly #tracing: Tracing | undefined
   #last: RunState | undefined
   closing = false
@@ -50,6 +48,13 @@ export class RunBook {
   onQuiet: ((run: RunState) => void) | undefined
   /** Checks for a run that the log has forgotten, but for its idempotency key. Set with the log. */
   isForgotten: ((runId: string) => boolean) | undefined
+  /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
+  readonly holds: Holds
+  /** State of the team as handles of runs and readers of events look it up. */
+  readonly host: RunViews
+  readonly line: RunLine
+  readonly endings: RunEndings
+  readonly ended: EndedRuns
   /** Conversations that several processes share, if the team has a store of them. */
   readonly conversations: ThreadStore | undefined
   readonly interrupted: InterruptedRuns
@@ -64,20 +69,23 @@ export class RunBook {
     this.#tracing = tracing
     this.#entries = new RunEntries(supervisor, settings, tracing, {
       begin: (next) => void this.#begin(next),
-      cancel: (run, reason) => this.#endings.cancel(run, reason),
+      cancel: (run, reason) => this.endings.cancel(run, reason),
       started: start,
     })
     const entries = this.#entries
+    this.holds = entries.holds
+    this.host = entries.host
+    this.line = entries.line
     supervisor.limits.watch(() => this.#queued())
     const { conversations: store } = settings
     this.conversations = store && new ThreadStore(supervisor, store)
     this.#intake = new RunIntake(supervisor, settings)
-    this.#ended = new EndedRuns(entries, (run) => {
+    this.ended = new EndedRuns(entries, (run) => {
       this.onQuiet?.(run)
       // what turns have changed after its end, and what a message from outside has caused
       if (this.conversations && !this.interrupted.has(run)) void this.drain.entering(this.conversations.saveLate(run))
     })
-    this.drain = new RunDrain(entries, this.#ended)
+    this.drain = new RunDrain(entries, this.ended)
     this.recalled = new RecalledRuns(entries, (entry) => this.#leave(entry))
     this.interrupted = new InterruptedRuns(entries, this.recalled, {
       script: () => this.script,
@@ -87,27 +95,13 @@ export class RunBook {
         this.#assertTakes()
       },
     })
-    this.#endings = new RunEndings(entries, this.conversations, this.interrupted, this.#ended)
-  }
-
-  /** Keeps the process alive while work is under way beside the runs, or somebody waits. */
-  get holds(): Holds {
-    return this.#entries.holds
-  }
-
-  /** State of the team as handles of runs and readers of events look it up. */
-  get host(): RunViews {
-    return this.#entries.host
-  }
-
-  get #line(): RunLine {
-    return this.#entries.line
+    this.endings = new RunEndings(entries, this.conversations, this.interrupted, this.ended)
   }
 
   /** Retires runs that have become quiet, trims logs, and wakes readers of events. */
   readonly part = (): Reader => ({
     next: () => {
-      if (this.#ended.due.size > 0) this.#ended.settle()
+      if (this.ended.due.size > 0) this.ended.settle()
       if (this.#supervisor.runs.large.size > 0) this.#trim()
       if (this.host.listeners.size > 0) this.host.tell()
     },
@@ -133,7 +127,7 @@ export class RunBook {
     const joined = options.runId === undefined ? undefined : this.#join(options.runId, query, options, output)
     if (joined) return this.#checked(joined, options)
     this.#intake.checkModels(options.models ?? {})
-    const waits = this.#line.admit()
+    const waits = this.line.admit()
     const state = this.#supervisor.runs.open(
       options.runId ?? this.#supervisor.frames.id(),
       query,
@@ -153,7 +147,7 @@ export class RunBook {
     this.#keep(entry)
     this.#last = state
     this.#supervisor.boards.board(state)
-    if (options.signal?.aborted) this.#endings.cancel(state, reasonOf(options.signal))
+    if (options.signal?.aborted) this.endings.cancel(state, reasonOf(options.signal))
     else if (waits) this.#wait(entry)
     else void this.#begin(entry)
     return handle
@@ -177,15 +171,15 @@ export class RunBook {
 
   *#queued(): IterableIterator<LimitWait> {
     const { maxConcurrentRuns: limit } = this.#settings
-    for (const { handle } of this.#line.queued)
+    for (const { handle } of this.line.queued)
       yield { option: 'maxConcurrentRuns', limit, runId: handle.id, since: handle.state.startedAt }
   }
 
   #wait(entry: RunEntry): void {
-    this.#line.enqueue(entry)
+    this.line.enqueue(entry)
     const { maxConcurrentRuns } = this.#settings
     const reached = { option: 'maxConcurrentRuns', limit: maxConcurrentRuns, runId: entry.handle.id }
-    this.#supervisor.limits.reached(reached, 'runs wait for their start', { queued: this.#line.counts.queued })
+    this.#supervisor.limits.reached(reached, 'runs wait for their start', { queued: this.line.counts.queued })
   }
 
   /** Makes the result of a run that `launch` has no room for: nothing happened in it, and it cannot be found later. */
@@ -220,7 +214,7 @@ export class RunBook {
 
   /** Lets what was launched before the log was read join the runs that only the log has. */
   joinPast(): void {
-    this.recalled.joinLaunched(this.#line.all)
+    this.recalled.joinLaunched(this.line.all)
   }
 
   /** Takes a run out that turned out to be one that is there already. */
@@ -230,12 +224,12 @@ export class RunBook {
     this.#intake.forget(state)
     entry.time?.cancel()
     entry.clear()
-    this.#line.leave(entry)
+    this.line.leave(entry)
   }
 
   #enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): RunEntry {
     const { signal } = options
-    const clear = signal && onAbort(signal, () => this.#endings.cancel(handle.state, reasonOf(signal)))
+    const clear = signal && onAbort(signal, () => this.endings.cancel(handle.state, reasonOf(signal)))
     const timeoutMs = options.timeoutMs ?? this.#settings.globalTimeoutMs
     const entry: RunEntry = {
       handle,
@@ -251,7 +245,7 @@ export class RunBook {
       const uncounted = pausedMs > 0 ? `, not counting ${pausedMs} ms in which a person was asked` : ''
       const text = `The run did not end within ${timeoutMs} ms${uncounted} (globalTimeoutMs, or the run's timeoutMs). The trace shows what it waited for.`
       this.#supervisor.overdue(handle.state)
-      this.#endings.end(entry, { error: new RunTimeoutError(text, { runId: handle.id, timeoutMs }) }, 'failed')
+      this.endings.end(entry, { error: new RunTimeoutError(text, { runId: handle.id, timeoutMs }) }, 'failed')
     }
     const time = new RunTime(this.#supervisor.clock, timeoutMs, expire)
     entry.time = time
@@ -261,11 +255,11 @@ export class RunBook {
       },
       pause: () => {
         time.pause()
-        this.#line.asks(entry)
+        this.line.asks(entry)
       },
       resume: () => {
         time.resume()
-        this.#line.goesOn(entry)
+        this.line.goesOn(entry)
       },
     })
     this.#entries.add(entry)
@@ -275,15 +269,15 @@ export class RunBook {
   async #begin(entry: RunEntry): Promise<void> {
     const { handle, target } = entry
     const isDurable = this.#settings.durableLog !== undefined
-    this.#line.begin(entry)
+    this.line.begin(entry)
     handle.status = 'running'
     if (!isDurable) this.#recordStart(handle.state)
     try {
       await this.#start()
     } catch (error) {
       if (handle.state.over) return
-      if (error instanceof ConfigurationError) return this.#endings.misconfigured(entry, error)
-      if (error instanceof DramatisError && isOfLog(error)) return this.#endings.end(entry, { error }, 'failed')
+      if (error instanceof ConfigurationError) return this.endings.misconfigured(entry, error)
+      if (error instanceof DramatisError && isOfLog(error)) return this.endings.end(entry, { error }, 'failed')
     }
     if (handle.state.over || this.#entries.find(handle.id) !== entry) return
     if (this.conversations) {
@@ -291,21 +285,21 @@ export class RunBook {
         await this.conversations.load(handle.state)
       } catch (error) {
         if (!(error instanceof DramatisError)) throw error
-        this.#endings.end(entry, { error }, 'failed')
+        this.endings.end(entry, { error }, 'failed')
       }
       if (handle.state.over || this.#entries.of(handle.state) !== entry) return
     }
     if (isDurable) this.#recordStart(handle.state) // the log was not there before
-    const { guards } = this.#endings
+    const { guards } = this.endings
     const query = guards.asks ? await guards.query(entry) : handle.state.query
     if (query === undefined || handle.state.over || this.#entries.of(handle.state) !== entry) return
-    const settle = (memory: Memory, at: number) => void this.#endings.answered(entry, memory, at)
+    const settle = (memory: Memory, at: number) => void this.endings.answered(entry, memory, at)
     try {
       const { state: run } = handle
       this.#supervisor.hostMessages.ask({ target, run, question: questionOf(query, run), settle })
     } catch (error) {
       if (!(error instanceof DramatisError)) throw error
-      this.#endings.end(entry, { error }, 'failed')
+      this.endings.end(entry, { error }, 'failed')
     }
   }
 
@@ -329,7 +323,7 @@ export class RunBook {
 
   /** Keeps the runs in the durable log that were launched before there was one. */
   keepLaunched(): void {
-    for (const entry of this.#line.all) this.#keep(entry)
+    for (const entry of this.line.all) this.#keep(entry)
   }
 
   /**
@@ -347,57 +341,32 @@ export class RunBook {
     entry.isKept = true
     this.#tracing?.resumed(state)
     this.#supervisor.boards.board(state)
-    if (begins && this.#line.isFull) this.#line.enqueue(entry)
+    if (begins && this.line.isFull) this.line.enqueue(entry)
     else if (begins) void this.#begin(entry)
     else {
       this.#goOn(entry)
-      this.#endings.guards.beside(entry) // that process may have died before it was checked
+      this.endings.guards.beside(entry) // that process may have died before it was checked
     }
     return (memory, at) => {
       const now = this.#entries.of(state) // a run that was interrupted meanwhile has another
-      if (now) void this.#endings.answered(now, memory, at)
+      if (now) void this.endings.answered(now, memory, at)
     }
   }
 
   #goOn(entry: RunEntry): void {
     entry.isKept = true
-    this.#line.begin(entry)
+    this.line.begin(entry)
     entry.handle.status = 'running'
   }
 
   /** Adds a run that had ended in an earlier process. `goesOn`: false if messages of it are left where they are. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus, goesOn: boolean): void {
     if (!state.over) this.recalled.takeEnded(state, ending, endedAt, status)
-    if (goesOn) this.#ended.addOld(state)
-  }
-
-  /** Goes on with the work that a message from outside has caused in an earlier process. */
-  takeUpOwn(state: RunState, leftMs: number): void {
-    this.#ended.takeUp(state, leftMs)
-  }
-
-  /** Ends a run with an error, or what is left of one that is over. */
-  fail(run: RunState, error: DramatisError): void {
-    this.#endings.fail(run, error)
-  }
-
-  /** Ends all runs for their callers, because the durable log is lost. A later process can go on with them. */
-  interrupt(error: DramatisError): void {
-    this.#endings.interrupt(error)
-  }
-
-  /** Ends all runs. In a team with a durable log they are only interrupted: a later process goes on with them. */
-  abortAll(error: DramatisError): void {
-    this.#endings.abortAll(error)
-  }
-
-  /** True if the durable log is lost: no run is taken any more. */
-  get isLost(): boolean {
-    return this.#endings.lost !== undefined
+    if (goesOn) this.ended.addOld(state)
   }
 
   #assertTakes(): void {
-    if (this.#endings.lost) throw this.#endings.lost
+    if (this.endings.lost) throw this.endings.lost
     if (!this.closing) return
     const text = this.isDraining
       ? 'The team is closing: open runs end, and no new one is taken. Ask the process that takes its place.'
@@ -418,7 +387,7 @@ export class RunBook {
   }
   /** Opens a run for a message from outside of any run. */
   ownRun(threadId: string | undefined): RunState {
-    const run = this.#ended.open(threadId)
+    const run = this.ended.open(threadId)
     this.#beginThread(run)
     this.#tracing?.posted(run)
     return run
@@ -446,13 +415,6 @@ export class RunBook {
   }
   list(): RunHandle<unknown>[] {
     return this.#entries.all.map(({ handle }) => handle)
-  }
-  /** Number of runs that found no room. */
-  get refusals(): number {
-    return this.#line.refusals
-  }
-  get counts(): { running: number; queued: number } {
-    return this.#line.counts
   }
 }
 

@@ -172,7 +172,7 @@ export class TeamLife {
 
   async #end(): Promise<void> {
     const { directory, lifecycle, tools, spawner } = this.#supervisor
-    this.#runs.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
+    this.#runs.endings.abortAll(new RunAbortedError('The team was closed.', { reason: 'close' }))
     await this.#runs.drain.quiet()
     for (const cell of [...directory.cells].slice(ORCHESTRATOR_INDEX).reverse()) await lifecycle.endAll(cell)
     await Promise.all([spawner.close(), tools.close()])

@@ -87,7 +87,7 @@ export class TeamRuntime extends TeamRuns {
       ),
       parts: [
         ...partsOf(this.tallies),
-        ...detectorsOf({ settings, protocol, fail: (run, error) => this.runBook.fail(run, error) }),
+        ...detectorsOf({ settings, protocol, fail: (run, error) => this.runBook.endings.fail(run, error) }),
       ],
       newcomer: (name) => (this.runBook.closing ? undefined : this.#newcomers?.find(name)),
       interrupted: (run, error, turn) => this.runBook.interrupted.suspend(run, error, turn),

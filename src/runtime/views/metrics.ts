@@ -16,45 +16,23 @@ import type { CallTallies, Tallies } from './tallies.ts'
 const NOBODY = 'the agent is empty for those that belong to one run'
 
 export function callMetrics({ models, modelErrors, modelTimes, tools, toolErrors, toolTimes }: CallTallies): Metric[] {
+  const counts = (series: typeof tools) => series.samples(({ count }, labels) => [{ labels, value: count }])
+  const times = (series: typeof toolTimes) => series.samples((each, labels) => each.samples(labels))
+  const calls = models.samples((model, labels) => [{ labels, value: model.calls }])
+  const tokens = models.samples(({ input, output }, labels) => [
+    { labels: { ...labels, direction: 'input' }, value: input },
+    { labels: { ...labels, direction: 'output' }, value: output },
+  ])
+  const duration = 'From the call of a model to its whole answer, attempts and pauses between them too.'
+  const reasons = 'Calls of models without an answer, by the reason (error.modelFailure.reason).'
   return [
-    counter(
-      'model_calls',
-      `Calls of models, each with all its attempts; ${NOBODY}.`,
-      models.samples(({ calls }, labels) => [{ labels, value: calls }]),
-    ),
-    counter(
-      'model_tokens',
-      `Tokens that models have read (input) and written (output); ${NOBODY}.`,
-      models.samples(({ input, output }, labels) => [
-        { labels: { ...labels, direction: 'input' }, value: input },
-        { labels: { ...labels, direction: 'output' }, value: output },
-      ]),
-    ),
-    counter(
-      'model_errors',
-      'Calls of models without an answer, by the reason (error.modelFailure.reason).',
-      modelErrors.samples(({ count }, labels) => [{ labels, value: count }]),
-    ),
-    histogram(
-      'model_call_duration',
-      'From the call of a model to its whole answer, attempts and pauses between them too.',
-      modelTimes.samples((times, labels) => times.samples(labels)),
-    ),
-    counter(
-      'tool_calls',
-      `Calls of tools that have ended; ${NOBODY}.`,
-      tools.samples(({ count }, labels) => [{ labels, value: count }]),
-    ),
-    counter(
-      'tool_errors',
-      'Calls of tools that have failed, by the code of the error.',
-      toolErrors.samples(({ count }, labels) => [{ labels, value: count }]),
-    ),
-    histogram(
-      'tool_duration',
-      'From the start of a tool to its end.',
-      toolTimes.samples((times, labels) => times.samples(labels)),
-    ),
+    counter('model_calls', `Calls of models, each with all its attempts; ${NOBODY}.`, calls),
+    counter('model_tokens', `Tokens that models have read (input) and written (output); ${NOBODY}.`, tokens),
+    counter('model_errors', reasons, counts(modelErrors)),
+    histogram('model_call_duration', duration, times(modelTimes)),
+    counter('tool_calls', `Calls of tools that have ended; ${NOBODY}.`, counts(tools)),
+    counter('tool_errors', 'Calls of tools that have failed, by the code of the error.', counts(toolErrors)),
+    histogram('tool_duration', 'From the start of a tool to its end.', times(toolTimes)),
   ]
 }
 
@@ -86,33 +64,28 @@ function messages(
   { journal: { deadLetters }, parts }: Supervisor,
   tallies: Tallies,
 ): Metric[] {
+  const ofAgents = perAgent(agents)
   const deaths: Samples = agents.flatMap((cell) => reasons(cell.name, tallies.of(cell).deadLetters))
   deaths.push(...reasons('', tallies.deadLettersOfNobody))
   return [
-    counter(
-      'messages_accepted',
-      'Messages taken into the mailbox.',
-      each(agents, ({ mailbox }) => mailbox.accepted),
-    ),
-    counter(
-      'messages_handled',
-      'Messages whose turn has committed.',
-      each(agents, ({ mailbox }) => mailbox.handled),
-    ),
+    ofAgents(counter, 'messages_accepted', 'Messages taken into the mailbox.', ({ mailbox }) => mailbox.accepted),
+    ofAgents(counter, 'messages_handled', 'Messages whose turn has committed.', ({ mailbox }) => mailbox.handled),
     counter(
       'messages_dead_lettered',
       'Messages, or answers to the agent, that nobody will handle; the agent is empty where there is none of that name.',
       deaths,
     ),
-    gauge(
+    ofAgents(
+      gauge,
       'messages_queued',
       'Messages that wait in the mailbox, or for room in it.',
-      each(agents, ({ mailbox }) => mailbox.waiting + mailbox.parked.length),
+      ({ mailbox }) => mailbox.waiting + mailbox.parked.length,
     ),
-    gauge(
+    ofAgents(
+      gauge,
       'messages_in_flight',
       'Messages that the thread has and whose turn has not ended.',
-      each(agents, ({ mailbox }) => mailbox.underWay),
+      ({ mailbox }) => mailbox.underWay,
     ),
     counter(
       'chatty_pairs',
@@ -133,6 +106,7 @@ function messages(
 
 function lives(agents: readonly Cell[], supervisor: Supervisor, tallies: Tallies): Metric[] {
   const { directory, passivation, places, spawner } = supervisor
+  const ofAgents = perAgent(agents)
   const isolated = directory.living.flatMap(({ life }) => (life?.thread.isolated ? [life.thread] : []))
   const threads = new Set(isolated.map((thread) => thread.shared ?? thread)).size
   const loops = agents.flatMap(({ name, instances }) => {
@@ -140,25 +114,15 @@ function lives(agents: readonly Cell[], supervisor: Supervisor, tallies: Tallies
     return all.length > 0 ? [{ name, active: sum(all, 'active'), idle: sum(all, 'idle') }] : []
   })
   return [
-    gauge(
-      'agent_ready',
-      '1 while the agent is ready for messages, else 0.',
-      each(agents, ({ instances }) => Number(instances.some(isReady))),
+    ofAgents(gauge, 'agent_ready', '1 while the agent is ready for messages, else 0.', ({ instances }) =>
+      Number(instances.some(isReady)),
     ),
-    counter(
-      'agent_crashes',
-      'Crashes of threads of the agent.',
-      each(agents, (cell) => tallies.of(cell).crashes),
+    ofAgents(counter, 'agent_crashes', 'Crashes of threads of the agent.', (cell) => tallies.of(cell).crashes),
+    ofAgents(counter, 'agent_restarts', 'Starts of a new thread after a crash.', (cell) =>
+      sumOf(cell, ({ restarts }) => restarts),
     ),
-    counter(
-      'agent_restarts',
-      'Starts of a new thread after a crash.',
-      each(agents, (cell) => sumOf(cell, ({ restarts }) => restarts)),
-    ),
-    counter(
-      'stale_frames',
-      'What threads of the agent wrote after they had been given up.',
-      each(agents, (cell) => sumOf(cell, ({ staleFrames }) => staleFrames)),
+    ofAgents(counter, 'stale_frames', 'What threads of the agent wrote after they had been given up.', (cell) =>
+      sumOf(cell, ({ staleFrames }) => staleFrames),
     ),
     counter(
       'agent_event_loop_active_seconds',
@@ -189,11 +153,11 @@ function lives(agents: readonly Cell[], supervisor: Supervisor, tallies: Tallies
 
 function ends(runs: RunBook, tallies: Tallies): Metric[] {
   return [
-    gauge('runs', 'Runs under way, and runs that wait to begin.', labelled('state', runs.counts)),
+    gauge('runs', 'Runs under way, and runs that wait to begin.', labelled('state', runs.line.counts)),
     counter(
       'runs_ended',
       'Runs by their ending; refused: the team was overloaded and did not take them.',
-      labelled('ending', { ...tallies.runs, refused: runs.refusals }),
+      labelled('ending', { ...tallies.runs, refused: runs.line.refusals }),
     ),
     histogram(
       'run_duration',
@@ -260,8 +224,14 @@ const sum = <Key extends string>(all: readonly Record<Key, number>[], key: Key):
 
 const single = (value: number): Samples => [{ labels: {}, value }]
 
-const each = (agents: readonly Cell[], value: (cell: Cell) => number): Samples =>
-  agents.map((cell) => ({ labels: { agent: cell.name }, value: value(cell) }))
+/** Makes metrics that have a value for each of the agents. */
+const perAgent =
+  (agents: readonly Cell[]) => (metric: typeof counter, name: string, help: string, value: (cell: Cell) => number) =>
+    metric(
+      name,
+      help,
+      agents.map((cell) => ({ labels: { agent: cell.name }, value: value(cell) })),
+    )
 
 const labelled = (label: string, values: Record<string, number>): Samples =>
   Object.entries(values).map(([name, value]) => ({ labels: { [label]: name }, value }))

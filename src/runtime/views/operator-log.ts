@@ -67,7 +67,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
   const now = clock.monotonic()
   return {
     live: !supervisor.loop.closed,
-    ready: !runs.closing && !runs.isLost && agents.every(({ instances }) => instances.some(isReady)),
+    ready: !runs.closing && !runs.endings.lost && agents.every(({ instances }) => instances.some(isReady)),
     draining: runs.closing,
     agents: Object.fromEntries(
       agents.map((cell) => [
@@ -82,7 +82,7 @@ export function healthOf(supervisor: Supervisor, runs: RunBook): Health {
         },
       ]),
     ),
-    runs: runs.counts,
+    runs: runs.line.counts,
     sharedMemoryRepairs: supervisor.repairs.count,
     deadLetters: journal.deadLetters.length,
     deadLettersForgotten: journal.deadLetters.forgotten,
