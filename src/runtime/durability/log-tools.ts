@@ -17,6 +17,7 @@ import {
   type StoredBlock,
 } from '../store/log-files.ts'
 import { LogRewriter } from '../store/log-reader.ts'
+import { storedBlock } from '../store/segments.ts'
 import { CARRIED_BYTES, Carrier } from './checkpoint.ts'
 import { type Compacted, Compactor } from './compactor.ts'
 import { carriedRecords, LONGEST_WINDOW_MS, OldLog, oldFacts } from './recovered-log.ts'
@@ -166,11 +167,7 @@ export async function examineLog(folder: string, files: LogFiles, signal?: Abort
 
 /** Yields the blocks that are whole, and leaves out those of a process that had lost the log. */
 async function* wholeBlocks(folder: string, files: LogFiles, signal?: AbortSignal): AsyncGenerator<StoredBlock> {
-  for await (const part of inspectSegments(folder, files, signal))
-    if (part.kind === 'block') {
-      const { synced: _, carriedBefore: __, bytes: ___, ...block } = part.block
-      yield { ...block, position: part.position }
-    }
+  for await (const part of inspectSegments(folder, files, signal)) if (part.kind === 'block') yield storedBlock(part)
 }
 
 /** Gathers the parts of a log, and judges them. */

@@ -11,7 +11,15 @@ import type { Redactor } from '../logging/redactor.ts'
 import type { PastRun, PastRuns } from '../runs/recalled-runs.ts'
 import type { ListedRun } from '../runs/run.ts'
 import { historyOf, traceOf } from '../runs/trace.ts'
-import { hasCode, type LogFiles, type LogStore, realFiles, type StoredBlock } from '../store/log-files.ts'
+import {
+  hasCode,
+  type LogFiles,
+  type LogStore,
+  realFiles,
+  removeIfThere,
+  type StoredBlock,
+  writeWhole,
+} from '../store/log-files.ts'
 import { OldRun } from './recovered-run.ts'
 import { hashOf, type LoggedRun, type PartIndex, type RunIndex } from './run-index.ts'
 import { endingOf } from './run-recovery.ts'
@@ -194,7 +202,7 @@ export class TraceArchive {
     try {
       await this.#files.folder(folder)
       await this.#write(probe, '')
-      await this.#removeIfThere(probe)
+      await removeIfThere(probe, this.#files)
       await this.#removeOldProbes()
     } catch (error) {
       throw unwritable(folder, folder, error)
@@ -206,7 +214,7 @@ export class TraceArchive {
     const { folder } = this.#needs
     for (const name of await this.#files.list(folder)) {
       const pid = PROBE.exec(name)?.[1]
-      if (pid && !isAlive(Number(pid))) await this.#removeIfThere(join(folder, name))
+      if (pid && !isAlive(Number(pid))) await removeIfThere(join(folder, name), this.#files)
     }
   }
 
@@ -261,21 +269,14 @@ export class TraceArchive {
   }
 
   async #write(path: string, text: string): Promise<void> {
-    await this.#removeIfThere(path)
+    await removeIfThere(path, this.#files)
     const file = await this.#files.create(path)
     try {
-      const bytes = Buffer.from(text)
-      for (let at = 0; at < bytes.length; ) at += await file.write(bytes.subarray(at), at)
+      await writeWhole(file, Buffer.from(text), 0)
       await file.sync()
     } finally {
       await file.close()
     }
-  }
-
-  async #removeIfThere(path: string): Promise<void> {
-    await this.#files.remove(path).catch((error: unknown) => {
-      if (!hasCode(error, 'ENOENT')) throw error
-    })
   }
 }
 

@@ -137,6 +137,11 @@ export class StatusFold {
     return this.#change(index, agent)
   }
 
+  /** Reads a frame. Returns the changes that follow from it, in their order. */
+  frame(memory: Memory, at: number): (StatusChange | undefined)[] {
+    return [this.beginsUnannounced(memory, at), this.ofSender(memory, at), this.ofRecipient(memory, at)]
+  }
+
   /** Notes the beginning of a turn that was not announced, from its end. */
   beginsUnannounced(memory: Memory, at: number): StatusChange | undefined {
     if (kindOf(memory, at) !== END || flagsOf(memory, at) & ANNOUNCED) return undefined
@@ -264,12 +269,7 @@ export function* eventsOf(
 /** Updates the fold with an entry whose events are not needed. */
 export function passOver(entry: LogEntry, fold: StatusFold): void {
   if (entry.kind !== 'frames') statusAfter(entry, fold)
-  else
-    for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) {
-      fold.beginsUnannounced(entry.memory, at)
-      fold.ofSender(entry.memory, at)
-      fold.ofRecipient(entry.memory, at)
-    }
+  else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
 }
 
 const statusEvent = (

@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { describe } from '../../shared/errors.ts'
 import { encodeBlock, SEGMENT_HEADER_BYTES } from './block-format.ts'
-import { hasCode, type LogFiles, type Position, writeWhole } from './log-files.ts'
+import { hasCode, type LogFiles, type Position, removeIfThere, writeWhole } from './log-files.ts'
 import { listSegments, SegmentReader } from './segments.ts'
 
 const NAME = 'checkpoint'
@@ -40,7 +40,7 @@ export async function writeCheckpoint(
   pieces: AsyncIterable<Uint8Array>,
 ): Promise<void> {
   const unfinished = join(folder, UNFINISHED)
-  await remove(unfinished, files)
+  await removeIfThere(unfinished, files)
   const file = await files.create(unfinished)
   let [at, count] = [0, 0]
   const put = async (entries: Uint8Array) => {
@@ -57,7 +57,7 @@ export async function writeCheckpoint(
     await file.sync()
   } catch (error) {
     await file.close()
-    await remove(unfinished, files)
+    await removeIfThere(unfinished, files)
     throw error
   }
   await file.close()
@@ -89,7 +89,8 @@ export async function findCheckpoint(folder: string, files: LogFiles): Promise<F
   }
 }
 
-export const removeCheckpoint = (folder: string, files: LogFiles): Promise<void> => remove(join(folder, NAME), files)
+export const removeCheckpoint = (folder: string, files: LogFiles): Promise<boolean> =>
+  removeIfThere(join(folder, NAME), files)
 
 async function* piecesOf(folder: string, files: LogFiles): AsyncGenerator<Uint8Array> {
   const reader = new SegmentReader(join(folder, NAME), files, Number.POSITIVE_INFINITY)
@@ -109,10 +110,4 @@ async function sumOf(folder: string, files: LogFiles, position: Position): Promi
   const segment = (await listSegments(folder, files)).findLast(({ start }) => start + SEGMENT_HEADER_BYTES <= position)
   const bytes = segment && (await files.read(segment.path, position - segment.start + SUM_AT, 4))
   return bytes?.length === 4 ? bytes.readUInt32LE(0) : undefined
-}
-
-async function remove(path: string, files: LogFiles): Promise<void> {
-  await files.remove(path).catch((error: unknown) => {
-    if (!hasCode(error, 'ENOENT')) throw error
-  })
 }

@@ -30,6 +30,7 @@ import {
   SegmentWatch,
   SegmentWriter,
   scanSegments,
+  storedBlock,
 } from './segments.ts'
 import { missingEnd, NOTHING_TOLD, readTold, type Told, ToldFile } from './told.ts'
 
@@ -424,8 +425,7 @@ export class FileStore implements LogStore {
       ...(signal && { signal }),
     })) {
       if (part.kind !== 'block') continue
-      const { synced: _, carriedBefore: __, bytes: ___, ...block } = part.block
-      if (!runs || block.runs.some((run) => runs.has(run))) yield { ...block, position: part.position }
+      if (!runs || part.block.runs.some((run) => runs.has(run))) yield storedBlock(part)
     }
   }
 

@@ -52,6 +52,16 @@ export async function writeWhole(file: LogFile, bytes: Uint8Array, position: num
   }
 }
 
+/** Removes a file. Resolves to false where there is none. */
+export const removeIfThere = (path: string, files: LogFiles): Promise<boolean> =>
+  files.remove(path).then(
+    () => true,
+    (error: unknown) => {
+      if (hasCode(error, 'ENOENT')) return false
+      throw error
+    },
+  )
+
 /** The real file system. */
 export const realFiles: LogFiles = {
   async folder(path) {

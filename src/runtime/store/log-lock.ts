@@ -11,7 +11,7 @@ import { connect, createServer, type Server } from 'node:net'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { LogHeldError, LogLostError } from '../../shared/errors.ts'
-import { hasCode, type LogFiles, realFiles } from './log-files.ts'
+import { hasCode, type LogFiles, realFiles, writeWhole } from './log-files.ts'
 
 interface Holder {
   pid: number
@@ -100,7 +100,7 @@ export class LogLock {
   async #write(path: string, bytes: Buffer): Promise<void> {
     const file = await this.#files.create(path)
     try {
-      for (let at = 0; at < bytes.length; ) at += await file.write(bytes.subarray(at), at)
+      await writeWhole(file, bytes, 0)
       await file.sync()
     } finally {
       await file.close()

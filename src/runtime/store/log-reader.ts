@@ -4,17 +4,17 @@ import { encodeBlock, newMark, segmentHeader } from './block-format.ts'
 import { removeCheckpoint } from './checkpoint-file.ts'
 import {
   type Block,
-  hasCode,
   type LogFile,
   type LogFiles,
   type OpenedLog,
   type Position,
   realFiles,
+  removeIfThere,
   type StoredBlock,
   writeWhole,
 } from './log-files.ts'
 import { LogLock } from './log-lock.ts'
-import { logSegments, scanSegments, segmentName } from './segments.ts'
+import { logSegments, scanSegments, segmentName, storedBlock } from './segments.ts'
 
 export interface LogReadOptions {
   files?: LogFiles
@@ -32,9 +32,7 @@ export async function* readLog(
   { files = realFiles, signal }: LogReadOptions = {},
 ): AsyncGenerator<StoredBlock> {
   for await (const part of scanSegments({ folder, files, ...(signal && { signal }) })) {
-    if (part.kind !== 'block') continue
-    const { synced: _, carriedBefore: __, bytes: ___, ...block } = part.block
-    yield { ...block, position: part.position }
+    if (part.kind === 'block') yield storedBlock(part)
   }
 }
 
@@ -150,12 +148,6 @@ export class LogRewriter {
 export async function removeLeftovers(folder: string, files: LogFiles): Promise<void> {
   const { left } = await logSegments(folder, files)
   for (const { path } of left) await files.remove(path)
-  const hasUnfinished = await files.remove(join(folder, UNFINISHED)).then(
-    () => true,
-    (error: unknown) => {
-      if (hasCode(error, 'ENOENT')) return false
-      throw error
-    },
-  )
+  const hasUnfinished = await removeIfThere(join(folder, UNFINISHED), files)
   if (left.length > 0 || hasUnfinished) await files.syncFolder(folder)
 }

@@ -22,7 +22,7 @@ import {
   statedBlock,
   statedBytes,
 } from './block-format.ts'
-import { type LogFile, type LogFiles, type LogStore, type Position, writeWhole } from './log-files.ts'
+import { type LogFile, type LogFiles, type LogStore, type Position, type StoredBlock, writeWhole } from './log-files.ts'
 
 /*
  * Notes how much of the beginning of a log was given up, so that first segments that are missing are noticed. The note
@@ -153,6 +153,18 @@ export type SegmentPart =
   /** The last segment ends with bytes that are no whole block, or has no whole header (`wholeBytes` 0). */
   | { kind: 'tail'; segment: Segment; wholeBytes: number; bytes: number; mark?: string | undefined }
   | { kind: 'end'; segment: Segment; bytes: number; mark: string | undefined }
+
+/** Returns a block as who reads the log gets it. */
+export function storedBlock({
+  block,
+  position,
+}: {
+  readonly block: ReadBlock
+  readonly position: Position
+}): StoredBlock {
+  const { synced: _, carriedBefore: __, bytes: ___, ...stored } = block
+  return { ...stored, position }
+}
 
 export interface Scan {
   folder: string

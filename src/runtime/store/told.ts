@@ -3,7 +3,7 @@
  * or some bytes. The file `told` is written after each sync, and is not synced itself: it may say less, and never more.
  */
 import { join } from 'node:path'
-import { hasCode, type LogFile, type LogFiles, type Position } from './log-files.ts'
+import { hasCode, type LogFile, type LogFiles, type Position, writeWhole } from './log-files.ts'
 import { segmentName } from './segments.ts'
 
 /** End of a log that was on the disk, and the segment in which it was. */
@@ -51,8 +51,7 @@ export class ToldFile {
   }
 
   async write(told: Told): Promise<void> {
-    const bytes = Buffer.from(`${JSON.stringify(told).padEnd(BYTES - 1)}\n`)
-    for (let at = 0; at < bytes.length; ) at += await this.#file.write(bytes.subarray(at), at)
+    await writeWhole(this.#file, Buffer.from(`${JSON.stringify(told).padEnd(BYTES - 1)}\n`), 0)
   }
 
   close(): Promise<void> {

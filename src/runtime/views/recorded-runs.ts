@@ -8,6 +8,7 @@ import { idOf } from '../../mailbox/frame.ts'
 import { ConfigurationError, describe, shown, UnknownRunError } from '../../shared/errors.ts'
 import { nearest } from '../../shared/text.ts'
 import { OpenWork } from '../durability/open-work.ts'
+import { RunIndex } from '../durability/run-index.ts'
 import { EntryEncoder, partBytes, partsIn } from '../log/entry-codec.ts'
 import { entriesOf, type ReadBlocks, whileMoved } from '../log/read-entries.ts'
 import { concernsRuns, isKept, type LogEntry, type RecordOf, SEQ_STEP, type Unrecorded } from '../log/records.ts'
@@ -134,11 +135,7 @@ class RecordReader {
   /** Runs whose messages have a part, by its hash. */
   readonly #users = new Map<string, Set<number>>()
   readonly #runs = new Map<number, RecordedRun>()
-  readonly #ids = new Map<number, string>()
-  /** States of the runs that have a result or will have one. */
-  readonly #statuses = new Map<number, RecordedStatus>()
-  readonly #aborted = new Set<number>()
-  readonly #open = new Set<number>()
+  readonly #index = new RunIndex()
   /** Entries of the blackboard that the runs of the team have together, by key and version. */
   readonly #board = new Map<string, LogEntry>()
   /** Last record of each thread. */
@@ -150,19 +147,18 @@ class RecordReader {
   }
 
   see(entry: LogEntry): void {
+    if (entry.kind !== 'frames') this.#index.see(entry)
     if (entry.kind === 'part.used') this.#uses(entry)
     if (entry.kind === 'run.launched') this.#launched(entry)
-    else if (entry.kind === 'runs.gone') this.#gone(entry)
+    else if (entry.kind === 'runs.gone') for (const run of entry.runs) this.#runs.delete(run)
     else if (entry.run === 0) this.#ofTeam(entry)
     else this.#runs.get(entry.run)?.see(entry)
-    if (entry.kind === 'run.aborted') this.#aborted.add(entry.run)
-    else if (entry.kind === 'run.finished') this.#finished(entry)
-    else if (entry.kind === 'log.closed') this.#sessionEnded(entry)
+    if (entry.kind === 'log.closed') this.#sessionEnded(entry)
     this.#team?.see(entry)
   }
 
   #sessionEnded({ ends }: RecordOf<'log.closed'>): void {
-    if (!ends || this.#open.size > 0) return
+    if (!ends || [...this.#index.values()].some(({ endedAt }) => endedAt === 0)) return
     this.#team?.endSession(ends)
     if (ends.includes('board')) this.#board.clear()
   }
@@ -173,27 +169,13 @@ class RecordReader {
     this.#users.set(hash, users.add(run))
   }
 
-  #finished({ run, error }: RecordOf<'run.finished'>): void {
-    this.#open.delete(run)
-    if (!this.#statuses.has(run)) return // the work of a message from outside
-    this.#statuses.set(run, error ? (this.#aborted.has(run) ? 'aborted' : 'failed') : 'finished')
-  }
-
   #launched(launched: RecordOf<'run.launched'>): void {
-    this.#ids.set(launched.run, launched.id)
-    this.#open.add(launched.run)
-    if (!launched.own) this.#statuses.set(launched.run, 'unfinished')
     if (this.#runs.has(launched.run) || !this.#wanted(launched)) return
     const before = [...this.#lives.values(), ...this.#board.values()]
     this.#runs.set(
       launched.run,
       new RecordedRun(launched, this.#names, { before, facts: this.#team?.facts(), parts: this.#parts }),
     )
-  }
-
-  /** The log has forgotten runs: what of them still stands there may lack anything, such as their end. */
-  #gone({ runs }: RecordOf<'runs.gone'>): void {
-    for (const run of runs) for (const kept of [this.#runs, this.#ids, this.#statuses, this.#open]) kept.delete(run)
   }
 
   /** Gives what happens to agents, and on the board of the team, to each run that was under way then. */
@@ -222,8 +204,11 @@ class RecordReader {
   end(): Recorded {
     const runs = [...this.#runs.values()]
     for (const run of runs) run.entries = inOrder(run.entries)
-    const statuses = new Map(Array.from(this.#statuses, ([run, status]) => [this.#ids.get(run)!, status]))
-    return { runs, ids: [...this.#ids.values()], statuses }
+    const all = [...this.#index.values()]
+    const statuses = all
+      .filter(({ own }) => !own)
+      .map(({ id, endedAt, status }) => [id, endedAt === 0 ? 'unfinished' : status] as const)
+    return { runs, ids: all.map(({ id }) => id), statuses: new Map(statuses) }
   }
 }
 

@@ -181,11 +181,8 @@ export class TeamFold {
   }
 
   #frames({ memory, from, to }: FrameBlock): void {
-    for (let at = from; at < to; at += lengthOf(memory, at)) {
-      this.#changed(this.#status.beginsUnannounced(memory, at))
-      this.#changed(this.#status.ofSender(memory, at))
-      this.#changed(this.#status.ofRecipient(memory, at))
-    }
+    for (let at = from; at < to; at += lengthOf(memory, at))
+      for (const change of this.#status.frame(memory, at)) this.#changed(change)
   }
 
   #changed(change: StatusChange | undefined): void {
