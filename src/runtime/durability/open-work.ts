@@ -51,6 +51,11 @@ export interface OpenMessage {
   retried: number
   /** True if its duty was handed off: its turn answers nobody. */
   handedOff: boolean
+  /** Processes in which its turn has begun last, and has got further last, by their number; 0: in none. */
+  begunIn: number
+  furtherIn: number
+  /** Deaths of processes in a row at which its turn was open and had got no further. */
+  deaths: number
 }
 
 /** Request whose caller waits. A handoff gives it another message. */
@@ -78,6 +83,7 @@ export class OpenWork {
   readonly #indexOf: IndexOf
   /** Messages by their ids, in the order in which they came. Copies of one message have one id. */
   readonly #byId = new Map<string, OpenMessage[]>()
+  readonly #byTurn = new Map<number, OpenMessage>()
   readonly #waits = new Map<number, OpenWait>()
   readonly #calls = new Map<number, OpenCallFrame>()
   /** Number of open messages by run. */
@@ -115,6 +121,15 @@ export class OpenWork {
     return copies?.[0]?.recipient === recipient ? copies[0] : copies?.find((copy) => copy.recipient === recipient)
   }
 
+  /** Finds the message that a turn has. */
+  ofTurn(agent: number, turn: number): OpenMessage | undefined {
+    return this.#byTurn.get(keyOf(agent, turn))
+  }
+
+  get hasTurns(): boolean {
+    return this.#byTurn.size > 0
+  }
+
   /** Finds the request that the caller waits for under that number. */
   wait(caller: number, correlation: number): OpenWait | undefined {
     return this.#waits.get(keyOf(caller, correlation))
@@ -150,6 +165,7 @@ export class OpenWork {
   /** Forgets what is left of runs that the log has forgotten: they had ended. */
   #forget(runs: ReadonlySet<number>): void {
     for (const [id, copies] of this.#byId) if (runs.has(copies[0]!.run)) this.#byId.delete(id)
+    for (const [key, { run }] of this.#byTurn) if (runs.has(run)) this.#byTurn.delete(key)
     for (const [key, { message }] of this.#waits) if (runs.has(message.run)) this.#waits.delete(key)
     for (const [key, { run }] of this.#calls) if (runs.has(run)) this.#calls.delete(key)
     for (const run of runs) this.#openIn.delete(run)
@@ -195,7 +211,8 @@ export class OpenWork {
     const recipient = named === undefined ? recipientOf(memory, at) : this.#indexOf(named, run)
     if (recipient === undefined || recipient === NOBODY) return undefined
     const id = idOf(memory, at)
-    const message = { id, run, recipient, memory, at, entry, turn: 0, attempt: 1, retried: 0, handedOff: false }
+    const begins = { turn: 0, attempt: 1, retried: 0, handedOff: false, begunIn: 0, furtherIn: 0, deaths: 0 }
+    const message = { id, run, recipient, memory, at, entry, ...begins }
     const copies = this.#byId.get(id)
     if (copies) copies.push(message)
     else this.#byId.set(id, [message])
@@ -222,14 +239,19 @@ export class OpenWork {
     const copies = this.#byId.get(id)
     const at = copies?.findIndex((message) => message.recipient === recipient) ?? -1
     if (!copies || at < 0) return
-    this.#count(copies[at]!.run, -1)
+    const { run, turn } = copies[at]!
+    this.#count(run, -1)
+    this.#byTurn.delete(keyOf(recipient, turn))
     if (copies.length === 1) this.#byId.delete(id)
     else copies.splice(at, 1)
   }
 
   #begun(id: string, recipient: number, turn: number, attempt: number): void {
     const message = this.message(id, recipient)
-    if (message) Object.assign(message, { turn, attempt })
+    if (!message) return
+    this.#byTurn.delete(keyOf(recipient, message.turn))
+    this.#byTurn.set(keyOf(recipient, turn), message)
+    Object.assign(message, { turn, attempt })
   }
 
   #again(id: string, recipient: number): void {
@@ -266,5 +288,5 @@ function isDelivered(memory: Memory, at: number): boolean {
   return !isForScript || senderOf(memory, at) <= USER_INDEX
 }
 
-/** Makes a number of an agent, which has up to 16 bits, and a correlation of 32: a text would be slow. */
-const keyOf = (agent: number, correlation: number): number => agent * 2 ** 32 + (correlation >>> 0)
+/** Makes a number of an agent, which has up to 16 bits, and a turn or correlation of 32: a text would be slow. */
+export const keyOf = (agent: number, number: number): number => agent * 2 ** 32 + (number >>> 0)

@@ -36,7 +36,7 @@ import { lastSeq } from '../log/run-log.ts'
 import type { Checkpoint, LogStore, Position, StoredBlock } from '../store/log-files.ts'
 import { ThinkingTimes } from '../verbs/deadline-pauses.ts'
 import { piecesOf } from './checkpoint.ts'
-import { type OpenMessage, OpenWork } from './open-work.ts'
+import { keyOf, type OpenMessage, OpenWork } from './open-work.ts'
 import { OldRun, OldTeam } from './recovered-run.ts'
 import { hashesIn, type LoggedRun, PartIndex, type Referrers, RunIndex, type RunRow } from './run-index.ts'
 import type { Slices } from './slices.ts'
@@ -48,20 +48,9 @@ import type { Fact } from './team-facts.ts'
  */
 const PROGRESS: ReadonlySet<number> = new Set([SEND, REQUEST, CALL, STEP_DONE, NOW, SLEEP, SLEPT])
 
-/** Progress of an open turn. Processes are numbered in their order. */
-interface Progress {
-  /** Process in which the turn has begun last. */
-  begunIn: number
-  /** Process in which it has got further last. */
-  furtherIn: number
-  /** Deaths in a row at which it was open and had got no further. */
-  deaths: number
-}
-
 class OldDeaths {
   readonly #work: OpenWork
-  readonly #progress = new Map<OpenMessage, Progress>()
-  readonly #byTurn = new Map<number, OpenMessage>()
+  /** Number of the process: they are counted in their order. */
   #process = 0
   #isOpen = false
   /** True if a turn has begun in the process. */
@@ -80,18 +69,13 @@ class OldDeaths {
     return this.#accused
   }
 
-  /** Returns the deaths in a row at which the turn of that message was open and had got no further. */
-  of(message: OpenMessage): number {
-    return this.#progress.get(message)?.deaths ?? 0
-  }
-
   /** True if the last process has died. */
   hasDied = false
 
   see(entry: LogEntry): void {
     switch (entry.kind) {
       case 'frames':
-        if (this.#byTurn.size > 0) this.#frames(entry)
+        if (this.#work.hasTurns) this.#frames(entry)
         return
       case 'turn.started':
         return this.#begun([entry.index, entry.turn, entry.attempt, entry.messageId])
@@ -118,7 +102,6 @@ class OldDeaths {
   }
 
   #end(byItself: boolean): void {
-    this.#forgetEnded()
     if (this.#isOpen && !byItself) this.#died()
     this.#isOpen = false
     this.#hasBegun = false
@@ -126,36 +109,26 @@ class OldDeaths {
   }
 
   #died(): void {
-    for (const progress of this.#progress.values()) {
-      if (progress.begunIn !== this.#process) continue
-      progress.deaths = progress.furtherIn === this.#process ? 1 : progress.deaths + 1
+    for (const message of this.#work.messages()) {
+      if (message.begunIn !== this.#process) continue
+      message.deaths = message.furtherIn === this.#process ? 1 : message.deaths + 1
     }
-    if (this.#hasBegun) this.#accused = [...this.#alone]
+    if (!this.#hasBegun) return
+    const isOpen = (message: OpenMessage) => this.#work.message(message.id, message.recipient) === message
+    this.#accused = [...this.#alone].filter(isOpen)
   }
 
   /** A process in which a turn was open, and that was closed in order, shows that the turn does no harm. */
   #closed(): void {
-    for (const progress of this.#progress.values()) if (progress.begunIn === this.#process) progress.deaths = 0
+    for (const message of this.#work.messages()) if (message.begunIn === this.#process) message.deaths = 0
     this.#isOpen = false
   }
 
-  #forgetEnded(): void {
-    for (const message of [...this.#progress.keys()]) {
-      if (this.#work.message(message.id, message.recipient) === message) continue
-      this.#progress.delete(message)
-      this.#alone.delete(message)
-      this.#byTurn.delete(keyOf(message.recipient, message.turn))
-    }
-  }
-
-  #begun([index, turn, , id]: GivenTurn): void {
+  #begun([index, , , id]: GivenTurn): void {
     const message = this.#work.message(id, index)
     if (!message) return
     this.#hasBegun = true
-    this.#byTurn.set(keyOf(index, turn), message)
-    const known = this.#progress.get(message)
-    if (known) known.begunIn = this.#process
-    else this.#progress.set(message, { begunIn: this.#process, furtherIn: 0, deaths: 0 })
+    message.begunIn = this.#process
   }
 
   #begin(turns: readonly GivenTurn[]): void {
@@ -178,29 +151,16 @@ class OldDeaths {
     const wait = this.#work.wait(recipientOf(memory, at), correlationOf(memory, at))
     if (wait) this.#further(wait.caller, wait.turn)
     if (kind !== END) return
-    const [sender, turn] = [senderOf(memory, at), turnOf(memory, at)]
-    this.#further(sender, turn)
-    if (!(flagsOf(memory, at) & BEGINS_AGAIN)) this.#ended(keyOf(sender, turn))
+    this.#further(senderOf(memory, at), turnOf(memory, at))
   }
 
   #further(agent: number, turn: number): void {
-    const message = this.#byTurn.get(keyOf(agent, turn))
+    const message = this.#work.ofTurn(agent, turn)
     if (!message) return
     this.#alone.delete(message)
-    const progress = this.#progress.get(message)
-    if (progress) progress.furtherIn = this.#process
-  }
-
-  #ended(turn: number): void {
-    const message = this.#byTurn.get(turn)
-    if (!message) return
-    this.#byTurn.delete(turn)
-    this.#progress.delete(message)
+    message.furtherIn = this.#process
   }
 }
-
-/** Returns a number for a turn of an agent: indices of agents have 16 bits, numbers of turns 31. */
-const keyOf = (agent: number, turn: number): number => agent * 2 ** 32 + turn
 
 /*
  * Team time of a log: it stands still while no process has the log. The deadlines of responses, queues, turns, runs and

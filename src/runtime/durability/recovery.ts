@@ -72,7 +72,7 @@ const mostDeaths = ({ settings }: Cell): number => Math.max(2, settings.supervis
 
 /** Returns the error for a turn that does not come again because it ended its processes. */
 function poisonIn({ message, cell }: TakenUp, { deaths }: OldLog): AgentCrashedError | undefined {
-  const count = deaths.of(message)
+  const count = message.deaths
   const [accused, other] = deaths.accused
   if (accused !== message || other || count < mostDeaths(cell)) return undefined
   const text = `The process died ${count} times in a row while agent "${cell.name}" worked on this message, the last time when nothing else was under way; it is not tried again. Look for native code that crashes, and for a lack of memory.`
@@ -81,7 +81,7 @@ function poisonIn({ message, cell }: TakenUp, { deaths }: OldLog): AgentCrashedE
 
 /** Returns the stages in which the turns begin that may have ended the processes; none if nothing is known. */
 function stagesOf(taken: readonly TakenUp[], { deaths, work }: OldLog): Stage[] {
-  const suspects = taken.filter(({ cell, message }) => deaths.of(message) >= mostDeaths(cell) - 1)
+  const suspects = taken.filter(({ cell, message }) => message.deaths >= mostDeaths(cell) - 1)
   if (suspects.length === 0) return []
   const waiting = new Set<string>()
   for (const { caller, turn } of [...work.waits, ...work.calls]) waiting.add(`${caller} ${turn}`)
@@ -93,7 +93,7 @@ function stagesOf(taken: readonly TakenUp[], { deaths, work }: OldLog): Stage[] 
   const idle = others.filter(isWaiting)
   accused.sort((a, b) => places.get(b.message)! - places.get(a.message)!) // the last to begin is the first suspect
   const groups = [...grouped(accused), ...grouped(busy), ...(idle.length > 0 ? [idle] : [])]
-  return groups.map((group) => ({ suspects: group, limitMs: crashLimitOf(group, deaths) }))
+  return groups.map((group) => ({ suspects: group, limitMs: crashLimitOf(group) }))
 }
 
 function grouped(suspects: readonly TakenUp[]): TakenUp[][] {
@@ -103,8 +103,8 @@ function grouped(suspects: readonly TakenUp[]): TakenUp[][] {
   return groups
 }
 
-function crashLimitOf(group: readonly TakenUp[], deaths: OldLog['deaths']): number {
-  const more = Math.max(...group.map(({ cell, message }) => deaths.of(message) - mostDeaths(cell) + 1))
+function crashLimitOf(group: readonly TakenUp[]): number {
+  const more = Math.max(...group.map(({ cell, message }) => message.deaths - mostDeaths(cell) + 1))
   return Math.min(STAGE_MS * 2 ** more, LONGEST_STAGE_MS)
 }
 
