@@ -46,7 +46,6 @@ export class Carrier {
 const VERSION = 1
 const ROWS = 256
 
-/** Kinds of pieces: their first byte. */
 const STATE = 1
 const ENTRIES = 2
 const FACTS = 3
@@ -57,10 +56,8 @@ export interface LogPart {
   readonly bytes: number
 }
 
-/** Piece of the index. */
 interface State {
   readonly version?: number
-  /** Number of the next entry. */
   readonly next?: number
   readonly logParts?: readonly LogPart[]
   readonly runs?: readonly RunRow[]
@@ -69,7 +66,6 @@ interface State {
 
 /** State of the log in a moment in which nothing was being written. */
 export interface Moment {
-  /** Position of its last block. */
   readonly position: Position
   readonly next: number
   readonly logParts: readonly LogPart[]
@@ -83,7 +79,6 @@ interface Source {
   readonly store: Pick<LogStore, 'read'>
   readonly slices: Slices
   readonly signal: AbortSignal
-  /** The checkpoint before. */
   readonly last: Checkpoint | undefined
   facts(): Iterable<Fact>
   /** Number of the last entry that was logged, and the time that its facts are of, in epoch ms. */

@@ -23,11 +23,9 @@ export interface TakenLog {
   readonly keep: KeepSettings
   /** The log as it was opened. Its indices of runs and parts go on. */
   readonly old: OldLog
-  /** Checkpoint that it was opened by. */
   readonly last?: Checkpoint | undefined
   readonly past: PastRunReader
   facts(): Iterable<Fact>
-  /** Logs a fact. */
   log(fact: Fact): void
   /** Numbers of the records of agents that have left. */
   left(): Iterable<number>

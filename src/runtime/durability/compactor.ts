@@ -87,10 +87,8 @@ export class Compactor {
   #partBytes = 0
   /** Size of the log from which on it is looked at again. */
   #next = 0
-  /** Bytes of the facts when they were logged last. */
   #factBytes = 0
   #isLoggingFacts = false
-  /** Time of the last compaction, in epoch ms. */
   endedAt: number | undefined
   /** Runs that were forgotten, which the log does not say yet. */
   #gone: number[] = []
@@ -114,7 +112,6 @@ export class Compactor {
     return this.#log.old.index
   }
 
-  /** Size of the parts in which the store gives up space. */
   get #most(): number {
     return this.#log.store.segmentBytes ?? SEGMENT_BYTES
   }
@@ -134,7 +131,6 @@ export class Compactor {
     this.#partBytes += bytes
   }
 
-  /** The parts, and the bytes of each. */
   get #logParts(): LogPart[] {
     const last = this.#parts.length - 1
     return this.#parts.map((position, n) => ({ position, bytes: n === last ? this.#partBytes : this.#most }))
@@ -189,7 +185,6 @@ export class Compactor {
     return this.#running
   }
 
-  /** Ends a compaction that is under way. */
   async close(): Promise<void> {
     this.#closed.abort(new CancelledError('The log is closed.', {}))
     await this.#running?.catch(() => {}) // told to who asked for it

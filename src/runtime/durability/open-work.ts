@@ -67,7 +67,6 @@ export interface OpenWait {
   message: OpenMessage
 }
 
-/** Call of a verb that is not answered. */
 export interface OpenCallFrame {
   readonly caller: number
   readonly correlation: number
@@ -86,7 +85,6 @@ export class OpenWork {
   readonly #byTurn = new Map<number, OpenMessage>()
   readonly #waits = new Map<number, OpenWait>()
   readonly #calls = new Map<number, OpenCallFrame>()
-  /** Number of open messages by run. */
   readonly #openIn = new Map<number, number>()
 
   constructor(indexOf: IndexOf) {
@@ -115,13 +113,11 @@ export class OpenWork {
     return this.#calls.values()
   }
 
-  /** Finds the open message of that agent. */
   message(id: string, recipient: number): OpenMessage | undefined {
     const copies = this.#byId.get(id)
     return copies?.[0]?.recipient === recipient ? copies[0] : copies?.find((copy) => copy.recipient === recipient)
   }
 
-  /** Finds the message that a turn has. */
   ofTurn(agent: number, turn: number): OpenMessage | undefined {
     return this.#byTurn.get(keyOf(agent, turn))
   }

@@ -53,7 +53,6 @@ class OldDeaths {
   /** Number of the process: they are counted in their order. */
   #process = 0
   #isOpen = false
-  /** True if a turn has begun in the process. */
   #hasBegun = false
   /** Turns that nothing else was under way beside, in the order in which they began. */
   readonly #alone = new Set<OpenMessage>()
@@ -69,7 +68,6 @@ class OldDeaths {
     return this.#accused
   }
 
-  /** True if the last process has died. */
   hasDied = false
 
   see(entry: LogEntry): void {
@@ -185,9 +183,7 @@ interface Begun {
   opening: Opening | undefined
 }
 
-/** Times of an open turn until the end of the log, in ms. */
 export interface TurnTimes {
-  /** Time since its begin. */
   readonly sinceMs: number
   /** Part of it that counts for no deadline. */
   readonly pausedMs: number
@@ -195,7 +191,6 @@ export interface TurnTimes {
   readonly attemptMs: number
 }
 
-/** Time in which a run has asked people, in team time. */
 interface Asking {
   open: number
   since: number
@@ -210,9 +205,7 @@ class OldTimes {
   readonly #ofAgents = new Map<number, ThinkingTimes>()
   /** Calls of models and people that are open, by their callers. */
   readonly #thinking = new Map<string, { run: number; agent: number; isPerson: boolean }>()
-  /** Times in which people were asked, by run. */
   readonly #asking = new Map<number, Asking>()
-  /** Team time of the last entry. */
   #now = 0
 
   see(entry: LogEntry): void {
@@ -343,7 +336,6 @@ function timesIn(all: Map<number, ThinkingTimes>, key: number): ThinkingTimes {
   return times
 }
 
-/** Highest numbers that an agent has used. */
 export interface Counters {
   turn: number
   correlation: number
@@ -358,15 +350,12 @@ interface ReadOptions extends Pick<EntryOptions, 'lost'> {
 }
 
 export class OldLog {
-  /** Runs that a checkpoint has. */
   readonly #restored = new Set<number>()
   /** Blocks that the log has, in their order; those before a checkpoint as parts of the log. */
   readonly blocks: { readonly position: Position; readonly bytes: number }[] = []
   /** Bytes of the blocks that were read: those behind a checkpoint. */
   readBytes = 0
-  /** All runs that the log has. */
   readonly index = new RunIndex()
-  /** The parts whose bytes it has. */
   readonly parts = new PartIndex()
   /** Runs that have no end, or messages under way. */
   readonly runs = new Map<number, OldRun>()
@@ -447,7 +436,6 @@ export class OldLog {
     this.blocks.splice(0, first < 0 ? this.blocks.length : first)
   }
 
-  /** Notes that nothing follows. */
   async end(read: ReadFrom, options: EntryOptions = {}): Promise<void> {
     await this.#takeBack(read, options)
     this.#endAgentsOfRuns()
@@ -455,13 +443,11 @@ export class OldLog {
     for (const run of over.sort((a, b) => a.agedFrom - b.agedFrom)) this.index.over(run) // the first to end is the first to go
   }
 
-  /** Owners of references to parts. */
   get referrers(): Referrers {
     const { letters, states } = this.team
     return { index: this.index, conversations: states.conversations.all(), letters: letters.entries }
   }
 
-  /** Reads the bytes that open runs, conversations and dead letters refer to. */
   async readParts(store: LogStore): Promise<Map<string, Uint8Array>> {
     const { conversations, letters } = this.referrers
     const open = { values: () => [...this.runs.keys()].flatMap((run) => this.index.get(run) ?? []) }
@@ -603,7 +589,6 @@ export class OldLog {
     for (const { index, turn, correlation, epoch } of agents) this.#used(index, turn, correlation, epoch)
   }
 
-  /** Notes numbers that an agent has used. */
   #used(index: number, turn: number, correlation = 0, epoch = 0): void {
     const counters = this.#countersOf(index)
     counters.turn = Math.max(counters.turn, turn)
@@ -709,7 +694,6 @@ interface Options {
 export const carriedRecords = ({ left, parts, referrers }: OldLog): ReadonlySet<number> =>
   new Set([...Array.from(left.values(), ({ seq }) => seq), ...parts.needed(referrers)])
 
-/** Yields all facts of the team. */
 export function* oldFacts(
   old: OldLog,
   now: number,

@@ -49,7 +49,6 @@ export class OldRun {
   readonly subscribed: RecordOf<'subscribed'>[] = []
   /** Set when it was begun: its target is asked, or was about to be. */
   started = false
-  /** Answer to its caller, if there is one. */
   answer: { readonly memory: Memory; readonly at: number } | undefined
   finished: RecordOf<'run.finished'> | undefined
   aborted = false
@@ -67,7 +66,6 @@ export class OldRun {
     if (!this.finished && !this.launched.own) this.entries.push(entry)
   }
 
-  /** Takes an entry of the run. */
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') this.#findAnswer(entry)
     else if (entry.kind === 'name') this.agents.set(entry.name, entry.index)
@@ -92,14 +90,12 @@ enablePatches()
 
 /** What agents have: their states, those that they have for runs, and their conversations. */
 export class OldStates {
-  /** States of agents by their index. */
   readonly ofAgents = new Map<number, object>()
   /** Conversations across runs. What looks like one is taken for one: who puts them in place knows the agents. */
   readonly conversations = new Conversations()
   readonly #patches = new Map<string, { attempt: number; notices: PatchNotice[] }>()
   readonly #ofRuns = new Map<number, Map<number, object>>()
 
-  /** States that agents have for a run, by their index. */
   ofRun(run: number): ReadonlyMap<number, object> {
     return this.#ofRuns.get(run) ?? new Map()
   }
@@ -154,7 +150,6 @@ export class OldStates {
     for (const key of this.#patches.keys()) if (key.startsWith(`${agent} `)) this.#patches.delete(key)
   }
 
-  /** Forgets what agents have for a run that is over. */
   forget(run: number): void {
     this.#ofRuns.delete(run)
   }
@@ -173,7 +168,6 @@ function isConversation(state: object): state is Conversation {
   return Array.isArray(turns) && turns.every((turn) => Array.isArray(Object(turn).messages))
 }
 
-/** What a team has, as its log tells. */
 export class OldTeam {
   readonly states = new OldStates()
   /** Dead letters that nobody has sent again or discarded. */
@@ -190,7 +184,6 @@ export class OldTeam {
     this.payments = new Payments(windowMs)
   }
 
-  /** Values of shared state. */
   get shared(): Iterable<RecordOf<'shared'>> {
     return this.#shared.values()
   }

@@ -187,7 +187,6 @@ class MessageRecovery {
     return NO_TURN
   }
 
-  /** Puts an open message into its mailbox. */
   deliver(message: OpenMessage): void {
     const { blocked, directory, mailboxes, redelivery, requests, team } = this.#owners
     const envelope = this.#envelopes.get(message)
@@ -347,7 +346,6 @@ function restoreStates({ agentStates, directory }: Supervisor, old: OldLog, runs
       if (directory.cells[index]) run.states.set(index, state)
 }
 
-/** Puts in place what agents have shared, and the blackboard of the team. */
 function restoreShared({ boards, sharedStates }: Supervisor, { team }: OldLog): void {
   for (const fact of team.shared) sharedStates.restore(fact)
   for (const entry of team.board) boards.restoreOfTeam(entry)
@@ -379,7 +377,6 @@ interface Given {
   readonly parts: TeamParts
   readonly book: RunBook
   readonly old: OldLog
-  /** Decides about runs whose code has changed. */
   readonly onMismatch: OnMismatch
 }
 
@@ -431,7 +428,6 @@ export class Recovery {
     return { going: going.map((run) => runs.stateOf(run)), hindrances, lacking }
   }
 
-  /** Puts the agents in place that agents have made for the team. */
   #rejoinTeam(): DramatisError[] {
     const lacking: DramatisError[] = []
     for (const agent of this.#old.team.joined.values())
@@ -444,7 +440,6 @@ export class Recovery {
     return lacking
   }
 
-  /** Puts the agents of a run in place, and starts their threads. */
   #rejoin({ joined }: OldRun, run: RunState): void {
     for (const agent of joined.values()) {
       const cell = this.#parts.madeAgents.rejoin(run, agent)
@@ -512,7 +507,6 @@ export class Recovery {
     return undefined
   }
 
-  /** Puts all that is open in these runs in its place. */
   #goOn(open: readonly OldRun[], onMismatch: OnMismatch): void {
     const runs = this.#runs
     const { work } = this.#old

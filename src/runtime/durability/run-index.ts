@@ -34,7 +34,6 @@ interface Place {
 /** A part as a checkpoint has it: its hash, and what the index knows of it. */
 export type PartRow = readonly [hash: string, seq: number, size: number, position: Position]
 
-/** Owners of references to parts. */
 export interface Referrers {
   readonly index: { values(): Iterable<Pick<LoggedRun, 'parts'>> }
   readonly conversations: Iterable<{ readonly conversation: Conversation }>
@@ -47,14 +46,12 @@ export class PartIndex {
   /** Hashes of parts that a record refers to which is not written yet. */
   readonly #asked = new Set<string>()
 
-  /** Bytes of all parts. */
   get bytes(): number {
     let bytes = 0
     for (const { size } of this.#places.values()) bytes += size
     return bytes
   }
 
-  /** The parts that are written. */
   rows(): PartRow[] {
     const rows: PartRow[] = []
     for (const [hash, { seq, size, position }] of this.#places)
@@ -62,7 +59,6 @@ export class PartIndex {
     return rows
   }
 
-  /** Adds the parts of a checkpoint. */
   restore(rows: readonly PartRow[]): void {
     for (const [hash, seq, size, position] of rows) this.#places.set(hash, { seq, size, position })
   }
@@ -85,12 +81,10 @@ export class PartIndex {
     this.#asked.delete(hash)
   }
 
-  /** True if there are parts that are not written yet. */
   get areComing(): boolean {
     return this.#unwritten > 0
   }
 
-  /** Notes a part that will be written. */
   see({ hash, seq, size }: PartEntry): void {
     this.#places.set(hash, { seq, size, position: undefined })
     this.#unwritten += 1
@@ -172,7 +166,6 @@ export type RunRow = Omit<LoggedRun, 'parts' | 'step'> & { readonly parts: reado
 
 export type EndStatus = 'finished' | 'failed' | 'aborted'
 
-/** Run that the log has. */
 export interface LoggedRun {
   readonly index: number
   readonly id: string
@@ -188,12 +181,9 @@ export interface LoggedRun {
   readonly caller: string | null
   /** True if an idempotency key has begun it. */
   readonly isKeyed: boolean
-  /** Digest of the schema that its answer has to fit. */
   readonly output: string | undefined
   readonly startedAt: number
-  /** Tokens that models have used. */
   usage: TokenUsage
-  /** Code of the error that it has ended with. */
   errorCode: ErrorCode | null
   /** Epoch ms; 0 as long as it has no end. */
   endedAt: number
@@ -202,11 +192,9 @@ export interface LoggedRun {
   status: EndStatus
   /** False once it has an end and nothing of it is under way any more. */
   open: boolean
-  /** Bytes of its entries. */
   bytes: number
   /** Run before it in its thread, if its entries have copies of what that one said. */
   leansOn: number | undefined
-  /** Hashes of the parts that it refers to. */
   readonly parts: Set<string>
   /** Bytes of these parts. Those that several runs refer to count for each. */
   partBytes: number
@@ -220,13 +208,11 @@ export interface LoggedRun {
 const RESTORED = -2
 
 const DAY_MS = 86_400_000
-/** Keys in one record. */
 const KEYS = 1_000
 
 export class RunIndex {
   readonly #byIndex = new Map<number, LoggedRun>()
   readonly #byId = new Map<string, LoggedRun>()
-  /** All runs, and those of each caller. */
   readonly #order = new RunOrder<LoggedRun>()
   readonly #ofCallers = new Map<string, RunOrder<LoggedRun>>()
   /** Runs that are over, the one that ended first is first. */
@@ -238,7 +224,6 @@ export class RunIndex {
   readonly time = new LogTime()
   #lastSeq = 0
 
-  /** Reads a record. */
   see(record: HostRecord): void {
     const now = this.#timeAt(record)
     if (record.kind === 'run.launched') return this.#add(record)
@@ -257,7 +242,6 @@ export class RunIndex {
     }
   }
 
-  /** The runs as they are now. */
   rows(): RunRow[] {
     return Array.from(this.#byIndex.values(), ({ step: _, ...run }) => ({
       ...run,
@@ -266,7 +250,6 @@ export class RunIndex {
     }))
   }
 
-  /** Adds the runs of a checkpoint. */
   restore(rows: readonly RunRow[]): void {
     for (const row of rows) {
       this.time.believe(row.agedFrom)
@@ -420,7 +403,6 @@ export class RunIndex {
     this.#over.add(run)
   }
 
-  /** Bytes of the runs that the log must have. */
   get bytes(): number {
     let bytes = 0
     for (const run of this.#byIndex.values()) if (run.open || !run.own) bytes += run.bytes
@@ -433,7 +415,6 @@ export class RunIndex {
     return endedAt !== undefined && now - endedAt <= keysMs
   }
 
-  /** Yields the keys of forgotten runs, as the log has them. */
   *keyFacts(): Generator<Extract<Unrecorded, { kind: 'keys' }>> {
     const keys = [...this.#keys]
     for (let at = 0; at < keys.length; at += KEYS) yield { kind: 'keys', keys: keys.slice(at, at + KEYS) }

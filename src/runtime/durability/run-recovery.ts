@@ -36,7 +36,6 @@ import { type OldRun, OldStates } from './recovered-run.ts'
  * watches, and the number of agents that it has made. The entries are read in their order.
  */
 
-/** Call of a verb whose effect lasts longer than its answer. */
 interface LastingCall {
   readonly verb: string
   readonly args: { readonly pattern?: unknown; readonly agent?: unknown; readonly point?: unknown }
@@ -154,7 +153,6 @@ export class RunRecovery {
   readonly #owners: Supervisor
   readonly #runs: RunBook
   readonly #old: OldLog
-  /** Runs that go on. */
   readonly states = new Map<number, RunState>()
 
   constructor(owners: Supervisor, runs: RunBook, old: OldLog) {
@@ -217,13 +215,11 @@ export class RunRecovery {
     if (answer && !finished && !launched.own) settle?.(answer.memory, answer.at)
   }
 
-  /** Stops what is left of a run that has failed or was cancelled. */
   windDown(run: OldRun): void {
     const error = run.finished && errorIn(run)
     if (error) this.#runs.endings.fail(this.stateOf(run), error)
   }
 
-  /** Puts boards, sync points, tasks, subscriptions and watches of a run in place. */
   fold(run: OldRun): void {
     new RunFold(this.#owners, this.#old, this.stateOf(run)).read(run)
   }
@@ -300,12 +296,10 @@ function bodyOf({ answer }: OldRun) {
   return answer && !isFailure(answer.memory, answer.at) ? readBody(answer.memory, answer.at) : undefined
 }
 
-/** Returns the error that a run has ended with; null for one that has succeeded. */
 function errorIn({ finished, answer }: OldRun): DramatisError | null {
   return finished?.error ?? (answer && isFailure(answer.memory, answer.at) ? errorOf(answer.memory, answer.at) : null)
 }
 
-/** Counts what a result tells of models and tasks. */
 function tally(entries: readonly LogEntry[], state: RunState): void {
   for (const entry of entries) {
     if (entry.kind === 'model.called') {

@@ -14,7 +14,6 @@ import type { Block } from '../store/log-files.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { Budgets } from '../verbs/budgets.ts'
 
-/** Records that are written together. */
 const MOST_RECORDS = 256
 
 export class RecordWriter {
@@ -45,7 +44,6 @@ export class RecordWriter {
     if (this.#records.length >= MOST_RECORDS) this.#write()
   }
 
-  /** Resolves when all records are written. */
   written(): Promise<void> {
     if (this.#records.length > 0) this.#write()
     return this.#last
@@ -66,7 +64,6 @@ export class RecordWriter {
   }
 }
 
-/** Agents that agents have made while the team ran. */
 export interface MadeAgents {
   /** Puts one of an earlier process in its place, without a thread. Throws if the team as it is cannot have it. */
   rejoin(run: RunState | undefined, agent: JoinedAgent): Cell | undefined

@@ -24,7 +24,6 @@ import { PastRunReader, TraceArchive } from './trace-archive.ts'
 
 /** Log that was taken, and what its team is made of. */
 interface Taken extends Pick<TakenLog, 'atRest' | 'unlearn' | 'keep' | 'last' | 'old' | 'store'> {
-  /** Gets what the log forgets. */
   readonly archive: TraceArchive | undefined
   readonly book: RunBook
   readonly owners: Supervisor
@@ -158,7 +157,6 @@ export class LogUpkeep implements LogFollower {
     this.#told = jump?.to
   }
 
-  /** Ends all that is under way. */
   async close(): Promise<void> {
     this.#look?.cancel()
     await this.#compactor.close()

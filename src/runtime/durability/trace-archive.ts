@@ -73,7 +73,6 @@ export class PastRunReader implements PastRuns {
     })
   }
 
-  /** Reads the entries of a run, which may be under way. */
   reread<T>(index: number, read: (entries: AsyncIterable<LogEntry>) => Promise<T>): Promise<T> {
     return this.#read(() =>
       whileMoved(() => {
@@ -148,7 +147,6 @@ export class PastRunReader implements PastRuns {
     return dropping
   }
 
-  /** Ends all reads. */
   async close(reason: Error): Promise<void> {
     this.#closed.abort(reason)
     await Promise.all(this.#reading)
@@ -165,10 +163,8 @@ const gone = ({ id }: PastRun) =>
   new UnknownRunError(`The log has run "${id}" no more: it was forgotten while it was asked for.`, { runId: id })
 
 interface TraceArchiveNeeds {
-  /** Path of the folder. */
   readonly folder: string
   readonly redactor: Pick<Redactor, 'data'>
-  /** Finds the name of an agent of the team. */
   name(index: number): string
   readonly files?: LogFiles
 }

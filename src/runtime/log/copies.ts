@@ -50,7 +50,6 @@ export class Anchors {
   /** Pairs of the hash of an anchor and its place, each where its hash says, or behind. */
   #slots = new Int32Array(FIRST_SLOTS * 2)
   #count = 0
-  /** Bytes of all texts. */
   bytes = 0
 
   /** Notes an anchor in a text of that length, in place of an earlier one with the same bytes. */

@@ -94,14 +94,12 @@ export function* entrySpans(bytes: Uint8Array): Generator<EntrySpan> {
   }
 }
 
-/** Length of a body with the zeros behind it. */
 function aligned(bytes: number): number {
   return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT
 }
 
 const HEAD_BYTES = 16
 
-/** Entry that is written as copies. */
 export interface CopiedEntry extends Numbers {
   readonly kind: 'copies'
   readonly isFrame: boolean
@@ -162,7 +160,6 @@ export function leansIn(bytes: Uint8Array): Map<number, number> {
   return leans
 }
 
-/** Reads the body of an entry. Its own bytes get memory of their own. */
 function copiedFrom(content: Buffer, isFrame: boolean, numbers: Numbers): CopiedEntry {
   const end = HEAD_BYTES + content.readUInt32LE(4)
   const own = Uint8Array.prototype.slice.call(content, end)
@@ -222,7 +219,6 @@ export interface PartEntry {
   readonly size: number
 }
 
-/** Finds the parts among encoded entries. */
 export function* partsIn(bytes: Uint8Array): Generator<PartEntry> {
   const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   for (const { seq, from } of entrySpans(bytes)) if (view.readUInt32LE(from) === PART) yield partAt(view, from, seq)
@@ -246,7 +242,6 @@ function partAt(view: Buffer, from: number, seq: number): PartEntry {
   return { hash: view.toString('hex', body, body + HASH_BYTES), seq, size }
 }
 
-/** Reads the body of the entry of a part. */
 const partFrom = (content: Buffer, numbers: Numbers): PartRecord => ({
   kind: 'part',
   hash: content.toString('hex', 0, HASH_BYTES),
@@ -259,16 +254,13 @@ const partFrom = (content: Buffer, numbers: Numbers): PartRecord => ({
  * the one before it.
  */
 
-/** Verb whose calls have prompts. */
 const VERB: Verb = 'model'
 
 /** Bytes of a frame with a prompt that stand before the prompt. */
 const BEFORE_PROMPT = dataAfter(VERB)
 
-/** The last prompt of an open turn. */
 interface Prompt {
   readonly run: number
-  /** Number of its frame. */
   readonly seq: number
   readonly memory: Memory
   readonly place: TextPlace
@@ -285,7 +277,6 @@ export interface Shared {
 class Prompts {
   readonly #byTurn = new Map<number, Prompt>()
 
-  /** Reads a frame. */
   see(memory: Memory, at: number, run: number, seq: number): void {
     const kind = kindOf(memory, at)
     if (kind === END && this.#byTurn.size > 0) this.#byTurn.delete(keyOf(memory, at))
@@ -316,7 +307,6 @@ const SHARED_BYTES = 16
 /** Writes the entries of one process: it knows the texts that were written before. */
 export class EntryEncoder {
   readonly #finder = new CopyFinder()
-  /** Frames that are made again, to compare them. */
   #scratch = allocate(LEAST_TEXT)
 
   /** Writes the entries one after the other. `room` gives a buffer with at least so many bytes. */
@@ -366,7 +356,6 @@ export class EntryEncoder {
     return copied || { kind: RECORD, run, seq, at, frames: 0, body: [body], bytes: body.byteLength }
   }
 
-  /** Cuts the frames where one is written as copies. */
   #frames(block: FrameBlock, all: Written[]): void {
     const { memory, from, to, run, at: time } = block
     let begin = from
@@ -421,9 +410,7 @@ export class EntryEncoder {
 /** Frame with a prompt as earlier versions have written it: without what it shares with the one before. */
 export interface FrameDifference extends Numbers, Shared {
   readonly kind: 'difference'
-  /** The frame up to its prompt. */
   readonly head: Uint8Array
-  /** The prompt between prefix and suffix. */
   readonly between: Uint8Array
 }
 

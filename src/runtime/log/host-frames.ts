@@ -38,10 +38,8 @@ export interface OwnFrame {
   bytes: number
 }
 
-/** Fields of a request from an outside caller. */
 export type Question = Pick<FrameFields, 'content'> &
   Partial<Pick<FrameFields, 'type' | 'data' | 'metadata' | 'threadId' | 'priority' | 'limit'>> & {
-    /** The answer comes in pieces. */
     readonly streams?: boolean
   }
 
@@ -72,7 +70,6 @@ export class HostFrames {
     return { memory, bytes }
   }
 
-  /** Makes an answer that is an error. */
   failure(
     kind: number,
     fields: Pick<FrameFields, 'sender' | 'recipient' | 'run' | 'turn' | 'correlation'> &

@@ -60,7 +60,6 @@ function alwaysMoved(error: unknown): LogHeldError {
 export interface SeenBlock {
   readonly position: Position
   readonly carried: boolean
-  /** Bytes of its entries, and of those of each run. */
   readonly bytes: number
   readonly sizes: ReadonlyMap<number, number>
   /** Runs that have copies of what another run said, and that run of each. */
@@ -72,7 +71,6 @@ export interface SeenBlock {
 export type UnreadEntry = Extract<WrittenEntry, { readonly base: number }>
 
 export interface EntryOptions {
-  /** Leaves out the entries of all other runs. */
   runs?: ReadonlySet<number>
   /** Called with each block, when all entries in it have been yielded. */
   seen?: (block: SeenBlock) => void
@@ -110,7 +108,6 @@ export async function* entriesOf(
   for (const entry of broken.values()) lost(entry)
 }
 
-/** Entry of a run, as bytes that lean on no other run. */
 export interface AloneEntry {
   readonly seq: number
   readonly bytes: Uint8Array
@@ -142,7 +139,6 @@ export async function* aloneEntries(
   }
 }
 
-/** Run number of the entries of the team itself. */
 const TEAM = 0
 
 function refuse({ run, seq, base }: UnreadEntry): never {

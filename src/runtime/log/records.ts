@@ -406,7 +406,6 @@ export type Unrecorded = HostRecord extends infer R
     : never
   : never
 
-/** Records of one pass of the supervisor: the unit in which readers get records. */
 export type Batch = readonly LogEntry[]
 
 export type RecordOf<Kind extends HostRecord['kind']> = Extract<HostRecord, { kind: Kind }>
@@ -533,7 +532,6 @@ export type ToolEvent =
 /** Fields of a record of the log, for a tool that the host runs: older ones have no message. */
 export type Recorded<Fields extends OfCall> = Omit<Fields, 'messageId'> & { messageId?: string }
 
-/** Tool events as records of the log. */
 type ToolRecord =
   | ({ kind: 'tool.started' } & Recorded<ToolStarted>)
   | ({ kind: 'tool.finished' } & Recorded<ToolFinished>)

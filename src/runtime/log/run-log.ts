@@ -42,7 +42,6 @@ const MOST_SPARE = 16
 
 interface Chunk {
   readonly memory: Memory
-  /** Number of log entries in the chunk. */
   entries: number
 }
 
@@ -127,7 +126,6 @@ export class RunLog {
    */
   isUnderWay = true
 
-  /** Copies contiguous frames. Returns the block where they are now. */
   appendFrames(
     seq: number,
     at: number,
@@ -147,7 +145,6 @@ export class RunLog {
     return block
   }
 
-  /** Appends an entry that was read from a durable log. */
   adopt(entry: LogEntry): void {
     this.adopted += 1
     this.#keep(entry)
@@ -284,7 +281,6 @@ const textLength = (value: unknown) => (typeof value === 'string' ? value.length
 export const lastSeq = (entry: LogEntry): number =>
   entry.seq + (entry.kind === 'frames' ? entry.count * SEQ_STEP : SEQ_STEP) - 1
 
-/** Yields all frames of a log, in order. */
 export const framesOf = (log: RunLog, until?: number): IterableIterator<[memory: Memory, at: number]> =>
   framesIn(log.entries(-1, until))
 

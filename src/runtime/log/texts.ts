@@ -78,7 +78,6 @@ function plain(text: string, level = 0): string {
   return form + text.slice(done)
 }
 
-/** Puts the escapes back. */
 function original(form: string): string {
   const open = ['']
   let done = 0
@@ -176,7 +175,6 @@ export interface Text {
   readonly origin: readonly Piece[] | (() => Buffer)
 }
 
-/** Text that is put together from pieces. */
 export type PutText = Text & { readonly origin: readonly Piece[] }
 
 /** Run under way, or the last one of its thread. `bytes`: of all entries that were texts, also of those given up. */
@@ -305,7 +303,6 @@ export class Texts {
     if (this.#isLast(run)) this.#silent.add(run)
   }
 
-  /** Silences all runs that are over. */
   silenceLast(): void {
     for (const run of this.#lastIn.values()) this.silence(run)
   }

@@ -22,7 +22,6 @@ interface Synced {
 
 /** Agent whose row says whom a thread belongs to. It is no agent of a team: none has such a name. */
 const THREAD = '$thread'
-/** Limit of one call of the store. */
 const LIMIT_MS = 30_000
 /** Number of times that a conversation is merged with what others save at the same time. */
 const MOST_CONFLICTS = 16
@@ -31,7 +30,6 @@ export class ThreadStore {
   readonly #supervisor: Supervisor
   readonly #store: ConversationStore
   readonly #synced = new WeakMap<RunState, Map<string, Synced>>()
-  /** Saves of a run come one after the other. */
   readonly #saving = new WeakMap<RunState, Promise<void>>()
   /** Writes that say whom a thread belongs to, by the run that has begun it. */
   readonly #beginning = new WeakMap<RunState, Promise<unknown>>()

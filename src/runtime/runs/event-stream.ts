@@ -22,7 +22,6 @@ class GuardedObservable<T> extends Observable<T> {
     this.#report = report
   }
 
-  /** Guards the observables that `pipe` makes as well. */
   override lift<R>(operator?: Operator<T, R>): Observable<R> {
     const lifted = new GuardedObservable<R>(this.#report)
     lifted.source = this

@@ -18,20 +18,15 @@ import type { RunEntries, RunEntry } from './run-entries.ts'
 import { RunHandle } from './run-handle.ts'
 import { readResumeOptions, reasonOf } from './run-options.ts'
 
-/** Functions that let a run go on. */
 export interface Interruption {
-  /** Returns why the run cannot go on now, if there is a reason. */
   hindrance(): DramatisError | undefined
   /** Lets the run go on. `onMismatch`: what becomes of it if its code has changed. */
   goOn(onMismatch: OnMismatch): void
 }
 
 interface Acts {
-  /** Returns the hash of the text of the protocol script. */
   script(): string | undefined
-  /** Adds a run to those under way. */
   enter(handle: RunHandle<unknown>, options: RunOptions<unknown>, target: Cell): void
-  /** Resolves when the team has started. Rejects if it takes no runs. */
   ready(): Promise<void>
 }
 
@@ -118,7 +113,6 @@ export class InterruptedRuns {
     return this.#all.has(run)
   }
 
-  /** Checks whether a run, or the work of a message from outside, waits until it is resumed. */
   hasIndex(index: number): boolean {
     const run = this.#entries.supervisor.runs.get(index)
     return run !== undefined && this.has(run)
@@ -147,7 +141,6 @@ export class InterruptedRuns {
     return undefined
   }
 
-  /** Goes on with a run, whatever hinders it. */
   goOn(entry: RunEntry, onMismatch = this.#onMismatch): void {
     const { handle, time } = entry
     if (time) this.#reenter(entry) // a run of an earlier process is entered by its recovery

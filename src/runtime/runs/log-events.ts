@@ -60,7 +60,6 @@ const CUT_OFF = 1_024
  */
 const READER = 0
 
-/** State of one turn, over its attempts. */
 interface Doing {
   /** Instance whose thread runs the turn; undefined if the turn did something before it was announced. */
   instance: number | undefined
@@ -69,7 +68,6 @@ interface Doing {
    * the others.
    */
   beside: boolean
-  /** True while the turn's thread runs. */
   open: boolean
   /**
    * Numbers of the turn's unanswered requests to others, or to the host. They survive the exit of the thread that
@@ -104,7 +102,6 @@ export class StatusFold {
     this.#name = name
   }
 
-  /** Notes that a thread starts, is ready, or ends. */
   lives(
     { index, agent: name, instance = 0, epoch }: Whose & { epoch: number },
     status: AgentStatus,
@@ -149,7 +146,6 @@ export class StatusFold {
     return this.begins({ index, agent: this.#name(index), turn: turnOf(memory, at), beside: true })
   }
 
-  /** Updates the status of the sender of a frame. */
   ofSender(memory: Memory, at: number): StatusChange | undefined {
     const index = senderOf(memory, at)
     const name = this.#name(index)
@@ -213,7 +209,6 @@ export function statusAfter(record: HostRecord, fold: StatusFold): StatusChange 
 
 const isOwnWork = (memory: Memory, at: number) => OWN_WORK.has(readBody(memory, at).content)
 
-/** Returns the turn that did something, announced or not. */
 function turnIn({ turns }: Agent, turn: number): Doing {
   const known = turns.get(turn)
   if (known) return known
@@ -245,7 +240,6 @@ function statusOf({ lives, turns }: Agent): AgentStatus {
 
 /** Source of names and run ids by index, of epochs, and of the result of a finished run. */
 export interface EventSource extends Directory {
-  /** Returns the epoch of the agent's present thread. */
   epochOf(index: number): number
   resultOf(runId: string): MultiAgentResult<unknown> | undefined
 }

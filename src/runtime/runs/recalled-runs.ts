@@ -27,7 +27,6 @@ export interface PastRun {
 
 export interface PastRuns {
   find(runId: string): PastRun | undefined
-  /** Checks whether that is the query of the run. */
   isOf(run: PastRun, query: string): boolean
   /** Yields the runs for a list, the one that started last is first. `caller`: those of that one alone. */
   newest(caller?: string): Iterable<ListedRun>
@@ -38,7 +37,6 @@ export interface PastRuns {
 export class RecalledRuns {
   readonly #entries: RunEntries
   readonly #leave: (entry: RunEntry) => void
-  /** Runs that only the durable log has. */
   past: PastRuns | undefined
 
   /** `leave`: takes a run out that turned out to be one that is there already. */
@@ -70,7 +68,6 @@ export class RecalledRuns {
     state.takeOutput(output)
   }
 
-  /** Checks whether that is the query of a run that the team knows. */
   isOf({ handle, takesQuery }: RunEntry, query: string): boolean {
     const past = takesQuery ? this.past?.find(handle.id) : undefined
     return past ? this.past!.isOf(past, query) : handle.state.query === query
@@ -83,7 +80,6 @@ export class RecalledRuns {
     return past && this.#recall(past, past.isCut ? undefined : past.query)
   }
 
-  /** Returns the handle of a run that is read from the log now. */
   #recall(past: PastRun, query: string | undefined, found?: RunHandle<unknown>): RunHandle<unknown> {
     const entries = this.#entries
     const { supervisor, host, holds } = entries
@@ -142,7 +138,6 @@ export class RecalledRuns {
     return handle
   }
 
-  /** Adds a run that had ended in an earlier process. */
   takeEnded(state: RunState, ending: RunEnding<unknown>, endedAt: number, status: RunStatus): void {
     const entries = this.#entries
     state.over = true

@@ -94,14 +94,12 @@ export interface ContributionReport {
   unattributed: number
 }
 
-/** Data of a run that the report is made from. */
 export interface Remnants {
   readonly query: string
   readonly speeches: readonly Speech[]
   readonly tasks: readonly AgentTask[]
 }
 
-/** Data for the report that a result has already. */
 export interface Known {
   readonly finalOutput: string | null
   readonly messageHistory: readonly TypedMessage[]
@@ -144,7 +142,6 @@ export function contributionsOf(result: Known, { query, speeches, tasks }: Remna
   }
 }
 
-/** Returns the speakers of each sentence, in the order in which they said it. */
 function speakers(query: string, speeches: readonly Speech[]): Map<string, Set<string>> {
   const saidBy = new Map<string, Set<string>>()
   const say = (agent: string, text: string) => {
@@ -429,7 +426,6 @@ function toJSON(this: MultiAgentResult<unknown>): object {
   }
 }
 
-/** Returns the answers of each agent, in order. */
 function outputsOf(history: readonly TypedMessage[]): MultiAgentResult['agentOutputs'] {
   const outputs = new Map<string, MultiAgentResult['agentOutputs'][string]>()
   for (const { type, sender, content, structuredData, metadata } of history) {

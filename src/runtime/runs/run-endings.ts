@@ -111,7 +111,6 @@ export class EndedRuns {
     return this.#quieting.size === 0
   }
 
-  /** Retires runs that have become quiet. */
   settle(): void {
     for (const run of this.due) {
       this.due.delete(run)
@@ -169,12 +168,10 @@ function bytesOf({ log, stored }: RunState): number {
 export const trimLog = (run: RunState, cells: readonly Cell[], keptBytes: number): void =>
   run.log.trim(keptBytes, () => new Set(memoriesOf(cells)))
 
-/** Yields the memory of each message that is not finished. */
 function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
   for (const cell of cells) for (const { memory } of cell.messages()) yield memory
 }
 
-/** Removes the agents that belong to the run alone. */
 function endAgentsOf(run: RunState, { lifecycle, directory, journal, sharedStates }: Supervisor): void {
   for (const index of run.agents.values()) {
     const cell = directory.cells[index]
@@ -227,7 +224,6 @@ export class RunDrain {
     return sent
   }
 
-  /** Resolves when no run is under way or queued. */
   async quiet(): Promise<void> {
     const { line } = this.#entries
     while (!line.isEmpty) {
@@ -283,7 +279,6 @@ export class RunEndings {
     this.guards = new RunGuards(entries.supervisor.guards, entries.settings.guards, fail)
   }
 
-  /** Ends a run with the answer of its target: a body, or an error. */
   async answered(entry: RunEntry, memory: Memory, at: number): Promise<void> {
     const { guards } = this
     const { handle } = entry

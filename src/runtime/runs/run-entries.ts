@@ -40,7 +40,6 @@ export class Holds {
     this.#hold = undefined
   }
 
-  /** Holds the process while that work is under way. */
   until<T>(work: Promise<T>): Promise<T> {
     this.begin()
     const done = () => this.end()
@@ -74,7 +73,6 @@ export class RunLine {
   readonly #running = new Set<RunEntry>()
   /** Runs under way that wait for a person: they do not count. */
   readonly #asking = new Set<RunEntry>()
-  /** Number of runs that were not admitted. */
   refusals = 0
 
   /** `start`: called with each queued run that may start now, which it starts at once. */
@@ -88,17 +86,14 @@ export class RunLine {
     this.#start = start
   }
 
-  /** Runs that wait, in their order. */
   get queued(): readonly RunEntry[] {
     return this.#queue
   }
 
-  /** Returns all runs; the queued ones come first. */
   get all(): RunEntry[] {
     return [...this.#queue, ...this.#running]
   }
 
-  /** True if a run that begins now has to wait. */
   get isFull(): boolean {
     return this.#running.size - this.#asking.size >= this.#limits.maxConcurrentRuns
   }
@@ -148,7 +143,6 @@ export class RunLine {
     this.#holds.begin()
   }
 
-  /** Notes that a run waits for a person. */
   asks(entry: RunEntry): void {
     if (!this.#running.has(entry)) return
     this.#asking.add(entry)
@@ -160,7 +154,6 @@ export class RunLine {
     this.#asking.delete(entry)
   }
 
-  /** Removes a run that is over. */
   leave(entry: RunEntry): void {
     if (this.#running.delete(entry)) this.#holds.end()
     this.#asking.delete(entry)
@@ -179,10 +172,8 @@ export class RunLine {
 }
 
 interface Acts {
-  /** Begins a run that has a place now. */
   begin(entry: RunEntry): void
   cancel(run: RunState, reason: string): void
-  /** Resolves when the team has started. */
   started(): Promise<void>
 }
 
@@ -270,7 +261,6 @@ export class RunGuards {
     this.#fail = fail
   }
 
-  /** True if queries are checked. */
   get asks(): boolean {
     return this.#checks.input.length > 0
   }
@@ -300,7 +290,6 @@ export class RunGuards {
     entry.checked.catch((error: unknown) => this.#failed(entry, error))
   }
 
-  /** Checks whether an answer has to wait. */
   holds({ checked }: RunEntry): boolean {
     return checked !== undefined || this.#checks.output.length > 0
   }
@@ -328,7 +317,6 @@ export class RunTime {
   #since: number
   #timer: Timer | undefined
   #isOver = false
-  /** Time for which the clock has stood still, in ms. */
   #pausedMs = 0
 
   /** `expire`: called when the time is up. */
@@ -340,7 +328,6 @@ export class RunTime {
     this.#go()
   }
 
-  /** Time that the run still has, in ms. */
   get leftMs(): number {
     return this.#timer ? this.#leftMs - (this.#clock.monotonic() - this.#since) : this.#leftMs
   }

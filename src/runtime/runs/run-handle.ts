@@ -86,7 +86,6 @@ export class RunHandle<T> implements Run<T> {
     this.#status = status
   }
 
-  /** True if its result is known. */
   get isSettled(): boolean {
     return this.#settled
   }
@@ -261,14 +260,12 @@ export class RunHandle<T> implements Run<T> {
   }
 }
 
-/** Reads the events of a run from its log, one after the other. */
 class EventReader {
   readonly #run: RunHandle<unknown>
   readonly #from: EventPosition
   /** Log that is read; undefined before the first event. */
   #log: RunLog | undefined
   #fold: StatusFold
-  /** Number of the last event that was read. */
   #after = -1
   /** Number of the last entry that was read, and number of entries up to there. */
   #entry = -1
@@ -353,7 +350,6 @@ class EventReader {
 
 interface Acts {
   cancel(run: RunState, reason: string): void
-  /** Resolves when the team has started, and with that its durable log is open. */
   started(): Promise<void>
   resultOf(runId: string): MultiAgentResult<unknown> | undefined
 }
@@ -361,7 +357,6 @@ interface Acts {
 export class RunViews implements EventSource {
   readonly #supervisor: Supervisor
   readonly #acts: Acts
-  /** Called after each batch of records. */
   readonly listeners = new Set<() => void>()
 
   constructor(supervisor: Supervisor, acts: Acts) {
@@ -383,7 +378,6 @@ export class RunViews implements EventSource {
     return () => this.listeners.delete(listener)
   }
 
-  /** Tells those who wait that there are records. */
   tell(): void {
     for (const listener of [...this.listeners]) listener()
   }
@@ -396,7 +390,6 @@ export class RunViews implements EventSource {
     return this.#supervisor.runs.idOf(index)
   }
 
-  /** Number of the next record. */
   get seq(): number {
     return this.#supervisor.journal.seq
   }

@@ -16,7 +16,6 @@ import type { Supervisor } from '../supervision/host.ts'
 import { readMessages } from './result.ts'
 import type { ResumeOptions, RunOptions } from './run.ts'
 
-/** Returns the record that a later process needs to go on with a run. */
 export function launchedOf(
   {
     id,
@@ -55,7 +54,6 @@ export class RunIntake {
     this.#settings = settings
   }
 
-  /** Stores the large parts of the query and of the messages that the caller gives. */
   take(run: RunState, parts: readonly MessagePart[] | undefined, messages: readonly ModelMessage[]): void {
     const keeper = this.#supervisor.parts.keeperFor(run)
     try {
@@ -67,13 +65,11 @@ export class RunIntake {
     }
   }
 
-  /** Forgets a run of which nothing is left. */
   forget(run: RunState): void {
     this.#supervisor.parts.release(run)
     this.#supervisor.runs.forget(run)
   }
 
-  /** Checks that some agent accepts each kind of part. */
   checkParts(parts: readonly MessagePart[] | undefined): void {
     const agents = this.#supervisor.directory.agents()
     for (const [i, { type }] of (parts ?? []).entries()) {

@@ -59,7 +59,6 @@ export class RunBook {
   readonly conversations: ThreadStore | undefined
   readonly interrupted: InterruptedRuns
   readonly drain: RunDrain
-  /** Runs of earlier processes. */
   readonly recalled: RecalledRuns
 
   constructor(supervisor: Supervisor, settings: TeamSettings, start: () => Promise<void>, tracing?: Tracing) {

@@ -116,7 +116,6 @@ function segmentSum(bytes: Buffer): number {
   return crc32(bytes.subarray(16, SEGMENT_HEADER_BYTES), crc32(bytes.subarray(0, 12)))
 }
 
-/** Bytes that a block takes in its segment. */
 export function blockLength({ runs, entries }: Block): number {
   return aligned(BLOCK_HEADER_BYTES + runs.length * RUN_BYTES + entries.byteLength)
 }
@@ -150,7 +149,6 @@ export function writeBlock(bytes: Buffer, at: number, block: Block, written: Wri
   return end
 }
 
-/** Returns a block by itself, as it stands in a segment. */
 export function encodeBlock(block: Block, incarnation: number, synced: Position, carriedBefore: number): Buffer {
   const bytes = Buffer.allocUnsafe(blockLength(block))
   writeBlock(bytes, 0, block, { incarnation, synced, carriedBefore })

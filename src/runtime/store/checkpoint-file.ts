@@ -15,17 +15,13 @@ const NO_BYTES = new Uint8Array()
 /** Place of the checksum in a block. */
 const SUM_AT = 4
 
-/** Block that a checkpoint was made behind. */
 export interface Anchor {
-  /** Position of the last block that it covers. */
   readonly position: Position
-  /** Number of the last entry that it covers. */
   readonly lastSeq: number
 }
 
 interface Head extends Anchor {
   readonly format: number
-  /** Checksum of that block. */
   readonly sum: number | undefined
 }
 

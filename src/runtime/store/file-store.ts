@@ -143,7 +143,6 @@ interface Needs {
   readonly files: LogFiles
   readonly clock: Scheduler
   readonly lock: LogLock
-  /** Called when the log is not as it was. */
   lost(error: unknown): void
 }
 
@@ -197,7 +196,6 @@ export class LogGuard {
     return this.#watch.segments
   }
 
-  /** To be called before a segment is removed. */
   forget(start: Position): void {
     this.#watch.forget(start)
   }
@@ -302,7 +300,6 @@ export class FileStore implements LogStore {
   #synced: Position = 0
   /** Position of the block behind which the last checkpoint was made. */
   #checkpoint: Position | undefined
-  /** Number of carried blocks that were written. */
   #carried = 0
   #waiting: Waiting[] = []
   #buffer = NO_BYTES

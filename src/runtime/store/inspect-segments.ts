@@ -41,7 +41,6 @@ export interface Damage {
    * the log. `header`: only that of the segment.
    */
   readonly kind: 'bytes' | 'missing' | 'stranger' | 'order' | 'stale' | 'header'
-  /** The bytes that are no block. */
   readonly content: Buffer
 }
 
@@ -227,9 +226,7 @@ class Order {
   #carried: number | undefined = 0
   /** Damage since the last whole block that has entries for the first time. */
   #damages: Damage[] = []
-  /** Format of the segment. */
   format = FORMAT
-  /** Position behind the last whole block. */
   wholeEnd = 0
 
   damage(damage: Damage): InspectedPart {
@@ -270,7 +267,6 @@ class Order {
     yield { kind: 'block', position: segment.start + at, block }
   }
 
-  /** Yields what is missing at the end of the log. */
   *end(told?: Told): Generator<InspectedPart> {
     this.#carried = undefined
     if (this.#damages.length > 0) yield this.#gap((this.#lastSeq ?? 0) + 1, told?.seq ?? Number.POSITIVE_INFINITY, told)

@@ -30,7 +30,6 @@ const OWNER_FILE = 'owner'
 /** Time in which a process that has a log says who it is, in ms. */
 const ANSWER_MS = 1_000
 
-/** Locks that this process has. */
 const held = new Set<LogLock>()
 
 const noteEnd = () => {

@@ -140,7 +140,6 @@ export async function logSegments(folder: string, files: LogFiles): Promise<{ se
   return { segments: all, left: [] }
 }
 
-/** Number of bytes that are missing before the first segment of a log: they were never given up. */
 export async function missingBefore(first: Segment, folder: string, files: LogFiles): Promise<number> {
   if (first.start === 0) return 0
   const header = readSegmentHeader(await files.read(first.path, 0, SEGMENT_HEADER_BYTES))
@@ -317,7 +316,6 @@ class BlockOrder {
   }
 }
 
-/** Text about a segment that stands where another one was. */
 export const STRANGER =
   'it was not written behind the segment before it: they are of different logs, or of copies that went on by themselves'
 
@@ -398,7 +396,6 @@ export class SegmentWatch {
     this.#files = files
   }
 
-  /** Takes the segments of the folder as they are now. */
   async takeAll(): Promise<void> {
     for (const { start, path } of await listSegments(this.#folder, this.#files)) {
       const status = await this.#files.statusOf(path)
@@ -408,7 +405,6 @@ export class SegmentWatch {
     }
   }
 
-  /** Takes a segment that was created now. */
   async take(start: Position, createdAt: number): Promise<void> {
     const status = await this.#files.statusOf(this.#path(start))
     this.#known.set(start, { identity: status?.identity ?? '', least: 0, createdAt })
@@ -420,7 +416,6 @@ export class SegmentWatch {
     if (known) this.#known.set(start, { ...known, least })
   }
 
-  /** To be called before a segment is removed. */
   forget(start: Position): void {
     this.#known.delete(start)
   }
@@ -478,7 +473,6 @@ export class SegmentWriter {
     this.#file = file
   }
 
-  /** Creates the file, with its header. */
   static async begin(folder: string, files: LogFiles, segment: Omit<NewSegment, 'mark'>): Promise<SegmentWriter> {
     const path = join(folder, segmentName(segment.firstPosition))
     const file = await files.create(path)

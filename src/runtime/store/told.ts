@@ -19,7 +19,6 @@ export interface Told {
 /** Says that the log has no segment. */
 export const NOTHING_TOLD: Told = { seq: 0, end: 0, segment: -1, mark: '' }
 
-/** Name of the file. */
 export const TOLD = 'told'
 /** The text is filled up, so that a shorter one leaves nothing of a longer one. */
 const BYTES = 160

@@ -54,15 +54,11 @@ interface Needs {
   /** Passes on what is logged and was not passed on yet: a snapshot counts it, so no later line may. */
   settle(): void
   snapshot(): DigestSnapshot
-  /** Figures of all agents now. */
   agents(): Iterable<AgentFigures>
-  /** Waits in the team now. */
   waits(): Wait[]
-  /** Number of dead letters now. */
   deadLetters(): number
   /** Epoch ms. */
   now(): number
-  /** Number of the next record. */
   seq(): number
 }
 
@@ -72,7 +68,6 @@ export type AgentFigures = Pick<
 >
 
 const LINE_MS = 100
-/** Rows of a line. */
 export const MOST_ROWS = 4_000
 /** Time between two looks at the agents and their waits. A look that takes long comes less often. */
 const LOOK_MS = 250

@@ -30,11 +30,8 @@ const { BEGINS_AGAIN, BODY, CORRELATION, END, FAILED, HAS_THREAD, ID, KIND, MANY
 const { NOBODY, REQUEST, RESPONSE, SEND, STARTED, STEP_DONE, TIME, TURN, WHO } = frame
 const NO_AGENT: number = NONE
 
-/** Names and facts for the entries of a log. */
 export interface Digested {
-  /** Returns the name of the agent with that index. */
   name(index: number): string
-  /** Returns the id of the run with that index; '' for none. */
   runId(index: number): string
   /** Returns a record in short; undefined if it is no rare event. */
   factOf(record: HostRecord): DigestFact | undefined
@@ -49,7 +46,6 @@ export class DigestMaker {
   readonly #needs: Digested
   readonly #names = new Map<string, number>()
   readonly #shown: string[] = []
-  /** Number of names that lines have told. */
   #told = 0
   readonly #agents: AgentPlaces
   #run = { index: -1, at: NONE }
@@ -70,7 +66,6 @@ export class DigestMaker {
     this.#agents = new AgentPlaces(needs, this)
   }
 
-  /** Number of rows that the next line has. */
   get rows(): number {
     return this.#message.rows + this.#turn.rows + this.#call.rows + this.#facts.length
   }
@@ -299,7 +294,6 @@ export class DigestMaker {
   }
 }
 
-/** A call that has ended. */
 interface Called {
   readonly kind: number
   readonly name: string

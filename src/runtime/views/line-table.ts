@@ -99,7 +99,6 @@ export class LineTable<Name extends string> {
     return at
   }
 
-  /** First rows of the stretches. */
   get first(): Written<Name> {
     return this.#first
   }
@@ -109,7 +108,6 @@ export class LineTable<Name extends string> {
     return this.#steps
   }
 
-  /** Returns the rows and begins anew; undefined if there is none. */
   take(): Columns<Name> | undefined {
     if (this.#rows === 0) return undefined
     const taken = { rows: this.#rows } as Columns<Name>

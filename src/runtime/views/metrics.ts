@@ -167,7 +167,6 @@ function ends(runs: RunBook, tallies: Tallies): Metric[] {
   ]
 }
 
-/** Counts what waits for each limit now. */
 function limitWaits({ limits }: Supervisor): Metric {
   const waiting = new Map<string, number>()
   for (const { option } of limits.waits()) waiting.set(option, (waiting.get(option) ?? 0) + 1)
@@ -224,7 +223,6 @@ const sum = <Key extends string>(all: readonly Record<Key, number>[], key: Key):
 
 const single = (value: number): Samples => [{ labels: {}, value }]
 
-/** Makes metrics that have a value for each of the agents. */
 const perAgent =
   (agents: readonly Cell[]) => (metric: typeof counter, name: string, help: string, value: (cell: Cell) => number) =>
     metric(

@@ -84,7 +84,6 @@ export class RecordedRun {
     this.entries.push(entry)
   }
 
-  /** Finds the index of an agent by its name. */
   readonly indexOf = (name: string): number | undefined => {
     for (const names of [this.#own, this.#team]) for (const [index, known] of names) if (known === name) return index
     return undefined
@@ -92,7 +91,6 @@ export class RecordedRun {
 }
 
 type Names = Map<number, string>
-/** Bytes by hash. */
 type Parts = Map<string, Uint8Array>
 
 /** State of a run in a log. 'unfinished': it goes on, or waits for a process that does. */
@@ -138,7 +136,6 @@ class RecordReader {
   readonly #index = new RunIndex()
   /** Entries of the blackboard that the runs of the team have together, by key and version. */
   readonly #board = new Map<string, LogEntry>()
-  /** Last record of each thread. */
   readonly #lives = new Map<string, LogEntry>()
 
   constructor(wanted: Wanted, team: TeamBefore | undefined) {
@@ -191,7 +188,6 @@ class RecordReader {
     for (const run of this.#runs.values()) if (!run.finished) run.see(entry)
   }
 
-  /** Reads the bytes of the parts that the wanted runs have. */
   async readParts(read: ReadBlocks): Promise<void> {
     const missing = new Set<string>()
     for (const [hash, users] of this.#users) if ([...users].some((run) => this.#runs.has(run))) missing.add(hash)
@@ -268,7 +264,6 @@ function unknownRun(runId: string, path: string, ids: readonly string[]): string
   return `${what} Its last runs are ${quoted(ids.slice(-MOST_NAMED))}.`
 }
 
-/** Question that nobody has answered yet. */
 export interface RecordedQuestion {
   readonly run: RecordedRun
   readonly asked: RecordOf<'question'>

@@ -52,9 +52,7 @@ const LONGEST_QUOTE = 120
 class MomentWords {
   readonly #directory: Directory
   readonly #redactor: Redactor
-  /** Names of the verbs that agents wait for, by agent and number of the call. */
   readonly #calls = new Map<string, string>()
-  /** Senders of messages, by id. */
   readonly #senders = new Map<string, string>()
 
   constructor(directory: Directory, redactor: Redactor) {
@@ -270,7 +268,6 @@ function copied(entry: LogEntry): LogEntry {
   return { ...entry, memory, from: 0, to: bytes }
 }
 
-/** Past of a run. */
 export interface Past extends FoldedRun {
   /** State of the team when the run was launched, as entries. */
   readonly before: readonly LogEntry[]
@@ -285,7 +282,6 @@ export class LoggedReplay implements RunReplay {
   readonly #entries: readonly LogEntry[]
   readonly seqs: readonly number[]
   #fold: TeamFold
-  /** Number of moments that the fold has seen. */
   #seen = 0
   #moments: readonly RunMoment[] | undefined
 

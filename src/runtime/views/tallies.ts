@@ -130,13 +130,11 @@ export class Tallies {
   readonly runs = { finished: 0, failed: 0, aborted: 0 }
   readonly runTimes = new Histogram()
   readonly calls = new CallTallies()
-  /** Pairs of agents that had many messages in one run. */
   chattyPairs = 0
   /** Dead letters whose recipient is no agent: a series for each such name would stay for ever. */
   readonly deadLettersOfNobody: AgentTally['deadLetters'] = new Map()
   /** Figures by agent. Weak, so that they go with an agent that has left. */
   readonly #agents = new WeakMap<Cell, AgentTally>()
-  /** Messages between two agents that were handled, by run. */
   readonly #pairs = new WeakMap<RunState, Map<number, Pair>>()
   /** Pair of the last message: most often the next one is between the same two. */
   #last: Pair = { run: Number.NaN, agents: Number.NaN, count: 0 }

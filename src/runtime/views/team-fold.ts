@@ -99,7 +99,6 @@ export interface RunReplay {
 export class TeamBefore {
   readonly #team = new OldTeam(0)
   readonly #names = new Map<number, string>()
-  /** Threads of runs, by run. */
   readonly #threads = new Map<number, string | undefined>()
 
   see(entry: LogEntry): void {
