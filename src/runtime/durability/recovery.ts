@@ -5,23 +5,7 @@
  */
 
 import { jsonIn } from '../../mailbox/codec.ts'
-import {
-  answerMsOf,
-  flagsOf,
-  idOf,
-  isWallClockLimit,
-  kindOf,
-  limitOf,
-  MOST_GROUPS,
-  policyOf,
-  REQUEST,
-  readBody,
-  SIGNALLED,
-  STREAMS,
-  senderOf,
-  stepOf,
-  waitingOf,
-} from '../../mailbox/frame.ts'
+import * as frame from '../../mailbox/frame.ts'
 import { type Envelope, envelopeOf, type OnMismatch } from '../../mailbox/mailbox.ts'
 import { readableParts } from '../../mailbox/stored-parts.ts'
 import {
@@ -158,22 +142,22 @@ class MessageRecovery {
     const caller = cells[index]
     if (!envelope || !caller) return
     const { memory, at } = message
-    const { retries = caller.settings.retries, idempotent } = policyOf(memory, at)
-    const waiting = waitingOf(memory, at)
-    const isOffer = correlation < 0 && stepOf(memory, at) !== 0
+    const { retries = caller.settings.retries, idempotent } = frame.policyOf(memory, at)
+    const waiting = frame.waitingOf(memory, at)
+    const isOffer = correlation < 0 && frame.stepOf(memory, at) !== 0
     this.#owners.requests.takeUp({
       caller,
       correlation,
       run: envelope.run,
-      turn: isOffer ? this.#turnOfCall(index, stepOf(memory, at)) : turn,
+      turn: isOffer ? this.#turnOfCall(index, frame.stepOf(memory, at)) : turn,
       callee: cells[message.recipient]!,
       envelope,
-      streams: (flagsOf(memory, at) & STREAMS) !== 0,
+      streams: (frame.flagsOf(memory, at) & frame.STREAMS) !== 0,
       settle: index === 1 ? (settle ?? (() => {})) : correlation < 0 ? () => {} : undefined,
       retries,
       idempotent,
-      group: caller.first.groups.restore(turn, waiting & MOST_GROUPS),
-      signalled: (waiting & SIGNALLED) !== 0,
+      group: caller.first.groups.restore(turn, waiting & frame.MOST_GROUPS),
+      signalled: (waiting & frame.SIGNALLED) !== 0,
       tried: 1,
       grantedMs: grantedMs(message, cells[message.recipient]!),
       replaced: 0,
@@ -195,7 +179,7 @@ class MessageRecovery {
     const { memory, at, run, turn } = envelope
     run.open += 1
     const request = requests.of(envelope)
-    if (turn === 0 && hasDependencies(memory, at) && this.#waitsForTasks(run, idOf(memory, at))) {
+    if (turn === 0 && hasDependencies(memory, at) && this.#waitsForTasks(run, frame.idOf(memory, at))) {
       blocked.hold(callee, envelope)
       return
     }
@@ -240,7 +224,7 @@ class MessageRecovery {
       if (poison) {
         envelope.deaths = [{ error: errorData(poison), epoch: callee.epoch, alone: true, fingerprint: null }]
         cancellation.bury(callee, envelope, 'poison', poison)
-      } else if (kindOf(memory, at) === REQUEST && !handedOff && !awaited.has(message)) {
+      } else if (frame.kindOf(memory, at) === frame.REQUEST && !handedOff && !awaited.has(message)) {
         const text = `The request to "${callee.name}" had been withdrawn when its process ended.`
         cancellation.withdraw(callee, envelope, new CancelledError(text, { agent: callee.name }))
       } else if (envelope.attempt === 1 || redelivery.judgeTakenUp(callee, envelope)) taken.push(each)
@@ -276,7 +260,7 @@ class MessageRecovery {
     const { directory, receipts } = this.#owners
     for (const { run: index, memory, at } of this.#old.asking.values()) {
       const run = this.#states.get(index)
-      const sender = directory.cells[senderOf(memory, at)]
+      const sender = directory.cells[frame.senderOf(memory, at)]
       if (run && sender && !sender.removed) receipts.give(sender, run, memory, at, undefined)
     }
   }
@@ -296,7 +280,7 @@ class MessageRecovery {
         cancellation.logCancel({ caller: cell, correlation, run, turn })
         continue
       }
-      const isTool = readBody(memory, at).content === 'tool'
+      const isTool = frame.readBody(memory, at).content === 'tool'
       const loaded = isTool && [...cell.instances.map((each) => lifecycle.ready(each)), caution.until(envelope)]
       const ready = loaded && Promise.all(loaded).then(noMatter, noMatter)
       const passedMs = this.#old.times.since(entry)
@@ -307,9 +291,9 @@ class MessageRecovery {
 
 /** Returns the time that the tries of a turn have added to the wait for its answer. */
 function grantedMs({ memory, at, retried }: OpenMessage, { settings }: Cell): number {
-  const limit = limitOf(memory, at)
-  if (retried === 0 || isWallClockLimit(limit)) return 0
-  return retried * (answerMsOf(limit) ?? settings.responseTimeoutMs)
+  const limit = frame.limitOf(memory, at)
+  if (retried === 0 || frame.isWallClockLimit(limit)) return 0
+  return retried * (frame.answerMsOf(limit) ?? settings.responseTimeoutMs)
 }
 
 const noMatter = () => {}
@@ -366,7 +350,7 @@ function restoreLetters({ journal, parts }: Supervisor, { team, work }: OldLog):
     journal.deadLetters.add(letter, bytes)
   }
   for (const { memory, at } of work.messages()) {
-    const { metadata } = readBody(memory, at)
+    const { metadata } = frame.readBody(memory, at)
     const replayed: unknown = metadata && Reflect.get(Object(jsonIn(metadata)), 'replayOf')
     if (typeof replayed === 'string') journal.removeLetter(replayed)
   }

@@ -1,22 +1,7 @@
 /** Runs of an earlier process: their results, and all of those that go on but their messages and calls. */
 import { errorOf, isFailure, jsonIn } from '../../mailbox/codec.ts'
-import {
-  CALL,
-  CANCEL,
-  correlationOf,
-  idOf,
-  kindOf,
-  lengthOf,
-  type Memory,
-  REQUEST,
-  RESULT,
-  readBody,
-  recipientOf,
-  SEND,
-  senderOf,
-  turnOf,
-  typeOf,
-} from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import * as frame from '../../mailbox/frame.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { OpenRequest } from '../host/agent.ts'
 import { USER_INDEX } from '../host/directory.ts'
@@ -61,7 +46,7 @@ class RunFold {
   read({ entries, finished, subscribed }: OldRun): void {
     for (const entry of entries) {
       if (entry.kind === 'frames')
-        for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry.memory, at)
+        for (let at = entry.from; at < entry.to; at += frame.lengthOf(entry.memory, at)) this.#frame(entry.memory, at)
       else if (entry.kind !== 'blackboard' || !finished) this.#record(entry)
     }
     const { boards, directory } = this.#owners
@@ -91,28 +76,32 @@ class RunFold {
   }
 
   #frame(memory: Memory, at: number): void {
-    const sender = senderOf(memory, at)
-    switch (kindOf(memory, at)) {
-      case REQUEST:
-        return this.#task(sender, correlationOf(memory, at), idOf(memory, at))
-      case SEND:
-        if (sender === 0 && typeOf(memory, at) === 'report') noteTold(this.#state, memory, at)
+    const sender = frame.senderOf(memory, at)
+    switch (frame.kindOf(memory, at)) {
+      case frame.REQUEST:
+        return this.#task(sender, frame.correlationOf(memory, at), frame.idOf(memory, at))
+      case frame.SEND:
+        if (sender === 0 && frame.typeOf(memory, at) === 'report') noteTold(this.#state, memory, at)
         return
-      case CALL: {
-        const { content: verb, data } = readBody(memory, at)
+      case frame.CALL: {
+        const { content: verb, data } = frame.readBody(memory, at)
         if (!LASTING.has(verb)) return
-        const isOfFormer = turnOf(memory, at) <= (this.#old.left.get(sender)?.turn ?? 0)
-        this.#calls.set(keyOf(sender, correlationOf(memory, at)), { verb, args: Object(jsonIn(data)), isOfFormer })
+        const isOfFormer = frame.turnOf(memory, at) <= (this.#old.left.get(sender)?.turn ?? 0)
+        this.#calls.set(keyOf(sender, frame.correlationOf(memory, at)), {
+          verb,
+          args: Object(jsonIn(data)),
+          isOfFormer,
+        })
         return
       }
-      case CANCEL:
-        this.#calls.delete(keyOf(sender, correlationOf(memory, at)))
+      case frame.CANCEL:
+        this.#calls.delete(keyOf(sender, frame.correlationOf(memory, at)))
         return
-      case RESULT: {
-        const key = keyOf(recipientOf(memory, at), correlationOf(memory, at))
+      case frame.RESULT: {
+        const key = keyOf(frame.recipientOf(memory, at), frame.correlationOf(memory, at))
         const call = this.#calls.get(key)
         this.#calls.delete(key)
-        if (call) this.#answered(call, recipientOf(memory, at), isFailure(memory, at))
+        if (call) this.#answered(call, frame.recipientOf(memory, at), isFailure(memory, at))
       }
     }
   }
@@ -293,7 +282,7 @@ function structuredOf(run: OldRun): unknown {
 }
 
 function bodyOf({ answer }: OldRun) {
-  return answer && !isFailure(answer.memory, answer.at) ? readBody(answer.memory, answer.at) : undefined
+  return answer && !isFailure(answer.memory, answer.at) ? frame.readBody(answer.memory, answer.at) : undefined
 }
 
 function errorIn({ finished, answer }: OldRun): DramatisError | null {

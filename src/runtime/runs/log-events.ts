@@ -2,34 +2,8 @@
 import { OWN_WORK } from '../../actors/definition/role.ts'
 import type { AgentStatus } from '../../actors/definition/task.ts'
 import { type Directory, decodeMessage, isCopy, isMessage } from '../../mailbox/codec.ts'
-import {
-  ACCEPTED,
-  ANNOUNCED,
-  attemptOf,
-  CALL,
-  CANCEL,
-  CHUNK,
-  correlationOf,
-  END,
-  flagsOf,
-  idOf,
-  kindOf,
-  lengthOf,
-  limitOf,
-  type Memory,
-  REFUSED,
-  REQUEST,
-  RESPONSE,
-  RESULT,
-  readBody,
-  recipientOf,
-  SEND,
-  STREAM_WAIT,
-  senderOf,
-  startedOf,
-  timeOf,
-  turnOf,
-} from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import * as frame from '../../mailbox/frame.ts'
 import { ORCHESTRATOR } from '../../mailbox/message.ts'
 import { busiest } from '../host/directory.ts'
 import { toolEventOf } from '../log/host-frames.ts'
@@ -141,39 +115,39 @@ export class StatusFold {
 
   /** Notes the beginning of a turn that was not announced, from its end. */
   beginsUnannounced(memory: Memory, at: number): StatusChange | undefined {
-    if (kindOf(memory, at) !== END || flagsOf(memory, at) & ANNOUNCED) return undefined
-    const index = senderOf(memory, at)
-    return this.begins({ index, agent: this.#name(index), turn: turnOf(memory, at), beside: true })
+    if (frame.kindOf(memory, at) !== frame.END || frame.flagsOf(memory, at) & frame.ANNOUNCED) return undefined
+    const index = frame.senderOf(memory, at)
+    return this.begins({ index, agent: this.#name(index), turn: frame.turnOf(memory, at), beside: true })
   }
 
   ofSender(memory: Memory, at: number): StatusChange | undefined {
-    const index = senderOf(memory, at)
+    const index = frame.senderOf(memory, at)
     const name = this.#name(index)
-    const kind = kindOf(memory, at)
-    const correlation = correlationOf(memory, at)
+    const kind = frame.kindOf(memory, at)
+    const correlation = frame.correlationOf(memory, at)
     if (isRuntimes(name)) return undefined
-    const turn = turnOf(memory, at)
-    if (kind === END) {
+    const turn = frame.turnOf(memory, at)
+    if (kind === frame.END) {
       const agent = this.#agent(index, name)
       agent.turns.delete(turn)
       return this.#change(index, agent)
     }
-    const asks = kind === REQUEST || kind === SEND || (kind === CALL && !isOwnWork(memory, at))
-    const reads = kind === STREAM_WAIT
-    if (!(asks && correlation > 0) && kind !== CANCEL && !reads) return undefined // negative: the host's own calls
+    const asks = kind === frame.REQUEST || kind === frame.SEND || (kind === frame.CALL && !isOwnWork(memory, at))
+    const reads = kind === frame.STREAM_WAIT
+    if (!(asks && correlation > 0) && kind !== frame.CANCEL && !reads) return undefined // negative: the host's own calls
     const agent = this.#agent(index, name)
-    if (kind === CANCEL) settle(agent, correlation)
-    else if (reads && limitOf(memory, at) === 0) agent.turns.get(turn)?.waits.delete(READER)
+    if (kind === frame.CANCEL) settle(agent, correlation)
+    else if (reads && frame.limitOf(memory, at) === 0) agent.turns.get(turn)?.waits.delete(READER)
     else turnIn(agent, turn).waits.add(correlation)
     return this.#change(index, agent)
   }
 
   /** Updates the status of the agent that waited for an answer. */
   ofRecipient(memory: Memory, at: number): StatusChange | undefined {
-    if (!ANSWERS.has(kindOf(memory, at))) return undefined
-    const index = recipientOf(memory, at)
+    if (!ANSWERS.has(frame.kindOf(memory, at))) return undefined
+    const index = frame.recipientOf(memory, at)
     const agent = this.#agents.get(index)
-    return agent && settle(agent, correlationOf(memory, at)) ? this.#change(index, agent) : undefined
+    return agent && settle(agent, frame.correlationOf(memory, at)) ? this.#change(index, agent) : undefined
   }
 
   /** Returns the agent at an index. The index of a run agent is reused after its run is over. */
@@ -207,7 +181,7 @@ export function statusAfter(record: HostRecord, fold: StatusFold): StatusChange 
   }
 }
 
-const isOwnWork = (memory: Memory, at: number) => OWN_WORK.has(readBody(memory, at).content)
+const isOwnWork = (memory: Memory, at: number) => OWN_WORK.has(frame.readBody(memory, at).content)
 
 function turnIn({ turns }: Agent, turn: number): Doing {
   const known = turns.get(turn)
@@ -224,7 +198,7 @@ function settle({ turns }: Agent, correlation: number): boolean {
   return false
 }
 
-const ANSWERS: ReadonlySet<number> = new Set([END, RESPONSE, RESULT, ACCEPTED, REFUSED])
+const ANSWERS: ReadonlySet<number> = new Set([frame.END, frame.RESPONSE, frame.RESULT, frame.ACCEPTED, frame.REFUSED])
 
 /** Checks for a name of the runtime. The script has many turns at a time, and the caller has none. */
 const isRuntimes = (agent: string) => agent.startsWith('$')
@@ -263,7 +237,7 @@ export function* eventsOf(
 /** Updates the fold with an entry whose events are not needed. */
 export function passOver(entry: LogEntry, fold: StatusFold): void {
   if (entry.kind !== 'frames') statusAfter(entry, fold)
-  else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
+  else for (let at = entry.from; at < entry.to; at += frame.lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
 }
 
 const statusEvent = (
@@ -290,24 +264,24 @@ function* frameEvents(
   const runId = source.runId(block.run)
   const { memory } = block
   let { seq } = block
-  for (let at = block.from; at < block.to; at += lengthOf(memory, at), seq += SEQ_STEP) {
-    const kind = kindOf(memory, at)
-    const agent = source.name(senderOf(memory, at))
-    const turn = { agent, messageId: idOf(memory, at), attempt: attemptOf(memory, at), runId }
-    if (kind === END && !(flagsOf(memory, at) & ANNOUNCED))
-      yield { type: 'turn.started', seq, at: startedOf(memory, at), ...turn }
+  for (let at = block.from; at < block.to; at += frame.lengthOf(memory, at), seq += SEQ_STEP) {
+    const kind = frame.kindOf(memory, at)
+    const agent = source.name(frame.senderOf(memory, at))
+    const turn = { agent, messageId: frame.idOf(memory, at), attempt: frame.attemptOf(memory, at), runId }
+    if (kind === frame.END && !(frame.flagsOf(memory, at) & frame.ANNOUNCED))
+      yield { type: 'turn.started', seq, at: frame.startedOf(memory, at), ...turn }
     const begins = fold.beginsUnannounced(memory, at)
-    if (begins) yield statusEvent(begins, seq + 1, startedOf(memory, at), runId, source)
+    if (begins) yield statusEvent(begins, seq + 1, frame.startedOf(memory, at), runId, source)
     if (isMessage(memory, at) && !isCopy(memory, at))
       yield { type: 'message', seq: seq + 2, at: block.at, runId, message: decodeMessage(memory, at, source) }
     const tool = toolEventOf(memory, at, agent)
-    if (tool) yield { ...tool, seq: seq + 2, at: timeOf(memory, at), runId }
-    if (kind === END) yield { type: 'turn.finished', seq: seq + 3, at: timeOf(memory, at), ...turn }
+    if (tool) yield { ...tool, seq: seq + 2, at: frame.timeOf(memory, at), runId }
+    if (kind === frame.END) yield { type: 'turn.finished', seq: seq + 3, at: frame.timeOf(memory, at), ...turn }
     const sender = fold.ofSender(memory, at)
-    if (sender) yield statusEvent(sender, seq + 4, timeOf(memory, at), runId, source)
+    if (sender) yield statusEvent(sender, seq + 4, frame.timeOf(memory, at), runId, source)
     const recipient = fold.ofRecipient(memory, at)
     if (recipient) yield statusEvent(recipient, seq + 5, block.at, runId, source)
-    if (kind === CHUNK && senderOf(memory, at) !== 0)
+    if (kind === frame.CHUNK && frame.senderOf(memory, at) !== 0)
       // what the host streams to a turn is not for others
       yield {
         type: 'output.delta',
@@ -315,8 +289,8 @@ function* frameEvents(
         at: block.at,
         runId,
         agent,
-        messageId: idOf(memory, at),
-        chunk: readBody(memory, at).content,
+        messageId: frame.idOf(memory, at),
+        chunk: frame.readBody(memory, at).content,
         final: agent === ORCHESTRATOR,
       }
   }

@@ -13,28 +13,8 @@ import {
   messageIdOf,
   ReceivedMessage,
 } from '../../mailbox/codec.ts'
-import {
-  ANNOUNCED,
-  attemptOf,
-  CHUNK,
-  END,
-  flagsOf,
-  idOf,
-  kindOf,
-  lengthOf,
-  type Memory,
-  REPLAYED,
-  RESPONSE,
-  readBody,
-  readId,
-  recipientOf,
-  STEP_BEGAN,
-  STEP_DONE,
-  senderOf,
-  startedOf,
-  timeOf,
-  typeOf,
-} from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import * as frame from '../../mailbox/frame.ts'
 import { type MessageType, ORCHESTRATOR, RUNTIME, type TypedMessage, USER } from '../../mailbox/message.ts'
 import { own } from '../../shared/values.ts'
 import type { RunState } from '../host/run.ts'
@@ -267,7 +247,7 @@ export function jointHistory(
   for (const { entry, directory } of entries.sort((a, b) => a.entry.seq - b.entry.seq)) {
     if (entry.kind !== 'frames') continue
     const { memory, from, to } = entry
-    for (let at = from; at < to; at += lengthOf(memory, at)) collect(messages, memory, at, directory, agent)
+    for (let at = from; at < to; at += frame.lengthOf(memory, at)) collect(messages, memory, at, directory, agent)
   }
   return messages
 }
@@ -279,7 +259,7 @@ function collect(messages: TypedMessage[], memory: Memory, at: number, directory
   const isWanted =
     agent === undefined
       ? isItself
-      : (isItself && (actingSender(memory, at) ?? directory.name(senderOf(memory, at))) === agent) ||
+      : (isItself && (actingSender(memory, at) ?? directory.name(frame.senderOf(memory, at))) === agent) ||
         (!isHead(memory, at) && addresseeOf(memory, at, directory) === agent)
   if (isWanted) messages.push(decodeMessage(memory, at, directory))
 }
@@ -311,7 +291,7 @@ export function traceOf(log: RunLog, directory: Directory, until?: number): Orch
     trace.events.push({ timestamp: 0, eventType: 'log.forgotten', agent: null, details: { entries: log.forgotten } })
   for (const entry of log.entries(-1, until)) {
     if (entry.kind !== 'frames') fold.record(entry)
-    else for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
+    else for (let at = entry.from; at < entry.to; at += frame.lengthOf(entry.memory, at)) fold.frame(entry.memory, at)
   }
   return trace
 }
@@ -330,51 +310,56 @@ class TraceFold {
   }
 
   frame(memory: Memory, at: number): void {
-    const kind = kindOf(memory, at)
-    const agent = this.#directory.name(senderOf(memory, at))
-    const messageId = idOf(memory, at)
+    const kind = frame.kindOf(memory, at)
+    const agent = this.#directory.name(frame.senderOf(memory, at))
+    const messageId = frame.idOf(memory, at)
     if (isMessage(memory, at) && !isHead(memory, at)) this.#message(memory, at, kind, agent)
-    if (kind !== END) this.#sent(memory, at)
+    if (kind !== frame.END) this.#sent(memory, at)
     const tool = toolEventOf(memory, at, agent)
-    if (tool) return this.#event(timeOf(memory, at), tool.type, agent, toolDetails(tool))
-    if (kind === END) this.#end(memory, at, agent, messageId)
-    else if (kind === STEP_BEGAN || kind === STEP_DONE || kind === REPLAYED) {
-      const eventType = kind === STEP_BEGAN ? 'step.began' : kind === STEP_DONE ? 'step.finished' : 'step.replayed'
-      this.#event(timeOf(memory, at), eventType, agent, {
-        step: readBody(memory, at).content,
-        attempt: attemptOf(memory, at),
+    if (tool) return this.#event(frame.timeOf(memory, at), tool.type, agent, toolDetails(tool))
+    if (kind === frame.END) this.#end(memory, at, agent, messageId)
+    else if (kind === frame.STEP_BEGAN || kind === frame.STEP_DONE || kind === frame.REPLAYED) {
+      const eventType =
+        kind === frame.STEP_BEGAN ? 'step.began' : kind === frame.STEP_DONE ? 'step.finished' : 'step.replayed'
+      this.#event(frame.timeOf(memory, at), eventType, agent, {
+        step: frame.readBody(memory, at).content,
+        attempt: frame.attemptOf(memory, at),
         messageId,
-        ...(kind === STEP_DONE && isFailure(memory, at) && { failed: true }),
+        ...(kind === frame.STEP_DONE && isFailure(memory, at) && { failed: true }),
       })
-    } else if (kind === CHUNK && senderOf(memory, at) !== 0)
-      this.#event(timeOf(memory, at), 'output.delta', agent, { messageId, length: readBody(memory, at).content.length })
+    } else if (kind === frame.CHUNK && frame.senderOf(memory, at) !== 0)
+      this.#event(frame.timeOf(memory, at), 'output.delta', agent, {
+        messageId,
+        length: frame.readBody(memory, at).content.length,
+      })
   }
 
   #message(memory: Memory, at: number, kind: number, from: string): void {
-    const response = kind === END || kind === RESPONSE
-    const to = response ? this.#directory.name(recipientOf(memory, at)) : addresseeOf(memory, at, this.#directory)
+    const response = kind === frame.END || kind === frame.RESPONSE
+    const to = response ? this.#directory.name(frame.recipientOf(memory, at)) : addresseeOf(memory, at, this.#directory)
     this.#trace.messageFlow.push({
       from: actingSender(memory, at) ?? from,
       to,
       messageId: messageIdOf(memory, at),
-      type: response ? 'response' : typeOf(memory, at),
-      at: timeOf(memory, at),
+      type: response ? 'response' : frame.typeOf(memory, at),
+      at: frame.timeOf(memory, at),
     })
   }
 
   /** Adds the event of a message, if the frame is one: once, however many recipients it has. */
   #sent(memory: Memory, at: number): void {
     if (!isMessage(memory, at) || isCopy(memory, at)) return
-    const message = new ReceivedMessage(memory, at, readId(memory, at), this.#directory)
+    const message = new ReceivedMessage(memory, at, frame.readId(memory, at), this.#directory)
     const { id: messageId, type, sender, recipient: to } = message
-    this.#event(timeOf(memory, at), 'message', sender, { messageId, type, to })
+    this.#event(frame.timeOf(memory, at), 'message', sender, { messageId, type, to })
   }
 
   #end(memory: Memory, at: number, agent: string, messageId: string): void {
-    const startedAt = startedOf(memory, at)
-    const endedAt = timeOf(memory, at)
-    const attempt = attemptOf(memory, at)
-    if (!(flagsOf(memory, at) & ANNOUNCED)) this.#event(startedAt, 'turn.started', agent, { messageId, attempt })
+    const startedAt = frame.startedOf(memory, at)
+    const endedAt = frame.timeOf(memory, at)
+    const attempt = frame.attemptOf(memory, at)
+    if (!(frame.flagsOf(memory, at) & frame.ANNOUNCED))
+      this.#event(startedAt, 'turn.started', agent, { messageId, attempt })
     const key = agent + messageId
     const known = this.#outlasting.get(key)
     this.#open.delete(key)

@@ -10,33 +10,8 @@ import {
   isMessage,
   jsonIn,
 } from '../../mailbox/codec.ts'
-import {
-  allocate,
-  BEGINS_AGAIN,
-  CALL,
-  CANCEL,
-  correlationOf,
-  END,
-  flagsOf,
-  idOf,
-  kindOf,
-  LOG,
-  lengthOf,
-  limitOf,
-  type Memory,
-  REFUSED,
-  REPLAYED,
-  RESPONSE,
-  RESULT,
-  readBody,
-  recipientOf,
-  SLEEP,
-  SLEPT,
-  STEP_BEGAN,
-  STEP_DONE,
-  senderOf,
-  typeOf,
-} from '../../mailbox/frame.ts'
+import type { Memory } from '../../mailbox/frame.ts'
+import * as frame from '../../mailbox/frame.ts'
 import { ConfigurationError, shown, UnknownRunError } from '../../shared/errors.ts'
 import type { IndexOf } from '../durability/open-work.ts'
 import { directoryOf, type RunState } from '../host/run.ts'
@@ -66,40 +41,40 @@ class MomentWords {
   }
 
   #frame(memory: Memory, at: number): string | undefined {
-    const agent = this.#directory.name(senderOf(memory, at))
+    const agent = this.#directory.name(frame.senderOf(memory, at))
     const tool = toolEventOf(memory, at, agent)
     if (tool) return this.#toolWords(tool)
     if (isMessage(memory, at)) return isCopy(memory, at) ? undefined : this.#message(memory, at, agent)
-    const { content, data } = readBody(memory, at)
-    switch (kindOf(memory, at)) {
-      case END:
-        return flagsOf(memory, at) & BEGINS_AGAIN
+    const { content, data } = frame.readBody(memory, at)
+    switch (frame.kindOf(memory, at)) {
+      case frame.END:
+        return frame.flagsOf(memory, at) & frame.BEGINS_AGAIN
           ? `${agent} fails, and tries its turn again`
-          : `${agent} has handled the message of ${this.#senders.get(idOf(memory, at)) ?? 'another agent'}`
-      case CALL: {
+          : `${agent} has handled the message of ${this.#senders.get(frame.idOf(memory, at)) ?? 'another agent'}`
+      case frame.CALL: {
         const verb = this.#verbWords(content, Object(jsonIn(data)))
-        this.#calls.set(`${senderOf(memory, at)} ${correlationOf(memory, at)}`, verb)
+        this.#calls.set(`${frame.senderOf(memory, at)} ${frame.correlationOf(memory, at)}`, verb)
         return `${agent} calls ${verb}`
       }
-      case RESULT:
+      case frame.RESULT:
         return this.#result(memory, at)
-      case STEP_BEGAN:
+      case frame.STEP_BEGAN:
         return `${agent} begins the step "${content}"`
-      case STEP_DONE: {
+      case frame.STEP_DONE: {
         const failure = isFailure(memory, at) ? ` fails: ${this.#quoted(errorOf(memory, at).message)}` : ' is done'
         return `the step "${content}" of ${agent}${failure}`
       }
-      case REPLAYED:
+      case frame.REPLAYED:
         return `the step "${content}" of ${agent} is answered from the log`
-      case CANCEL:
+      case frame.CANCEL:
         return `${agent} withdraws a request or call`
-      case REFUSED:
-        return `a message of ${this.#directory.name(recipientOf(memory, at))} is refused: ${this.#quoted(errorOf(memory, at).message)}`
-      case SLEEP:
-        return `${agent} sleeps for ${Math.round(limitOf(memory, at))} ms`
-      case SLEPT:
+      case frame.REFUSED:
+        return `a message of ${this.#directory.name(frame.recipientOf(memory, at))} is refused: ${this.#quoted(errorOf(memory, at).message)}`
+      case frame.SLEEP:
+        return `${agent} sleeps for ${Math.round(frame.limitOf(memory, at))} ms`
+      case frame.SLEPT:
         return `${agent} has slept`
-      case LOG:
+      case frame.LOG:
         return `${agent} logs ${this.#quoted(content)}`
       default:
         return undefined
@@ -107,22 +82,22 @@ class MomentWords {
   }
 
   #message(memory: Memory, at: number, agent: string): string {
-    const kind = kindOf(memory, at)
+    const kind = frame.kindOf(memory, at)
     const { content } = decodeMessage(memory, at, this.#directory)
-    if (kind === END || kind === RESPONSE) {
-      const to = this.#directory.name(recipientOf(memory, at))
+    if (kind === frame.END || kind === frame.RESPONSE) {
+      const to = this.#directory.name(frame.recipientOf(memory, at))
       if (isFailure(memory, at)) return `${agent} fails for ${to}: ${this.#quoted(content)}`
       return `${agent} answers ${to}: ${this.#quoted(content)}`
     }
-    this.#senders.set(idOf(memory, at), agent)
+    this.#senders.set(frame.idOf(memory, at), agent)
     const { recipient } = decodeMessage(memory, at, this.#directory)
     const to = Array.isArray(recipient) ? recipient.join(', ') : recipient === null ? 'all' : undefined
-    return `${agent} sends ${to ?? addresseeOf(memory, at, this.#directory)} a ${typeOf(memory, at)}: ${this.#quoted(content)}`
+    return `${agent} sends ${to ?? addresseeOf(memory, at, this.#directory)} a ${frame.typeOf(memory, at)}: ${this.#quoted(content)}`
   }
 
   #result(memory: Memory, at: number): string {
-    const agent = this.#directory.name(recipientOf(memory, at))
-    const key = `${recipientOf(memory, at)} ${correlationOf(memory, at)}`
+    const agent = this.#directory.name(frame.recipientOf(memory, at))
+    const key = `${frame.recipientOf(memory, at)} ${frame.correlationOf(memory, at)}`
     const verb = this.#calls.get(key) ?? 'a call'
     this.#calls.delete(key)
     return isFailure(memory, at)
@@ -263,7 +238,7 @@ export function pastInMemory(run: RunState, { names, indexOf }: Names): Past {
 function copied(entry: LogEntry): LogEntry {
   if (entry.kind !== 'frames') return entry
   const bytes = entry.to - entry.from
-  const memory = allocate(bytes)
+  const memory = frame.allocate(bytes)
   memory.u8.set(entry.memory.u8.subarray(entry.from, entry.to))
   return { ...entry, memory, from: 0, to: bytes }
 }
@@ -347,7 +322,7 @@ function* momentsOf(entry: LogEntry): Iterable<LogEntry> {
   if (entry.kind !== 'frames') return yield entry
   let { seq, from } = entry
   for (; from < entry.to; seq += SEQ_STEP) {
-    const to = from + lengthOf(entry.memory, from)
+    const to = from + frame.lengthOf(entry.memory, from)
     yield { ...entry, seq, from, to, count: 1 }
     from = to
   }
