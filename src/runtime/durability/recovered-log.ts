@@ -31,14 +31,14 @@ import {
 import { callerIn } from '../host/run.ts'
 import { decodeEntries, EntryDecoder } from '../log/entry-codec.ts'
 import { type EntryOptions, entriesOf, type SeenBlock, seenBlock } from '../log/read-entries.ts'
-import type { FrameBlock, GivenTurn, HostRecord, LogEntry, RecordOf } from '../log/records.ts'
+import type { GivenTurn, HostRecord, LogEntry, RecordOf } from '../log/records.ts'
 import { lastSeq } from '../log/run-log.ts'
 import type { Checkpoint, LogStore, Position, StoredBlock } from '../store/log-files.ts'
 import { ThinkingTimes } from '../verbs/deadline-pauses.ts'
 import { piecesOf } from './checkpoint.ts'
 import { keyOf, type OpenMessage, OpenWork } from './open-work.ts'
 import { OldRun, OldTeam } from './recovered-run.ts'
-import { hashesIn, type LoggedRun, PartIndex, type Referrers, RunIndex, type RunRow } from './run-index.ts'
+import { hashesIn, PartIndex, type Referrers, RunIndex, type RunRow } from './run-index.ts'
 import type { Slices } from './slices.ts'
 import type { Fact } from './team-facts.ts'
 
@@ -73,7 +73,8 @@ class OldDeaths {
   see(entry: LogEntry): void {
     switch (entry.kind) {
       case 'frames':
-        if (this.#work.hasTurns) this.#frames(entry)
+        if (!this.#work.hasTurns) return
+        for (let at = entry.from; at < entry.to; at += lengthOf(entry.memory, at)) this.#frame(entry.memory, at)
         return
       case 'turn.started':
         return this.#begun([entry.index, entry.turn, entry.attempt, entry.messageId])
@@ -135,10 +136,6 @@ class OldDeaths {
       const message = this.#work.message(id, index)
       if (message) this.#alone.add(message)
     }
-  }
-
-  #frames({ memory, from, to }: FrameBlock): void {
-    for (let at = from; at < to; at += lengthOf(memory, at)) this.#frame(memory, at)
   }
 
   #frame(memory: Memory, at: number): void {
@@ -271,8 +268,9 @@ class OldTimes {
     const [kind, sender, turn] = [kindOf(memory, at), senderOf(memory, at), turnOf(memory, at)]
     const key = keyOf(sender, turn)
     if (kind === END) {
-      if (flagsOf(memory, at) & BEGINS_AGAIN) this.#beginsAgain(key, ms)
-      else this.#begun.delete(key)
+      const begun = this.#begun.get(key)
+      if (!(flagsOf(memory, at) & BEGINS_AGAIN)) this.#begun.delete(key)
+      else if (begun) Object.assign(begun, { attemptMs: ms, opening: undefined })
     } else if (sender !== 0 && turn > 0 && !this.#begun.has(key)) this.#begins(key, ms)
     if (kind === CALL)
       this.#called(readBody(memory, at).content, `${sender} ${correlationOf(memory, at)}`, run, sender, ms)
@@ -297,11 +295,6 @@ class OldTimes {
 
   #begins(key: number, ms: number): void {
     this.#begun.set(key, { ms, attemptMs: ms, opening: undefined })
-  }
-
-  #beginsAgain(key: number, ms: number): void {
-    const begun = this.#begun.get(key)
-    if (begun) Object.assign(begun, { attemptMs: ms, opening: undefined })
   }
 
   #called(verb: string, call: string, run: number, agent: number, ms: number): void {
@@ -438,7 +431,8 @@ export class OldLog {
 
   async end(read: ReadFrom, options: EntryOptions = {}): Promise<void> {
     await this.#takeBack(read, options)
-    this.#endAgentsOfRuns()
+    // Agents that went with their runs: the process may have died before it had said so.
+    for (const [index, { run }] of this.names) if (run !== 0 && !this.runs.has(run)) this.team.forgetAgent(index)
     const over = [...this.index.values()].filter(({ index }) => !this.runs.has(index))
     for (const run of over.sort((a, b) => a.agedFrom - b.agedFrom)) this.index.over(run) // the first to end is the first to go
   }
@@ -492,7 +486,7 @@ export class OldLog {
     const given = new Set<number>()
     for (const { run } of this.work.messages()) if (!this.runs.has(run)) given.add(run)
     if (given.size === 0) return
-    const chains = [...given].flatMap((run) => this.#chainOf(run))
+    const chains = [...given].flatMap((run) => this.index.get(run) ?? []).flatMap((run) => this.index.chainOf(run))
     const from = Math.min(...chains.flatMap(({ places }) => places))
     const read = () => readFrom(Number.isFinite(from) ? { from } : {})
     const runs = new Set([0, ...chains.map(({ index }) => index)])
@@ -502,11 +496,6 @@ export class OldLog {
       else if (entry.kind === 'run.launched') this.runs.set(entry.run, new OldRun(entry))
       else this.runs.get(entry.run)?.see(entry)
     }
-  }
-
-  #chainOf(run: number): LoggedRun[] {
-    const logged = this.index.get(run)
-    return logged ? this.index.chainOf(logged) : []
   }
 
   /** Gives up what is only needed of runs that go on. */
@@ -525,11 +514,6 @@ export class OldLog {
   #leaves({ index, seq, run }: RecordOf<'agent.left'>): void {
     this.team.forgetAgent(index)
     if (run === 0) this.left.set(index, { seq, turn: this.#countersOf(index).turn })
-  }
-
-  /** Ends what agents have that went with their runs, if the process died before it had said so. */
-  #endAgentsOfRuns(): void {
-    for (const [index, { run }] of this.names) if (run !== 0 && !this.runs.has(run)) this.team.forgetAgent(index)
   }
 
   #frame({ run }: LogEntry, memory: Memory, at: number): void {

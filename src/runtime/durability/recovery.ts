@@ -26,7 +26,7 @@ import type { Stage } from '../host/staged-start.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { isDone } from '../verbs/task-board.ts'
-import type { OpenMessage, OpenWait } from './open-work.ts'
+import type { OpenCallFrame, OpenMessage, OpenWait } from './open-work.ts'
 import type { OldLog } from './recovered-log.ts'
 import type { OldRun } from './recovered-run.ts'
 import { RunRecovery } from './run-recovery.ts'
@@ -144,12 +144,14 @@ class MessageRecovery {
     const { memory, at } = message
     const { retries = caller.settings.retries, idempotent } = frame.policyOf(memory, at)
     const waiting = frame.waitingOf(memory, at)
-    const isOffer = correlation < 0 && frame.stepOf(memory, at) !== 0
+    const call = frame.stepOf(memory, at)
+    const isOffer = correlation < 0 && call !== 0
+    const isOffering = (open: OpenCallFrame) => open.caller === index && open.correlation === call
     this.#owners.requests.takeUp({
       caller,
       correlation,
       run: envelope.run,
-      turn: isOffer ? this.#turnOfCall(index, frame.stepOf(memory, at)) : turn,
+      turn: isOffer ? ([...this.#old.work.calls].find(isOffering)?.turn ?? NO_TURN) : turn,
       callee: cells[message.recipient]!,
       envelope,
       streams: (frame.flagsOf(memory, at) & frame.STREAMS) !== 0,
@@ -163,12 +165,6 @@ class MessageRecovery {
       replaced: 0,
       offers: isOffer,
     })
-  }
-
-  /** Returns the turn that waits for a call; `NO_TURN` if none does any more. */
-  #turnOfCall(caller: number, call: number): number {
-    for (const open of this.#old.work.calls) if (open.caller === caller && open.correlation === call) return open.turn
-    return NO_TURN
   }
 
   deliver(message: OpenMessage): void {
@@ -330,11 +326,6 @@ function restoreStates({ agentStates, directory }: Supervisor, old: OldLog, runs
       if (directory.cells[index]) run.states.set(index, state)
 }
 
-function restoreShared({ boards, sharedStates }: Supervisor, { team }: OldLog): void {
-  for (const fact of team.shared) sharedStates.restore(fact)
-  for (const entry of team.board) boards.restoreOfTeam(entry)
-}
-
 /**
  * Puts the dead letters into their list. Without those of messages that were sent again and wait for room: all that
  * wait have it now.
@@ -396,13 +387,15 @@ export class Recovery {
       old,
       open.map((run) => runs.stateOf(run)),
     )
-    restoreShared(this.#owners, old)
+    for (const fact of old.team.shared) this.#owners.sharedStates.restore(fact)
+    for (const entry of old.team.board) this.#owners.boards.restoreOfTeam(entry)
     restoreLetters(this.#owners, old)
     for (const callId of old.openTools) this.#owners.tools.interrupted.add(callId)
     const going: OldRun[] = []
     const hindrances: DramatisError[] = []
     for (const run of open) {
-      const isWanted = !this.#hasOtherOutput(run) && (!byHand || this.#isLaunched(run))
+      const isWanted =
+        !this.#hasOtherOutput(run) && (!byHand || this.#book.get(run.launched.id)?.state.query === run.launched.query)
       const error = isWanted ? this.#hindrance(run) : undefined
       if (isWanted && !error) going.push(run)
       else this.#interrupt(run, error)
@@ -429,10 +422,6 @@ export class Recovery {
       const cell = this.#parts.madeAgents.rejoin(run, agent)
       for (const each of cell?.instances ?? []) void this.#owners.lifecycle.begin(each)
     }
-  }
-
-  #isLaunched({ launched: { id, query } }: OldRun): boolean {
-    return this.#book.get(id)?.state.query === query
   }
 
   /** Checks whether a caller has launched a run again with another schema: it does not go on with that one. */

@@ -227,7 +227,8 @@ export class RunIndex {
   see(record: HostRecord): void {
     const now = this.#timeAt(record)
     if (record.kind === 'run.launched') return this.#add(record)
-    if (record.kind === 'runs.gone') return this.#gone(record.runs)
+    if (record.kind === 'runs.gone')
+      for (const gone of record.runs.flatMap((index) => this.#byIndex.get(index) ?? [])) this.forget(gone)
     if (record.kind === 'keys') for (const [id, endedAt] of record.keys) this.#keys.set(id, endedAt)
     const run = this.#byIndex.get(record.run)
     if (!run) return
@@ -306,13 +307,6 @@ export class RunIndex {
     const own = this.#ofCallers.get(caller) ?? new RunOrder()
     this.#ofCallers.set(caller, own)
     return [this.#order, own]
-  }
-
-  #gone(runs: readonly number[]): void {
-    for (const index of runs) {
-      const run = this.#byIndex.get(index)
-      if (run) this.forget(run)
-    }
   }
 
   /** Notes where a block stands, and what its runs have in it. */

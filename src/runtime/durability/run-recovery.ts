@@ -62,17 +62,12 @@ class RunFold {
     if (entry.kind === 'blackboard') boards.restore(state, entry.entry)
     else if (entry.kind === 'sync') {
       const { at, error, point, result } = entry
-      syncPoints.restore(state, point, { result, at, error }, this.#isWatched(point))
+      const isWatched = [...this.#calls.values()].some(({ verb, args }) => verb === 'synced' && args.point === point)
+      syncPoints.restore(state, point, { result, at, error }, isWatched)
     } else if (entry.kind === 'handoff' && entry.step === 'handed_off') {
       state.handoffs += 1
       if (entry.offer !== undefined) state.successors.set(entry.messageId, entry.offer)
     }
-  }
-
-  /** Checks whether the script waits for the result of a sync point. */
-  #isWatched(point: string): boolean {
-    for (const { verb, args } of this.#calls.values()) if (verb === 'synced' && args.point === point) return true
-    return false
   }
 
   #frame(memory: Memory, at: number): void {

@@ -223,7 +223,8 @@ export class TeamLog {
     try {
       const { old, last } = await this.#read(store, opened)
       if (this.#closed.signal.aborted) throw this.#closed.signal.reason
-      if (opened.cut) this.#tellCut(opened.cut.bytes)
+      const cut = 'the end of the log was cut: the process, or the machine, died while it wrote there'
+      if (opened.cut) this.#owners.logger.warn({ ...this.#place, bytes: opened.cut.bytes }, cut)
       old.deaths.end(opened.ended === true)
       this.#begin(store, opened, old, last, await old.readParts(store))
     } catch (error) {
@@ -330,11 +331,6 @@ export class TeamLog {
   get #place(): { path?: string } {
     const { path } = this.#settings
     return path === undefined ? {} : { path }
-  }
-
-  #tellCut(bytes: number): void {
-    const text = 'the end of the log was cut: the process, or the machine, died while it wrote there'
-    this.#owners.logger.warn({ ...this.#place, bytes }, text)
   }
 
   #tellRoom(hasRoom: boolean): void {

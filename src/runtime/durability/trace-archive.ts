@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import type { Directory } from '../../mailbox/codec.ts'
 import { ConfigurationError, describe, UnknownRunError } from '../../shared/errors.ts'
 import { type AloneEntry, aloneEntries, entriesOf, whileMoved } from '../log/read-entries.ts'
-import type { LogEntry, RecordOf } from '../log/records.ts'
+import type { LogEntry } from '../log/records.ts'
 import { RunLog } from '../log/run-log.ts'
 import type { Redactor } from '../logging/redactor.ts'
 import type { PastRun, PastRuns } from '../runs/recalled-runs.ts'
@@ -108,7 +108,7 @@ export class PastRunReader implements PastRuns {
     let old: OldRun | undefined
     for await (const entry of this.#entriesOf(run, (entry) => entry.run === run.index || entry.run === 0)) {
       if (entry.run === 0) old?.meanwhile(entry)
-      else if (isLaunch(entry)) old ??= new OldRun(entry)
+      else if (entry.kind === 'run.launched') old ??= new OldRun(entry)
       else old?.see(entry)
     }
     return old
@@ -152,8 +152,6 @@ export class PastRunReader implements PastRuns {
     await Promise.all(this.#reading)
   }
 }
-
-const isLaunch = (entry: LogEntry): entry is RecordOf<'run.launched'> => entry.kind === 'run.launched'
 
 const NOTHING: AsyncIterable<LogEntry> = {
   [Symbol.asyncIterator]: () => ({ next: async () => ({ done: true, value: undefined }) }),

@@ -259,14 +259,11 @@ export class Texts {
    * thread alone.
    */
   see(record: HostRecord): void {
-    if (record.kind === 'log.opened') this.#clear()
+    if (record.kind === 'log.opened')
+      for (const run of [...this.#runs.keys(), ...this.#ofRuns.keys()]) this.#forget(run)
     else if (record.kind === 'run.launched') this.#launched(record)
     else if (record.kind === 'run.finished') this.#ended(record.run)
     else if (record.kind === 'runs.gone') for (const run of record.runs) this.#forget(run)
-  }
-
-  #clear(): void {
-    for (const run of [...this.#runs.keys(), ...this.#ofRuns.keys()]) this.#forget(run)
   }
 
   #launched({ run: index, threadId, own }: RecordOf<'run.launched'>): void {

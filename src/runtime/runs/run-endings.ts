@@ -137,7 +137,8 @@ export class EndedRuns {
     run.watches.clear()
     endAgentsOf(run, this.#supervisor)
     this.#supervisor.replies.runOver(run)
-    const bytes = bytesOf(run)
+    let { bytes } = run.log
+    for (const part of run.stored.values()) bytes += part.length // those of several runs count for each
     this.#kept.set(run, bytes)
     this.#keptBytes += bytes
     this.#quiet(run)
@@ -155,21 +156,6 @@ export class EndedRuns {
       this.#supervisor.runs.forget(oldest)
     }
   }
-}
-
-/** Returns the bytes that a run has in memory. Parts that several runs refer to count for each. */
-function bytesOf({ log, stored }: RunState): number {
-  let bytes = log.bytes
-  for (const part of stored.values()) bytes += part.length
-  return bytes
-}
-
-/** Trims the log of a run. One run may use as many bytes as the logs of all kept runs together. */
-export const trimLog = (run: RunState, cells: readonly Cell[], keptBytes: number): void =>
-  run.log.trim(keptBytes, () => new Set(memoriesOf(cells)))
-
-function* memoriesOf(cells: readonly Cell[]): IterableIterator<Memory> {
-  for (const cell of cells) for (const { memory } of cell.messages()) yield memory
 }
 
 function endAgentsOf(run: RunState, { lifecycle, directory, journal, sharedStates }: Supervisor): void {
@@ -370,7 +356,8 @@ export class RunEndings {
     entry.clear()
     this.#entries.line.leave(entry)
     this.#ended.add(entry.handle.state)
-    this.#tellNext()
+    // Readers of the team's events learn of it before callers that wait, and not inside of the call that led to the end.
+    queueMicrotask(() => this.#supervisor.journal.tell())
   }
 
   /**
@@ -398,14 +385,6 @@ export class RunEndings {
     tracing?.finished(handle.state, error)
     this.#leave(entry)
     handle.misconfigured(error, at)
-  }
-
-  /**
-   * Notifies readers of the team's events before callers that wait for the run resume. It uses a microtask, so that
-   * this does not happen inside the call that has led to the end.
-   */
-  #tellNext(): void {
-    queueMicrotask(() => this.#supervisor.journal.tell())
   }
 
   /** Ends all runs for their callers, because the durable log is lost. A later process can go on with them. */

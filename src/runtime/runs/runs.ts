@@ -26,7 +26,7 @@ import { InterruptedRuns } from './interrupted-runs.ts'
 import { otherQuery, RecalledRuns } from './recalled-runs.ts'
 import type { MultiAgentResult, RunEnding } from './result.ts'
 import type { RunOptions, RunStatus } from './run.ts'
-import { EndedRuns, RunDrain, RunEndings, trimLog } from './run-endings.ts'
+import { EndedRuns, RunDrain, RunEndings } from './run-endings.ts'
 import { type Holds, RunEntries, type RunEntry, type RunLine, RunTime } from './run-entries.ts'
 import { RunHandle, type RunViews } from './run-handle.ts'
 import { launchedOf, questionOf, RunIntake, readQuery, readRunOptions, reasonOf } from './run-options.ts'
@@ -106,10 +106,11 @@ export class RunBook {
     },
   })
 
-  /** Trims the logs that have become too large, of runs that are under way. */
+  /** Trims large logs of runs under way: one may have as many bytes as the logs of all kept runs together. */
   #trim(): void {
     const { directory, runs } = this.#supervisor
-    for (const run of runs.large) if (!run.over || run.open > 0) trimLog(run, directory.cells, runs.most)
+    const held = () => new Set(directory.cells.flatMap((cell) => Array.from(cell.messages(), ({ memory }) => memory)))
+    for (const run of runs.large) if (!run.over || run.open > 0) run.log.trim(runs.most, held)
     runs.large.clear()
   }
 

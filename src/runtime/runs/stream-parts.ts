@@ -454,12 +454,9 @@ export class SpokenWords {
     if (part.type === 'superseded' && part.callId === this.#call) this.#call = undefined
     if (part.type !== 'text' || part.text === '') return []
     if (this.#call === OF_SCRIPT && part.callId !== OF_SCRIPT) return [] // who emits decides what is read
-    return this.#call === part.callId ? this.#goOn(part.text) : this.#begin(part.text, part.callId)
-  }
-
-  #goOn(text: string): string[] {
-    this.#said += text
-    return [text]
+    if (this.#call !== part.callId) return this.#begin(part.text, part.callId)
+    this.#said += part.text
+    return [part.text]
   }
 
   #begin(text: string, call: string): string[] {

@@ -23,7 +23,6 @@ import { fieldsOf, type HostRecord, toolDetails, toolEventFrom } from '../log/re
 import { framesOf, type RunLog } from '../log/run-log.ts'
 
 type TraceEvent = OrchestrationTrace['events'][number]
-type Flow = OrchestrationTrace['messageFlow'][number]
 type Row = { from: string; arrow: string; to: string; text: string } | { over: readonly string[]; text: string }
 
 const MOST_ROWS = 500 // a larger diagram is not readable
@@ -103,7 +102,8 @@ function rowsOf({ messageFlow, events: all, decisions }: OrchestrationTrace): Ro
       if (text !== undefined) rows.push({ over: placeOf(event), text })
       e += 1
     } else if (flow && (flow.at === next || early)) {
-      rows.push(arrowOf(flow))
+      const { from, to, type } = flow
+      rows.push({ from, arrow: ARROWS[type], to, text: type })
       unsent.delete(flow.messageId)
       m += 1
     } else if (decision) {
@@ -115,10 +115,6 @@ function rowsOf({ messageFlow, events: all, decisions }: OrchestrationTrace): Ro
       d += 1
     } else return rows
   }
-}
-
-function arrowOf({ from, to, type }: Flow): Row {
-  return { from, arrow: ARROWS[type], to, text: type }
 }
 
 /** Event types that concern several agents, with the field that has their names. */

@@ -103,11 +103,6 @@ async function cutTail({ segment, bytes }: LastSegment, hasTail: boolean, files:
   }
 }
 
-async function removeEmpty(folder: string, empty: Segment | undefined, files: LogFiles): Promise<void> {
-  if (empty) await files.remove(empty.path)
-  await files.syncFolder(folder)
-}
-
 /** Tells whether a whole block stands behind the end that was found: another process has written meanwhile. */
 async function hasGrown(folder: string, files: LogFiles, end: Position): Promise<boolean> {
   const last = (await listSegments(folder, files)).at(-1)
@@ -170,7 +165,8 @@ export class LogGuard {
     try {
       const { segment, mark = '' } = last ?? {}
       await told.write(segment ? { seq: lastSeq, end, segment: segment.start, mark } : NOTHING_TOLD)
-      await removeEmpty(folder, empty, files) // behind the note, which may say that it is there
+      if (empty) await files.remove(empty.path) // behind the note, which may say that it is there
+      await files.syncFolder(folder)
       const watch = new SegmentWatch(folder, files)
       await watch.takeAll()
       return new LogGuard(needs, watch, told)

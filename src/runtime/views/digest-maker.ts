@@ -276,7 +276,7 @@ export class DigestMaker {
     const columns = this.#call.first
     const ended = Math.round(end)
     const [, , third, fourth] = messageId ? idFrom(messageId) : NO_ID
-    columns.message[row] = this.#numberOf(third, fourth)
+    columns.message[row] = this.#numbers.get(serialIn(third), third, fourth) - this.#n
     columns.run[row] = this.#runAt(run)
     columns.agent[row] = this.placeOf(agent)
     columns.kind[row] = kind
@@ -286,11 +286,6 @@ export class DigestMaker {
     columns.in[row] = usage?.inputTokens ?? 0
     columns.out[row] = usage?.outputTokens ?? 0
     columns.failed[row] = error ? 1 : 0
-  }
-
-  /** Returns the number of a message, as the line has it. */
-  #numberOf(third: number, fourth: number): number {
-    return this.#numbers.get(serialIn(third), third, fourth) - this.#n
   }
 }
 

@@ -74,7 +74,10 @@ export class RecordedRun {
 
   get log(): RunLog {
     const log = new RunLog()
-    for (const entry of this.entries) if (!isKept(entry) && (entry.run !== 0 || isOfLife(entry))) log.adopt(entry)
+    for (const entry of this.entries) {
+      const isOfRun = entry.run !== 0 || (entry.kind !== 'frames' && concernsRuns(entry))
+      if (isOfRun && !isKept(entry)) log.adopt(entry)
+    }
     return log
   }
 
@@ -214,9 +217,6 @@ function inOrder(entries: LogEntry[]): LogEntry[] {
   const sorted = entries.toSorted((one, other) => one.seq - other.seq)
   return sorted.filter(({ seq }, i) => i === 0 || seq !== sorted[i - 1]!.seq)
 }
-
-/** Checks for a record about the life of an agent, which every run under way gets. */
-const isOfLife = (entry: LogEntry): boolean => entry.kind !== 'frames' && concernsRuns(entry)
 
 const MOST_NAMED = 5
 

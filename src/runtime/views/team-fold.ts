@@ -2,11 +2,12 @@
 import type { AgentStatus, AgentTask } from '../../actors/definition/task.ts'
 import { Board } from '../../blackboard/board.ts'
 import { actingSender, type Directory, jsonIn } from '../../mailbox/codec.ts'
-import { lengthOf, priorityOf, readBody, senderOf, timeOf, typeOf } from '../../mailbox/frame.ts'
+import { priorityOf, readBody, senderOf, timeOf, typeOf } from '../../mailbox/frame.ts'
 import type { MessageType } from '../../mailbox/message.ts'
 import { type IndexOf, type OpenCallFrame, type OpenMessage, type OpenWait, OpenWork } from '../durability/open-work.ts'
 import { OldTeam } from '../durability/recovered-run.ts'
-import type { FrameBlock, LogEntry, NamedWait, Unrecorded } from '../log/records.ts'
+import type { LogEntry, NamedWait, Unrecorded } from '../log/records.ts'
+import { framesIn } from '../log/run-log.ts'
 import { type StatusChange, StatusFold, statusAfter } from '../runs/log-events.ts'
 import type { EndingState } from '../settings/team-shape.ts'
 import { subjectOf } from '../verbs/calls.ts'
@@ -103,9 +104,8 @@ export class TeamBefore {
 
   see(entry: LogEntry): void {
     if (entry.kind === 'frames') {
-      const { memory, run } = entry
-      for (let at = entry.from; at < entry.to; at += lengthOf(memory, at))
-        this.#team.states.frame(memory, at, run, this.#threads.get(run))
+      const { run } = entry
+      for (const [memory, at] of framesIn([entry])) this.#team.states.frame(memory, at, run, this.#threads.get(run))
       return
     }
     this.#team.see(entry)
@@ -160,7 +160,11 @@ export class TeamFold {
 
   see(entry: LogEntry): void {
     this.#work.see(entry)
-    if (entry.kind === 'frames') return this.#frames(entry)
+    if (entry.kind === 'frames') {
+      for (const [memory, at] of framesIn([entry]))
+        for (const change of this.#status.frame(memory, at)) this.#changed(change)
+      return
+    }
     this.#changed(statusAfter(entry, this.#status))
     switch (entry.kind) {
       case 'turn.started':
@@ -177,11 +181,6 @@ export class TeamFold {
       case 'task':
         this.#tasks.set(entry.task.id, entry.task)
     }
-  }
-
-  #frames({ memory, from, to }: FrameBlock): void {
-    for (let at = from; at < to; at += lengthOf(memory, at))
-      for (const change of this.#status.frame(memory, at)) this.#changed(change)
   }
 
   #changed(change: StatusChange | undefined): void {
