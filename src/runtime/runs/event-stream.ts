@@ -5,7 +5,8 @@ import { describe } from '../../shared/errors.ts'
 import { type LogEntry, Observable, Subscriber } from '../log/records.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import type { RuntimeEvent } from './events.ts'
-import { type EventSource, eventsOf, StatusFold } from './log-events.ts'
+import { eventsOf, StatusFold } from './log-events.ts'
+import type { RunViews } from './run-handle.ts'
 
 /*
  * Observable whose subscribers cannot harm the process. RxJS rethrows an error of a subscriber on an empty stack, which
@@ -68,12 +69,7 @@ class GuardedObservable<T> extends Observable<T> {
   }
 }
 
-interface Source extends EventSource {
-  /** Resolves when all that was logged until now is written; undefined without a durable log. */
-  written(): Promise<void> | undefined
-}
-
-export function eventStream(supervisor: Supervisor, source: Source): Observable<RuntimeEvent> {
+export function eventStream(supervisor: Supervisor, source: RunViews): Observable<RuntimeEvent> {
   const report = (error: unknown) =>
     supervisor.logger.error({ error: describe(error) }, 'a subscriber of team.events threw; its subscription is closed')
   return new GuardedObservable<RuntimeEvent>(report, (subscriber) => {

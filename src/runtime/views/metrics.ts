@@ -5,9 +5,8 @@
 
 import { addUsage } from '../../actors/definition/model.ts'
 import type { Cell } from '../host/agent.ts'
-import { type AgentDirectory, isReady, sumOf } from '../host/directory.ts'
+import { isReady, sumOf } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
-import type { RunTable } from '../host/run.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
 import { counter, gauge, histogram, type Metric } from './histogram.ts'
@@ -237,12 +236,7 @@ const labelled = (label: string, values: Record<string, number>): Samples =>
 const reasons = (agent: string, letters: ReadonlyMap<string, number>): Samples =>
   [...letters].map(([reason, value]) => ({ labels: { agent, reason }, value }))
 
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly runs: RunTable
-}
-
-export const usage = ({ directory, runs }: Needs): Reader => ({
+export const usage = ({ directory, runs }: Supervisor): Reader => ({
   kinds: ['model.called'],
   next(batch) {
     for (const entry of batch) {

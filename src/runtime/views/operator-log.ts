@@ -6,13 +6,11 @@
  * it.
  */
 import type { AgentStatus } from '../../actors/definition/task.ts'
-import type { Logger } from '../../actors/definition/tool.ts'
 import type { DeadLetter, DeadLetterReason } from '../../mailbox/dead-letters.ts'
 import type { DramatisError } from '../../shared/errors.ts'
 import type { Cell } from '../host/agent.ts'
-import { type AgentDirectory, isReady, statusOf, sumOf } from '../host/directory.ts'
+import { isReady, statusOf, sumOf } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
-import type { RunTable } from '../host/run.ts'
 import type { HostRecord } from '../log/records.ts'
 import type { RunBook } from '../runs/runs.ts'
 import type { Supervisor } from '../supervision/host.ts'
@@ -96,10 +94,7 @@ function sinceTurn({ instances }: Cell, now: number): number {
   return ends.length === 0 ? 0 : Math.max(0, now - Math.max(...ends))
 }
 
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly logger: Logger
-  readonly runs: RunTable
+interface Needs extends Pick<Supervisor, 'directory' | 'logger' | 'runs'> {
   /** Agents that have crashed and are not ready again, with their runs. */
   readonly crashed: Set<string>
 }
@@ -107,8 +102,8 @@ interface Needs {
 /** Reasons that somebody intended: they are no problem. */
 const EXPECTED_REASONS: ReadonlySet<DeadLetterReason> = new Set(['cancelled', 'late'])
 
-export function operatorLog(given: Omit<Needs, 'crashed'>): Reader {
-  const needs: Needs = { ...given, crashed: new Set() }
+export function operatorLog({ directory, logger, runs }: Supervisor): Reader {
+  const needs = { directory, logger, runs, crashed: new Set<string>() }
   return {
     kinds: [
       'run.started',

@@ -23,11 +23,10 @@ import {
 import type { DramatisError } from '../../shared/errors.ts'
 import { own } from '../../shared/values.ts'
 import type { Cell } from '../host/agent.ts'
-import type { AgentDirectory } from '../host/directory.ts'
 import type { Reader } from '../host/journal.ts'
-import type { RunState, RunTable } from '../host/run.ts'
+import type { RunState } from '../host/run.ts'
 import type { FrameBlock, HostRecord } from '../log/records.ts'
-import type { LimitNotices } from '../logging/limit-notices.ts'
+import type { Supervisor } from '../supervision/host.ts'
 import { Histogram, type Metric } from './histogram.ts'
 
 /**
@@ -101,12 +100,6 @@ export class CallTallies {
   }
 }
 
-interface Needs {
-  readonly directory: AgentDirectory
-  readonly limits: LimitNotices
-  readonly runs: RunTable
-}
-
 /** Messages of one run between two agents from which on these are told as chatty. */
 const CHATTY = 1_000
 
@@ -147,25 +140,25 @@ export class Tallies {
     return tally
   }
 
-  readonly part = (needs: Needs): Reader => ({
+  readonly part = (supervisor: Supervisor): Reader => ({
     frames: kindBits(END, STEP_DONE),
     kinds: ['frames', 'agent.crashed', 'message.dead', 'model.called', 'tool.finished', 'run.finished'],
     next: (batch) => {
       for (const entry of batch)
-        if (entry.kind === 'frames') this.#frames(needs, entry)
-        else this.#record(needs, entry)
+        if (entry.kind === 'frames') this.#frames(supervisor, entry)
+        else this.#record(supervisor, entry)
     },
   })
 
-  #frames(needs: Needs, { memory, from, to, run: index }: FrameBlock): void {
+  #frames(supervisor: Supervisor, { memory, from, to, run: index }: FrameBlock): void {
     const { i32, f64 } = memory
-    const run = needs.runs.get(index)
+    const run = supervisor.runs.get(index)
     for (let at = from; at < to; at += i32[at >> 2]!) {
       const word = i32[(at >> 2) + KIND]!
       const kind = word & 0xff
       if (kind !== END && kind !== STEP_DONE) continue
       const flags = word >>> 8
-      const cell = needs.directory.cells[i32[(at >> 2) + WHO]! & 0xffff]
+      const cell = supervisor.directory.cells[i32[(at >> 2) + WHO]! & 0xffff]
       if (kind === STEP_DONE) {
         if ((flags & HAS_THREAD) === 0) continue // no call of a tool: that has the id of a call
         this.calls.step(labelOf(cell), memory, at)
@@ -174,14 +167,14 @@ export class Tallies {
         const tally = this.of(cell)
         tally.turns.observe(f64[(at >> 3) + TIME]! - f64[(at >> 3) + STARTED]!)
         if ((flags & (FAILED | BEGINS_AGAIN)) !== 0) tally.failedTurns += 1
-        const sender = needs.directory.cells[i32[(at >> 2) + WHO]! >>> 16]
-        if (run && sender?.settings.isAgent && cell.settings.isAgent) this.#count(needs, run, sender, cell)
+        const sender = supervisor.directory.cells[i32[(at >> 2) + WHO]! >>> 16]
+        if (run && sender?.settings.isAgent && cell.settings.isAgent) this.#count(supervisor, run, sender, cell)
       }
     }
   }
 
   /** Counts a message of a pair. Who is chatty is told once for each run. */
-  #count({ limits }: Needs, run: RunState, one: Cell, other: Cell): void {
+  #count({ limits }: Supervisor, run: RunState, one: Cell, other: Cell): void {
     const agents = Math.min(one.index, other.index) * 2 ** 16 + Math.max(one.index, other.index)
     if (this.#last.run !== run.index || this.#last.agents !== agents) this.#last = this.#pairOf(run, agents)
     this.#last.count += 1
@@ -200,31 +193,31 @@ export class Tallies {
     return pair
   }
 
-  #record(needs: Needs, record: HostRecord): void {
+  #record(supervisor: Supervisor, record: HostRecord): void {
     switch (record.kind) {
       case 'agent.crashed': {
-        const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
+        const cell = supervisor.directory.cell(record.agent, supervisor.runs.get(record.run))
         if (cell) this.of(cell).crashes += 1
         return
       }
       case 'message.dead': {
         const { recipient } = record.letter.message
-        const cell = typeof recipient === 'string' ? needs.directory.cell(recipient) : undefined
+        const cell = typeof recipient === 'string' ? supervisor.directory.cell(recipient) : undefined
         const letters = cell?.settings.isAgent && !cell.removed ? this.of(cell).deadLetters : this.deadLettersOfNobody
         letters.set(record.letter.reason, (letters.get(record.letter.reason) ?? 0) + 1)
         return
       }
       case 'model.called':
-        return this.calls.model(labelOf(needs.directory.cells[record.index]), record)
+        return this.calls.model(labelOf(supervisor.directory.cells[record.index]), record)
       case 'tool.finished': {
-        const cell = needs.directory.cell(record.agent, needs.runs.get(record.run))
+        const cell = supervisor.directory.cell(record.agent, supervisor.runs.get(record.run))
         if (cell) this.of(cell).toolCalls += 1
         return this.calls.tool(labelOf(cell), record.tool, record.durationMs, record.error)
       }
       case 'run.finished': {
         const { error } = record
         this.runs[error === null ? 'finished' : error.code === 'RUN_ABORTED' ? 'aborted' : 'failed'] += 1
-        const run = needs.runs.get(record.run)
+        const run = supervisor.runs.get(record.run)
         if (run) this.runTimes.observe(record.at - run.startedAt)
       }
     }
