@@ -88,7 +88,7 @@ export class OldRun {
 
 enablePatches()
 
-/** What agents have: their states, those that they have for runs, and their conversations. */
+/** Fold of what agents have: their states, those that they have for runs, and their conversations. */
 export class OldStates {
   readonly ofAgents = new Map<number, object>()
   /** Conversations across runs. What looks like one is taken for one: who puts them in place knows the agents. */

@@ -419,7 +419,7 @@ export const picked = (record: object, fields: readonly string[]): object =>
     }),
   )
 
-/** What becomes of the records of a kind. */
+/** Use of the records of a kind. */
 interface OfRecords<Field> {
   /** Only the durable log has them: no reader of a run gets them. */
   readonly isKept?: true

@@ -36,7 +36,7 @@ export class InterruptedRuns {
   readonly #acts: Acts
   /** Fate of a run whose code has changed, unless its caller decides. */
   readonly #onMismatch: OnMismatch
-  /** What lets the runs go on, in the order in which they were interrupted. */
+  /** Functions that let the runs go on, in the order in which these were interrupted. */
   readonly #all = new Map<RunState, Interruption[]>()
 
   constructor(entries: RunEntries, recalled: RecalledRuns, acts: Acts) {

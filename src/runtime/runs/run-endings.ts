@@ -356,7 +356,7 @@ export class RunEndings {
     entry.clear()
     this.#entries.line.leave(entry)
     this.#ended.add(entry.handle.state)
-    // Readers of the team's events learn of it before callers that wait, and not inside of the call that led to the end.
+    // Readers of the team's events learn of it before callers that wait, and not inside the call that led to the end.
     queueMicrotask(() => this.#supervisor.journal.tell())
   }
 
