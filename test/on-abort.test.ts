@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import t from 'tap'
 import { systemClock } from '../src/shared/clock.ts'
 import { anyAborted, onAbort } from '../src/shared/on-abort.ts'
-import { ask, localTeam, never, type Receive } from './supervision/teams.ts'
+import { ask, localTeam, never, type Receive } from './kit/team.ts'
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length
 

@@ -4,7 +4,7 @@ import type { AgentContext, OrchestratorContext } from '../../src/actors/definit
 import { createTeam, defineAgent, defineTool } from '../../src/index.ts'
 import { scriptedModel, testAgent } from '../../src/testing.ts'
 import { namesOf } from '../fixtures/team/reachable-names.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { echo, stage } from '../team/stage.ts'
 
 const fixture = (name: string) => new URL(`../fixtures/team/${name}.js`, import.meta.url)

@@ -24,7 +24,7 @@ import {
   setFlag,
   TO_ALL,
 } from '../../src/mailbox/frame.ts'
-import { roomOf } from '../supervision/accounts.ts'
+import { roomOf } from '../kit/accounts.ts'
 import { hostileTeam, type RawThread } from './raw-thread.ts'
 
 // Words of the header.

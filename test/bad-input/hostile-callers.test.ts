@@ -8,8 +8,8 @@ import t from 'tap'
 import { DramatisError, defineAgent, RequestTimeoutError } from '../../src/index.ts'
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
-import { imbalances, leftovers } from '../supervision/accounts.ts'
-import { ask, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { imbalances, leftovers } from '../kit/accounts.ts'
+import { ask, given, type openTeam, outcomeOf } from '../kit/team.ts'
 import { untyped } from './helpers.ts'
 import { playSeeds } from './seeds.ts'
 
@@ -147,11 +147,10 @@ function namesIn(message: unknown): string[] {
 function teamOf(test: Parameters<typeof openTeam>[0]) {
   const answers = ({ content }: { content: string }) => `heard ${content.length}`
   const agent = defineAgent({ receive: answers, observe() {} })
-  return openTeam(
-    test,
-    { ann: agent, bob: agent },
-    { communication: { maxMessageBytes: LIMIT }, enableBlackboard: true },
-  )
+  return given(test, { communication: { maxMessageBytes: LIMIT }, enableBlackboard: true }).team({
+    ann: agent,
+    bob: agent,
+  })
 }
 
 async function wrongs(test: Parameters<typeof openTeam>[0], seed: number): Promise<string[]> {

@@ -25,8 +25,8 @@ import { TeamMemory } from '../../src/mailbox/team-memory.ts'
 import type { Cell, Life } from '../../src/runtime/host/agent.ts'
 import type { Thread, ThreadExit } from '../../src/runtime/threads/thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
-import { imbalances, leftovers } from '../supervision/accounts.ts'
-import { ask, type OpenTeam, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { imbalances, leftovers } from '../kit/accounts.ts'
+import { ask, type OpenTeam, openTeam, outcomeOf } from '../kit/team.ts'
 
 /** What the thread was handed and has not ended. */
 export interface RawTurn {

@@ -1,8 +1,8 @@
 /** Agents that will not do their task: who refuses it, hands it on, or asks again and again. The run ends, and says so. */
 import t from 'tap'
 import type { MultiAgentResult, OrchestrationConfig } from '../../src/index.ts'
-import { leftovers } from '../supervision/accounts.ts'
-import { type Cast, type Extras, openTeam, type Receive } from '../supervision/teams.ts'
+import { leftovers } from '../kit/accounts.ts'
+import { type Cast, type Extras, openTeam, type Receive } from '../kit/team.ts'
 
 const refuses: Receive = (_message, context) => {
   throw context.refuse('not my job')

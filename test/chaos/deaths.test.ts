@@ -9,7 +9,7 @@ import t from 'tap'
 import { KINDS, POINTS } from '../fixtures/chaos/deaths.ts'
 import { isFor, LISTENERS, ORACLES, SOURCES, type Use } from '../fixtures/chaos/traffic.ts'
 import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
-import { imbalances, leftovers as leftIn } from '../supervision/accounts.ts'
+import { imbalances, leftovers as leftIn } from '../kit/accounts.ts'
 import type { Posted } from './ledger.ts'
 import { permitsLeft, play } from './play.ts'
 

@@ -1,7 +1,7 @@
 /** Plays a program, and holds what came of it against its verdict. */
 import type { BlackboardEntry, MultiAgentPatternOptions, MultiAgentResult, RuntimeEvent } from '../../src/index.ts'
+import { silent } from '../kit/team.ts'
 import { STRICT } from '../supervision/livelocks.ts'
-import { silent } from '../supervision/teams.ts'
 import { fileOf, membersOf } from './cast.ts'
 import type { Program } from './program.ts'
 

@@ -12,7 +12,7 @@ import { fileName, TraceArchive } from '../../src/runtime/durability/trace-archi
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { type LogFiles, realFiles } from '../../src/runtime/store/log-files.ts'
 import { systemClock } from '../../src/shared/clock.ts'
-import { gate } from '../supervision/teams.ts'
+import { gate } from '../kit/team.ts'
 import { deskLog, runsIn, silent } from './damaged-logs.ts'
 import { failureOf, folderOf, segmentsOf } from './log-folders.ts'
 

@@ -8,7 +8,7 @@ import { compactLog } from '../../src/runtime/durability/log-tools.ts'
 import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
 import { Slices } from '../../src/runtime/durability/slices.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { FaultyFiles } from './faulty-files.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 

@@ -8,7 +8,7 @@ import {
   type StoredConversation,
 } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
-import { gate, silent } from '../supervision/teams.ts'
+import { gate, silent } from '../kit/team.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 /** A team of model roles on that disk. `seen` gets what each call showed to its model. */

@@ -6,7 +6,7 @@ import { PastRunReader } from '../../src/runtime/durability/trace-archive.ts'
 import { whileMoved } from '../../src/runtime/log/read-entries.ts'
 import type { HostRecord } from '../../src/runtime/log/records.ts'
 import type { ReadOptions, StoredBlock } from '../../src/runtime/store/log-files.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { encoded } from './log-entries.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 

@@ -5,7 +5,7 @@ import t from 'tap'
 import { createTeam, type Run, type RuntimeEvent, type StreamPart } from '../../src/index.ts'
 import type { ModelClient } from '../../src/models.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
-import { gate, silent } from '../supervision/teams.ts'
+import { gate, silent } from '../kit/team.ts'
 import { anotherThread, type Durability, HeldStore } from './held-store.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 

@@ -15,8 +15,8 @@ import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { DramatisError, errorData } from '../../src/shared/errors.ts'
 import { MultiAgentPattern } from '../../src/team.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { gate, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
-import { gate, silent } from '../supervision/teams.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 const DATA = { n: 1, list: [null, 'x'] }

@@ -6,9 +6,9 @@ import { z } from 'zod'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { httpApi } from '../../src/service/api/index.ts'
+import { gate, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { callerOf, send } from '../service/http/stage.ts'
-import { gate, silent } from '../supervision/teams.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
 type Answers = (request: ModelRequest) => string | Promise<string>

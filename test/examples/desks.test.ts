@@ -5,7 +5,7 @@ import t from 'tap'
 import { keywordModel } from '../../examples/city-desk/keyword-model.ts'
 import { recordedServices } from '../../examples/city-desk/recorded-services.ts'
 import { cityDesk } from '../../examples/city-desk/team.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { start } from './start.ts'
 
 t.test('the city desk answers a question of three parts, in Chinese', async (t) => {

@@ -6,8 +6,8 @@ import { modelsFrom } from '../../examples/research-desk/keys.ts'
 import { PAGES, playedModel, QUESTION } from '../../examples/research-desk/session.ts'
 import desk, { researchDesk } from '../../examples/research-desk/team.ts'
 import { httpApi } from '../../src/service/api/index.ts'
+import { gate } from '../kit/team.ts'
 import { send } from '../service/http/stage.ts'
-import { gate } from '../supervision/teams.ts'
 import { start } from './start.ts'
 
 t.test('the desk plans, researches, calculates, replans what fails, and answers', async (t) => {

@@ -1,9 +1,9 @@
 /** Programs of models on real threads and in real time: the same verdicts. All of them with --deep. */
 import t from 'tap'
+import { silent } from '../kit/team.ts'
 import { type Answers, FakeModel } from '../models/fake-model.ts'
 import { ThreadTeam } from '../models/teams.ts'
 import type { Livelock } from '../supervision/livelocks.ts'
-import { silent } from '../supervision/teams.ts'
 import { modelLoops } from './model-loops.ts'
 import { modelPrograms } from './model-programs.ts'
 import { answersIn, lastResult, type ModelProgram, problemsOf, rolesOf } from './program.ts'

@@ -1,9 +1,45 @@
+/** Rings and windows: frames of any size between two threads, and who wakes whom. */
 import { deepStrictEqual, ok } from 'node:assert/strict'
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
+import { createTeam } from 'dramatis'
 import fc from 'fast-check'
 import t from 'tap'
-import type { Ring } from '../../src/mailbox/channel.ts'
+import { Link, Outbox, SendQueue, Waits } from '../../src/actors/turn/link.ts'
+import {
+  ASLEEP,
+  BEAT,
+  CLAIM,
+  FrameJoiner,
+  FrameWriter,
+  inlineLimit,
+  OUT_BLOCKED,
+  PARKED,
+  type Ring,
+  ROOM_WANTED,
+  Window,
+} from '../../src/mailbox/channel.ts'
+import {
+  ASKS,
+  allocate,
+  correlationOf,
+  END,
+  FRAGMENT,
+  type FrameFields,
+  flagsOf,
+  HEADER,
+  kindOf,
+  lengthOf,
+  type Memory,
+  plainFrameBytes,
+  SEND,
+  sameStep,
+  writeControl,
+  writeFrame,
+} from '../../src/mailbox/frame.ts'
+import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../../src/mailbox/team-memory.ts'
+import { virtualClock } from '../../src/testing.ts'
+import type { PingPong } from '../fixtures/ping-pong.ts'
 import type { RingPeer } from '../fixtures/ring-peer.ts'
 import {
   dice,
@@ -453,3 +489,436 @@ function takeAll(ring: Ring): number[] {
     ring.release()
   }
 }
+
+const RING_BYTES = 1_024
+const LIMIT = RING_BYTES / 4
+
+/** A frame of that many bytes that says its number in every byte of its body. */
+function frameOf(number: number, bytes: number): Memory {
+  const memory = allocate(bytes)
+  writeControl(memory, 0, SEND, 0, 0, number, 0, 0, 0)
+  memory.i32[0] = bytes
+  memory.u8.fill(number, HEADER)
+  return memory
+}
+
+/** Takes frames as the other side does: whole ones where they stand, parts by the joiner. */
+class Reader {
+  readonly ring: Ring
+  readonly joiner = new FrameJoiner()
+  readonly taken: { number: number; bytes: number }[] = []
+
+  constructor(ring: Ring) {
+    this.ring = ring
+  }
+
+  read(parts = Number.POSITIVE_INFINITY): void {
+    for (; parts > 0; parts--) {
+      const at = this.ring.peek()
+      if (at < 0) return
+      const bytes = lengthOf(this.ring.memory, at)
+      if (kindOf(this.ring.memory, at) === FRAGMENT) {
+        const whole = this.joiner.join(this.ring.memory, at)
+        if (whole) this.#take(whole, 0)
+      } else this.#take(this.ring.memory, at)
+      this.ring.pass(bytes)
+      this.ring.release()
+    }
+  }
+
+  #take(memory: Memory, at: number): void {
+    const bytes = lengthOf(memory, at)
+    const number = memory.i32[(at >> 2) + 3]!
+    ok(memory.u8.subarray(at + HEADER, at + bytes).every((byte) => byte === (number & 0xff)))
+    this.taken.push({ number, bytes })
+  }
+}
+
+function channel() {
+  const { writer, reader } = ringPair(RING_BYTES)
+  const frames = new FrameWriter(writer)
+  const write = (number: number, bytes: number) => {
+    const whole = frames.write(frameOf(number, bytes).u8, 0, bytes)
+    writer.publish()
+    return whole
+  }
+  return { write, writer, reader: new Reader(reader) }
+}
+
+t.test('a frame up to a quarter of the ring crosses as one, a larger one in parts', async (t) => {
+  const { write, writer, reader } = channel()
+  t.equal(inlineLimit(writer), LIMIT)
+  t.ok(write(1, LIMIT))
+  t.equal(kindOf(reader.ring.memory, reader.ring.peek()), SEND)
+  reader.read()
+  t.ok(write(2, LIMIT + 8))
+  t.equal(kindOf(reader.ring.memory, reader.ring.peek()), FRAGMENT)
+  reader.read()
+  t.same(reader.taken, [
+    { number: 1, bytes: LIMIT },
+    { number: 2, bytes: LIMIT + 8 },
+  ])
+})
+
+t.test('a frame much larger than the ring crosses as the reader makes room', async (t) => {
+  const { write, reader } = channel()
+  const bytes = 50 * RING_BYTES + 8
+  let offers = 1
+  for (; !write(7, bytes); offers++) reader.read()
+  reader.read()
+  t.same(reader.taken, [{ number: 7, bytes }])
+  t.ok(offers > 40)
+})
+
+t.test('a large frame is no frame before its last part', async (t) => {
+  const { write, reader } = channel()
+  t.notOk(write(1, 3 * RING_BYTES))
+  reader.read()
+  t.notOk(write(1, 3 * RING_BYTES))
+  reader.read()
+  t.same(reader.taken, [])
+})
+
+t.test('what a dead writer left half-written never becomes a frame', async (t) => {
+  const { write, writer, reader } = channel()
+  const bytes = 3 * RING_BYTES
+  t.notOk(write(1, bytes))
+  reader.read()
+  const next = new FrameWriter(writer) // the dead one's parts are still the last that was seen
+  for (const [number, size] of [2 * RING_BYTES, HEADER, bytes].entries()) {
+    while (!next.write(frameOf(number + 2, size).u8, 0, size)) {
+      writer.publish()
+      reader.read()
+    }
+    writer.publish()
+    reader.read()
+  }
+  t.same(reader.taken, [
+    { number: 2, bytes: 2 * RING_BYTES },
+    { number: 3, bytes: HEADER },
+    { number: 4, bytes },
+  ])
+})
+
+/** Where the parts of a frame of that many bytes stand. */
+function partsOf(bytes: number) {
+  const { write, reader } = channel()
+  write(1, bytes)
+  const { memory } = reader.ring
+  const parts: number[] = []
+  for (let at = reader.ring.peek(); at < reader.ring.limit(); at += lengthOf(memory, at)) parts.push(at)
+  return { memory, parts }
+}
+
+t.test('parts without the first one are dropped, and so is the last one again', async (t) => {
+  const { memory, parts } = partsOf(LIMIT + 8)
+  const joiner = new FrameJoiner()
+  const joined = (places: number[]) => places.map((at) => joiner.join(memory, at) !== undefined)
+  t.same(joined(parts.slice(1)), [false, false])
+  t.same(joined(parts), [false, false, true])
+  t.same(joined(parts.slice(2)), [false])
+})
+
+t.test('the parts of two frames never become one', async (t) => {
+  const one = partsOf(LIMIT + 8)
+  const other = partsOf(LIMIT + 16)
+  const joiner = new FrameJoiner()
+  t.equal(joiner.join(one.memory, one.parts[0]!), undefined)
+  t.same(
+    other.parts.slice(1).map((at) => joiner.join(other.memory, at)),
+    [undefined, undefined],
+  )
+})
+
+t.test('frames of all sizes keep their order, however the reader comes along', async () => {
+  const size = fc.oneof(
+    fc.integer({ min: HEADER / 8, max: LIMIT / 8 }),
+    fc.constantFrom(LIMIT / 8 - 1, LIMIT / 8, LIMIT / 8 + 1, RING_BYTES / 8, RING_BYTES / 8 + 1),
+    fc.integer({ min: LIMIT / 8, max: RING_BYTES / 2 }),
+  )
+  const steps = fc.array(fc.tuple(size, fc.nat(5)), { minLength: 1, maxLength: 40 })
+  fc.assert(
+    fc.property(steps, (frames) => {
+      const { write, reader } = channel()
+      for (const [number, [words, parts]] of frames.entries()) {
+        while (!write(number + 1, words * 8)) reader.read(parts + 1)
+        reader.read(parts)
+      }
+      reader.read()
+      deepStrictEqual(
+        reader.taken,
+        frames.map(([words], number) => ({ number: number + 1, bytes: words * 8 })),
+      )
+    }),
+  )
+})
+
+t.test('a frame is written from where it stands in memory', async (t) => {
+  const { writer, reader } = channel()
+  const bytes = 2 * LIMIT
+  const memory = allocate(bytes + 128)
+  memory.u8.set(frameOf(9, bytes).u8, 64)
+  t.ok(new FrameWriter(writer).write(memory.u8, 64, 64 + bytes))
+  writer.publish()
+  reader.read()
+  t.same(reader.taken, [{ number: 9, bytes }])
+})
+
+// ---- the window as a whole
+
+t.test('both sides of a window see the same four rings', async (t) => {
+  const host = new Window()
+  const thread = new Window(host.buffer)
+  for (const lane of ['outbox', 'plain', 'ranked', 'replies'] as const) {
+    t.ok(host[lane].copy(frameOf(1, HEADER).u8, 0, HEADER))
+    host[lane].publish()
+    t.ok(thread[lane].more(), lane)
+    t.equal(thread[lane].used(), HEADER)
+  }
+})
+
+t.test('rings and words share no byte', async (t) => {
+  const { buffer, words, outbox, plain, ranked, replies } = new Window()
+  const marks = [ASLEEP, PARKED, BEAT, ROOM_WANTED, OUT_BLOCKED, CLAIM, CLAIM + 1, CLAIM + 2, CLAIM + 3]
+  t.equal(new Set(marks).size, marks.length)
+  for (const mark of marks) words[mark] = -1
+  for (const ring of [outbox, plain, ranked, replies]) {
+    const { memory, capacity } = ring
+    t.ok(memory.u8.every((byte) => byte === 0))
+    memory.u8.fill(0xff)
+    t.equal(ring.readTo(), 0)
+    t.equal(ring.free(), capacity)
+  }
+  const used = marks.length * 4 + outbox.capacity + plain.capacity + ranked.capacity + replies.capacity
+  t.equal(
+    new Uint8Array(buffer).reduce((sum, byte) => sum + (byte === 0xff ? 1 : 0), 0),
+    used,
+  )
+})
+
+t.test('a life begins with nothing in its window', async (t) => {
+  const { words, outbox, plain, ranked, replies } = new Window()
+  t.ok(words.every((word) => word === 0))
+  for (const ring of [outbox, plain, ranked, replies]) t.equal(ring.peek(), -1)
+})
+
+// * Who sleeps announces it and looks again; who writes publishes and then looks whether the other sleeps. One frame
+// at a time and no timer anywhere, so a wake-up that is lost is never made up for: the test stands still until its
+// deadline.
+
+const ROUNDS = 20_000
+const DEADLINE = { timeout: 45_000 }
+
+for (const lane of ['plain', 'replies'] as const) {
+  t.test(`host and thread alternate over ${lane} and never sleep through a frame`, DEADLINE, async (t) => {
+    const rounds = ROUNDS / 4
+    for (const patience of [0, 20, 300, 3_000]) t.equal(await pingPong(lane, rounds, patience), rounds)
+  })
+}
+
+t.test('a team and its agent alternate and never sleep through a message', DEADLINE, async (t) => {
+  const team = createTeam({
+    agents: [{ name: 'echo', module: new URL('../fixtures/transport/echo.js', import.meta.url) }],
+    orchestration: {
+      strategy: 'custom',
+      async run(orchestrator) {
+        let round = 0
+        for (; round < ROUNDS / 2; round++) {
+          const { content } = await orchestrator.request('echo', String(round))
+          if (content !== String(round)) break
+        }
+        return String(round)
+      },
+    },
+    supervision: { watchdogMs: false }, // it rings now and then, which would wake who slept through a message
+  })
+  t.teardown(() => team.close())
+  const result = await team.execute('go')
+  t.equal(result.finalOutput, String(ROUNDS / 2))
+})
+
+/** Sends frames 1 to `rounds`, each when the one before it was answered. Resolves with the last answer. */
+async function pingPong(lane: PingPong['lane'], rounds: number, patience: number): Promise<number> {
+  const window = new Window()
+  const team = new TeamMemory(1)
+  const workerData: PingPong = { window: window.buffer, team: team.buffer, rounds, lane, patience, seed: patience + 1 }
+  const worker = new Worker(new URL('../fixtures/ping-pong.js', import.meta.url), { workerData })
+  const roll = dice(patience + 2)
+  let answered = 0
+
+  const send = (number: number) => {
+    const ring = window[lane]
+    const at = ring.reserve(HEADER)
+    writeControl(ring.memory, at, SEND, 0, 0, 0, 0, number, 0)
+    ring.advance(HEADER)
+    ring.publish()
+    const state = Atomics.load(window.words, ASLEEP)
+    if (state > 0 && Atomics.compareExchange(window.words, ASLEEP, state, 0) === state) worker.postMessage(0)
+  }
+
+  const tick = () => {
+    do {
+      Atomics.store(team.words, HOST_ASLEEP, 0)
+      Atomics.store(team.words, HOST_CALLED, 0)
+      for (let at = window.outbox.peek(); at >= 0; at = window.outbox.peek()) {
+        answered = correlationOf(window.outbox.memory, at)
+        window.outbox.pass(HEADER)
+        window.outbox.release()
+        if (answered < rounds) send(answered + 1)
+      }
+      for (let looks = roll(patience + 1); looks > 0 && !window.outbox.more(); looks--);
+      Atomics.store(team.words, HOST_ASLEEP, 1)
+    } while (Atomics.load(team.words, HOST_CALLED) === 1)
+  }
+
+  worker.on('message', tick)
+  send(1)
+  tick()
+  await once(worker, 'exit')
+  tick() // a thread that is gone may have published before it went
+  return answered
+}
+
+// A message that has to wait for the outbox claims its room in the mailbox when the outbox has room again.
+
+const [ME, OTHER] = [1, 2]
+const LARGE = 'x'.repeat(60_000)
+
+/** An agent with a full outbox, and a mailbox with `room` for so many messages that it sends to. */
+function stage(room: number) {
+  const team = new TeamMemory(4)
+  team.open(OTHER, room, 2 ** 20, 2 ** 20)
+  const window = new Window()
+  const link = new Link(window, team, { ring() {}, onRing() {}, scheduler: virtualClock() }, ME)
+  const outbox = new Outbox(link, ME, 2 ** 20, () => 0, Math.random)
+  const waits = new Waits(0, 1)
+  const sends = new SendQueue({ link, outbox, waits })
+  const fill = (kind: number, content = LARGE) => {
+    const fields = outbox.begin(kind, 1, 1, 1, content, undefined)
+    fields.recipient = OTHER
+    return outbox.size()
+  }
+  let bytes = fill(SEND)
+  for (; link.reserve(bytes) >= 0; bytes = fill(SEND)) outbox.write(bytes, 'soon')
+  const settled: number[] = []
+  const send = () => {
+    const size = fill(SEND)
+    const correlation = waits.next()
+    outbox.fields.correlation = correlation
+    const order = { isFree: true, answered() {}, settle: (settle: () => void) => settle(), pause() {} }
+    const state = { order, isAnswered: false, pieces: 0, stream: undefined }
+    const wait = { kind: 'send' as const, correlation, ...state, resolve() {}, reject() {} }
+    const verdict = new Promise<void>((resolve) => {
+      waits.add(correlation, { ...wait, resolve: () => resolve() })
+    })
+    void verdict.then(() => settled.push(correlation))
+    sends.add('send', size, verdict, () => waits.get(correlation)?.resolve(undefined))
+  }
+  /** What the host finds in the outbox; it wakes the thread when half is free. */
+  const read = () => {
+    const found: { kind: number; asks: boolean; correlation: number }[] = []
+    for (let at = window.outbox.peek(); at >= 0; at = window.outbox.peek()) {
+      const { memory } = window.outbox
+      const asks = (flagsOf(memory, at) & ASKS) !== 0
+      found.push({ kind: kindOf(memory, at), asks, correlation: correlationOf(memory, at) })
+      window.outbox.pass(lengthOf(memory, at))
+    }
+    window.outbox.release()
+    if (Atomics.exchange(window.words, OUT_BLOCKED, 0) === 1) link.woken()
+    return found
+  }
+  return { team, link, waits, fill, outbox, send, settled, read }
+}
+
+t.test('it does not ask the host, and its sender goes on at once', async (t) => {
+  const { team, send, settled, read } = stage(10)
+  const before = team.taken(OTHER)
+  send()
+  t.equal(team.taken(OTHER), before, 'no room is taken while the frame could be lost with its thread')
+  read()
+  t.same(read(), [{ kind: SEND, asks: false, correlation: 0 }])
+  t.equal(team.taken(OTHER), before + 1)
+  await new Promise(setImmediate)
+  t.same(settled, [1])
+})
+
+t.test('it asks if the mailbox has no room then', async (t) => {
+  const { send, settled, read } = stage(0)
+  send()
+  read()
+  t.same(read(), [{ kind: SEND, asks: true, correlation: 1 }])
+  await new Promise(setImmediate)
+  t.same(settled, [], 'the host will say when it has room')
+})
+
+t.test('it keeps its place before the end of its turn', async (t) => {
+  const { send, fill, outbox, read } = stage(10)
+  send()
+  outbox.write(fill(END, ''), 'later')
+  read()
+  t.same(
+    read().map(({ kind }) => kind),
+    [SEND, END],
+  )
+})
+
+t.test('it takes no room if its sender has given up', async (t) => {
+  const { team, send, waits, read } = stage(10)
+  const before = team.taken(OTHER)
+  send()
+  waits.delete(1)
+  read()
+  t.same(read(), [{ kind: SEND, asks: true, correlation: 1 }], 'its withdrawal is behind it')
+  t.equal(team.taken(OTHER), before)
+})
+
+// A step that is asked for again is known by its bytes, whatever stood in the memory before.
+
+const fields = (content: string, data?: string): FrameFields => ({
+  kind: SEND,
+  flags: 0,
+  type: 'request',
+  sender: 3,
+  recipient: 4,
+  run: 1,
+  turn: 1,
+  correlation: 0,
+  step: 1,
+  attempt: 1,
+  content,
+  data,
+  metadata: undefined,
+  threadId: undefined,
+  name: undefined,
+  limit: -1,
+  priority: 0,
+  waiting: 0,
+  polling: false,
+})
+
+function written(content: string, data: string | undefined, garbage: number): Memory {
+  const memory = allocate(plainFrameBytes(content, data))
+  memory.u8.fill(garbage)
+  writeFrame(memory, 0, fields(content, data), 0)
+  return memory
+}
+
+t.test('the same content is the same step at every length, narrow and wide', async (t) => {
+  for (const letter of ['x', 'ж', '🐟'])
+    for (let length = 0; length < 12; length++) {
+      const content = letter.repeat(length)
+      const [one, other] = [written(content, content, 0x00), written(content, content, 0xff)]
+      t.ok(sameStep(one, 0, other, 0), `${length} times ${letter}`)
+    }
+})
+
+t.test('another content, other data or no data is another step', async (t) => {
+  const step = written('go', '{"n":1}', 0)
+  for (const [content, data] of [
+    ['gx', '{"n":1}'],
+    ['go', '{"n":2}'],
+    ['go', undefined],
+    ['go ', '{"n":1}'],
+  ] as const)
+    t.notOk(sameStep(step, 0, written(content, data, 0), 0), `${content} ${data}`)
+})

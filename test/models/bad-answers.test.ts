@@ -16,7 +16,7 @@ import { anthropicWire } from '../fixtures/wires/anthropic.ts'
 import { geminiWire } from '../fixtures/wires/gemini.ts'
 import { responsesWire } from '../fixtures/wires/responses.ts'
 import type { Answer, Wire } from '../fixtures/wires/wire.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 
 type Entry = ModelsConfig[string]
 

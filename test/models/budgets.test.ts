@@ -11,7 +11,7 @@ import {
   type RuntimeEvent,
 } from '../../src/index.ts'
 import { scriptedModel, type TestTeam, testTeam } from '../../src/testing.ts'
-import { gate, localTeam, silent } from '../supervision/teams.ts'
+import { gate, given, silent } from '../kit/team.ts'
 import { type Answers, FakeModel } from './fake-model.ts'
 import { modelTeam, played, ThreadTeam } from './teams.ts'
 
@@ -165,14 +165,10 @@ t.test('it reaches the protocol as what it is', async (t) => {
 })
 
 t.test('an agent that fails for want of budget of another has failed', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => (await context.request('bob', 'go')).content,
-      bob: async (_message, context) => (await ask(context, 50)).text,
-    },
-    { models: { default: costing(100) }, budget: { perRun: { tokens: 10 } } },
-  )
+  const team = given(t, { models: { default: costing(100) }, budget: { perRun: { tokens: 10 } } }).testTeam({
+    ann: async (_message, context) => (await context.request('bob', 'go')).content,
+    bob: async (_message, context) => (await ask(context, 50)).text,
+  })
   const { error } = await team.execute('go')
   t.match(error, { code: 'AGENT_FAILED', details: { cause: { code: 'BUDGET_EXCEEDED', details: { agent: 'bob' } } } })
 })
@@ -208,18 +204,18 @@ t.test('an agent has a limit in each run, and others go on', async (t) => {
     for (let n = 0; n < 3; n++) await ask(context, 50)
     return 'done'
   }
-  const team = localTeam(
-    t,
-    {
-      boss: async (_message, context) => {
-        const outcomes = await context.requestAll(['ann', 'bob'], 'go')
-        return outcomes.map((outcome) => (outcome.ok ? 'ok' : outcome.error.code)).join()
-      },
-      ann: spend,
-      bob: async (_message, context) => (await ask(context, 50)).text,
+  const team = given(t, {
+    roles,
+    models: { default: costing(100) },
+    budget: { perRun: { perAgentTokens: 220 } },
+  }).testTeam({
+    boss: async (_message, context) => {
+      const outcomes = await context.requestAll(['ann', 'bob'], 'go')
+      return outcomes.map((outcome) => (outcome.ok ? 'ok' : outcome.error.code)).join()
     },
-    { roles, models: { default: costing(100) }, budget: { perRun: { perAgentTokens: 220 } } },
-  )
+    ann: spend,
+    bob: async (_message, context) => (await ask(context, 50)).text,
+  })
   const events = budgetEvents(team)
   t.match(await team.execute('go'), { success: true, finalOutput: 'BUDGET_EXCEEDED,ok' })
   t.match(events, [
@@ -275,23 +271,19 @@ t.test('a call that waits for others goes on with what they leave, and ends with
 })
 
 t.test('an agent whose turn has ended lends its share, one whose turn is open keeps it', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      boss: async (_message, context) => {
-        if (context.run.metadata.works === 'yes') await ask(context, 10)
-        else await context.request('other', 'go')
-        const [outcome] = await context.requestAll(['greedy'], 'go')
-        return outcome!.ok ? 'enough' : outcome!.error.code
-      },
-      other: async (_message, context) => (await ask(context, 10)).text,
-      greedy: async (_message, context) => {
-        await ask(context, 10)
-        return (await ask(context, 800)).text
-      },
+  const team = given(t, { models: { default: costing(16) }, budget: { perRun: { tokens: 1_000 } } }).testTeam({
+    boss: async (_message, context) => {
+      if (context.run.metadata.works === 'yes') await ask(context, 10)
+      else await context.request('other', 'go')
+      const [outcome] = await context.requestAll(['greedy'], 'go')
+      return outcome!.ok ? 'enough' : outcome!.error.code
     },
-    { models: { default: costing(16) }, budget: { perRun: { tokens: 1_000 } } },
-  )
+    other: async (_message, context) => (await ask(context, 10)).text,
+    greedy: async (_message, context) => {
+      await ask(context, 10)
+      return (await ask(context, 800)).text
+    },
+  })
   t.equal((await team.execute('go', { metadata: { works: 'no' } })).finalOutput, 'enough')
   t.equal((await team.execute('go', { metadata: { works: 'yes' } })).finalOutput, 'BUDGET_EXCEEDED')
 })

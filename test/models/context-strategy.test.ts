@@ -5,7 +5,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import { countMessages, countTools } from '../../src/actors/model/tokens.ts'
 import { type ContextStrategy, defineAgent } from '../../src/index.ts'
-import { localTeam } from '../supervision/teams.ts'
+import { localTeam } from '../kit/team.ts'
 import { calls, FakeModel } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
 

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { countMessages } from '../../src/actors/model/tokens.ts'
-import { localTeam } from '../supervision/teams.ts'
+import { localTeam } from '../kit/team.ts'
 import { modelTeam } from './teams.ts'
 
 t.test('says what the context holds, of the run that it heard of last', async (t) => {

@@ -10,7 +10,7 @@ import { ThreadStore } from '../../src/runtime/runs/conversations.ts'
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
-import { gate, silent } from '../supervision/teams.ts'
+import { gate, silent } from '../kit/team.ts'
 import { type Answers, FakeModel } from './fake-model.ts'
 
 /** The contract in its shortest form. */

@@ -5,7 +5,7 @@ import { type AgentContext, BudgetExceededError, ModelError } from '../../src/in
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
 import { type GatewayLayer, ModelGateway } from '../../src/runtime/verbs/gateway.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
-import { localTeam, never, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
+import { given, localTeam, never, outcomeOf, silent } from '../kit/team.ts'
 import { FakeModel, USAGE } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -178,11 +178,10 @@ t.test('rule 22: who waits for a model is live, and so is who waits for that one
   const asksBob = async (_: unknown, context: AgentContext) =>
     (await context.request('bob', 'hi', { timeoutMs: 100_000 })).content
   const thinks = async (_: unknown, context: AgentContext) => (await context.complete({ prompt: 'go' })).text
-  const team = openTeam(
-    t,
-    { ann: asksBob, bob: thinks },
-    { models: { default: model }, roles: { ann: { communication: { responseTimeoutMs: 100_000 } } } },
-  )
+  const team = given(t, {
+    models: { default: model },
+    roles: { ann: { communication: { responseTimeoutMs: 100_000 } } },
+  }).team({ ann: asksBob, bob: thinks })
   const found: string[] = []
   team.events.subscribe(({ type }) => {
     if (type === 'deadlock' || type === 'stall') found.push(type)

@@ -5,7 +5,7 @@ import { turnBehind } from '../../src/actors/turn/context.ts'
 import { createTeam, defineTool, type Guardrail, type RuntimeEvent } from '../../src/index.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
-import { gate, localTeam, openTeam, type Receive, silent } from '../supervision/teams.ts'
+import { gate, given, localTeam, type Receive, silent } from '../kit/team.ts'
 import { doing } from '../toolbox/tools.ts'
 import { type Answers, calls, type FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
@@ -262,11 +262,9 @@ t.test('an input that was edited and changed by a check is asked about once, als
     await context.sleep(100)
     return sum
   }
-  const team = openTeam(
-    t,
-    { ann },
-    { tools: [tool], roles: { ann: { tools: ['sum'] } }, guardrails: { tool: [limits] } },
-  )
+  const team = given(t, { tools: [tool], roles: { ann: { tools: ['sum'] } }, guardrails: { tool: [limits] } }).team({
+    ann,
+  })
   const run = team.launch('go')
   await team.clock.advance(1)
   await run.answer(run.questions[0]!.questionId, { approved: true, input: { a: 500, b: 3 } })

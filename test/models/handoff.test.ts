@@ -7,7 +7,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import { defineAgent, defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
 
 const pieces = (...texts: string[]): Answer => texts.map((text) => ({ text }))

@@ -4,7 +4,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentRole, defineAgent } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

@@ -1,7 +1,7 @@
 /** A turn of many steps whose thread dies at any of them: each model call was made once, and each tool was used once. */
 import t from 'tap'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
-import { OpenTeam, silent } from '../supervision/teams.ts'
+import { OpenTeam, silent } from '../kit/team.ts'
 import { calls, FakeModel } from './fake-model.ts'
 import { killAt } from './killed-turns.ts'
 import { ThreadTeam } from './teams.ts'

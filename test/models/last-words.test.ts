@@ -6,7 +6,7 @@ import { type AgentDefinition, defineAgent, type MultiAgentPatternOptions, type 
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

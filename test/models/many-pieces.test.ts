@@ -17,7 +17,7 @@ import { Chat } from '../../src/service/terminal/chat.ts'
 import { localSource } from '../../src/service/terminal/source.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { FakeTerminal } from '../terminal/fake-terminal.ts'
 import { workOf } from '../work.ts'
 

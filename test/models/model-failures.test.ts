@@ -4,7 +4,7 @@ import { z } from 'zod'
 import { type DramatisError, defineAgent, defineTool, ModelError } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { FakeModel } from './fake-model.ts'
 import { ThreadTeam } from './teams.ts'
 

@@ -1,7 +1,7 @@
 /** A role without code is played by a model. */
 import t from 'tap'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
-import { ask } from '../supervision/teams.ts'
+import { ask } from '../kit/team.ts'
 import { USAGE } from './fake-model.ts'
 import { quietly } from './notices.ts'
 import { modelTeam } from './teams.ts'

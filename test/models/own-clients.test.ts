@@ -11,7 +11,7 @@ import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { testTeam } from '../../src/testing.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
 import { anthropicWire } from '../fixtures/wires/anthropic.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { FakeModel } from './fake-model.ts'
 import { ThreadTeam } from './teams.ts'
 

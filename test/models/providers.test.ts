@@ -4,7 +4,7 @@ import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { testTeam } from '../../src/testing.ts'
 import { type ModelServer, modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'
-import { localTeam, OpenTeam, silent } from '../supervision/teams.ts'
+import { given, OpenTeam, silent } from '../kit/team.ts'
 import { killAt } from './killed-turns.ts'
 import { ThreadTeam } from './teams.ts'
 
@@ -70,7 +70,7 @@ t.test('the key of a call is the same when it is made again, and never that of a
     ['bob', 'a'],
     ['ann', 'b'],
   ] as const) {
-    const cell = team.host.directory.cell(name)!
+    const cell = team.cell(name)
     const caller = { cell, turn: 1, correlation: 1, callId, run, say: () => {} }
     await ask({ messages }, caller, new AbortController().signal)
     keys.push(server.calls.at(-1)?.headers['idempotency-key'])
@@ -101,16 +101,12 @@ t.test('a stream is asked for where somebody reads along', async (t) => {
   const server = await modelServer(t)
   server.always({ text: ['One', ' two'] })
   const chunks: string[] = []
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        await context.complete({ prompt: 'a' })
-        return (await context.complete({ prompt: 'b', stream: true })).text
-      },
+  const team = given(t, { models: { default: at(server) } }).testTeam({
+    ann: async (_message, context) => {
+      await context.complete({ prompt: 'a' })
+      return (await context.complete({ prompt: 'b', stream: true })).text
     },
-    { models: { default: at(server) } },
-  )
+  })
   team.events.subscribe((event) => void (event.type === 'output.delta' && chunks.push(event.chunk)))
   t.equal((await team.execute('go')).finalOutput, 'One two')
   t.strictSame(

@@ -4,7 +4,7 @@ import { z } from 'zod'
 import type { Content } from '../../src/actors/definition/content.ts'
 import { createTeam, type MessagePart, type OrchestratorContext } from '../../src/index.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
-import { gate, localTeam, type Receive, silent } from '../supervision/teams.ts'
+import { gate, localTeam, type Receive, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -74,7 +74,7 @@ t.test('code gets and gives parts', async (t) => {
   }
   const run = async (script: OrchestratorContext, text: string) =>
     (await script.request('ann', `Please: ${text}`)).content
-  const team = localTeam(t, { ann, bob }, { models: { default: model }, orchestration: { strategy: 'custom', run } })
+  const team = localTeam(t, { ann, bob }, { models: { default: model }, script: run })
   t.equal((await team.execute(query)).finalOutput, 'seen')
   t.same(got, [query, {}, [image], { a: 1 }])
   t.same(lastOf(model), [image])

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

@@ -5,7 +5,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 
 async function open(t: Test) {
   const server = await modelServer(t)

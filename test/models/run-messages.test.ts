@@ -3,7 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { defineTool, type RunOptions } from '../../src/index.ts'
-import { localTeam } from '../supervision/teams.ts'
+import { localTeam } from '../kit/team.ts'
 import { type Answers, calls, type FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

@@ -5,7 +5,7 @@ import { defineTool, type OrchestratorContext, type Run, type RuntimeEvent, type
 import { StreamParts } from '../../src/runtime/runs/stream-parts.ts'
 import { ModelError } from '../../src/shared/errors.ts'
 import { testTeam } from '../../src/testing.ts'
-import { localTeam, type Receive, silent } from '../supervision/teams.ts'
+import { localTeam, type Receive, silent } from '../kit/team.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

@@ -3,7 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent } from '../../src/index.ts'
 import type { VirtualClock } from '../../src/testing.ts'
-import { gate, localTeam, outcomeOf } from '../supervision/teams.ts'
+import { gate, given, outcomeOf } from '../kit/team.ts'
 import { ledger, recordModule, underWay } from '../toolbox/desk.ts'
 import { doing } from '../toolbox/tools.ts'
 import { type Answers, calls, FakeModel } from './fake-model.ts'
@@ -89,20 +89,16 @@ t.test('thinking that its code withdraws rejects; no further call begins, and no
   const { tool, log } = stepwise()
   const left = new AbortController()
   const { open, opened } = gate()
-  const team = localTeam(
-    t,
-    {
-      async ann(_message, context) {
-        const thought = await context.think({ prompt: 'Work.', signal: left.signal }).catch((error) => error)
-        await opened
-        return `${thought.code}: ${thought.message}`
-      },
+  const team = given(t, {
+    models: { default: new FakeModel([calls(...work(1, 2, 3)), 'done']) },
+    roles: { ann: { tools: [tool], maxParallelToolCalls: 1 } },
+  }).testTeam({
+    async ann(_message, context) {
+      const thought = await context.think({ prompt: 'Work.', signal: left.signal }).catch((error) => error)
+      await opened
+      return `${thought.code}: ${thought.message}`
     },
-    {
-      models: { default: new FakeModel([calls(...work(1, 2, 3)), 'done']) },
-      roles: { ann: { tools: [tool], maxParallelToolCalls: 1 } },
-    },
-  )
+  })
   const run = team.launch('go')
   await settled(team)
   t.same(log, ['begin 1'])
@@ -174,22 +170,18 @@ t.test(
     const reached = gate()
     const events: RuntimeEvent[] = []
     let bob: AbortSignal | undefined
-    const team = localTeam(
-      t,
-      {
-        ann: (_message, context) =>
-          context.think({ prompt: 'go', signal: controller.signal }).then(String, (error) => error.code),
-        bob: (_message, { signal }) => {
-          bob = signal
-          reached.open()
-          return new Promise(() => {})
-        },
+    const team = given(t, {
+      models: { default: new FakeModel([all]) },
+      roles: { ann: { tools: [tool, 'ask_user'], canDelegateTo: ['bob'], maxParallelToolCalls: 3 } },
+    }).testTeam({
+      ann: (_message, context) =>
+        context.think({ prompt: 'go', signal: controller.signal }).then(String, (error) => error.code),
+      bob: (_message, { signal }) => {
+        bob = signal
+        reached.open()
+        return new Promise(() => {})
       },
-      {
-        models: { default: new FakeModel([all]) },
-        roles: { ann: { tools: [tool, 'ask_user'], canDelegateTo: ['bob'], maxParallelToolCalls: 3 } },
-      },
-    )
+    })
     team.events.subscribe((event) => void events.push(event))
     const run = team.launch('go')
     await reached.opened
@@ -303,18 +295,14 @@ t.test('rule 19: a turn whose tool runs in its thread beside a request keeps its
     calls(['hasty', { file: ledger(t).file, act: 'wait' }], ['request', { to: 'bob', content: 'go' }]),
     'done',
   ]
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => (await context.think('go')).text,
-      bob: () => void order.push('bob'),
-    },
-    {
-      models: { default: new FakeModel(answers) },
-      maxConcurrentAgents: 1,
-      roles: { ann: { tools: [{ module: recordModule, export: 'hasty' }], canDelegateTo: ['bob'] } },
-    },
-  )
+  const team = given(t, {
+    models: { default: new FakeModel(answers) },
+    maxConcurrentAgents: 1,
+    roles: { ann: { tools: [{ module: recordModule, export: 'hasty' }], canDelegateTo: ['bob'] } },
+  }).testTeam({
+    ann: async (_message, context) => (await context.think('go')).text,
+    bob: () => void order.push('bob'),
+  })
   team.events.subscribe(({ type }) => void (type === 'tool.finished' && order.push('tool')))
   const run = outcomeOf(team.execute('go'))
   await underWay(team)

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { defineTool } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from './fake-model.ts'
 
 /** A chief whose plan is one task for `worker`, whose model answers that one after the other. */

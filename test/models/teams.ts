@@ -11,7 +11,7 @@ import {
 import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { type TestTeam, testTeam } from '../../src/testing.ts'
-import { localTeam, silent } from '../supervision/teams.ts'
+import { localTeam, silent } from '../kit/team.ts'
 import { type Answers, FakeModel } from './fake-model.ts'
 
 type Test = Pick<typeof t, 'teardown'>

@@ -5,7 +5,7 @@ import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { type AgentContext, AgentCrashedError, defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { rehearse } from '../../src/testing.ts'
-import { OpenTeam, silent } from '../supervision/teams.ts'
+import { OpenTeam, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

@@ -6,7 +6,7 @@ import type { ModelMessage, ModelRequest } from '../../src/actors/definition/mod
 import type { AgentContext } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { localTeam, silent } from '../supervision/teams.ts'
+import { localTeam, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
 

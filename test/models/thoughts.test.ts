@@ -7,8 +7,8 @@ import { collect, nothingYet } from '../../src/runtime/providers/collect.ts'
 import { Thoughts } from '../../src/runtime/verbs/gateway.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { silent } from '../kit/team.ts'
 import { request } from '../runtime/models/asking.ts'
-import { silent } from '../supervision/teams.ts'
 
 const saying = (texts: readonly string[]): ModelClient => ({
   async *complete(): AsyncGenerator<ModelPiece> {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
-import { gate } from '../supervision/teams.ts'
+import { gate } from '../kit/team.ts'
 import { calls } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 

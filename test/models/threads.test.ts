@@ -6,7 +6,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelPiece, ModelRequest } from '../../src/actors/definition/model.ts'
 import type { AgentRole } from '../../src/index.ts'
 import { endShared } from '../fixtures/share-threads.ts'
-import { gate, silent } from '../supervision/teams.ts'
+import { gate, silent } from '../kit/team.ts'
 import { FakeModel } from './fake-model.ts'
 import { ThreadTeam } from './teams.ts'
 

@@ -8,7 +8,7 @@ import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentDefinition, type AgentRole, defineAgent, type OrchestratorContext } from '../../src/index.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from './fake-model.ts'
 
 type Options = Partial<MultiAgentPatternOptions>

@@ -1,6 +1,6 @@
 /** Many agents on few threads: each finds the others by name, also those that join, leave, or that it has never heard of. */
 import t from 'tap'
-import { ask, numbers } from '../supervision/teams.ts'
+import { ask, numbers } from '../kit/team.ts'
 import { folderOf } from '../team/reloading.ts'
 
 const agent = `

@@ -1,7 +1,7 @@
 /** Agents that lose their thread when they are idle, and get one for their next message; in virtual time. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { ask, gate, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { ask, gate, given, openTeam, outcomeOf } from '../kit/team.ts'
 import { statusesOf } from './threads.ts'
 
 /** Counts its messages in its state, and the hooks that ran. */
@@ -44,16 +44,12 @@ t.test('an agent without a message for idleMs has no thread; a message brings it
 
 t.test('an agent with an open turn keeps its thread', async (t) => {
   const { opened, open } = gate()
-  const team = openTeam(
-    t,
-    {
-      worker: async () => {
-        await opened
-        return 'done'
-      },
+  const team = given(t, { threads: { idleMs: 100 } }).team({
+    worker: async () => {
+      await opened
+      return 'done'
     },
-    { threads: { idleMs: 100 } },
-  )
+  })
   await team.start()
   const slow = ask(team, 'worker')
   await team.clock.advance(1_000)

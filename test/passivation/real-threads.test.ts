@@ -1,7 +1,7 @@
 /** Agents that lose their thread, on real threads: what keeps one alive, and what a reload, a crash and an end do to it. */
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
-import { ask, numbers, outcomeOf } from '../supervision/teams.ts'
+import { ask, numbers, outcomeOf } from '../kit/team.ts'
 import { folderOf, type HostedTeam } from '../team/reloading.ts'
 import { watchThreads } from '../toolbox/desk.ts'
 

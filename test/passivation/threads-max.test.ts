@@ -4,7 +4,7 @@ import { defineAgent } from '../../src/index.ts'
 import { ThreadPlaces } from '../../src/runtime/supervision/pending-life.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { virtualClock } from '../../src/testing.ts'
-import { ask, gate, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
+import { ask, gate, given, numbers, type OpenTeam, openTeam, outcomeOf, silent } from '../kit/team.ts'
 
 /** Notes the highest number of agents that had a thread at the same time. */
 function watchLives(team: OpenTeam): { most: number } {
@@ -94,7 +94,7 @@ t.test('the end of a thread that was one too many is told to who looks for agent
   places.claim()
   places.claim() // as if one had been granted because all waited for others
   const team = openTeam(t, { asked: () => 'answered' })
-  const cell = team.host.directory.cell('asked')!
+  const cell = team.cell('asked')
   await team.sendMessage({ recipient: 'asked', content: 'go' })
   t.ok(places.take(cell), 'it waits')
   t.equal(told, 1)
@@ -105,24 +105,17 @@ t.test('the end of a thread that was one too many is told to who looks for agent
 })
 
 t.test('an answered turn that waits for its place behind one that waits for others keeps nobody out', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async clerk({ content }, context) {
-        if (content === 'first') return context.ask('Now?')
-        await context.sleep(1_000)
-        return (await context.request('expert', content)).content
-      },
-      expert: ({ content }) => content,
+  const team = given(t, {
+    threads: { max: 1 },
+    script: async (script, query) => (await script.request('clerk', query)).content,
+  }).team({
+    async clerk({ content }, context) {
+      if (content === 'first') return context.ask('Now?')
+      await context.sleep(1_000)
+      return (await context.request('expert', content)).content
     },
-    {
-      threads: { max: 1 },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script, query) => (await script.request('clerk', query)).content,
-      },
-    },
-  )
+    expert: ({ content }) => content,
+  })
   await team.start()
   const first = outcomeOf(team.execute('first'))
   await team.clock.advance(100)
@@ -154,11 +147,12 @@ t.test('who waits for a thread is served by priority, then in order', async (t) 
   const { opened, open } = gate()
   const order: string[] = []
   const note = (name: string) => defineAgent({ receive: () => void order.push(name) })
-  const team = openTeam(
-    t,
-    { busy: async () => void (await opened), low: note('low'), other: note('other'), high: note('high') },
-    { threads: { max: 1 } },
-  )
+  const team = given(t, { threads: { max: 1 } }).team({
+    busy: async () => void (await opened),
+    low: note('low'),
+    other: note('other'),
+    high: note('high'),
+  })
   await team.start()
   const busy = ask(team, 'busy')
   await team.clock.advance(10)
@@ -217,15 +211,11 @@ t.test('an agent that joins or is spawned while all threads are taken begins wit
       return (await context.request('child', 'hello')).content
     },
   })
-  const team = openTeam(
-    t,
-    { parent, other: () => '' },
-    {
-      threads: { max: 1 },
-      roles: { parent: { trust: 'privileged' } },
-      later: { child: () => 'child speaks', joined: () => 'joined speaks' },
-    },
-  )
+  const team = given(t, {
+    threads: { max: 1 },
+    roles: { parent: { trust: 'privileged' } },
+    later: { child: () => 'child speaks', joined: () => 'joined speaks' },
+  }).team({ parent, other: () => '' })
   await team.start()
   const answer = outcomeOf(ask(team, 'parent'))
   await team.clock.advance(100)

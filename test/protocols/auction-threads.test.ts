@@ -1,7 +1,7 @@
 /** Auctions and routing on real threads. */
 import t from 'tap'
 import { type AgentRole, createTeam, type OrchestrationConfig } from '../../src/index.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import type { Test } from '../team/stage.ts'
 import { winners } from './bidders.ts'
 

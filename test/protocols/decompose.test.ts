@@ -5,7 +5,7 @@ import type { CollaborateConfig } from '../../src/protocols.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { echo, says, stage, type Test } from '../team/stage.ts'
 
 type Config = Omit<CollaborateConfig, 'strategy'>

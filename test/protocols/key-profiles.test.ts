@@ -3,7 +3,7 @@ import t from 'tap'
 import { type AgentRole, defineAgent, type MultiAgentResult } from '../../src/index.ts'
 import type { SubTask } from '../../src/protocols.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import type { Test } from '../team/stage.ts'
 
 const keys = { free: ['SEARCH_KEY_FREE'], paid: ['SEARCH_KEY_PAID', 'SEARCH_ACCOUNT'] }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type AgentDefinition, type AgentRole, defineAgent, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { says, type Test } from '../team/stage.ts'
 
 const LONG = 'word '.repeat(8_000) // 40,000 characters

@@ -3,7 +3,7 @@ import t from 'tap'
 import { type AgentDefinition, type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
 import { type SubTask, type SubTaskResult, subTaskResultSchema } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { after, all, refuses, says, stage, throws } from '../team/stage.ts'
 
 type Context = Pick<typeof t, 'same' | 'teardown'>

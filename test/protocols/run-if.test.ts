@@ -3,7 +3,7 @@ import t from 'tap'
 import { type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
 import type { RunIf } from '../../src/protocols/run-if.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { type Test, throws } from '../team/stage.ts'
 import { leads, play, works } from './led-team.ts'
 

@@ -13,7 +13,7 @@ import { apologyFor } from '../../src/protocols/apologize.ts'
 import type { SubTask, SupervisorConfig } from '../../src/protocols.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { after, echo, refuses, says, stage, type Test, throws } from '../team/stage.ts'
 
 type Config = Partial<Omit<SupervisorConfig, 'strategy'>>

@@ -8,9 +8,9 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, type AgentRole, type AgentType, loadTeam } from '../../src/index.ts'
 import { FileSource } from '../../src/registry/team-text.ts'
+import { type Cast, given, type OpenTeam, openTeam } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
-import { type Cast, type OpenTeam, openTeam } from '../supervision/teams.ts'
 
 const YAML = `# Who is who
 agents:
@@ -321,21 +321,14 @@ t.test('only who is privileged may, and a script', async (t) => {
   }
   const file = join(t.testdir({ 'agents.yaml': YAML }), 'agents.yaml')
   const { agents: _, ...options } = await loadTeam(file)
-  const team = openTeam(
-    t,
-    { lead: answers, worker: answers },
-    {
-      ...options,
-      later: { tester: answers },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => {
-          const name = await script.defineAgent({ name: 'tester', trust: 'privileged', canDelegateTo: ['worker'] })
-          return (await script.request(name, 'this')).content
-        },
-      },
+  const team = given(t, {
+    ...options,
+    later: { tester: answers },
+    script: async (script) => {
+      const name = await script.defineAgent({ name: 'tester', trust: 'privileged', canDelegateTo: ['worker'] })
+      return (await script.request(name, 'this')).content
     },
-  )
+  }).team({ lead: answers, worker: answers })
   t.equal((await team.execute('go')).finalOutput, 'tester did this of $orchestrator')
   t.match(readFileSync(file, 'utf8'), /can_delegate_to: \[worker\]\n[\s\S]*tester:/, 'nobody else may give it tasks')
 })

@@ -4,7 +4,7 @@ import type { ModelPiece } from '../../src/actors/definition/model.ts'
 import { countPrompt, countTokens } from '../../src/actors/model/tokens.ts'
 import type { DramatisError, RuntimeEvent } from '../../src/index.ts'
 import type { MultiAgentPattern } from '../../src/team.ts'
-import { never, type Receive } from '../supervision/teams.ts'
+import { never, type Receive } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 const WINDOW = 60_000

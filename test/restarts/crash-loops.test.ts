@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import type { AgentContext, AgentMessage, MultiAgentPatternOptions } from '../../src/index.ts'
 import type { MultiAgentPattern } from '../../src/team.ts'
-import { never, type Receive } from '../supervision/teams.ts'
+import { never, type Receive } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']

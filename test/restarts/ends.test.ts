@@ -3,7 +3,7 @@ import t from 'tap'
 import * as z from 'zod'
 import { defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { howMany } from '../how-many.ts'
-import { never } from '../supervision/teams.ts'
+import { never } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']

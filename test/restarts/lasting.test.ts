@@ -1,7 +1,7 @@
 /** What lasts longer than a call, in a team whose process dies: subscriptions, watches, sync points, the place in a trace. */
 import t from 'tap'
 import { type DramatisError, defineAgent, type MultiAgentPatternOptions } from '../../src/index.ts'
-import { never } from '../supervision/teams.ts'
+import { never } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 import type { LivingTeam } from './living-team.ts'
 

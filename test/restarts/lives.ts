@@ -3,7 +3,7 @@ import type { AgentDefinition } from '../../src/actors/definition/definition.ts'
 import { defineAgent, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { SteppedClock } from '../../src/runtime/testing/virtual-clock.ts'
 import { Dice } from '../dice.ts'
-import { type Cast, silent } from '../supervision/teams.ts'
+import { type Cast, silent } from '../kit/team.ts'
 import { LivingTeam } from './living-team.ts'
 import { Disk, MortalStore } from './mortal-store.ts'
 

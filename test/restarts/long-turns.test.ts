@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
-import { never } from '../supervision/teams.ts'
+import { never } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 const KEPT_BYTES = 20_000

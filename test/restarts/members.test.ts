@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type AgentContext, type AgentMessage, type DramatisError, defineAgent, loadTeam } from '../../src/index.ts'
 import { folderOf } from '../durability/log-folders.ts'
-import { type Cast, never } from '../supervision/teams.ts'
+import { type Cast, never } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 import type { LivingTeam } from './living-team.ts'
 

@@ -3,7 +3,7 @@
 import type { Test } from 'tap'
 import t from 'tap'
 import type { AgentContext } from '../../src/index.ts'
-import { ask, localTeam, never } from '../supervision/teams.ts'
+import { ask, localTeam, never } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 /** An agent whose turn waits for a person in its first process, and is played by other code in the next one. */

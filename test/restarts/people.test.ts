@@ -2,7 +2,7 @@
 import t from 'tap'
 import * as z from 'zod'
 import { defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
-import type { Receive } from '../supervision/teams.ts'
+import type { Receive } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 const DAY = 86_400_000

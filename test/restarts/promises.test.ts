@@ -1,7 +1,7 @@
 /** What was promised to who asks, in a team whose process dies: retries, a new owner of a task, a place in the line of runs. */
 import t from 'tap'
 import type { DramatisError, MultiAgentPatternOptions } from '../../src/index.ts'
-import { never } from '../supervision/teams.ts'
+import { never } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 
 type Script = Extract<MultiAgentPatternOptions['orchestration'], { strategy: 'custom'; run: unknown }>['run']

@@ -13,7 +13,7 @@ import {
   wrongIn,
 } from '../fixtures/durability/races.ts'
 import { takes, takesTool } from '../fixtures/durability/takes.ts'
-import { outcomeOf, silent } from '../supervision/teams.ts'
+import { outcomeOf, silent } from '../kit/team.ts'
 import { Lives } from './lives.ts'
 import type { LivingTeam } from './living-team.ts'
 

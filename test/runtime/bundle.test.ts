@@ -1,11 +1,18 @@
+/** Modules of agents as one file, and compiled code that threads of a process share. */
+
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
+import { MessageChannel, Worker } from 'node:worker_threads'
 import type { Test } from 'tap'
 import t from 'tap'
+import { playFirstTurn, Resident } from '../../src/actors/thread/resident.ts'
 import { loadable } from '../../src/runtime/threads/bundle.ts'
 import { cannotBundle } from '../../src/runtime/threads/compile.ts'
+import { ThreadCode, threadCode, WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
+import { epochZero, systemClock } from '../../src/shared/clock.ts'
 import { inThread, load, project, projectOfFixtures, refusal, WHAT } from './bundle-helpers.ts'
 
 t.test('JavaScript is loaded as it is', async (t) => {
@@ -377,4 +384,189 @@ async function filesOf(folder: string): Promise<Record<string, number>> {
   return Object.fromEntries(
     await Promise.all(names.map(async (name) => [name, (await stat(join(folder, CACHE, name))).mtimeMs] as const)),
   )
+}
+
+const CONDITIONS = JSON.stringify({
+  exports: {
+    '.': { require: './r.cjs', import: './i.mjs' },
+    './nested': { browser: './b.js', node: { require: './r.cjs', default: './n.mjs' } },
+    './node': './a.js',
+  },
+})
+const PATTERNS = JSON.stringify({
+  exports: { './x/*': './*.js', './x/special/*': './c.js', './x/hidden/*': null, './gone': './gone.js' },
+})
+
+t.test('a package is found as `import` finds it', async (t) => {
+  const folder = project(t, {
+    'package.json': '{ "name": "project", "exports": { "./own": "./own.js" } }',
+    'own.js': '',
+    node_modules: {
+      bare: { 'index.js': '', 'file.js': '' },
+      main: { 'package.json': '{ "main": "./lib/a" }', lib: { 'a.js': '' } },
+      folder: { 'package.json': '{ "main": "lib" }', lib: { 'index.js': '' } },
+      '@scope': { conditions: { 'package.json': CONDITIONS, 'i.mjs': '', 'n.mjs': '', 'r.cjs': '' } },
+      patterns: { 'package.json': PATTERNS, 'a.js': '', 'b.js': '', 'c.js': '' },
+      list: { 'package.json': '{ "exports": [{ "browser": "./b.js" }, "./a.js"] }', 'a.js': '' },
+    },
+    inner: {},
+  })
+  inFolder(t, join(folder, 'inner'))
+  for (const [specifier, path] of [
+    ['bare', 'bare/index.js'],
+    ['bare/file.js', 'bare/file.js'],
+    ['main', 'main/lib/a.js'],
+    ['folder', 'folder/lib/index.js'],
+    ['@scope/conditions', '@scope/conditions/i.mjs'],
+    ['@scope/conditions/nested', '@scope/conditions/n.mjs'],
+    ['patterns/x/a', 'patterns/a.js'],
+    ['patterns/x/special/b', 'patterns/c.js'],
+    ['list', 'list/a.js'],
+  ] as const) {
+    const { href } = pathToFileURL(join(folder, 'node_modules', path))
+    t.strictSame(await loadable(specifier, WHAT), { href, bundled: false, shown: specifier })
+  }
+  t.equal((await loadable('project/own', WHAT)).href, pathToFileURL(join(folder, 'own.js')).href)
+})
+
+t.test('a package of TypeScript, linked from elsewhere, is bundled', async (t) => {
+  const folder = project(t, {
+    packages: {
+      critic: { 'package.json': '{ "exports": "./src.ts" }', 'src.ts': 'export default import.meta.filename' },
+    },
+    node_modules: {},
+  })
+  await symlink(join(folder, 'packages', 'critic'), join(folder, 'node_modules', 'critic'))
+  inFolder(t, folder)
+  const { href, bundled, shown } = await loadable('critic', WHAT)
+  t.strictSame([bundled, shown], [true, 'critic'])
+  t.equal(await inThread(href), join(folder, 'packages', 'critic', 'src.ts'))
+})
+
+t.test('a package that has no such code is refused', async (t) => {
+  const folder = project(t, {
+    node_modules: {
+      patterns: { 'package.json': PATTERNS },
+      empty: { 'package.json': '{' },
+      absolute: { 'package.json': '{ "exports": "/etc/a.js" }' },
+      forbidden: { 'package.json': '{ "exports": [null, "./a.js"] }', 'a.js': '' },
+    },
+  })
+  inFolder(t, folder)
+  for (const [specifier, says] of [
+    ['unheard-of', `no node_modules from ${folder} upwards has the package "unheard-of". Install it there, or name`],
+    ['patterns/gone', 'exports ./gone.js, which is not in'],
+    ['patterns/x/hidden/a', 'does not export "./x/hidden/a" to import.'],
+    ['patterns/y', 'does not export "./y" to import.'],
+    ['patterns', 'does not export "." to import.'],
+    ['empty', 'has no file for "empty".'],
+    ['empty/a.js', 'has no file for "empty/a.js".'],
+    ['absolute', 'does not export "."'],
+    ['forbidden', 'does not export "."'],
+  ] as const) {
+    const error = await refusal(loadable(specifier, WHAT))
+    t.ok(error.message.startsWith(`${WHAT}: `) && error.message.includes(says), error.message)
+    t.equal(error.details.specifier, specifier)
+  }
+})
+
+function inFolder(t: { teardown(back: () => void): void }, folder: string): void {
+  const before = process.cwd()
+  process.chdir(folder)
+  t.teardown(() => process.chdir(before))
+}
+
+// Compiled code that threads of a process share.
+
+t.test('the second thread compiles a turn too, and later ones begin with that', async (t) => {
+  t.equal(await playFirstTurn(systemClock), true, 'the turn ends, and something is written')
+  const code = freshCode()
+  const sizes: number[] = []
+  for (let thread = 0; thread < 4; thread++) {
+    t.ok(await boots(code))
+    sizes.push(code.begin().compiled?.length ?? 0)
+  }
+  const [, second = 0] = sizes
+  t.ok(second > 1.2 * earlyBytes(code), `${second} bytes, and ${earlyBytes(code)} of the host`)
+  t.same(sizes.slice(1), [second, second, second])
+})
+
+t.test('the turn is played as an agent plays it, from its load to its stop', async (t) => {
+  const called = (['start', 'stop', 'leave'] as const).map((part) =>
+    t.capture(Resident.prototype, part, Resident.prototype[part]),
+  )
+  t.equal(await playFirstTurn(systemClock), true)
+  t.same(
+    called.map((calls) => calls().length),
+    [1, 1, 1],
+  )
+})
+
+t.test('the bundle of threads loads no module of Node that few of them need', async (t) => {
+  const { source } = threadCode().begin()
+  for (const name of ['node:crypto', 'node:module']) {
+    t.notMatch(source, `require("${name}")`)
+    t.match(source, `getBuiltinModule("${name}")`)
+  }
+})
+
+t.test('the first thread begins with what the host compiles meanwhile, or compiles for itself', async (t) => {
+  const code = freshCode()
+  const early = code.begin()
+  t.equal(earlyBytes(code), 0, 'nobody waits for it')
+  await new Promise((resolve) => setImmediate(resolve))
+  t.ok(earlyBytes(code) > 0)
+  const told = await bootedWith({ ...early, plays: false })
+  t.equal(told.compiled, undefined, 'the thread had nothing to compile')
+  const alone = await bootedWith({ ...early, plays: false, early: new SharedArrayBuffer(4) })
+  t.ok(alone.compiled, 'it had, and hands it on')
+})
+
+t.test('a turn that was not played to its end is played by a later thread', async (t) => {
+  const code = freshCode()
+  t.notOk(code.begin().plays, 'somebody waits for the first thread')
+  const ended = code.begin()
+  t.ok(ended.plays)
+  t.ok(code.begin().plays)
+  code.take(new Uint8Array(1), ended)
+  t.notOk(code.begin().plays)
+})
+
+t.test('threads compile for themselves where what others have compiled does not fit', async (t) => {
+  const code = freshCode()
+  code.take(new Uint8Array(1_000), code.begin())
+  t.equal(code.begin().compiled?.length, 1_000)
+  t.ok(await boots(code))
+})
+
+function freshCode(): ThreadCode {
+  const { path, source } = threadCode().begin()
+  return new ThreadCode(threadCode().boot, path, source)
+}
+
+/** Number of bytes that the host has compiled. */
+const earlyBytes = (code: ThreadCode) => new Int32Array(code.begin().early, 0, 1)[0] ?? 0
+
+/** Resolves to the first post of a thread with that code. */
+async function bootedWith(entry: ReturnType<ThreadCode['begin']>): Promise<{ compiled: Uint8Array | undefined }> {
+  const [control, parts] = [new MessageChannel(), new MessageChannel()]
+  const worker = new Worker(threadCode().boot, {
+    workerData: { control: control.port2, parts: parts.port2, entry, zero: epochZero() },
+    transferList: [control.port2, parts.port2],
+  })
+  const [booted] = await once(worker, 'message')
+  await worker.terminate()
+  control.port1.close()
+  parts.port1.close()
+  return booted
+}
+
+/** Resolves to true if a thread boots and answers. */
+async function boots(code: ThreadCode): Promise<boolean> {
+  const thread = new WorkerThread(null, code)
+  await thread.booted
+  const answered = await Promise.race([thread.stop().then(() => true), thread.gone().then(() => false)])
+  thread.terminate()
+  await thread.gone()
+  return answered
 }

@@ -1,6 +1,9 @@
-/** The signs of a livelock as functions: what counts, what does not, and from when on it counts anew. */
+/** The signs of a livelock and groups of waits as functions: what counts, what does not, and from when on it counts anew. */
 import t from 'tap'
-import { News } from '../../src/runtime/observers/progress.ts'
+import type { MessageType } from '../../src/index.ts'
+import { END, idOf, REQUEST, recipientOf, SEND, writeId } from '../../src/mailbox/frame.ts'
+import { WaitingGroups } from '../../src/runtime/host/agent.ts'
+import { LivelockWatch, News } from '../../src/runtime/observers/progress.ts'
 import {
   type Conversation,
   continued,
@@ -14,10 +17,14 @@ import {
   type Rounds,
   repeated,
   roundsAnew,
+  type Sign,
   taskClosed,
   taskOpened,
 } from '../../src/runtime/observers/signs.ts'
 import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/agent-settings.ts'
+import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
+
+// The signs of a livelock as functions: what counts, what does not, and from when on it counts anew.
 
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
   t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])
@@ -46,7 +53,7 @@ t.test('what is asked at the same time does not repeat each other', async (t) =>
   t.equal(timesOf([1, 11, 'no'], [2, 12, 'no'], [13, 21, 'no'], [14, 22, 'no']), 2, 'two rounds of two')
 })
 
-const [ANN, BOB, CLEO] = [3, 4, 5]
+const CLEO = 5
 
 function heard(before: Conversation | undefined, from: number, to: number, fields: Partial<NextMessage> = {}) {
   return continued(before, {
@@ -167,4 +174,167 @@ t.test('what was seen is bounded: the oldest of more than 10,000 counts as new a
   t.ok(news.isNew('10000'))
   t.ok(news.isNew('0'))
   t.notOk(news.isNew('10000'))
+})
+
+// The fold over a run's frames: a task that is delegated back, and what has no name or no turn of its own.
+
+const SCRIPT = 2
+
+/** Frames one after the other; each message is handled by the turn of its recipient that has its number. */
+function watching() {
+  const signs: Sign[] = []
+  const ids = new Map<string, string>()
+  const watch = new LivelockWatch(LIVELOCK_BOUNDS, {
+    name: (index) => directory.name(index),
+    isModel: () => false,
+    recipientOf,
+    messageOf: (agent, turn) => ids.get(`${agent} ${turn}`),
+    progress: () => {},
+    found: (sign) => {
+      signs.push(sign)
+      watch.begin()
+    },
+  })
+  let messages = 0
+  /** From the turn of one agent to another, who handles it in the turn of the number that is returned. */
+  const says = (from: number, turn: number, to: number, type: MessageType, kind = REQUEST, text?: string): number => {
+    messages += 1
+    const content = text ?? `${messages}`
+    const { memory } = frameOf({ kind, type, sender: from, recipient: to, turn, correlation: messages, content })
+    writeId(memory, 0, [messages, 0, 0, 0])
+    ids.set(`${to} ${messages}`, idOf(memory, 0))
+    watch.frame(memory, 0, messages)
+    return messages
+  }
+  const answers = (from: number, turn: number, to: number, correlation: number, content = 'ok') => {
+    messages += 1
+    const { memory } = frameOf({ kind: END, sender: from, recipient: to, turn, correlation, content })
+    watch.frame(memory, 0, messages)
+  }
+  return { signs, says, answers }
+}
+
+t.test('rule 29: a task that is delegated back to one that had it is a sign', async (t) => {
+  const { signs, says } = watching()
+  const task = says(SCRIPT, 1, ANN, 'request')
+  const delegated = says(ANN, task, BOB, 'delegate', REQUEST, 'dig')
+  t.same(signs, [])
+  says(BOB, delegated, ANN, 'delegate', REQUEST, 'dig')
+  t.match(signs, [
+    {
+      agents: ['ann', 'bob'],
+      evidence: /^a task was delegated back to "ann", who had it: "ann" -> "bob" -> "ann" \(message /,
+    },
+  ])
+  t.equal(signs.length, 1)
+})
+
+t.test('who asks a question before it delegates still has the task of the one before', async (t) => {
+  const { signs, says, answers } = watching()
+  const delegated = says(ANN, says(SCRIPT, 1, ANN, 'request'), BOB, 'delegate', REQUEST, 'dig')
+  const question = says(BOB, delegated, ANN, 'request')
+  answers(ANN, question, BOB, question)
+  t.same(signs, [], 'a question back is no delegation')
+  says(BOB, delegated, ANN, 'delegate', REQUEST, 'dig')
+  t.equal(signs.length, 1)
+})
+
+t.test('the next sign of delegation takes a whole way again', async (t) => {
+  const { signs, says } = watching()
+  let turn = says(SCRIPT, 1, ANN, 'request')
+  for (let n = 0; n < 6; n++)
+    turn = n % 2 ? says(BOB, turn, ANN, 'delegate', REQUEST, 'dig') : says(ANN, turn, BOB, 'delegate', REQUEST, 'dig')
+  t.equal(signs.length, 3, 'after 2, 4 and 6 delegations')
+})
+
+t.test('another task of the same agents is no delegation back', async (t) => {
+  const { signs, says } = watching()
+  for (let n = 0; n < 5; n++) {
+    says(ANN, says(SCRIPT, 1, ANN, 'request'), BOB, 'delegate', REQUEST, 'dig')
+    says(BOB, says(SCRIPT, 1, BOB, 'request'), ANN, 'delegate', REQUEST, 'dig')
+  }
+  t.same(signs, [])
+})
+
+t.test('a conversation counts what its answers took: the questions that were asked for them', async (t) => {
+  const { signs, says, answers } = watching()
+  const task = says(SCRIPT, 1, ANN, 'request')
+  for (let n = 0; n < 40; n++) {
+    const question = says(ANN, task, BOB, 'request', REQUEST, 'may I?')
+    const further = says(BOB, question, CLEO, 'request', REQUEST, 'may she?')
+    answers(CLEO, further, BOB, further, n % 2 ? 'yes' : 'no')
+    answers(BOB, question, ANN, question, n % 2 ? 'yes' : 'no')
+  }
+  t.match(signs, [{ agents: ['bob', 'ann', '#5'], evidence: /^100 messages without progress/ }])
+})
+
+t.test('messages of no turn begin a conversation of their own', async (t) => {
+  const { signs, says } = watching()
+  for (let n = 0; n < 200; n++) says(n % 2 ? ANN : BOB, 0, n % 2 ? BOB : ANN, 'request', SEND)
+  t.same(signs, [])
+})
+
+// Groups of requests that a turn waits for together: how many answers each still needs.
+
+const TURN = 7
+
+t.test('a group needs what its turn says, and a turn has several', (t) => {
+  const groups = new WaitingGroups()
+  groups.note(TURN, 1, 3, 1)
+  groups.note(TURN, 2, 0, 1)
+  groups.note(TURN + 1, 1, 2, 1)
+  t.same([groups.of(TURN, 1), groups.of(TURN, 2), groups.of(TURN + 1, 1)], [{ need: 3 }, { need: 0 }, { need: 2 }])
+  t.equal(groups.of(TURN, 0), undefined, 'a request that waits alone is in none')
+  t.end()
+})
+
+t.test('a later group of a turn with the same number is another', (t) => {
+  const groups = new WaitingGroups()
+  groups.note(TURN, 1, 3, 1)
+  const first = groups.of(TURN, 1)
+  groups.note(TURN, 1, 2, 1)
+  t.not(groups.of(TURN, 1), first, 'requests of the first are counted apart')
+  t.same([first, groups.of(TURN, 1)], [{ need: 3 }, { need: 2 }])
+  t.end()
+})
+
+t.test('a turn that comes again needs one answer more, with the requests that it has open', (t) => {
+  const groups = new WaitingGroups()
+  groups.note(TURN, 1, 3, 1)
+  const open = groups.of(TURN, 1)
+  groups.note(TURN, 1, 3, 2)
+  t.equal(groups.of(TURN, 1), open)
+  t.same(open, { need: 1 })
+  groups.note(TURN, 2, 0, 2)
+  t.same(groups.of(TURN, 2), { need: 0 }, 'all are needed all the same')
+  t.end()
+})
+
+t.test('requests of an earlier process form one group that needs one answer, until the turn comes again', (t) => {
+  const groups = new WaitingGroups()
+  const restored = groups.restore(TURN, 1)
+  t.equal(groups.restore(TURN, 1), restored)
+  t.match(restored, { need: 1 })
+  groups.note(TURN, 1, 0, 1)
+  t.equal(groups.of(TURN, 1), restored)
+  t.match(restored, { need: 0 })
+  t.equal(groups.restore(TURN, 0), undefined)
+  t.end()
+})
+
+t.test('a group that this process knows is not restored anew', (t) => {
+  const groups = new WaitingGroups()
+  groups.note(TURN, 1, 3, 1)
+  t.same(groups.restore(TURN, 1), { need: 3 })
+  t.end()
+})
+
+t.test('the groups of a turn that is over are forgotten, and no others', (t) => {
+  const groups = new WaitingGroups()
+  groups.note(TURN, 1, 3, 1)
+  groups.note(TURN, 2, 3, 1)
+  groups.note(TURN + 1, 1, 2, 1)
+  groups.forget(TURN)
+  t.same([groups.of(TURN, 1), groups.of(TURN, 2), groups.of(TURN + 1, 1)], [undefined, undefined, { need: 2 }])
+  t.end()
 })

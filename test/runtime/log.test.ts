@@ -1,7 +1,11 @@
+/** The log of a run, JSON that is still being written, and sentences. */
 import t from 'tap'
 import { allocate, type Memory } from '../../src/mailbox/frame.ts'
 import { type FrameBlock, SEQ_STEP } from '../../src/runtime/log/records.ts'
 import { RunLog } from '../../src/runtime/log/run-log.ts'
+import { PartialJson } from '../../src/runtime/runs/stream-parts.ts'
+import { sentencesOf } from '../../src/shared/sentences.ts'
+import { Dice } from '../dice.ts'
 
 const FRAME = 1_000 // bytes
 const BLANK_ENTRY = {
@@ -125,4 +129,115 @@ t.test('who still holds memory that is written again finds nothing there', async
   const stale = fill(log, 20, 1).at(-1)!
   fill(log, 200, 2)
   t.equal(stale.memory.u8.length, 0)
+})
+
+// JSON that is still being written: what is there is read, what is not known yet is left out.
+
+/** The value after the whole text came as one piece. */
+const readIn = (text: string): unknown => new PartialJson().push(text)?.value
+
+t.test('what is open is closed, and what is not known yet is left out', (t) => {
+  const cases: [text: string, value: unknown][] = [
+    ['{', {}],
+    ['{"a', {}],
+    ['{"a"', {}],
+    ['{"a":', {}],
+    ['{"a":"', { a: '' }],
+    ['{"a":"x', { a: 'x' }],
+    ['{"a":1', {}],
+    ['{"a":1,', { a: 1 }],
+    ['{"a":tru', {}],
+    ['{"a":true}', { a: true }],
+    ['{"a":1,"b":[1,2', { a: 1, b: [1] }],
+    ['{"a":{"b":["x","y', { a: { b: ['x', 'y'] } }],
+    ['[{"a":null},{', [{ a: null }, {}]],
+    ['{"a":"}]', { a: '}]' }],
+    [String.raw`{"a:{\"":"b\\`, { 'a:{"': 'b\\' }],
+    [String.raw`{"a":"b\\\\`, { a: 'b\\\\' }],
+    [String.raw`{"a":"b\\\\\\`, { a: 'b\\\\\\' }],
+    ['{"a":"b\\', { a: 'b' }],
+    ['{"a":"b\\\\\\', { a: 'b\\' }],
+    [String.raw`{"a":"b\u00e`, { a: 'b' }],
+    [String.raw`{"a":"b\ud83d`, { a: 'b' }],
+    [String.raw`{"a":"b\ud83d\ude`, { a: 'b' }],
+    [String.raw`{"a":"b\ud83d\ude00`, { a: 'b😀' }],
+    ['```json\n{"a":"x', { a: 'x' }],
+    ['{"a":1}\n``` and {"more', { a: 1 }],
+  ]
+  for (const [text, value] of cases) t.strictSame(readIn(text), value, text)
+  t.end()
+})
+
+t.test('what is no JSON has no value, and does no harm', (t) => {
+  for (const text of ['', 'Well', '"text"', '{]', '{a:1,', '}']) t.strictSame(readIn(text), undefined, text)
+  t.doesNotThrow(() => readIn('['.repeat(100_000)))
+  t.end()
+})
+
+t.test('in any pieces the value only grows, and is the whole in the end', (t) => {
+  const whole = {
+    name: 'Ann "the" \\ émigré 😀\n',
+    tags: ['a', '', 'ü'],
+    size: -1.5e3,
+    ok: [true, false, null],
+    deep: [{ x: [[]] }],
+  }
+  const text = JSON.stringify(whole, null, 1)
+  for (let seed = 1; seed <= 200; seed += 1) {
+    const dice = new Dice(seed)
+    const json = new PartialJson()
+    let last: unknown
+    for (let at = 0; at < text.length; ) {
+      const end = Math.min(text.length, at + 1 + dice.upTo(9))
+      const read = json.push(text.slice(at, end))
+      if (read) {
+        t.ok(isPart(last, read.value), `seed ${seed}: ${JSON.stringify(last)} grows to ${JSON.stringify(read.value)}`)
+        last = read.value
+      }
+      at = end
+    }
+    t.strictSame(last, whole, `seed ${seed}`)
+  }
+  t.end()
+})
+
+t.test('a long text is read so seldom that its length does not count twice', (t) => {
+  const item = '{"text":"some words","n":1},'
+  const json = new PartialJson()
+  json.push('[')
+  let reads = 0
+  for (let n = 0; n < 40_000; n += 1) if (json.push(item)) reads += 1
+  t.ok(reads < 500, `${reads} reads of 40,000 pieces`)
+  t.end()
+})
+
+/** Checks that a value has all of an earlier one. */
+function isPart(before: unknown, after: unknown): boolean {
+  if (before === undefined || before === after) return true
+  if (typeof before === 'string') return typeof after === 'string' && after.startsWith(before)
+  if (typeof before !== 'object' || before === null || typeof after !== 'object' || after === null) return false
+  return Object.entries(before).every(([key, value]) => isPart(value, Reflect.get(after, key)))
+}
+
+const cases: [what: string, text: string, sentences: string[]][] = [
+  ['a text', 'Cats sleep. Dogs bark! Why?', ['Cats sleep.', 'Dogs bark!', 'Why?']],
+  ['numbers', 'It fell by 3.5 mm. That is little.', ['It fell by 3.5 mm.', 'That is little.']],
+  ['Chinese', '猫在睡觉。狗在叫!为什么?', ['猫在睡觉。', '狗在叫!', '为什么?']],
+  ['Hindi', 'बिल्ली सोती है। कुत्ता भौंकता है।', ['बिल्ली सोती है।', 'कुत्ता भौंकता है।']],
+  ['lines that go on', 'Cats\n  sleep\tall\r\nday. Dogs bark.', ['Cats sleep all day.', 'Dogs bark.']],
+  ['an empty line', 'Cats sleep\n\nDogs bark', ['Cats sleep', 'Dogs bark']],
+  ['a heading', '# Cats\nThey sleep.\n## Dogs', ['Cats', 'They sleep.', 'Dogs']],
+  ['a list', '- cats\n  and dogs\n* birds\n2. fish\n> a quotation', ['cats and dogs', 'birds', 'fish', 'a quotation']],
+  ['one letter written in two ways', 'Cafe\u0301 ouvert.', ['Caf\u00e9 ouvert.']],
+  ['what has no words', '---\n\n```\n\n... !', []],
+  ['nothing', '', []],
+]
+
+for (const [what, text, sentences] of cases) t.test(what, async (t) => t.same(sentencesOf(text), sentences))
+
+t.test('a long paragraph has the sentences that it has in parts', async (t) => {
+  const lines = Array.from({ length: 2_000 }, (_, at) => `Line ${at} has ${'so many words, '.repeat(at % 40)}and ends.`)
+  t.strictSame(sentencesOf(lines.join(' ')), lines)
+  const endless = `${'no end, '.repeat(2_000)}here.`
+  t.strictSame(sentencesOf(`${endless} Next.`), [endless, 'Next.'])
 })

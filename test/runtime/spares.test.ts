@@ -1,9 +1,17 @@
-/** How threads are made: how many boot at once, and of which heap class there are spares, how many, and when they boot. */
+/** How threads are made and kept: spares, owners of threads and their conversations, all bounded. */
 import t from 'tap'
+import { textOf } from '../../src/actors/definition/content.ts'
 import type { Logger } from '../../src/actors/definition/tool.ts'
+import { type Conversation, historyOf, NO_CONVERSATION, withTurn } from '../../src/actors/model/conversation.ts'
+import type { Cell } from '../../src/runtime/host/agent.ts'
+import { Conversations } from '../../src/runtime/host/parts.ts'
+import { RunState } from '../../src/runtime/host/run.ts'
 import { type SpareThread, WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
 import { virtualClock } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
+
+// How threads are made: how many boot at once, and of which heap class there are spares, how many, and when they
+// boot.
 
 type Heap = number | null
 
@@ -332,4 +340,113 @@ t.test('warmSpares 0 keeps none for runs that make agents either', async (t) => 
   await idle()
   await idle()
   t.equal(spawner.spares, 0)
+})
+
+// Owners of threads: how many are kept, and which go first.
+
+t.test(
+  'the owner of a thread that was not used for long goes with its conversations, and not while it is in use',
+  (t) => {
+    const conversations = new Conversations(undefined, (threadId) => threadId === 'in use')
+    const { owners } = conversations
+    for (const threadId of ['in use', 'old', 'used again']) {
+      t.equal(owners.begin(threadId, 'ann'), 'ann')
+      conversations.keep(1, threadId, NO_CONVERSATION)
+    }
+    const begin = (from: number, to: number) => {
+      for (let nth = from; nth < to; nth += 1) owners.begin(`thread ${nth}`, 'bob')
+    }
+    begin(0, 5_000)
+    t.equal(owners.begin('used again', 'bob'), 'ann')
+    begin(5_000, 10_000)
+    t.same(
+      Array.from(conversations.all(), ({ threadId }) => threadId),
+      ['in use', 'used again'],
+    )
+    t.equal([...owners.all()].length, 10_000)
+    t.equal(owners.begin('old', 'bob'), 'bob', 'nothing is left of it')
+    t.equal(owners.begin('in use', 'bob'), 'ann')
+    t.end()
+  },
+)
+
+t.test('a conversation of a thread that nobody has begun makes it nobody’s', (t) => {
+  const conversations = new Conversations()
+  conversations.keep(1, 'talk', NO_CONVERSATION)
+  t.equal(conversations.owners.begin('talk', 'ann'), null)
+  t.end()
+})
+
+// The conversations of threads are bounded: the one that was used longest ago goes.
+
+const cell = (index = 1, fields: object = {}) =>
+  Object.assign({ index, run: undefined, settings: { playedByModel: true } }, fields) as Cell
+const run = (threadId: string | undefined) => new RunState(1, 'id', '', 0, {}, threadId)
+const saying = (content: string): Conversation =>
+  withTurn(NO_CONVERSATION, content.slice(0, 9), [{ role: 'user', content }])
+
+/** What an agent finds in a run of that thread. */
+function found(conversations: Conversations, threadId: string | undefined, of = cell()): string[] {
+  const next = run(threadId)
+  conversations.begin(of, next)
+  const conversation = next.states.get(of.index) as Conversation | undefined
+  return historyOf(conversation ?? NO_CONVERSATION).map(({ content }) => textOf(content))
+}
+
+t.test('keeps a thousand of them', async (t) => {
+  const conversations = new Conversations()
+  for (let i = 0; i < 1_000; i++) conversations.committed(cell(), run(`${i}`), NO_CONVERSATION, saying(`said ${i}`))
+  t.same(found(conversations, '0'), ['said 0'])
+  conversations.committed(cell(), run('one more'), NO_CONVERSATION, saying('more'))
+  t.same(found(conversations, '0'), ['said 0'], 'it was used last')
+  t.same(found(conversations, '1'), [])
+  t.same(found(conversations, '2'), ['said 2'])
+})
+
+t.test('keeps 64 Mi characters of them', async (t) => {
+  const conversations = new Conversations()
+  const large = 'x'.repeat(2 ** 22)
+  for (let i = 0; i < 17; i++) conversations.committed(cell(), run(`${i}`), NO_CONVERSATION, saying(large))
+  t.same(found(conversations, '0'), [])
+  t.equal(found(conversations, '1').length, 1)
+  for (let i = 1; i < 17; i++) conversations.committed(cell(), run(`${i}`), saying(large), NO_CONVERSATION)
+  conversations.committed(cell(), run('more'), NO_CONVERSATION, saying(large))
+  t.equal(found(conversations, 'more').length, 1)
+})
+
+t.test('a conversation that is gone comes back with what its run has of it', async (t) => {
+  const conversations = new Conversations()
+  const before = saying('one')
+  const after = withTurn(before, 'two', [{ role: 'user', content: 'two' }])
+  conversations.committed(cell(), run('a'), before, after)
+  t.same(found(conversations, 'a'), ['one', 'two'])
+})
+
+t.test('is for models in threads, and not for agents of one run', async (t) => {
+  const conversations = new Conversations()
+  for (const [other, threadId] of [
+    [cell(), undefined],
+    [cell(1, { run: run('a') }), 'a'],
+    [cell(1, { settings: { playedByModel: false } }), 'a'],
+  ] as const)
+    conversations.committed(other, run(threadId), NO_CONVERSATION, saying('hello'))
+  t.same(found(conversations, 'a'), [])
+  t.same(found(conversations, undefined), [])
+})
+
+t.test('a run that goes on keeps its own', async (t) => {
+  const conversations = new Conversations()
+  const own = run('a')
+  own.states.set(1, saying('own'))
+  conversations.committed(cell(), run('a'), NO_CONVERSATION, saying('other'))
+  conversations.begin(cell(), own)
+  t.same(historyOf(own.states.get(1) as Conversation), [{ role: 'user', content: 'own' }])
+})
+
+t.test('goes with its agent', async (t) => {
+  const conversations = new Conversations()
+  for (const index of [1, 2]) conversations.committed(cell(index), run('a'), NO_CONVERSATION, saying(`of ${index}`))
+  conversations.forget(1)
+  t.same(found(conversations, 'a'), [])
+  t.same(found(conversations, 'a', cell(2)), ['of 2'])
 })

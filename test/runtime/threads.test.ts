@@ -1,10 +1,13 @@
 /** Agents on real threads: what reaches them, what gets out, how they die, and that nothing of them is left. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
+import { totalmem } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
-import type { Worker } from 'node:worker_threads'
+import { getHeapStatistics } from 'node:v8'
+import { Worker } from 'node:worker_threads'
 import type { Test } from 'tap'
 import t from 'tap'
 import type { Assignment } from '../../src/actors/definition/assignment.ts'
@@ -12,13 +15,16 @@ import type { MultiAgentPatternOptions, OrchestratorContext, Run } from '../../s
 import { Window } from '../../src/mailbox/channel.ts'
 import { TeamMemory } from '../../src/mailbox/team-memory.ts'
 import { WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
-import { WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
+import { kernelTimes, Silence, ThreadClock } from '../../src/runtime/threads/thread.ts'
+import { endWorker, halfOfMemoryMb, heapLimit, WorkerThread } from '../../src/runtime/threads/worker-thread.ts'
 import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { leftovers } from '../fixtures/leftovers.ts'
 import type { Outcome } from '../fixtures/thread-program.ts'
+import { silent } from '../kit/team.ts'
 import { collectGarbage } from '../soak/samples.ts'
-import { silent } from '../supervision/teams.ts'
+
+// Agents on real threads: what reaches them, what gets out, how they die, and that nothing of them is left.
 
 const compiled = (name: string) => new URL(`../fixtures/thread-${name}.js`, import.meta.url)
 const SOURCE = join('test', 'fixtures', 'thread-typed.ts') // tests are started in the project's folder
@@ -403,3 +409,184 @@ function assignment(module: string): Assignment {
 
 const crashesOf = ({ orchestrationTrace }: { orchestrationTrace: { events: { eventType: string }[] } }) =>
   orchestrationTrace.events.filter(({ eventType }) => eventType === 'agent.crashed')
+
+// Threads that do not heed the first order to end.
+
+t.test('a thread ends that is in the code of an async hook almost all the time', async (t) => {
+  const worker = new Worker(
+    `const { MessageChannel, parentPort } = require('node:worker_threads')
+    require('node:async_hooks').createHook({ init() { for (let n = 0; n < 5_000; n++); } }).enable()
+    parentPort.postMessage('on my way')
+    for (;;) new MessageChannel().port1.close()`,
+    { eval: true },
+  )
+  await once(worker, 'message')
+  const ended = once(worker, 'exit')
+  endWorker(worker)
+  t.strictSame(await ended, [1])
+})
+
+t.test('a thread that has ended is told nothing more', async (t) => {
+  const worker = new Worker('', { eval: true })
+  await once(worker, 'exit')
+  endWorker(worker)
+  t.equal(worker.threadId, -1)
+})
+
+// Heap limits of threads: what a role says, else Node's own, else half of the memory of a small container.
+
+const MIB = 2 ** 20
+const machineMb = Math.floor(totalmem() / 2 / MIB)
+const nodesMb = getHeapStatistics().heap_size_limit / MIB
+const LARGE_MB = 2 ** 24
+
+const CASES: { mayUse: number; given: number | null; halfMb: number; limitMb: number | undefined }[] = [
+  { mayUse: 512 * MIB, given: null, halfMb: 256, limitMb: 256 },
+  { mayUse: 512 * MIB, given: 64, halfMb: 256, limitMb: 64 },
+  { mayUse: 512 * MIB, given: 400, halfMb: 256, limitMb: 400 },
+  { mayUse: 10 * MIB, given: null, halfMb: 8, limitMb: 8 },
+  { mayUse: 0, given: null, halfMb: machineMb, limitMb: machineMb < nodesMb ? machineMb : undefined },
+  { mayUse: LARGE_MB * MIB, given: null, halfMb: machineMb, limitMb: machineMb < nodesMb ? machineMb : undefined },
+  { mayUse: 2 ** 64, given: 64, halfMb: machineMb, limitMb: 64 },
+]
+
+for (const { mayUse, given, halfMb, limitMb } of CASES)
+  t.test(`a thread with the limit ${given} where the process may use ${mayUse} bytes`, async (t) => {
+    const { constrainedMemory } = process
+    t.teardown(() => {
+      process.constrainedMemory = constrainedMemory
+    })
+    process.constrainedMemory = () => mayUse
+    t.equal(halfOfMemoryMb(), halfMb)
+    const { maxOldGenerationSizeMb, maxYoungGenerationSizeMb } = heapLimit(given).resourceLimits
+    t.equal(maxOldGenerationSizeMb, limitMb)
+    t.equal(maxYoungGenerationSizeMb, 32, 'V8 aborts the process where more than 16 MB come at once')
+  })
+
+// Where the figures of a thread come from.
+
+const skip = !existsSync('/proc/thread-self/schedstat') && 'the kernel tells no figures of threads here'
+
+const files = (schedstat: string, stat: string) => (path: string) => {
+  if (path === '/proc/self/task/42/schedstat') return schedstat
+  if (path === '/proc/self/task/42/stat') return stat
+  throw new Error(`ENOENT: ${path}`)
+}
+
+t.test('the kernel tells how long a thread ran and waited, and whether it can run', async (t) => {
+  const read = (stat: string) => kernelTimes(42, files('2500000 1500000 7\n', stat))
+  t.same(read('42 (node) R 1 1'), { cpuMs: 2.5, waitedMs: 1.5, runnable: true })
+  t.match(read('42 (node) S 1 1'), { runnable: false })
+  t.match(read('42 (a) R (b)) D 1 1'), { runnable: false }, 'whatever the thread is called')
+})
+
+t.test('the kernel tells how much memory a thread has taken', async (t) => {
+  const stat = '42 (a) b) R 1 2 3 4 5 6 512 8 9'
+  t.match(kernelTimes(42, files('2500000 1500000 7\n', stat)), { takenMb: 2 })
+})
+
+t.test('a thread that is not of this process has no figures, nor have those that cannot be read', async (t) => {
+  t.equal(kernelTimes(43, files('2 1 7', '42 (node) R')), undefined)
+  t.equal(kernelTimes(42, files('', '42 (node) R')), undefined)
+  t.equal(kernelTimes(process.ppid), undefined, 'who started this process is another')
+})
+
+/** Runs until it is ended. */
+function looping(t: { teardown(end: () => Promise<unknown>): void }): Worker {
+  const worker = new Worker('for (;;);', { eval: true })
+  t.teardown(() => worker.terminate())
+  return worker
+}
+
+async function readUntil(clock: ThreadClock, enough: (cpuMs: number) => boolean) {
+  for (;;) {
+    const times = clock.read()
+    if (enough(times.cpuMs)) return times
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+}
+
+t.test('a clock that knows its thread reads what the kernel tells', { skip }, async (t) => {
+  const clock = new ThreadClock(looping(t))
+  clock.tid = process.pid // of the thread that looks itself
+  const { cpuMs, runnable } = clock.read()
+  t.ok(cpuMs > 0)
+  t.ok(runnable)
+  t.equal(clock.tid, process.pid)
+})
+
+const silentNode = !('cpuUsage' in Worker.prototype) && 'this Node does not tell the processor time of a thread'
+t.test('one that does not know it has what Node tells', { skip: silentNode }, async (t) => {
+  const clock = new ThreadClock(looping(t))
+  t.match(await readUntil(clock, (cpuMs) => cpuMs > 0), { waitedMs: 0 })
+})
+
+t.test('one that knew it, and is refused, does not ask again', async (t) => {
+  const clock = new ThreadClock(looping(t))
+  clock.tid = process.ppid
+  t.equal(clock.read().waitedMs, 0)
+  t.equal(clock.tid, 0)
+})
+
+// What counts against a thread that is silent.
+
+const R = true
+const S = false
+
+/** Looks 100 ms apart, each with what the system says since the thread began: ran, waited, whether it can run now. */
+function after(...looks: [cpuMs: number, waitedMs: number, runnable: boolean][]) {
+  const silence = new Silence(0)
+  for (const [cpuMs, waitedMs, runnable] of looks) silence.add(100, 100, { cpuMs, waitedMs, runnable })
+  return silence
+}
+
+t.test('what it ran and what it slept counts, what it waited for a processor does not', async (t) => {
+  const silence = after([500, 0, S], [530, 50, S], [540, 120, S])
+  t.equal(silence.cpuMs, 40)
+  t.equal(silence.waitedMs, 120)
+  t.equal(silence.blockedMs, 40)
+})
+
+t.test('a wait that is told when it is over was no sleep before', async (t) => {
+  const silence = after([0, 0, R], [0, 0, R], [0, 0, R], [10, 290, S])
+  t.equal(silence.blockedMs, 0)
+  t.equal(silence.cpuMs, 10)
+  t.notOk(after([0, 0, R], [0, 0, R], [0, 0, R], [0, 0, R]).isStuck(300))
+})
+
+t.test('sleep before a wait counts', async (t) => {
+  t.equal(after([0, 0, S], [0, 0, S], [0, 0, R], [0, 100, R]).blockedMs, 100)
+})
+
+t.test('in the end doubt counts as well, and is called so', async (t) => {
+  const silence = new Silence(0)
+  for (let look = 0; look < 10; look++) silence.add(100, 100, { cpuMs: 0, waitedMs: 0, runnable: R })
+  t.notOk(silence.isStuck(100))
+  silence.add(100, 100, { cpuMs: 0, waitedMs: 0, runnable: R })
+  t.ok(silence.isStuck(100))
+  t.ok(silence.isDoubtful(100))
+  t.notOk(after([0, 0, S], [0, 0, S], [0, 0, S]).isDoubtful(100), 'what has slept for so long is stuck')
+})
+
+t.test('of a late look only the processor time counts in full', async (t) => {
+  const slept = new Silence(0)
+  for (let look = 0; look < 2; look++) slept.add(10_000, 100, { cpuMs: 0, waitedMs: 0, runnable: S })
+  t.equal(slept.blockedMs, 100)
+  const ran = new Silence(0)
+  for (let look = 0; look < 2; look++) ran.add(10_000, 100, { cpuMs: look * 9_000, waitedMs: 0, runnable: R })
+  t.equal(ran.cpuMs, 9_000)
+})
+
+t.test('without figures all of the time counts', async (t) => {
+  const silence = new Silence(0)
+  for (let look = 0; look < 3; look++) silence.add(100, 100, undefined)
+  t.ok(silence.isStuck(300))
+  t.notOk(silence.isDoubtful(300))
+  t.equal(silence.words, '300 ms')
+})
+
+t.test('figures of two sources that do not fit count nothing twice', async (t) => {
+  const silence = after([500, 500, S], [0, 0, R], [50, 0, R])
+  t.equal(silence.cpuMs, 50)
+  t.equal(silence.blockedMs, 0)
+})

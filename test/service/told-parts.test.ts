@@ -2,7 +2,7 @@
 import t from 'tap'
 import { hashOf } from '../../src/mailbox/stored-parts.ts'
 import { resultText, toldEvent } from '../../src/service/shared/json-text.ts'
-import { localTeam } from '../supervision/teams.ts'
+import { localTeam } from '../kit/team.ts'
 
 const large = { type: 'image', data: new Uint8Array(100_000).fill(7), mediaType: 'image/png', name: 'sea.png' } as const
 const small = { type: 'image', data: 'data:image/png;base64,AQID' } as const

@@ -7,7 +7,7 @@ import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { CodeWatch } from '../../src/service/shared/code-watch.ts'
 import { systemClock } from '../../src/shared/clock.ts'
-import { ask, silent } from '../supervision/teams.ts'
+import { ask, silent } from '../kit/team.ts'
 import { dramatis } from './command-line.ts'
 
 /** The query asks the worker until it says "enough". */

@@ -10,8 +10,8 @@ import {
   type OrchestratorContext,
 } from '../../src/index.ts'
 import { Dice } from '../dice.ts'
+import { OpenTeam, silent } from '../kit/team.ts'
 import { STRICT } from '../supervision/livelocks.ts'
-import { OpenTeam, silent } from '../supervision/teams.ts'
 import { type Action, type Plan, randomPlan } from './random-program.ts'
 
 const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']

@@ -1,7 +1,7 @@
 /** One seed, one play: everything that a run says of itself follows from the seed. */
 import t from 'tap'
 import { Readers } from '../../src/runtime/supervision/host.ts'
-import { type Cast, localTeam, type Receive } from '../supervision/teams.ts'
+import { type Cast, localTeam, type Receive } from '../kit/team.ts'
 import { simulate } from './simulation.ts'
 
 t.test('the same seed gives the identical trace, also with crashes', async (t) => {
@@ -60,12 +60,9 @@ async function heardWith(t: Parameters<typeof localTeam>[0], seed: number): Prom
   }
   const team = localTeam(t, cast, {
     seed,
-    orchestration: {
-      strategy: 'custom',
-      async run(script) {
-        await script.requestAll(['a', 'b', 'c', 'd'], 'go')
-        return ''
-      },
+    script: async (script) => {
+      await script.requestAll(['a', 'b', 'c', 'd'], 'go')
+      return ''
     },
   })
   await team.execute('go', { runId: 'run' })

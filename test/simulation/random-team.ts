@@ -1,7 +1,7 @@
 /** The options of a team at random: who may do how much at once, how small mailboxes are, what happens to who fails. */
 import type { AgentContext, AgentRole, MultiAgentPatternOptions } from '../../src/index.ts'
 import type { Dice } from '../dice.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { MEETING, MEMBERS } from './random-program.ts'
 
 export const NAMES = ['ann', 'bob', 'cleo', 'dan', 'eve']

@@ -18,8 +18,8 @@ import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { ThreadExit } from '../../src/runtime/threads/thread.ts'
 import { Dice } from '../dice.ts'
-import { imbalances, leftovers, unclaimed } from '../supervision/accounts.ts'
-import { OpenTeam } from '../supervision/teams.ts'
+import { imbalances, leftovers, unclaimed } from '../kit/accounts.ts'
+import { OpenTeam } from '../kit/team.ts'
 import { answeredTwice, BoardFold, lostInBytes, Restarts, unfolded } from './invariants.ts'
 import {
   type Action,

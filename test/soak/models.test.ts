@@ -6,7 +6,7 @@
  */
 import t from 'tap'
 import { leftovers, leftoversOnce } from '../fixtures/leftovers.ts'
-import { imbalances, leftovers as openIn } from '../supervision/accounts.ts'
+import { imbalances, leftovers as openIn } from '../kit/accounts.ts'
 import { countingClock } from './counting-clock.ts'
 import { ModelLoad } from './model-load.ts'
 import { Provider } from './provider.ts'

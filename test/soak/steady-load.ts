@@ -1,7 +1,7 @@
 /** A team that is given work at a steady rate through its public API, while its threads die. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { createTeam, type Team } from '../../src/index.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import type { countingClock } from './counting-clock.ts'
 
 const module = (name: string) => new URL(`../fixtures/soak/${name}.js`, import.meta.url)

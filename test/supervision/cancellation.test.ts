@@ -9,10 +9,10 @@ import { ORCHESTRATOR_INDEX } from '../../src/runtime/host/directory.ts'
 import { HostFrames } from '../../src/runtime/log/host-frames.ts'
 import { CancelledError, type DramatisError } from '../../src/shared/errors.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { leftovers } from '../kit/accounts.ts'
+import { BareSupervisor } from '../kit/bare-supervisor.ts'
+import { ask, gate, given, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { frameOf } from '../mailbox/frames.ts'
-import { imbalances, leftovers } from './accounts.ts'
-import { BareSupervisor } from './bare-supervisor.ts'
-import { ask, gate, never, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 // Cancellation follows chains: what a withdrawn turn had asked of others is withdrawn too, wherever it is by then.
 
@@ -49,8 +49,6 @@ t.test('a request that is withdrawn takes the whole chain behind it along', asyn
   await team.clock.advance(0)
   t.equal(asked.value, 'CANCELLED')
   t.same(told, ['e: CANCELLED'])
-  t.same(leftovers(team.host), [])
-  t.same(imbalances(team.host), [])
 })
 
 t.test('a chain whose last request waits in a queue is taken out of it', async (t) => {
@@ -76,30 +74,25 @@ t.test('a chain whose last request waits in a queue is taken out of it', async (
   await held
   await team.clock.advance(0)
   t.same(told, ['first'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a chain whose last request waits for room, or stands in line behind others, is withdrawn there', async (t) => {
   const told: string[] = []
   const { opened, open } = gate()
   const { caller, withdraw } = withdraws('b', [])
-  const team = openTeam(
-    t,
-    {
-      caller,
-      b: passesTo('c'),
-      async c(_message, context) {
-        const sends = ['1', '2', '3'].map((content) => context.send('d', content))
-        const requests = ['4', '5'].map((content) => context.request('d', content))
-        await Promise.all([...sends, ...requests])
-      },
-      async d({ content }) {
-        told.push(content)
-        await opened
-      },
+  const team = given(t, { roles: { d: { communication: { mailboxCapacity: 1 } } } }).team({
+    caller,
+    b: passesTo('c'),
+    async c(_message, context) {
+      const sends = ['1', '2', '3'].map((content) => context.send('d', content))
+      const requests = ['4', '5'].map((content) => context.request('d', content))
+      await Promise.all([...sends, ...requests])
     },
-    { roles: { d: { communication: { mailboxCapacity: 1 } } } },
-  )
+    async d({ content }) {
+      told.push(content)
+      await opened
+    },
+  })
   const held = ask(team, 'd', 'first')
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(10)
@@ -110,18 +103,17 @@ t.test('a chain whose last request waits for room, or stands in line behind othe
   await held
   await team.clock.advance(0)
   t.same(told, ['first'])
-  t.same(leftovers(team.host), [])
-  t.same(imbalances(team.host), [])
 })
 
 t.test('a withdrawal follows the chain through an agent that is between two lives', async (t) => {
   const told: string[] = []
   const { caller, withdraw } = withdraws('b', [])
-  const team = openTeam(
-    t,
-    { caller, b: passesTo('c'), c: passesTo('d'), d: stops(told) },
-    { supervision: { backoff: { baseMs: 5_000, capMs: 5_000 } } },
-  )
+  const team = given(t, { supervision: { backoff: { baseMs: 5_000, capMs: 5_000 } } }).team({
+    caller,
+    b: passesTo('c'),
+    c: passesTo('d'),
+    d: stops(told),
+  })
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(10)
   team.crash('b')
@@ -134,37 +126,30 @@ t.test('a withdrawal follows the chain through an agent that is between two live
   t.equal(asked.value, 'CANCELLED')
   t.same(told, ['d: CANCELLED'])
   await team.clock.advance(10_000)
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a verb that the host is busy with for a turn between two lives ends with it', async (t) => {
   const { caller, withdraw } = withdraws('b', [])
-  const team = openTeam(
-    t,
-    { caller, b: async (_message, context) => void (await context.blackboard.waitFor('never')) },
-    {
-      enableBlackboard: true,
-      supervision: { backoff: { baseMs: 5_000, capMs: 5_000 } },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => {
-          await script.request('caller', 'go')
-          return never // the run goes on
-        },
-      },
+  const team = given(t, {
+    unfinished: true,
+    enableBlackboard: true,
+    supervision: { backoff: { baseMs: 5_000, capMs: 5_000 } },
+    script: async (script) => {
+      await script.request('caller', 'go')
+      return never // the run goes on
     },
-  )
+  }).team({ caller, b: async (_message, context) => void (await context.blackboard.waitFor('never')) })
   const run = team.launch('go')
   await team.clock.advance(10)
   for (let deaths = 0; deaths < 2; deaths++) {
     team.crash('b')
     await team.clock.advance(10)
   }
-  t.equal(team.host.directory.cell('b')!.calls.size, 1)
+  t.equal(team.cell('b').calls.size, 1)
   withdraw()
   await team.clock.advance(0)
   t.equal(run.status, 'running')
-  t.equal(team.host.directory.cell('b')!.calls.size, 0)
+  t.equal(team.cell('b').calls.size, 0)
 })
 
 t.test('what a redelivered turn does not ask for again is withdrawn when it ends', async (t) => {
@@ -183,23 +168,21 @@ t.test('what a redelivered turn does not ask for again is withdrawn when it ends
   await team.clock.advance(10)
   t.equal(asked.value, 'another way')
   t.same(told, ['c: CANCELLED'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a death takes along what its message, given up for good, had asked of others', async (t) => {
   const told: string[] = []
-  const team = openTeam(
-    t,
-    { worker: passesTo('b'), b: passesTo('c'), c: stops(told) },
-    { supervision: { poisonAttempts: 1 } },
-  )
+  const team = given(t, { supervision: { poisonAttempts: 1 } }).team({
+    worker: passesTo('b'),
+    b: passesTo('c'),
+    c: stops(told),
+  })
   const asked = outcomeOf(ask(team, 'worker'))
   await team.clock.advance(10)
   team.crash('worker')
   await team.clock.advance(10)
   t.equal(asked.error?.code, 'AGENT_CRASHED')
   t.same(told, ['c: CANCELLED'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a timeout and the end of a run follow the chain like a withdrawal', async (t) => {
@@ -220,7 +203,6 @@ t.test('a timeout and the end of a run follow the chain like a withdrawal', asyn
   await run.cancel('enough')
   await team.clock.advance(0)
   t.same(told.sort(), ['REQUEST_TIMEOUT', 'd: CANCELLED', 'd: RUN_ABORTED'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('the losers of requestAny and requestQuorum take their chains along', async (t) => {
@@ -246,7 +228,6 @@ t.test('the losers of requestAny and requestQuorum take their chains along', asy
   }
   // Of requestAny they may have been caught before they began.
   t.same(told.slice(-2).sort(), ['d: CANCELLED', 'f: CANCELLED'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('who waits for a permit in a chain gives its place up', async (t) => {
@@ -288,7 +269,6 @@ for (const [size, length] of [
     t.equal(await ask(team, 'caller'), 'last')
     t.equal(heard, 1)
     t.equal(team.deadLetters.list().length, 10)
-    t.same(leftovers(team.host), [])
   })
 
 t.test('a turn that is withdrawn and does not know it yet gets nothing done any more', async (t) => {
@@ -415,7 +395,6 @@ for (const priority of [0, 1, -1]) {
         await team.clock.runToIdle()
         t.equal((await run).finalOutput, 'CANCELLED')
         t.same(got, ['hold', 'behind'])
-        t.same(leftovers(team.host), [])
       },
     )
   }

@@ -4,8 +4,18 @@ import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { chainOf, isNested, MAX_CHAIN_DEPTH } from '../../src/runtime/host/delegation.ts'
 import type { DramatisError } from '../../src/shared/errors.ts'
-import { leftovers, watchAccounts } from './accounts.ts'
-import { type Cast, type Extras, gate, never, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { leftovers } from '../kit/accounts.ts'
+import {
+  type Cast,
+  type Extras,
+  gate,
+  given,
+  never,
+  type OpenTeam,
+  openTeam,
+  outcomeOf,
+  type Receive,
+} from '../kit/team.ts'
 
 // Chains: a request that comes back to an agent which waits for it runs within the turn that waits.
 
@@ -30,7 +40,6 @@ function diary() {
 
 t.test('a worker asks the manager who awaits it, and is answered within the turn that waits', async (t) => {
   const team = openTeam(t, askingBack, { roles: CHAIN })
-  const found = watchAccounts(team.host)
   const { finalOutput, orchestrationTrace } = await team.execute('why')
   t.equal(finalOutput, 'manager: worker: told why')
   const turns = orchestrationTrace.agentActivations.filter(({ agent }) => !agent.startsWith('$'))
@@ -38,7 +47,6 @@ t.test('a worker asks the manager who awaits it, and is answered within the turn
     turns.map(({ agent }) => agent),
     ['manager', 'worker', 'manager'],
   )
-  t.same([...found, ...leftovers(team.host)], [])
 })
 
 t.test("with reentrancy 'none', as code has it by itself, the worker waits for the end of that turn", async (t) => {
@@ -47,7 +55,7 @@ t.test("with reentrancy 'none', as code has it by itself, the worker waits for t
     const team = openTeam(t, askingBack, { roles, supervision: { deadlock: false } })
     const run = team.execute('why')
     await team.clock.advance(999)
-    t.equal(team.host.directory.cell('manager')!.mailbox.waiting, 1)
+    t.equal(team.cell('manager').mailbox.waiting, 1)
     await team.clock.advance(1)
     t.match(await run, { success: false, error: { code: 'AGENT_FAILED' } })
     t.same(leftovers(team.host), [])
@@ -59,25 +67,21 @@ t.test("with reentrancy 'none', as code has it by itself, the worker waits for t
 
 t.test('rule 16: it passes what waits in the mailbox, from others and from its own sender', async (t) => {
   const { lines, note } = diary()
-  const team = openTeam(
-    t,
-    {
-      async manager({ content, sender }, context) {
-        note(`manager hears ${content.slice(0, 10)}`)
-        if (sender === '$orchestrator') await context.request('worker', 'go')
-        note(`manager is done with ${content.slice(0, 10)}`)
-      },
-      async worker(_message, context) {
-        await context.send('manager', 'urgent', { priority: 5 })
-        await context.send('manager', 'before')
-        await context.request('other', 'go')
-        await context.request('manager', 'large'.padEnd(300_000, '.'))
-        await context.request('manager', 'small')
-      },
-      other: (_message, context) => context.send('manager', 'from other'),
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ content, sender }, context) {
+      note(`manager hears ${content.slice(0, 10)}`)
+      if (sender === '$orchestrator') await context.request('worker', 'go')
+      note(`manager is done with ${content.slice(0, 10)}`)
     },
-    { roles: CHAIN },
-  )
+    async worker(_message, context) {
+      await context.send('manager', 'urgent', { priority: 5 })
+      await context.send('manager', 'before')
+      await context.request('other', 'go')
+      await context.request('manager', 'large'.padEnd(300_000, '.'))
+      await context.request('manager', 'small')
+    },
+    other: (_message, context) => context.send('manager', 'from other'),
+  })
   t.ok((await team.execute('task')).success)
   await team.clock.advance(0)
   t.same(
@@ -92,44 +96,33 @@ t.test('rule 16: it passes what waits in the mailbox, from others and from its o
       ...['urgent', 'before', 'from other'].flatMap((what) => [`hears ${what}`, `is done with ${what}`]),
     ],
   )
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 15: it finds its place in a full mailbox, which nobody would empty before', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      manager: managerWho(({ content }) => `told ${content}`),
-      async worker({ content }, context) {
-        await context.send('manager', 'fills it')
-        return (await context.request('manager', content)).content
-      },
+  const team = given(t, { roles: { manager: { reentrancy: 'chain', communication: { mailboxCapacity: 2 } } } }).team({
+    manager: managerWho(({ content }) => `told ${content}`),
+    async worker({ content }, context) {
+      await context.send('manager', 'fills it')
+      return (await context.request('manager', content)).content
     },
-    { roles: { manager: { reentrancy: 'chain', communication: { mailboxCapacity: 2 } } } },
-  )
-  const found = watchAccounts(team.host)
+  })
   t.equal((await team.execute('why')).finalOutput, 'manager: told why')
   await team.clock.advance(0)
-  t.same([...found, ...leftovers(team.host)], [])
 })
 
 t.test('a chain that a send has begun is another one: nobody waits for its end', async (t) => {
   const { lines, note } = diary()
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        note(`manager hears ${sender}`)
-        if (sender === 'worker') return
-        await context.send('worker', 'go')
-        await context.request('slow', 'go')
-        note('manager is done')
-      },
-      worker: async (_message, context) => void (await context.request('manager', 'why')),
-      slow: (_message, context) => context.sleep(10),
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ sender }, context) {
+      note(`manager hears ${sender}`)
+      if (sender === 'worker') return
+      await context.send('worker', 'go')
+      await context.request('slow', 'go')
+      note('manager is done')
     },
-    { roles: CHAIN },
-  )
+    worker: async (_message, context) => void (await context.request('manager', 'why')),
+    slow: (_message, context) => context.sleep(10),
+  })
   const run = team.execute('task')
   await team.clock.advance(10)
   t.ok((await run).success)
@@ -138,11 +131,10 @@ t.test('a chain that a send has begun is another one: nobody waits for its end',
 })
 
 t.test('the agent is at work while the nested turn is, and waits again after it', async (t) => {
-  const team = openTeam(
-    t,
-    { manager: managerWho((_message, context) => context.sleep(10).then(() => 'told')), worker },
-    { roles: CHAIN },
-  )
+  const team = given(t, { roles: CHAIN }).team({
+    manager: managerWho((_message, context) => context.sleep(10).then(() => 'told')),
+    worker,
+  })
   const told: string[] = []
   const agent = team.getAgent('manager')!
   team.events.subscribe((event) => {
@@ -169,20 +161,16 @@ t.test('rule 21: a chain has up to 8 turns that run within others, and the error
     }
   }
   const told: DramatisError[] = []
-  const team = openTeam(
-    t,
-    {
-      ping: async (message, context) => {
-        const answer = pass('pong')(message, context)
-        return Promise.resolve(answer).catch((error: DramatisError) => {
-          told.push(error)
-          throw error
-        })
-      },
-      pong: pass('ping'),
+  const team = given(t, { roles: { ping: { reentrancy: 'chain' }, pong: { reentrancy: 'chain' } } }).team({
+    ping: async (message, context) => {
+      const answer = pass('pong')(message, context)
+      return Promise.resolve(answer).catch((error: DramatisError) => {
+        told.push(error)
+        throw error
+      })
     },
-    { roles: { ping: { reentrancy: 'chain' }, pong: { reentrancy: 'chain' } } },
-  )
+    pong: pass('ping'),
+  })
   t.match(await team.execute('1'), { success: false, error: { code: 'AGENT_FAILED' } })
   t.equal(deepest, 10) // the first of each, and 8 within them
   const [first] = [...told].filter(({ code }) => code === 'CHAIN_DEPTH')
@@ -194,20 +182,15 @@ t.test('rule 21: a chain has up to 8 turns that run within others, and the error
     message: /8 turns of that chain/,
     details: { bound: 'maxChainDepth', limit: 8 },
   })
-  t.same(leftovers(team.host), [])
 })
 
 t.test('an agent may ask itself', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async manager({ content }, context) {
-        const left = Number(content)
-        return left === 0 ? 'bottom' : `${left} ${(await context.request('manager', String(left - 1))).content}`
-      },
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ content }, context) {
+      const left = Number(content)
+      return left === 0 ? 'bottom' : `${left} ${(await context.request('manager', String(left - 1))).content}`
     },
-    { roles: CHAIN },
-  )
+  })
   t.equal((await team.execute('8')).finalOutput, '8 7 6 5 4 3 2 1 bottom')
   t.match((await team.execute('9')).error, { code: 'AGENT_FAILED', message: /8 turns of that chain run within others/ })
 })
@@ -226,28 +209,23 @@ t.test('a nested turn asks on, also those whom its chain has come by', async (t)
   const team = openTeam(t, { a: tells, b: tells, c: tells, d: tells }, { roles: { a: role, b: role } })
   t.equal((await team.execute('go')).finalOutput, 'a b c a b d')
   t.same(lines, ['a hears $orchestrator', 'b hears a', 'c hears b', 'a hears c', 'b hears a', 'd hears b'])
-  t.same(leftovers(team.host), [])
 })
 
 // ---- one at work
 
 t.test('it begins when the turn that waits has nothing else to do', async (t) => {
   const { lines, note } = diary()
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender === 'worker') return note(`nested at ${team.clock.monotonic() - began}`)
-        await Promise.all([
-          context.request('worker', 'go'),
-          context.sleep(10),
-          context.step('own', () => team.clock.sleep(5)),
-        ])
-      },
-      worker,
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ sender }, context) {
+      if (sender === 'worker') return note(`nested at ${team.clock.monotonic() - began}`)
+      await Promise.all([
+        context.request('worker', 'go'),
+        context.sleep(10),
+        context.step('own', () => team.clock.sleep(5)),
+      ])
     },
-    { roles: CHAIN },
-  )
+    worker,
+  })
   await team.start()
   const began = team.clock.monotonic()
   const run = team.execute('go')
@@ -259,32 +237,27 @@ t.test('it begins when the turn that waits has nothing else to do', async (t) =>
 t.test('what the outer turn waits for is let in when the nested one is not at work', async (t) => {
   for (const pause of ['sleep', 'request']) {
     const { lines, note } = diary()
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          if (sender !== 'worker') {
-            const first = await context.requestAny(['quick', 'other'], 'go')
-            return note(`outer has ${first.content}`)
-          }
-          if (pause === 'sleep') await context.sleep(20).catch(() => {})
-          else await context.request('slow', 'go').catch(() => {})
-          note('nested goes on')
-        },
-        quick: (_message, context) => context.sleep(10).then(() => 'quick'),
-        other: (_message, context) => context.request('worker', 'go').then(() => 'other'),
-        worker,
-        slow: (_message, context) => context.sleep(20),
+    const team = given(t, { roles: CHAIN }).team({
+      async manager({ sender }, context) {
+        if (sender !== 'worker') {
+          const first = await context.requestAny(['quick', 'other'], 'go')
+          return note(`outer has ${first.content}`)
+        }
+        if (pause === 'sleep') await context.sleep(20).catch(() => {})
+        else await context.request('slow', 'go').catch(() => {})
+        note('nested goes on')
       },
-      { roles: CHAIN },
-    )
+      quick: (_message, context) => context.sleep(10).then(() => 'quick'),
+      other: (_message, context) => context.request('worker', 'go').then(() => 'other'),
+      worker,
+      slow: (_message, context) => context.sleep(20),
+    })
     const run = team.execute('go')
     await team.clock.advance(10)
     t.same(lines, pause === 'sleep' ? [] : ['outer has quick', 'nested goes on'], pause) // told that nobody waits for it
     await team.clock.advance(10)
     t.ok((await run).success)
     t.same(lines.sort(), ['nested goes on', 'outer has quick'])
-    t.same(leftovers(team.host), [])
   }
 })
 
@@ -298,19 +271,15 @@ t.test('of several that come back one works at a time, and the next when that on
     note(`${content} ends`)
   }
   const asks: Receive = (_message, context) => context.request('manager', context.role.name).then(() => {})
-  const team = openTeam(
-    t,
-    {
-      manager: (message, context) =>
-        message.sender === '$orchestrator'
-          ? context.requestAll(['a', 'b'], 'go').then(() => 'done')
-          : nested(message, context),
-      a: asks,
-      b: asks,
-      slow: (_message, context) => context.sleep(100),
-    },
-    { roles: CHAIN },
-  )
+  const team = given(t, { roles: CHAIN }).team({
+    manager: (message, context) =>
+      message.sender === '$orchestrator'
+        ? context.requestAll(['a', 'b'], 'go').then(() => 'done')
+        : nested(message, context),
+    a: asks,
+    b: asks,
+    slow: (_message, context) => context.sleep(100),
+  })
   const run = team.execute('go')
   await team.clock.advance(1_000)
   t.ok((await run).success)
@@ -327,21 +296,16 @@ t.test('of several that come back one works at a time, and the next when that on
 
 t.test('rule 19: with one permit for all it is passed down the chain and back', async (t) => {
   for (const concurrency of [1, 3]) {
-    const team = openTeam(
-      t,
-      {
-        manager: managerWho(async ({ content }, context) => (await context.request('expert', content)).content),
-        worker,
-        expert: ({ content }) => `the expert on ${content}`,
-      },
-      { roles: { manager: { reentrancy: 'chain', concurrency } }, maxConcurrentAgents: 1 },
-    )
+    const team = given(t, { roles: { manager: { reentrancy: 'chain', concurrency } }, maxConcurrentAgents: 1 }).team({
+      manager: managerWho(async ({ content }, context) => (await context.request('expert', content)).content),
+      worker,
+      expert: ({ content }) => `the expert on ${content}`,
+    })
     const results = await Promise.all(['x', 'y'].map((query) => team.execute(query)))
     t.same(
       results.map(({ finalOutput }) => finalOutput),
       ['x', 'y'].map((query) => `manager: worker: the expert on ${query}`),
     )
-    t.same(leftovers(team.host), [])
   }
 })
 
@@ -349,33 +313,31 @@ t.test('rule 19: when the nested turn has ended the outer one gets a permit befo
   for (const concurrency of [1, 2]) {
     const { lines, note } = diary()
     const { opened, open } = gate()
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          if (sender === 'worker') return
-          await context.request('worker', 'go')
-          note('manager goes on')
-        },
-        async worker(_message, context) {
-          await context.request('manager', 'why')
-          void context.send('holder', 'go') // takes the permit that the worker's end sets free
-        },
-        async holder() {
-          note('holder holds')
-          await opened
-          note('holder ends')
-        },
+    const team = given(t, {
+      roles: { manager: { reentrancy: 'chain', concurrency }, holder: { priority: 1 } },
+      maxConcurrentAgents: 1,
+    }).team({
+      async manager({ sender }, context) {
+        if (sender === 'worker') return
+        await context.request('worker', 'go')
+        note('manager goes on')
       },
-      { roles: { manager: { reentrancy: 'chain', concurrency }, holder: { priority: 1 } }, maxConcurrentAgents: 1 },
-    )
+      async worker(_message, context) {
+        await context.request('manager', 'why')
+        void context.send('holder', 'go') // takes the permit that the worker's end sets free
+      },
+      async holder() {
+        note('holder holds')
+        await opened
+        note('holder ends')
+      },
+    })
     const run = team.execute('go')
     await team.clock.advance(0)
     t.same(lines, ['holder holds'])
     open()
     t.ok((await run).success)
     t.same(lines, ['holder holds', 'holder ends', 'manager goes on'])
-    t.same(leftovers(team.host), [])
   }
 })
 
@@ -388,8 +350,7 @@ t.test('rule 19: a nested turn waits for a permit, as the answer to the one that
   for (const concurrency of [1, 2]) {
     const { opened, open } = gate()
     const lines: string[] = []
-    const team = openTeam(
-      t,
+    const team = given(t, { roles: { ...manager(concurrency), holder: { priority: 1 } }, maxConcurrentAgents: 1 }).team(
       {
         async manager({ sender }, context) {
           if (sender === 'worker') lines.push('nested begins')
@@ -405,7 +366,6 @@ t.test('rule 19: a nested turn waits for a permit, as the answer to the one that
           lines.push('holder ends')
         },
       },
-      { roles: { ...manager(concurrency), holder: { priority: 1 } }, maxConcurrentAgents: 1 },
     )
     const run = team.execute('go')
     await team.clock.advance(0)
@@ -413,68 +373,55 @@ t.test('rule 19: a nested turn waits for a permit, as the answer to the one that
     open()
     t.ok((await run).success)
     t.same(lines, ['holder holds', 'holder ends', 'nested begins'])
-    t.same(leftovers(team.host), [])
   }
 })
 
 t.test('rule 19: the outer turn at work keeps the permit while the nested one waits', async (t) => {
   const lines: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender === 'worker') return void (await context.request('slow', 'go'))
-        const asked = context.request('worker', 'go')
-        await context.request('quick', 'go')
-        await context.sleep(50)
-        lines.push('outer has slept')
-        await asked
-      },
-      worker,
-      quick: (_message, context) => context.sleep(10),
-      slow: (_message, context) => context.sleep(200),
-      holder: () => void lines.push('holder'),
+  const team = given(t, {
+    roles: manager(1),
+    maxConcurrentAgents: 2,
+    script: async (script) => {
+      const asked = script.request('manager', 'go')
+      await script.sleep(20)
+      await Promise.all([asked, script.request('holder', 'go')])
+      return ''
     },
-    {
-      roles: manager(1),
-      maxConcurrentAgents: 2,
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const asked = script.request('manager', 'go')
-          await script.sleep(20)
-          await Promise.all([asked, script.request('holder', 'go')])
-          return ''
-        },
-      },
+  }).team({
+    async manager({ sender }, context) {
+      if (sender === 'worker') return void (await context.request('slow', 'go'))
+      const asked = context.request('worker', 'go')
+      await context.request('quick', 'go')
+      await context.sleep(50)
+      lines.push('outer has slept')
+      await asked
     },
-  )
+    worker,
+    quick: (_message, context) => context.sleep(10),
+    slow: (_message, context) => context.sleep(200),
+    holder: () => void lines.push('holder'),
+  })
   const run = team.execute('go')
   await team.clock.advance(300)
   t.ok((await run).success)
   t.same(lines, ['outer has slept', 'holder'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a run whose turn has had another within it parks by itself, beside turns of other runs', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async manager({ content, sender }, context) {
-        if (sender === 'worker') return 'told'
-        if (content === 'busy') return context.sleep(1_000).then(() => 'slept')
-        await context.request('worker', 'go')
-        return (await context.request('other', 'go')).content
-      },
-      async worker(message, context) {
-        await worker(message, context)
-        await context.sleep(10)
-        return 'asked'
-      },
-      other: () => 'other',
+  const team = given(t, { roles: manager(2), maxConcurrentAgents: 1 }).team({
+    async manager({ content, sender }, context) {
+      if (sender === 'worker') return 'told'
+      if (content === 'busy') return context.sleep(1_000).then(() => 'slept')
+      await context.request('worker', 'go')
+      return (await context.request('other', 'go')).content
     },
-    { roles: manager(2), maxConcurrentAgents: 1 },
-  )
+    async worker(message, context) {
+      await worker(message, context)
+      await context.sleep(10)
+      return 'asked'
+    },
+    other: () => 'other',
+  })
   const run = outcomeOf(team.execute('go'))
   await team.clock.advance(5)
   const busy = team.execute('busy')
@@ -482,21 +429,16 @@ t.test('a run whose turn has had another within it parks by itself, beside turns
   t.match(run.value, { finalOutput: 'other' })
   await team.clock.advance(1_000)
   t.equal((await busy).finalOutput, 'slept')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a nested turn takes no place of another run', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async manager({ content, sender }, context) {
-        if (sender === 'worker') return context.sleep(100).then(() => 'told')
-        return content === 'go' ? (await context.request('worker', 'go')).content : 'at once'
-      },
-      worker,
+  const team = given(t, { roles: manager(2) }).team({
+    async manager({ content, sender }, context) {
+      if (sender === 'worker') return context.sleep(100).then(() => 'told')
+      return content === 'go' ? (await context.request('worker', 'go')).content : 'at once'
     },
-    { roles: manager(2) },
-  )
+    worker,
+  })
   const run = team.execute('go')
   await team.clock.advance(5)
   const other = outcomeOf(team.execute('other'))
@@ -504,38 +446,29 @@ t.test('a nested turn takes no place of another run', async (t) => {
   t.match(other.value, { finalOutput: 'at once' })
   await team.clock.advance(100)
   t.equal((await run).finalOutput, 'worker: told')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('what was handed over behind the outer turn stays behind it', async (t) => {
   const lines: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async manager({ content, sender }, context) {
-        if (content === 'quick') return
-        lines.push(sender === 'worker' ? 'nested' : content)
-        if (content !== 'go' || sender === 'worker') return
-        await context.request('worker', 'go')
-        lines.push('outer is done')
-      },
-      worker,
+  const team = given(t, {
+    roles: manager(1),
+    script: async (script) => {
+      for (let i = 0; i < 50; i++) await script.request('manager', 'quick') // then more than one is handed over
+      await Promise.all(['go', 'behind'].map((content) => script.request('manager', content)))
+      return ''
     },
-    {
-      roles: manager(1),
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          for (let i = 0; i < 50; i++) await script.request('manager', 'quick') // then more than one is handed over
-          await Promise.all(['go', 'behind'].map((content) => script.request('manager', content)))
-          return ''
-        },
-      },
+  }).team({
+    async manager({ content, sender }, context) {
+      if (content === 'quick') return
+      lines.push(sender === 'worker' ? 'nested' : content)
+      if (content !== 'go' || sender === 'worker') return
+      await context.request('worker', 'go')
+      lines.push('outer is done')
     },
-  )
+    worker,
+  })
   t.ok((await team.execute('go')).success)
   t.same(lines, ['go', 'nested', 'outer is done', 'behind'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test(
@@ -543,32 +476,27 @@ t.test(
   async (t) => {
     for (const concurrency of [1, 2]) {
       const lines: string[] = []
-      const team = openTeam(
-        t,
-        {
-          async manager({ sender }, context) {
-            if (sender === 'worker') {
-              await context.request('slow', 'go').catch(({ code }) => lines.push(`nested: ${code}`))
-              await team.clock.sleep(40) // less than its grace
-              lines.push('nested ends')
-            } else {
-              await context.requestAny(['worker', 'quick'], 'go')
-              await context.sleep(100)
-              lines.push('outer ends')
-            }
-          },
-          worker,
-          quick: (_message, context) => context.sleep(10),
-          slow: (_message, context) => context.sleep(1_000),
+      const team = given(t, { roles: manager(concurrency), supervision: { stopGraceMs: 50 } }).team({
+        async manager({ sender }, context) {
+          if (sender === 'worker') {
+            await context.request('slow', 'go').catch(({ code }) => lines.push(`nested: ${code}`))
+            await team.clock.sleep(40) // less than its grace
+            lines.push('nested ends')
+          } else {
+            await context.requestAny(['worker', 'quick'], 'go')
+            await context.sleep(100)
+            lines.push('outer ends')
+          }
         },
-        { roles: manager(concurrency), supervision: { stopGraceMs: 50 } },
-      )
+        worker,
+        quick: (_message, context) => context.sleep(10),
+        slow: (_message, context) => context.sleep(1_000),
+      })
       const run = team.execute('go')
       await team.clock.advance(200)
       t.ok((await run).success)
       t.same(lines, ['outer ends', 'nested: CANCELLED', 'nested ends'])
-      t.equal(team.host.directory.cell('manager')!.restarts, 0)
-      t.same(leftovers(team.host), [])
+      t.equal(team.cell('manager').restarts, 0)
     }
   },
 )
@@ -577,22 +505,18 @@ t.test('a new message does not take the place of an interrupted turn that others
   for (const concurrency of [1, 2]) {
     const runs = concurrency + 1
     const begun: string[] = []
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          begun.push(`${sender === 'worker' ? 'within ' : ''}${context.runId}`)
-          if (sender === 'worker') return 'told'
-          return (await context.request('worker', 'go')).content
-        },
-        // It has the permit of its run when the turn of the manager comes again, and the messages of other runs do not.
-        async worker(message, context) {
-          await context.sleep(10)
-          return context.runId === '0' ? await worker(message, context) : 'done'
-        },
+    const team = given(t, { roles: manager(concurrency), maxConcurrentAgents: 1 }).team({
+      async manager({ sender }, context) {
+        begun.push(`${sender === 'worker' ? 'within ' : ''}${context.runId}`)
+        if (sender === 'worker') return 'told'
+        return (await context.request('worker', 'go')).content
       },
-      { roles: manager(concurrency), maxConcurrentAgents: 1 },
-    )
+      // It has the permit of its run when the turn of the manager comes again, and the messages of other runs do not.
+      async worker(message, context) {
+        await context.sleep(10)
+        return context.runId === '0' ? await worker(message, context) : 'done'
+      },
+    })
     const alarms: string[] = []
     team.events.subscribe(({ type }) => void (type === 'deadlock' && alarms.push(type)))
     const first = outcomeOf(team.execute('go', { runId: '0' }))
@@ -606,25 +530,22 @@ t.test('a new message does not take the place of an interrupted turn that others
     )
     t.same(alarms, [])
     t.ok(begun.indexOf('within 0') >= 0)
-    t.same(leftovers(team.host), [])
   }
 })
 
 t.test('rule 24: a turn is missed that others wait to run within, and that has lost its place', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender === 'worker') return 'told'
-        return (await context.request('worker', 'go')).content
-      },
-      async worker(message, context) {
-        await context.sleep(10)
-        return context.runId === '0' ? await worker(message, context) : 'done'
-      },
+  const team = given(t, {
+    roles: { manager: { reentrancy: 'chain', instances: 2, supervision: { maxRestarts: 0 } } },
+  }).team({
+    async manager({ sender }, context) {
+      if (sender === 'worker') return 'told'
+      return (await context.request('worker', 'go')).content
     },
-    { roles: { manager: { reentrancy: 'chain', instances: 2, supervision: { maxRestarts: 0 } } } },
-  )
+    async worker(message, context) {
+      await context.sleep(10)
+      return context.runId === '0' ? await worker(message, context) : 'done'
+    },
+  })
   const cycles: string[][] = []
   team.events.subscribe((event) => void (event.type === 'deadlock' && cycles.push([...event.cycle].sort())))
   const first = outcomeOf(team.execute('go', { runId: '0' }))
@@ -636,14 +557,13 @@ t.test('rule 24: a turn is missed that others wait to run within, and that has l
   t.same(cycles[0], ['manager', 'worker'])
   t.match(first.value?.error?.message, /deadlock/)
   t.equal(second.value?.finalOutput, 'done')
-  t.same(leftovers(team.host), [])
 })
 
 // The chain of open turns that led to what a turn does, as the host follows it.
 
 /** The chain of the only turn that agent is at, nearest first. */
 function chainAt(team: OpenTeam, agent: string): string[] {
-  const cell = team.host.directory.cell(agent)!
+  const cell = team.cell(agent)
   const last = [...cell.mailbox.handed.values()].at(-1)!
   return [...chainOf(team.host.requests, cell, last.turn)].map(
     ({ cell, envelope }) => `${cell.name}${isNested(envelope) ? ' nested' : ''}`,
@@ -651,16 +571,12 @@ function chainAt(team: OpenTeam, agent: string): string[] {
 }
 
 t.test('it goes from turn to turn up to the script, over those that run within others', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      a: async (_message, context) => void (await context.request('b', 'go')),
-      b: async ({ sender }, context) => void (await context.request(sender === 'a' ? 'c' : 'd', 'go')),
-      c: async (_message, context) => void (await context.request('b', 'go')),
-      d: () => never,
-    },
-    { roles: { b: { reentrancy: 'chain' } }, supervision: { stopGraceMs: 1 } },
-  )
+  const team = given(t, { roles: { b: { reentrancy: 'chain' } }, supervision: { stopGraceMs: 1 } }).team({
+    a: async (_message, context) => void (await context.request('b', 'go')),
+    b: async ({ sender }, context) => void (await context.request(sender === 'a' ? 'c' : 'd', 'go')),
+    c: async (_message, context) => void (await context.request('b', 'go')),
+    d: () => never,
+  })
   const run = team.launch('go')
   await team.clock.advance(0)
   const chain = ['d', 'b nested', 'c', 'b', 'a', '$orchestrator']
@@ -668,8 +584,7 @@ t.test('it goes from turn to turn up to the script, over those that run within o
   t.same(chainAt(team, 'c'), chain.slice(2))
   team.crash('a') // it waits for its next life, and others go on waiting for it
   t.same(chainAt(team, 'd'), chain)
-  team.crash('d')
-  await team.clock.advance(0)
+  await team.dies('d')
   t.same(chainAt(team, 'd'), chain)
   void run.cancel('enough')
   await team.clock.advance(1)
@@ -677,18 +592,14 @@ t.test('it goes from turn to turn up to the script, over those that run within o
 })
 
 t.test('it ends at a turn that nobody waits for', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      a: async (_message, context) => {
-        await context.send('b', 'go')
-        await never
-      },
-      b: async (_message, context) => void (await context.request('c', 'go')),
-      c: () => never,
+  const team = given(t, { supervision: { stopGraceMs: 1 } }).team({
+    a: async (_message, context) => {
+      await context.send('b', 'go')
+      await never
     },
-    { supervision: { stopGraceMs: 1 } },
-  )
+    b: async (_message, context) => void (await context.request('c', 'go')),
+    c: () => never,
+  })
   const run = team.launch('go')
   await team.clock.advance(0)
   t.same(chainAt(team, 'c'), ['c', 'b'])
@@ -714,24 +625,19 @@ t.test(
   async (t) => {
     const { counts, count } = counter()
     const attempts: string[] = []
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          const own = sender === 'worker' ? 'nested' : 'outer'
-          attempts.push(`${own} ${context.attempt}`)
-          await context.step(`${own} before`, () => count(`${own} before`))
-          const to = own === 'nested' ? 'slow' : 'worker'
-          const { content } = await context.request(to, 'go')
-          await context.step(`${own} after`, () => count(`${own} after`))
-          return `${own} ${content}`
-        },
-        worker,
-        slow: (_message, context) => context.sleep(10).then(() => 'slow'),
+    const team = given(t, { roles: CHAIN }).team({
+      async manager({ sender }, context) {
+        const own = sender === 'worker' ? 'nested' : 'outer'
+        attempts.push(`${own} ${context.attempt}`)
+        await context.step(`${own} before`, () => count(`${own} before`))
+        const to = own === 'nested' ? 'slow' : 'worker'
+        const { content } = await context.request(to, 'go')
+        await context.step(`${own} after`, () => count(`${own} after`))
+        return `${own} ${content}`
       },
-      { roles: CHAIN },
-    )
-    const found = watchAccounts(team.host)
+      worker,
+      slow: (_message, context) => context.sleep(10).then(() => 'slow'),
+    })
     const run = team.execute('go')
     await team.clock.advance(5)
     team.crash('manager')
@@ -739,72 +645,57 @@ t.test(
     t.equal((await run).finalOutput, 'outer worker: nested slow')
     t.same(counts, { 'outer before': 1, 'nested before': 1, 'nested after': 1, 'outer after': 1 })
     t.same(attempts, ['outer 1', 'nested 1', 'outer 2', 'nested 2'])
-    t.same([...found, ...leftovers(team.host)], [])
   },
 )
 
 t.test('rule 6: a request that has not begun when its agent dies gains no attempt', async (t) => {
   const seen: number[] = []
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender === 'worker') return void seen.push(context.attempt)
-        await Promise.all([context.request('worker', 'go'), context.sleep(10)])
-      },
-      worker,
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ sender }, context) {
+      if (sender === 'worker') return void seen.push(context.attempt)
+      await Promise.all([context.request('worker', 'go'), context.sleep(10)])
     },
-    { roles: CHAIN },
-  )
+    worker,
+  })
   const run = team.execute('go')
   await team.clock.advance(5)
-  t.equal(team.host.directory.cell('manager')!.mailbox.handed.nested, 1)
+  t.equal(team.cell('manager').mailbox.handed.nested, 1)
   team.crash('manager')
   await team.clock.advance(20)
   t.ok((await run).success)
   t.same(seen, [1])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a request that comes back while its agent is dead runs within the turn that comes again', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      manager: managerWho(() => 'told'),
-      async worker(message, context) {
-        await context.sleep(10)
-        return worker(message, context)
-      },
+  const team = given(t, { roles: CHAIN, supervision: { backoff: { baseMs: 100, capMs: 100 } } }).team({
+    manager: managerWho(() => 'told'),
+    async worker(message, context) {
+      await context.sleep(10)
+      return worker(message, context)
     },
-    { roles: CHAIN, supervision: { backoff: { baseMs: 100, capMs: 100 } } },
-  )
+  })
   const run = team.execute('go')
   await team.clock.advance(5)
   team.crash('manager') // the first restart is at once
   await team.clock.advance(1)
   team.crash('manager')
   await team.clock.advance(4)
-  t.equal(team.host.directory.cell('manager')!.life, undefined)
+  t.equal(team.cell('manager').life, undefined)
   await team.clock.advance(100)
   t.equal((await run).finalOutput, 'manager: worker: told')
-  t.same(leftovers(team.host), [])
 })
 
 t.test(
   'with several instances it goes to the one that waits, also when another one tries the turn again',
   async (t) => {
-    const team = openTeam(
-      t,
-      {
-        async manager(message, context) {
-          if (message.content === 'busy') return context.sleep(1_000).then(() => 'slept')
-          return managerWho(() => context.sleep(100).then(() => 'told'))(message, context)
-        },
-        worker,
+    const team = given(t, { roles: { manager: { reentrancy: 'chain', instances: 3 } } }).team({
+      async manager(message, context) {
+        if (message.content === 'busy') return context.sleep(1_000).then(() => 'slept')
+        return managerWho(() => context.sleep(100).then(() => 'told'))(message, context)
       },
-      { roles: { manager: { reentrancy: 'chain', instances: 3 } } },
-    )
-    const { instances } = team.host.directory.cell('manager')!
+      worker,
+    })
+    const { instances } = team.cell('manager')
     const holders = () => instances.filter(({ mailbox }) => mailbox.handed.nested > 0)
     const busy = team.execute('busy')
     await team.clock.advance(1)
@@ -823,85 +714,72 @@ t.test(
     await team.clock.advance(1_000)
     t.equal((await run).finalOutput, 'manager: worker: told')
     t.equal((await busy).finalOutput, 'slept')
-    t.same(leftovers(team.host), [])
   },
 )
 
 t.test('rule 9: who asked waits under its deadline, also while the nested turn waits to begin again', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender === 'worker') return context.sleep(1_000).then(() => 'late')
-        const asked = context.request('worker', 'go')
-        if (context.attempt > 1) await context.sleep(1_000)
-        return (await asked).content
-      },
-      worker: async (_message, context) =>
-        await context.request('manager', 'why', { timeoutMs: 50 }).then(
-          ({ content }) => content,
-          ({ code }) => code,
-        ),
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ sender }, context) {
+      if (sender === 'worker') return context.sleep(1_000).then(() => 'late')
+      const asked = context.request('worker', 'go')
+      if (context.attempt > 1) await context.sleep(1_000)
+      return (await asked).content
     },
-    { roles: CHAIN },
-  )
+    worker: async (_message, context) =>
+      await context.request('manager', 'why', { timeoutMs: 50 }).then(
+        ({ content }) => content,
+        ({ code }) => code,
+      ),
+  })
   const run = team.execute('go')
   await team.clock.advance(10)
   team.crash('manager')
   await team.clock.advance(39)
-  t.equal(team.host.directory.cell('worker')!.turns, 0)
+  t.equal(team.cell('worker').turns, 0)
   await team.clock.advance(1)
-  t.equal(team.host.directory.cell('worker')!.turns, 1)
+  t.equal(team.cell('worker').turns, 1)
   await team.clock.advance(1_000)
   t.equal((await run).finalOutput, 'REQUEST_TIMEOUT')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 0: a nested turn that fails is tried again within the same turn', async (t) => {
   const seen: number[] = []
-  const team = openTeam(
-    t,
-    {
-      manager: managerWho((_message, context) => {
-        seen.push(context.attempt)
-        if (context.attempt === 1) throw new Error('not yet')
-        return 'told'
-      }),
-      worker,
-    },
-    { roles: { manager: { reentrancy: 'chain', concurrency: 2 } }, supervision: { onHandlerError: 'retry' } },
-  )
+  const team = given(t, {
+    roles: { manager: { reentrancy: 'chain', concurrency: 2 } },
+    supervision: { onHandlerError: 'retry' },
+  }).team({
+    manager: managerWho((_message, context) => {
+      seen.push(context.attempt)
+      if (context.attempt === 1) throw new Error('not yet')
+      return 'told'
+    }),
+    worker,
+  })
   t.equal((await team.execute('go')).finalOutput, 'manager: worker: told')
   t.same(seen, [1, 2])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 7: of turns one within the other the one that was at work answers for the death', async (t) => {
   for (const guilty of ['nested', 'outer']) {
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          if (sender !== 'worker') {
-            const { content } = await context.requestAny(['worker', 'quick'], 'go')
-            if (guilty === 'outer') team.crash('manager', new Error('poison'))
-            return content
-          }
-          if (guilty === 'nested') team.crash('manager', new Error('poison'))
-          await context.request('slow', 'go')
-          return 'told'
-        },
-        worker: async (_message, context) =>
-          await context.request('manager', 'why').then(
-            ({ content }) => content,
-            ({ code }) => code,
-          ),
-        quick: (_message, context) => context.sleep(guilty === 'outer' ? 10 : 1_000).then(() => 'quick'),
-        slow: (_message, context) => context.sleep(100).then(() => 'slow'),
+    const team = given(t, { roles: CHAIN }).team({
+      async manager({ sender }, context) {
+        if (sender !== 'worker') {
+          const { content } = await context.requestAny(['worker', 'quick'], 'go')
+          if (guilty === 'outer') team.crash('manager', new Error('poison'))
+          return content
+        }
+        if (guilty === 'nested') team.crash('manager', new Error('poison'))
+        await context.request('slow', 'go')
+        return 'told'
       },
-      { roles: CHAIN },
-    )
-    const found = watchAccounts(team.host)
+      worker: async (_message, context) =>
+        await context.request('manager', 'why').then(
+          ({ content }) => content,
+          ({ code }) => code,
+        ),
+      quick: (_message, context) => context.sleep(guilty === 'outer' ? 10 : 1_000).then(() => 'quick'),
+      slow: (_message, context) => context.sleep(100).then(() => 'slow'),
+    })
     const run = team.execute('go')
     await team.clock.advance(2_000)
     const poisoned = team.deadLetters.list().filter(({ reason }) => reason === 'poison')
@@ -909,7 +787,6 @@ t.test('rule 7: of turns one within the other the one that was at work answers f
     if (guilty === 'nested') t.equal((await run).finalOutput, 'AGENT_CRASHED')
     else t.equal((await run).error?.code, 'AGENT_CRASHED')
     t.match(poisoned[0]!.message, { sender: guilty === 'nested' ? 'worker' : '$orchestrator' })
-    t.same([...found, ...leftovers(team.host)], [])
   }
 })
 
@@ -918,121 +795,99 @@ t.test('rule 7: of turns one within the other the one that was at work answers f
 t.test('who asks back and no longer waits has the nested turn stopped, begun or not', async (t) => {
   for (const outer of ['parks', 'works']) {
     const heard: string[] = []
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          if (sender !== 'worker') {
-            const asked = context.request('worker', 'go')
-            if (outer === 'works') await context.sleep(20)
-            return (await asked).content
-          }
-          heard.push('begun')
-          await context.sleep(1_000).catch((error) => heard.push(error.code))
-        },
-        async worker(_message, context) {
-          const gone = new AbortController()
-          const asked = context.request('manager', 'why', { signal: gone.signal }).catch(({ code }) => code)
-          await context.sleep(10)
-          gone.abort()
-          return await asked
-        },
+    const team = given(t, { roles: CHAIN }).team({
+      async manager({ sender }, context) {
+        if (sender !== 'worker') {
+          const asked = context.request('worker', 'go')
+          if (outer === 'works') await context.sleep(20)
+          return (await asked).content
+        }
+        heard.push('begun')
+        await context.sleep(1_000).catch((error) => heard.push(error.code))
       },
-      { roles: CHAIN },
-    )
+      async worker(_message, context) {
+        const gone = new AbortController()
+        const asked = context.request('manager', 'why', { signal: gone.signal }).catch(({ code }) => code)
+        await context.sleep(10)
+        gone.abort()
+        return await asked
+      },
+    })
     const run = team.execute('go')
     await team.clock.advance(20)
     t.equal((await run).finalOutput, 'CANCELLED', outer)
     t.same(heard, outer === 'parks' ? ['begun', 'CANCELLED'] : [])
-    t.same(leftovers(team.host), [])
   }
 })
 
 t.test('with the outer turn goes what it waits for, down to the turn within it', async (t) => {
   const stopped: string[] = []
   const stops = (who: string, { signal }: AgentContext) => signal.addEventListener('abort', () => stopped.push(who))
-  const team = openTeam(
-    t,
-    {
-      manager(message, context) {
-        stops(message.sender === 'worker' ? 'nested' : 'outer', context)
-        return managerWho(() => context.sleep(1_000).then(() => 'late'))(message, context)
-      },
-      worker(message, context) {
-        stops('worker', context)
-        return worker(message, context)
-      },
+  const team = given(t, {
+    roles: CHAIN,
+    maxConcurrentAgents: 1,
+    script: async (script) => {
+      const gone = new AbortController()
+      const asked = script.request('manager', 'go', { signal: gone.signal }).catch(({ code }) => code)
+      await script.sleep(10)
+      gone.abort()
+      return await asked
     },
-    {
-      roles: CHAIN,
-      maxConcurrentAgents: 1,
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const gone = new AbortController()
-          const asked = script.request('manager', 'go', { signal: gone.signal }).catch(({ code }) => code)
-          await script.sleep(10)
-          gone.abort()
-          return await asked
-        },
-      },
+  }).team({
+    manager(message, context) {
+      stops(message.sender === 'worker' ? 'nested' : 'outer', context)
+      return managerWho(() => context.sleep(1_000).then(() => 'late'))(message, context)
     },
-  )
+    worker(message, context) {
+      stops('worker', context)
+      return worker(message, context)
+    },
+  })
   const run = team.execute('go')
   await team.clock.advance(10)
   t.equal((await run).finalOutput, 'CANCELLED')
   t.same(stopped.sort(), ['nested', 'outer', 'worker'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 19: a nested turn that is to stop is told with its permit, before the outer one goes on', async (t) => {
   for (const concurrency of [1, 2]) {
     const { opened, open } = gate()
     const lines: string[] = []
-    const team = openTeam(
-      t,
-      {
-        async manager({ sender }, context) {
-          if (sender === 'manager') {
-            context.signal.addEventListener('abort', () => lines.push('nested is told'))
-            return void (await context.request('holder', 'go'))
-          }
-          await context.request('manager', 'why', { timeoutMs: 20 }).catch(({ code }) => lines.push(`outer: ${code}`))
-        },
-        async holder(_message, context) {
-          await opened
-          lines.push(`holder ends${context.signal.aborted ? ', told' : ''}`)
-        },
+    const team = given(t, { roles: { manager: { reentrancy: 'chain', concurrency } }, maxConcurrentAgents: 1 }).team({
+      async manager({ sender }, context) {
+        if (sender === 'manager') {
+          context.signal.addEventListener('abort', () => lines.push('nested is told'))
+          return void (await context.request('holder', 'go'))
+        }
+        await context.request('manager', 'why', { timeoutMs: 20 }).catch(({ code }) => lines.push(`outer: ${code}`))
       },
-      { roles: { manager: { reentrancy: 'chain', concurrency } }, maxConcurrentAgents: 1 },
-    )
+      async holder(_message, context) {
+        await opened
+        lines.push(`holder ends${context.signal.aborted ? ', told' : ''}`)
+      },
+    })
     const run = team.execute('go')
     await team.clock.advance(20)
     t.same(lines, [])
     open()
     t.ok((await run).success)
     t.same(lines, ['holder ends, told', 'nested is told', 'outer: REQUEST_TIMEOUT'])
-    t.same(leftovers(team.host), [])
   }
 })
 
 t.test('a nested turn goes on by itself when the outer one has ended, as long as its grace', async (t) => {
   const { opened, open } = gate()
   const heard: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async manager({ content, sender }, context) {
-        heard.push(content)
-        if (sender === 'worker') return opened.then(() => 'nobody hears it')
-        if (content === 'later') return 'later'
-        return (await context.requestAny(['worker', 'quick'], 'go')).content
-      },
-      worker: (_message, context) => context.request('manager', 'nested').then(() => {}),
-      quick: (_message, context) => context.sleep(10).then(() => 'quick'),
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ content, sender }, context) {
+      heard.push(content)
+      if (sender === 'worker') return opened.then(() => 'nobody hears it')
+      if (content === 'later') return 'later'
+      return (await context.requestAny(['worker', 'quick'], 'go')).content
     },
-    { roles: CHAIN },
-  )
+    worker: (_message, context) => context.request('manager', 'nested').then(() => {}),
+    quick: (_message, context) => context.sleep(10).then(() => 'quick'),
+  })
   const run = team.launch('go')
   await team.clock.advance(10)
   t.same(heard, ['go', 'nested']) // at work: what the outer one waits for is kept
@@ -1044,76 +899,60 @@ t.test('a nested turn goes on by itself when the outer one has ended, as long as
   await team.clock.advance(0)
   t.match(later.value, { content: 'later' })
   t.equal((await run.result).error?.code, 'RUN_ABORTED')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a nested turn that does not stop when it is told to costs the thread', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      manager: managerWho(() => never),
-      worker: async (_message, context) =>
-        await context.request('manager', 'why', { timeoutMs: 100 }).then(
-          () => '',
-          ({ code }) => code,
-        ),
-    },
-    { roles: CHAIN, supervision: { stopGraceMs: 50 } },
-  )
+  const team = given(t, { roles: CHAIN, supervision: { stopGraceMs: 50 } }).team({
+    manager: managerWho(() => never),
+    worker: async (_message, context) =>
+      await context.request('manager', 'why', { timeoutMs: 100 }).then(
+        () => '',
+        ({ code }) => code,
+      ),
+  })
   const run = team.execute('go')
   await team.clock.advance(99)
-  t.equal(team.host.directory.cell('manager')!.epoch, 1)
+  t.equal(team.cell('manager').epoch, 1)
   await team.clock.advance(1) // its own deadline holds, from its own start
-  t.equal(team.host.directory.cell('worker')!.turns, 1)
+  t.equal(team.cell('worker').turns, 1)
   await team.clock.advance(50)
-  t.equal(team.host.directory.cell('manager')!.epoch, 2)
+  t.equal(team.cell('manager').epoch, 2)
   t.equal((await run).finalOutput, 'manager: REQUEST_TIMEOUT')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('one that waits for the outer turn to park expires like any other message that waits', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender === 'worker') return 'never told'
-        const asked = context.request('worker', 'go')
-        await context.sleep(1_000)
-        return (await asked).content
-      },
-      worker: async (_message, context) =>
-        await context.request('manager', 'why').then(
-          ({ content }) => content,
-          ({ code }) => code,
-        ),
+  const team = given(t, { roles: CHAIN, communication: { queueTimeoutMs: 100 } }).team({
+    async manager({ sender }, context) {
+      if (sender === 'worker') return 'never told'
+      const asked = context.request('worker', 'go')
+      await context.sleep(1_000)
+      return (await asked).content
     },
-    { roles: CHAIN, communication: { queueTimeoutMs: 100 } },
-  )
+    worker: async (_message, context) =>
+      await context.request('manager', 'why').then(
+        ({ content }) => content,
+        ({ code }) => code,
+      ),
+  })
   const run = team.execute('go')
   await team.clock.advance(100)
-  t.equal(team.host.directory.cell('worker')!.turns, 1)
+  t.equal(team.cell('worker').turns, 1)
   await team.clock.advance(900)
   t.equal((await run).finalOutput, 'MESSAGE_EXPIRED')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('the time of the outer turn runs on while another is at work within it', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      manager: managerWho((_message, context) => context.sleep(60).then(() => 'told')),
-      async worker(message, context) {
-        await worker(message, context)
-        return worker(message, context)
-      },
+  const team = given(t, { roles: { manager: { reentrancy: 'chain', limits: { turnTimeoutMs: 100 } } } }).team({
+    manager: managerWho((_message, context) => context.sleep(60).then(() => 'told')),
+    async worker(message, context) {
+      await worker(message, context)
+      return worker(message, context)
     },
-    { roles: { manager: { reentrancy: 'chain', limits: { turnTimeoutMs: 100 } } } },
-  )
+  })
   const run = team.execute('go')
   await team.clock.advance(100)
   t.match(await run, { success: false, error: { code: 'TURN_TIMEOUT' } })
   await team.clock.advance(0)
-  t.same(leftovers(team.host), [])
 })
 
 // ---- streams and state
@@ -1124,70 +963,61 @@ t.test('a nested turn streams its answer, and reads one', async (t) => {
     for await (const _piece of stream) pieces += 1
     return pieces
   }
-  const team = openTeam(
-    t,
-    {
-      async manager({ sender }, context) {
-        if (sender !== 'worker') return `outer read ${await read(context.requestStream('worker', 'go'))}`
-        for (let i = 0; i < 500; i++) {
-          context.emit('piece')
-          await context.step(`${i}`, () => i)
-        }
-        return
-      },
-      async worker(_message, context) {
-        for (let i = 0; i < 200; i++) context.emit('own')
-        const pieces = await read(context.requestStream('manager', 'why'))
-        for (let i = 0; i < pieces; i++) {
-          context.emit('own')
-          await context.step(`${i}`, () => i)
-        }
-      },
+  const team = given(t, { roles: CHAIN, maxConcurrentAgents: 1, supervision: { deadlock: false } }).team({
+    async manager({ sender }, context) {
+      if (sender !== 'worker') return `outer read ${await read(context.requestStream('worker', 'go'))}`
+      for (let i = 0; i < 500; i++) {
+        context.emit('piece')
+        await context.step(`${i}`, () => i)
+      }
+      return
     },
-    { roles: CHAIN, maxConcurrentAgents: 1, supervision: { deadlock: false } },
-  )
+    async worker(_message, context) {
+      for (let i = 0; i < 200; i++) context.emit('own')
+      const pieces = await read(context.requestStream('manager', 'why'))
+      for (let i = 0; i < pieces; i++) {
+        context.emit('own')
+        await context.step(`${i}`, () => i)
+      }
+    },
+  })
   const run = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
   t.match(run.value, { finalOutput: 'outer read 700' })
-  t.same(leftovers(team.host), [])
 })
 
 t.test('what both turns change in a state counts: each is made of what stands when it commits', async (t) => {
   const seen: string[] = []
   let outer: { readonly state: unknown } | undefined
-  const team = openTeam(
-    t,
-    {
-      manager: defineAgent<unknown, unknown, { log: string[] }, { count: number }>({
-        initialState: { log: [] },
-        initialRunState: { count: 0 },
-        async receive({ sender, content }, context) {
-          const own = sender === 'worker' ? `nested ${content}` : 'outer'
-          const change = () => {
-            context.setState(({ log }) => void log.push(own))
-            context.setRunState((draft) => {
-              draft.count += 1
-            })
-          }
-          change()
-          seen.push(`${own}: ${context.state.log} ${context.runState.count}`)
-          if (sender === 'worker') {
-            if (content === 'fails') throw new Error('its changes go with it')
-            return
-          }
-          outer = context
-          await context.request('worker', 'go')
-          change()
-          seen.push(`${own}: ${context.state.log} ${context.runState.count}`)
-        },
-      }),
-      async worker(_message, context) {
-        await context.request('manager', 'fails').catch(() => {})
-        await context.request('manager', 'works')
+  const team = given(t, { roles: CHAIN }).team({
+    manager: defineAgent<unknown, unknown, { log: string[] }, { count: number }>({
+      initialState: { log: [] },
+      initialRunState: { count: 0 },
+      async receive({ sender, content }, context) {
+        const own = sender === 'worker' ? `nested ${content}` : 'outer'
+        const change = () => {
+          context.setState(({ log }) => void log.push(own))
+          context.setRunState((draft) => {
+            draft.count += 1
+          })
+        }
+        change()
+        seen.push(`${own}: ${context.state.log} ${context.runState.count}`)
+        if (sender === 'worker') {
+          if (content === 'fails') throw new Error('its changes go with it')
+          return
+        }
+        outer = context
+        await context.request('worker', 'go')
+        change()
+        seen.push(`${own}: ${context.state.log} ${context.runState.count}`)
       },
+    }),
+    async worker(_message, context) {
+      await context.request('manager', 'fails').catch(() => {})
+      await context.request('manager', 'works')
     },
-    { roles: CHAIN },
-  )
+  })
   t.ok((await team.execute('go')).success)
   t.same(seen, [
     'outer: outer 1',
@@ -1195,10 +1025,9 @@ t.test('what both turns change in a state counts: each is made of what stands wh
     'nested works: nested works 1',
     'outer: nested works,outer,outer 3',
   ])
-  t.same(team.host.directory.cell('manager')!.state, { log: ['nested works', 'outer', 'outer'] })
+  t.same(team.cell('manager').state, { log: ['nested works', 'outer', 'outer'] })
   t.same(outer?.state, { log: ['nested works', 'outer', 'outer'] }, 'also for who looks later')
-  team.crash('manager')
-  await team.clock.advance(0)
+  await team.dies('manager')
   t.ok((await team.execute('go')).success)
   t.equal(seen.at(-1), 'outer: nested works,outer,outer,nested works,outer,outer 3')
 })

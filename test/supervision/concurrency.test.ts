@@ -3,8 +3,7 @@ import t from 'tap'
 import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
-import { leftovers, watchAccounts } from './accounts.ts'
-import { type Cast, type Extras, gate, never, numbers, openTeam, outcomeOf } from './teams.ts'
+import { type Cast, type Extras, gate, never, numbers, openTeam, outcomeOf } from '../kit/team.ts'
 
 type Test = Parameters<typeof openTeam>[0]
 
@@ -12,10 +11,8 @@ type Test = Parameters<typeof openTeam>[0]
 function teamOf(t: Test, concurrency: number, cast: Cast, { roles, ...extras }: Extras = {}) {
   const worker = { concurrency, ...roles?.worker }
   const team = openTeam(t, cast, { ...extras, roles: { ...roles, worker } })
-  const unbalanced = watchAccounts(team.host)
   return Object.assign(team, {
     runs: (count: number) => numbers(count).map((runId) => outcomeOf(team.execute(runId, { runId }))),
-    isWell: () => [...unbalanced, ...leftovers(team.host)],
   })
 }
 
@@ -50,7 +47,6 @@ t.test('turns of as many runs as `concurrency` says are open at once, and no mor
     numbers(7),
   )
   t.equal(most.open, 3)
-  t.same(team.isWell(), [])
 })
 
 t.test('without it a thread has one turn at a time', async (t) => {
@@ -72,12 +68,9 @@ t.test('never two turns of the same run: the next message of a run waits for the
     },
   }
   const team = teamOf(t, 8, cast, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        await Promise.all(numbers(3).map((i) => script.request('worker', i)))
-        return 'done'
-      },
+    script: async (script) => {
+      await Promise.all(numbers(3).map((i) => script.request('worker', i)))
+      return 'done'
     },
   })
   const runs = team.runs(2)
@@ -100,12 +93,9 @@ t.test('rule 16: no message passes an earlier one of the same sender that waits'
     },
   }
   const team = teamOf(t, 4, cast, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (script, query) => {
-        for (const content of query.split(' ')) await script.request('sender', content)
-        return ''
-      },
+    script: async (script, query) => {
+      for (const content of query.split(' ')) await script.request('sender', content)
+      return ''
     },
   })
   await team.execute('1 2', { runId: 'a' })
@@ -134,7 +124,6 @@ t.test('rule 19: a turn that waits gives its permit up while another turn of its
   open()
   await team.clock.runToIdle()
   t.equal(works!.value?.success, true)
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 19: an answer waits for the permit of its own run alone', async (t) => {
@@ -158,7 +147,6 @@ t.test('rule 19: an answer waits for the permit of its own run alone', async (t)
   open()
   await team.clock.runToIdle()
   t.equal(starved!.value?.finalOutput, 'hi 0')
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 19: who has its answer goes on before who asks for a permit after that', async (t) => {
@@ -176,14 +164,11 @@ t.test('rule 19: who has its answer goes on before who asks for a permit after t
   const team = teamOf(t, 2, cast, {
     maxConcurrentAgents: 1,
     roles: { hog: { priority: 1 } },
-    orchestration: {
-      strategy: 'custom',
-      async run(script) {
-        const asked = script.request('worker', 'go')
-        await script.sleep(1)
-        await Promise.all([asked, script.request('late', 'go')])
-        return ''
-      },
+    script: async (script) => {
+      const asked = script.request('worker', 'go')
+      await script.sleep(1)
+      await Promise.all([asked, script.request('late', 'go')])
+      return ''
     },
   })
   const [run] = team.runs(1)
@@ -193,7 +178,6 @@ t.test('rule 19: who has its answer goes on before who asks for a permit after t
   await team.clock.runToIdle()
   t.same(order, ['worker goes on', 'late'])
   t.equal(run!.value?.success, true)
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 19: agents whose turns wait for each other across runs all come to their end', async (t) => {
@@ -212,7 +196,6 @@ t.test('rule 19: agents whose turns wait for each other across runs all come to 
   t.ok(runs.every(({ value }) => value?.success))
   t.equal(most.ofOneRun, 1)
   t.ok(most.open > 1)
-  t.same(team.isWell(), [])
 })
 
 t.test(
@@ -248,7 +231,6 @@ t.test(
       team.deadLetters.list().map(({ reason }) => reason),
       ['poison'],
     )
-    t.same(team.isWell(), [])
   },
 )
 
@@ -277,7 +259,6 @@ t.test('rule 7: a suspect that waits for another one of them does not wait for e
     ['done', 'back'],
   )
   t.same(alarms, [])
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 7: a suspect that only waits lets the others begin, and is not charged with what they do', async (t) => {
@@ -304,7 +285,6 @@ t.test('rule 7: a suspect that only waits lets the others begin, and is not char
   open()
   await team.clock.runToIdle()
   t.equal(runs[0]!.value?.finalOutput, 'late')
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 7: a suspect that goes on counts again', async (t) => {
@@ -325,7 +305,6 @@ t.test('rule 7: a suspect that goes on counts again', async (t) => {
   await team.clock.runToIdle()
   t.ok(runs.every(({ value }) => value?.success))
   t.equal(most.open, 2, 'the one that went on, and the one that had begun meanwhile; the third waits')
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 7: when the suspects are through, several turns are open at once again', async (t) => {
@@ -340,7 +319,6 @@ t.test('rule 7: when the suspects are through, several turns are open at once ag
   await team.clock.runToIdle()
   await Promise.all(again)
   t.equal(most.open, 3)
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 7: a suspect whose run is cancelled holds nobody up', async (t) => {
@@ -361,7 +339,6 @@ t.test('rule 7: a suspect whose run is cancelled holds nobody up', async (t) => 
   open()
   await team.clock.runToIdle()
   t.equal((await first.result).success, true)
-  t.same(team.isWell(), [])
 })
 
 t.test('one turn is cancelled, and the others go on', async (t) => {
@@ -386,7 +363,6 @@ t.test('one turn is cancelled, and the others go on', async (t) => {
     ['0', 'RUN_ABORTED', '2'],
   )
   t.equal(team.health().agents.worker?.restarts, 0)
-  t.same(team.isWell(), [])
 })
 
 t.test('a turn that ignores its signal costs the thread, and the other turns come again', async (t) => {
@@ -411,7 +387,6 @@ t.test('a turn that ignores its signal costs the thread, and the other turns com
     ['attempt 2', 'attempt 2'],
   )
   t.same(attempts, ['0:1', '1:1', '2:1', '1:2', '2:2'])
-  t.same(team.isWell(), [])
 })
 
 t.test('each turn has its own time', async (t) => {
@@ -440,7 +415,6 @@ t.test('a turn that fails is tried again beside the others', async (t) => {
   await team.clock.runToIdle()
   t.ok(runs.every(({ value }) => value?.success))
   t.same(heard, ['0:1', '1:1', '0:2'])
-  t.same(team.isWell(), [])
 })
 
 t.test('it works while one of its turns does, and waits when all of them wait', async (t) => {
@@ -481,13 +455,10 @@ t.test('the state of a run is its own', async (t) => {
     },
   })
   const team = teamOf(t, 4, { worker } as Cast, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        await script.request('worker', '')
-        team.crash('worker')
-        return (await script.request('worker', '')).content
-      },
+    script: async (script) => {
+      await script.request('worker', '')
+      team.crash('worker')
+      return (await script.request('worker', '')).content
     },
   })
   const runs = team.runs(2)
@@ -556,27 +527,22 @@ t.test('large messages and streams of many runs find their turns', async (t) => 
     runs.map(({ value }) => value?.finalOutput),
     numbers(4).map((runId) => `${runId} ${'.'.repeat(40)}`),
   )
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 19: a permit that comes when there is nothing to hand over any more goes back', async (t) => {
   const cast: Cast = { worker: () => 'hi', other: () => 'hi too' }
   const team = teamOf(t, 2, cast, {
     maxConcurrentAgents: 1,
-    orchestration: {
-      strategy: 'custom',
-      async run(script) {
-        const worker = team.host.directory.cell('worker')!
-        t.ok(team.host.gate.take(team.host.runs.find(script.runId)!, worker))
-        team.host.ready.touch(worker)
-        return (await script.request('other', 'hi')).content
-      },
+    script: async (script) => {
+      const worker = team.cell('worker')
+      t.ok(team.host.gate.take(team.host.runs.find(script.runId)!, worker))
+      team.host.ready.touch(worker)
+      return (await script.request('other', 'hi')).content
     },
   })
   const [run] = team.runs(1)
   await team.clock.runToIdle()
   t.equal(run!.value?.finalOutput, 'hi too')
-  t.same(team.isWell(), [])
 })
 
 t.test('each attempt in the same life brings the steps of the one before it', async (t) => {
@@ -611,13 +577,10 @@ t.test('what stands behind a message of its sender comes when that one is withdr
   }
   const team = openTeam(t, cast, {
     roles: { bob: { concurrency: 2 }, cleo: { concurrency: 2 } },
-    orchestration: {
-      strategy: 'custom',
-      async run(script, query) {
-        if (query === 'second') return (await script.request('cleo', query)).content
-        const asked = [script.request('bob', 'hold'), script.request('cleo', query)]
-        return `${(await Promise.allSettled(asked)).length}`
-      },
+    script: async (script, query) => {
+      if (query === 'second') return (await script.request('cleo', query)).content
+      const asked = [script.request('bob', 'hold'), script.request('cleo', query)]
+      return `${(await Promise.allSettled(asked)).length}`
     },
   })
   const first = outcomeOf(team.execute('first'))

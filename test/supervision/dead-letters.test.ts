@@ -3,13 +3,12 @@ import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { DeadLetterList } from '../../src/mailbox/dead-letters.ts'
 import type { TypedMessage } from '../../src/mailbox/message.ts'
-import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import { ask, gate, localTeam, never, numbers, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
+import { ask, gate, given, never, numbers, type OpenTeam, openTeam, outcomeOf } from '../kit/team.ts'
 
 // Rules 17 and 18: every message is accounted for, and what nobody handles is kept.
 
 t.test('rule 17: a message to an unknown agent is a dead letter and an error to its sender', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     sender: (message, context) =>
       context[message.content === 'ask' ? 'request' : 'send']('wroker', 'x').then(
         () => 'sent',
@@ -28,21 +27,16 @@ t.test('rule 17: a message to an unknown agent is a dead letter and an error to 
 })
 
 t.test('rule 17: a message to a stopped agent is a dead letter and an error to its sender', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      sender: (message, context) =>
-        context[message.content === 'ask' ? 'request' : 'send']('worker', 'x').then(
-          () => 'sent',
-          (error: { code: string }) => error.code,
-        ),
-      worker: () => '',
-    },
-    { roles: { worker: { supervision: { maxRestarts: 0 } } } },
-  )
+  const team = given(t, { roles: { worker: { supervision: { maxRestarts: 0 } } } }).team({
+    sender: (message, context) =>
+      context[message.content === 'ask' ? 'request' : 'send']('worker', 'x').then(
+        () => 'sent',
+        (error: { code: string }) => error.code,
+      ),
+    worker: () => '',
+  })
   await team.start()
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   for (const verb of ['ask', 'send']) t.equal(await ask(team, 'sender', verb), 'AGENT_TERMINATED')
   await t.rejects(team.sendMessage({ recipient: 'worker', content: 'x' }), { code: 'AGENT_TERMINATED' })
   t.same(
@@ -53,52 +47,42 @@ t.test('rule 17: a message to a stopped agent is a dead letter and an error to i
 
 t.test('rule 17: a send larger than its recipient takes is a dead letter and an error to its sender', async (t) => {
   const handled: number[] = []
-  const team = openTeam(
-    t,
-    {
-      async sender(_message, context) {
-        const outcomes = [200, 2_000, 201].map((size) =>
-          context.send('worker', 'x'.repeat(size)).then(
-            () => 'accepted',
-            (error) => `${error.code}, at most ${error.details.limit}`,
-          ),
-        )
-        return (await Promise.all(outcomes)).join('; ')
-      },
-      worker: ({ content }) => void handled.push(content.length),
+  const team = given(t, { roles: { worker: { communication: { maxMessageBytes: 1_000 } } } }).team({
+    async sender(_message, context) {
+      const outcomes = [200, 2_000, 201].map((size) =>
+        context.send('worker', 'x'.repeat(size)).then(
+          () => 'accepted',
+          (error) => `${error.code}, at most ${error.details.limit}`,
+        ),
+      )
+      return (await Promise.all(outcomes)).join('; ')
     },
-    { roles: { worker: { communication: { maxMessageBytes: 1_000 } } } },
-  )
+    worker: ({ content }) => void handled.push(content.length),
+  })
   t.equal(await ask(team, 'sender'), 'accepted; MESSAGE_REJECTED, at most 1000; accepted')
   await team.clock.advance(0)
   t.match(team.deadLetters.list(), [{ reason: 'rejected', message: { sender: 'sender', recipient: 'worker' } }])
   t.same(handled, [200, 201])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 17: accepted = handled + dead + queued + in flight, with every record', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async worker(message, context) {
-        const [what, times] = message.content.split(' ')
-        if (what === 'fail') throw new Error('no')
-        if (what === 'sleep') await context.sleep(Number(times))
-        if (what === 'crash' && context.attempt <= Number(times)) {
-          team.crash('worker')
-          return never
-        }
-        if (what === 'ask') return (await context.request('other', 'sleep 20')).content
-        return 'fine'
-      },
-      other: (_message, context) => context.sleep(20).then(() => 'other'),
+  const team = given(t, {
+    supervision: { maxRestarts: 4, coolDownMs: 100 },
+    communication: { mailboxCapacity: 6, queueTimeoutMs: 400, responseTimeoutMs: 150 },
+  }).team({
+    async worker(message, context) {
+      const [what, times] = message.content.split(' ')
+      if (what === 'fail') throw new Error('no')
+      if (what === 'sleep') await context.sleep(Number(times))
+      if (what === 'crash' && context.attempt <= Number(times)) {
+        team.crash('worker')
+        return never
+      }
+      if (what === 'ask') return (await context.request('other', 'sleep 20')).content
+      return 'fine'
     },
-    {
-      supervision: { maxRestarts: 4, coolDownMs: 100 },
-      communication: { mailboxCapacity: 6, queueTimeoutMs: 400, responseTimeoutMs: 150 },
-    },
-  )
-  const found = watchAccounts(team.host)
+    other: (_message, context) => context.sleep(20).then(() => 'other'),
+  })
   const work = ['fail', 'crash 1', 'sleep 10', 'ask', 'crash 9', 'sleep 300', 'ask', 'crash 1', 'crash 1', 'crash 9']
   for (let round = 0; round < 6; round++)
     for (const content of work) {
@@ -106,27 +90,20 @@ t.test('rule 17: accepted = handled + dead + queued + in flight, with every reco
       await team.clock.advance(17)
     }
   await team.clock.runToIdle()
-  t.same(found, [])
-  t.same(imbalances(team.host), [])
-  t.same(leftovers(team.host), [])
-  const { accepted, handled, deadLettered } = team.host.directory.cell('worker')!.mailbox
+  const { accepted, handled, deadLettered } = team.cell('worker').mailbox
   t.ok(handled > 0 && deadLettered > 0)
   t.equal(accepted, handled + deadLettered)
 })
 
 t.test('rule 17: what waits for room when its run is aborted is a dead letter', async (t) => {
   const gone = new AbortController()
-  const team = openTeam(
-    t,
-    {
-      async sender(_message, context) {
-        for (const content of numbers(2)) void context.send('worker', content)
-        await context.sleep(1_000)
-      },
-      worker: (_message, context) => context.sleep(1_000),
+  const team = given(t, { communication: { mailboxCapacity: 1 } }).team({
+    async sender(_message, context) {
+      for (const content of numbers(2)) void context.send('worker', content)
+      await context.sleep(1_000)
     },
-    { communication: { mailboxCapacity: 1 } },
-  )
+    worker: (_message, context) => context.sleep(1_000),
+  })
   const run = team.execute('go', { signal: gone.signal })
   await team.clock.advance(1)
   gone.abort()
@@ -134,7 +111,6 @@ t.test('rule 17: what waits for room when its run is aborted is a dead letter', 
   await team.clock.advance(0)
   const letters = team.deadLetters.list().filter(({ message }) => message.recipient === 'worker')
   t.same(letters.map(({ message, reason }) => `${message.content} ${reason}`).sort(), ['0 cancelled', '1 cancelled'])
-  t.same(imbalances(team.host), [])
 })
 
 t.test('rule 17: a message whose handler fails counts as dead, not as handled', async (t) => {
@@ -145,13 +121,13 @@ t.test('rule 17: a message whose handler fails counts as dead, not as handled', 
   })
   await team.sendMessage({ recipient: 'worker', content: 'note' })
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_FAILED' })
-  const { accepted, handled, deadLettered } = team.host.directory.cell('worker')!.mailbox
+  const { accepted, handled, deadLettered } = team.cell('worker').mailbox
   t.same({ accepted, handled, deadLettered }, { accepted: 2, handled: 1, deadLettered: 1 })
   t.equal(team.deadLetters.list().length, 1)
 })
 
 t.test('rule 18: a dead letter keeps the whole message, the reason, the errors and the time', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker() {
       throw new Error('no')
     },
@@ -225,7 +201,6 @@ const only = (team: Pick<OpenTeam, 'deadLetters'>) => team.deadLetters.list()[0]
 t.test('rule 18: replay sends the message again, as a new one that says of which letter it is', async (t) => {
   const { state, heard, definition } = worker()
   const team = openTeam(t, { worker: definition })
-  const found = watchAccounts(team.host)
   const fields = { structuredData: { deep: [1] }, metadata: { a: 1 }, priority: 3, threadId: 'thread' }
   await team.sendMessage({ recipient: 'worker', content: 'note', ...fields })
   await team.clock.advance(0)
@@ -238,7 +213,6 @@ t.test('rule 18: replay sends the message again, as a new one that says of which
   const metadata = { a: 1, replayOf: letter!.id }
   t.match(heard, [{ ...fields, metadata, type: 'request', sender: '$user', content: 'note', requiresResponse: false }])
   t.not(heard[0]?.id, letter?.id)
-  t.same([found, leftovers(team.host)], [[], []])
 })
 
 t.test('rule 18: a letter that dies again is a new letter', async (t) => {
@@ -258,20 +232,13 @@ t.test(
   async (t) => {
     const { state, heard, definition } = worker()
     const { opened, open } = gate()
-    const team = openTeam(
-      t,
-      { worker: definition },
-      {
-        orchestration: {
-          strategy: 'custom',
-          async run(script) {
-            await script.send('worker', 'note')
-            await opened
-            return ''
-          },
-        },
+    const team = given(t, {
+      script: async (script) => {
+        await script.send('worker', 'note')
+        await opened
+        return ''
       },
-    )
+    }).team({ worker: definition })
     const run = team.launch('go')
     await team.clock.advance(0)
     const first = only(team)
@@ -286,7 +253,6 @@ t.test(
     await team.clock.advance(0)
     t.match(heard, [{ sender: '$orchestrator', content: 'note', metadata: { replayOf: second?.id } }])
     t.not(heard[0]?.runId, run.id)
-    t.same(leftovers(team.host), [])
   },
 )
 
@@ -296,8 +262,7 @@ t.test('rule 18: a request is sent again as a message that nobody waits for', as
   state.fails = false
   await team.start()
   for (let i = 0; i < 2; i++) {
-    team.crash('worker')
-    await team.clock.advance(0)
+    await team.dies('worker')
   }
   const asked = outcomeOf(ask(team, 'worker', 'why'))
   await team.clock.advance(10)
@@ -306,7 +271,6 @@ t.test('rule 18: a request is sent again as a message that nobody waits for', as
   await team.deadLetters.replay(only(team))
   await team.clock.advance(0)
   t.match(heard, [{ content: 'why', requiresResponse: false }])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 18: a broadcast is observed again by the one who had not handled it', async (t) => {
@@ -322,19 +286,14 @@ t.test('rule 18: a broadcast is observed again by the one who had not handled it
 
 t.test('rule 18: a letter that is refused again stays, and is not there twice', async (t) => {
   let mayStart = true
-  const team = openTeam(
-    t,
-    {
-      worker: defineAgent({
-        start() {
-          if (!mayStart) throw new Error('not now')
-        },
-        receive: () => never,
-      }),
-    },
-    { communication: { mailboxCapacity: 1, overflow: 'reject' } },
-  )
-  const found = watchAccounts(team.host)
+  const team = given(t, { communication: { mailboxCapacity: 1, overflow: 'reject' } }).team({
+    worker: defineAgent({
+      start() {
+        if (!mayStart) throw new Error('not now')
+      },
+      receive: () => never,
+    }),
+  })
   await team.sendMessage({ recipient: 'worker', content: 'first' })
   await t.rejects(team.sendMessage({ recipient: 'worker', content: 'second' }))
   const [letter] = team.deadLetters.list()
@@ -344,26 +303,19 @@ t.test('rule 18: a letter that is refused again stays, and is not there twice', 
   await t.rejects(team.deadLetters.replay(letter!.id), { code: 'MAILBOX_FULL' })
   t.same(team.deadLetters.list(), [letter])
   mayStart = false
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   await t.rejects(team.deadLetters.replay(letter!.id), { code: 'AGENT_TERMINATED' })
   t.same(contents(team), ['second', 'first'])
   t.equal(events.filter((type) => type === 'message.dead').length, 1, 'the first, when its agent was stopped')
-  t.same(found, [])
 })
 
 t.test('rule 18: a letter that waits for room stays, and is not sent twice meanwhile', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      worker(message) {
-        if (message.content === 'busy') return never
-        throw new Error('no')
-      },
+  const team = given(t, { communication: { mailboxCapacity: 1 }, supervision: { maxRestarts: 0 } }).team({
+    worker(message) {
+      if (message.content === 'busy') return never
+      throw new Error('no')
     },
-    { communication: { mailboxCapacity: 1 }, supervision: { maxRestarts: 0 } },
-  )
-  const found = watchAccounts(team.host)
+  })
   await team.sendMessage({ recipient: 'worker', content: 'note' })
   await team.clock.advance(0)
   await team.sendMessage({ recipient: 'worker', content: 'busy' })
@@ -372,11 +324,9 @@ t.test('rule 18: a letter that waits for room stays, and is not sent twice meanw
   await team.clock.advance(0)
   t.notOk(again.settled)
   await t.rejects(team.deadLetters.replay(id), { code: 'MESSAGE_REJECTED', message: /it is being sent again/ })
-  team.crash('worker') // which stops it
-  await team.clock.advance(0)
+  await team.dies('worker') // which stops it
   t.equal(again.error?.code, 'AGENT_TERMINATED')
   t.same(contents(team), ['note', 'busy'])
-  t.same(found, [])
 })
 
 t.test('rule 18: what cannot be sent again says why, and stays', async (t) => {
@@ -403,7 +353,7 @@ t.test('rule 18: what cannot be sent again says why, and stays', async (t) => {
 
 t.test('rule 18: discard takes a letter off the list; an unknown one is an error', async (t) => {
   const { definition } = worker()
-  const team = localTeam(t, { worker: definition })
+  const team = openTeam(t, { worker: definition })
   for (const content of ['a', 'b']) await team.sendMessage({ recipient: 'worker', content })
   await team.clock.advance(0)
   const id = only(team)
@@ -416,7 +366,7 @@ t.test('rule 18: discard takes a letter off the list; an unknown one is an error
 
 t.test('rule 18: after close letters can be listed and discarded, and not sent again', async (t) => {
   const { definition } = worker()
-  const team = localTeam(t, { worker: definition })
+  const team = openTeam(t, { worker: definition })
   await team.sendMessage({ recipient: 'worker', content: 'a' })
   await team.clock.advance(0)
   await team.close()
@@ -431,7 +381,7 @@ t.test('rule 18: each letter has an id of its own, also where a message has seve
   const { frames, journal } = team.host
   const { deadLetters } = journal
   const run = team.host.runs.open('run', '')
-  const { memory } = frames.make({ kind: 1, recipient: team.host.directory.cell('worker')!.index, run: run.index })
+  const { memory } = frames.make({ kind: 1, recipient: team.cell('worker').index, run: run.index })
   for (const reason of ['expired', 'late'] as const) team.host.journal.deadLetter(run, memory, 0, reason, [])
   t.equal(new Set(deadLetters.list().map(({ id }) => id)).size, 2)
 })

@@ -5,8 +5,8 @@ import { cyclesOf, stuckIn, type WaitNode } from '../../src/runtime/observers/cy
 import { type Candidate, chooseVictim, deadlock } from '../../src/runtime/observers/deadlock.ts'
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
-import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { askAll, type Cast, gate, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
+import { askAll, type Cast, gate, given, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { after, fill, slow, watched } from './verdicts.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
 
@@ -108,14 +108,10 @@ t.test('rule 26: of the same priority the younger wait gives way', async (t) => 
           if (content === 'go') await asks[kind]!(context)
         }
       }
-      const team = openTeam(
-        t,
-        { [older]: does(first, 5), [younger]: does(second, 10) },
-        {
-          orchestration: askAll,
-          syncPoints: [{ name: 'here', requiredAgents: ['ann', 'bob'], timeoutMs: 60_000, onTimeout: 'abort' }],
-        },
-      )
+      const team = given(t, {
+        orchestration: askAll,
+        syncPoints: [{ name: 'here', requiredAgents: ['ann', 'bob'], timeoutMs: 60_000, onTimeout: 'abort' }],
+      }).team({ [older]: does(first, 5), [younger]: does(second, 10) })
       const found = watched(team)
       const result = outcomeOf(team.execute('go'))
       await team.clock.advance(20)
@@ -133,26 +129,22 @@ t.test('rule 26: nobody gives way more than three times in a row', async (t) => 
     found.flatMap((event) => (event.type === 'deadlock' && event.victim) || []),
     ['ann', 'ann', 'ann', 'bob', 'ann'],
   )
-  t.equal(team.host.directory.cell('ann')!.restarts, 0, 'each time it was another turn')
+  t.equal(team.cell('ann').restarts, 0, 'each time it was another turn')
 })
 
 t.test('rule 26: of several waits of the victim the one in the cycle is rejected', async (t) => {
   const lost: string[] = []
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const quotes = ['cleo', 'bob'].map((name) =>
-          context.request(name, 'your quote?').catch(() => void lost.push(name)),
-        )
-        await quotes[1]
-      },
-      bob: after('ann'),
-      cleo: after('dan'),
-      dan: after('ann'),
+  const team = given(t, { unfinished: true, roles: { ann: { priority: -1 } } }).team({
+    ann: async (_message, context) => {
+      const quotes = ['cleo', 'bob'].map((name) =>
+        context.request(name, 'your quote?').catch(() => void lost.push(name)),
+      )
+      await quotes[1]
     },
-    { roles: { ann: { priority: -1 } } },
-  )
+    bob: after('ann'),
+    cleo: after('dan'),
+    dan: after('ann'),
+  })
   const found = watched(team)
   await team.execute('go')
   t.match(found[0], { cycle: ['ann', 'bob'] })
@@ -173,7 +165,7 @@ t.test('rule 26: a turn that comes to the same again costs its agent a life', as
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.equal(result.settled, true)
-  t.ok(team.host.directory.cell('bob')!.restarts > 0)
+  t.ok(team.cell('bob').restarts > 0)
 })
 
 t.test('rule 26: a turn that is the victim of another deadlock costs its agent a life, too', async (t) => {
@@ -195,7 +187,7 @@ t.test('rule 26: a turn that is the victim of another deadlock costs its agent a
       ['bob', 'cleo'],
     ],
   )
-  t.ok(team.host.directory.cell('bob')!.restarts > 0)
+  t.ok(team.cell('bob').restarts > 0)
 })
 
 t.test("'report' names it and leaves it", async (t) => {
@@ -400,7 +392,7 @@ t.test('rule 26: who waits for its reader has no wait to give up: another does',
   await team.execute('go')
   t.match(found[1], { cycle, victim: /ann|cleo/ })
   t.same(
-    cycle.map((name) => team.host.directory.cell(name)!.restarts),
+    cycle.map((name) => team.cell(name).restarts),
     [0, 0, 0],
   )
 })
@@ -409,25 +401,21 @@ t.test(
   'rules 22, 26: who meets at a sync point waits for all that have not come; there its onTimeout is the way out',
   async (t) => {
     for (const onTimeout of ['proceed', 'abort'] as const) {
-      const team = openTeam(
-        t,
-        {
-          early: async ({ content }, context) =>
-            content === 'go'
-              ? JSON.stringify((await context.sync('here').catch(({ code }: { code: string }) => code)) ?? '')
-              : 'told',
-          late: async (_message, context) => {
-            await context.sleep(5)
-            await context.request('early', 'tell me')
-            return 'late'
-          },
+      const team = given(t, {
+        orchestration: askAll,
+        syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 600_000, onTimeout }],
+        roles: { late: { priority: 1 } },
+      }).team({
+        early: async ({ content }, context) =>
+          content === 'go'
+            ? JSON.stringify((await context.sync('here').catch(({ code }: { code: string }) => code)) ?? '')
+            : 'told',
+        late: async (_message, context) => {
+          await context.sleep(5)
+          await context.request('early', 'tell me')
+          return 'late'
         },
-        {
-          orchestration: askAll,
-          syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 600_000, onTimeout }],
-          roles: { late: { priority: 1 } },
-        },
-      )
+      })
       const found = watched(team)
       const result = outcomeOf(team.execute('go'))
       await team.clock.advance(5)
@@ -657,29 +645,22 @@ t.test('rule 24: a cycle that is broken, and closed again by the same turns, is 
 t.test(
   'rule 25: who waits for an entry that one of the cycle may write is in its tail, and that is no stall',
   async (t) => {
-    const team = openTeam(
-      t,
-      {
-        ann: async ({ content }, context) => {
-          if (content !== 'go') return
-          await context.request('bob', 'your quote?').catch(() => {})
-          await context.publish('an entry', 'here', 'fact')
-        },
-        bob: after('ann'),
-        reader: waitsForEntry,
-        'asks-reader': after('reader'),
+    const team = given(t, {
+      script: async (script, query) => {
+        const outcomes = await script.requestAll(['ann', 'reader', 'asks-reader'], query)
+        return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
       },
-      {
-        orchestration: {
-          strategy: 'custom',
-          async run(script, query) {
-            const outcomes = await script.requestAll(['ann', 'reader', 'asks-reader'], query)
-            return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
-          },
-        },
-        roles: { bob: { priority: 1 } },
+      roles: { bob: { priority: 1 } },
+    }).team({
+      ann: async ({ content }, context) => {
+        if (content !== 'go') return
+        await context.request('bob', 'your quote?').catch(() => {})
+        await context.publish('an entry', 'here', 'fact')
       },
-    )
+      bob: after('ann'),
+      reader: waitsForEntry,
+      'asks-reader': after('reader'),
+    })
     const found = watched(team)
     const result = outcomeOf(team.execute('go'))
     await team.clock.runToIdle()
@@ -707,26 +688,22 @@ t.test('rule 27: a stall in one run is told beside a deadlock in another', async
 
 for (const onTimeout of ['proceed', 'abort'] as const)
   t.test(`rules 22, 25: a sync point (${onTimeout}) and a waitFor that need each other are a deadlock`, async (t) => {
-    const team = openTeam(
-      t,
-      {
-        early: async (_message, context) => {
-          await context.sync('here').catch(() => {})
-          await context.publish('an entry', 'now', 'fact')
-          return 'early'
-        },
-        late: async (message, context) => {
-          const entry = await waitsForEntry(message, context)
-          await context.sync('here').catch(() => {})
-          return `late ${entry}`
-        },
+    const team = given(t, {
+      orchestration: askAll,
+      syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000, onTimeout }],
+      roles: { late: { priority: 1 } },
+    }).team({
+      early: async (_message, context) => {
+        await context.sync('here').catch(() => {})
+        await context.publish('an entry', 'now', 'fact')
+        return 'early'
       },
-      {
-        orchestration: askAll,
-        syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000, onTimeout }],
-        roles: { late: { priority: 1 } },
+      late: async (message, context) => {
+        const entry = await waitsForEntry(message, context)
+        await context.sync('here').catch(() => {})
+        return `late ${entry}`
       },
-    )
+    })
     const found = watched(team)
     const result = outcomeOf(team.execute('go'))
     await team.clock.advance(0)
@@ -749,43 +726,38 @@ for (const onTimeout of ['proceed', 'abort'] as const)
   })
 
 t.test('rule 22: of the same two the one who waits for the entry gives way where its priority is lower', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
-      late: async (message, context) => {
-        const entry = await waitsForEntry(message, context).catch(({ code }: { code: string }) => code)
-        await context.sync('here')
-        return entry
-      },
+  const team = given(t, {
+    orchestration: askAll,
+    syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }],
+    roles: { early: { priority: 1 } },
+  }).team({
+    early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
+    late: async (message, context) => {
+      const entry = await waitsForEntry(message, context).catch(({ code }: { code: string }) => code)
+      await context.sync('here')
+      return entry
     },
-    {
-      orchestration: askAll,
-      syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }],
-      roles: { early: { priority: 1 } },
-    },
-  )
+  })
   const result = await team.execute('go')
   t.equal(result.finalOutput, 'false DEADLOCK')
 })
 
 t.test('rule 22: a sync point and a waitFor are none while somebody at work may write the entry', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
-      late: async (message, context) => {
-        await waitsForEntry(message, context)
-        return `${(await context.sync('here')).timedOut}`
-      },
-      writer: async (message, context) => {
-        await slow(message, context)
-        await context.publish('an entry', 'now', 'fact')
-        return 'written'
-      },
+  const team = given(t, {
+    orchestration: askAll,
+    syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }],
+  }).team({
+    early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
+    late: async (message, context) => {
+      await waitsForEntry(message, context)
+      return `${(await context.sync('here')).timedOut}`
     },
-    { orchestration: askAll, syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }] },
-  )
+    writer: async (message, context) => {
+      await slow(message, context)
+      await context.publish('an entry', 'now', 'fact')
+      return 'written'
+    },
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
@@ -794,17 +766,16 @@ t.test('rule 22: a sync point and a waitFor are none while somebody at work may 
 })
 
 t.test('rule 24: whoever holds the run may write what a sync point needs: that is left to it', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
-      late: async (message, context) => {
-        await waitsForEntry(message, context)
-        return `${(await context.sync('here')).timedOut}`
-      },
+  const team = given(t, {
+    orchestration: askAll,
+    syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }],
+  }).team({
+    early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
+    late: async (message, context) => {
+      await waitsForEntry(message, context)
+      return `${(await context.sync('here')).timedOut}`
     },
-    { orchestration: askAll, syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 60_000 }] },
-  )
+  })
   const found = watched(team)
   const run = team.launch('go')
   await team.clock.advance(10_000)
@@ -819,32 +790,25 @@ t.test('rule 24: whoever holds the run may write what a sync point needs: that i
 t.test('rule 25: a circle that goes by dependencies names the tasks that wait, and for whose', async (t) => {
   const told = gate()
   let second = ''
-  const team = openTeam(
-    t,
-    {
-      a: async (_message, context) => {
-        await told.opened
-        return context.delegate('c', { description: '1', dependencies: [second] }).then(
-          () => 'done',
-          ({ code }: { code: string }) => code,
-        )
-      },
-      b: () => 'b is done',
-      c: () => 'c is done',
+  const team = given(t, {
+    script: async (script) => {
+      const a = script.delegate('a', 'go')
+      const b = script.delegate('b', { description: '1', dependencies: [await a.id] })
+      second = await b.id
+      told.open()
+      return `${(await a).result} ${(await b).status}`
     },
-    {
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const a = script.delegate('a', 'go')
-          const b = script.delegate('b', { description: '1', dependencies: [await a.id] })
-          second = await b.id
-          told.open()
-          return `${(await a).result} ${(await b).status}`
-        },
-      },
+  }).team({
+    a: async (_message, context) => {
+      await told.opened
+      return context.delegate('c', { description: '1', dependencies: [second] }).then(
+        () => 'done',
+        ({ code }: { code: string }) => code,
+      )
     },
-  )
+    b: () => 'b is done',
+    c: () => 'c is done',
+  })
   const found = watched(team)
   const result = await team.execute('go')
   t.match(found[0], {

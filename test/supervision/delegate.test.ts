@@ -9,8 +9,7 @@ import {
   type RuntimeEvent,
   TaskRefusedError,
 } from '../../src/index.ts'
-import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import { ask, gate, localTeam, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, gate, given, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { watched } from './verdicts.ts'
 
 // Delegation: who may give tasks to whom, how deeply, and what comes of a task. Supervision rules 21 and 22.
@@ -53,7 +52,7 @@ t.test('a delegated task is done by the other, and comes back with its result', 
     heard.push({ type, content, structuredData, priority })
     return { structuredData: { holes: 3 } }
   }
-  const team = localTeam(t, { lead, worker }, { roles: { worker: { capabilities: ['spade'] } } })
+  const team = openTeam(t, { lead, worker }, { roles: { worker: { capabilities: ['spade'] } } })
   const run = team.launch('q')
   await run.result
   const [parent, before, child] = run.tasks
@@ -86,7 +85,7 @@ t.test('the task of a turn is blocked while what it has delegated is open', asyn
     await Promise.all([context.delegate('a', 'x'), context.delegate('b', 'y')])
     return 'over'
   }
-  const team = localTeam(t, { lead, a: echo, b: async (_, context) => void (await context.sleep(5)) })
+  const team = openTeam(t, { lead, a: echo, b: async (_, context) => void (await context.sleep(5)) })
   const run = team.launch('q')
   await team.clock.runToIdle()
   const events = []
@@ -104,7 +103,7 @@ t.test('a delegation by the script is a task too, of nobody', async (t) => {
     run: async (script: { delegate(to: string, task: string): Promise<AgentTask> }) =>
       `${(await script.delegate('a', 'x')).result}`,
   }
-  const team = localTeam(t, { a: echo }, { orchestration })
+  const team = openTeam(t, { a: echo }, { orchestration })
   const run = team.launch('q')
   t.equal((await run.result).finalOutput, 'a did x (delegate)')
   t.match(run.tasks, [{ assignedTo: 'a', status: 'completed', parentTask: null, result: 'a did x (delegate)' }])
@@ -124,7 +123,7 @@ t.test('its input schema applies to a delegated task', async (t) => {
     const { result } = await context.delegate('worker', { description: 'x', priority: 1 })
     return `${result} ${await context.delegate('worker', 'x').catch(({ code }) => code)}`
   }
-  const team = localTeam(t, { lead, worker })
+  const team = openTeam(t, { lead, worker })
   t.equal(await ask(team, 'lead'), 'checked MESSAGE_REJECTED')
 })
 
@@ -141,7 +140,7 @@ t.test('rule 22: the duty is back with who delegated when the task is refused', 
   const worker: Receive = (_message, context) => {
     throw context.refuse('too deep')
   }
-  const team = localTeam(t, { lead, worker })
+  const team = openTeam(t, { lead, worker })
   const run = team.launch('dig')
   const result = await run.result
   t.equal(result.finalOutput, 'lead did dig')
@@ -170,7 +169,7 @@ for (const [title, { worker, code, status }] of Object.entries(ends))
   t.test(`a task ${title} rejects with what it ended in`, async (t) => {
     const to = code === 'UNKNOWN_AGENT' ? 'workr' : 'worker'
     const lead: Receive = (_message, context) => context.delegate(to, 'x').then(String, (error) => error.code)
-    const team = localTeam(t, { lead, worker })
+    const team = openTeam(t, { lead, worker })
     const run = team.launch('q')
     t.equal((await run.result).finalOutput, code)
     t.equal(run.tasks[1]!.status, status)
@@ -178,7 +177,7 @@ for (const [title, { worker, code, status }] of Object.entries(ends))
 
 t.test('a task whose agent is gone for good rejects with AGENT_TERMINATED', async (t) => {
   const lead: Receive = (_message, context) => context.delegate('worker', 'x').then(String, (error) => error.code)
-  const team = localTeam(t, { lead, worker: () => new Promise<never>(() => {}) })
+  const team = openTeam(t, { lead, worker: () => new Promise<never>(() => {}) })
   const answer = outcomeOf(ask(team, 'lead'))
   await team.clock.advance(0)
   const removed = team.removeAgent('worker')
@@ -208,7 +207,6 @@ t.test('the deadline of a task limits the wait for it, where it is done and wher
   t.same(outcomes, ['REQUEST_TIMEOUT', 'REQUEST_TIMEOUT'])
   t.match(run.tasks.slice(1), [{ status: 'failed' }, { status: 'failed' }])
   await team.clock.runToIdle()
-  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
 })
 
 t.test('a task that is done in time is left alone by its deadline', async (t) => {
@@ -217,7 +215,7 @@ t.test('a task that is done in time is left alone by its deadline', async (t) =>
     await context.sleep(50)
     return status
   }
-  const team = localTeam(t, { lead, worker: echo })
+  const team = openTeam(t, { lead, worker: echo })
   const answer = outcomeOf(ask(team, 'lead'))
   await team.clock.advance(60)
   t.equal(answer.value, 'completed')
@@ -245,7 +243,6 @@ t.test('a delegation that is withdrawn with its turn is cancelled', async (t) =>
     run.tasks.map(({ status }) => status),
     ['completed', 'cancelled', 'cancelled'],
   )
-  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
 })
 
 for (const by of ['a deadline of who asked', 'the host'])
@@ -326,7 +323,7 @@ const graph = {
 }
 
 t.test('the delegation graph says who may give tasks to whom', async (t) => {
-  const team = localTeam(t, cast, { roles })
+  const team = openTeam(t, cast, { roles })
   t.same(team.getDelegationGraph(), graph)
   for (const from of Object.keys(roles))
     for (const to of Object.keys(roles))
@@ -339,7 +336,7 @@ t.test('the delegation graph says who may give tasks to whom', async (t) => {
 })
 
 t.test('it knows who comes and goes, and no other names', async (t) => {
-  const team = localTeam(t, cast, { roles, later: { late: echo } })
+  const team = openTeam(t, cast, { roles, later: { late: echo } })
   await team.addAgent({ name: 'late', canDelegateTo: ['free'] })
   await team.removeAgent('drone')
   t.same(team.getDelegationGraph().late, ['free'])
@@ -379,13 +376,12 @@ t.test('a delegation outside of the graph is refused with who, to whom, why and 
     team.deadLetters.list().filter(({ reason }) => reason === 'rejected'),
     refused.map(([from, to]) => ({ message: { type: 'delegate', sender: from, recipient: to } })),
   )
-  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
 })
 
 t.test('a refused delegation is a refused task, and the turn goes on', async (t) => {
   const lead: Receive = (_message, context) =>
     context.delegate('worker', 'x').then(String, (error) => `${error instanceof DelegationRefusedError}`)
-  const team = localTeam(t, { lead, worker: echo }, { roles: { lead: { delegationAllowed: false } } })
+  const team = openTeam(t, { lead, worker: echo }, { roles: { lead: { delegationAllowed: false } } })
   const run = team.launch('q')
   t.equal((await run.result).finalOutput, 'true')
   t.same(
@@ -414,7 +410,6 @@ t.test('rule 21: delegations are nested up to a bound, which is named', async (t
   t.match(team.deadLetters.list().find(({ reason }) => reason === 'rejected')?.errors, [
     { code: 'DELEGATION_REFUSED', details: { from: 'n8', to: 'n9', bound: 'maxDelegationDepth', limit: 8, depth: 9 } },
   ])
-  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
 })
 
 t.test('requests between delegations do not hide how deep they are', async (t) => {
@@ -434,7 +429,7 @@ t.test('delegations one after the other are not nested', async (t) => {
     for (let n = 0; n < 20; n++) await context.delegate('worker', `${n}`)
     return 'over'
   }
-  t.equal(await ask(localTeam(t, { lead, worker: echo }), 'lead'), 'over')
+  t.equal(await ask(openTeam(t, { lead, worker: echo }), 'lead'), 'over')
 })
 
 // ---- from outside
@@ -450,14 +445,13 @@ t.test('delegateTask gives a task in the name of an agent, and resolves with it'
   t.match(task, { description: 'dig', assignedTo: 'worker', status: 'completed', result: 'did dig', priority: 3 })
   await team.delegateTask('$user', 'worker', 'dig')
   t.same(senders, ['lead', '$user'])
-  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
 })
 
 t.test('delegateTask rejects as the verb does', async (t) => {
   const worker: Receive = (_message, context) => {
     throw context.refuse('no')
   }
-  const team = localTeam(t, { lead: echo, worker }, { roles: { worker: { delegationAllowed: false } } })
+  const team = openTeam(t, { lead: echo, worker }, { roles: { worker: { delegationAllowed: false } } })
   await t.rejects(team.delegateTask('lead', 'worker', 'x'), { code: 'TASK_REFUSED' })
   await t.rejects(team.delegateTask('worker', 'lead', 'x'), { code: 'DELEGATION_REFUSED' })
   await t.rejects(team.delegateTask('led', 'worker', 'x'), { code: 'UNKNOWN_AGENT' })
@@ -479,11 +473,10 @@ t.test('delegateTask outlives the agent in whose name the task was given, and wh
   await team.addAgent({ name: 'lead' })
   await team.clock.advance(10)
   t.match(given.value, { status: 'completed', result: 'done' })
-  t.same([...imbalances(team.host), ...leftovers(team.host)], [])
 })
 
 t.test('a delegate message from outside is held to the graph in the name of its sender', async (t) => {
-  const team = localTeam(t, cast, { roles })
+  const team = openTeam(t, cast, { roles })
   const message = { type: 'delegate' as const, recipient: 'free', content: 'x' }
   await t.rejects(team.sendMessage({ ...message, sender: 'boss' }), { code: 'DELEGATION_REFUSED' })
   t.equal(await team.sendMessage({ ...message, sender: 'hermit' }), null)
@@ -491,7 +484,7 @@ t.test('a delegate message from outside is held to the graph in the name of its 
 })
 
 t.test('delegations work in a chain', async (t) => {
-  const team = localTeam(t, { a: delegates('b'), b: delegates('c'), c: echo })
+  const team = openTeam(t, { a: delegates('b'), b: delegates('c'), c: echo })
   const run = team.launch('dig')
   t.equal((await run.result).finalOutput, 'c did dig (delegate)')
   const [a, b, c] = run.tasks
@@ -509,10 +502,6 @@ const works: Receive = async ({ content }, context) => {
 }
 
 const statuses = (run: Run) => run.tasks.map(({ assignedTo, status }) => `${assignedTo} ${status}`)
-
-const scripted = (run: (script: OrchestratorContext) => Promise<string>) => ({
-  orchestration: { strategy: 'custom' as const, run },
-})
 
 /** How each task went: `b: assigned blocked assigned in_progress completed`. */
 async function courseOf(run: Run): Promise<string[]> {
@@ -533,10 +522,8 @@ async function ended(team: OpenTeam, run: Run): Promise<string> {
 const all = { a: works, b: works, c: works, d: works }
 
 t.test('a task comes to its agent when those that it depends on are completed', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => {
+  const team = openTeam(t, all, {
+    script: async (script) => {
       const start = script.now()
       const a = script.delegate('a', '10')
       const needsA = { dependencies: [await a.id] }
@@ -544,9 +531,8 @@ t.test('a task comes to its agent when those that it depends on are completed', 
       const c = script.delegate('c', { description: '5', ...needsA })
       const d = script.delegate('d', { description: '1', dependencies: [await b.id, await c.id] })
       return `${Number(String((await d).result).slice(5)) - start}`
-    }),
-  )
-  const off = watchAccounts(team.host)
+    },
+  })
   const run = team.launch('q')
   await team.clock.advance(5)
   t.same(statuses(run), ['a in_progress', 'b blocked', 'c blocked', 'd blocked'])
@@ -560,38 +546,31 @@ t.test('a task comes to its agent when those that it depends on are completed', 
     'c: assigned blocked assigned in_progress completed',
     'd: assigned blocked assigned in_progress completed',
   ])
-  t.same([...off, ...leftovers(team.host)], [])
 })
 
 t.test('one that depends on what is completed already begins at once', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => {
+  const team = openTeam(t, all, {
+    script: async (script) => {
       const { id } = await script.delegate('a', '10')
       return (await script.delegate('b', { description: '1', dependencies: [id, id] })).status
-    }),
-  )
+    },
+  })
   const run = team.launch('q')
   t.equal(await ended(team, run), 'completed')
   t.same((await courseOf(run))[1], 'b: assigned in_progress completed')
 })
 
 t.test('an agent waits for the tasks of others, by what it was told of them', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      lead: async (_message, context) => {
-        const survey = context.delegate('a', '20')
-        return (await context.request('builder', await survey.id)).content
-      },
-      builder: async ({ content }, context) =>
-        `${(await context.delegate('b', { description: '1', dependencies: [content] })).status}`,
-      a: works,
-      b: works,
+  const team = given(t, { communication: { responseTimeoutMs: 1_000 } }).team({
+    lead: async (_message, context) => {
+      const survey = context.delegate('a', '20')
+      return (await context.request('builder', await survey.id)).content
     },
-    { communication: { responseTimeoutMs: 1_000 } },
-  )
+    builder: async ({ content }, context) =>
+      `${(await context.delegate('b', { description: '1', dependencies: [content] })).status}`,
+    a: works,
+    b: works,
+  })
   const run = team.launch('q')
   t.equal(await ended(team, run), 'completed')
   t.same(statuses(run), ['lead completed', 'a completed', 'b completed'])
@@ -599,10 +578,8 @@ t.test('an agent waits for the tasks of others, by what it was told of them', as
 
 for (const [what, code] of Object.entries({ refuse: 'refused', fail: 'failed' }))
   t.test(`one that depends on a task that was ${code} fails, and says so of which`, async (t) => {
-    const team = openTeam(
-      t,
-      all,
-      scripted(async (script) => {
+    const team = openTeam(t, all, {
+      script: async (script) => {
         const a = script.delegate('a', what)
         const b = outcomeOf(script.delegate('b', { description: '1', dependencies: [await a.id] }))
         const c = script.delegate('c', { description: '1', dependencies: [await a.id] })
@@ -612,34 +589,31 @@ for (const [what, code] of Object.entries({ refuse: 'refused', fail: 'failed' })
         t.match(b.error?.message, `the task of "a" (${await a.id})`)
         const late = script.delegate('d', { description: '1', dependencies: [await a.id] })
         return `${await late.catch((error) => error.code)}`
-      }),
-    )
+      },
+    })
     const run = team.launch('q')
     t.equal(await ended(team, run), 'DEPENDENCY_FAILED')
     t.same(statuses(run), [`a ${code}`, 'b failed', 'c failed', 'd failed', 'd failed'])
     t.match((await run.result).failures.slice(1, 4), [{ agent: 'b' }, { agent: 'c' }, { agent: 'd' }])
-    t.same(leftovers(team.host), [])
   })
 
 t.test('one that depends on a task that is cancelled fails', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ...all,
-      lead: async (_message, context) => {
-        const dropped = context.delegate('a', '1000')
-        await context.publish('dropped', await dropped.id, 'id')
-        await context.sleep(10)
-        return 'lead is done'
-      },
-    },
-    scripted(async (script) => {
+  const team = given(t, {
+    script: async (script) => {
       const lead = script.request('lead', 'go')
       const id = `${(await script.blackboard.waitFor('dropped')).value}`
       const b = await script.delegate('b', { description: '1', dependencies: [id] }).catch((error) => error.code)
       return `${(await lead).content}, ${b}`
-    }),
-  )
+    },
+  }).team({
+    ...all,
+    lead: async (_message, context) => {
+      const dropped = context.delegate('a', '1000')
+      await context.publish('dropped', await dropped.id, 'id')
+      await context.sleep(10)
+      return 'lead is done'
+    },
+  })
   const run = team.launch('q')
   t.equal(await ended(team, run), 'lead is done, DEPENDENCY_FAILED')
 })
@@ -660,7 +634,6 @@ t.test('one that names a task that there is not is refused, and its agent hears 
   t.match(answer, /^DELEGATION_REFUSED A task for "worker" depends on "no-such-id", and no task of its run has that id/)
   t.same(statuses(run), ['lead completed', 'worker refused'])
   t.equal(heard, 0)
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a task that depends on the one that it is a part of is refused', async (t) => {
@@ -682,44 +655,39 @@ t.test('a circle that goes by dependencies of others is a deadlock, which is bro
   // b's task depends on a's, and a's agent gives c one that depends on b's.
   const told = gate()
   let second = ''
-  const team = openTeam(
-    t,
-    {
-      ...all,
-      a: async (_message, context) => {
-        await told.opened
-        return context.delegate('c', { description: '1', dependencies: [second] }).then(
-          () => 'done',
-          (error) => error.code,
-        )
-      },
-    },
-    scripted(async (script) => {
+  const team = given(t, {
+    script: async (script) => {
       const a = script.delegate('a', 'go')
       const b = script.delegate('b', { description: '1', dependencies: [await a.id] })
       second = await b.id
       told.open()
       return `${(await a).result} ${(await b).status}`
-    }),
-  )
+    },
+  }).team({
+    ...all,
+    a: async (_message, context) => {
+      await told.opened
+      return context.delegate('c', { description: '1', dependencies: [second] }).then(
+        () => 'done',
+        (error) => error.code,
+      )
+    },
+  })
   const found = watched(team)
   const run = team.launch('q')
   t.equal(await ended(team, run), 'DEADLOCK completed')
   t.match(found, [{ type: 'deadlock' }, {}])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('the time that it waits for others counts for the deadline of a task', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => {
+  const team = openTeam(t, all, {
+    script: async (script) => {
       const a = script.delegate('a', '100')
       const b = { description: '1', dependencies: [await a.id], deadline: script.now() + 20 }
       const { code, message } = await script.delegate('b', b).catch((error) => error)
       return `${code} ${message}`
-    }),
-  )
+    },
+  })
   const run = team.launch('q')
   await team.clock.advance(20)
   const { finalOutput } = await run.result
@@ -728,73 +696,62 @@ t.test('the time that it waits for others counts for the deadline of a task', as
 })
 
 t.test('a deadline that is over is refused at once', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => {
+  const team = openTeam(t, all, {
+    script: async (script) => {
       const late = { description: '1', deadline: script.now() - 5 }
       const { code, message } = await script.delegate('a', late).catch((error) => error)
       return `${code} ${message}`
-    }),
-  )
+    },
+  })
   const run = team.launch('q')
   t.match(await ended(team, run), /^DELEGATION_REFUSED .*the deadline of the task was 5 ms ago/)
   t.same(statuses(run), ['a refused'])
 })
 
 t.test('a run that ends takes what waits for others with it', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => {
+  const team = openTeam(t, all, {
+    script: async (script) => {
       const a = script.delegate('a', '1000')
       void script.delegate('b', { description: '1', dependencies: [await a.id] })
       await script.delegate('c', { description: '1', dependencies: [await a.id] })
       return 'over'
-    }),
-  )
-  const accounts = watchAccounts(team.host)
+    },
+  })
   const run = team.launch('q')
   await team.clock.advance(5)
   await run.cancel()
   await team.clock.runToIdle()
   t.same(statuses(run), ['a cancelled', 'b cancelled', 'c cancelled'])
-  t.same([...accounts, ...leftovers(team.host)], [])
 })
 
 t.test('one that waits is withdrawn with the turn that had given it', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      lead: async ({ content }, context) => {
-        void context.delegate('b', { description: '1', dependencies: [content] })
-        await context.sleep(5)
-        return 'lead is done'
-      },
-      ...all,
-    },
-    scripted(async (script) => {
+  const team = given(t, {
+    script: async (script) => {
       const a = script.delegate('a', '100')
       await script.request('lead', await a.id)
       return `${(await a).status}`
-    }),
-  )
+    },
+  }).team({
+    lead: async ({ content }, context) => {
+      void context.delegate('b', { description: '1', dependencies: [content] })
+      await context.sleep(5)
+      return 'lead is done'
+    },
+    ...all,
+  })
   const run = team.launch('q')
   t.equal(await ended(team, run), 'completed')
   t.same(statuses(run), ['a completed', 'lead completed', 'b cancelled'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('one whose agent is gone for good fails at once', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => {
+  const team = openTeam(t, all, {
+    script: async (script) => {
       const a = script.delegate('a', '100')
       const b = script.delegate('b', { description: '1', dependencies: [await a.id] }).catch((error) => error.code)
       return `${await b}`
-    }),
-  )
+    },
+  })
   const run = team.launch('q')
   await team.clock.advance(5)
   const removed = team.removeAgent('b')
@@ -802,7 +759,6 @@ t.test('one whose agent is gone for good fails at once', async (t) => {
   t.equal((await run.result).finalOutput, 'AGENT_TERMINATED')
   await team.clock.runToIdle()
   await removed
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a turn that is tried again takes up what it had given, and gives nothing twice', async (t) => {
@@ -821,18 +777,13 @@ t.test('a turn that is tried again takes up what it had given, and gives nothing
   t.equal(await ended(team, run), 'completed 2')
   t.same(ids, [run.tasks[1]!.id, run.tasks[1]!.id])
   t.same(statuses(run), ['lead completed', 'a completed', 'b completed'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a task that is given from outside waits too, and ends with its run', async (t) => {
-  const team = openTeam(
-    t,
-    all,
-    scripted(async (script) => `${(await script.delegate('a', '100')).status}`),
-  )
+  const team = openTeam(t, all, { script: async (script) => `${(await script.delegate('a', '100')).status}` })
   const run = team.launch('q')
   await team.clock.advance(5)
-  const given = team.sendMessage({
+  const sent = team.sendMessage({
     type: 'delegate',
     runId: run.id,
     recipient: 'b',
@@ -840,47 +791,42 @@ t.test('a task that is given from outside waits too, and ends with its run', asy
     structuredData: { dependencies: [run.tasks[0]!.id] },
     requiresResponse: true,
   })
-  const outcome = outcomeOf(given)
+  const outcome = outcomeOf(sent)
   await team.clock.advance(5)
   t.same(statuses(run), ['a in_progress', 'b blocked'])
   await run.cancel()
   await team.clock.runToIdle()
   t.equal(outcome.error?.code, 'RUN_ABORTED')
   t.same(statuses(run), ['a cancelled', 'b cancelled'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('tasks that wait take no room in a mailbox', async (t) => {
   const team = openTeam(t, all, {
-    ...scripted(async (script) => {
+    script: async (script) => {
       const a = script.delegate('a', '10')
       const dependencies = [await a.id]
       const held = Array.from({ length: 6 }, () => script.delegate('b', { description: '5', dependencies }))
       const b = script.delegate('b', '1')
       await Promise.all([b, ...held])
       return 'over'
-    }),
+    },
     communication: { mailboxCapacity: 2 },
   })
-  const accounts = watchAccounts(team.host)
   const run = team.launch('q')
   await team.clock.advance(5)
   t.equal(run.tasks.at(-1)?.status, 'completed')
   await team.clock.advance(7)
-  const { index, mailbox } = team.host.directory.cell('b')!
+  const { index, mailbox } = team.cell('b')
   t.equal(mailbox.waiting + mailbox.underWay, 2)
   t.equal(team.host.team.taken(index), mailbox.expected ? 3 : 2, 'what it has been given has its room')
   t.equal(await ended(team, run), 'over')
-  t.same([...accounts, ...leftovers(team.host)], [])
 })
 
 t.test('those that were let go together go by priority', async (t) => {
   const order: string[] = []
   const b: Receive = ({ content }) => void order.push(content)
-  const team = openTeam(
-    t,
-    { a: works, b },
-    scripted(async (script) => {
+  const team = given(t, {
+    script: async (script) => {
       const a = script.delegate('a', '10')
       const dependencies = [await a.id]
       const given = [1, 9, 5].map((priority) =>
@@ -888,26 +834,24 @@ t.test('those that were let go together go by priority', async (t) => {
       )
       await Promise.all(given)
       return 'over'
-    }),
-  )
+    },
+  }).team({ a: works, b })
   await ended(team, team.launch('q'))
   t.same(order, ['9', '5', '1'])
 })
 
 t.test('what depends on a task that is handed off waits for the one that it became', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      a: (message, context) => context.handoff('c', message.content),
-      b: works,
-      c: works,
-    },
-    scripted(async (script) => {
+  const team = given(t, {
+    script: async (script) => {
       const a = script.delegate('a', '20')
       await script.delegate('b', { description: '1', dependencies: [await a.id] })
       return 'over'
-    }),
-  )
+    },
+  }).team({
+    a: (message, context) => context.handoff('c', message.content),
+    b: works,
+    c: works,
+  })
   const run = team.launch('q')
   await team.clock.advance(10)
   t.same(statuses(run), ['a handed_off', 'b blocked', 'c in_progress'])
@@ -916,25 +860,21 @@ t.test('what depends on a task that is handed off waits for the one that it beca
 })
 
 t.test('what depends on a task that is reassigned waits for the one that it became', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      a: async (_message, context) => {
-        const outcome = await context.escalate('no spade')
-        return outcome.kind === 'reassigned' ? `by ${outcome.to}` : outcome.kind
-      },
-      lead: () => ({ structuredData: { decision: 'reassign', to: 'c' } }),
-      b: works,
-      c: works,
+  const team = given(t, {
+    roles: { a: { escalateTo: 'lead' } },
+    script: async (script) => {
+      const a = script.delegate('a', '20')
+      return (await script.delegate('b', { description: '1', dependencies: [await a.id] })).status
     },
-    {
-      roles: { a: { escalateTo: 'lead' } },
-      ...scripted(async (script) => {
-        const a = script.delegate('a', '20')
-        return (await script.delegate('b', { description: '1', dependencies: [await a.id] })).status
-      }),
+  }).team({
+    a: async (_message, context) => {
+      const outcome = await context.escalate('no spade')
+      return outcome.kind === 'reassigned' ? `by ${outcome.to}` : outcome.kind
     },
-  )
+    lead: () => ({ structuredData: { decision: 'reassign', to: 'c' } }),
+    b: works,
+    c: works,
+  })
   const run = team.launch('q')
   t.equal(await ended(team, run), 'completed')
   t.same(statuses(run), ['a handed_off', 'b completed', 'c completed'])
@@ -942,30 +882,25 @@ t.test('what depends on a task that is reassigned waits for the one that it beca
 
 t.test('a task that finds no room has its id when it stands in line', async (t) => {
   const team = openTeam(t, all, {
-    ...scripted(async (script) => {
+    script: async (script) => {
       const given = ['10', '10'].map((description) => script.delegate('a', description))
       const id = await Promise.race([given[1]!.id, script.sleep(5).then(() => 'none')])
       return (await script.delegate('b', { description: '1', dependencies: [id] })).status
-    }),
+    },
     communication: { mailboxCapacity: 1 },
   })
   t.equal(await ended(team, team.launch('q')), 'completed')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a task is given to nobody who lacks a capability that it needs', async (t) => {
-  const team = openTeam(
-    t,
-    { lead: () => {}, plain: works, able: works },
-    {
-      roles: { able: { capabilities: ['Spade', { name: 'rope' }] } },
-      ...scripted(async (script) => {
-        const dig = { description: '1', requiredCapabilities: ['spade', 'rope'] }
-        const { code, message } = await script.delegate('plain', dig).catch((error) => error)
-        return `${(await script.delegate('able', dig)).status} ${code} ${message}`
-      }),
+  const team = given(t, {
+    roles: { able: { capabilities: ['Spade', { name: 'rope' }] } },
+    script: async (script) => {
+      const dig = { description: '1', requiredCapabilities: ['spade', 'rope'] }
+      const { code, message } = await script.delegate('plain', dig).catch((error) => error)
+      return `${(await script.delegate('able', dig)).status} ${code} ${message}`
     },
-  )
+  }).team({ lead: () => {}, plain: works, able: works })
   const run = team.launch('q')
   t.match(
     await ended(team, run),

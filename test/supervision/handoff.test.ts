@@ -14,18 +14,7 @@ import {
   type TypedMessage,
 } from '../../src/index.ts'
 import { Dice } from '../dice.ts'
-import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import {
-  ask,
-  type Extras,
-  gate,
-  localTeam,
-  numbers,
-  type OpenTeam,
-  openTeam,
-  outcomeOf,
-  type Receive,
-} from './teams.ts'
+import { ask, type Extras, gate, given, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Handoffs: the duty to answer moves to another agent, in six steps. Document 002, 2.6.1; supervision rule 22.
 
@@ -59,8 +48,6 @@ async function steps(run: Run): Promise<string[]> {
     .map(({ agent, details }) => `${agent} ${(details as { step: string }).step}`)
 }
 
-const isWell = (team: OpenTeam) => [...imbalances(team.host), ...leftovers(team.host)]
-
 for (const [title, target] of Object.entries({ 'works for a while': works(), 'answers at once': answers }))
   t.test(`who asked gets the answer of the target, which ${title}`, async (t) => {
     const team = openTeam(t, { first: handsTo('second'), second: target })
@@ -78,7 +65,6 @@ for (const [title, target] of Object.entries({ 'works for a while': works(), 'an
     t.same(statuses(run), ['first handed_off', 'second completed'])
     t.equal(run.tasks[1]!.parentTask, run.tasks[0]!.id)
     t.equal(run.tasks[1]!.result, 'second did dig')
-    t.same(isWell(team), [])
   })
 
 t.test('the source is done when the target has acknowledged, and what it returns answers nobody', async (t) => {
@@ -117,7 +103,7 @@ t.test('the target is told from whom, of what, and what there is', async (t) => 
     const { id } = await context.delegate('helper', 'measure')
     await context.handoff('second', { description: 'dig', priority: 4, dependencies: [id] }, 'half a hole')
   }
-  const run = localTeam(t, { first, second, helper: answers }).launch('go')
+  const run = openTeam(t, { first, second, helper: answers }).launch('go')
   await run.result
   t.match(heard, [
     {
@@ -149,7 +135,7 @@ t.test('without a summary it is the task and what the turn has done', async (t) 
     await context.request('third', 'how deep?')
     await context.handoff('second', 'Dig.')
   }
-  await ask(localTeam(t, { first, second, third: answers }), 'first')
+  await ask(openTeam(t, { first, second, third: answers }, { unfinished: true }), 'first')
   t.match(told, { summary: 'Dig. Done so far: step measure, request to third.' })
 })
 
@@ -183,7 +169,6 @@ for (const [title, { second, code }] of Object.entries(declines))
     t.equal((await run.result).finalOutput, `first did dig after ${code}`)
     t.same(await steps(run), ['first summarized', 'first identified', 'first requested', 'second declined'])
     t.same(statuses(run), ['first completed', code === 'TASK_REFUSED' ? 'second refused' : 'second failed'])
-    t.same(isWell(team), [])
   })
 
 t.test('a target that is gone for good before it begins leaves the duty where it was', async (t) => {
@@ -199,7 +184,6 @@ t.test('a target that is gone for good before it begins leaves the duty where it
   void team.removeAgent('second')
   await team.clock.runToIdle()
   t.equal(answer.value, 'AGENT_TERMINATED')
-  t.same(isWell(team), [])
 })
 
 t.test('a target that refuses when it has taken the task has refused to who asked', async (t) => {
@@ -213,7 +197,6 @@ t.test('a target that refuses when it has taken the task has refused to who aske
   t.match(answer.error, { code: 'TASK_REFUSED', details: { agent: 'second' } })
   const tasks = [...team.host.runs.values()].flatMap((run) => [...run.tasks.values()])
   t.match(tasks, [{ assignedTo: 'second', status: 'refused' }])
-  t.same(isWell(team), [])
 })
 
 t.test('a target that is gone for good when it has the task fails it for who asked', async (t) => {
@@ -223,7 +206,6 @@ t.test('a target that is gone for good when it has the task fails it for who ask
   void team.removeAgent('second')
   await team.clock.runToIdle()
   t.match(answer.error, { code: 'AGENT_TERMINATED' })
-  t.same(isWell(team), [])
 })
 
 const DIG = { description: 'dig', requiredCapabilities: ['spade'] }
@@ -241,7 +223,6 @@ for (const [title, to, roles, code, task = 'dig'] of [
     t.equal((await run.result).finalOutput, code)
     t.same(await steps(run), ['first summarized'])
     t.same(statuses(run), ['first completed'])
-    t.same(isWell(team), [])
   })
 
 t.test('a second handoff of the same turn is refused: the duty is gone', async (t) => {
@@ -264,7 +245,6 @@ t.test('the deadline of who asked holds for the target', async (t) => {
   await team.clock.advance(60)
   t.match(answer.error, { code: 'REQUEST_TIMEOUT', details: { agent: 'second' } })
   await team.clock.runToIdle()
-  t.same(isWell(team), [])
 })
 
 t.test('the deadline of a task goes with it', async (t) => {
@@ -277,7 +257,6 @@ t.test('the deadline of a task goes with it', async (t) => {
   await team.clock.advance(50)
   t.equal(answer.value, 'REQUEST_TIMEOUT')
   await team.clock.runToIdle()
-  t.same(isWell(team), [])
 })
 
 t.test('who asked and wants no answer any more stops the target', async (t) => {
@@ -297,7 +276,6 @@ t.test('who asked and wants no answer any more stops the target', async (t) => {
   t.equal(answer.value, 'CANCELLED')
   t.ok(signal?.aborted)
   await team.clock.runToIdle()
-  t.same(isWell(team), [])
 })
 
 t.test(
@@ -335,7 +313,6 @@ t.test('a handoff that nobody awaits is withdrawn with its turn, which answers i
   t.equal(await ask(team, 'first'), 'first did it')
   held.open()
   await team.clock.runToIdle()
-  t.same(isWell(team), [])
 })
 
 t.test('a run that is aborted ends the target', async (t) => {
@@ -346,7 +323,6 @@ t.test('a run that is aborted ends the target', async (t) => {
   await team.clock.runToIdle()
   t.equal((await run.result).error?.code, 'RUN_ABORTED')
   t.same(statuses(run), ['first handed_off', 'second cancelled'])
-  t.same(isWell(team), [])
 })
 
 t.test('a task can be handed on from agent to agent, and who delegated it gets the last answer', async (t) => {
@@ -359,7 +335,6 @@ t.test('a task can be handed on from agent to agent, and who delegated it gets t
   await team.clock.runToIdle()
   t.equal((await run.result).finalOutput, 'third: third did dig')
   t.same(statuses(run), ['lead completed', 'first handed_off', 'second handed_off', 'third completed'])
-  t.same(isWell(team), [])
 })
 
 t.test('rule 21: a task that is handed back and forth reaches the bound of delegations', async (t) => {
@@ -375,7 +350,6 @@ t.test('rule 21: a task that is handed back and forth reaches the bound of deleg
   await team.clock.runToIdle()
   t.match(JSON.stringify(answer.error), 'maxDelegationDepth is 8')
   t.equal(turns, 9)
-  t.same(isWell(team), [])
 })
 
 t.test('a target that hands the task back before it has acknowledged it is in no deadlock', async (t) => {
@@ -404,7 +378,6 @@ t.test('rule 21: delegations below a handoff count what it has taken the place o
   const answer = outcomeOf(ask(team, 'n0', 'hand'))
   await team.clock.runToIdle()
   t.match(JSON.stringify(answer.error), 'it would be 9 delegations deep')
-  t.same(isWell(team), [])
 })
 
 t.test('a script can hand its run off', async (t) => {
@@ -420,7 +393,6 @@ t.test('a script can hand its run off', async (t) => {
   await team.clock.runToIdle()
   t.equal((await run.result).finalOutput, 'worker did dig')
   t.same(statuses(run), ['worker completed'])
-  t.same(isWell(team), [])
 })
 
 t.test('who reads in pieces gets those of the source, and then the answer of the target', async (t) => {
@@ -443,7 +415,6 @@ t.test('who reads in pieces gets those of the source, and then the answer of the
   await team.clock.advance(50)
   t.equal(answer.value, 'one second did dig')
   t.equal(team.getAgentStatus('first'), 'idle')
-  t.same(isWell(team), [])
 })
 
 // ---- nobody had asked
@@ -459,7 +430,6 @@ t.test('a turn that nobody asked hands its task off all the same', async (t) => 
   await team.clock.runToIdle()
   t.same(done, ['dig'])
   t.same(team.deadLetters.list(), [])
-  t.same(isWell(team), [])
 })
 
 t.test('where nobody had asked, a task that comes to nothing is a dead letter', async (t) => {
@@ -477,7 +447,6 @@ t.test('where nobody had asked, a task that comes to nothing is a dead letter', 
       errors: [{ code: 'TASK_REFUSED' }],
     },
   ])
-  t.same(isWell(team), [])
 })
 
 // ---- crashes
@@ -511,7 +480,6 @@ for (const [title, at] of Object.entries({ before: 5, after: 15 }))
     await team.clock.runToIdle()
     t.equal(answer.value, 'second did dig')
     t.same(turns, ['dig'])
-    t.same(isWell(team), [])
   })
 
 t.test('a target that crashes is given the task again, and who asked goes on waiting', async (t) => {
@@ -530,7 +498,6 @@ t.test('a target that crashes is given the task again, and who asked goes on wai
   t.equal(attempts, 2)
   const { orchestrationTrace } = await run.result
   t.notOk(orchestrationTrace.events.some(({ eventType }) => eventType === 'step.mismatch'))
-  t.same(isWell(team), [])
 })
 
 t.test('an attempt of the target that ends at once has not left anything out', async (t) => {
@@ -557,7 +524,6 @@ t.test('a source that fails after it has handed off answers nobody; its message 
   await team.clock.runToIdle()
   t.equal(answer.value, 'second did dig')
   t.match(team.deadLetters.list(), [{ reason: 'failed', message: { recipient: 'first' } as Partial<AgentMessage> }])
-  t.same(isWell(team), [])
 })
 
 t.test('who asked may crash meanwhile, and gets the answer of the target', async (t) => {
@@ -571,7 +537,6 @@ t.test('who asked may crash meanwhile, and gets the answer of the target', async
   team.crash('lead')
   await team.clock.runToIdle()
   t.equal(answer.value, 'second did dig at 3')
-  t.same(isWell(team), [])
 })
 
 t.test('with one permit the target can begin while the source waits for it', async (t) => {
@@ -605,7 +570,7 @@ async function outcomeFor(
   const team = openTeam(test, { worker, boss: decides('guidance'), other: digs, ...cast }, { roles })
   const answer = outcomeOf(ask(team, 'worker', 'dig'))
   await team.clock.runToIdle()
-  test.same(isWell(team), [])
+  test.same(team.wrong(), [])
   if (answer.error) throw answer.error
   return JSON.parse(answer.value!) as EscalationOutcome
 }
@@ -765,7 +730,6 @@ t.test('a new owner that waits for who has escalated is in a deadlock with it', 
   await team.clock.runToIdle()
   t.ok(answer.settled)
   t.same(cycles[0], ['worker', 'other'])
-  t.same(isWell(team), [])
 })
 
 t.test('a task that is reassigned to and fro is a livelock', async (t) => {
@@ -803,7 +767,6 @@ t.test('a new owner is stopped when nobody wants its answer any more', async (t)
   await team.clock.runToIdle()
   t.equal(answer.error?.code, 'REQUEST_TIMEOUT')
   t.same(stopped, ['CANCELLED'])
-  t.same(isWell(team), [])
 })
 
 t.test('a reassignment that nobody awaits is withdrawn with its turn', async (t) => {
@@ -819,7 +782,6 @@ t.test('a reassignment that nobody awaits is withdrawn with its turn', async (t)
   await team.clock.runToIdle()
   t.equal(answer.value, 'done')
   t.same(stopped, ['CANCELLED'])
-  t.same(isWell(team), [])
 })
 
 t.test('rule 21: a task that is reassigned on and on reaches the bound of delegations', async (t) => {
@@ -835,11 +797,11 @@ t.test('rule 21: a task that is reassigned on and on reaches the bound of delega
 
 t.test('the data of the task goes with it', async (t) => {
   const other = defineAgent({ receive: ({ structuredData }) => ({ structuredData }) })
-  const team = openTeam(
-    t,
-    { worker, lead: decides('reassign', { to: 'other' }), other },
-    { roles: { worker: { escalateTo: 'lead' } } },
-  )
+  const team = given(t, { roles: { worker: { escalateTo: 'lead' } } }).team({
+    worker,
+    lead: decides('reassign', { to: 'other' }),
+    other,
+  })
   const message = { recipient: 'worker', content: 'dig', structuredData: { deep: 3 }, requiresResponse: true }
   const answer = await team.sendMessage(message)
   t.match(JSON.parse(answer!.content), { result: { structuredData: { deep: 3 } } })
@@ -981,11 +943,12 @@ t.test('an escalation that is cut off by a crash asks nobody twice', async (t) =
     await context.sleep(10)
     return digs(message, context)
   }
-  const team = openTeam(
-    t,
-    { worker, lead: thinks('escalate'), boss: thinks('reassign', { to: 'other' }), other },
-    { roles: chart, supervision: { maxRestarts: 10, poisonAttempts: 10 } },
-  )
+  const team = given(t, { roles: chart, supervision: { maxRestarts: 10, poisonAttempts: 10 } }).team({
+    worker,
+    lead: thinks('escalate'),
+    boss: thinks('reassign', { to: 'other' }),
+    other,
+  })
   const answer = outcomeOf(ask(team, 'worker', 'dig'))
   for (let n = 0; n < 3; n++) {
     await team.clock.advance(5)
@@ -995,7 +958,6 @@ t.test('an escalation that is cut off by a crash asks nobody twice', async (t) =
   await team.clock.runToIdle()
   t.match(JSON.parse(answer.value!), { kind: 'reassigned', to: 'other' })
   t.same(asked, ['lead', 'boss', 'other'])
-  t.same(isWell(team), [])
 })
 
 t.test('an escalation whose turn is to stop is no outcome', async (t) => {
@@ -1014,7 +976,6 @@ t.test('an escalation whose turn is to stop is no outcome', async (t) => {
   await team.clock.runToIdle()
   t.equal(answer.error?.code, 'REQUEST_TIMEOUT')
   t.same(outcomes, ['REQUEST_TIMEOUT'])
-  t.same(isWell(team), [])
 })
 
 // The task board is a fold: whatever agents do with their tasks, its events, `run.tasks` and the statuses say the
@@ -1092,31 +1053,23 @@ t.test('whatever becomes of tasks, what tells of them says the same at every mom
   for (let seed = 1; seed <= 40; seed++) {
     const die = new Dice(seed)
     const cast = Object.fromEntries(NAMES.map((name) => [name, anything(die)]))
-    const team = openTeam(
-      t,
-      {
-        boss: () => ({
-          content: 'try again',
-          structuredData: { decision: die.pick(['guidance', 'take_over']) },
-        }),
-        ...cast,
+    const team = given(t, {
+      seed,
+      roles: Object.fromEntries(NAMES.map((name) => [name, { escalateTo: 'boss' }])),
+      script: async (script) => {
+        const given = NAMES.map((name) => script.delegate(name, '0'))
+        const dependencies = [await given[0]!.id, await given[1]!.id]
+        const last = script.delegate('d', { description: '2', dependencies })
+        const ended = await Promise.allSettled([...given, last])
+        return ended.map(({ status }) => status).join()
       },
-      {
-        seed,
-        roles: Object.fromEntries(NAMES.map((name) => [name, { escalateTo: 'boss' }])),
-        orchestration: {
-          strategy: 'custom',
-          run: async (script) => {
-            const given = NAMES.map((name) => script.delegate(name, '0'))
-            const dependencies = [await given[0]!.id, await given[1]!.id]
-            const last = script.delegate('d', { description: '2', dependencies })
-            const ended = await Promise.allSettled([...given, last])
-            return ended.map(({ status }) => status).join()
-          },
-        },
-      },
-    )
-    const accounts = watchAccounts(team.host)
+    }).team({
+      boss: () => ({
+        content: 'try again',
+        structuredData: { decision: die.pick(['guidance', 'take_over']) },
+      }),
+      ...cast,
+    })
     const fold = new Fold()
     team.events.subscribe((event) => fold.take(event))
     const fate = new Dice(seed + 1_000)
@@ -1137,7 +1090,7 @@ t.test('whatever becomes of tasks, what tells of them says the same at every mom
       run.tasks.filter(({ status }) => !DONE.includes(status)),
       [],
     )
-    t.same([...fold.flaws, ...accounts, ...leftovers(team.host)], [], `seed ${seed}`)
+    t.same([...fold.flaws, ...team.wrong()], [], `seed ${seed}`)
     for (const { status } of run.tasks) seen.add(status)
   }
   t.same([...seen].sort(), [...DONE].sort())

@@ -4,25 +4,34 @@ import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { turnBehind } from '../../src/actors/turn/context.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
-import { leftovers, watchAccounts } from './accounts.ts'
-import { ask, type Cast, type Extras, gate, never, numbers, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
+import {
+  ask,
+  type Cast,
+  type Extras,
+  gate,
+  given,
+  never,
+  numbers,
+  type OpenTeam,
+  openTeam,
+  outcomeOf,
+} from '../kit/team.ts'
 
 type Test = Parameters<typeof openTeam>[0]
 
 /** A team whose worker has `instances`. */
 function teamOf(t: Test, instances: number, cast: Cast, { roles, ...extras }: Extras = {}) {
   const team = openTeam(t, cast, { ...extras, roles: { ...roles, worker: { instances, ...roles?.worker } } })
-  const unbalanced = watchAccounts(team.host)
-  return Object.assign(team, { isWell: () => [...unbalanced, ...leftovers(team.host)] })
+  return team
 }
 
-const workers = (team: OpenTeam) => team.host.directory.cell('worker')!.instances
+const workers = (team: OpenTeam) => team.cell('worker').instances
 
 /** In which instance a handler runs. */
 function instanceOf(team: OpenTeam, context: AgentContext): number {
   const turn = turnBehind(context)
   if (!turn) throw new Error('no turn is behind this context')
-  return team.host.directory.cell(context.role.name)!.holderOf(turn.start.turn)!.instance
+  return team.cell(context.role.name).holderOf(turn.start.turn)!.instance
 }
 
 /** Asks the worker that often at once, each time as a run of its own. */
@@ -49,7 +58,6 @@ t.test('what an instance waits for has a number that no other instance has, also
   const asked = askOften(team, ['a', 'b'])
   await team.clock.runToIdle()
   t.same([asked[0]!.value, asked[1]!.value], ['a', 'b'])
-  t.same(team.isWell(), [])
 })
 
 t.test('as many turns of an agent are under way as it has instances, also of one run', async (t) => {
@@ -64,12 +72,9 @@ t.test('as many turns of an agent are under way as it has instances, also of one
     },
   }
   const team = teamOf(t, 3, cast, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        const answers = await Promise.all(numbers(7).map((content) => script.request('worker', content)))
-        return answers.map(({ content }) => content).join('')
-      },
+    script: async (script) => {
+      const answers = await Promise.all(numbers(7).map((content) => script.request('worker', content)))
+      return answers.map(({ content }) => content).join('')
     },
   })
   const run = outcomeOf(team.execute('go'))
@@ -77,7 +82,6 @@ t.test('as many turns of an agent are under way as it has instances, also of one
   t.equal(run.value?.finalOutput, '0123456')
   t.equal(seen.most, 3)
   t.same(Object.keys(run.value!.agentOutputs), ['worker'])
-  t.same(team.isWell(), [])
 })
 
 t.test('a message goes to whichever instance is free next', async (t) => {
@@ -131,7 +135,6 @@ t.test(
     await team.clock.runToIdle()
     t.equal(asked.value, 'answered at 1')
     t.same(effects, ['once', 'asked'])
-    t.same(team.isWell(), [])
   },
 )
 
@@ -160,7 +163,6 @@ t.test('rule 6: an answer that comes while nobody is at the turn is there when i
   t.equal(asked.settled, false, 'instance 1 is busy, and instance 0 is gone')
   await team.clock.runToIdle()
   t.equal(asked.value, 'answered')
-  t.same(team.isWell(), [])
 })
 
 t.test('the waits of instances do not take each other for their own', async (t) => {
@@ -189,7 +191,6 @@ t.test('the waits of instances do not take each other for their own', async (t) 
         .join(' '),
     ),
   )
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 7: a message that kills one instance after the other is poison, and counts against none', async (t) => {
@@ -223,7 +224,6 @@ t.test('rule 7: a message that kills one instance after the other is poison, and
       [1, []],
     ],
   )
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 2: an instance that dies too often is stopped alone; the agent is when all of them are', async (t) => {
@@ -265,7 +265,6 @@ t.test('rule 2: an instance that dies too often is stopped alone; the agent is w
   t.equal(await ask(team, 'worker'), 'fine')
   t.ok(workers(team).every(({ life }) => life?.ready))
   await t.rejects(team.restartAgent('worker'), { code: 'CONFIGURATION', message: /is not stopped/ })
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 14: who watches an agent is told once, when the last of its instances is gone', async (t) => {
@@ -283,7 +282,7 @@ t.test('rule 14: who watches an agent is told once, when the last of its instanc
   await team.clock.advance(1)
   team.crashCell(workers(team)[1])
   await team.clock.advance(1)
-  t.equal(team.host.directory.cell('worker')?.gone, undefined)
+  t.equal(team.cell('worker').gone, undefined)
   team.crashCell(workers(team)[0])
   await team.clock.runToIdle()
   t.ok(run.settled)
@@ -314,7 +313,6 @@ t.test('rule 8: the mailbox goes on while one instance is there, and is dead wit
     asked.slice(2).map(({ error }) => error?.code),
     Array.from({ length: 4 }, () => 'AGENT_TERMINATED'),
   )
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 1: under one_for_all the other instances go with the one that died', async (t) => {
@@ -360,19 +358,15 @@ t.test('rule 19: each turn of an instance needs a permit of its run', async (t) 
   }
   const team = teamOf(t, 4, cast, {
     maxConcurrentAgents: 2,
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        await Promise.all(numbers(8).map((content) => script.request('worker', content)))
-        return 'done'
-      },
+    script: async (script) => {
+      await Promise.all(numbers(8).map((content) => script.request('worker', content)))
+      return 'done'
     },
   })
   const run = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   t.equal(run.value?.finalOutput, 'done')
   t.equal(seen.most, 2)
-  t.same(team.isWell(), [])
 })
 
 t.test('one instance hears what is said to all, and one what it has subscribed to', async (t) => {
@@ -388,14 +382,11 @@ t.test('one instance hears what is said to all, and one what it has subscribed t
     await context.broadcast('to all')
   }
   const team = teamOf(t, 3, { worker, other } as Cast, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        await script.request('worker', '')
-        await script.request('worker', '')
-        await script.request('other', '')
-        return ''
-      },
+    script: async (script) => {
+      await script.request('worker', '')
+      await script.request('worker', '')
+      await script.request('other', '')
+      return ''
     },
   })
   const run = outcomeOf(team.execute('go'))
@@ -439,7 +430,6 @@ t.test('rule 15: they share one mailbox: its room, its dropping and its deadline
   )
   await team.clock.runToIdle()
   t.ok(asked[0]!.settled && asked[1]!.settled)
-  t.same(team.isWell(), [])
 })
 
 t.test('a message larger than the mailbox is taken when no instance has anything', async (t) => {
@@ -458,7 +448,6 @@ t.test('a message larger than the mailbox is taken when no instance has anything
   const large = outcomeOf(ask(team, 'worker', 'x'.repeat(10_000)))
   await team.clock.runToIdle()
   t.equal(large.value, '10000 at 25')
-  t.same(team.isWell(), [])
 })
 
 t.test('a turn is cancelled in the instance that has it', async (t) => {
@@ -478,7 +467,6 @@ t.test('a turn is cancelled in the instance that has it', async (t) => {
   t.same(aborted, ['1'])
   await team.clock.runToIdle()
   t.equal((await runs[0]!.result).finalOutput, '0')
-  t.same(team.isWell(), [])
 })
 
 t.test('an agent with instances comes, leaves and comes again with other ones', async (t) => {
@@ -503,7 +491,6 @@ t.test('an agent with instances comes, leaves and comes again with other ones', 
     await t.rejects(ask(team, 'late'), { message: /removed from the team/ })
   }
   t.equal(team.host.directory.actors.length, 6)
-  t.same(team.isWell(), [])
 })
 
 t.test('rule 12: close ends all instances', async (t) => {
@@ -605,7 +592,6 @@ t.test('with `concurrency` each instance has turns of several runs', async (t) =
     runs.map(({ value }) => value?.finalOutput),
     numbers(6),
   )
-  t.same(team.isWell(), [])
 })
 
 t.test('an instance that is tried again takes no room that the others have', async (t) => {
@@ -619,7 +605,6 @@ t.test('an instance that is tried again takes no room that the others have', asy
   await team.restartAgent('worker')
   await team.clock.runToIdle()
   t.ok(asked.every(({ settled }) => settled))
-  t.same(team.isWell(), [])
 })
 
 t.test('each turn has its own time, in whichever instance it is', async (t) => {
@@ -631,15 +616,12 @@ t.test('each turn has its own time, in whichever instance it is', async (t) => {
   t.match([first!.error, second!.error], [undefined, { code: 'TURN_TIMEOUT' }])
   await team.clock.runToIdle()
   t.same([third!.settled, third!.error], [true, undefined])
-  t.same(team.isWell(), [])
 })
 
 t.test('an urgent message is taken by whichever instance is free, as any other', async (t) => {
-  const team = openTeam(
-    t,
-    { pair: ({ content }, context) => (content === 'busy' ? context.sleep(1_000).then(() => 'late') : 'at once') },
-    { roles: { pair: { instances: 2 } } },
-  )
+  const team = given(t, { roles: { pair: { instances: 2 } } }).team({
+    pair: ({ content }, context) => (content === 'busy' ? context.sleep(1_000).then(() => 'late') : 'at once'),
+  })
   const busy = ask(team, 'pair', 'busy')
   await team.clock.advance(1)
   const urgent = outcomeOf(ask(team, 'pair', 'urgent', { priority: 5 }))

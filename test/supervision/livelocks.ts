@@ -1,7 +1,7 @@
 /** Teams that are watched for a livelock, and what is found in them. */
 import type { Test as TapTest } from 'tap'
 import type { OrchestratorContext, RuntimeEvent } from '../../src/index.ts'
-import { type Cast, type Extras, type OpenTeam, openTeam, outcomeOf } from './teams.ts'
+import { type Cast, type Extras, type OpenTeam, openTeam, outcomeOf } from '../kit/team.ts'
 
 export type Test = Parameters<typeof openTeam>[0]
 export type Livelock = Extract<RuntimeEvent, { type: 'livelock' | 'stall' }>

@@ -1,7 +1,7 @@
 /** Teams with a sync point, and what their agents do there. */
 import type { OrchestratorContext, RuntimeEvent, SyncResult } from '../../src/index.ts'
-import { imbalances, leftovers } from './accounts.ts'
-import { askAll, type Cast, type Extras, type OpenTeam, openTeam, type Receive } from './teams.ts'
+import { imbalances, leftovers } from '../kit/accounts.ts'
+import { askAll, type Cast, type Extras, type OpenTeam, openTeam, type Receive } from '../kit/team.ts'
 
 type Test = Parameters<typeof openTeam>[0]
 type Point = NonNullable<Extras['syncPoints']>[number]

@@ -2,9 +2,9 @@
 import t from 'tap'
 import { z } from 'zod'
 import { type AgentContext, defineTool, type RuntimeEvent } from '../../src/index.ts'
+import { given, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
-import { type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
 
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
@@ -40,43 +40,35 @@ t.test(
 )
 
 t.test('who waits for an agent that waits for a model waits as long, through several agents', async (t) => {
-  const team = openTeam(
-    t,
-    { first: asks('second'), second: asks('third'), third: (_message, context) => thinks(context) },
-    { models: { default: slow(4 * MINUTE) } },
-  )
+  const team = given(t, { models: { default: slow(4 * MINUTE) } }).team({
+    first: asks('second'),
+    second: asks('third'),
+    third: (_message, context) => thinks(context),
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 4 * MINUTE)
   t.equal(run.value?.finalOutput, 'thought')
 })
 
 t.test('an agent that is handed the task off may think as long', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      first: asks('second'),
-      second: (_message, context) => context.handoff('third', 'go'),
-      third: (_message, context) => thinks(context),
-    },
-    { models: { default: slow(4 * MINUTE) } },
-  )
+  const team = given(t, { models: { default: slow(4 * MINUTE) } }).team({
+    first: asks('second'),
+    second: (_message, context) => context.handoff('third', 'go'),
+    third: (_message, context) => thinks(context),
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 4 * MINUTE)
   t.equal(run.value?.finalOutput, 'thought')
 })
 
 t.test('the time before a call of a model and after it counts', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        await context.sleep(30 * SECOND)
-        await thinks(context)
-        await context.sleep(40 * SECOND)
-      },
+  const team = given(t, { models: { default: slow(100 * SECOND) } }).team({
+    ann: async (_message, context) => {
+      await context.sleep(30 * SECOND)
+      await thinks(context)
+      await context.sleep(40 * SECOND)
     },
-    { models: { default: slow(100 * SECOND) } },
-  )
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 160 * SECOND - 1)
   t.notOk(run.settled)
@@ -89,17 +81,13 @@ t.test('the time before a call of a model and after it counts', async (t) => {
 })
 
 t.test('calls that overlap count once', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const later = context.sleep(50 * SECOND).then(() => thinks(context))
-        await Promise.all([thinks(context), later])
-        await context.sleep(61 * SECOND)
-      },
+  const team = given(t, { models: { default: slow(100 * SECOND) } }).team({
+    ann: async (_message, context) => {
+      const later = context.sleep(50 * SECOND).then(() => thinks(context))
+      await Promise.all([thinks(context), later])
+      await context.sleep(61 * SECOND)
     },
-    { models: { default: slow(100 * SECOND) } },
-  )
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 210 * SECOND - 1)
   t.notOk(run.settled)
@@ -108,18 +96,14 @@ t.test('calls that overlap count once', async (t) => {
 })
 
 t.test('an agent that hangs is not excused by another one that thinks', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const outcomes = await context.requestAll(['thinker', 'hangs'], 'go')
-        return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
-      },
-      thinker: (_message, context) => thinks(context),
-      hangs: async (_message, context) => context.sleep(10 * MINUTE),
+  const team = given(t, { models: { default: slow(90 * SECOND) } }).team({
+    ann: async (_message, context) => {
+      const outcomes = await context.requestAll(['thinker', 'hangs'], 'go')
+      return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
     },
-    { models: { default: slow(90 * SECOND) } },
-  )
+    thinker: (_message, context) => thinks(context),
+    hangs: async (_message, context) => context.sleep(10 * MINUTE),
+  })
   const failed: number[] = []
   team.events.subscribe((event) => {
     if (event.type === 'message' && event.message.sender === 'hangs') failed.push(team.clock.now())
@@ -137,28 +121,21 @@ for (const [where, options] of [
   t.test(`the time that a request waits ${where} behind turns that think does not count`, async (t) => {
     const workers = ['a', 'b', 'c', 'd']
     const cast = Object.fromEntries(workers.map((name) => [name, asks('thinker')]))
-    const team = openTeam(
-      t,
-      { ...cast, thinker: (_message, context) => thinks(context) },
-      {
-        models: { default: slow(50 * SECOND) },
-        ...options,
-        orchestration: {
-          strategy: 'custom',
-          run: async (script) => {
-            const outcomes = await script.requestAll(workers, 'go')
-            return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.message)).join(' ')
-          },
-        },
+    const team = given(t, {
+      models: { default: slow(50 * SECOND) },
+      ...options,
+      script: async (script) => {
+        const outcomes = await script.requestAll(workers, 'go')
+        return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.message)).join(' ')
       },
-    )
+    }).team({ ...cast, thinker: (_message, context) => thinks(context) })
     const run = outcomeOf(team.execute('go'))
     await playedFor(team, 4 * 50 * SECOND + SECOND)
     t.equal(run.value?.finalOutput, 'thought thought thought thought')
   })
 
 t.test('who waits in line behind an agent that does nothing is not excused', async (t) => {
-  const team = openTeam(t, {
+  const team = given(t, { unfinished: true }).team({
     ann: asks('bob'),
     bob: async (_message, context) => context.sleep(4 * MINUTE),
   })
@@ -171,20 +148,16 @@ t.test('who waits in line behind an agent that does nothing is not excused', asy
 
 t.test('turnTimeoutMs does not count it either, and each attempt has all of it', async (t) => {
   let attempts = 0
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        attempts = context.attempt
-        await thinks(context)
-        await context.sleep(10 * MINUTE)
-      },
+  const team = given(t, {
+    models: { default: slow(100 * SECOND) },
+    roles: { ann: { limits: { turnTimeoutMs: 20 * SECOND }, communication: { responseTimeoutMs: 10 * MINUTE } } },
+  }).team({
+    ann: async (_message, context) => {
+      attempts = context.attempt
+      await thinks(context)
+      await context.sleep(10 * MINUTE)
     },
-    {
-      models: { default: slow(100 * SECOND) },
-      roles: { ann: { limits: { turnTimeoutMs: 20 * SECOND }, communication: { responseTimeoutMs: 10 * MINUTE } } },
-    },
-  )
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 110 * SECOND)
   team.crash('ann')
@@ -214,14 +187,10 @@ t.test('a person may take longer than any deadline of agents, for a question and
     approval: true,
     run: () => 'paid',
   })
-  const team = openTeam(
-    t,
-    {
-      first: asks('second'),
-      second: async (_message, context) => `${await context.ask('Which color?')} ${await context.tool(pay, {})}`,
-    },
-    { roles: { second: { tools: [pay] } }, globalTimeoutMs: 60 * MINUTE },
-  )
+  const team = given(t, { roles: { second: { tools: [pay] } }, globalTimeoutMs: 60 * MINUTE }).team({
+    first: asks('second'),
+    second: async (_message, context) => `${await context.ask('Which color?')} ${await context.tool(pay, {})}`,
+  })
   const questions: Extract<RuntimeEvent, { type: 'question' }>[] = []
   team.events.subscribe((event) => void (event.type === 'question' && questions.push(event)))
   const run = team.launch('go')
@@ -259,16 +228,12 @@ t.test(
 
 t.test('a question that nobody answers within answerWithinMs is named', async (t) => {
   const ask = (context: AgentContext) => context.ask('Which color?').catch((error) => error)
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const { code, message, details } = await ask(context)
-        return `${code} ${details.question}: ${message}`
-      },
+  const team = given(t, { communication: { answerWithinMs: 5 * MINUTE } }).team({
+    ann: async (_message, context) => {
+      const { code, message, details } = await ask(context)
+      return `${code} ${details.question}: ${message}`
     },
-    { communication: { answerWithinMs: 5 * MINUTE } },
-  )
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 5 * MINUTE)
   t.match(
@@ -311,22 +276,18 @@ t.test('a limit by wall clock counts models and all tries of a turn, and not the
     ['thinks', 60 * SECOND],
     ['asks', 20 * MINUTE + 60 * SECOND],
   ] as const) {
-    const team = openTeam(
-      t,
-      {
-        first: async (_message, context) =>
-          (await context.request('second', 'go', { timeoutMs: 60 * SECOND, wallClock: true, retries: 3 })).content,
-        second: async (_message, context) => {
-          if (how === 'asks') await context.ask('Which color?')
-          await thinks(context)
-        },
+    const team = given(t, {
+      models: { default: slow(45 * SECOND) },
+      globalTimeoutMs: 60 * MINUTE,
+      roles: { second: { communication: { turnRetries: 3 } } },
+    }).team({
+      first: async (_message, context) =>
+        (await context.request('second', 'go', { timeoutMs: 60 * SECOND, wallClock: true, retries: 3 })).content,
+      second: async (_message, context) => {
+        if (how === 'asks') await context.ask('Which color?')
+        await thinks(context)
       },
-      {
-        models: { default: slow(45 * SECOND) },
-        globalTimeoutMs: 60 * MINUTE,
-        roles: { second: { communication: { turnRetries: 3 } } },
-      },
-    )
+    })
     const questions: string[] = []
     team.events.subscribe((event) => void (event.type === 'question' && questions.push(event.questionId)))
     const run = team.launch('go')
@@ -339,17 +300,16 @@ t.test('a limit by wall clock counts models and all tries of a turn, and not the
     await playedFor(team, 45 * SECOND)
     t.match(outcome.value, { success: true }, `${how} within ${ms} ms`)
   }
-  const team = openTeam(
-    t,
-    {
-      first: async (_message, context) =>
-        (await context.request('second', 'go', { timeoutMs: 60 * SECOND, wallClock: true, retries: 3 })).content,
-      second: async (_message, context) => {
-        for (;;) await thinks(context)
-      },
+  const team = given(t, {
+    models: { default: slow(25 * SECOND) },
+    roles: { second: { communication: { turnRetries: 3 } } },
+  }).team({
+    first: async (_message, context) =>
+      (await context.request('second', 'go', { timeoutMs: 60 * SECOND, wallClock: true, retries: 3 })).content,
+    second: async (_message, context) => {
+      for (;;) await thinks(context)
     },
-    { models: { default: slow(25 * SECOND) }, roles: { second: { communication: { turnRetries: 3 } } } },
-  )
+  })
   const run = outcomeOf(team.execute('go'))
   await playedFor(team, 60 * SECOND - 1)
   t.notOk(run.settled)

@@ -5,8 +5,7 @@ import t from 'tap'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { stuckNow } from '../../src/runtime/observers/stuck.ts'
 import { Dice } from '../dice.ts'
-import { leftovers, watchAccounts } from './accounts.ts'
-import { ask, gate, localTeam, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, gate, given, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rule 16: order is kept per sender and recipient within a priority.
 
@@ -18,7 +17,7 @@ t.test('rule 16: order is kept per sender, also for large payloads', async (t) =
         structuredData: i % 7 === 3 ? 'x'.repeat(150_000) : i % 5 === 2 ? 'x'.repeat(3_000) : null,
       })
   }
-  const team = localTeam(t, { a: sends, b: sends, worker: (message) => void got.push(message.content) })
+  const team = openTeam(t, { a: sends, b: sends, worker: (message) => void got.push(message.content) })
   await Promise.all([ask(team, 'a'), ask(team, 'b')])
   await team.clock.advance(0)
   for (const sender of ['a', 'b'])
@@ -30,28 +29,24 @@ t.test('rule 16: order is kept per sender, also for large payloads', async (t) =
 
 t.test('rule 16: order is kept over deaths of recipient and sender', async (t) => {
   const got: string[] = []
-  const team = localTeam(
-    t,
-    {
-      async sender(_message, context) {
-        for (let i = 0; i < 30; i++) {
-          await context.send('worker', `${i}`, { structuredData: i % 4 === 1 ? 'x'.repeat(100_000) : null })
-          if (i === 10 * context.attempt && context.attempt < 3) {
-            team.crash('sender')
-            return never
-          }
-        }
-      },
-      async worker(message, context) {
-        if (Number(message.content) % 9 === 5 && context.attempt === 1) {
-          team.crash('worker')
+  const team = given(t, { supervision: { maxRestarts: 100 } }).team({
+    async sender(_message, context) {
+      for (let i = 0; i < 30; i++) {
+        await context.send('worker', `${i}`, { structuredData: i % 4 === 1 ? 'x'.repeat(100_000) : null })
+        if (i === 10 * context.attempt && context.attempt < 3) {
+          team.crash('sender')
           return never
         }
-        got.push(message.content)
-      },
+      }
     },
-    { supervision: { maxRestarts: 100 } },
-  )
+    async worker(message, context) {
+      if (Number(message.content) % 9 === 5 && context.attempt === 1) {
+        team.crash('worker')
+        return never
+      }
+      got.push(message.content)
+    },
+  })
   const sending = ask(team, 'sender')
   await team.clock.runToIdle()
   await sending
@@ -61,25 +56,20 @@ t.test('rule 16: order is kept over deaths of recipient and sender', async (t) =
 t.test('rule 16: order is kept when large messages in parts are cut by deaths of recipient and sender', async (t) => {
   const got: string[] = []
   const large = 'x'.repeat(600_000) // more than either window holds
-  const team = openTeam(
-    t,
-    {
-      async sender(_message, context) {
-        for (let i = 0; i < 24; i++)
-          await context.send('worker', `${i}`, { structuredData: i % 3 === 1 ? large : null })
-      },
-      worker: (message) => void got.push(message.content),
+  const team = given(t, {
+    communication: { mailboxBytes: 2 ** 23 },
+    supervision: { maxRestarts: 100, poisonAttempts: 100, backoff: { baseMs: 1, capMs: 1 } },
+  }).team({
+    async sender(_message, context) {
+      for (let i = 0; i < 24; i++) await context.send('worker', `${i}`, { structuredData: i % 3 === 1 ? large : null })
     },
-    {
-      communication: { mailboxBytes: 2 ** 23 },
-      supervision: { maxRestarts: 100, poisonAttempts: 100, backoff: { baseMs: 1, capMs: 1 } },
-    },
-  )
+    worker: (message) => void got.push(message.content),
+  })
   let batches = 0
   let deaths = 0
   team.host.journal.records$.subscribe(() => {
     batches += 1
-    const cut = team.host.directory.cell('worker')?.life?.sending !== undefined
+    const cut = team.cell('worker').life?.sending !== undefined
     if (cut && batches % 3 === 0 && deaths < 6) {
       deaths += 1
       team.host.clock.defer(() => team.crash('worker'))
@@ -91,13 +81,12 @@ t.test('rule 16: order is kept when large messages in parts are cut by deaths of
   await sending
   t.ok(deaths >= 4, `${deaths} deaths, each while a large message was half in the window`)
   t.same(got, numbers(24))
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 16: higher priority comes first, equal priority in order', async (t) => {
   const { opened, open } = gate()
   const got: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async sender(_message, context) {
       const priorities = [0, -1, 2, 0, 2, 1, -1, 5]
       for (const [i, priority] of priorities.entries()) await context.send('worker', `${priority} ${i}`, { priority })
@@ -117,7 +106,7 @@ t.test('rule 16: higher priority comes first, equal priority in order', async (t
 t.test('rule 16: order within a priority is kept over a death', async (t) => {
   const got: string[] = []
   const { opened, open } = gate()
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async sender(_message, context) {
       for (const content of numbers(6)) await context.send('worker', content, { priority: Number(content) % 2 })
     },
@@ -130,8 +119,7 @@ t.test('rule 16: order within a priority is kept over a death', async (t) => {
   await team.sendMessage({ recipient: 'worker', content: 'hold' })
   await team.clock.advance(0) // the worker is at it
   await ask(team, 'sender')
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   open()
   await team.clock.advance(0)
   t.same(got, ['1', '3', '5', '0', '2', '4'])
@@ -141,7 +129,7 @@ for (const priority of [3, -3]) {
   t.test(`rule 16: a large message of priority ${priority} keeps its place among small ones`, async (t) => {
     const { opened, open } = gate()
     const got: string[] = []
-    const team = localTeam(t, {
+    const team = openTeam(t, {
       async sender(_message, context) {
         for (const content of numbers(7))
           await context.send('worker', content, {
@@ -165,29 +153,24 @@ for (const priority of [3, -3]) {
 t.test('rule 16: what is sent while earlier messages wait for room comes after them', async (t) => {
   const got: string[] = []
   const { opened, open } = gate()
-  const team = openTeam(
-    t,
-    {
-      async sender(_message, context) {
-        for (let i = 0; i < 100; i++) void context.send('worker', `${i}`)
-        void context.request('worker', '100')
-        void context.send('worker', '101')
-        return (await context.request('worker', '102')).content
-      },
-      async worker(message) {
-        await opened
-        got.push(message.content)
-        return 'answer'
-      },
+  const team = given(t, { communication: { mailboxCapacity: 4 } }).team({
+    async sender(_message, context) {
+      for (let i = 0; i < 100; i++) void context.send('worker', `${i}`)
+      void context.request('worker', '100')
+      void context.send('worker', '101')
+      return (await context.request('worker', '102')).content
     },
-    { communication: { mailboxCapacity: 4 } },
-  )
+    async worker(message) {
+      await opened
+      got.push(message.content)
+      return 'answer'
+    },
+  })
   const sending = ask(team, 'sender')
   await team.clock.advance(0)
   open()
   t.equal(await sending, 'answer')
   t.same(got, numbers(103))
-  t.same(leftovers(team.host), [])
 })
 
 // Rules 0 and 16: a message that is tried again comes before all that its sender sent after it, whatever else
@@ -220,45 +203,35 @@ async function play(test: Parameters<typeof openTeam>[0], seed: number, onHandle
     }
     await Promise.all(asked)
   }
-  const team = openTeam(
-    test,
-    {
-      ann: sends,
-      bob: sends,
-      async worker({ structuredData, priority }, context) {
-        const { sender, number, fails } = structuredData as Told
-        await context.sleep(dice.upTo(3))
-        if (context.attempt <= fails) throw new Error(`${sender} ${number} fails in attempt ${context.attempt}`)
-        note(`${sender} at ${priority}`, number)
-      },
-    },
-    {
-      seed,
-      maxConcurrentAgents: 1 + dice.upTo(3),
-      communication: dice.chance(0.3) ? { mailboxCapacity: 3 } : {},
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) =>
-          (await script.requestAll(SENDERS, 'go'))
-            .map((outcome) => (outcome.ok ? 'told' : outcome.error.message))
-            .join(),
-      },
-      roles: {
-        worker: {
-          supervision: {
-            onHandlerError,
-            maxRestarts: 1_000,
-            backoff: { baseMs: 1, capMs: 2 },
-          },
+  const team = given(test, {
+    seed,
+    maxConcurrentAgents: 1 + dice.upTo(3),
+    communication: dice.chance(0.3) ? { mailboxCapacity: 3 } : {},
+    script: async (script) =>
+      (await script.requestAll(SENDERS, 'go')).map((outcome) => (outcome.ok ? 'told' : outcome.error.message)).join(),
+    roles: {
+      worker: {
+        supervision: {
+          onHandlerError,
+          maxRestarts: 1_000,
+          backoff: { baseMs: 1, capMs: 2 },
         },
       },
     },
-  )
-  const accounts = watchAccounts(team.host)
+  }).team({
+    ann: sends,
+    bob: sends,
+    async worker({ structuredData, priority }, context) {
+      const { sender, number, fails } = structuredData as Told
+      await context.sleep(dice.upTo(3))
+      if (context.attempt <= fails) throw new Error(`${sender} ${number} fails in attempt ${context.attempt}`)
+      note(`${sender} at ${priority}`, number)
+    },
+  })
   const runs = [team.execute('first'), ...(dice.chance(0.5) ? [team.execute('second')] : [])]
   await team.clock.runToIdle()
   const results = await Promise.all(runs)
-  return { ended, runs: results, problems: [...accounts, ...leftovers(team.host)] }
+  return { ended, runs: results, problems: team.wrong() }
 }
 
 for (const onHandlerError of ['retry', 'restart'] as const) {
@@ -297,26 +270,22 @@ const script = {
 function contended(t: Parameters<typeof openTeam>[0], cast: Record<string, Receive> = {}, roles = {}) {
   const { opened, open } = gate()
   const got: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async holder({ content }) {
-        if (content === 'hold') await opened
-        return 'held'
-      },
-      worker({ content }) {
-        got.push(content)
-        return content
-      },
-      ...cast,
+  const team = given(t, { maxConcurrentAgents: 1, orchestration: script, roles }).team({
+    async holder({ content }) {
+      if (content === 'hold') await opened
+      return 'held'
     },
-    { maxConcurrentAgents: 1, orchestration: script, roles },
-  )
-  return { team, got, open, accounts: watchAccounts(team.host) }
+    worker({ content }) {
+      got.push(content)
+      return content
+    },
+    ...cast,
+  })
+  return { team, got, open }
 }
 
 t.test('rule 19: a message that waits for the permit of its run does not hold up those of other runs', async (t) => {
-  const { team, got, open, accounts } = contended(t)
+  const { team, got, open } = contended(t)
   const first = outcomeOf(team.execute('holder:hold worker:first'))
   await team.clock.advance(0)
   const others = await Promise.all(['second', 'third'].map((content) => team.execute(`worker:${content}`)))
@@ -329,7 +298,7 @@ t.test('rule 19: a message that waits for the permit of its run does not hold up
   open()
   await team.clock.runToIdle()
   t.match(first.value, { finalOutput: 'held first' })
-  t.same([got, accounts, leftovers(team.host)], [['second', 'third', 'first'], [], []])
+  t.same(got, ['second', 'third', 'first'])
 })
 
 t.test('rule 19: messages of a run that waits keep their order, whatever has passed them', async (t) => {
@@ -395,7 +364,6 @@ t.test(
     t.equal(order.length - others.length, 30)
     const place = others.indexOf('worker wanted')
     t.ok(place < 10, `it was the ${place + 1}th of ${others.length} of its run`)
-    t.same(leftovers(team.host), [])
   },
 )
 
@@ -411,7 +379,6 @@ t.test('rule 19: many runs on few permits all come to their end, with every perm
       orchestration: script,
       seed,
     })
-    const accounts = watchAccounts(team.host)
     const runs = Array.from({ length: 8 }, (_, i) =>
       team.execute(names.map((name, n) => `${names[(n + i) % 3] ?? name}:${n}`).join(' ')),
     )
@@ -419,7 +386,6 @@ t.test('rule 19: many runs on few permits all come to their end, with every perm
     team.crash(names[seed % 3]!)
     await team.clock.runToIdle()
     for (const { finalOutput } of await Promise.all(runs)) t.equal(finalOutput, '0 1 2')
-    t.same([accounts, leftovers(team.host)], [[], []])
     t.same(
       team.host.directory.cells.map(({ permit }) => permit).filter((permit) => permit !== undefined),
       [],
@@ -458,29 +424,22 @@ t.test(
   async (t) => {
     const heard: string[] = []
     const works: Receive = async ({ content }, { role, runId }) => void heard.push(`${role.name} ${runId} ${content}`)
-    const team = openTeam(
-      t,
-      {
-        a: works,
-        b: works,
-        hog: (_message, context) => context.sleep(1_000),
-        short: (_message, context) => context.sleep(10),
+    const team = given(t, {
+      maxConcurrentAgents: 1,
+      script: async (script, query) => {
+        const [first, ...others] = query.split(' ')
+        const asked = [script.request(first!, '')]
+        await script.sleep(1)
+        asked.push(...others.map((name) => script.request(name, '')))
+        await Promise.all(asked)
+        return ''
       },
-      {
-        maxConcurrentAgents: 1,
-        orchestration: {
-          strategy: 'custom',
-          async run(script, query) {
-            const [first, ...others] = query.split(' ')
-            const asked = [script.request(first!, '')]
-            await script.sleep(1)
-            asked.push(...others.map((name) => script.request(name, '')))
-            await Promise.all(asked)
-            return ''
-          },
-        },
-      },
-    )
+    }).team({
+      a: works,
+      b: works,
+      hog: (_message, context) => context.sleep(1_000),
+      short: (_message, context) => context.sleep(10),
+    })
     const long = outcomeOf(team.execute('hog a b', { runId: 'long' }))
     await team.clock.advance(2)
     const short = outcomeOf(team.execute('short a b', { runId: 'short' }))
@@ -489,7 +448,6 @@ t.test(
     t.equal(short.value?.success, true)
     await team.clock.runToIdle()
     t.equal(long.value?.success, true)
-    t.same(leftovers(team.host), [])
   },
 )
 
@@ -519,7 +477,7 @@ async function turnsOf(test: Pick<typeof t, 'teardown' | 'equal'>, ms: number, m
       if (ms > 0) await context.sleep(ms)
     }
   const cast = Object.fromEntries(NAMES.map((name) => [name, worker(name)]))
-  const team = localTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillAll(messages) })
+  const team = openTeam(test, cast, { maxConcurrentAgents: 1, orchestration: fillAll(messages) })
   const run = team.execute('go')
   await team.clock.runToIdle()
   test.equal((await run).success, true)
@@ -553,7 +511,7 @@ t.test('rule 19: a slice has an end, however much there is to do', async (t) => 
 
 t.test('an agent with long turns is given one message at a time: the next is chosen when it is free', async (t) => {
   const got: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker({ content }, context) {
       got.push(content)
       await context.sleep(1_000)
@@ -568,7 +526,7 @@ t.test('an agent with long turns is given one message at a time: the next is cho
 })
 
 t.test('an agent whose turns become long is given one message at a time again', async (t) => {
-  const team = localTeam(t, {
+  const team = given(t, { unfinished: true }).team({
     async worker({ content }, context) {
       if (content === 'long') await context.sleep(1_000)
     },
@@ -590,7 +548,7 @@ t.test('an agent whose turns become long is given one message at a time again', 
 
 t.test('an agent with short turns is given many', async (t) => {
   let most = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker() {
       most = Math.max(most, team.health().agents.worker?.inFlight ?? 0)
     },
@@ -641,27 +599,21 @@ function lookedAt({ host }: OpenTeam): number {
  */
 async function teamWith(t: Test, messages: number, mailboxCapacity: number, quick = 0): Promise<OpenTeam> {
   const { opened } = gate()
-  const team = openTeam(
-    t,
-    {
-      worker: ({ content }) => (content === 'quick' ? undefined : opened),
-      reader: async (_message, context) => void (await context.blackboard.waitFor('an entry')),
-      sender: async (_message, context) => {
-        for (let i = 0; i < quick; i++) await context.send('worker', 'quick')
-        await Promise.all(Array.from({ length: messages }, (_, i) => context.send('worker', `${i}`)))
-      },
+  const team = given(t, {
+    unfinished: true,
+    communication: { mailboxCapacity },
+    script: async (script) => {
+      await script.requestAll(['sender', 'reader'], 'go')
+      return ''
     },
-    {
-      communication: { mailboxCapacity },
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          await script.requestAll(['sender', 'reader'], 'go')
-          return ''
-        },
-      },
+  }).team({
+    worker: ({ content }) => (content === 'quick' ? undefined : opened),
+    reader: async (_message, context) => void (await context.blackboard.waitFor('an entry')),
+    sender: async (_message, context) => {
+      for (let i = 0; i < quick; i++) await context.send('worker', 'quick')
+      await Promise.all(Array.from({ length: messages }, (_, i) => context.send('worker', `${i}`)))
     },
-  )
+  })
   for (const query of ['one', 'two']) team.launch(query)
   await team.clock.advance(10)
   return team
@@ -670,7 +622,7 @@ async function teamWith(t: Test, messages: number, mailboxCapacity: number, quic
 t.test('messages that wait in line are not looked at one by one', async (t) => {
   for (const messages of [10, 2_000]) {
     const team = await teamWith(t, messages, 100_000)
-    t.ok(team.host.directory.cell('worker')!.mailbox.waiting >= messages)
+    t.ok(team.cell('worker').mailbox.waiting >= messages)
     t.equal(lookedAt(team), 2, 'what the two scripts wait for')
   }
 })
@@ -683,7 +635,7 @@ t.test('messages that wait for room, and requests from outside, are not looked a
       team.sendMessage({ recipient: 'worker', content: `${i}`, requiresResponse: true }).catch(() => {})
     }
     await team.clock.advance(0)
-    t.ok(team.host.directory.cell('worker')!.mailbox.parked.length > messages)
+    t.ok(team.cell('worker').mailbox.parked.length > messages)
     t.equal(lookedAt(team), 2)
   }
 })
@@ -692,7 +644,7 @@ t.test('messages that a thread was handed are not looked at one by one where oth
   const counts: number[] = []
   for (const messages of [10, 500]) {
     const team = await teamWith(t, 2 * messages, messages, 100)
-    const { mailbox } = team.host.directory.cell('worker')!
+    const { mailbox } = team.cell('worker')
     t.ok(mailbox.parked.length > 0)
     t.ok(mailbox.handed.size >= messages / 2, `${mailbox.handed.size} of ${messages}`)
     counts.push(taken([{ of: mailbox.handed, name: 'values' }], () => stuckNow(team.host)))

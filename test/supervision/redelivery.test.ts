@@ -1,62 +1,54 @@
 /** Rules 0, 4 to 7 and 10: what a failure or a dead thread leaves behind, and what comes of it. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
-import { leftovers } from './accounts.ts'
-import { ask, type Cast, gate, localTeam, never, numbers, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, type Cast, gate, given, never, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it.
 
 t.test('rule 4: every life of an agent has an epoch', async (t) => {
-  const team = localTeam(t, { worker: () => '' })
+  const team = openTeam(t, { worker: () => '' })
   const epochs: number[] = []
   team.events.subscribe((event) => {
     if (event.type === 'agent.status' && event.agent === 'worker' && event.status === 'idle') epochs.push(event.epoch)
   })
   await team.start()
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   t.same(epochs, [1, 2])
 })
 
 t.test('rule 4: what the code of a dead life still does is seen by nobody', async (t) => {
   const { opened, open } = gate()
   const heard: string[] = []
-  const team = openTeam(
-    t,
-    {
-      worker: defineAgent({
-        initialState: { by: 0 },
-        async receive(_message, context) {
-          const { attempt } = context
-          if (attempt === 1) await opened
-          await context.send('log', `sent in attempt ${attempt}`)
-          void context.publish(`key-${attempt}`, 1, 'fact')
-          void context.step('write', () => attempt)
-          context.setState((draft) => {
-            draft.by += attempt
-          })
-          return `attempt ${attempt}, state ${context.state.by}`
-        },
-      }),
-      log: (message) => void heard.push(message.content),
-    },
-    { enableBlackboard: true },
-  )
+  const team = given(t, { enableBlackboard: true }).team({
+    worker: defineAgent({
+      initialState: { by: 0 },
+      async receive(_message, context) {
+        const { attempt } = context
+        if (attempt === 1) await opened
+        await context.send('log', `sent in attempt ${attempt}`)
+        void context.publish(`key-${attempt}`, 1, 'fact')
+        void context.step('write', () => attempt)
+        context.setState((draft) => {
+          draft.by += attempt
+        })
+        return `attempt ${attempt}, state ${context.state.by}`
+      },
+    }),
+    log: (message) => void heard.push(message.content),
+  })
   const run = team.launch('go')
   await team.clock.advance(0)
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   open()
   await team.clock.advance(0)
   const result = await run.result
   t.equal(result.finalOutput, 'attempt 2, state 2')
   t.same(heard, ['sent in attempt 2'])
   t.same(Object.keys(result.blackboardState!), ['key-2'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 4: what was under way outside the thread belongs to the turn, and counts', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async caller(_message, context) {
       return `${(await context.request('worker', 'go')).content}, asked in attempt 1, taken in ${context.attempt}`
     },
@@ -73,15 +65,11 @@ t.test('rule 4: what was under way outside the thread belongs to the turn, and c
 })
 
 t.test('rule 4: so does what it waits for on the blackboard', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker: async (_message, context) =>
-        `${(await context.blackboard.waitFor('key')).value} in attempt ${context.attempt}`,
-      writer: (_message, context) => context.publish('key', 'found', 'fact').then(() => 'written'),
-    },
-    { enableBlackboard: { scope: 'team' } },
-  )
+  const team = given(t, { enableBlackboard: { scope: 'team' } }).team({
+    worker: async (_message, context) =>
+      `${(await context.blackboard.waitFor('key')).value} in attempt ${context.attempt}`,
+    writer: (_message, context) => context.publish('key', 'found', 'fact').then(() => 'written'),
+  })
   const asked = ask(team, 'worker')
   await team.clock.advance(10)
   team.crash('worker')
@@ -92,7 +80,7 @@ t.test('rule 4: so does what it waits for on the blackboard', async (t) => {
 
 t.test('rule 5: a turn that had committed when its thread died is never run again', async (t) => {
   let turns = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker: defineAgent({
       initialState: { turns: 0 },
       receive(_message, context) {
@@ -115,26 +103,22 @@ t.test('rule 5: a turn that had committed when its thread died is never run agai
 t.test('rule 5: what the dead thread had published is drained before anything is decided', async (t) => {
   const sent = numbers(2_000) // more than is taken at a time
   const heard: string[] = []
-  const team = localTeam(
-    t,
-    {
-      async worker(_message, context) {
-        if (context.attempt > 1) return 'done'
-        for (const content of sent) void context.send('log', content)
-        team.crash('worker')
-        return never
-      },
-      log: (message) => void heard.push(message.content),
+  const team = given(t, { communication: { mailboxCapacity: 4_000 } }).team({
+    async worker(_message, context) {
+      if (context.attempt > 1) return 'done'
+      for (const content of sent) void context.send('log', content)
+      team.crash('worker')
+      return never
     },
-    { communication: { mailboxCapacity: 4_000 } },
-  )
+    log: (message) => void heard.push(message.content),
+  })
   t.equal(await ask(team, 'worker'), 'done')
   await team.clock.advance(0)
   t.same(heard, sent)
 })
 
 t.test('rule 5: a commit that was not written whole is none', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker: defineAgent({
       initialState: { turns: 0 },
       receive(_message, context) {
@@ -153,7 +137,7 @@ t.test('rule 5: a commit that was not written whole is none', async (t) => {
 
 t.test('rule 5: a turn has committed only when all that it had sent is out', async (t) => {
   const lengths: number[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker(_message, context) {
       void context.send('log', 'first')
       void context.send('log', 'x'.repeat(2 ** 20)) // larger than the outbox; what is left of that has room for the commit
@@ -169,7 +153,7 @@ t.test('rule 5: a turn has committed only when all that it had sent is out', asy
 
 t.test('rule 6: the turn under way comes first, with attempt + 1; the others gain none', async (t) => {
   const turns: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async sender(_message, context) {
       for (const content of ['a', 'b', 'c']) await context.send('worker', content) // of one run: all stand in its window
     },
@@ -191,7 +175,7 @@ t.test('rule 6: the turn under way comes first, with attempt + 1; the others gai
 
 t.test('rules 5 to 7: a redelivered turn that takes another way is a divergence, named in the trace', async (t) => {
   const heard: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       if (context.attempt === 1) {
         await context.send('log', 'first way')
@@ -222,7 +206,7 @@ t.test('rules 5 to 7: a redelivered turn that takes another way is a divergence,
 })
 
 t.test('rules 5 to 7: a redelivered turn that does the same is none', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       await context.step('count', () => 1)
       if (context.attempt > 1) return 'done'
@@ -236,7 +220,7 @@ t.test('rules 5 to 7: a redelivered turn that does the same is none', async (t) 
 
 t.test('rule 10: a response that comes when nobody waits any more is a dead letter with reason late', async (t) => {
   const { opened, open } = gate()
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async caller(_message, context) {
       const gone = new AbortController()
       void context.request('worker', 'go', { signal: gone.signal })
@@ -257,7 +241,7 @@ t.test('rule 10: a response that comes when nobody waits any more is a dead lett
 t.test('rule 10: a request settles exactly once, and a second response is refused as late', async (t) => {
   const answers: string[] = []
   const told: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async caller(_message, context) {
       const reply = await context.request('worker', 'go')
       answers.push(reply.content)
@@ -283,7 +267,7 @@ t.test('rule 10: a request settles exactly once, and a second response is refuse
 
 t.test('rule 10: a new life numbers its requests on, so that no answer is taken for another', async (t) => {
   const { opened, open } = gate()
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async caller(_message, context) {
       const names = context.attempt === 1 ? ['slow'] : ['quick', 'slow']
       const replies = await Promise.all(names.map((name) => context.request(name, 'go')))
@@ -294,8 +278,7 @@ t.test('rule 10: a new life numbers its requests on, so that no answer is taken 
   })
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(0)
-  team.crash('caller')
-  await team.clock.advance(0)
+  await team.dies('caller')
   open()
   await team.clock.advance(0)
   t.match(asked, { value: 'quick slow' })
@@ -336,7 +319,7 @@ t.test(
 
 t.test('rule 7: a message that kills its agent three times is poison', async (t) => {
   let attempts = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker(message) {
       if (message.content === 'fine') return 'fine'
       attempts += 1
@@ -373,7 +356,7 @@ t.test('rule 7: poisonAttempts can be set, for one agent too', async (t) => {
     team.crash('worker')
     return never
   }
-  const team = localTeam(t, { worker }, { roles: { worker: { supervision: { poisonAttempts: 1 } } } })
+  const team = openTeam(t, { worker }, { roles: { worker: { supervision: { poisonAttempts: 1 } } } })
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_CRASHED' })
   t.equal(attempts, 1)
 })
@@ -400,24 +383,17 @@ const failure = (message: string) => new Error(message)
 
 t.test('rule 7: after a death with several turns under way only the guilty one is poison', async (t) => {
   const begun: string[] = []
-  const team = openTeam(
-    t,
-    { worker: () => 'done' },
-    {
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          begun.push(`${query} ${script.attempt}`)
-          await script.sleep(query === 'guilty' ? 10 : 20)
-          if (query === 'guilty') {
-            team.crash('$orchestrator', failure('boom'))
-            return never
-          }
-          return (await script.request('worker', query)).content
-        },
-      },
+  const team = given(t, {
+    script: async (script, query) => {
+      begun.push(`${query} ${script.attempt}`)
+      await script.sleep(query === 'guilty' ? 10 : 20)
+      if (query === 'guilty') {
+        team.crash('$orchestrator', failure('boom'))
+        return never
+      }
+      return (await script.request('worker', query)).content
     },
-  )
+  }).team({ worker: () => 'done' })
   const runs = ['one', 'guilty', 'two'].map((query) => team.execute(query))
   await team.clock.advance(60_000)
   const results = await Promise.all(runs)
@@ -431,24 +407,19 @@ t.test('rule 7: after a death with several turns under way only the guilty one i
 
 t.test('rule 7: what a poisoned message had asked others for is withdrawn', async (t) => {
   const told: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async worker(_message, context) {
-        void context.request('oracle', 'why')
-        await context.sleep(10)
-        team.crash('worker')
-        return never
-      },
-      oracle: (_message, context) => context.sleep(1_000).catch(({ code }) => void told.push(code)),
+  const team = given(t, { supervision: { poisonAttempts: 1 } }).team({
+    async worker(_message, context) {
+      void context.request('oracle', 'why')
+      await context.sleep(10)
+      team.crash('worker')
+      return never
     },
-    { supervision: { poisonAttempts: 1 } },
-  )
+    oracle: (_message, context) => context.sleep(1_000).catch(({ code }) => void told.push(code)),
+  })
   const asked = outcomeOf(ask(team, 'worker'))
   await team.clock.advance(10)
   t.match(asked.error, { code: 'AGENT_CRASHED' })
   t.same(told, ['CANCELLED'])
-  t.same(leftovers(team.host), [])
 })
 
 // What counts as a failure (rule 0): a handler that throws has failed, and its agent goes on.
@@ -460,7 +431,7 @@ const throws =
   }
 
 t.test('rule 0: a handler that throws has failed, its caller gets the cause at once, the agent goes on', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker(message) {
       if (message.content === 'bad') throw new RangeError('out of range')
       return 'fine'
@@ -486,14 +457,14 @@ for (const [what, thrown, shown] of [
   ['a function', function broken() {}, 'a function (broken)'],
 ] as const) {
   t.test(`rule 0: a handler that throws ${what} has failed`, async (t) => {
-    const team = localTeam(t, { worker: throws(thrown), rejecter: () => Promise.reject(thrown) })
+    const team = openTeam(t, { worker: throws(thrown), rejecter: () => Promise.reject(thrown) })
     for (const agent of ['worker', 'rejecter'])
       await t.rejects(ask(team, agent), { code: 'AGENT_FAILED', details: { agent, cause: shown } })
   })
 }
 
 t.test('rule 0: a handler that rejects has failed', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       await context.sleep(5)
       throw new Error('late')
@@ -506,40 +477,33 @@ t.test('rule 0: a handler that rejects has failed', async (t) => {
 })
 
 t.test('rule 0: what a failed turn did to the state is discarded', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      counter: defineAgent({
-        initialState: { count: 0 },
-        initialRunState: { seen: 0 },
-        receive(message, context) {
-          context.setState((draft) => {
-            draft.count += 1
-          })
-          context.setRunState((draft) => {
-            draft.seen += 1
-          })
-          if (message.content === 'bad') throw new Error('no')
-          return `${context.state.count} ${context.runState.seen}`
-        },
-      }),
+  const team = given(t, {
+    script: async (script) => {
+      await script.request('counter', 'good')
+      await script.request('counter', 'bad').catch(() => {})
+      return (await script.request('counter', 'good')).content
     },
-    {
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => {
-          await script.request('counter', 'good')
-          await script.request('counter', 'bad').catch(() => {})
-          return (await script.request('counter', 'good')).content
-        },
+  }).team({
+    counter: defineAgent({
+      initialState: { count: 0 },
+      initialRunState: { seen: 0 },
+      receive(message, context) {
+        context.setState((draft) => {
+          draft.count += 1
+        })
+        context.setRunState((draft) => {
+          draft.seen += 1
+        })
+        if (message.content === 'bad') throw new Error('no')
+        return `${context.state.count} ${context.runState.seen}`
       },
-    },
-  )
+    }),
+  })
   t.equal((await team.execute('go')).finalOutput, '2 2')
 })
 
 t.test('rule 0: a failed message that nobody waits for is a dead letter with reason failed', async (t) => {
-  const team = localTeam(t, { worker: throws(new Error('no')) })
+  const team = openTeam(t, { worker: throws(new Error('no')) })
   await team.sendMessage({ recipient: 'worker', content: 'note' })
   await team.clock.advance(0)
   t.match(team.deadLetters.list(), [
@@ -552,7 +516,7 @@ t.test('rule 0: a failed message that nobody waits for is a dead letter with rea
 })
 
 t.test('rule 0: an observer that throws makes a dead letter, and the agent goes on', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker: defineAgent({ receive: () => 'fine', observe: throws(new Error('deaf')) as never }),
   })
   await team.broadcast('hear', '$user')
@@ -563,16 +527,12 @@ t.test('rule 0: an observer that throws makes a dead letter, and the agent goes 
 
 t.test('rule 0: a refusal is no failure of the agent', async (t) => {
   let attempts = 0
-  const team = localTeam(
-    t,
-    {
-      worker(_message, context) {
-        attempts += 1
-        throw context.refuse('not mine')
-      },
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).team({
+    worker(_message, context) {
+      attempts += 1
+      throw context.refuse('not mine')
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+  })
   await t.rejects(ask(team, 'worker'), { code: 'TASK_REFUSED', details: { reason: 'not mine' } })
   t.equal(attempts, 1)
 })
@@ -584,7 +544,7 @@ t.test("rule 0: onHandlerError 'retry' tries again in the same life, up to poiso
     if (message.content === 'bad' || context.attempt < 3) throw new Error(`attempt ${context.attempt}`)
     return 'done'
   }
-  const team = localTeam(t, { worker }, { supervision: { onHandlerError: 'retry' } })
+  const team = openTeam(t, { worker }, { supervision: { onHandlerError: 'retry' } })
   t.equal(await ask(team, 'worker', 'good'), 'done')
   await t.rejects(ask(team, 'worker', 'bad'), { code: 'AGENT_FAILED', details: { cause: 'Error: attempt 3' } })
   t.same(attempts, [1, 2, 3, 1, 2, 3])
@@ -594,35 +554,27 @@ t.test("rule 0: onHandlerError 'retry' tries again in the same life, up to poiso
 t.test("rule 0: with 'retry' a step that was finished is not done again, in no attempt", async (t) => {
   const done: string[] = []
   const seen: string[] = []
-  const team = localTeam(
-    t,
-    {
-      async worker(_message, context) {
-        await context.step('once', () => void done.push('once'))
-        await context.send('log', 'begun')
-        if (context.attempt < 3) throw new Error('again')
-        return 'done'
-      },
-      log: (message) => void seen.push(message.content),
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).team({
+    async worker(_message, context) {
+      await context.step('once', () => void done.push('once'))
+      await context.send('log', 'begun')
+      if (context.attempt < 3) throw new Error('again')
+      return 'done'
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+    log: (message) => void seen.push(message.content),
+  })
   t.equal(await ask(team, 'worker'), 'done')
   t.same(done, ['once'])
   t.same(seen, ['begun'])
 })
 
 t.test("rule 0: with 'retry' an attempt that failed is no answer: not to the run, nor in its history", async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker(_message, context) {
-        if (context.attempt === 1) throw new Error('again')
-        return 'done'
-      },
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).team({
+    worker(_message, context) {
+      if (context.attempt === 1) throw new Error('again')
+      return 'done'
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+  })
   const result = await team.execute('go')
   t.equal(result.finalOutput, 'done')
   t.same(result.failures, [])
@@ -636,20 +588,16 @@ t.test("rule 0: with 'retry' an attempt that failed is no answer: not to the run
 })
 
 t.test("rule 0: with 'retry' the failed attempt is no answer to a caller that crashes", async (t) => {
-  const team = localTeam(
-    t,
-    {
-      async caller(_message, context) {
-        return (await context.request('worker', 'go')).content
-      },
-      async worker(_message, context) {
-        if (context.attempt === 1) throw new Error('again')
-        await context.sleep(10)
-        return 'done'
-      },
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).team({
+    async caller(_message, context) {
+      return (await context.request('worker', 'go')).content
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+    async worker(_message, context) {
+      if (context.attempt === 1) throw new Error('again')
+      await context.sleep(10)
+      return 'done'
+    },
+  })
   const asked = ask(team, 'caller')
   await team.clock.advance(5)
   team.crash('caller')
@@ -661,24 +609,20 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
   t.test(`rule 0: with '${onHandlerError}' a turn whose caller has gone is not tried again`, async (t) => {
     let attempts = 0
     const { opened, open } = gate()
-    const team = localTeam(
-      t,
-      {
-        async caller(_message, context) {
-          const gone = new AbortController()
-          void context.request('worker', 'go', { signal: gone.signal })
-          await opened
-          gone.abort()
-          return 'gave up'
-        },
-        worker() {
-          attempts += 1
-          open() // it has failed before the caller's cancellation is read
-          throw new Error('no')
-        },
+    const team = given(t, { supervision: { onHandlerError } }).team({
+      async caller(_message, context) {
+        const gone = new AbortController()
+        void context.request('worker', 'go', { signal: gone.signal })
+        await opened
+        gone.abort()
+        return 'gave up'
       },
-      { supervision: { onHandlerError } },
-    )
+      worker() {
+        attempts += 1
+        open() // it has failed before the caller's cancellation is read
+        throw new Error('no')
+      },
+    })
     t.equal(await ask(team, 'caller'), 'gave up')
     await team.clock.advance(0)
     t.equal(attempts, 1)
@@ -687,19 +631,15 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 
   t.test(`rule 0: with '${onHandlerError}' the messages behind the failed one keep their order`, async (t) => {
     const handled: string[] = []
-    const team = localTeam(
-      t,
-      {
-        async sender(_message, context) {
-          for (const content of ['a', 'b', 'c']) await context.send('worker', content)
-        },
-        worker(message, context) {
-          if (message.content === 'a' && context.attempt === 1) throw new Error('again')
-          handled.push(message.content)
-        },
+    const team = given(t, { supervision: { onHandlerError } }).team({
+      async sender(_message, context) {
+        for (const content of ['a', 'b', 'c']) await context.send('worker', content)
       },
-      { supervision: { onHandlerError } },
-    )
+      worker(message, context) {
+        if (message.content === 'a' && context.attempt === 1) throw new Error('again')
+        handled.push(message.content)
+      },
+    })
     await ask(team, 'sender')
     await team.clock.advance(0)
     t.same(handled, ['a', 'b', 'c'])
@@ -707,22 +647,18 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 }
 
 t.test("rule 0: onHandlerError 'restart' gives the agent a new life, with its state", async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker: defineAgent({
-        initialState: { count: 0 },
-        receive(message, context) {
-          context.setState((draft) => {
-            draft.count += 1
-          })
-          if (message.content === 'bad' && context.attempt === 1) throw new Error('again')
-          return `attempt ${context.attempt}, count ${context.state.count}`
-        },
-      }),
-    },
-    { supervision: { onHandlerError: 'restart' } },
-  )
+  const team = given(t, { supervision: { onHandlerError: 'restart' } }).team({
+    worker: defineAgent({
+      initialState: { count: 0 },
+      receive(message, context) {
+        context.setState((draft) => {
+          draft.count += 1
+        })
+        if (message.content === 'bad' && context.attempt === 1) throw new Error('again')
+        return `attempt ${context.attempt}, count ${context.state.count}`
+      },
+    }),
+  })
   t.equal(await ask(team, 'worker', 'good'), 'attempt 1, count 1')
   t.equal(await ask(team, 'worker', 'bad'), 'attempt 2, count 2')
   t.equal(team.health().agents.worker?.restarts, 1)
@@ -730,60 +666,49 @@ t.test("rule 0: onHandlerError 'restart' gives the agent a new life, with its st
 
 t.test("rule 0: with 'restart' the same error twice ends the message, and its caller gets the cause", async (t) => {
   let attempts = 0
-  const team = localTeam(
-    t,
-    {
-      worker() {
-        attempts += 1
-        throw new Error('always')
-      },
+  const team = given(t, { supervision: { onHandlerError: 'restart' } }).team({
+    worker() {
+      attempts += 1
+      throw new Error('always')
     },
-    { supervision: { onHandlerError: 'restart' } },
-  )
+  })
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_CRASHED', message: /Error: always/ })
   t.equal(attempts, 2)
 })
 
 t.test('rule 0: a verb that is left alone and rejects hurts nobody', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker(_message, context) {
-        void context.request('nobody', 'x')
-        void context.send('nobody', 'x')
-        void context.requestAll(['nobody'], 'x', { concurrency: 0 })
-        void context.requestAny([], 'x')
-        void context.step('fails', () => Promise.reject(new Error('no')))
-        void context.sleep(-1)
-        void context.sleep(5)
-        void context.subscribe('')
-        void context.blackboard.read('', undefined)
-        void context.blackboard.write('', NaN, 'fact')
-        void context.blackboard.waitFor('never')
-        void context.blackboard.subscribe('*', () => {})
-        void context.watch('nobody')
-        queueMicrotask(() => {
-          void context.request('worker', 'x')
-          void context.step('after the end', () => 1)
-          void context.sleep(1)
-          void context.subscribe('*')
-          void context.blackboard.read('key')
-        })
-        return 'fine'
-      },
+  const team = given(t, {
+    enableBlackboard: true,
+    script: async (script) => {
+      void script.route('x')
+      void script.synced('x')
+      return (await script.request('worker', 'go')).content
     },
-    {
-      enableBlackboard: true,
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          void script.route('x')
-          void script.synced('x')
-          return (await script.request('worker', 'go')).content
-        },
-      },
+  }).team({
+    worker(_message, context) {
+      void context.request('nobody', 'x')
+      void context.send('nobody', 'x')
+      void context.requestAll(['nobody'], 'x', { concurrency: 0 })
+      void context.requestAny([], 'x')
+      void context.step('fails', () => Promise.reject(new Error('no')))
+      void context.sleep(-1)
+      void context.sleep(5)
+      void context.subscribe('')
+      void context.blackboard.read('', undefined)
+      void context.blackboard.write('', NaN, 'fact')
+      void context.blackboard.waitFor('never')
+      void context.blackboard.subscribe('*', () => {})
+      void context.watch('nobody')
+      queueMicrotask(() => {
+        void context.request('worker', 'x')
+        void context.step('after the end', () => 1)
+        void context.sleep(1)
+        void context.subscribe('*')
+        void context.blackboard.read('key')
+      })
+      return 'fine'
     },
-  )
+  })
   t.equal((await team.execute('go')).finalOutput, 'fine')
   await team.clock.runToIdle()
   t.equal(team.health().agents.worker?.restarts, 0)
@@ -797,7 +722,7 @@ const PIECES = 1_000 // a log keeps 64 MiB
 t.test('a message that waits all the while its run fills the log comes as it was sent', async (t) => {
   const { opened, open } = gate()
   const got: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     sender: async (_message, context) => {
       const flood = async (count: number) => {
         for (let i = 0; i < count; i++) await context.request('sink', 'x'.repeat(PIECE))
@@ -838,7 +763,7 @@ t.test('what the instances of an agent are at is kept too, and is whole when it 
       throw new Error('not today')
     },
   }
-  const team = localTeam(t, agents, { roles: { pair: { instances: 2 } } })
+  const team = openTeam(t, agents, { roles: { pair: { instances: 2 } } })
   t.ok((await team.execute('go')).success, 'the run succeeded')
   await team.clock.advance(1)
   const dead = team.deadLetters.list().map(({ message }) => message.content)

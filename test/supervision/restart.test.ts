@@ -15,26 +15,24 @@ import {
 } from '../../src/runtime/supervision/restarts.ts'
 import { AgentTerminatedError } from '../../src/shared/errors.ts'
 import { seededRandom } from '../../src/shared/random.ts'
-import { imbalances, leftovers, watchAccounts } from './accounts.ts'
-import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { ask, type Cast, gate, localTeam, never, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
+import { ask, type Cast, gate, given, never, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rules 1 to 3, 8 and 9: who lives again, when, and what becomes of who waits meanwhile.
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
 
 t.test('rule 1: one_for_one: a death restarts the agent that died and nobody else', async (t) => {
-  const team = localTeam(t, { worker: answers, other: answers }, { supervision: { strategy: 'one_for_one' } })
+  const team = openTeam(t, { worker: answers, other: answers }, { supervision: { strategy: 'one_for_one' } })
   await team.start()
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   const { worker, other } = team.health().agents
   t.same([worker?.restarts, other?.restarts], [1, 0])
   t.equal(await ask(team, 'worker'), 'go in attempt 1')
 })
 
 /** Ends the agent's life that often, and lets its restarts come meanwhile. */
-async function crashTimes(team: ReturnType<typeof localTeam>, agent: string, times: number): Promise<void> {
+async function crashTimes(team: ReturnType<typeof openTeam>, agent: string, times: number): Promise<void> {
   await team.start()
   for (let i = 0; i < times; i++) {
     team.crash(agent)
@@ -43,7 +41,7 @@ async function crashTimes(team: ReturnType<typeof localTeam>, agent: string, tim
 }
 
 t.test('rule 2: more than 3 restarts in 60 s stop the agent, and its callers are told', async (t) => {
-  const team = localTeam(t, { worker: answers, other: answers })
+  const team = openTeam(t, { worker: answers, other: answers })
   await crashTimes(team, 'worker', 4)
   t.equal(team.getAgentStatus('worker'), 'failed')
   await t.rejects(ask(team, 'worker'), {
@@ -55,7 +53,7 @@ t.test('rule 2: more than 3 restarts in 60 s stop the agent, and its callers are
 })
 
 t.test('rule 2: restarts further apart than the window go on for ever', async (t) => {
-  const team = localTeam(t, { worker: answers })
+  const team = openTeam(t, { worker: answers })
   await team.start()
   for (let i = 0; i < 12; i++) {
     team.crash('worker')
@@ -66,7 +64,7 @@ t.test('rule 2: restarts further apart than the window go on for ever', async (t
 })
 
 t.test('rule 2: a stopped agent is tried again after its cool-down, with a clean record', async (t) => {
-  const team = localTeam(t, { worker: answers }, { supervision: { coolDownMs: 5_000 } })
+  const team = openTeam(t, { worker: answers }, { supervision: { coolDownMs: 5_000 } })
   await crashTimes(team, 'worker', 4)
   await team.clock.advance(3_999)
   t.equal(team.getAgentStatus('worker'), 'failed')
@@ -77,19 +75,12 @@ t.test('rule 2: a stopped agent is tried again after its cool-down, with a clean
 })
 
 t.test('rule 2: the runs that need a stopped agent fail with its history, and no others', async (t) => {
-  const team = localTeam(
-    t,
-    { worker: () => never, other: answers },
-    {
-      orchestration: {
-        strategy: 'custom',
-        run: async (script, query) => {
-          await script.sleep(5_000)
-          return (await script.request(query, 'go')).content
-        },
-      },
+  const team = given(t, {
+    script: async (script, query) => {
+      await script.sleep(5_000)
+      return (await script.request(query, 'go')).content
     },
-  )
+  }).team({ worker: () => never, other: answers })
   const needs = team.execute('worker')
   const needsNot = team.execute('other')
   await crashTimes(team, 'worker', 4)
@@ -101,7 +92,7 @@ t.test('rule 2: the runs that need a stopped agent fail with its history, and no
 })
 
 t.test('rule 2: restarts that were caused by poison leave the window', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker(message) {
       if (message.content !== 'poison') return 'fine'
       team.crash('worker')
@@ -118,22 +109,17 @@ t.test('rule 2: restarts that were caused by poison leave the window', async (t)
 })
 
 t.test('rule 2: poison takes its own restarts out of the window, and no others', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker() {
-        team.crash('worker')
-        return never
-      },
+  const team = given(t, { supervision: { poisonAttempts: 1 } }).team({
+    worker() {
+      team.crash('worker')
+      return never
     },
-    { supervision: { poisonAttempts: 1 } },
-  )
+  })
   await crashTimes(team, 'worker', 3)
   await t.rejects(ask(team, 'worker', 'poison'), { code: 'AGENT_CRASHED' })
   await team.clock.advance(5_000)
   t.equal(team.getAgentStatus('worker'), 'idle')
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   t.equal(team.getAgentStatus('worker'), 'failed')
 })
 
@@ -157,14 +143,13 @@ t.test('rule 2: the window is one of monotonic time: a wall clock that is set ch
 })
 
 t.test('rule 3: the first restart is immediate, later ones wait for their delay', async (t) => {
-  const team = localTeam(t, { worker: answers })
+  const team = openTeam(t, { worker: answers })
   const delays: (number | null)[] = []
   team.events.subscribe((event) => {
     if (event.type === 'agent.crashed') delays.push(event.restartInMs)
   })
   await team.start()
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   t.ok(team.health().ready)
   team.crash('worker')
   await team.clock.advance(99)
@@ -178,10 +163,9 @@ t.test('rule 3: the first restart is immediate, later ones wait for their delay'
 
 t.test('rule 3: base and cap of the delay can be set, for one agent too', async (t) => {
   const backoff = { baseMs: 4_000, capMs: 4_000 }
-  const team = localTeam(t, { worker: answers }, { roles: { worker: { supervision: { backoff } } } })
+  const team = openTeam(t, { worker: answers }, { roles: { worker: { supervision: { backoff } } } })
   await team.start()
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   team.crash('worker')
   await team.clock.advance(1_999)
   t.notOk(team.health().ready)
@@ -192,7 +176,7 @@ t.test('rule 3: base and cap of the delay can be set, for one agent too', async 
 t.test('rule 8: queued messages survive a death, in order', async (t) => {
   const handled: string[] = []
   const { opened, open } = gate()
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(message, context) {
       if (message.content === 'a' && context.attempt === 1) await opened
       handled.push(message.content)
@@ -207,14 +191,12 @@ t.test('rule 8: queued messages survive a death, in order', async (t) => {
 })
 
 t.test('rule 8: queued messages expire by their own deadline, also while the agent is kept down', async (t) => {
-  const team = localTeam(
-    t,
-    { worker: () => never },
-    { communication: { queueTimeoutMs: 100 }, supervision: { backoff: { baseMs: 9_000, capMs: 9_000 } } },
-  )
+  const team = given(t, {
+    communication: { queueTimeoutMs: 100 },
+    supervision: { backoff: { baseMs: 9_000, capMs: 9_000 } },
+  }).team({ worker: () => never })
   await crashTimes(team, 'worker', 1)
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   for (const content of ['a', 'b']) {
     await team.sendMessage({ recipient: 'worker', content })
     await team.clock.advance(50)
@@ -231,14 +213,10 @@ t.test('rule 8: queued messages expire by their own deadline, also while the age
 })
 
 t.test('rule 8: a message that was handed over and never begun keeps its deadline over deaths', async (t) => {
-  const team = localTeam(
-    t,
-    { worker: () => never },
-    {
-      communication: { queueTimeoutMs: 10_000 },
-      supervision: { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 4_000, capMs: 4_000 } },
-    },
-  )
+  const team = given(t, {
+    communication: { queueTimeoutMs: 10_000 },
+    supervision: { maxRestarts: Number.POSITIVE_INFINITY, backoff: { baseMs: 4_000, capMs: 4_000 } },
+  }).team({ worker: () => never })
   await team.start()
   team.events.subscribe((event) => {
     if (event.type === 'agent.status' && event.agent === 'worker' && event.status === 'idle') team.crash('worker')
@@ -252,12 +230,11 @@ t.test('rule 8: a message that was handed over and never begun keeps its deadlin
 })
 
 t.test('rule 8: a permanent stop turns queued messages into dead letters, with its reason', async (t) => {
-  const team = localTeam(t, { worker: () => never }, { supervision: { maxRestarts: 0 } })
+  const team = openTeam(t, { worker: () => never }, { supervision: { maxRestarts: 0 } })
   for (const content of ['a', 'b', 'c']) await team.sendMessage({ recipient: 'worker', content })
   const asked = outcomeOf(ask(team, 'worker', 'd'))
   await team.clock.advance(0)
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   const letters = team.deadLetters.list()
   t.same(
     letters.map(({ message, reason }) => `${message.content} ${reason}`),
@@ -268,7 +245,7 @@ t.test('rule 8: a permanent stop turns queued messages into dead letters, with i
 })
 
 t.test('rule 9: a caller whose callee restarts keeps waiting, and gets its answer', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       if (context.attempt === 1) return never
       return 'second attempt'
@@ -281,7 +258,7 @@ t.test('rule 9: a caller whose callee restarts keeps waiting, and gets its answe
 })
 
 t.test('rule 9: it waits under its original deadline, however often the callee restarts', async (t) => {
-  const team = localTeam(t, { worker: () => never }, { communication: { responseTimeoutMs: 1_000 } })
+  const team = openTeam(t, { worker: () => never }, { unfinished: true, communication: { responseTimeoutMs: 1_000 } })
   const asked = outcomeOf(ask(team, 'worker'))
   await team.clock.advance(600)
   team.crash('worker')
@@ -293,15 +270,12 @@ t.test('rule 9: it waits under its original deadline, however often the callee r
 
 t.test('rule 9: the deadline holds also while the callee is kept down', async (t) => {
   const backoff = { baseMs: 9_000, capMs: 9_000 }
-  const team = localTeam(
-    t,
-    { worker: () => never },
-    { communication: { responseTimeoutMs: 1_000 }, supervision: { backoff } },
-  )
+  const team = given(t, { communication: { responseTimeoutMs: 1_000 }, supervision: { backoff } }).team({
+    worker: () => never,
+  })
   const asked = outcomeOf(ask(team, 'worker'))
   await team.clock.advance(0)
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   team.crash('worker')
   await team.clock.advance(999)
   t.notOk(asked.settled)
@@ -311,14 +285,12 @@ t.test('rule 9: the deadline holds also while the callee is kept down', async (t
 })
 
 t.test('rule 9: when the callee is gone for good its caller gets AGENT_TERMINATED at once', async (t) => {
-  const team = localTeam(t, { worker: () => never }, { supervision: { maxRestarts: 1 } })
+  const team = openTeam(t, { worker: () => never }, { supervision: { maxRestarts: 1 } })
   const asked = outcomeOf(ask(team, 'worker'))
   await team.clock.advance(0)
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   t.notOk(asked.settled)
-  team.crash('worker')
-  await team.clock.advance(0)
+  await team.dies('worker')
   t.match(asked.error, { code: 'AGENT_TERMINATED', details: { agent: 'worker' } })
 })
 
@@ -560,7 +532,7 @@ t.test('rule 1: a temporary agent that dies while others end, and is begun again
 
 function teamOf(t: Parameters<typeof openTeam>[0], agents: Cast, supervision: object, roles = {}) {
   const team = openTeam(t, agents, { supervision: { strategy: 'one_for_all', ...supervision }, roles })
-  const epochs = () => ['a', 'b', 'c'].map((name) => team.host.directory.cell(name)!.epoch)
+  const epochs = () => ['a', 'b', 'c'].map((name) => team.cell(name).epoch)
   const statuses = () => ['a', 'b', 'c'].map((name) => team.getAgentStatus(name))
   return { team, clock: team.clock, epochs, statuses }
 }
@@ -568,7 +540,7 @@ function teamOf(t: Parameters<typeof openTeam>[0], agents: Cast, supervision: ob
 t.test('rule 1: one that is removed while it is kept down stays stopped', async (t) => {
   const { team, clock } = teamOf(t, { a: saysHere }, { strategy: 'one_for_one' })
   await team.start()
-  const cell = team.host.directory.cell('a')!
+  const cell = team.cell('a')
   for (let deaths = 0; deaths < 2; deaths++) {
     team.crash('a')
     await clock.advance(0)
@@ -686,8 +658,7 @@ for (const [strategy, expected, story] of [
 ] as const)
   t.test(`rule 1: ${strategy}: who goes with the second of three, last first, and comes back in order`, async (t) => {
     const { team, story: happened } = await teamWith(t, strategy)
-    team.crash('b')
-    await team.clock.advance(0)
+    await team.dies('b')
     t.same(epochs(team), expected)
     t.same(
       happened.filter((what, at) => what !== happened[at - 2] || !what.startsWith('-')),
@@ -737,13 +708,12 @@ t.test('rule 1: one that was about to begin when another died begins after it', 
     if (cell.name === 'c' && ++asked === 1) await code.opened
     return codeOf(cell)
   }
-  team.crash('b')
-  await team.clock.advance(0) // b is ready, the code of c is not
+  await team.dies('b') // b is ready, the code of c is not
   team.crash('a')
   await team.clock.advance(50)
   code.open()
   await team.clock.advance(0)
-  t.equal(team.host.directory.cell('c')?.life === undefined, true)
+  t.equal(team.cell('c').life === undefined, true)
   await team.clock.advance(1_000)
   t.same(epochs(team), [2, 3, 2])
 })
@@ -777,8 +747,7 @@ t.test('rules 1 and 2: the restarts of all count together, and all are stopped a
 
 t.test('rules 1 and 2: who asks one of those that were stopped together is told why', async (t) => {
   const { team } = await teamWith(t, 'rest_for_one', answering, { maxRestarts: 0 })
-  team.crash('b')
-  await team.clock.advance(0)
+  await team.dies('b')
   t.equal(await ask(team, 'a'), 'go in attempt 1')
   for (const agent of ['b', 'c'])
     await t.rejects(ask(team, agent), {
@@ -799,7 +768,6 @@ t.test('rules 1 and 7: turns of the others come again uncharged, and as often as
     { a: answers, b: work },
     { maxRestarts: 9, poisonAttempts: 2, backoff: { baseMs: 1, capMs: 1 } },
   )
-  const found = watchAccounts(team.host)
   const asked = outcomeOf(ask(team, 'b'))
   await team.clock.advance(0)
   for (let i = 0; i < 5; i++) {
@@ -809,7 +777,7 @@ t.test('rules 1 and 7: turns of the others come again uncharged, and as often as
   open()
   await team.clock.advance(0)
   t.equal(asked.value, 'attempt 6')
-  t.same([found, imbalances(team.host), leftovers(team.host), team.deadLetters.list()], [[], [], [], []])
+  t.same(team.deadLetters.list(), [])
 })
 
 t.test('rules 1 and 7: who dies has its own message charged, whoever else died with it', async (t) => {
@@ -904,8 +872,7 @@ t.test('rules 1 and 4: what one that goes with others had asked is not asked twi
   })
   const asked = outcomeOf(ask(team, 'b'))
   await team.clock.advance(0)
-  team.crash('a')
-  await team.clock.advance(0)
+  await team.dies('a')
   open()
   await team.clock.advance(0)
   t.equal(asked.value, '42')
@@ -915,8 +882,7 @@ t.test('rules 1 and 4: what one that goes with others had asked is not asked twi
 t.test('rule 1: two that die at once are one restart of all', async (t) => {
   const { team } = await teamWith(t, 'one_for_all')
   team.crash('a')
-  team.crash('c')
-  await team.clock.advance(0)
+  await team.dies('c')
   t.same(epochs(team), [2, 2, 2])
   const times = team.host.directory.cells.flatMap(({ restartTimes }) => restartTimes)
   t.equal(times.length, 1)
@@ -927,8 +893,7 @@ t.test('rule 1: one that dies while others come back takes them with it again', 
   let lives = 0
   const slow = defineAgent({ start: () => (++lives === 2 ? opened : undefined), receive: answers })
   const { team } = await teamWith(t, 'rest_for_one', { a: answers, b: answers, c: slow })
-  team.crash('b')
-  await team.clock.advance(0) // b is ready, c is at its start hook
+  await team.dies('b') // b is ready, c is at its start hook
   team.crash('a')
   await team.clock.advance(200) // the second in a row waits
   t.same(epochs(team), [2, 3, 3])
@@ -940,8 +905,7 @@ t.test('rule 1: one that dies while others come back takes them with it again', 
 
 t.test('rules 1 and 3: all wait for the backoff together', async (t) => {
   const { team } = await teamWith(t, 'one_for_all', answering, { backoff: { baseMs: 1_000, capMs: 1_000 } })
-  team.crash('a')
-  await team.clock.advance(0)
+  await team.dies('a')
   team.crash('b')
   await team.clock.advance(499)
   t.same(epochs(team), [2, 2, 2])
@@ -990,8 +954,7 @@ t.test('rule 1: a permanent agent lives again also after an end of its own', asy
 
 t.test('rule 1: a transient agent lives again after a crash, and not after an end of its own', async (t) => {
   const { team, story } = await teamWith(t, 'one_for_one', answering, {}, { a: role('transient') })
-  team.crash('a')
-  await team.clock.advance(0)
+  await team.dies('a')
   t.equal(await ask(team, 'a'), 'go in attempt 1')
   story.length = 0
   team.exit('a')
@@ -1017,7 +980,6 @@ t.test('rules 1, 8 and 9: the messages of an agent that is not started again are
     for (const { error } of asked) t.match(error, { code: 'AGENT_TERMINATED' })
     t.match(team.deadLetters.list(), [{ reason: 'stopped' }, { reason: 'stopped' }, { reason: 'stopped' }])
     t.equal(team.getAgentStatus('a'), end === 'exit' ? 'stopped' : 'failed')
-    t.same(leftovers(team.host), [])
   }
 })
 
@@ -1089,8 +1051,7 @@ for (const pauseMs of [4_000, 60_000]) {
 }
 
 t.test(`rules 8, 9 and 17: over ${DEATHS} deaths each message is handled once, in order, or dead`, async (t) => {
-  const { sent, handled, dead, unsettled, wrong } = await play(t, 60_000, 1)
-  t.same(wrong, [])
+  const { sent, handled, dead, unsettled } = await play(t, 60_000, 1)
   t.same([...handled].sort(ascending), handled)
   t.same([...handled, ...dead].sort(ascending), [...Array(sent).keys()])
   t.ok(dead.length > 0 && handled.length > 0, `${handled.length} handled, ${dead.length} dead`)
@@ -1111,7 +1072,6 @@ async function play(t: Test, pauseMs: number, messages: number) {
       return 'done'
     },
   })
-  const wrong = watchAccounts(team.host)
   const deaths: Death[] = []
   const revivals: number[] = []
   const sends: ReturnType<typeof outcomeOf>[] = []
@@ -1137,5 +1097,5 @@ async function play(t: Test, pauseMs: number, messages: number) {
   }
   await clock.advance(2 * COOL_DOWN_MS)
   const dead = team.deadLetters.list().map(({ message }) => Number(message.content))
-  return { deaths, revivals, handled, dead, sent: next, unsettled: [...sends, ...requests].filter(isOdd), wrong }
+  return { deaths, revivals, handled, dead, sent: next, unsettled: [...sends, ...requests].filter(isOdd) }
 }

@@ -14,10 +14,9 @@ import {
   TaskRefusedError,
 } from '../../src/index.ts'
 import { folderOf } from '../durability/log-folders.ts'
+import { ask, given, never, openTeam, outcomeOf, type Receive, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
-import { imbalances, leftovers } from './accounts.ts'
-import { ask, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
 
 // Rules 32 and 33: a request without an answer is asked again, escalated, failed; and nobody does it twice.
 
@@ -53,11 +52,9 @@ t.test('rule 32: a request is asked again as often as its sender says, and then 
   ] as const) {
     const { began, worker } = sleeper()
     const caller = asks({ timeoutMs: 100, ...(retries !== undefined && { retries }) })
-    const team = openTeam(
-      t,
-      { caller, worker },
-      { roles: { caller: { communication: { ...(role !== undefined && { retries: role }) } } } },
-    )
+    const team = given(t, {
+      roles: { caller: { communication: { ...(role !== undefined && { retries: role }) } } },
+    }).team({ caller, worker })
     const asked = outcomeOf(ask(team, 'caller', '100000'))
     const tries = (retries ?? role ?? 0) + 1
     await team.clock.advance(tries * 100 - 1)
@@ -66,7 +63,6 @@ t.test('rule 32: a request is asked again as often as its sender says, and then 
     t.equal(asked.value, `REQUEST_TIMEOUT ${tries} ${tries * 100} at ${tries * 100}`)
     t.same(began, ['1 at 0'])
     await team.clock.runToIdle()
-    t.same([imbalances(team.host), leftovers(team.host)], [[], []])
   }
 })
 
@@ -109,25 +105,19 @@ t.test('rule 32: a request can be asked again up to 126 times', async (t) => {
 t.test('rule 32: when it has been asked often enough it is escalated, and then fails', async (t) => {
   const reports: [string, unknown][] = []
   const order: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async caller(message, context) {
-        await context
-          .request('worker', message.content, { timeoutMs: 100, retries: 1 })
-          .catch(() => order.push('failed'))
-      },
-      worker: () => never,
-      boss: defineAgent({
-        receive: () => '',
-        observe(message) {
-          order.push('escalated')
-          reports.push([`${message.type} of ${message.sender} at ${message.sentAt}`, message.structuredData])
-        },
-      }),
+  const team = given(t, { unfinished: true, roles: { caller: { escalateTo: 'boss' } } }).team({
+    async caller(message, context) {
+      await context.request('worker', message.content, { timeoutMs: 100, retries: 1 }).catch(() => order.push('failed'))
     },
-    { roles: { caller: { escalateTo: 'boss' } } },
-  )
+    worker: () => never,
+    boss: defineAgent({
+      receive: () => '',
+      observe(message) {
+        order.push('escalated')
+        reports.push([`${message.type} of ${message.sender} at ${message.sentAt}`, message.structuredData])
+      },
+    }),
+  })
   const asked = ask(team, 'caller')
   await team.clock.advance(200)
   await asked
@@ -135,13 +125,12 @@ t.test('rule 32: when it has been asked often enough it is escalated, and then f
     ['report of caller at 200', { event: 'unanswered', agent: 'worker', code: 'REQUEST_TIMEOUT', tried: 2 }],
   ])
   t.same(order.sort(), ['escalated', 'failed'])
-  t.same(imbalances(team.host), [])
 })
 
 t.test('rule 32: nobody is told of himself', async (t) => {
   for (const escalateTo of ['worker', 'caller']) {
     const caller = asks({ timeoutMs: 100 })
-    const team = openTeam(t, { caller, worker: () => never }, { roles: { caller: { escalateTo } } })
+    const team = openTeam(t, { caller, worker: () => never }, { unfinished: true, roles: { caller: { escalateTo } } })
     const asked = ask(team, 'caller')
     await team.clock.advance(100)
     t.equal(await asked, 'REQUEST_TIMEOUT 1 100 at 100')
@@ -151,11 +140,10 @@ t.test('rule 32: nobody is told of himself', async (t) => {
 
 t.test('rule 33: asked again while it is still queued it keeps its place, and is done once', async (t) => {
   const { began, worker } = sleeper()
-  const team = openTeam(
-    t,
-    { caller: asks({ retries: 2 }), worker },
-    { roles: { worker: { communication: { queueTimeoutMs: 100 } } } },
-  )
+  const team = given(t, { roles: { worker: { communication: { queueTimeoutMs: 100 } } } }).team({
+    caller: asks({ retries: 2 }),
+    worker,
+  })
   void ask(team, 'worker', '250')
   await team.clock.advance(0)
   const asked = outcomeOf(ask(team, 'caller', '10'))
@@ -166,22 +154,19 @@ t.test('rule 33: asked again while it is still queued it keeps its place, and is
   await team.clock.advance(160)
   t.equal(asked.value, 'slept 10')
   t.same(began, ['1 at 0', '1 at 250'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 33: asked again in vain while it is queued it expires, with how often it was asked', async (t) => {
-  const team = openTeam(
-    t,
-    { caller: asks({ retries: 1 }), worker: () => never },
-    { roles: { worker: { communication: { queueTimeoutMs: 100 } } } },
-  )
+  const team = given(t, { unfinished: true, roles: { worker: { communication: { queueTimeoutMs: 100 } } } }).team({
+    caller: asks({ retries: 1 }),
+    worker: () => never,
+  })
   await team.sendMessage({ recipient: 'worker', content: '' })
   await team.clock.advance(0)
   const asked = ask(team, 'caller')
   await team.clock.advance(200)
   t.equal(await asked, 'MESSAGE_EXPIRED 2 undefined at 200')
   t.match(team.deadLetters.list(), [{ reason: 'expired', at: 200 }])
-  t.same(imbalances(team.host), [])
 })
 
 t.test('rule 33: asked again while its turn is under way it waits for that one', async (t) => {
@@ -192,7 +177,6 @@ t.test('rule 33: asked again while its turn is under way it waits for that one',
   t.equal(await asked, 'slept 350')
   t.same(began, ['1 at 0'])
   t.same(team.deadLetters.list(), [])
-  t.same(leftovers(team.host), [])
 })
 
 for (const idempotent of [false, true])
@@ -200,24 +184,19 @@ for (const idempotent of [false, true])
     `rule 33: asked again while its agent is between two lives it waits for the next attempt: ${idempotent}`,
     async (t) => {
       let effects = 0
-      const team = openTeam(
-        t,
-        {
-          caller: asks({ timeoutMs: 100, retries: 4, idempotent }),
-          async worker(_message, context) {
-            await context.step('effect', () => void effects++)
-            await context.sleep(30)
-            if (context.attempt < 3) team.crash('worker')
-            return `attempt ${context.attempt}`
-          },
+      const team = given(t, { supervision: { backoff: { baseMs: 300, capMs: 300 } } }).team({
+        caller: asks({ timeoutMs: 100, retries: 4, idempotent }),
+        async worker(_message, context) {
+          await context.step('effect', () => void effects++)
+          await context.sleep(30)
+          if (context.attempt < 3) team.crash('worker')
+          return `attempt ${context.attempt}`
         },
-        { supervision: { backoff: { baseMs: 300, capMs: 300 } } },
-      )
+      })
       const asked = ask(team, 'caller')
       await team.clock.runToIdle()
       t.equal(await asked, 'attempt 3')
       t.equal(effects, 1)
-      t.same(leftovers(team.host), [])
     },
   )
 
@@ -232,8 +211,8 @@ t.test('rule 33: a reply that comes just as its deadline does is the only one', 
       const asked = ask(team, 'caller')
       await team.clock.runToIdle()
       t.match(await asked, idempotent ? /^attempt [12]$/ : /^attempt 1$/)
-      t.equal(team.host.directory.cell('worker')?.mailbox.handled, 1)
-      t.same([team.deadLetters.list(), leftovers(team.host)], [[], []])
+      t.equal(team.cell('worker').mailbox.handled, 1)
+      t.same(team.deadLetters.list(), [])
     }
 })
 
@@ -255,42 +234,32 @@ t.test('rule 33: an idempotent request has its turn begin again, with the steps 
   await team.clock.runToIdle()
   t.equal(await asked, 'attempt 2 at 100')
   t.equal(steps, 3, 'the first was not taken again, the helper was asked again')
-  t.same([imbalances(team.host), leftovers(team.host)], [[], []])
 })
 
 t.test('rule 33: a turn that does not stop when it is to begin again costs its thread, and begins again', async (t) => {
   const began: number[] = []
-  const team = openTeam(
-    t,
-    {
-      caller: asks({ timeoutMs: 100, retries: 3, idempotent: true }),
-      worker(_message, { attempt }) {
-        began.push(attempt)
-        return attempt === 1 ? never : `attempt ${attempt}`
-      },
+  const team = given(t, { supervision: { stopGraceMs: 50 } }).team({
+    caller: asks({ timeoutMs: 100, retries: 3, idempotent: true }),
+    worker(_message, { attempt }) {
+      began.push(attempt)
+      return attempt === 1 ? never : `attempt ${attempt}`
     },
-    { supervision: { stopGraceMs: 50 } },
-  )
+  })
   const asked = ask(team, 'caller')
   await team.clock.advance(149)
   t.same(began, [1])
   await team.clock.advance(1)
   t.equal(await asked, 'attempt 2')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 33: the attempt that has begun again is not ended by the grace of the one before', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      caller: asks({ timeoutMs: 100, retries: 1, idempotent: true }),
-      async worker(_message, context) {
-        await context.sleep(context.attempt === 1 ? 1_000 : 80)
-        return `attempt ${context.attempt} of life ${team.host.directory.cell('worker')?.epoch}`
-      },
+  const team = given(t, { supervision: { stopGraceMs: 50 } }).team({
+    caller: asks({ timeoutMs: 100, retries: 1, idempotent: true }),
+    async worker(_message, context) {
+      await context.sleep(context.attempt === 1 ? 1_000 : 80)
+      return `attempt ${context.attempt} of life ${team.cell('worker').epoch}`
     },
-    { supervision: { stopGraceMs: 50 } },
-  )
+  })
   const asked = ask(team, 'caller')
   await team.clock.runToIdle()
   t.equal(await asked, 'attempt 2 of life 1')
@@ -343,7 +312,6 @@ t.test('rule 32: with who takes a request over by a handoff its deadlines begin 
     const asked = ask(team, 'caller', ms)
     await team.clock.runToIdle()
     t.equal(await asked, outcome)
-    t.same(leftovers(team.host), [])
   }
 })
 
@@ -358,7 +326,6 @@ t.test('rule 33: a turn of an idempotent request that fails is not begun again: 
   })
   t.match(await ask(team, 'caller'), /^AGENT_FAILED/)
   t.equal(began, 1)
-  t.same(leftovers(team.host), [])
 })
 
 // `communication.turnRetries`: a turn that threw or was late is tried again, then its failure is escalated.
@@ -417,7 +384,7 @@ t.test('code is tried again only if it says so', async (t) => {
       throw new Error('no')
     }
     const communication = turnRetries === undefined ? {} : { turnRetries }
-    t.match(await localTeam(t, { ann }, { communication }).execute('go'), { success: false })
+    t.match(await openTeam(t, { ann }, { communication }).execute('go'), { success: false })
     t.equal(tried, turnRetries === undefined ? 1 : 2)
   }
 })
@@ -434,7 +401,7 @@ for (const [what, thrown] of hopeless)
       tried += 1
       throw thrown
     }
-    const team = localTeam(t, { ann }, { communication: { turnRetries: 3 } })
+    const team = openTeam(t, { ann }, { communication: { turnRetries: 3 } })
     t.match(await team.execute('go'), { success: false })
     t.equal(tried, 1)
   })
@@ -461,30 +428,29 @@ for (const heeds of [true, false])
       let most = 0
       let tried = 0
       const done: string[] = []
-      const team = localTeam(
-        t,
-        {
-          async ann(_message, context) {
-            most = Math.max(most, ++open)
-            tried += 1
-            await context.step('once', () => done.push('once'))
-            if (tried === 2) return 'in time'
-            try {
-              await context.step(
-                'wait',
-                () => new Promise((_, reject) => heeds && context.signal.addEventListener('abort', reject)),
-                {
-                  idempotent: true,
-                },
-              )
-              return 'late'
-            } finally {
-              open -= 1
-            }
-          },
+      const team = given(t, {
+        communication: { turnRetries: 1 },
+        roles: { ann: { limits: { turnTimeoutMs: 1_000 } } },
+      }).team({
+        async ann(_message, context) {
+          most = Math.max(most, ++open)
+          tried += 1
+          await context.step('once', () => done.push('once'))
+          if (tried === 2) return 'in time'
+          try {
+            await context.step(
+              'wait',
+              () => new Promise((_, reject) => heeds && context.signal.addEventListener('abort', reject)),
+              {
+                idempotent: true,
+              },
+            )
+            return 'late'
+          } finally {
+            open -= 1
+          }
         },
-        { communication: { turnRetries: 1 }, roles: { ann: { limits: { turnTimeoutMs: 1_000 } } } },
-      )
+      })
       const run = outcomeOf(team.execute('go'))
       await team.clock.runToIdle()
       t.match(run.value, { success: true, finalOutput: 'in time' })
@@ -557,14 +523,13 @@ t.test('who asked gets the error, and the manager of the agent a report', async 
 })
 
 t.test('a request that is asked again stands in the trace with its number', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => (await context.request('bob', 'go', { retries: 1 })).content,
-      bob: () => never,
-    },
-    { communication: { responseTimeoutMs: 1_000 }, roles: { ann: { communication: { responseTimeoutMs: 60_000 } } } },
-  )
+  const team = given(t, {
+    communication: { responseTimeoutMs: 1_000 },
+    roles: { ann: { communication: { responseTimeoutMs: 60_000 } } },
+  }).team({
+    ann: async (_message, context) => (await context.request('bob', 'go', { retries: 1 })).content,
+    bob: () => never,
+  })
   const run = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
   const again = run.value!.orchestrationTrace.events.filter(({ eventType }) => eventType === 'request.retried')

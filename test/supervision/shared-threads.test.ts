@@ -10,9 +10,9 @@ import type { AgentRole, MultiAgentPatternOptions, RuntimeEvent } from '../../sr
 import { folderOf } from '../durability/log-folders.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { endShared, shareThreads } from '../fixtures/share-threads.ts'
+import { ask, gate, numbers, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { watchThreads } from '../toolbox/desk.ts'
-import { ask, gate, numbers, silent } from './teams.ts'
 
 const fixture = (name: string) => new URL(`../fixtures/supervision/${name}.js`, import.meta.url)
 

@@ -21,9 +21,8 @@ import { startedIn } from '../../src/runtime/threads/worker-thread.ts'
 import { tasks } from '../../src/runtime/verbs/task-board.ts'
 import { type Scheduler, schedulerFrom, systemClock } from '../../src/shared/clock.ts'
 import { AgentCrashedError } from '../../src/shared/errors.ts'
-import { imbalances, leftovers } from './accounts.ts'
-import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive, silent } from './teams.ts'
+import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
+import { ask, gate, given, never, openTeam, outcomeOf, type Receive, silent } from '../kit/team.ts'
 
 // Rules 11 and 12: how agents start and stop.
 
@@ -31,7 +30,7 @@ const answers: Receive = (message, context) => `${message.content} in attempt ${
 
 t.test('rule 11: an agent that fails twice while it starts is a start failure, without a loop', async (t) => {
   let starts = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker: defineAgent({
       start() {
         starts += 1
@@ -52,21 +51,17 @@ t.test('rule 11: an agent that fails twice while it starts is a start failure, w
 })
 
 t.test('rule 11: a run that needs it fails, one that does not goes on', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker: defineAgent({
-        start() {
-          throw new Error('no database')
-        },
-        receive: () => '',
-      }),
-      other: answers,
-    },
-    {
-      orchestration: { strategy: 'custom', run: async (script, query) => (await script.request(query, 'go')).content },
-    },
-  )
+  const team = given(t, {
+    script: async (script, query) => (await script.request(query, 'go')).content,
+  }).team({
+    worker: defineAgent({
+      start() {
+        throw new Error('no database')
+      },
+      receive: () => '',
+    }),
+    other: answers,
+  })
   const failed = await team.execute('worker')
   t.match(failed.error, { code: 'AGENT_TERMINATED', message: /failed twice while it started: .*no database/ })
   t.equal((await team.execute('other')).finalOutput, 'go in attempt 1')
@@ -83,7 +78,7 @@ for (const [whom, exit] of Object.entries({
     const team = openTeam(t, {
       worker: defineAgent({
         async start() {
-          const { thread } = team.host.directory.cell('worker')!.life!
+          const { thread } = team.cell('worker').life!
           starts.push(thread as LocalThread)
           isGiven.open()
           await given.opened
@@ -105,7 +100,7 @@ for (const [whom, exit] of Object.entries({
 
 t.test('rule 11: one failure to start is forgiven, also in a later life', async (t) => {
   let starts = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker: defineAgent({
       start() {
         starts += 1
@@ -121,7 +116,7 @@ t.test('rule 11: one failure to start is forgiven, also in a later life', async 
 
 t.test('rule 11: what is wrong with the code is final at once', async (t) => {
   let made = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker: defineAgent({
       initialState: () => {
         made += 1
@@ -140,7 +135,7 @@ t.test('rule 11: what is wrong with the code is final at once', async (t) => {
 t.test('rule 12: agents are stopped in the reverse order of their start', async (t) => {
   const stopped: string[] = []
   const stops = (name: string) => defineAgent({ receive: () => '', stop: () => void stopped.push(name) })
-  const team = localTeam(t, { a: stops('a'), b: stops('b'), c: stops('c') })
+  const team = openTeam(t, { a: stops('a'), b: stops('b'), c: stops('c') })
   await team.start()
   await team.close()
   t.same(stopped, ['c', 'b', 'a'])
@@ -148,7 +143,7 @@ t.test('rule 12: agents are stopped in the reverse order of their start', async 
 
 t.test('rule 12: a turn under way is told by its signal, and its caller gets the reason', async (t) => {
   const told: boolean[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       await new Promise((resolve) => context.signal.addEventListener('abort', resolve))
       told.push(context.signal.aborted)
@@ -164,16 +159,12 @@ t.test('rule 12: a turn under way is told by its signal, and its caller gets the
 t.test('rule 12: what a turn still says when it is told to stop is heard', async (t) => {
   const said: string[] = []
   const logger = { ...silent, info: (_fields: object, text = '') => void said.push(text) }
-  const team = localTeam(
-    t,
-    {
-      async worker(_message, context) {
-        await new Promise((resolve) => context.signal.addEventListener('abort', resolve))
-        context.log.info({}, 'tidied up')
-      },
+  const team = given(t, { logger }).team({
+    async worker(_message, context) {
+      await new Promise((resolve) => context.signal.addEventListener('abort', resolve))
+      context.log.info({}, 'tidied up')
     },
-    { logger },
-  )
+  })
   void team.execute('go')
   await team.clock.advance(0)
   await team.close()
@@ -181,7 +172,7 @@ t.test('rule 12: what a turn still says when it is told to stop is heard', async
 })
 
 t.test('rule 12: a turn that heeds its signal keeps its thread, and so does one that waits behind it', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async caller(_message, context) {
       for (let i = 0; i < 50; i++) await context.request('worker', 'quick') // then more than one is handed over
       const gone = new AbortController()
@@ -203,7 +194,7 @@ t.test('rule 12: a turn that heeds its signal keeps its thread, and so does one 
 })
 
 t.test('rule 12: a stop hook that does not end has stopGraceMs, 5 s unless told otherwise', async (t) => {
-  const team = localTeam(t, { worker: defineAgent({ receive: () => '', stop: () => never }) })
+  const team = openTeam(t, { worker: defineAgent({ receive: () => '', stop: () => never }) })
   await team.start()
   const closed = outcomeOf(team.close())
   await team.clock.advance(4_999)
@@ -221,24 +212,17 @@ t.test('rule 12: what stands in the window of an agent that is told to stop is n
     },
     stop: () => team.clock.sleep(10), // while the message waits in vain
   })
-  const team = openTeam(
-    t,
-    { worker },
-    {
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          for (let i = 0; i < 50; i++) await script.request('worker', 'quick') // then more than one is handed over
-          begun.length = 0
-          const asked = ['first', 'second'].map((content) => script.request('worker', content))
-          return (await Promise.allSettled(asked)).map((each) => each.status === 'rejected' && each.reason.code).join()
-        },
-      },
+  const team = given(t, {
+    script: async (script) => {
+      for (let i = 0; i < 50; i++) await script.request('worker', 'quick') // then more than one is handed over
+      begun.length = 0
+      const asked = ['first', 'second'].map((content) => script.request('worker', content))
+      return (await Promise.allSettled(asked)).map((each) => each.status === 'rejected' && each.reason.code).join()
     },
-  )
+  }).team({ worker })
   const run = team.launch('go')
   await team.clock.advance(1)
-  t.equal(team.host.directory.cell('worker')?.mailbox.handed.size, 2)
+  t.equal(team.cell('worker').mailbox.handed.size, 2)
   let looks = 0
   const scheduler = schedulerFrom(team.clock)
   const { defer } = scheduler
@@ -306,11 +290,9 @@ t.test('rule 12: a closed team leaves no timer of the machine', async (t) => {
 })
 
 t.test('rule 12: the grace ends in real time too: who awaits close may be who moves the clock', async (t) => {
-  const team = openTeam(
-    t,
-    { worker: defineAgent({ receive: () => '', stop: () => never }) },
-    { supervision: { stopGraceMs: 1 } },
-  )
+  const team = given(t, { supervision: { stopGraceMs: 1 } }).team({
+    worker: defineAgent({ receive: () => '', stop: () => never }),
+  })
   await team.start()
   await team.close()
   t.equal(team.getAgentStatus('worker'), 'stopped')
@@ -336,7 +318,7 @@ t.test('rule 12: the end of an agent is that of its thread, which has a second f
 })
 
 t.test('rule 12: closing twice is fine, and a closed team takes nothing', async (t) => {
-  const team = localTeam(t, { worker: answers })
+  const team = openTeam(t, { worker: answers })
   await team.start()
   await Promise.all([team.close(), team.close()])
   await team.close()
@@ -374,11 +356,10 @@ t.test('rule 11: an agent whose start does not end within turnTimeoutMs is tried
     },
     receive: () => '',
   })
-  const team = localTeam(
-    t,
-    { worker, other: () => 'fine' },
-    { roles: { worker: { limits: { turnTimeoutMs: 1_000 } } } },
-  )
+  const team = given(t, { roles: { worker: { limits: { turnTimeoutMs: 1_000 } } } }).team({
+    worker,
+    other: () => 'fine',
+  })
   const started = outcomeOf(team.start())
   await team.clock.advance(999)
   t.equal(starts, 1)
@@ -399,11 +380,9 @@ t.test('rule 11: an agent whose start does not end within turnTimeoutMs is tried
 t.test('rule 11: a start has 300 s unless told otherwise, and all the time with turnTimeoutMs false', async (t) => {
   const slow = (ms: number) => {
     const worker = defineAgent({ start: () => team.clock.sleep(ms), receive: () => 'fine' })
-    const team = localTeam(
-      t,
-      { worker },
-      ms > 300_000 ? { roles: { worker: { limits: { turnTimeoutMs: false } } } } : {},
-    )
+    const team = given(t, ms > 300_000 ? { roles: { worker: { limits: { turnTimeoutMs: false } } } } : {}).team({
+      worker,
+    })
     return team
   }
   for (const ms of [299_999, 1_000_000]) {
@@ -429,7 +408,7 @@ t.test('rule 11: what a start that was given up still does is seen by nobody', a
     },
     receive: (_message, { state }) => void states.push(state.starts),
   })
-  const team = localTeam(t, { worker }, { roles: { worker: { limits: { turnTimeoutMs: 1_000 } } } })
+  const team = openTeam(t, { worker }, { roles: { worker: { limits: { turnTimeoutMs: 1_000 } } } })
   const first = outcomeOf(ask(team, 'worker'))
   await team.clock.advance(1_000)
   t.equal(first.settled, true)
@@ -805,8 +784,6 @@ t.test('rule 14: who watches is told once when the agent is gone for good, and n
   open()
   await team.clock.advance(2_000)
   t.equal((await run.result).success, true)
-  t.same(imbalances(team.host), [])
-  t.same(leftovers(team.host), [])
 })
 
 t.test(
@@ -884,7 +861,6 @@ t.test('rule 14: the end comes into a full mailbox too', async (t) => {
   await run.result
   await team.clock.advance(10)
   t.equal(heard.length, 1)
-  t.same(leftovers(team.host), [])
 })
 
 t.test('rule 14: a watch ends with its run, and the end of the team is no end of an agent', async (t) => {

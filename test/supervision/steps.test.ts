@@ -15,8 +15,7 @@ import {
   writeFrame,
 } from '../../src/mailbox/frame.ts'
 import type { TestTeam } from '../../src/testing.ts'
-import { leftovers } from './accounts.ts'
-import { ask, gate, localTeam, never, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { ask, gate, given, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rule 6: what a turn has done already when it is tried again, and what may not be done twice.
 
@@ -33,7 +32,7 @@ function diesOnce(act: (context: AgentContext) => Promise<unknown>): (team: () =
 t.test('rule 6: a request is asked once', async (t) => {
   const asked: string[] = []
   const worker = diesOnce(async (context) => (await context.request('oracle', 'why')).content)(() => team)
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker,
     oracle(message) {
       asked.push(message.content)
@@ -49,7 +48,7 @@ t.test('rule 6: a request that failed fails in the same way', async (t) => {
   const worker = diesOnce((context) => context.request('oracle', 'why').catch((error: Error) => error.message))(
     () => team,
   )
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker,
     oracle() {
       asked += 1
@@ -67,7 +66,7 @@ t.test('rule 6: a send is sent once', async (t) => {
     await context.send('log', 'two', { structuredData: { with: 'data' }, metadata: { and: 'more' } })
     await context.send('log', 'two', { structuredData: { with: 'data' }, metadata: { and: 'more' } })
   })(() => team)
-  const team = localTeam(t, { worker, log: (message) => void heard.push(message.content) })
+  const team = openTeam(t, { worker, log: (message) => void heard.push(message.content) })
   await ask(team, 'worker')
   await team.clock.advance(0)
   t.same(heard, ['one', 'two', 'two'])
@@ -75,29 +74,25 @@ t.test('rule 6: a send is sent once', async (t) => {
 
 t.test('rule 6: a refused send is refused again', async (t) => {
   const worker = diesOnce((context) => context.send('nobody', 'one').catch((error: Error) => error.message))(() => team)
-  const team = localTeam(t, { worker })
+  const team = openTeam(t, { worker })
   t.match(await ask(team, 'worker'), /No agent of this team is named \\"nobody\\"/)
   t.equal(team.deadLetters.list().length, 1)
 })
 
 t.test('rule 6: a publish is published once, and a read reads what it read', async (t) => {
   let versions: number[] = []
-  const team = localTeam(
-    t,
-    {
-      async worker(_message, context) {
-        const before = await context.blackboard.read('shared')
-        const written = await context.publish('shared', 'value', 'fact')
-        if (context.attempt === 1) {
-          team.crash('worker')
-          return never
-        }
-        versions = (await context.blackboard.getHistory('shared')).map(({ version }) => version)
-        return `${before} then version ${written.version}`
-      },
+  const team = given(t, { enableBlackboard: true }).team({
+    async worker(_message, context) {
+      const before = await context.blackboard.read('shared')
+      const written = await context.publish('shared', 'value', 'fact')
+      if (context.attempt === 1) {
+        team.crash('worker')
+        return never
+      }
+      versions = (await context.blackboard.getHistory('shared')).map(({ version }) => version)
+      return `${before} then version ${written.version}`
     },
-    { enableBlackboard: true },
-  )
+  })
   const result = await team.execute('go')
   t.equal(result.finalOutput, 'undefined then version 1')
   t.same(versions, [1])
@@ -113,7 +108,7 @@ t.test('rule 6: a finished step is not done again, an emitted chunk not emitted 
       return { done }
     })
   })(() => team)
-  const team = localTeam(t, { worker })
+  const team = openTeam(t, { worker })
   team.events.subscribe((event) => {
     if (event.type === 'output.delta') chunks.push(event.chunk)
   })
@@ -137,14 +132,14 @@ t.test('rule 6: a step that failed fails in the same way, without being done aga
       })
       .catch((error: Error) => error.message),
   )(() => team)
-  const team = localTeam(t, { worker })
+  const team = openTeam(t, { worker })
   t.match(await ask(team, 'worker'), /failure 1/)
   t.equal(done, 1)
 })
 
 t.test('rule 6: now, random and uuid give in the second attempt what they gave in the first', async (t) => {
   const attempts: unknown[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       const drawn = [context.now(), context.random(), context.uuid(), context.random(), context.now()]
       attempts.push(drawn)
@@ -164,7 +159,7 @@ t.test('rule 6: now, random and uuid give in the second attempt what they gave i
 
 t.test('rule 6: parallel steps are matched in whatever order they come', async (t) => {
   const asked: string[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       const names = ['a', 'b', 'c']
       if (context.attempt > 1) names.reverse()
@@ -193,7 +188,7 @@ t.test('rule 6: a step is known by whom it is for', async (t) => {
     const replies = await Promise.all(names.map((name) => context.request(name, 'who')))
     return replies.map(({ content }) => content)
   })(() => team)
-  const team = localTeam(t, { worker, a: answers('a'), b: answers('b') })
+  const team = openTeam(t, { worker, a: answers('a'), b: answers('b') })
   t.equal(await ask(team, 'worker'), '["b","a"]')
 })
 
@@ -215,26 +210,22 @@ t.test('rule 6: a request under way when the thread died settles once, whenever 
   for (let seed = 1; seed <= 100; seed++) {
     let asked = 0
     const { opened, open } = gate()
-    const team = localTeam(
-      t,
-      {
-        caller: defineAgent({
-          start() {
-            if (asked > 0) open() // the answer and the second attempt race each other
-          },
-          async receive(_message, context) {
-            return `${(await context.request('oracle', 'why')).content} in attempt ${context.attempt}`
-          },
-        }),
-        async oracle() {
-          asked += 1
-          await opened
-          for (let i = 0; i < seed % 10; i++) await new Promise((resolve) => setImmediate(resolve))
-          return 'because'
+    const team = given(t, { seed }).team({
+      caller: defineAgent({
+        start() {
+          if (asked > 0) open() // the answer and the second attempt race each other
         },
+        async receive(_message, context) {
+          return `${(await context.request('oracle', 'why')).content} in attempt ${context.attempt}`
+        },
+      }),
+      async oracle() {
+        asked += 1
+        await opened
+        for (let i = 0; i < seed % 10; i++) await new Promise((resolve) => setImmediate(resolve))
+        return 'because'
       },
-      { seed },
-    )
+    })
     const caller = outcomeOf(ask(team, 'caller'))
     await team.clock.advance(0)
     team.crash('caller')
@@ -246,7 +237,7 @@ t.test('rule 6: a request under way when the thread died settles once, whenever 
 
 t.test('rule 6: a step under way that may not run twice makes the outcome unknown, and is not run again', async (t) => {
   let runs = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       await context.step('pay', () => {
         runs += 1
@@ -268,7 +259,7 @@ t.test('rule 6: a step under way that may not run twice makes the outcome unknow
 
 t.test('rule 6: a turn so long that the log has forgotten how it began is not run again', async (t) => {
   let attempts = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       attempts += 1
       for (let i = 0; i < 70; i++) await context.step(`step ${i}`, () => 'x'.repeat(2 ** 20))
@@ -293,7 +284,7 @@ t.test('rule 6: the steps of a later attempt have numbers of their own', async (
     await context.step('b', () => 2)
     await context.send('other', 'another note')
   })(() => team)
-  const team = openTeam(t, { worker, other: () => '' })
+  const team = openTeam(t, { worker, other: () => '' }, { unfinished: true })
   await ask(team, 'worker')
   const steps: number[] = []
   for (const run of team.host.runs.values())
@@ -310,7 +301,7 @@ t.test('rule 6: the steps of a later attempt have numbers of their own', async (
 
 t.test('rule 6: an idempotent step under way runs again', async (t) => {
   let runs = 0
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     async worker(_message, context) {
       return context.step(
         'put',
@@ -330,22 +321,18 @@ t.test('rule 6: an idempotent step under way runs again', async (t) => {
 
 t.test('rule 6: a handler that fails beside a step under way is not retried over it', async (t) => {
   let runs = 0
-  const team = localTeam(
-    t,
-    {
-      async worker(_message, context) {
-        const { opened, open } = gate()
-        void context.step('pay', () => {
-          runs += 1
-          open()
-          return never
-        })
-        await opened
-        throw new Error('no')
-      },
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).team({
+    async worker(_message, context) {
+      const { opened, open } = gate()
+      void context.step('pay', () => {
+        runs += 1
+        open()
+        return never
+      })
+      await opened
+      throw new Error('no')
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+  })
   await t.rejects(ask(team, 'worker'), { code: 'AGENT_FAILED' })
   t.equal(runs, 1)
 })
@@ -357,7 +344,7 @@ t.test('rule 6: of several answers the same one is first again', async (t) => {
     await Promise.all(asked)
     return first.sender
   })(() => team)
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     worker,
     late: (_message, context) => context.sleep(20),
     soon: (_message, context) => context.sleep(10),
@@ -383,7 +370,6 @@ t.test('rule 6: a request that its turn had withdrawn is withdrawn, not waited f
     slow: () => never,
   })
   t.equal(await ask(team, 'worker'), 'CANCELLED at attempt 2')
-  t.same(leftovers(team.host), [])
 })
 
 // Rules 0 and 6: what had succeeded is not done again in any attempt; what had failed is what a retry is for.
@@ -395,21 +381,17 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 
   t.test(`with '${onHandlerError}' a step that threw runs again, one that succeeded does not`, async (t) => {
     const done: string[] = []
-    const team = localTeam(
-      t,
-      {
-        async worker(_message, context) {
-          const first = await context.step('first', () => done.push('first'))
-          const second = await context.step('second', () => {
-            done.push('second')
-            if (context.attempt === 1) throw new Error('no network')
-            return 'online'
-          })
-          return `${first} ${second}`
-        },
+    const team = given(t, { supervision }).team({
+      async worker(_message, context) {
+        const first = await context.step('first', () => done.push('first'))
+        const second = await context.step('second', () => {
+          done.push('second')
+          if (context.attempt === 1) throw new Error('no network')
+          return 'online'
+        })
+        return `${first} ${second}`
       },
-      { supervision },
-    )
+    })
     const asked = outcomeOf(ask(team, 'worker'))
     await team.clock.runToIdle()
     t.match(asked, { value: '1 online' })
@@ -423,17 +405,13 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
       if (content === 'bad' && asked.length < 3) throw new Error('not yet')
       return `${content} done`
     }
-    const team = localTeam(
-      t,
-      {
-        async worker(_message, context) {
-          const good = await context.request('callee', 'good')
-          return `${good.content}, ${(await context.request('callee', 'bad')).content}`
-        },
-        callee,
+    const team = given(t, { roles: { worker: { supervision } } }).team({
+      async worker(_message, context) {
+        const good = await context.request('callee', 'good')
+        return `${good.content}, ${(await context.request('callee', 'bad')).content}`
       },
-      { roles: { worker: { supervision } } },
-    )
+      callee,
+    })
     const answer = outcomeOf(ask(team, 'worker'))
     await team.clock.runToIdle()
     t.match(answer, { value: 'good done, bad done' })
@@ -442,25 +420,21 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 
   t.test(`with '${onHandlerError}' a request that was left open when its turn failed is asked again`, async (t) => {
     const asked: number[] = []
-    const team = localTeam(
-      t,
-      {
-        async worker(_message, context) {
-          const open = context.request('callee', 'go')
-          if (context.attempt === 1) {
-            await context.sleep(5)
-            throw new Error('again')
-          }
-          return (await open).content
-        },
-        async callee(_message, context) {
-          const nth = asked.push(asked.length + 1)
-          await context.sleep(10).catch(() => {}) // answers although nobody wants it any more
-          return `answer ${nth}`
-        },
+    const team = given(t, { roles: { worker: { supervision } } }).team({
+      async worker(_message, context) {
+        const open = context.request('callee', 'go')
+        if (context.attempt === 1) {
+          await context.sleep(5)
+          throw new Error('again')
+        }
+        return (await open).content
       },
-      { roles: { worker: { supervision } } },
-    )
+      async callee(_message, context) {
+        const nth = asked.push(asked.length + 1)
+        await context.sleep(10).catch(() => {}) // answers although nobody wants it any more
+        return `answer ${nth}`
+      },
+    })
     const answer = outcomeOf(ask(team, 'worker'))
     await team.clock.runToIdle()
     t.match(answer, { value: 'answer 2' })
@@ -469,23 +443,21 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 
   t.test(`with '${onHandlerError}' a send that was refused is sent again`, async (t) => {
     const got: string[] = []
-    const team = localTeam(
-      t,
-      {
-        async worker(_message, context) {
-          await context.send('full', 'first')
-          await context.send('full', 'second').catch(async (error) => {
-            await context.sleep(20)
-            throw error
-          })
-        },
-        async full({ content }, context) {
-          got.push(content)
-          await context.sleep(10)
-        },
+    const team = given(t, {
+      roles: { worker: { supervision }, full: { communication: { mailboxCapacity: 1, overflow: 'reject' } } },
+    }).team({
+      async worker(_message, context) {
+        await context.send('full', 'first')
+        await context.send('full', 'second').catch(async (error) => {
+          await context.sleep(20)
+          throw error
+        })
       },
-      { roles: { worker: { supervision }, full: { communication: { mailboxCapacity: 1, overflow: 'reject' } } } },
-    )
+      async full({ content }, context) {
+        got.push(content)
+        await context.sleep(10)
+      },
+    })
     const answer = outcomeOf(ask(team, 'worker'))
     await team.clock.runToIdle()
     t.match(answer, { settled: true, value: '' })
@@ -494,22 +466,20 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 
   t.test(`with '${onHandlerError}' a send that still waits for room is not sent twice`, async (t) => {
     const got: string[] = []
-    const team = localTeam(
-      t,
-      {
-        async worker(_message, context) {
-          await context.send('full', 'first')
-          const second = context.send('full', 'second')
-          if (context.attempt === 1) throw new Error('again')
-          await second
-        },
-        async full({ content }, context) {
-          got.push(content)
-          await context.sleep(10)
-        },
+    const team = given(t, {
+      roles: { worker: { supervision }, full: { communication: { mailboxCapacity: 1 } } },
+    }).team({
+      async worker(_message, context) {
+        await context.send('full', 'first')
+        const second = context.send('full', 'second')
+        if (context.attempt === 1) throw new Error('again')
+        await second
       },
-      { roles: { worker: { supervision }, full: { communication: { mailboxCapacity: 1 } } } },
-    )
+      async full({ content }, context) {
+        got.push(content)
+        await context.sleep(10)
+      },
+    })
     const answer = outcomeOf(ask(team, 'worker'))
     await team.clock.runToIdle()
     t.match(answer, { settled: true, value: '' })
@@ -520,23 +490,19 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
     `with '${onHandlerError}' the attempt after a failed one is answered from the log when it is cut off`,
     async (t) => {
       let done = 0
-      const team = localTeam(
-        t,
-        {
-          async worker(_message, context) {
-            const outcome = await context
-              .step('flaky', () => {
-                done += 1
-                throw new Error(`failure ${done}`)
-              })
-              .catch((error: Error) => error.message)
-            if (context.attempt === 1) throw new Error('again')
-            if (context.attempt === 2) await context.sleep(10)
-            return outcome
-          },
+      const team = given(t, { supervision }).team({
+        async worker(_message, context) {
+          const outcome = await context
+            .step('flaky', () => {
+              done += 1
+              throw new Error(`failure ${done}`)
+            })
+            .catch((error: Error) => error.message)
+          if (context.attempt === 1) throw new Error('again')
+          if (context.attempt === 2) await context.sleep(10)
+          return outcome
         },
-        { supervision },
-      )
+      })
       const asked = outcomeOf(ask(team, 'worker'))
       await team.clock.advance(5)
       team.crash('worker')
@@ -550,20 +516,16 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
     `with '${onHandlerError}' a turn that failed over a step which may not run twice is not tried again`,
     async (t) => {
       const done: string[] = []
-      const team = localTeam(
-        t,
-        {
-          worker(_message, context) {
-            done.push(`attempt ${context.attempt}`)
-            void context.step('effect', async () => {
-              await team.clock.sleep(10)
-              done.push('effect')
-            })
-            throw new Error('without waiting for it')
-          },
+      const team = given(t, { supervision }).team({
+        worker(_message, context) {
+          done.push(`attempt ${context.attempt}`)
+          void context.step('effect', async () => {
+            await team.clock.sleep(10)
+            done.push('effect')
+          })
+          throw new Error('without waiting for it')
         },
-        { supervision },
-      )
+      })
       const asked = outcomeOf(ask(team, 'worker'))
       await team.clock.runToIdle()
       t.match(asked.error, { code: 'AGENT_FAILED' })
@@ -577,7 +539,7 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
 const SECOND = 1_000
 
 t.test('a sleep ends when it would have ended without the crash', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     ann: async (_message, context) => {
       await context.sleep(10 * SECOND)
       return `in attempt ${context.attempt}`
@@ -593,20 +555,15 @@ t.test('a sleep ends when it would have ended without the crash', async (t) => {
 })
 
 t.test('a sleep whose end passes while its agent is down is over at once', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        await context.sleep(SECOND)
-        return `in attempt ${context.attempt}`
-      },
+  const team = given(t, { supervision: { backoff: { baseMs: 10 * SECOND, capMs: 10 * SECOND } } }).team({
+    ann: async (_message, context) => {
+      await context.sleep(SECOND)
+      return `in attempt ${context.attempt}`
     },
-    { supervision: { backoff: { baseMs: 10 * SECOND, capMs: 10 * SECOND } } },
-  )
+  })
   const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
   await team.clock.advance(1)
-  team.crash('ann') // the first restart is at once, the second one waits
-  await team.clock.advance(0)
+  await team.dies('ann') // the first restart is at once, the second one waits
   team.crash('ann')
   await team.clock.advance(5 * SECOND)
   t.notOk(answer.settled)
@@ -616,7 +573,7 @@ t.test('a sleep whose end passes while its agent is down is over at once', async
 
 t.test('sleeps that were over are not slept again, each for itself', async (t) => {
   const ends: number[] = []
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     ann: async (_message, context) => {
       ends.length = 0
       const sleepers = [3, 1, 2, 1].map(async (seconds, i) => {
@@ -645,7 +602,7 @@ t.test('of a sleep and an answer the same one is first in each attempt', async (
     [SECOND / 2, 'the answer'],
     [2 * SECOND, 'the sleep'],
   ] as const) {
-    const team = localTeam(t, {
+    const team = openTeam(t, {
       ann: async (_message, context) => {
         const was = await first(context)
         await context.sleep(5 * SECOND) // both are over
@@ -665,22 +622,18 @@ t.test('of a sleep and an answer the same one is first in each attempt', async (
 })
 
 t.test('a sleep that had not ended is never before an answer that the log has', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const was = await Promise.race([
-          context.request('bob', 'answer').then(({ content }) => content),
-          context.sleep(SECOND).then(() => 'the sleep'),
-        ])
-        if (context.attempt === 3) return was
-        team.crash('ann')
-        return never
-      },
-      bob: () => 'the answer',
+  const team = given(t, { supervision: { backoff: { baseMs: 10 * SECOND, capMs: 10 * SECOND } } }).team({
+    ann: async (_message, context) => {
+      const was = await Promise.race([
+        context.request('bob', 'answer').then(({ content }) => content),
+        context.sleep(SECOND).then(() => 'the sleep'),
+      ])
+      if (context.attempt === 3) return was
+      team.crash('ann')
+      return never
     },
-    { supervision: { backoff: { baseMs: 10 * SECOND, capMs: 10 * SECOND } } },
-  )
+    bob: () => 'the answer',
+  })
   const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
   await team.clock.advance(20 * SECOND)
   t.equal(answer.value, 'the answer')
@@ -688,22 +641,18 @@ t.test('a sleep that had not ended is never before an answer that the log has', 
 
 t.test('a handler that failed sleeps only what it had not slept to the end', async (t) => {
   const begun: number[] = []
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        begun.push(team.clock.now())
-        await context.sleep(SECOND)
-        if (context.attempt > 1) {
-          await context.sleep(3 * SECOND)
-          return 'rested'
-        }
-        void context.sleep(3 * SECOND).catch(() => {})
-        throw new Error('at first')
-      },
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).team({
+    ann: async (_message, context) => {
+      begun.push(team.clock.now())
+      await context.sleep(SECOND)
+      if (context.attempt > 1) {
+        await context.sleep(3 * SECOND)
+        return 'rested'
+      }
+      void context.sleep(3 * SECOND).catch(() => {})
+      throw new Error('at first')
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+  })
   const answer = outcomeOf(ask(team, 'ann', 'go', { responseTimeoutMs: 60 * SECOND }))
   await team.clock.advance(SECOND)
   t.same(begun, [0, SECOND])
@@ -714,7 +663,7 @@ t.test('a handler that failed sleeps only what it had not slept to the end', asy
 })
 
 t.test('a sleep of another length is another sleep', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     ann: async (_message, context) => {
       await context.sleep(context.attempt * SECOND)
       if (context.attempt > 1) return 'slept'
@@ -730,7 +679,7 @@ t.test('a sleep of another length is another sleep', async (t) => {
 })
 
 t.test('a turn that is to stop does not sleep on', async (t) => {
-  const team = localTeam(t, {
+  const team = openTeam(t, {
     ann: async (_message, context) => {
       await context
         .sleep(10 * SECOND)
@@ -777,21 +726,19 @@ const waits: Record<string, (context: AgentContext) => Promise<unknown>> = {
 }
 for (const [how, wait] of Object.entries(waits)) {
   t.test(`rule 19: a turn that waits in a step ${how} gives its permit up`, async (t) => {
-    const team = openTeam(
-      t,
-      {
-        async asker(_message, context) {
-          await wait(context)
-          return 'went on'
-        },
-        oracle: () => 'yes',
+    const team = given(t, {
+      maxConcurrentAgents: 1,
+      roles: { oracle: { communication: { mailboxCapacity: 1 } } },
+    }).team({
+      async asker(_message, context) {
+        await wait(context)
+        return 'went on'
       },
-      { maxConcurrentAgents: 1, roles: { oracle: { communication: { mailboxCapacity: 1 } } } },
-    )
+      oracle: () => 'yes',
+    })
     const run = outcomeOf(team.execute('go'))
     for (let i = 0; i < 20; i++) await team.clock.advance(0)
     t.match(run.value, { success: true, finalOutput: 'went on' })
-    t.same(leftovers(team.host), [])
   })
 }
 
@@ -807,20 +754,16 @@ const works: Record<string, (context: AgentContext, own: () => Promise<void>) =>
 for (const [which, work] of Object.entries(works)) {
   t.test(`rule 19: a turn that works in a step ${which} keeps its permit`, async (t) => {
     const order: string[] = []
-    const team = localTeam(
-      t,
-      {
-        async worker(_message, context) {
-          await work(context, async () => {
-            order.push('begins')
-            await team.clock.sleep(10)
-            order.push('ends')
-          })
-        },
-        third: () => void order.push('third'),
+    const team = given(t, { maxConcurrentAgents: 1 }).team({
+      async worker(_message, context) {
+        await work(context, async () => {
+          order.push('begins')
+          await team.clock.sleep(10)
+          order.push('ends')
+        })
       },
-      { maxConcurrentAgents: 1 },
-    )
+      third: () => void order.push('third'),
+    })
     const run = outcomeOf(team.execute('go'))
     for (let i = 0; i < 20; i++) await team.clock.advance(1)
     t.match(run.value, { success: true })
@@ -830,37 +773,30 @@ for (const [which, work] of Object.entries(works)) {
 
 t.test('rule 19: a turn that goes on in a step with what it has waited for there keeps its permit', async (t) => {
   const order: string[] = []
-  const team = localTeam(
-    t,
-    {
-      async worker(_message, context) {
-        const patient = context.request('patient', 'go')
-        await context.step('ask', async () => {
-          await contentOf(context, 'oracle')
-          order.push('begins')
-          await team.clock.sleep(10)
-          order.push('ends')
-        })
-        await context.publish('done', true, 'fact')
-        await patient
-      },
-      patient: async (_message, context) => void (await context.blackboard.waitFor('done')),
-      oracle: () => 'yes',
-      other: () => void order.push('other'),
+  const team = given(t, {
+    maxConcurrentAgents: 1,
+    script: async (script) => {
+      const worker = script.request('worker', 'go')
+      await script.sleep(5)
+      await Promise.all([worker, script.request('other', 'go')])
+      return ''
     },
-    {
-      maxConcurrentAgents: 1,
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const worker = script.request('worker', 'go')
-          await script.sleep(5)
-          await Promise.all([worker, script.request('other', 'go')])
-          return ''
-        },
-      },
+  }).team({
+    async worker(_message, context) {
+      const patient = context.request('patient', 'go')
+      await context.step('ask', async () => {
+        await contentOf(context, 'oracle')
+        order.push('begins')
+        await team.clock.sleep(10)
+        order.push('ends')
+      })
+      await context.publish('done', true, 'fact')
+      await patient
     },
-  )
+    patient: async (_message, context) => void (await context.blackboard.waitFor('done')),
+    oracle: () => 'yes',
+    other: () => void order.push('other'),
+  })
   const run = outcomeOf(team.execute('go'))
   for (let i = 0; i < 20; i++) await team.clock.advance(1)
   t.match(run.value, { success: true })
@@ -872,7 +808,7 @@ t.test('rule 24: two turns that ask each other within a step are a deadlock', as
     (other: string): Receive =>
     (_message, context) =>
       context.step('ask', () => contentOf(context, other))
-  const team = localTeam(t, { ann: asks('bob'), bob: asks('ann') })
+  const team = openTeam(t, { ann: asks('bob'), bob: asks('ann') })
   const cycles: unknown[] = []
   team.events.subscribe((event) => {
     if (event.type === 'deadlock') cycles.push(event.cycle)

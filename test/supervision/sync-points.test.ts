@@ -1,8 +1,8 @@
 /** Rule 31: who meets at a sync point, in which generation, what each gets, and who is told. */
 import t from 'tap'
 import { StallError, type SyncResult } from '../../src/index.ts'
+import { ask, askAll, gate, never, openTeam, type Receive } from '../kit/team.ts'
 import { arrives, eventsOf, isWell, meeting, metBy, mortal, namesOf, script, tries } from './meetings.ts'
-import { ask, askAll, gate, never, openTeam, type Receive } from './teams.ts'
 
 // Rule 31: who meets at a sync point, in which generation, what each gets, and who is told.
 
@@ -346,8 +346,7 @@ t.test('rule 31: who watches a point is not waited for, and waits until nobody i
   team.crash('ann')
   await team.clock.advance(5_000)
   t.equal(run.status, 'running', 'bob may come')
-  team.crash('bob')
-  await team.clock.advance(0)
+  await team.dies('bob')
   t.equal((await run.result).finalOutput, '1  without some')
   isWell(t, team)
 })
@@ -401,8 +400,8 @@ t.test('rule 31: a generation that is open can be looked at, and given up', asyn
     t.strictSame([generation!.run.id, generation!.generation, generation!.missing], [run.id, 1, ['bob']])
     const [arrived] = generation!.arrived
     t.ok(arrived?.cell === team.host.directory.cell('ann'))
-    t.ok(team.host.directory.cell('ann')?.mailbox.handed.get(arrived!.turn))
-    t.ok(team.host.directory.cell('ann')?.calls.has(arrived!.correlation))
+    t.ok(team.cell('ann').mailbox.handed.get(arrived!.turn))
+    t.ok(team.cell('ann').calls.has(arrived!.correlation))
     const [watcher] = generation!.watchers
     t.ok(watcher?.cell === team.host.directory.cell('$orchestrator'))
     generation!.giveUp(new StallError('Nobody can go on.'))
@@ -530,8 +529,7 @@ t.test('rule 31: who waits for an agent that is gone for good goes on at once, a
   const run = team.launch('go')
   await team.clock.advance(100)
   t.same(events, [])
-  team.crash('bob')
-  await team.clock.advance(0)
+  await team.dies('bob')
   t.match((await run.result).agentOutputs.ann, [{ content: '1 ann without some; 2 ann without some' }])
   t.match(
     events.map(({ at, result }) => ({ at, missing: result.missing, timedOut: result.timedOut })),
@@ -580,8 +578,7 @@ t.test('rule 31: abort says that it is for one who is gone', async (t) => {
   const team = meeting(t, cast, { onTimeout: 'abort', requiredAgents }, { roles: { bob: mortal }, orchestration })
   const run = team.launch('go')
   await team.clock.advance(0)
-  team.crash('bob')
-  await team.clock.advance(0)
+  await team.dies('bob')
   await run.result
   const message =
     'Generation 1 of sync point "meet" was aborted: bob is gone for good. Arrived: ann; missing: bob, cid. The log says why.'
@@ -599,8 +596,7 @@ t.test('rule 31: an agent that dies for good while it waits has not arrived', as
   const events = eventsOf(team)
   const run = team.launch('go')
   await team.clock.advance(100)
-  team.crash('bob')
-  await team.clock.advance(0)
+  await team.dies('bob')
   t.match(events, [{ at: 100, result: { arrived: ['ann'], missing: ['bob', 'cid'], data: { ann: 'go' } } }])
   t.notOk('bob' in events[0]!.result.data)
   await team.clock.advance(400)

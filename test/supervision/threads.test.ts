@@ -16,7 +16,7 @@ import {
   type RuntimeEvent,
 } from '../../src/index.ts'
 import { leftovers, threadsOnce } from '../fixtures/leftovers.ts'
-import { ask, gate, numbers, silent } from './teams.ts'
+import { ask, gate, numbers, silent } from '../kit/team.ts'
 
 // What virtual time cannot show: crashes, stuck threads and permits on real threads.
 

@@ -1,6 +1,6 @@
 /** What a team says of turns that wait in vain, and agents that come to that. */
 import type { AgentContext, RuntimeEvent } from '../../src/index.ts'
-import type { Cast, OpenTeam, Receive } from './teams.ts'
+import type { Cast, OpenTeam, Receive } from '../kit/team.ts'
 
 /** The deadlocks and stalls that it tells of, as they come. */
 export function watched(team: Pick<OpenTeam, 'events'>): RuntimeEvent[] {

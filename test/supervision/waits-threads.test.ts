@@ -8,8 +8,8 @@ import { type AgentRole, createTeam, type MultiAgentPatternOptions, type Orchest
 import { Dice } from '../dice.ts'
 import type { Act } from '../fixtures/supervision/works-and-waits.ts'
 import { howMany } from '../how-many.ts'
+import { gate, numbers, silent } from '../kit/team.ts'
 import { AtWork } from './at-work.ts'
-import { gate, numbers, silent } from './teams.ts'
 import { watched } from './verdicts.ts'
 
 // * Rule 19 on real threads: agents that are cancelled, time out, give up by a signal of their own, lose to who is

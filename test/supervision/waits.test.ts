@@ -4,8 +4,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { type AgentContext, defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
-import { leftovers } from './accounts.ts'
-import { askAll, type Cast, gate, never, type OpenTeam, openTeam, outcomeOf, type Receive } from './teams.ts'
+import { askAll, type Cast, gate, given, never, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { after, bargains, fill, onGo, slow, watched } from './verdicts.ts'
 
 // Rules 22 and 23: waits that come about without a message of their own, or end other than they look. Found by random
@@ -38,28 +37,19 @@ t.test('rule 22: who has a place for a run takes no message that stands behind a
     await context.request('fay', 'tell')
   }
   const roles = { bob: { concurrency: 2 }, fay: { concurrency: 2 } }
-  const team = openTeam(
-    t,
-    { bob, fay, eve },
-    {
-      roles,
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          const asks =
-            query === 'first'
-              ? [['eve', 'work']]
-              : [
-                  ['bob', 'hold'],
-                  ['fay', 'tell'],
-                ]
-          return (
-            await Promise.allSettled(asks.map(([to = '', what = '']) => script.request(to, what)))
-          ).length.toString()
-        },
-      },
+  const team = given(t, {
+    roles,
+    script: async (script, query) => {
+      const asks =
+        query === 'first'
+          ? [['eve', 'work']]
+          : [
+              ['bob', 'hold'],
+              ['fay', 'tell'],
+            ]
+      return (await Promise.allSettled(asks.map(([to = '', what = '']) => script.request(to, what)))).length.toString()
     },
-  )
+  }).team({ bob, fay, eve })
   const found = watched(team)
   const runs = ['first', 'second'].map((query) => team.launch(query))
   await team.clock.runToIdle()
@@ -71,11 +61,12 @@ t.test('rule 22: who has a place for a run takes no message that stands behind a
 
 t.test('rule 22: a sync point whose time runs frees who waits for it', async (t) => {
   const fay: Receive = async (_message, context) => `met ${(await context.sync('here')).arrived}`
-  const team = openTeam(
-    t,
-    { cleo: asksAll('dan', 'fay'), dan: asksAll('cleo'), fay, gus: async () => '' },
-    { syncPoints: [{ name: 'here', requiredAgents: ['fay', 'gus'], timeoutMs: 1_000 }] },
-  )
+  const team = given(t, { syncPoints: [{ name: 'here', requiredAgents: ['fay', 'gus'], timeoutMs: 1_000 }] }).team({
+    cleo: asksAll('dan', 'fay'),
+    dan: asksAll('cleo'),
+    fay,
+    gus: async () => '',
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
@@ -84,13 +75,9 @@ t.test('rule 22: a sync point whose time runs frees who waits for it', async (t)
 })
 
 t.test('rule 23: an answer that does not end the wait leaves it to be looked at again', async (t) => {
-  const team = openTeam(
-    t,
-    { ann: asksAll('bob', 'cleo'), bob: asksAll('ann'), cleo: asksAll('ann') },
-    {
-      roles: { bob: { priority: 1 }, cleo: { priority: 1 } },
-    },
-  )
+  const team = given(t, {
+    roles: { bob: { priority: 1 }, cleo: { priority: 1 } },
+  }).team({ ann: asksAll('bob', 'cleo'), bob: asksAll('ann'), cleo: asksAll('ann') })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
@@ -127,20 +114,13 @@ t.test('rule 27: a script that waits for a sync point to which nobody comes is s
   const fails: Receive = async () => {
     throw new Error('no idea')
   }
-  const team = openTeam(
-    t,
-    { ann: fails, bob: fails },
-    {
-      syncPoints: [{ name: 'revealed', requiredAgents: ['ann', 'bob'], timeoutMs: 1_000 }],
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          await script.requestAll(['ann', 'bob'], query)
-          return `without ${(await script.synced('revealed')).missing}`
-        },
-      },
+  const team = given(t, {
+    syncPoints: [{ name: 'revealed', requiredAgents: ['ann', 'bob'], timeoutMs: 1_000 }],
+    script: async (script, query) => {
+      await script.requestAll(['ann', 'bob'], query)
+      return `without ${(await script.synced('revealed')).missing}`
     },
-  )
+  }).team({ ann: fails, bob: fails })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
@@ -153,23 +133,17 @@ t.test('rule 23: when a turn ends, who got its room may wait for one that does n
     if (content === 'rest') return context.sleep(10)
     await context.request('ann', 'more')
   }
-  const team = openTeam(
-    t,
-    { ann },
-    {
-      roles: { ann: { concurrency: 2 } },
-      communication: { mailboxCapacity: 2 },
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          if (query === 'ask') return (await script.request('ann', query)).content
-          await script.send('ann', query) // nobody waits for its end
-          await script.sleep(10_000)
-          return ''
-        },
-      },
+  const team = given(t, {
+    unfinished: true,
+    roles: { ann: { concurrency: 2 } },
+    communication: { mailboxCapacity: 2 },
+    script: async (script, query) => {
+      if (query === 'ask') return (await script.request('ann', query)).content
+      await script.send('ann', query) // nobody waits for its end
+      await script.sleep(10_000)
+      return ''
     },
-  )
+  }).team({ ann })
   const found = watched(team)
   team.launch('rest')
   const result = outcomeOf(team.execute('ask'))
@@ -229,14 +203,10 @@ t.test('rule 22: one that has failed is none of those that a quorum needs', asyn
 
 t.test('rule 22: a wait for room that a signal of the sender may end is none', async (t) => {
   const gone = new AbortController()
-  const team = openTeam(
-    t,
-    {
-      ann: onGo((context) => fill(context, 'bob', gone.signal).catch(() => {})),
-      bob: onGo((context) => fill(context, 'ann')),
-    },
-    { orchestration: askAll, communication: { mailboxCapacity: 2 } },
-  )
+  const team = given(t, { orchestration: askAll, communication: { mailboxCapacity: 2 } }).team({
+    ann: onGo((context) => fill(context, 'bob', gone.signal).catch(() => {})),
+    bob: onGo((context) => fill(context, 'ann')),
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(1_000)
@@ -248,17 +218,13 @@ t.test('rule 22: a wait for room that a signal of the sender may end is none', a
 })
 
 t.test('rule 22: who sends to all waits for each that has no room, though one of them is at work', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: onGo(async (context) => {
-        for (let i = 0; i < 4; i++) await context.broadcast('news')
-      }),
-      bob: onGo((context) => fill(context, 'ann')),
-      cleo: (message, context) => (message.content === 'go' ? slow(message, context) : undefined),
-    },
-    { orchestration: askAll, communication: { mailboxCapacity: 2 } },
-  )
+  const team = given(t, { orchestration: askAll, communication: { mailboxCapacity: 2 } }).team({
+    ann: onGo(async (context) => {
+      for (let i = 0; i < 4; i++) await context.broadcast('news')
+    }),
+    bob: onGo((context) => fill(context, 'ann')),
+    cleo: (message, context) => (message.content === 'go' ? slow(message, context) : undefined),
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(0)
@@ -274,16 +240,13 @@ for (const order of [
   t.test(`rule 22: of instances that are all busy it waits for whichever ends first: ${order}`, async (t) => {
     const team = openTeam(t, bargains, {
       roles: { ann: { instances: 2 } },
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const asked: Promise<{ content: string }>[] = []
-          for (const content of order) {
-            asked.push(script.request('ann', content))
-            await script.sleep(1)
-          }
-          return (await Promise.all(asked)).map(({ content }) => content).join()
-        },
+      script: async (script) => {
+        const asked: Promise<{ content: string }>[] = []
+        for (const content of order) {
+          asked.push(script.request('ann', content))
+          await script.sleep(1)
+        }
+        return (await Promise.all(asked)).map(({ content }) => content).join()
       },
     })
     const found = watched(team)
@@ -296,7 +259,7 @@ for (const order of [
 t.test('rule 22: an instance that is stopped is none to wait for', async (t) => {
   const team = openTeam(t, bargains, { roles: { ann: { instances: 2, supervision: { maxRestarts: 0 } } } })
   await team.start()
-  team.crashCell(team.host.directory.cell('ann')!.instances[1])
+  team.crashCell(team.cell('ann').instances[1])
   await team.clock.advance(0)
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
@@ -318,33 +281,26 @@ t.test('rule 22: where turns of several runs may be open a message waits for the
 })
 
 t.test('rule 22: who stands behind another turn of its thread for room waits with it', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        if (content === 'fill') await fill(context, 'bob').catch(() => {})
-        if (content === 'go') await context.send('bob', 'one more')
-      },
-      bob: onGo(async (context) => {
-        await context.sleep(10)
-        await context.request('ann', 'your quote?')
-      }),
+  const team = given(t, {
+    communication: { mailboxCapacity: 2 },
+    roles: { ann: { concurrency: 2 } },
+    script: async (script, query) => {
+      const asked = [script.request(query === 'fill' ? 'ann' : 'bob', query)]
+      await script.sleep(1)
+      if (query === 'go') asked.push(script.request('ann', 'go'))
+      await Promise.allSettled(asked)
+      return ''
     },
-    {
-      communication: { mailboxCapacity: 2 },
-      roles: { ann: { concurrency: 2 } },
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          const asked = [script.request(query === 'fill' ? 'ann' : 'bob', query)]
-          await script.sleep(1)
-          if (query === 'go') asked.push(script.request('ann', 'go'))
-          await Promise.allSettled(asked)
-          return ''
-        },
-      },
+  }).team({
+    ann: async ({ content }, context) => {
+      if (content === 'fill') await fill(context, 'bob').catch(() => {})
+      if (content === 'go') await context.send('bob', 'one more')
     },
-  )
+    bob: onGo(async (context) => {
+      await context.sleep(10)
+      await context.request('ann', 'your quote?')
+    }),
+  })
   const found = watched(team)
   const runs = [outcomeOf(team.execute('fill')), outcomeOf(team.execute('go'))]
   await team.clock.advance(9)
@@ -358,22 +314,21 @@ t.test('rule 22: who stands behind another turn of its thread for room waits wit
 for (const concurrency of [1, 2])
   t.test(`rule 22: whose answer waits for a permit will go on, at concurrency ${concurrency}`, async (t) => {
     const { opened, open } = gate()
-    const team = openTeam(
-      t,
-      {
-        ann: async (_message, context) => {
-          const quotes = ['bob', 'other'].map((name) => context.request(name, 'your quote?'))
-          return (await Promise.any(quotes)).content
-        },
-        bob: after('ann'),
-        other: async (_message, context) => {
-          await context.send('hog', 'go') // has the permit next
-          return 'a quote'
-        },
-        hog: () => opened,
+    const team = given(t, {
+      maxConcurrentAgents: 1,
+      roles: { ann: { concurrency }, bob: { concurrency }, hog: { priority: 1 } },
+    }).team({
+      ann: async (_message, context) => {
+        const quotes = ['bob', 'other'].map((name) => context.request(name, 'your quote?'))
+        return (await Promise.any(quotes)).content
       },
-      { maxConcurrentAgents: 1, roles: { ann: { concurrency }, bob: { concurrency }, hog: { priority: 1 } } },
-    )
+      bob: after('ann'),
+      other: async (_message, context) => {
+        await context.send('hog', 'go') // has the permit next
+        return 'a quote'
+      },
+      hog: () => opened,
+    })
     const found = watched(team)
     const result = outcomeOf(team.execute('go'))
     await team.clock.advance(100)
@@ -382,31 +337,26 @@ for (const concurrency of [1, 2])
     await team.clock.runToIdle()
     t.equal(result.value?.finalOutput, 'a quote')
     t.same(found, [])
-    t.same(leftovers(team.host), [])
   })
 
 t.test('rule 22: who is missing at a sync point may come by what somebody at work tells it yet', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      early: async ({ content }, context) => {
-        if (content === 'go') await context.sync('here')
-      },
-      late: async (message, context) => {
-        if (message.content === 'come') await context.sync('here')
-        else await after('early')(message, context)
-      },
-      third: async (message, context) => {
-        await slow(message, context)
-        await context.send('late', 'come')
-      },
+  const team = given(t, {
+    orchestration: askAll,
+    roles: { late: { instances: 2 } },
+    syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 5_000 }],
+  }).team({
+    early: async ({ content }, context) => {
+      if (content === 'go') await context.sync('here')
     },
-    {
-      orchestration: askAll,
-      roles: { late: { instances: 2 } },
-      syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 5_000 }],
+    late: async (message, context) => {
+      if (message.content === 'come') await context.sync('here')
+      else await after('early')(message, context)
     },
-  )
+    third: async (message, context) => {
+      await slow(message, context)
+      await context.send('late', 'come')
+    },
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(1_000)
@@ -415,30 +365,23 @@ t.test('rule 22: who is missing at a sync point may come by what somebody at wor
 })
 
 t.test('rule 22: at a sync point it waits for those who are missing in its own run', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        if (content === 'meet') await context.sync('here')
-        else await context.request('bob', 'your quote?')
-      },
-      bob: async ({ content }, context) => {
-        if (content === 'meet') await context.sync('here')
-      },
+  const team = given(t, {
+    roles: { ann: { concurrency: 2, priority: 1 } },
+    syncPoints: [{ name: 'here', requiredAgents: ['ann', 'bob'], timeoutMs: 5_000 }],
+    script: async (script, query) => {
+      const asked = query.split(' ').map((order) => order.split(':') as [string, string])
+      await Promise.all(asked.map(([name, content]) => script.request(name, content)))
+      return ''
     },
-    {
-      roles: { ann: { concurrency: 2, priority: 1 } },
-      syncPoints: [{ name: 'here', requiredAgents: ['ann', 'bob'], timeoutMs: 5_000 }],
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          const asked = query.split(' ').map((order) => order.split(':') as [string, string])
-          await Promise.all(asked.map(([name, content]) => script.request(name, content)))
-          return ''
-        },
-      },
+  }).team({
+    ann: async ({ content }, context) => {
+      if (content === 'meet') await context.sync('here')
+      else await context.request('bob', 'your quote?')
     },
-  )
+    bob: async ({ content }, context) => {
+      if (content === 'meet') await context.sync('here')
+    },
+  })
   const found = watched(team)
   const other = outcomeOf(team.execute('ann:meet'))
   await team.clock.advance(0)
@@ -499,7 +442,7 @@ t.test('rule 22: on a blackboard of the whole team another run may write', async
 })
 
 t.test('rule 27: on a blackboard of its own a run is stalled though another one is at work', async (t) => {
-  const team = openTeam(t, { barber, customer }, { orchestration: asksThose })
+  const team = openTeam(t, { barber, customer }, { unfinished: true, orchestration: asksThose })
   const found = watched(team)
   void team.execute('customer')
   const result = outcomeOf(team.execute('barber'))
@@ -537,23 +480,16 @@ t.test('rule 23: it is found when the last wait beside it has ended', async (t) 
 t.test(
   'rule 23: a stall is found when the last who might have written ends, though nobody waits for that turn',
   async (t) => {
-    const team = openTeam(
-      t,
-      {
-        barber: async (_message, context) => void (await context.blackboard.waitFor('a customer')),
-        customer: slow,
+    const team = given(t, {
+      script: async (script) => {
+        await script.send('customer', 'go')
+        await script.request('barber', 'go')
+        return ''
       },
-      {
-        orchestration: {
-          strategy: 'custom',
-          async run(script) {
-            await script.send('customer', 'go')
-            await script.request('barber', 'go')
-            return ''
-          },
-        },
-      },
-    )
+    }).team({
+      barber: async (_message, context) => void (await context.blackboard.waitFor('a customer')),
+      customer: slow,
+    })
     t.match(await foundAt(t, team, 1000), { type: 'stall' })
   },
 )
@@ -577,17 +513,13 @@ t.test('rule 23: it is found when a writer has come too far ahead of its reader'
 })
 
 t.test('rule 23: it is found when who has no room to send is asked', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: onGo((context) => fill(context, 'bob')),
-      bob: onGo(async (context) => {
-        await context.sleep(500)
-        await context.request('ann', 'your quote?')
-      }),
-    },
-    { orchestration: askAll, communication: { mailboxCapacity: 2 } },
-  )
+  const team = given(t, { orchestration: askAll, communication: { mailboxCapacity: 2 } }).team({
+    ann: onGo((context) => fill(context, 'bob')),
+    bob: onGo(async (context) => {
+      await context.sleep(500)
+      await context.request('ann', 'your quote?')
+    }),
+  })
   t.match(await foundAt(t, team, 500), {
     type: 'deadlock',
     cycle: ['ann', 'bob'],
@@ -596,24 +528,17 @@ t.test('rule 23: it is found when who has no room to send is asked', async (t) =
 })
 
 t.test('rule 23: it is found when the last wait beside one for room has ended', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: onGo(async (context) => void (await Promise.all([context.request('slow', 'go'), fill(context, 'bob')]))),
-      bob: onGo(async (context) => void (await context.request('ann', 'your quote?'))),
-      slow,
+  const team = given(t, {
+    communication: { mailboxCapacity: 2 },
+    script: async (script) => {
+      await script.requestAll(['ann', 'bob'], 'go')
+      return ''
     },
-    {
-      communication: { mailboxCapacity: 2 },
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          await script.requestAll(['ann', 'bob'], 'go')
-          return ''
-        },
-      },
-    },
-  )
+  }).team({
+    ann: onGo(async (context) => void (await Promise.all([context.request('slow', 'go'), fill(context, 'bob')]))),
+    bob: onGo(async (context) => void (await context.request('ann', 'your quote?'))),
+    slow,
+  })
   t.match(await foundAt(t, team, 1000), {
     type: 'deadlock',
     cycle: ['ann', 'bob'],
@@ -663,22 +588,19 @@ const endings: Record<string, { beside: (context: AgentContext) => Promise<unkno
 
 for (const [what, { beside, at }] of Object.entries(endings))
   t.test(`rule 23: it is found when the wait beside it ends: ${what}`, async (t) => {
-    const team = openTeam(
-      t,
-      {
-        ann: async (_message, context) => {
-          const [, quote] = await Promise.allSettled([beside(context), context.request('bob', 'your quote?')])
-          return quote.status
-        },
-        bob: after('ann'),
-        slow,
-        late: () => never,
+    const team = given(t, {
+      unfinished: true,
+      communication: { mailboxCapacity: 2 },
+      roles: { late: { communication: { mailboxCapacity: 1, queueTimeoutMs: 700 } } },
+    }).team({
+      ann: async (_message, context) => {
+        const [, quote] = await Promise.allSettled([beside(context), context.request('bob', 'your quote?')])
+        return quote.status
       },
-      {
-        communication: { mailboxCapacity: 2 },
-        roles: { late: { communication: { mailboxCapacity: 1, queueTimeoutMs: 700 } } },
-      },
-    )
+      bob: after('ann'),
+      slow,
+      late: () => never,
+    })
     const found = watched(team)
     const result = outcomeOf(team.execute('go'))
     await team.clock.advance(at - 1)
@@ -690,7 +612,7 @@ for (const [what, { beside, at }] of Object.entries(endings))
 
 t.test('rule 23: it is found when the wait beside it is withdrawn', async (t) => {
   const gone = new AbortController()
-  const team = openTeam(t, {
+  const team = given(t, { unfinished: true }).team({
     ann: async (_message, context) => {
       const wanted = context.request('late', 'go', { signal: gone.signal })
       const [, quote] = await Promise.allSettled([wanted, context.request('bob', 'your quote?')])
@@ -712,21 +634,18 @@ t.test('rule 23: it is found when the wait beside it is withdrawn', async (t) =>
 t.test('rule 23: it is found when the instance that could have come is stopped', async (t) => {
   const team = openTeam(t, bargains, {
     roles: { ann: { instances: 2, supervision: { maxRestarts: 0 } } },
-    orchestration: {
-      strategy: 'custom',
-      async run(script) {
-        const asked = script.request('ann', 'go')
-        await script.sleep(1)
-        await script.send('ann', 'be slow')
-        return (await asked).content
-      },
+    script: async (script) => {
+      const asked = script.request('ann', 'go')
+      await script.sleep(1)
+      await script.send('ann', 'be slow')
+      return (await asked).content
     },
   })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.advance(100)
   t.same(found, [])
-  team.crashCell(team.host.directory.cell('ann')!.instances[1])
+  team.crashCell(team.cell('ann').instances[1])
   await team.clock.advance(0)
   t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
   t.equal(result.settled, true)
@@ -773,11 +692,10 @@ async function piecesOf(context: AgentContext, from: string): Promise<number> {
 }
 
 t.test('a sync point whose members are still to come is no stall: its time ends it', async (t) => {
-  const team = openTeam(
-    t,
-    { early: async (_message, context) => JSON.stringify(await context.sync('here')), never: async () => '' },
-    { syncPoints: [{ name: 'here', requiredAgents: ['early', 'never'], timeoutMs: 1_000 }] },
-  )
+  const team = given(t, { syncPoints: [{ name: 'here', requiredAgents: ['early', 'never'], timeoutMs: 1_000 }] }).team({
+    early: async (_message, context) => JSON.stringify(await context.sync('here')),
+    never: async () => '',
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()
@@ -859,14 +777,10 @@ t.test('rule 22: a request that stands in the mailbox waits for the turn before 
 })
 
 t.test('rule 22: of an agent with several instances any may take it', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: asksBob,
-      bob: after('ann'),
-    },
-    { roles: { ann: { instances: 2 } } },
-  )
+  const team = given(t, { roles: { ann: { instances: 2 } } }).team({
+    ann: asksBob,
+    bob: after('ann'),
+  })
   const found = watched(team)
   const { finalOutput } = await team.execute('go')
   t.equal(finalOutput, 'done')
@@ -895,75 +809,56 @@ t.test('rule 22: runs can wait for each other', async (t) => {
 // ---- no false alarm
 
 t.test('a wait for one of several is none while one of them is at work', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_, context) => (await context.requestAny(['bob', 'slow'], 'your quote?')).content,
-      bob: after('ann'),
-      slow: async (_, context) => {
-        await context.sleep(100_000)
-        return 'at last'
-      },
+  const team = given(t, { communication: { responseTimeoutMs: 200_000 } }).team({
+    ann: async (_, context) => (await context.requestAny(['bob', 'slow'], 'your quote?')).content,
+    bob: after('ann'),
+    slow: async (_, context) => {
+      await context.sleep(100_000)
+      return 'at last'
     },
-    { communication: { responseTimeoutMs: 200_000 } },
-  )
+  })
   await undisturbed(t, team, 'at last')
 })
 
 t.test('rule 22: who waits for a permit waits for one at work, and one that only waits gives its own up', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_, context) => (await context.requestAll(['bob', 'cleo'], 'go')).map(({ ok }) => `${ok}`).join(' '),
-      bob: async (_, context) => (await context.request('dan', 'go')).content,
-      cleo: async (_, context) => (await context.request('dan', 'go')).content,
-      dan: async (_, context) => {
-        await context.sleep(1_000)
-        return 'done'
-      },
+  const team = given(t, { maxConcurrentAgents: 1 }).team({
+    ann: async (_, context) => (await context.requestAll(['bob', 'cleo'], 'go')).map(({ ok }) => `${ok}`).join(' '),
+    bob: async (_, context) => (await context.request('dan', 'go')).content,
+    cleo: async (_, context) => (await context.request('dan', 'go')).content,
+    dan: async (_, context) => {
+      await context.sleep(1_000)
+      return 'done'
     },
-    { maxConcurrentAgents: 1 },
-  )
+  })
   await undisturbed(t, team, 'true true')
 })
 
 t.test('a writer that waits for a reader who reads is not stuck', async (t) => {
   for (let seed = 1; seed <= 10; seed++) {
-    const team = openTeam(
-      t,
-      {
-        reader: async (_, context) => {
-          const pieces = await piecesOf(context, 'writer')
-          return `${pieces}`
-        },
-        writer: async (_, context) => speak(context),
+    const team = given(t, { seed }).team({
+      reader: async (_, context) => {
+        const pieces = await piecesOf(context, 'writer')
+        return `${pieces}`
       },
-      { seed },
-    )
+      writer: async (_, context) => speak(context),
+    })
     await undisturbed(t, team, '300')
   }
 })
 
 t.test('who reads a stream beside another wait goes on with each piece', async (t) => {
   for (let seed = 1; seed <= 10; seed++) {
-    const team = openTeam(
-      t,
-      {
-        ann: async (_, context) => {
-          const [pieces, { content }] = await Promise.all([
-            piecesOf(context, 'bob'),
-            context.request('cleo', 'and you?'),
-          ])
-          return `${pieces} ${content}`
-        },
-        bob: async (message, context) => {
-          if (message.content === 'tell me') await speak(context)
-          return 'bob'
-        },
-        cleo: after('bob'),
+    const team = given(t, { seed }).team({
+      ann: async (_, context) => {
+        const [pieces, { content }] = await Promise.all([piecesOf(context, 'bob'), context.request('cleo', 'and you?')])
+        return `${pieces} ${content}`
       },
-      { seed },
-    )
+      bob: async (message, context) => {
+        if (message.content === 'tell me') await speak(context)
+        return 'bob'
+      },
+      cleo: after('bob'),
+    })
     await undisturbed(t, team, '300 bob')
   }
 })
@@ -1040,14 +935,11 @@ t.test('rule 27: who waits is told that nobody will come', async (t) => {
 
 t.test('a protocol script is told of each of its stalls, and goes on', async (t) => {
   const team = openTeam(t, waitingBarber, {
-    orchestration: {
-      strategy: 'custom',
-      run: async (orchestrator) => {
-        const codes: string[] = []
-        for (const key of ['1', '2', '3', '4', '5', '6'])
-          await orchestrator.blackboard.waitFor(key).catch(({ code }) => codes.push(code))
-        return codes.join()
-      },
+    script: async (orchestrator) => {
+      const codes: string[] = []
+      for (const key of ['1', '2', '3', '4', '5', '6'])
+        await orchestrator.blackboard.waitFor(key).catch(({ code }) => codes.push(code))
+      return codes.join()
     },
   })
   const ended = team.execute('go')
@@ -1056,17 +948,13 @@ t.test('a protocol script is told of each of its stalls, and goes on', async (t)
 })
 
 t.test('an entry that somebody at work may write is waited for', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      barber: waitingBarber.barber!,
-      customer: async (_, context) => {
-        await context.sleep(10_000)
-        await context.publish('a customer', 'me', 'fact')
-      },
+  const team = given(t, { orchestration: askAll }).team({
+    barber: waitingBarber.barber!,
+    customer: async (_, context) => {
+      await context.sleep(10_000)
+      await context.publish('a customer', 'me', 'fact')
     },
-    { orchestration: askAll },
-  )
+  })
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
   await team.clock.runToIdle()

@@ -13,9 +13,9 @@ import type { ThreadTimes } from '../../src/runtime/threads/thread.ts'
 import { halfOfMemoryMb } from '../../src/runtime/threads/worker-thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
 import type { DramatisError } from '../../src/shared/errors.ts'
-import { roomOf } from './accounts.ts'
-import { ahead, BareSupervisor } from './bare-supervisor.ts'
-import { ask, askAll, never, outcomeOf, type Receive, silent } from './teams.ts'
+import { roomOf } from '../kit/accounts.ts'
+import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
+import { ask, askAll, never, outcomeOf, type Receive, silent } from '../kit/team.ts'
 
 // Rule 13 in virtual time: threads that are stuck, and threads that only look so.
 

@@ -1,7 +1,7 @@
 /** Agents that join a team, also while runs are under way. */
 import t from 'tap'
 import { type AgentMessage, type AgentRole, defineAgent } from '../../src/index.ts'
-import { ask, type Cast, gate, localTeam, openTeam } from '../supervision/teams.ts'
+import { ask, type Cast, gate, given, localTeam } from '../kit/team.ts'
 
 /** Says its name; 'ask x y' asks x for y. */
 const friendly: Cast[string] = async ({ content, sender }, context) => {
@@ -37,17 +37,13 @@ t.test('threads that run already reach it by name, and know who it is when it sp
 
 t.test('a turn that was under way when it came reaches it', async (t) => {
   const { opened, open } = gate()
-  const team = localTeam(
-    t,
-    {
-      async ann(_message, context) {
-        await opened
-        await context.sleep(1)
-        return (await context.request('bob', 'hi')).content
-      },
+  const team = given(t, { later: { bob: friendly } }).testTeam({
+    async ann(_message, context) {
+      await opened
+      await context.sleep(1)
+      return (await context.request('bob', 'hi')).content
     },
-    { later: { bob: friendly } },
-  )
+  })
   const answer = ask(team, 'ann')
   await team.clock.advance(1)
   await team.addAgent({ name: 'bob' })
@@ -58,22 +54,15 @@ t.test('a turn that was under way when it came reaches it', async (t) => {
 
 t.test('a script that runs sees it, and so do the strategies that ask everybody', async (t) => {
   const { opened, open } = gate()
-  const team = localTeam(
-    t,
-    { ann: friendly },
-    {
-      later: { bob: friendly },
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const before = script.agents.length
-          await opened
-          const [, bob] = script.agents
-          return `${before}, then ${bob?.name}: ${(await script.request(bob?.name ?? '', 'hi')).content}`
-        },
-      },
+  const team = given(t, {
+    later: { bob: friendly },
+    script: async (script) => {
+      const before = script.agents.length
+      await opened
+      const [, bob] = script.agents
+      return `${before}, then ${bob?.name}: ${(await script.request(bob?.name ?? '', 'hi')).content}`
     },
-  )
+  }).testTeam({ ann: friendly })
   const run = team.execute('go')
   await team.clock.advance(1)
   await team.addAgent({ name: 'bob' })
@@ -200,23 +189,19 @@ t.test('rule 16: what was sent by name is not overtaken by what is sent when the
       got.push(content)
     },
   })
-  const team = openTeam(
-    t,
-    {
-      async ann(_message, context) {
-        const sent: Promise<void>[] = []
-        for (let n = 0; n < 3; n++) sent.push(context.send('bob', `${n}`))
-        void team.addAgent({ name: 'bob', communication: { mailboxCapacity: 1 } }).then(() => {})
-        await context.sleep(0)
-        for (let n = 3; n < 9; n++) {
-          sent.push(context.send('bob', `${n}`))
-          await context.sleep(n % 2)
-        }
-        await Promise.allSettled(sent)
-      },
+  const team = given(t, { later: { bob: full } }).team({
+    async ann(_message, context) {
+      const sent: Promise<void>[] = []
+      for (let n = 0; n < 3; n++) sent.push(context.send('bob', `${n}`))
+      void team.addAgent({ name: 'bob', communication: { mailboxCapacity: 1 } }).then(() => {})
+      await context.sleep(0)
+      for (let n = 3; n < 9; n++) {
+        sent.push(context.send('bob', `${n}`))
+        await context.sleep(n % 2)
+      }
+      await Promise.allSettled(sent)
     },
-    { later: { bob: full } },
-  )
+  })
   const asked = ask(team, 'ann')
   await team.clock.runToIdle()
   await asked
@@ -228,21 +213,17 @@ t.test('a turn that had sent to it by name before its thread died does not send 
   const got: AgentMessage[] = []
   const keeps = defineAgent({ receive: (message) => void got.push(message) })
   const { opened, open } = gate()
-  const team = openTeam(
-    t,
-    {
-      async ann(_message, context) {
-        if (context.attempt === 1) {
-          void team.addAgent({ name: 'bob' }) // the thread does not know of it yet
-          await context.send('bob', 'once')
-          await opened
-        }
+  const team = given(t, { later: { bob: keeps } }).team({
+    async ann(_message, context) {
+      if (context.attempt === 1) {
+        void team.addAgent({ name: 'bob' }) // the thread does not know of it yet
         await context.send('bob', 'once')
-        return 'done'
-      },
+        await opened
+      }
+      await context.send('bob', 'once')
+      return 'done'
     },
-    { later: { bob: keeps } },
-  )
+  })
   const answer = ask(team, 'ann')
   await team.clock.advance(1)
   team.crash('ann')

@@ -1,23 +1,19 @@
 /** Runs that wait for their start: who waits leaves no trace when it is withdrawn, and a draining team still lets them begin. */
 import t from 'tap'
-import { localTeam, outcomeOf } from '../supervision/teams.ts'
+import { given, type localTeam, outcomeOf } from '../kit/team.ts'
 
 type Test = Parameters<typeof localTeam>[0]
 
 /** One run at a time, each of them ten ms long; `begun` has those that reached the agent. */
 function oneAtATime(t: Test, options: Parameters<typeof localTeam>[2] = {}) {
   const begun: string[] = []
-  const team = localTeam(
-    t,
-    {
-      async worker({ content }, context) {
-        begun.push(content)
-        await context.sleep(10)
-        return content
-      },
+  const team = given(t, { maxConcurrentRuns: 1, ...options }).testTeam({
+    async worker({ content }, context) {
+      begun.push(content)
+      await context.sleep(10)
+      return content
     },
-    { maxConcurrentRuns: 1, ...options },
-  )
+  })
   return { team, begun }
 }
 

@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent } from '../../src/index.ts'
-import { type OpenTeam, openTeam, type Receive } from '../supervision/teams.ts'
+import { given, type OpenTeam, openTeam, type Receive } from '../kit/team.ts'
 
 type Closed = Extract<RuntimeEvent, { type: 'question.closed' }>
 
@@ -195,18 +195,14 @@ for (const [what, withdraw] of [
 const HOUR = 3_600_000
 
 t.test('no time of request, turn or run counts while a person is asked', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => (await context.request('bob', 'ask')).content,
-      bob: async (_message, context) => context.ask('Which color?'),
-    },
-    {
-      communication: { responseTimeoutMs: 1_000 },
-      roles: { ann: { limits: { turnTimeoutMs: 1_000 } }, bob: { limits: { turnTimeoutMs: 1_000 } } },
-      globalTimeoutMs: 5_000,
-    },
-  )
+  const team = given(t, {
+    communication: { responseTimeoutMs: 1_000 },
+    roles: { ann: { limits: { turnTimeoutMs: 1_000 } }, bob: { limits: { turnTimeoutMs: 1_000 } } },
+    globalTimeoutMs: 5_000,
+  }).team({
+    ann: async (_message, context) => (await context.request('bob', 'ask')).content,
+    bob: async (_message, context) => context.ask('Which color?'),
+  })
   const run = team.launch('go')
   await team.clock.advance(48 * HOUR)
   t.equal(run.status, 'waiting')
@@ -216,16 +212,12 @@ t.test('no time of request, turn or run counts while a person is asked', async (
 })
 
 t.test('the time of a run goes on when its last question is closed', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        await Promise.all([context.ask('First?'), context.ask('Second?')])
-        await context.sleep(60_000)
-      },
+  const team = given(t, { globalTimeoutMs: 5_000 }).team({
+    ann: async (_message, context) => {
+      await Promise.all([context.ask('First?'), context.ask('Second?')])
+      await context.sleep(60_000)
     },
-    { globalTimeoutMs: 5_000 },
-  )
+  })
   const run = team.launch('go')
   await team.clock.advance(2_000)
   await run.answer(run.questions[0]!.questionId, 'yes')

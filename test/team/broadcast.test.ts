@@ -1,8 +1,8 @@
 /** broadcast: one message to the `observe` of everybody else, accepted by each before its sender goes on. */
 import t from 'tap'
 import { type AgentContext, type AgentMessage, type DramatisError, defineAgent } from '../../src/index.ts'
-import { imbalances, leftovers } from '../supervision/accounts.ts'
-import { ask, gate, localTeam, never, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { imbalances } from '../kit/accounts.ts'
+import { ask, gate, given, localTeam, never, openTeam, outcomeOf } from '../kit/team.ts'
 
 const caught = (promise: Promise<unknown>) => promise.catch((error: DramatisError) => error)
 
@@ -40,7 +40,6 @@ t.test('a broadcast comes to observe of every other agent, and stands in history
       ['caller', 'b'],
     ],
   )
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a script can broadcast, and alone in a team one speaks to nobody', async (t) => {
@@ -73,22 +72,20 @@ t.test(
       },
       observe: ({ content }) => void heard.push(`slow: ${content}`),
     })
-    const team = openTeam(
-      t,
-      {
-        async caller(_message, context) {
-          for (const content of ['hold', '1', '2', '3']) void context.send('slow', content)
-          sent = context.broadcast('4')
-          for (const content of ['5', '6']) void context.send('slow', content)
-          void context.send('quick', '5')
-          await sent
-          return 'sent'
-        },
-        slow,
-        quick: listener,
+    const team = given(t, {
+      roles: { slow: { communication: { mailboxCapacity: 1 } }, quick: { communication: { mailboxCapacity: 1 } } },
+    }).team({
+      async caller(_message, context) {
+        for (const content of ['hold', '1', '2', '3']) void context.send('slow', content)
+        sent = context.broadcast('4')
+        for (const content of ['5', '6']) void context.send('slow', content)
+        void context.send('quick', '5')
+        await sent
+        return 'sent'
       },
-      { roles: { slow: { communication: { mailboxCapacity: 1 } }, quick: { communication: { mailboxCapacity: 1 } } } },
-    )
+      slow,
+      quick: listener,
+    })
     const asked = outcomeOf(ask(team, 'caller'))
     await team.clock.advance(10)
     t.notOk(asked.settled, 'slow has not accepted it')
@@ -102,30 +99,25 @@ t.test(
       ['hold', '1', '2', '3', '4', '5', '6'].map((content) => `slow: ${content}`),
     )
     t.same(of('quick'), ['quick: 4', 'quick: 5'])
-    t.same(leftovers(team.host), [])
   },
 )
 
 t.test('who refuses a broadcast is named, and has a dead letter; the others have it', async (t) => {
   const { heard, listener } = listeners()
-  const team = openTeam(
-    t,
-    {
-      async caller(_message, context) {
-        const error = (await caught(context.broadcast('news'))) as DramatisError
-        return JSON.stringify(error)
-      },
-      full: () => never,
-      small: listener,
-      a: listener,
+  const team = given(t, {
+    roles: {
+      full: { communication: { mailboxCapacity: 1, overflow: 'reject' } },
+      small: { communication: { maxMessageBytes: 64 } },
     },
-    {
-      roles: {
-        full: { communication: { mailboxCapacity: 1, overflow: 'reject' } },
-        small: { communication: { maxMessageBytes: 64 } },
-      },
+  }).team({
+    async caller(_message, context) {
+      const error = (await caught(context.broadcast('news'))) as DramatisError
+      return JSON.stringify(error)
     },
-  )
+    full: () => never,
+    small: listener,
+    a: listener,
+  })
   const held = outcomeOf(ask(team, 'full'))
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(10)
@@ -154,18 +146,14 @@ t.test('who refuses a broadcast is named, and has a dead letter; the others have
 t.test('a broadcast that still waits for room is withdrawn by its signal; who has it keeps it', async (t) => {
   const { heard, listener } = listeners()
   const withdrawal = new AbortController()
-  const team = openTeam(
-    t,
-    {
-      async caller(_message, context) {
-        const error = (await caught(context.broadcast('news', { signal: withdrawal.signal }))) as DramatisError
-        return error.code
-      },
-      full: () => never,
-      a: listener,
+  const team = given(t, { roles: { full: { communication: { mailboxCapacity: 1 } } } }).team({
+    async caller(_message, context) {
+      const error = (await caught(context.broadcast('news', { signal: withdrawal.signal }))) as DramatisError
+      return error.code
     },
-    { roles: { full: { communication: { mailboxCapacity: 1 } } } },
-  )
+    full: () => never,
+    a: listener,
+  })
   const held = outcomeOf(ask(team, 'full', 'hold'))
   const asked = outcomeOf(ask(team, 'caller'))
   await team.clock.advance(10)
@@ -175,37 +163,33 @@ t.test('a broadcast that still waits for room is withdrawn by its signal; who ha
   t.equal(asked.value, 'CANCELLED')
   t.same(heard, ['a: news'])
   t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { type: 'broadcast', recipient: 'full' } }])
-  t.equal(team.host.directory.cell('full')!.mailbox.parked.length, 0)
+  t.equal(team.cell('full').mailbox.parked.length, 0)
   t.notOk(held.settled)
 })
 
 t.test('a redelivered turn has broadcast once, whether it was accepted before the crash or since', async (t) => {
   const { heard, listener } = listeners()
   const { opened, open } = gate()
-  const team = openTeam(
-    t,
-    {
-      async caller(_message, context) {
-        await context.broadcast('one')
-        const second = context.broadcast('two')
-        await context.request('a', 'crash me')
-        if (context.attempt > 1) {
-          await second
-          return 'sent'
-        }
-        team.crash('caller')
-        return never
-      },
-      a: listener,
-      slow: defineAgent({
-        async receive() {
-          await opened
-        },
-        observe: ({ content }) => void heard.push(`slow: ${content}`),
-      }),
+  const team = given(t, { roles: { slow: { communication: { mailboxCapacity: 2 } } } }).team({
+    async caller(_message, context) {
+      await context.broadcast('one')
+      const second = context.broadcast('two')
+      await context.request('a', 'crash me')
+      if (context.attempt > 1) {
+        await second
+        return 'sent'
+      }
+      team.crash('caller')
+      return never
     },
-    { roles: { slow: { communication: { mailboxCapacity: 2 } } } },
-  )
+    a: listener,
+    slow: defineAgent({
+      async receive() {
+        await opened
+      },
+      observe: ({ content }) => void heard.push(`slow: ${content}`),
+    }),
+  })
   const mismatches: unknown[] = []
   team.host.journal.records$.subscribe((batch) =>
     mismatches.push(...batch.filter(({ kind }) => kind === 'step.mismatch')),
@@ -220,30 +204,25 @@ t.test('a redelivered turn has broadcast once, whether it was accepted before th
   await held
   t.same(heard, ['a: one', 'a: two', 'a: crash me', 'slow: one', 'slow: two'])
   t.same(mismatches, [])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a handler that is retried does not broadcast again what some refused', async (t) => {
   const { heard, listener } = listeners()
   const codes: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async caller(_message, context) {
-        codes.push(((await caught(context.broadcast('news'))) as DramatisError).code)
-        if (context.attempt === 1) throw new Error('broken')
-        return 'done'
-      },
-      a: listener,
-      small: listener,
+  const team = given(t, {
+    roles: {
+      caller: { supervision: { onHandlerError: 'retry' } },
+      small: { communication: { maxMessageBytes: 64 } },
     },
-    {
-      roles: {
-        caller: { supervision: { onHandlerError: 'retry' } },
-        small: { communication: { maxMessageBytes: 64 } },
-      },
+  }).team({
+    async caller(_message, context) {
+      codes.push(((await caught(context.broadcast('news'))) as DramatisError).code)
+      if (context.attempt === 1) throw new Error('broken')
+      return 'done'
     },
-  )
+    a: listener,
+    small: listener,
+  })
   t.equal(await ask(team, 'caller'), 'done')
   t.same(codes, ['MESSAGE_REJECTED', 'MESSAGE_REJECTED'])
   t.same(heard, ['a: news'])
@@ -252,11 +231,11 @@ t.test('a handler that is retried does not broadcast again what some refused', a
 
 t.test('a broadcast that still waits for room ends with its run', async (t) => {
   const { heard, listener } = listeners()
-  const team = openTeam(
-    t,
-    { caller: (_message, context) => context.broadcast('news'), full: () => never, a: listener },
-    { roles: { full: { communication: { mailboxCapacity: 1 } } } },
-  )
+  const team = given(t, { roles: { full: { communication: { mailboxCapacity: 1 } } } }).team({
+    caller: (_message, context) => context.broadcast('news'),
+    full: () => never,
+    a: listener,
+  })
   const held = outcomeOf(ask(team, 'full'))
   const run = team.launch('go')
   await team.clock.advance(10)
@@ -264,7 +243,6 @@ t.test('a broadcast that still waits for room ends with its run', async (t) => {
   await team.clock.advance(10)
   t.same(heard, ['a: news'])
   t.match(team.deadLetters.list(), [{ reason: 'cancelled', message: { type: 'broadcast', recipient: 'full' } }])
-  t.equal(team.host.directory.cell('caller')!.verdicts.size, 0)
-  t.same(imbalances(team.host), [])
+  t.equal(team.cell('caller').verdicts.size, 0)
   t.notOk(held.settled)
 })

@@ -2,7 +2,7 @@
 import { inspect } from 'node:util'
 import t from 'tap'
 import type { Logger, RuntimeEvent } from '../../src/index.ts'
-import { localTeam } from '../supervision/teams.ts'
+import { given } from '../kit/team.ts'
 
 const KEY = 'a-key-of-the-team-0123456789'
 
@@ -16,16 +16,15 @@ t.test('causes and the errors of an AggregateError are redacted in the result, i
   const lines: object[] = []
   const line = (fields: object) => void lines.push(fields)
   const logger: Logger = { debug() {}, info() {}, warn: line, error: line }
-  const team = localTeam(
-    t,
-    {
-      ann(_message, context) {
-        context.log.warn({ error: thrown() }, 'it will fail')
-        throw thrown()
-      },
+  const team = given(t, {
+    logger,
+    models: { default: { model: 'small', baseURL: 'http://localhost:1/v1', apiKey: KEY } },
+  }).testTeam({
+    ann(_message, context) {
+      context.log.warn({ error: thrown() }, 'it will fail')
+      throw thrown()
     },
-    { logger, models: { default: { model: 'small', baseURL: 'http://localhost:1/v1', apiKey: KEY } } },
-  )
+  })
   const run = team.launch('go')
   const events: RuntimeEvent[] = []
   for await (const event of run.events()) events.push(event)

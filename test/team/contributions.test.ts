@@ -2,8 +2,8 @@
 import t from 'tap'
 import { type AgentContext, type Contribution, defineAgent, type OrchestrationConfig } from '../../src/index.ts'
 import { resultText } from '../../src/service/shared/json-text.ts'
+import { type Cast, type Extras, localTeam } from '../kit/team.ts'
 import { FakeModel, USAGE } from '../models/fake-model.ts'
-import { type Cast, type Extras, localTeam } from '../supervision/teams.ts'
 
 type Test = Parameters<typeof localTeam>[0]
 

@@ -11,7 +11,7 @@ import type { LogEntry } from '../../src/runtime/log/records.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
 import type { VirtualClock } from '../../src/testing.ts'
-import { type Cast, OpenTeam, openTeam, type Receive, silent } from '../supervision/teams.ts'
+import { type Cast, OpenTeam, openTeam, type Receive, silent } from '../kit/team.ts'
 
 const STEPS = 10
 
@@ -93,13 +93,10 @@ t.test('a hop in a ring', async (t) => {
       if (left > 0) await context.send(next, '', { structuredData: { left: left - 1 } })
     }),
     {
-      orchestration: {
-        strategy: 'custom',
-        run: async (orchestrator) => {
-          await orchestrator.send(nodes[0]!, '', { structuredData: { left: HOPS - 1 } })
-          await orchestrator.sleep(1)
-          return 'done'
-        },
+      script: async (orchestrator) => {
+        await orchestrator.send(nodes[0]!, '', { structuredData: { left: HOPS - 1 } })
+        await orchestrator.sleep(1)
+        return 'done'
       },
     },
   )

@@ -1,7 +1,7 @@
 /** What a closing team waits for, and for how long a script may go on that does not stop with its run. */
 import t from 'tap'
-import { leftovers } from '../supervision/accounts.ts'
-import { gate, localTeam, never, openTeam, outcomeOf, silent } from '../supervision/teams.ts'
+import { leftovers } from '../kit/accounts.ts'
+import { gate, given, localTeam, never, openTeam, outcomeOf, silent } from '../kit/team.ts'
 
 t.test('close with drainMs lets messages end that were sent just before it', async (t) => {
   const like = await messageOf(t)
@@ -56,23 +56,16 @@ for (const how of ['aborted', 'late']) {
     const { opened, open } = gate()
     const warnings: string[] = []
     const codes: string[] = []
-    const team = openTeam(
-      t,
-      { worker: () => 'fine' },
-      {
-        logger: { ...silent, warn: (_fields, text) => void warnings.push(text) },
-        orchestration: {
-          strategy: 'custom',
-          async run(script, query) {
-            if (query !== 'stuck') return query
-            await opened
-            for (const verb of [() => script.request('worker', 'go'), () => script.step('mine', () => 1)])
-              await verb().catch((error) => codes.push(error.code))
-            return 'too late'
-          },
-        },
+    const team = given(t, {
+      logger: { ...silent, warn: (_fields, text) => void warnings.push(text) },
+      script: async (script, query) => {
+        if (query !== 'stuck') return query
+        await opened
+        for (const verb of [() => script.request('worker', 'go'), () => script.step('mine', () => 1)])
+          await verb().catch((error) => codes.push(error.code))
+        return 'too late'
       },
-    )
+    }).team({ worker: () => 'fine' })
     const run = team.launch('stuck', how === 'late' ? { timeoutMs: 100 } : {})
     await team.clock.advance(50)
     if (how === 'aborted') void run.cancel()
@@ -89,12 +82,11 @@ for (const how of ['aborted', 'late']) {
     await team.clock.runToIdle()
     t.same(codes, [code, code])
     t.match(await run.result, { success: false, error: { code }, finalOutput: null })
-    t.same(leftovers(team.host), [])
   })
 }
 
 t.test('a draining team does not wait for a script that was left alone', async (t) => {
-  const team = openTeam(t, { worker: () => '' }, { orchestration: { strategy: 'custom', run: () => never } })
+  const team = openTeam(t, { worker: () => '' }, { script: () => never })
   const run = team.launch('stuck')
   await team.clock.advance(0)
   void run.cancel()

@@ -1,7 +1,7 @@
 /** What callers outside of any run send stands in the team's history, and answers reach who asked. */
 import t from 'tap'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
-import { gate } from '../supervision/teams.ts'
+import { gate } from '../kit/team.ts'
 import { after, all, echo, refuses, stage, throws } from './stage.ts'
 
 const contents = (messages: readonly AgentMessage[]) => messages.map(({ type, content }) => `${type} ${content}`)

@@ -1,6 +1,6 @@
 /** Messages larger than the rings that they go through: they go in parts. */
 import t from 'tap'
-import { localTeam } from '../supervision/teams.ts'
+import { localTeam } from '../kit/team.ts'
 
 const MIB = 2 ** 20
 

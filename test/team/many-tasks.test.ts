@@ -3,7 +3,7 @@ import t from 'tap'
 import { createTeam, type MultiAgentPattern, type Run } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import desk from '../fixtures/team/desk.ts'
-import { numbers, silent } from '../supervision/teams.ts'
+import { numbers, silent } from '../kit/team.ts'
 
 const TASKS = 50
 

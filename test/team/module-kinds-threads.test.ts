@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 
 const teamOf = (agent: { module: string; tools?: { module: string }[] }) =>
   createTeam({

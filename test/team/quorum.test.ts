@@ -1,7 +1,7 @@
 /** requestQuorum: the first answers of several, as they come; the rest is withdrawn, and a quorum that cannot come fails at once. */
 import t from 'tap'
 import { type AgentContext, type DramatisError, defineAgent } from '../../src/index.ts'
-import { never, openTeam } from '../supervision/teams.ts'
+import { never, openTeam } from '../kit/team.ts'
 import { after, refuses, stage, throws } from './stage.ts'
 
 const contents = (messages: { content: string }[]) => messages.map(({ content }) => content)

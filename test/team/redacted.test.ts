@@ -2,7 +2,7 @@
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 
 const KEY = 'a-key-of-the-team-0123456789'
 const QUERY = `Why does ${KEY} not work?`

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import type { Thread } from '../../src/runtime/threads/thread.ts'
-import { ask, gate, never, numbers, outcomeOf } from '../supervision/teams.ts'
+import { ask, gate, never, numbers, outcomeOf } from '../kit/team.ts'
 import { changingTeam, livesOf, roleOf, settle, stateless, teamAtWork, version } from './reloading.ts'
 
 t.test('the next message is for the new code, which has the state of the old', async (t) => {

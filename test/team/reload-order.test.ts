@@ -2,7 +2,7 @@
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import { howMany } from '../how-many.ts'
-import { numbers } from '../supervision/teams.ts'
+import { numbers } from '../kit/team.ts'
 import { changingTeam, roleOf } from './reloading.ts'
 
 const MESSAGES = 60

@@ -1,7 +1,7 @@
 /** `team.reloadAgent` where only some agents of a run may work at a time: permits are for agents that can use them. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { gate, numbers, outcomeOf } from '../supervision/teams.ts'
+import { gate, numbers, outcomeOf } from '../kit/team.ts'
 import { changingTeam, roleOf, settle, stateless, version } from './reloading.ts'
 
 t.test('turns of several runs end before the new code begins; no permit is kept from others', async (t) => {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type AgentDefinition, defineAgent } from '../../src/index.ts'
 import type { Thread } from '../../src/runtime/threads/thread.ts'
-import { ask, localTeam, never, outcomeOf } from '../supervision/teams.ts'
+import { ask, localTeam, never, outcomeOf } from '../kit/team.ts'
 import {
   type ChangingTeam,
   changingTeam,

@@ -3,7 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { scriptedModel } from '../../src/testing.ts'
-import { ask, numbers, outcomeOf, silent } from '../supervision/teams.ts'
+import { ask, numbers, outcomeOf, silent } from '../kit/team.ts'
 import { watchThreads } from '../toolbox/desk.ts'
 import { folderOf, type HostedTeam, livesOf } from './reloading.ts'
 

@@ -16,7 +16,7 @@ import type { Supervisor } from '../../src/runtime/supervision/host.ts'
 import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import { MultiAgentPattern as Team } from '../../src/team.ts'
 import { type VirtualClock, virtualClock } from '../../src/testing.ts'
-import { ask, gate, never, silent } from '../supervision/teams.ts'
+import { ask, gate, never, silent } from '../kit/team.ts'
 
 /** A team in the host's thread, on a virtual clock. Each thread of an agent loads what `code` has for it then. */
 export class ChangingTeam extends Team<string> {

@@ -1,8 +1,7 @@
 /** Agents that leave a team, also while runs are under way; and names that come again. */
 import t from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../src/index.ts'
-import { leftovers, watchAccounts } from '../supervision/accounts.ts'
-import { ask, type Cast, localTeam, never, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { ask, type Cast, given, localTeam, never, openTeam, outcomeOf } from '../kit/team.ts'
 
 const echo: Cast[string] = ({ content }, { role }) => `${role.name}: ${content}`
 const passes: Cast[string] = async ({ content }, context) => (await context.request('bob', content)).content
@@ -35,7 +34,6 @@ t.test('rule 8: who asked it is told, and what waits for it becomes dead letters
       await context.sleep(60_000)
     },
   })
-  const wrong = watchAccounts(team.host)
   const [first, second] = [outcomeOf(ask(team, 'bob', 'first')), outcomeOf(ask(team, 'bob', 'second'))]
   const throughAnn = outcomeOf(ask(team, 'ann', 'third'))
   await team.clock.advance(10)
@@ -51,8 +49,6 @@ t.test('rule 8: who asked it is told, and what waits for it becomes dead letters
       ['bob', 'stopped'],
     ],
   )
-  t.same(wrong, [])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('who asks it afterwards is told the same', async (t) => {
@@ -100,21 +96,14 @@ t.test('rule 12: one that does not listen costs its thread after the grace', asy
 })
 
 t.test('rule 19: what it had of the limits goes to others', async (t) => {
-  const team = openTeam(
-    t,
-    { bob: () => never, ann: echo },
-    {
-      maxConcurrentAgents: 1,
-      supervision: { stopGraceMs: 10 },
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const outcomes = await script.requestAll(['bob', 'ann'], 'go')
-          return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(', ')
-        },
-      },
+  const team = given(t, {
+    maxConcurrentAgents: 1,
+    supervision: { stopGraceMs: 10 },
+    script: async (script) => {
+      const outcomes = await script.requestAll(['bob', 'ann'], 'go')
+      return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(', ')
     },
-  )
+  }).team({ bob: () => never, ann: echo })
   const run = outcomeOf(team.execute('go'))
   await team.clock.advance(1)
   void team.removeAgent('bob')
@@ -159,30 +148,22 @@ t.test('a run that has seen both tells them by what they did, and tries again on
       return `${content} ${context.runState.handled}`
     },
   })
-  const team = openTeam(
-    t,
-    { ann: echo, bob },
-    {
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          const first = await script.request('bob', 'first')
-          const second = await script.request('bob', 'second')
-          await team.removeAgent('bob')
-          await team.addAgent({ name: 'bob' })
-          const third = await script.request('bob', 'third')
-          return [first, second, third].map(({ sender, content }) => `${sender}: ${content}`).join(', ')
-        },
-      },
+  const team = given(t, {
+    script: async (script) => {
+      const first = await script.request('bob', 'first')
+      const second = await script.request('bob', 'second')
+      await team.removeAgent('bob')
+      await team.addAgent({ name: 'bob' })
+      const third = await script.request('bob', 'third')
+      return [first, second, third].map(({ sender, content }) => `${sender}: ${content}`).join(', ')
     },
-  )
+  }).team({ ann: echo, bob })
   const run = team.execute('go')
   await team.clock.advance(10)
   team.crash('bob')
   await team.clock.advance(10)
   t.equal((await run).finalOutput, 'bob: first 1, bob: second 2, bob: third 1')
   t.same(done, ['first', 'end of first', 'second', 'end of second', 'third', 'end of third'])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('what it had subscribed to reaches neither it nor who has its name next', async (t) => {
@@ -191,25 +172,18 @@ t.test('what it had subscribed to reaches neither it nor who has its name next',
     receive: (_message, context) => context.subscribe('news'),
     observe: ({ content }) => void heard.push(content),
   })
-  const team = localTeam(
-    t,
-    { ann: echo, bob },
-    {
-      orchestration: {
-        strategy: 'custom',
-        async run(script) {
-          await script.request('bob', 'listen')
-          await script.publish('news', 1, 'fact')
-          await script.sleep(1)
-          await team.removeAgent('bob')
-          await script.publish('news', 2, 'fact')
-          await team.addAgent({ name: 'bob' })
-          await script.publish('news', 3, 'fact')
-          return 'done'
-        },
-      },
+  const team = given(t, {
+    script: async (script) => {
+      await script.request('bob', 'listen')
+      await script.publish('news', 1, 'fact')
+      await script.sleep(1)
+      await team.removeAgent('bob')
+      await script.publish('news', 2, 'fact')
+      await team.addAgent({ name: 'bob' })
+      await script.publish('news', 3, 'fact')
+      return 'done'
     },
-  )
+  }).testTeam({ ann: echo, bob })
   const run = team.execute('go')
   await team.clock.advance(10)
   t.equal((await run).success, true)

@@ -2,8 +2,7 @@
 import t from 'tap'
 import { type AgentMessage, type DramatisError, defineAgent } from '../../src/index.ts'
 import { testAgent } from '../../src/testing.ts'
-import { leftovers } from '../supervision/accounts.ts'
-import { ask, localTeam, never, openTeam } from '../supervision/teams.ts'
+import { ask, given, localTeam, never, openTeam } from '../kit/team.ts'
 
 const reports = defineAgent({
   receive: (_message, context) => context.report('half done', { done: 0.5 }),
@@ -28,21 +27,14 @@ t.test(
   async (t) => {
     const seen: number[] = []
     const told: AgentMessage[] = []
-    const team = openTeam(
-      t,
-      { worker: reports },
-      {
-        orchestration: {
-          strategy: 'custom',
-          async run(script, query) {
-            await script.request('worker', query)
-            const history = team.getRun(script.runId)!.messageHistory
-            seen.push(history.filter(({ type }) => type === 'report').length)
-            return 'done'
-          },
-        },
+    const team = given(t, {
+      script: async (script, query) => {
+        await script.request('worker', query)
+        const history = team.getRun(script.runId)!.messageHistory
+        seen.push(history.filter(({ type }) => type === 'report').length)
+        return 'done'
       },
-    )
+    }).team({ worker: reports })
     team.events.subscribe((event) => void (event.type === 'message' && told.push(event.message)))
     const result = await team.execute('go')
     const report = {
@@ -66,24 +58,19 @@ t.test(
     )
     t.same(seen, [1])
     t.same(team.deadLetters.list(), [])
-    t.same(leftovers(team.host), [])
   },
 )
 
 t.test('a report to a manager that does not take it is refused, and a dead letter', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      worker: (_message, context) => context.report('half done').catch((error: DramatisError) => error.code),
-      manager: () => never,
+  const team = given(t, {
+    roles: {
+      worker: { escalateTo: 'manager' },
+      manager: { communication: { mailboxCapacity: 1, overflow: 'reject' } },
     },
-    {
-      roles: {
-        worker: { escalateTo: 'manager' },
-        manager: { communication: { mailboxCapacity: 1, overflow: 'reject' } },
-      },
-    },
-  )
+  }).testTeam({
+    worker: (_message, context) => context.report('half done').catch((error: DramatisError) => error.code),
+    manager: () => never,
+  })
   void ask(team, 'manager').catch(() => {})
   await team.clock.advance(0)
   t.equal(await ask(team, 'worker'), 'MAILBOX_FULL')
@@ -102,7 +89,6 @@ t.test('a redelivered turn reports once', async (t) => {
   const result = await team.execute('go')
   t.equal(result.finalOutput, 'done')
   t.equal(result.messageHistory.filter(({ type }) => type === 'report').length, 1)
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a test of one agent sees what it reports', async (t) => {

@@ -1,7 +1,7 @@
 /** Agents that were stopped for good, and begin again when somebody says so. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { ask, localTeam, type OpenTeam, openTeam } from '../supervision/teams.ts'
+import { ask, localTeam, type OpenTeam, openTeam } from '../kit/team.ts'
 
 /** Dies until it may not be begun again. */
 async function stopForGood(team: OpenTeam, agent: string) {

@@ -1,7 +1,7 @@
 /** Agents that come and go, on real threads. */
 import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
-import { ask, silent } from '../supervision/teams.ts'
+import { ask, silent } from '../kit/team.ts'
 import type { Test } from './stage.ts'
 
 const fixture = (name: string) => new URL(`../fixtures/team/${name}.js`, import.meta.url)

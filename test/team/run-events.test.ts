@@ -1,7 +1,7 @@
 /** The events of a run, as its caller reads them: all of them, in order, from wherever it wants to begin. */
 import t from 'tap'
 import { defineAgent, type OrchestratorContext, type RuntimeEvent } from '../../src/index.ts'
-import { gate } from '../supervision/teams.ts'
+import { gate } from '../kit/team.ts'
 import { after, all, echo, says, stage } from './stage.ts'
 
 const typesOf = (events: readonly RuntimeEvent<unknown>[]) => events.map(({ type }) => type)

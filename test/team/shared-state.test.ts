@@ -12,7 +12,7 @@ import {
   type SharedScope,
 } from '../../src/index.ts'
 import { testAgent } from '../../src/testing.ts'
-import { localTeam, type OpenTeam, openTeam } from '../supervision/teams.ts'
+import { given, localTeam, type OpenTeam, openTeam } from '../kit/team.ts'
 
 type Act<T> = (context: AgentContext) => T | Promise<T>
 
@@ -203,12 +203,9 @@ t.test('an update on which another one came in between is made again on what tha
   }
   const names = Array.from({ length: 10 }, (_, i) => `a${i}`)
   const team = localTeam(t, Object.fromEntries(names.map((name) => [name, adds])), {
-    orchestration: {
-      strategy: 'custom',
-      async run(script) {
-        await script.requestAll(names, 'add')
-        return `${await script.shared('team_shared').get('sum')}`
-      },
+    script: async (script) => {
+      await script.requestAll(names, 'add')
+      return `${await script.shared('team_shared').get('sum')}`
     },
     maxConcurrentAgents: 10,
   })
@@ -413,26 +410,19 @@ for (const [scope, { keep, see, seenBy, outlives }] of Object.entries(scopes))
       },
     })
     const open = () =>
-      openTeam(
-        t,
-        { ann: agent, friend: agent, stranger: agent },
-        {
-          roles: { ann: { sharedWith: ['friend'] } },
-          orchestration: {
-            strategy: 'custom',
-            async run(script, query) {
-              if (query !== 'all') return (await script.request('ann', query)).content
-              await script.request('ann', 'keep')
-              await script.request('ann', 'turn')
-              for (const { name } of script.agents) await script.request(name, 'see')
-              if ((await looks(script)) === true) seers.push('$orchestrator')
-              team.crash('ann')
-              await script.sleep(1_000)
-              return (await script.request('ann', 'restart')).content
-            },
-          },
+      given(t, {
+        roles: { ann: { sharedWith: ['friend'] } },
+        script: async (script, query) => {
+          if (query !== 'all') return (await script.request('ann', query)).content
+          await script.request('ann', 'keep')
+          await script.request('ann', 'turn')
+          for (const { name } of script.agents) await script.request(name, 'see')
+          if ((await looks(script)) === true) seers.push('$orchestrator')
+          team.crash('ann')
+          await script.sleep(1_000)
+          return (await script.request('ann', 'restart')).content
         },
-      )
+      }).team({ ann: agent, friend: agent, stranger: agent })
     team = open()
     const first = team.execute('all')
     await team.clock.runToIdle()

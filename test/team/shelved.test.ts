@@ -2,8 +2,7 @@
 import t from 'tap'
 import { z } from 'zod'
 import { defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
-import { leftovers } from '../supervision/accounts.ts'
-import { type OpenTeam, openTeam, outcomeOf, type Receive } from '../supervision/teams.ts'
+import { given, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { changingTeam } from './reloading.ts'
 
 const HOUR = 3_600_000
@@ -28,16 +27,12 @@ for (const concurrency of [1, 2])
   t.test(
     `a person answers after 48 hours, and 100 runs pass meanwhile through a role with concurrency ${concurrency}`,
     async (t) => {
-      const team = openTeam(
-        t,
-        { ann: desk },
-        {
-          roles: { ann: { concurrency, limits: { turnTimeoutMs: 1_000 }, communication: { queueTimeoutMs: 1_000 } } },
-          communication: { responseTimeoutMs: 1_000 },
-          maxConcurrentAgents: 1,
-          globalTimeoutMs: 5_000,
-        },
-      )
+      const team = given(t, {
+        roles: { ann: { concurrency, limits: { turnTimeoutMs: 1_000 }, communication: { queueTimeoutMs: 1_000 } } },
+        communication: { responseTimeoutMs: 1_000 },
+        maxConcurrentAgents: 1,
+        globalTimeoutMs: 5_000,
+      }).team({ ann: desk })
       const alarms = alarmsOf(team)
       const asking = Array.from({ length: 3 }, (_, i) => team.launch(`ask ${i}`))
       await team.clock.advance(HOUR)
@@ -55,19 +50,14 @@ for (const concurrency of [1, 2])
       await team.clock.runToIdle()
       for (const run of asking) t.match(await run.result, { success: true, finalOutput: 'yes, after 1' })
       t.same(alarms, [])
-      t.same(leftovers(team.host), [])
     },
   )
 
 t.test('an agent that waits for an agent that asks a person is free too', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async ({ content }, context) => (await context.request('bob', content)).content,
-      bob: desk,
-    },
-    { communication: { responseTimeoutMs: 1_000 }, maxConcurrentAgents: 1 },
-  )
+  const team = given(t, { communication: { responseTimeoutMs: 1_000 }, maxConcurrentAgents: 1 }).team({
+    ann: async ({ content }, context) => (await context.request('bob', content)).content,
+    bob: desk,
+  })
   const alarms = alarmsOf(team)
   const asking = [team.launch('ask one'), team.launch('ask two')]
   await team.clock.advance(HOUR)
@@ -87,11 +77,9 @@ t.test('a call that waits for an approval leaves its place, also of a tool in th
     approval: true,
     run: () => 'paid',
   })
-  const team = openTeam(
-    t,
-    { ann: async ({ content }, context) => (content === 'pay' ? `${await context.tool(pay, {})}` : 'free') },
-    { roles: { ann: { tools: [pay] } }, maxConcurrentAgents: 1 },
-  )
+  const team = given(t, { roles: { ann: { tools: [pay] } }, maxConcurrentAgents: 1 }).team({
+    ann: async ({ content }, context) => (content === 'pay' ? `${await context.tool(pay, {})}` : 'free'),
+  })
   const paying = team.launch('pay')
   await team.clock.advance(HOUR)
   t.equal((await team.execute('go')).finalOutput, 'free')
@@ -101,21 +89,14 @@ t.test('a call that waits for an approval leaves its place, also of a tool in th
 })
 
 t.test('the other agents of a run get the permit of one that asks', async (t) => {
-  const team = openTeam(
-    t,
-    { ann: desk, bob: () => 'bob' },
-    {
-      maxConcurrentAgents: 1,
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => {
-          const ann = script.request('ann', 'ask')
-          const bob = await script.request('bob', 'go')
-          return `${bob.content}, ${(await ann).content}`
-        },
-      },
+  const team = given(t, {
+    maxConcurrentAgents: 1,
+    script: async (script) => {
+      const ann = script.request('ann', 'ask')
+      const bob = await script.request('bob', 'go')
+      return `${bob.content}, ${(await ann).content}`
     },
-  )
+  }).team({ ann: desk, bob: () => 'bob' })
   const run = team.launch('go')
   await team.clock.advance(HOUR)
   t.equal(team.getAgentStatus('bob'), 'idle')
@@ -175,24 +156,17 @@ t.test('an answered turn waits for a permit of its run, whose number counts agai
     await context.sleep(1_000)
     open.push(`-${content}`)
   }
-  const team = openTeam(
-    t,
-    { ann: work, bob: work },
-    {
-      maxConcurrentAgents: 1,
-      maxConcurrentRuns: 1,
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          if (query === 'later') open.push(query)
-          const ann = script.request('ann', query === 'go' ? 'ask' : 'later')
-          await script.sleep(100)
-          await Promise.all([ann, ...(query === 'go' ? [script.request('bob', 'bob')] : [])])
-          return 'done'
-        },
-      },
+  const team = given(t, {
+    maxConcurrentAgents: 1,
+    maxConcurrentRuns: 1,
+    script: async (script, query) => {
+      if (query === 'later') open.push(query)
+      const ann = script.request('ann', query === 'go' ? 'ask' : 'later')
+      await script.sleep(100)
+      await Promise.all([ann, ...(query === 'go' ? [script.request('bob', 'bob')] : [])])
+      return 'done'
     },
-  )
+  }).team({ ann: work, bob: work })
   const run = team.launch('go')
   await team.clock.advance(500)
   t.same(open, ['>bob'])
@@ -212,22 +186,15 @@ t.test(
       const next = passing[content]
       return next ? (await context.request(next, 'plain')).content : `done: ${content}`
     }
-    const team = openTeam(
-      t,
-      { ann: receive, cleo: receive },
-      {
-        orchestration: {
-          strategy: 'custom',
-          async run(script, query) {
-            if (query === 'two') return (await script.request('ann', 'pass')).content
-            const ask = script.request('ann', 'ask')
-            await script.sleep(10)
-            const hold = script.request('cleo', 'hold') // asks ann, behind the turn that asks the person
-            return (await Promise.all([ask, hold])).map(({ content }) => content).join()
-          },
-        },
+    const team = given(t, {
+      script: async (script, query) => {
+        if (query === 'two') return (await script.request('ann', 'pass')).content
+        const ask = script.request('ann', 'ask')
+        await script.sleep(10)
+        const hold = script.request('cleo', 'hold') // asks ann, behind the turn that asks the person
+        return (await Promise.all([ask, hold])).map(({ content }) => content).join()
       },
-    )
+    }).team({ ann: receive, cleo: receive })
     const alarms = alarmsOf(team)
     const told: RuntimeEvent[] = []
     team.events.subscribe((event) => event.type === 'deadlock' && event.victim === null && told.push(event))
@@ -245,26 +212,21 @@ t.test(
     const results = await Promise.all([one.result, two.result])
     t.same(results.map(({ success }) => success).sort(), [false, true])
     t.match(results.find(({ error }) => error)?.error?.message, 'deadlock')
-    t.same(leftovers(team.host), [])
   },
 )
 
 t.test('an agent that its callee may ask back keeps its place while that one asks a person', async (t) => {
   const order: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async ann({ content }, context) {
-        order.push(`ann ${content}`)
-        return content === 'ask' ? (await context.request('bob', 'ask')).content : content
-      },
-      async bob(_message, context) {
-        const answer = await context.ask('Really?')
-        return `${answer}, ${(await context.request('ann', 'back')).content}`
-      },
+  const team = given(t, { roles: { ann: { reentrancy: 'chain' } } }).team({
+    async ann({ content }, context) {
+      order.push(`ann ${content}`)
+      return content === 'ask' ? (await context.request('bob', 'ask')).content : content
     },
-    { roles: { ann: { reentrancy: 'chain' } } },
-  )
+    async bob(_message, context) {
+      const answer = await context.ask('Really?')
+      return `${answer}, ${(await context.request('ann', 'back')).content}`
+    },
+  })
   const asking = team.launch('ask')
   await team.clock.advance(10)
   const other = team.launch('other')
@@ -278,21 +240,17 @@ t.test('an agent that its callee may ask back keeps its place while that one ask
 })
 
 t.test('a nested turn that asks a person keeps the place of its agent', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async ann({ content }, context) {
-        if (content === 'plain') return 'plain'
-        if (content === 'back') return context.ask('Really?')
-        return (await context.request('bob', 'go')).content
-      },
-      bob: async (_message, context) => (await context.request('ann', 'back')).content,
+  const team = given(t, {
+    roles: { ann: { reentrancy: 'chain' } },
+    script: async (script, query) => (await script.request('ann', query)).content,
+  }).team({
+    async ann({ content }, context) {
+      if (content === 'plain') return 'plain'
+      if (content === 'back') return context.ask('Really?')
+      return (await context.request('bob', 'go')).content
     },
-    {
-      roles: { ann: { reentrancy: 'chain' } },
-      orchestration: { strategy: 'custom', run: async (script, query) => (await script.request('ann', query)).content },
-    },
-  )
+    bob: async (_message, context) => (await context.request('ann', 'back')).content,
+  })
   const asking = team.launch('go')
   await team.clock.advance(100)
   t.equal(asking.status, 'waiting')
@@ -303,24 +261,19 @@ t.test('a nested turn that asks a person keeps the place of its agent', async (t
   await team.clock.runToIdle()
   t.equal((await asking.result).finalOutput, 'yes')
   t.equal(plain.value?.finalOutput, 'plain')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a turn that is asked back goes on although others have all places, and wait for its run', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async ({ content }, context) =>
-        content === 'back' ? content : (await context.request('bob', content)).content,
-      async bob({ content }, context) {
-        if (content !== 'ask') return content
-        const answer = await context.ask('Really?')
-        await context.sleep(100)
-        return `${answer}, ${(await context.request('ann', 'back')).content}`
-      },
+  const team = given(t, { roles: { ann: { reentrancy: 'chain', concurrency: 2 } }, maxConcurrentAgents: 1 }).team({
+    ann: async ({ content }, context) =>
+      content === 'back' ? content : (await context.request('bob', content)).content,
+    async bob({ content }, context) {
+      if (content !== 'ask') return content
+      const answer = await context.ask('Really?')
+      await context.sleep(100)
+      return `${answer}, ${(await context.request('ann', 'back')).content}`
     },
-    { roles: { ann: { reentrancy: 'chain', concurrency: 2 } }, maxConcurrentAgents: 1 },
-  )
+  })
   const alarms = alarmsOf(team)
   const asking = team.launch('ask')
   await team.clock.advance(10)
@@ -331,32 +284,24 @@ t.test('a turn that is asked back goes on although others have all places, and w
   t.match(await asking.result, { finalOutput: 'yes, back' })
   for (const { result } of others) t.match(await result, { success: true })
   t.same(alarms, [])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a message of the same run waits until the question is answered', async (t) => {
   const order: string[] = []
-  const team = openTeam(
-    t,
-    {
-      async ann({ content }, context) {
-        order.push(content)
-        if (content === 'ask') order.push(await context.ask('Really?'))
-      },
+  const team = given(t, {
+    script: async (script) => {
+      const ask = script.request('ann', 'ask')
+      await script.sleep(10)
+      const second = script.request('ann', 'second')
+      await Promise.all([ask, second])
+      return 'done'
     },
-    {
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => {
-          const ask = script.request('ann', 'ask')
-          await script.sleep(10)
-          const second = script.request('ann', 'second')
-          await Promise.all([ask, second])
-          return 'done'
-        },
-      },
+  }).team({
+    async ann({ content }, context) {
+      order.push(content)
+      if (content === 'ask') order.push(await context.ask('Really?'))
     },
-  )
+  })
   const alarms = alarmsOf(team)
   const run = team.launch('go')
   await team.clock.advance(50)
@@ -383,7 +328,6 @@ t.test('a thread that dies while turns wait for a person asks nobody again, and 
   await answerAll(team)
   await team.clock.runToIdle()
   for (const run of asking) t.equal((await run.result).finalOutput, 'yes, after 2')
-  t.same(leftovers(team.host), [])
 })
 
 t.test(
@@ -407,27 +351,22 @@ t.test(
     t.equal(busy.status, 'running')
     await team.clock.runToIdle()
     t.equal((await busy.result).success, true)
-    t.same(leftovers(team.host), [])
   },
 )
 
 t.test('a turn that waits for a person and for something else goes on with either', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      async ann({ content }, context) {
-        if (content !== 'both') return `done: ${content}`
-        const color = context.ask('Which color?')
-        const first = await Promise.race([color, context.request('bob', 'go').then((answer) => answer.content)])
-        return `${first}, then ${await color}`
-      },
-      bob: async (_message, context) => {
-        await context.sleep(1_000)
-        return 'bob'
-      },
+  const team = given(t, { roles: { bob: { concurrency: 2 } } }).team({
+    async ann({ content }, context) {
+      if (content !== 'both') return `done: ${content}`
+      const color = context.ask('Which color?')
+      const first = await Promise.race([color, context.request('bob', 'go').then((answer) => answer.content)])
+      return `${first}, then ${await color}`
     },
-    { roles: { bob: { concurrency: 2 } } },
-  )
+    bob: async (_message, context) => {
+      await context.sleep(1_000)
+      return 'bob'
+    },
+  })
   const run = team.launch('both')
   await team.clock.advance(2_000)
   t.equal((await team.execute('another')).finalOutput, 'done: another')
@@ -455,7 +394,6 @@ t.test('a turn whose own signal ends its question goes on when it has a place', 
   await team.clock.runToIdle()
   t.equal(asking.value?.finalOutput, 'CANCELLED stepped')
   t.equal((await busy.result).success, true)
-  t.same(leftovers(team.host), [])
 })
 
 t.test(
@@ -502,7 +440,6 @@ t.test('an agent is reloaded although its turn waits for a person, and the new c
   await team.clock.runToIdle()
   const result = await asking.result
   t.equal(result.finalOutput ?? result.error?.message, 'new: yes')
-  t.same(leftovers(team.host), [])
 })
 
 t.test('an agent that is removed while its turn waits for a person leaves nothing behind', async (t) => {
@@ -514,7 +451,6 @@ t.test('an agent that is removed while its turn waits for a person leaves nothin
   t.ok(removed.settled)
   t.match(await asking.result, { success: false, error: { code: 'AGENT_TERMINATED' } })
   t.same(team.questions(), [])
-  t.same(leftovers(team.host), [])
 })
 
 t.test('a run that waits for a person takes no place among the runs of the team', async (t) => {
@@ -537,16 +473,12 @@ t.test('a run that waits for a person takes no place among the runs of the team'
 
 t.test('a turn that waits for the blackboard alone keeps its place', async (t) => {
   const began: string[] = []
-  const team = openTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        began.push(content)
-        if (content === 'one') await context.blackboard.waitFor('never').catch(() => {})
-      },
+  const team = given(t, { supervision: { deadlock: 'report' } }).team({
+    ann: async ({ content }, context) => {
+      began.push(content)
+      if (content === 'one') await context.blackboard.waitFor('never').catch(() => {})
     },
-    { supervision: { deadlock: 'report' } },
-  )
+  })
   const runs = ['one', 'two'].map((query) => team.launch(query))
   await team.clock.advance(10_000)
   t.same(began, ['one'])

@@ -3,8 +3,8 @@ import t from 'tap'
 import type { AgentContext, OpenTurn, Wait } from '../../src/index.ts'
 import { toldWaits } from '../../src/service/digest/moment.ts'
 import { ConfigurationError } from '../../src/shared/errors.ts'
+import { type Extras, gate, given, localTeam, openTeam, type Receive } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
-import { type Extras, gate, localTeam, openTeam, type Receive } from '../supervision/teams.ts'
 import { doing } from '../toolbox/tools.ts'
 
 const never = <T = string>(): Promise<T> => new Promise(() => {})
@@ -147,16 +147,11 @@ t.test('people, sleeps and what others take are never slow, nor is a turn that a
 })
 
 t.test('a slow turn that another agent waits for is stuck, and so are those in a circle', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => (await context.request('ben', 'go')).content,
-      ben: async ({ content }, context) =>
-        content === 'go' ? never() : (await context.request('cid', 'round')).content,
-      cid: async (_message, context) => (await context.request('cid', 'round')).content,
-    },
-    { ...patient, supervision: { deadlock: false, slowMs: { turn: 500 } } },
-  )
+  const team = given(t, { ...patient, supervision: { deadlock: false, slowMs: { turn: 500 } } }).testTeam({
+    ann: async (_message, context) => (await context.request('ben', 'go')).content,
+    ben: async ({ content }, context) => (content === 'go' ? never() : (await context.request('cid', 'round')).content),
+    cid: async (_message, context) => (await context.request('cid', 'round')).content,
+  })
   const run = team.launch('go')
   await team.clock.advance(1_000)
   const states = () => Object.fromEntries(team.turns().map(({ agent, state }) => [agent, state]))

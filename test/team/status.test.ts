@@ -1,7 +1,7 @@
 /** What an agent does, as events: each change once, and the same that health says. */
 import t from 'tap'
 import { type AgentStatus, defineAgent, type RuntimeEvent } from '../../src/index.ts'
-import { openTeam, type Receive } from '../supervision/teams.ts'
+import { given, type Receive } from '../kit/team.ts'
 import { after, all, echo, stage } from './stage.ts'
 
 type Watched = { events: { subscribe(next: (event: RuntimeEvent) => void): unknown } }
@@ -167,18 +167,11 @@ t.test('agents of one name in two runs have each their own, and so has one that 
   }
   const helper: Receive = async (_message, context) => void (await context.sleep(30))
   const privileged = { trust: 'privileged' } as const
-  const team = openTeam(
-    t,
-    { one: boss, two: boss },
-    {
-      roles: { one: privileged, two: privileged },
-      later: { helper, late: helper },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script, query) => (await script.request(query.split(': ')[0]!, query.split(': ')[1]!)).content,
-      },
-    },
-  )
+  const team = given(t, {
+    roles: { one: privileged, two: privileged },
+    later: { helper, late: helper },
+    script: async (script, query) => (await script.request(query.split(': ')[0]!, query.split(': ')[1]!)).content,
+  }).team({ one: boss, two: boss })
   const seen: Record<string, string[]> = {}
   team.events.subscribe((event) => {
     if (event.type !== 'agent.status' || !['helper', 'late'].includes(event.agent)) return

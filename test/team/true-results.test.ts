@@ -8,8 +8,8 @@ import {
   type OrchestratorContext,
   sequenceDiagram,
 } from '../../src/index.ts'
+import { type Cast, type Extras, type OpenTeam, openTeam } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
-import { type Cast, type Extras, type OpenTeam, openTeam } from '../supervision/teams.ts'
 import { disagreements } from './result-accounts.ts'
 
 /** It takes 7 ms for each call, and breaks off where the prompt says so. */
@@ -154,7 +154,7 @@ const stories: Record<string, Story> = {
   'agents come with the run, and go with it': {
     cast: { a: works },
     extras: {
-      ...scripted(async (script, query) => (await script.request(await script.spawn({ name: 'own' }), query)).content),
+      script: async (script, query) => (await script.request(await script.spawn({ name: 'own' }), query)).content,
       later: { own: works },
     },
     comesTo: { finalOutput: 'go!', tokenUsage: { own: TWO_CALLS }, agentExecutionTimesMs: { a: 0, own: 24 } },
@@ -192,12 +192,12 @@ const stories: Record<string, Story> = {
       c: async (_message, context) => `${(await context.sync('noon')).arrived}`,
     },
     extras: {
-      ...scripted(async (script, query) => {
+      script: async (script, query) => {
         script.decide('Who?', 'a and c', 'they are there')
         await script.requestAll(['a', 'c'], query)
         await script.send('c', 'bye').catch(() => {})
         return 'done'
-      }),
+      },
       syncPoints: [{ name: 'noon', requiredAgents: ['b', 'c'], timeoutMs: 1_000 }],
       enableBlackboard: true,
     },

@@ -14,7 +14,7 @@ import {
 } from '../../src/index.ts'
 import { ASKS, CALL, END, type FrameFields, MANY, NOBODY, REQUEST, SEND, TO_ALL } from '../../src/mailbox/frame.ts'
 import { hostileTeam } from '../bad-input/raw-thread.ts'
-import { type OpenTeam, openTeam } from '../supervision/teams.ts'
+import { given, type OpenTeam, openTeam } from '../kit/team.ts'
 
 type Act = (context: AgentContext) => unknown
 
@@ -76,16 +76,12 @@ function stage(t: Test, trust: AgentRole['trust']): Stage {
     },
     observe() {},
   })
-  const team = openTeam(
-    t,
-    { me, ann: listens('ann'), boss: listens('boss') },
-    {
-      roles: { me: { ...(trust && { trust }), escalateTo: 'boss' } },
-      enableBlackboard: true,
-      syncPoints: [{ name: 'met', requiredAgents: ['ann'], timeoutMs: 1_000 }],
-      later: { new: listens('new') },
-    },
-  )
+  const team = given(t, {
+    roles: { me: { ...(trust && { trust }), escalateTo: 'boss' } },
+    enableBlackboard: true,
+    syncPoints: [{ name: 'met', requiredAgents: ['ann'], timeoutMs: 1_000 }],
+    later: { new: listens('new') },
+  }).team({ me, ann: listens('ann'), boss: listens('boss') })
   return {
     team,
     heard,
@@ -175,18 +171,11 @@ t.test('privileged: it makes others', async (t) => {
 })
 
 t.test('a script may all', async (t) => {
-  const team = openTeam(
-    t,
-    { me: () => 'heard' },
-    {
-      roles: { me: { trust: 'untrusted' } },
-      later: { new: () => 'made' },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => (await script.request(await script.spawn({ name: 'new' }), 'hi')).content,
-      },
-    },
-  )
+  const team = given(t, {
+    roles: { me: { trust: 'untrusted' } },
+    later: { new: () => 'made' },
+    script: async (script) => (await script.request(await script.spawn({ name: 'new' }), 'hi')).content,
+  }).team({ me: () => 'heard' })
   t.equal((await team.execute('go')).finalOutput, 'made')
 })
 

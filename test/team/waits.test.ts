@@ -2,8 +2,8 @@
 import t from 'tap'
 import { turnBehind } from '../../src/actors/turn/context.ts'
 import { ModelError, type RuntimeEvent, type Wait } from '../../src/index.ts'
+import { askAll, type Extras, gate, given, localTeam, type Receive } from '../kit/team.ts'
 import { calls, FakeModel } from '../models/fake-model.ts'
-import { askAll, type Extras, gate, localTeam, type Receive } from '../supervision/teams.ts'
 import { doing } from '../toolbox/tools.ts'
 
 const brief = (waits: Wait[]) => waits.map(({ agent, kind, for: what }) => [agent, kind, ...what].join(' '))
@@ -33,14 +33,10 @@ t.test('a turn that waits for another is there with its message, and since when'
 })
 
 t.test('turns that wait for each other are a circle, with who waits for them, until it is broken', async (t) => {
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => (await context.request('ben', 'go')).content,
-      ben: async (_message, context) => (await context.request('ann', 'go')).content,
-    },
-    { supervision: { deadlock: false } },
-  )
+  const team = given(t, { supervision: { deadlock: false } }).testTeam({
+    ann: async (_message, context) => (await context.request('ben', 'go')).content,
+    ben: async (_message, context) => (await context.request('ann', 'go')).content,
+  })
   t.same(team.waitCycles(), [])
   const run = team.launch('go', { runId: 'one' })
   await team.clock.advance(500)
@@ -75,26 +71,19 @@ t.test('waits for models, tools, people and the blackboard have the name of what
     await opened
     return 'thought'
   })
-  const team = localTeam(
-    t,
-    {
-      mia: async (_message, context) => (await context.complete({ prompt: 'Think.', model: 'small' })).text,
-      tess: async (_message, context) => (await context.think('Think.')).text,
-      pam: async (_message, context) => context.ask('May I?'),
-      bob: async (_message, context) => String((await context.blackboard.waitFor('key')).value),
+  const team = given(t, {
+    roles: { tess: { tools: [lookUp] } },
+    models: { default: model, small: model },
+    script: async (script, query) => {
+      await script.requestAll(['mia', 'tess', 'pam', 'bob'], query)
+      return 'done'
     },
-    {
-      roles: { tess: { tools: [lookUp] } },
-      models: { default: model, small: model },
-      orchestration: {
-        strategy: 'custom',
-        async run(script, query) {
-          await script.requestAll(['mia', 'tess', 'pam', 'bob'], query)
-          return 'done'
-        },
-      },
-    },
-  )
+  }).testTeam({
+    mia: async (_message, context) => (await context.complete({ prompt: 'Think.', model: 'small' })).text,
+    tess: async (_message, context) => (await context.think('Think.')).text,
+    pam: async (_message, context) => context.ask('May I?'),
+    bob: async (_message, context) => String((await context.blackboard.waitFor('key')).value),
+  })
   const run = team.launch('go')
   await team.clock.advance(500)
   const waits = brief(team.waits())
@@ -225,22 +214,18 @@ for (const waitFor of ['all', 5] as const)
 
 t.test('what waits for a limit of a thread ends with the thread, and is there again with the next one', async (t) => {
   const work: Receive = (_message, context) => context.sleep(10_000).then(() => 'done')
-  const team = localTeam(
-    t,
-    {
-      lead: async (_message, context) => {
-        const outcomes = await context.requestAll(['ann', 'ben', 'cid'], 'go', { concurrency: 1 })
-        return `${outcomes.length} done`
-      },
-      ann: work,
-      ben: work,
-      cid: work,
+  const team = given(t, {
+    orchestration: { strategy: 'sequential', agentOrder: ['lead'] },
+    supervision: { backoff: { baseMs: 1_000, capMs: 1_000 } },
+  }).testTeam({
+    lead: async (_message, context) => {
+      const outcomes = await context.requestAll(['ann', 'ben', 'cid'], 'go', { concurrency: 1 })
+      return `${outcomes.length} done`
     },
-    {
-      orchestration: { strategy: 'sequential', agentOrder: ['lead'] },
-      supervision: { backoff: { baseMs: 1_000, capMs: 1_000 } },
-    },
-  )
+    ann: work,
+    ben: work,
+    cid: work,
+  })
   const waiting = () => team.waits().flatMap(({ kind, agent }) => (kind === 'limit' ? agent : []))
   const run = team.launch('go')
   await team.clock.advance(500)

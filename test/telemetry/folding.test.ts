@@ -8,8 +8,8 @@ import { Spans } from '../../src/runtime/observers/spans.ts'
 import { modelSpans, Tracing } from '../../src/runtime/observers/tracing.ts'
 import { ModelGateway } from '../../src/runtime/verbs/gateway.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { type Cast, openTeam, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
-import { type Cast, openTeam, silent } from '../supervision/teams.ts'
 import { errorOf, idOf, parentOf, Recorder } from './recorder.ts'
 
 t.test('however the log is cut into batches, the spans of turns are the same', async (t) => {

@@ -3,8 +3,8 @@ import { SpanKind } from '@opentelemetry/api'
 import t from 'tap'
 import type { AgentContext, AgentMessage } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { type Cast, type Extras, given, localTeam } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
-import { type Cast, type Extras, localTeam } from '../supervision/teams.ts'
 import { asking } from './asking.ts'
 import { errorOf, idOf, isInternal, msOf, parentOf, Recorder, tookOf, traceOf } from './recorder.ts'
 
@@ -174,11 +174,11 @@ t.test('runs side by side do not mix', async (t) => {
     await context.sleep(10)
     return 'done'
   }
-  const team = localTeam(
-    t,
-    { chief: asking('clerk', 'sage'), clerk: slow, sage: slow },
-    { telemetry: recorder.telemetry, maxConcurrentAgents: 9, roles: { chief: { concurrency: 8 } } },
-  )
+  const team = given(t, {
+    telemetry: recorder.telemetry,
+    maxConcurrentAgents: 9,
+    roles: { chief: { concurrency: 8 } },
+  }).testTeam({ chief: asking('clerk', 'sage'), clerk: slow, sage: slow })
   const runs = Array.from({ length: 5 }, (_, i) => team.execute(`query ${i}`, { runId: `run-${i}` }))
   await team.clock.runToIdle()
   await Promise.all(runs)

@@ -3,7 +3,7 @@ import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { rehearse } from '../../src/testing.ts'
 import relay from '../fixtures/telemetry/relay.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 import { errorOf, idOf, parentOf, Recorder, tookOf, traceOf } from './recorder.ts'
 
 const module = new URL('../fixtures/telemetry/relay.js', import.meta.url)

@@ -1,7 +1,7 @@
 /** Spans of calls of tools, in the host and in the threads of agents. */
 import t from 'tap'
 import type { AgentContext, AgentMessage, ToolContext } from '../../src/index.ts'
-import { gate, localTeam, never, openTeam } from '../supervision/teams.ts'
+import { gate, given, localTeam, never, openTeam } from '../kit/team.ts'
 import { desk, ledger, recordModule } from '../toolbox/desk.ts'
 import { adder, doing } from '../toolbox/tools.ts'
 import { errorOf, idOf, isInternal, parentOf, Recorder, tookOf } from './recorder.ts'
@@ -54,15 +54,11 @@ t.test('what goes in and out of a tool stands there where it is asked for', asyn
 t.test("a script's tools stand below the run", async (t) => {
   const recorder = new Recorder()
   const { tool } = adder()
-  const team = localTeam(
-    t,
-    { ann: () => '' },
-    {
-      telemetry: recorder.telemetry,
-      tools: [tool],
-      orchestration: { strategy: 'custom', run: async (script) => `${(await script.tool(tool, { a: 1 })).sum}` },
-    },
-  )
+  const team = given(t, {
+    telemetry: recorder.telemetry,
+    tools: [tool],
+    script: async (script) => `${(await script.tool(tool, { a: 1 })).sum}`,
+  }).testTeam({ ann: () => '' })
   await team.execute('go')
   t.same(recorder.trees, [['invoke_workflow', ['execute_tool add']]])
 })

@@ -11,8 +11,8 @@ import { type ChatState, chatLines } from '../../src/service/terminal/chat-view.
 import { localSource } from '../../src/service/terminal/source.ts'
 import { columns } from '../../src/service/terminal/top-view.ts'
 import { systemClock } from '../../src/shared/clock.ts'
+import { silent } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
-import { silent } from '../supervision/teams.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 
 const alive = systemClock.hold()

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent, type Team } from '../../src/index.ts'
-import { openTeam } from '../supervision/teams.ts'
+import { given } from '../kit/team.ts'
 import { asked, desk, toolModule } from './desk.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>
@@ -33,11 +33,9 @@ function payer(approval: boolean | ((input: { euros: number }) => boolean)) {
 
 t.test('a call waits for its approval, and its time limit begins after that', async (t) => {
   const { tool, paid } = payer(true)
-  const team = openTeam(
-    t,
-    { ann: async (_message, context) => `${await context.tool(tool, { euros: 5 })}` },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).team({
+    ann: async (_message, context) => `${await context.tool(tool, { euros: 5 })}`,
+  })
   const run = team.launch('go')
   await team.clock.advance(10_000)
   t.equal(run.status, 'waiting')
@@ -58,11 +56,9 @@ t.test('a call waits for its approval, and its time limit begins after that', as
 
 t.test('a call that is not approved fails, and nothing is done', async (t) => {
   const { tool, paid } = payer(true)
-  const team = openTeam(
-    t,
-    { ann: (_message, context) => context.tool(tool, { euros: 5 }).then(String, (error) => error.message) },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).team({
+    ann: (_message, context) => context.tool(tool, { euros: 5 }).then(String, (error) => error.message),
+  })
   answering(team, 'no')
   const { finalOutput } = await team.execute('go')
   t.equal(
@@ -88,11 +84,9 @@ function shell() {
 t.test('a person is shown all of a long input, and what is invisible in it', async (t) => {
   const { tool, ran } = shell()
   const command = `echo ${'x'.repeat(15_000)} \u202e; rm -rf /`
-  const team = openTeam(
-    t,
-    { ann: async (_message, context) => `${await context.tool(tool, { command })}` },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).team({
+    ann: async (_message, context) => `${await context.tool(tool, { command })}`,
+  })
   const questions = answering(team, 'yes')
   await team.execute('go')
   t.match(questions[0]?.text, 'xxx \\u{202e}; rm -rf /"}?')
@@ -102,11 +96,9 @@ t.test('a person is shown all of a long input, and what is invisible in it', asy
 t.test('an input that is too long for a person is refused, and nobody is asked', async (t) => {
   const { tool, ran } = shell()
   const call = { command: `echo ${'x'.repeat(20_000)}; rm -rf /` }
-  const team = openTeam(
-    t,
-    { ann: (_message, context) => context.tool(tool, call).then(String, (error) => error.message) },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).team({
+    ann: (_message, context) => context.tool(tool, call).then(String, (error) => error.message),
+  })
   const questions = answering(team, 'yes')
   t.match((await team.execute('go')).finalOutput, /input of 20029 characters.* at most 20000\. Give the tool less/)
   t.strictSame([questions, ran], [[], []])
@@ -114,17 +106,13 @@ t.test('an input that is too long for a person is refused, and nobody is asked',
 
 t.test('a function says of which calls; of an input that misses the schema nobody is asked', async (t) => {
   const { tool, paid } = payer(({ euros }) => euros > 100)
-  const team = openTeam(
-    t,
-    {
-      async ann(_message, context) {
-        await context.tool(tool, { euros: 5 })
-        await context.tool(tool, { euros: 500 })
-        return context.tool(tool, {} as never).then(String, ({ code }) => code)
-      },
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).team({
+    async ann(_message, context) {
+      await context.tool(tool, { euros: 5 })
+      await context.tool(tool, { euros: 500 })
+      return context.tool(tool, {} as never).then(String, ({ code }) => code)
     },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  })
   const questions = answering(team, 'yes')
   t.equal((await team.execute('go')).finalOutput, 'TOOL_INPUT')
   t.equal(questions.length, 1)
@@ -134,16 +122,12 @@ t.test('a function says of which calls; of an input that misses the schema nobod
 
 t.test('an approval is asked for once, whatever happens to who calls', async (t) => {
   const { tool, paid } = payer(true)
-  const team = openTeam(
-    t,
-    {
-      async ann(_message, context) {
-        await context.tool(tool, { euros: 5 })
-        await context.sleep(100)
-      },
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).team({
+    async ann(_message, context) {
+      await context.tool(tool, { euros: 5 })
+      await context.sleep(100)
     },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  })
   const questions: Question[] = []
   team.events.subscribe((event) => {
     if (event.type === 'question') questions.push(event)

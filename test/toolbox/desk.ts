@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import { type AgentRole, createTeam, type MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/index.ts'
-import { silent } from '../supervision/teams.ts'
+import { silent } from '../kit/team.ts'
 
 interface Test {
   teardown(end: () => unknown): unknown

@@ -3,22 +3,18 @@ import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
 import { z } from 'zod'
 import { type AgentContext, type DramatisError, defineTool, ToolInputError } from '../../src/index.ts'
-import { ask, gate, localTeam, never, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { ask, gate, given, localTeam, never, outcomeOf } from '../kit/team.ts'
 import { adder, doing, refusal, toolEvents } from './tools.ts'
 
 t.test('an agent calls a tool of its role, by its definition and by its name', async (t) => {
   const { tool, calls } = adder()
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const { sum } = await context.tool(tool, { a: 1, b: 2 })
-        const again = await context.tool<typeof tool>('add', { a: sum })
-        return `${sum} ${again.sum}`
-      },
+  const team = given(t, { roles: { ann: { tools: [tool] } } }).testTeam({
+    ann: async (_message, context) => {
+      const { sum } = await context.tool(tool, { a: 1, b: 2 })
+      const again = await context.tool<typeof tool>('add', { a: sum })
+      return `${sum} ${again.sum}`
     },
-    { roles: { ann: { tools: [tool] } } },
-  )
+  })
   t.equal(await ask(team, 'ann'), '3 4')
   t.same(
     calls.map(({ a, b }) => [a, b]),
@@ -32,24 +28,17 @@ t.test('an agent calls a tool of its role, by its definition and by its name', a
 t.test("the team's tools are every agent's and the script's; a role's are its own", async (t) => {
   const shared = adder('shared')
   const own = adder('own')
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => JSON.stringify(await context.tool(own.tool, { a: 1 })),
-      bob: async (_message, context) => {
-        const error = await refusal(context.tool(own.tool, { a: 1 }))
-        return `${error.code} ${error.message}`
-      },
+  const team = given(t, {
+    tools: [shared.tool],
+    roles: { ann: { tools: [own.tool] } },
+    script: async (script) => JSON.stringify(await script.tool(shared.tool, { a: 7 })),
+  }).testTeam({
+    ann: async (_message, context) => JSON.stringify(await context.tool(own.tool, { a: 1 })),
+    bob: async (_message, context) => {
+      const error = await refusal(context.tool(own.tool, { a: 1 }))
+      return `${error.code} ${error.message}`
     },
-    {
-      tools: [shared.tool],
-      roles: { ann: { tools: [own.tool] } },
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => JSON.stringify(await script.tool(shared.tool, { a: 7 })),
-      },
-    },
-  )
+  })
   t.equal(await ask(team, 'ann'), '{"sum":2}')
   t.match(await ask(team, 'bob'), /^CONFIGURATION Agent "bob" has no tool "own"\. It has shared\.$/)
   const result = await team.execute('go')
@@ -57,11 +46,9 @@ t.test("the team's tools are every agent's and the script's; a role's are its ow
 })
 
 t.test('a tool that does not exist is refused with the nearest name', async (t) => {
-  const team = localTeam(
-    t,
-    { ann: async (_message, context) => (await refusal(context.tool('serach', {}))).message },
-    { tools: [adder('search').tool] },
-  )
+  const team = given(t, { tools: [adder('search').tool] }).testTeam({
+    ann: async (_message, context) => (await refusal(context.tool('serach', {}))).message,
+  })
   t.equal(await ask(team, 'ann'), 'Agent "ann" has no tool "serach". Did you mean "search"? It has search.')
 })
 
@@ -75,31 +62,25 @@ t.test('input that misses the schema is a ToolInputError with each path, and the
     [undefined, /misses its schema: /],
     [[], /misses its schema: /],
   ]
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const errors: DramatisError[] = []
-        for (const [input] of wrong) errors.push(await refusal(context.tool('add', input)))
-        t.ok(errors.every((error) => error instanceof ToolInputError))
-        for (const [i, [, text]] of wrong.entries()) t.match(errors[i]!.message, text)
-        t.match(errors[0]!.details, { tool: 'add', agent: 'ann', issues: /^a: / })
-        return 'went on'
-      },
+  const team = given(t, { tools: [tool] }).testTeam({
+    ann: async (_message, context) => {
+      const errors: DramatisError[] = []
+      for (const [input] of wrong) errors.push(await refusal(context.tool('add', input)))
+      t.ok(errors.every((error) => error instanceof ToolInputError))
+      for (const [i, [, text]] of wrong.entries()) t.match(errors[i]!.message, text)
+      t.match(errors[0]!.details, { tool: 'add', agent: 'ann', issues: /^a: / })
+      return 'went on'
     },
-    { tools: [tool] },
-  )
+  })
   t.equal(await ask(team, 'ann'), 'went on')
   t.same(calls, [])
 })
 
 t.test('input that is no JSON is refused before it leaves the turn', async (t) => {
   const { tool, calls } = adder()
-  const team = localTeam(
-    t,
-    { ann: async (_message, context) => (await refusal(context.tool('add', { a: () => 1 }))).message },
-    { tools: [tool] },
-  )
+  const team = given(t, { tools: [tool] }).testTeam({
+    ann: async (_message, context) => (await refusal(context.tool('add', { a: () => 1 }))).message,
+  })
   t.match(await ask(team, 'ann'), /^input\.a is function; a JSON value is needed/)
   t.same(calls, [])
 })
@@ -117,19 +98,15 @@ t.test('what a tool throws, and output that is no JSON or too large, is a ToolFa
       throw new ToolInputError('the city does not exist', { city: 'Atlantis' })
     },
   }
-  const team = localTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        const { code, message, cause } = await refusal(context.tool(content, {}))
-        return `${code} ${message} ${cause instanceof Error ? cause.message : ''}`
-      },
+  const team = given(t, {
+    tools: Object.entries(outputs).map(([name, run]) => doing(run, { name })),
+    communication: { maxMessageBytes: 65_536 },
+  }).testTeam({
+    ann: async ({ content }, context) => {
+      const { code, message, cause } = await refusal(context.tool(content, {}))
+      return `${code} ${message} ${cause instanceof Error ? cause.message : ''}`
     },
-    {
-      tools: Object.entries(outputs).map(([name, run]) => doing(run, { name })),
-      communication: { maxMessageBytes: 65_536 },
-    },
-  )
+  })
   t.match(
     await ask(team, 'ann', 'throws'),
     /^TOOL_FAILED Tool "throws", called by agent "ann", failed: TypeError: boom .*boom/,
@@ -142,16 +119,12 @@ t.test('what a tool throws, and output that is no JSON or too large, is a ToolFa
 
 t.test('what a tool returns is what its agent gets: all of JSON, and nothing', async (t) => {
   const values = [null, 0, '', false, [], {}, { a: [1, { b: null }] }, 'ü中', undefined]
-  const team = localTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        const value = await context.tool(`give${content}`, {})
-        return value === undefined ? 'undefined' : JSON.stringify(value)
-      },
+  const team = given(t, { tools: values.map((value, i) => doing(() => value, { name: `give${i}` })) }).testTeam({
+    ann: async ({ content }, context) => {
+      const value = await context.tool(`give${content}`, {})
+      return value === undefined ? 'undefined' : JSON.stringify(value)
     },
-    { tools: values.map((value, i) => doing(() => value, { name: `give${i}` })) },
-  )
+  })
   for (const [i, value] of values.entries())
     t.equal(await ask(team, 'ann', `${i}`), JSON.stringify(value) ?? 'undefined')
 })
@@ -165,16 +138,12 @@ t.test('a tool that takes too long is given up, and its signal says so', async (
     },
     { timeoutMs: 500 },
   )
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const error = await refusal(context.tool(slow, {}))
-        return `${error.code} ${error.message}`
-      },
+  const team = given(t, { tools: [slow] }).testTeam({
+    ann: async (_message, context) => {
+      const error = await refusal(context.tool(slow, {}))
+      return `${error.code} ${error.message}`
     },
-    { tools: [slow] },
-  )
+  })
   const events = toolEvents(team)
   const reply = outcomeOf(ask(team, 'ann'))
   await team.clock.advance(499)
@@ -192,11 +161,9 @@ t.test('a tool that takes too long is given up, and its signal says so', async (
 
 t.test('half a minute is the time limit of a tool that has none of its own', async (t) => {
   const slow = doing(() => never)
-  const team = localTeam(
-    t,
-    { ann: async (_message, context) => (await refusal(context.tool(slow, {}))).code },
-    { tools: [slow] },
-  )
+  const team = given(t, { tools: [slow] }).testTeam({
+    ann: async (_message, context) => (await refusal(context.tool(slow, {}))).code,
+  })
   const reply = outcomeOf(ask(team, 'ann'))
   await team.clock.advance(29_999)
   t.equal(reply.settled, false)
@@ -238,18 +205,17 @@ t.test(
       },
       { name: 'talk' },
     )
-    const team = localTeam(
-      t,
-      {
-        ann: async (_message, context) => {
-          await context.tool(tool, { a: 41 })
-          await context.tool(talker, {})
-          await refusal(context.tool('add', {}))
-          return 'ok'
-        },
+    const team = given(t, {
+      tools: [tool, talker],
+      logger: { debug: write, info: write, warn: write, error: write },
+    }).testTeam({
+      ann: async (_message, context) => {
+        await context.tool(tool, { a: 41 })
+        await context.tool(talker, {})
+        await refusal(context.tool('add', {}))
+        return 'ok'
       },
-      { tools: [tool, talker], logger: { debug: write, info: write, warn: write, error: write } },
-    )
+    })
     const events = toolEvents(team)
     const result = await team.execute('go')
     const [started, finished, , progress] = events
@@ -277,11 +243,9 @@ t.test('a tool that was under way when its agent died runs once, and the next at
     await released
     return runs
   })
-  const team = openTeam(
-    t,
-    { ann: async (_message, context) => `${context.attempt}: ${await context.tool(slow, {})}` },
-    { tools: [slow] },
-  )
+  const team = given(t, { tools: [slow] }).team({
+    ann: async (_message, context) => `${context.attempt}: ${await context.tool(slow, {})}`,
+  })
   const reply = outcomeOf(ask(team, 'ann'))
   await began
   team.crash('ann')
@@ -305,16 +269,12 @@ t.test('an output that came while the agent was dead is taken from the log', asy
     await released
     return 'late'
   })
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const [first, second] = await Promise.all([context.tool(tool, { a: 1 }), context.tool(slow, {})])
-        return `${context.attempt} ${first.sum} ${second}`
-      },
+  const team = given(t, { tools: [tool, slow], supervision: { backoff: { baseMs: 1_000, capMs: 1_000 } } }).team({
+    ann: async (_message, context) => {
+      const [first, second] = await Promise.all([context.tool(tool, { a: 1 }), context.tool(slow, {})])
+      return `${context.attempt} ${first.sum} ${second}`
     },
-    { tools: [tool, slow], supervision: { backoff: { baseMs: 1_000, capMs: 1_000 } } },
-  )
+  })
   const reply = outcomeOf(ask(team, 'ann'))
   await began
   team.crash('ann')
@@ -340,16 +300,12 @@ t.test(
         return 'ok'
       },
     })
-    const team = localTeam(
-      t,
-      {
-        ann: async (_message, context) => {
-          await Promise.all([context.tool(tool, { a: 1 }), context.tool(tool, { a: 1 }), context.tool(tool, { a: 2 })])
-          return context.tool(flaky, {})
-        },
+    const team = given(t, { tools: [tool, flaky], supervision: { onHandlerError: 'retry' } }).testTeam({
+      ann: async (_message, context) => {
+        await Promise.all([context.tool(tool, { a: 1 }), context.tool(tool, { a: 1 }), context.tool(tool, { a: 2 })])
+        return context.tool(flaky, {})
       },
-      { tools: [tool, flaky], supervision: { onHandlerError: 'retry' } },
-    )
+    })
     t.equal(await ask(team, 'ann'), 'ok')
     t.equal(keys.length, 2)
     t.equal(keys[0]![0], keys[1]![0], 'of the one that failed and ran again')
@@ -374,16 +330,12 @@ t.test('agents that get the same message have keys of their own', async (t) => {
 
 t.test('two hundred calls at once', async (t) => {
   const { tool, calls } = adder()
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const sums = await Promise.all(Array.from({ length: 200 }, (_, a) => context.tool(tool, { a, b: 0 })))
-        return `${sums.every(({ sum }, a) => sum === a)}`
-      },
+  const team = given(t, { tools: [tool] }).testTeam({
+    ann: async (_message, context) => {
+      const sums = await Promise.all(Array.from({ length: 200 }, (_, a) => context.tool(tool, { a, b: 0 })))
+      return `${sums.every(({ sum }, a) => sum === a)}`
     },
-    { tools: [tool] },
-  )
+  })
   t.equal(await ask(team, 'ann'), 'true')
   t.equal(calls.length, 200)
 })
@@ -395,29 +347,22 @@ t.test('a turn that waits for a tool keeps its place among maxConcurrentAgents',
     return 1
   })
   const order: string[] = []
-  const team = localTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        await context.tool(slow, {})
-        order.push('ann')
-      },
-      bob: () => void order.push('bob'),
+  const team = given(t, {
+    tools: [slow],
+    maxConcurrentAgents: 1,
+    script: async (script) => {
+      const first = script.request('ann', 'go')
+      await script.request('bob', 'go')
+      await first
+      return 'done'
     },
-    {
-      tools: [slow],
-      maxConcurrentAgents: 1,
-      orchestration: {
-        strategy: 'custom',
-        run: async (script) => {
-          const first = script.request('ann', 'go')
-          await script.request('bob', 'go')
-          await first
-          return 'done'
-        },
-      },
+  }).testTeam({
+    ann: async (_message, context) => {
+      await context.tool(slow, {})
+      order.push('ann')
     },
-  )
+    bob: () => void order.push('bob'),
+  })
   const result = team.execute('go')
   await team.clock.advance(1_000)
   t.same(order, [])

@@ -1,7 +1,7 @@
 /** What tools return that is no JSON as it stands: the same comes of it wherever they run, and of a step too. */
 import t from 'tap'
 import rows, { rowsOf } from '../fixtures/tools/rows.ts'
-import { ask, localTeam } from '../supervision/teams.ts'
+import { ask, given, localTeam } from '../kit/team.ts'
 import { type Call, desk, toolModule } from './desk.ts'
 import { doing } from './tools.ts'
 
@@ -70,17 +70,13 @@ t.test('the output of a tool is typed as JSON makes it', async (t) => {
 
 t.test('a step gives what JSON makes of its result, in the first attempt and in a later one', async (t) => {
   const seen: unknown[] = []
-  const team = localTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        seen.push(await context.step('read', () => rowsOf(content)))
-        if (context.attempt === 1) throw new Error('once more')
-        return 'done'
-      },
+  const team = given(t, { supervision: { onHandlerError: 'retry' } }).testTeam({
+    ann: async ({ content }, context) => {
+      seen.push(await context.step('read', () => rowsOf(content)))
+      if (context.attempt === 1) throw new Error('once more')
+      return 'done'
     },
-    { supervision: { onHandlerError: 'retry' } },
-  )
+  })
   for (const [kind, value] of Object.entries(GIVEN)) {
     await ask(team, 'ann', kind)
     t.same(seen.splice(0), [value, value], kind)

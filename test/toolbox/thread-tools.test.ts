@@ -1,7 +1,7 @@
 /** Tools in modules: they run in the agent's own thread, as steps of its turn. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
-import { gate, localTeam, type OpenTeam, openTeam, outcomeOf } from '../supervision/teams.ts'
+import { gate, given, type OpenTeam, outcomeOf } from '../kit/team.ts'
 import { desk, ledger, recordModule, typedModule, underWay, watchThreads } from './desk.ts'
 import { adder, doing, refusal, toolEvents } from './tools.ts'
 
@@ -150,18 +150,14 @@ t.test(
   async (t) => {
     const { opened: began, open } = gate()
     const { file, runs } = ledger(t)
-    const team = openTeam(
-      t,
-      {
-        ann: async (_message, context) => {
-          const { runs } = (await context.tool('record', { file })) as { runs: number }
-          open()
-          await context.sleep(1_000)
-          return `${context.attempt}: ${runs}`
-        },
+    const team = given(t, { roles: { ann: { tools: [record] } } }).team({
+      ann: async (_message, context) => {
+        const { runs } = (await context.tool('record', { file })) as { runs: number }
+        open()
+        await context.sleep(1_000)
+        return `${context.attempt}: ${runs}`
       },
-      { roles: { ann: { tools: [record] } } },
-    )
+    })
     const reply = outcomeOf(team.sendMessage({ recipient: 'ann', content: '', requiresResponse: true }))
     await Promise.all([began, team.clock.advance(0)])
     await crashAndRevive(team)
@@ -172,19 +168,15 @@ t.test(
 )
 
 t.test('a turn that is tried again gets the output of each call, in whatever order it calls', async (t) => {
-  const team = openTeam(
-    t,
-    {
-      ann: async (_message, context) => {
-        const texts = context.attempt === 1 ? ['one', 'two', 'two'] : ['two', 'one', 'two']
-        const outputs: unknown[] = []
-        for (const text of texts) outputs.push(await context.tool('shout', { text }))
-        await context.sleep(1_000)
-        return outputs.join()
-      },
+  const team = given(t, { tools: [{ module: typedModule, export: 'shout' }] }).team({
+    ann: async (_message, context) => {
+      const texts = context.attempt === 1 ? ['one', 'two', 'two'] : ['two', 'one', 'two']
+      const outputs: unknown[] = []
+      for (const text of texts) outputs.push(await context.tool('shout', { text }))
+      await context.sleep(1_000)
+      return outputs.join()
     },
-    { tools: [{ module: typedModule, export: 'shout' }] },
-  )
+  })
   const events = toolEvents(team)
   const reply = outcomeOf(team.sendMessage({ recipient: 'ann', content: '', requiresResponse: true }))
   while (events.length < 6) await team.clock.advance(0)
@@ -196,18 +188,14 @@ t.test('a turn that is tried again gets the output of each call, in whatever ord
 
 t.test('a tool that its turn is told to stop is told too', async (t) => {
   const { file } = ledger(t)
-  const team = localTeam(
-    t,
-    {
-      ann: defineAgent({
-        receive: async (_message, context) => {
-          const { code } = await refusal(context.tool('record', { file, act: 'wait' }))
-          return code
-        },
-      }),
-    },
-    { roles: { ann: { tools: [record] } } },
-  )
+  const team = given(t, { roles: { ann: { tools: [record] } } }).testTeam({
+    ann: defineAgent({
+      receive: async (_message, context) => {
+        const { code } = await refusal(context.tool('record', { file, act: 'wait' }))
+        return code
+      },
+    }),
+  })
   const events = toolEvents(team)
   const run = team.launch('go')
   while (events.length === 0) await team.clock.advance(0)
@@ -225,27 +213,23 @@ t.test('a tool that its turn is told to stop is told too', async (t) => {
 t.test('agents that agents make have the tools of the team, and name or load their own', async (t) => {
   const { tool } = adder('shared')
   const { file } = ledger(t)
-  const team = openTeam(
-    t,
-    {
-      ann: async ({ content }, context) => {
-        const tools = JSON.parse(content) as [string]
-        await context.spawn({ name: 'kid', tools })
-        return (await context.request('kid', 'go')).content
+  const team = given(t, {
+    tools: [tool],
+    roles: { ann: { trust: 'privileged' } },
+    later: {
+      kid: async (_message, context) => {
+        const { sum } = await context.tool(tool, { a: 1 })
+        const { runs } = (await context.tool('record', { file })) as { runs: number }
+        return `${sum} ${runs}`
       },
     },
-    {
-      tools: [tool],
-      roles: { ann: { trust: 'privileged' } },
-      later: {
-        kid: async (_message, context) => {
-          const { sum } = await context.tool(tool, { a: 1 })
-          const { runs } = (await context.tool('record', { file })) as { runs: number }
-          return `${sum} ${runs}`
-        },
-      },
+  }).team({
+    ann: async ({ content }, context) => {
+      const tools = JSON.parse(content) as [string]
+      await context.spawn({ name: 'kid', tools })
+      return (await context.request('kid', 'go')).content
     },
-  )
+  })
   const ask = async (tools: unknown) =>
     (await team.sendMessage({ recipient: 'ann', content: JSON.stringify(tools), requiresResponse: true }))!.content
   t.equal(await ask([{ module: recordModule.href }, 'shared']), '2 1')
@@ -262,5 +246,5 @@ t.test('agents that agents make have the tools of the team, and name or load the
 async function crashAndRevive(team: OpenTeam): Promise<void> {
   team.crash('ann')
   await team.clock.advance(0)
-  await team.host.lifecycle.ready(team.host.directory.cell('ann')!)
+  await team.host.lifecycle.ready(team.cell('ann'))
 }

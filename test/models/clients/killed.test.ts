@@ -12,7 +12,7 @@ import { anthropicWire } from '../../fixtures/wires/anthropic.ts'
 import { geminiWire } from '../../fixtures/wires/gemini.ts'
 import { responsesWire } from '../../fixtures/wires/responses.ts'
 import type { Answer, Wire } from '../../fixtures/wires/wire.ts'
-import { OpenTeam, silent } from '../../supervision/teams.ts'
+import { OpenTeam, silent } from '../../kit/team.ts'
 import { killAt } from '../killed-turns.ts'
 
 const apiKey = 'key-of-the-package-7'

@@ -13,8 +13,8 @@ import { type ModelServer, modelServer } from '../../fixtures/model-server.ts'
 import { chatWire, errorBody } from '../../fixtures/model-wire.ts'
 import { responsesWire } from '../../fixtures/wires/responses.ts'
 import { namedEvent } from '../../fixtures/wires/wire.ts'
+import { silent } from '../../kit/team.ts'
 import { BOTH, errorOf, KEY, piecesOf } from '../../runtime/models/asking.ts'
-import { silent } from '../../supervision/teams.ts'
 import { collected, providerContract, TOOLS } from './contract.ts'
 
 function clientOf({ baseURL }: ModelServer) {

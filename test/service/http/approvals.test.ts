@@ -6,7 +6,7 @@ import { z } from 'zod'
 import { type ApprovalPolicy, defineAgent, defineTool } from '../../../src/index.ts'
 import { type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { testTeam } from '../../../src/testing.ts'
-import { silent } from '../../supervision/teams.ts'
+import { silent } from '../../kit/team.ts'
 import { send } from './stage.ts'
 
 type By = NonNullable<ApprovalPolicy['by']>

@@ -7,7 +7,7 @@ import { FileStore } from '../../../src/runtime/store/file-store.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
 import { FaultyFiles } from '../../durability/faulty-files.ts'
 import { folderOf } from '../../durability/log-folders.ts'
-import { silent } from '../../supervision/teams.ts'
+import { silent } from '../../kit/team.ts'
 import { callerOf, send } from './stage.ts'
 
 const LONG = 'long '.repeat(200)

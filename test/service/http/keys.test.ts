@@ -8,7 +8,7 @@ import { FileStore } from '../../../src/runtime/store/file-store.ts'
 import { httpApi } from '../../../src/service/api/index.ts'
 import { folderOf } from '../../durability/log-folders.ts'
 import { MemoryDisk, MemoryStore } from '../../durability/memory-store.ts'
-import { silent } from '../../supervision/teams.ts'
+import { silent } from '../../kit/team.ts'
 import { callerOf, type Sent, send } from './stage.ts'
 
 type State = NonNullable<MultiAgentPatternOptions['stateManagement']>

@@ -10,7 +10,7 @@ import { FileStore } from '../../../src/runtime/store/file-store.ts'
 import { type HttpApiOptions, httpApi } from '../../../src/service/api/index.ts'
 import { type Operation, routes } from '../../../src/service/http/routes.ts'
 import { folderOf } from '../../durability/log-folders.ts'
-import { silent } from '../../supervision/teams.ts'
+import { silent } from '../../kit/team.ts'
 import { callerOf, type Sent, send } from './stage.ts'
 
 const SECRET = 'the code is 4711'

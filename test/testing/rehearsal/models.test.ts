@@ -4,7 +4,7 @@ import type { ModelClient } from '../../../src/actors/definition/model.ts'
 import { type AgentContext, defineAgent, type MultiAgentPatternOptions } from '../../../src/index.ts'
 import { rehearse, scriptedModel } from '../../../src/testing.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
-import { silent } from '../../supervision/teams.ts'
+import { silent } from '../../kit/team.ts'
 
 const agents = [{ name: 'ann' }, { name: 'bob', model: 'other' }, { name: 'cat', model: 'huge' }]
 const orchestration = { strategy: 'sequential' } as const

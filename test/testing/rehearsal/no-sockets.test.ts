@@ -15,7 +15,7 @@ import { runCode, weather, workspace } from '../../../src/tools/index.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { chatWire } from '../../fixtures/model-wire.ts'
 import { anthropicWire } from '../../fixtures/wires/anthropic.ts'
-import { silent } from '../../supervision/teams.ts'
+import { silent } from '../../kit/team.ts'
 
 /** Counts what reaches the system until the test is over. */
 function watchTheWorld(t: Test): { touched: string[] } {

@@ -6,7 +6,7 @@ import t from 'tap'
 import { type AgentContext, defineAgent, type MultiAgentPatternOptions, type Outcome } from '../../../src/index.ts'
 import { Rehearser } from '../../../src/rehearsal.ts'
 import { type RehearsalPlan, rehearse, virtualClock } from '../../../src/testing.ts'
-import { never, silent } from '../../supervision/teams.ts'
+import { never, silent } from '../../kit/team.ts'
 import { adder } from '../../toolbox/tools.ts'
 
 const fixture = (name: string) => new URL(`../../fixtures/rehearsal/${name}.js`, import.meta.url)

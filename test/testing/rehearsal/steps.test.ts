@@ -9,7 +9,7 @@ import type { MultiAgentPatternOptions } from '../../../src/index.ts'
 import { Reach } from '../../../src/runtime/testing/reach.ts'
 import { SteppedClock } from '../../../src/runtime/testing/virtual-clock.ts'
 import { rehearse } from '../../../src/testing.ts'
-import { never } from '../../supervision/teams.ts'
+import { never } from '../../kit/team.ts'
 
 const module = new URL('../../fixtures/rehearsal/steps.js', import.meta.url)
 const options: MultiAgentPatternOptions = {

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type AgentContext, defineAgent, type MultiAgentPatternOptions } from '../../../src/index.ts'
 import { rehearse } from '../../../src/testing.ts'
-import { never } from '../../supervision/teams.ts'
+import { never } from '../../kit/team.ts'
 
 /** A run asks the first agent. */
 const teamOf = (names: string[], more: Partial<MultiAgentPatternOptions> = {}): MultiAgentPatternOptions => ({

@@ -1,11 +1,16 @@
-/** Teams of code, healthy and not, each with its verdict: watched because the team asks for it, in virtual time. */
+/** Teams of code and of models, healthy and not, each with its verdict, in virtual time. */
 import t from 'tap'
+import { type OpenTeam, openTeam } from '../kit/team.ts'
 import { type Livelock, play } from '../supervision/livelocks.ts'
-import { type OpenTeam, openTeam } from '../supervision/teams.ts'
 import { codeLoops } from './code-loops.ts'
 import type { CodeProgram } from './code-program.ts'
 import { codePrograms } from './code-programs.ts'
+import { modelLoops } from './model-loops.ts'
+import { modelPrograms } from './model-programs.ts'
+import { playAll } from './play-models.ts'
 import { problemsOf } from './program.ts'
+
+// Teams of code, healthy and not, each with its verdict: watched because the team asks for it, in virtual time.
 
 for (const [name, program] of Object.entries({ ...codePrograms, ...codeLoops }))
   t.test(`${name}: ${program.expected.verdict}`, async (t) => {
@@ -25,13 +30,18 @@ function teamOf(t: Parameters<typeof openTeam>[0], { cast, run, roles, later, op
     ...options,
     ...(roles && { roles }),
     ...(later && { later }),
-    orchestration: {
-      strategy: 'custom',
-      run: async (script) => {
-        await run(script)
-        await script.sleep(1_000) // what was sent is handled
-        return 'done'
-      },
+    script: async (script) => {
+      await run(script)
+      await script.sleep(1_000) // what was sent is handled
+      return 'done'
     },
   })
 }
+
+// Teams of models that go round in circles: they are told, and what goes on after all notices is ended.
+
+playAll(modelLoops)
+
+// Teams of models that come to their end: nobody is told without need, and no turn is ended.
+
+playAll(modelPrograms)

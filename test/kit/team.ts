@@ -3,6 +3,7 @@ import type t from 'tap'
 import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src/actors/definition/definition.ts'
 import type { AgentRole } from '../../src/actors/definition/role.ts'
 import type { Logger } from '../../src/actors/definition/tool.ts'
+import type { OrchestratorContext } from '../../src/index.ts'
 import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import type { Cell } from '../../src/runtime/host/agent.ts'
@@ -11,6 +12,7 @@ import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { DramatisError } from '../../src/shared/errors.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
 import { type TestTeam, testTeam, type VirtualClock, virtualClock } from '../../src/testing.ts'
+import { imbalances, leftovers, watchAccounts } from './accounts.ts'
 
 type Test = Pick<typeof t, 'teardown'>
 export type Receive = AgentHandlers['receive']
@@ -18,9 +20,15 @@ export type Receive = AgentHandlers['receive']
 /** By name: what each agent does with a message, or its whole definition. */
 export type Cast = Readonly<Record<string, Receive | AgentDefinition>>
 
+export type Script = (script: OrchestratorContext, query: string) => Promise<string>
+
 export interface Extras extends Partial<Omit<MultiAgentPatternOptions, 'agents' | 'clock'>> {
   roles?: Readonly<Record<string, Omit<AgentRole, 'name'>>>
   seed?: number
+  /** What a run does, in place of `orchestration`. */
+  script?: Script
+  /** The test ends while agents are at work: something is left over then. */
+  unfinished?: boolean
   /** Agents that are added later, or spawned. */
   later?: Cast
 }
@@ -31,23 +39,38 @@ export const silent: Logger = { debug: () => {}, info: () => {}, warn: () => {},
 export function localTeam(
   t: Test,
   cast: Cast,
-  { roles, seed = 1, later = {}, ...options }: Extras = {},
+  { roles, seed = 1, later = {}, unfinished: _unfinished, ...options }: Extras = {},
 ): TestTeam<string> {
   const team = testTeam(optionsOf(cast, roles, options), { seed, modules: modulesOf(cast), later: modulesOf(later) })
   closeAfter(t, team)
   return team
 }
 
-/** The same with its supervisor in sight. */
-export function openTeam(t: Test, cast: Cast, { roles, seed = 1, later = {}, ...options }: Extras = {}): OpenTeam {
+/** Options first, and then the agents. */
+export const given = (t: Test, extras: Extras) => ({
+  team: (cast: Cast) => openTeam(t, cast, extras),
+  testTeam: (cast: Cast) => localTeam(t, cast, extras),
+})
+
+/**
+ * The same with its supervisor in sight. Its accounts have to balance with every record, and when the test ends nothing
+ * may be left over: no room, permit, request or message.
+ */
+export function openTeam(
+  t: Test,
+  cast: Cast,
+  { roles, seed = 1, later = {}, unfinished = false, ...options }: Extras = {},
+): OpenTeam {
   const definitions = new Map(Object.entries(modulesOf({ ...cast, ...later })))
   const team = new OpenTeam(optionsOf(cast, roles, options), definitions, seed)
-  closeAfter(t, team)
+  team.unbalanced = watchAccounts(team.host)
+  closeAfter(t, team, () => team.wrong(unfinished))
   return team
 }
 
 export class OpenTeam extends MultiAgentPattern<string> {
   readonly clock: VirtualClock
+  unbalanced: readonly string[] = []
 
   constructor(options: MultiAgentPatternOptions, definitions: ReadonlyMap<string, AgentDefinition>, seed: number) {
     const clock = virtualClock({ seed })
@@ -59,9 +82,27 @@ export class OpenTeam extends MultiAgentPattern<string> {
     return this.supervisor
   }
 
+  /** What did not add up so far, and what is left over now, unless agents are at work yet. */
+  wrong(unfinished = false): string[] {
+    return [...this.unbalanced, ...imbalances(this.host), ...(unfinished ? [] : leftovers(this.host))]
+  }
+
+  /** What the host knows of an agent. */
+  cell(agent: string): Cell {
+    const cell = this.supervisor.directory.cell(agent)
+    if (!cell) throw new Error(`this team has no agent "${agent}"`)
+    return cell
+  }
+
   /** Ends a life: as from outside, or by an error that the thread threw outside of any turn. */
   crash(agent: string, error?: Error): void {
     this.crashCell(this.supervisor.directory.cell(agent), error)
+  }
+
+  /** The same, and the host has seen it. */
+  async dies(agent: string, error?: Error): Promise<void> {
+    this.crash(agent, error)
+    await this.clock.advance(0)
   }
 
   crashCell(cell: Cell | undefined, error?: Error): void {
@@ -82,13 +123,13 @@ export const beBusy = ({ host }: OpenTeam) => Atomics.store(host.team.words, HOS
 function optionsOf(
   cast: Cast,
   roles: Extras['roles'] = {},
-  options: Omit<Extras, 'roles' | 'seed' | 'later'>,
+  { script, ...options }: Omit<Extras, 'roles' | 'seed' | 'later' | 'unfinished'>,
 ): MultiAgentPatternOptions {
   const names = Object.keys(cast)
   return {
     orchestration: {
       strategy: 'custom',
-      run: async (script, query) => (await script.request(names[0]!, query)).content,
+      run: script ?? (async (script, query) => (await script.request(names[0]!, query)).content),
     },
     logger: silent,
     ...options,
@@ -105,11 +146,17 @@ function modulesOf(cast: Cast): Record<string, AgentDefinition> {
 }
 
 /** Handlers that ignore their signal need the grace to pass. */
-function closeAfter(t: Test, team: MultiAgentPattern<string> & { clock: VirtualClock }): void {
+function closeAfter(
+  t: Test,
+  team: MultiAgentPattern<string> & { clock: VirtualClock },
+  wrong = (): string[] => [],
+): void {
   t.teardown(async () => {
+    const found = wrong()
     const closed = team.close()
     await team.clock.runToIdle()
     await closed
+    if (found.length > 0) throw new Error(`left over when the test had ended: ${found.join('; ')}`)
   })
 }
 
@@ -133,6 +180,13 @@ export async function ask(
   const response = await team.sendMessage({ recipient: agent, content, requiresResponse: true, ...fields })
   return response!.content
 }
+
+/** The content of an answer, or the code of why there is none. */
+export const answerOf = (asked: Promise<{ content: string }>): Promise<string> =>
+  asked.then(
+    ({ content }) => content,
+    ({ code }) => code,
+  )
 
 /** What became of a promise, for a test that lets time pass before it looks. */
 export function outcomeOf<T>(promise: Promise<T>): { value?: T; error?: DramatisError; settled: boolean } {

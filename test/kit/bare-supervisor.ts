@@ -15,7 +15,7 @@ import { LocalThread } from '../../src/runtime/threads/local-thread.ts'
 import type { Spawner, Thread, ThreadExit, ThreadTimes } from '../../src/runtime/threads/thread.ts'
 import type { Scheduler } from '../../src/shared/clock.ts'
 import { virtualClock } from '../../src/testing.ts'
-import { type Receive, silent } from './teams.ts'
+import { type Receive, silent } from './team.ts'
 
 const noSpawner: Spawner = {
   room: () => undefined,
