@@ -1,7 +1,9 @@
 /** docs/project/requirements.md has each requirement once, and what it names is there: tests, commands and pages. */
+
 import { existsSync, readFileSync } from 'node:fs'
 import { posix } from 'node:path'
 import t from 'tap'
+import { pluck } from './kit/lists.ts'
 
 const page = readFileSync('docs/project/requirements.md', 'utf8') // tests are started in the project's folder
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
@@ -47,10 +49,7 @@ const missing = (text: string) => shownIn(text).flatMap(({ names }) => names.fil
 const bare = (text: string) => shownIn(text).flatMap(({ row, names }) => (names.length === 0 ? [row] : []))
 
 t.test('each row is there once, in order', async (t) => {
-  t.same(
-    items(page).map(({ row }) => row),
-    ROWS,
-  )
+  t.same(pluck(items(page), 'row'), ROWS)
 })
 
 t.test('each row names tests or commands, which are there', async (t) => {

@@ -5,6 +5,7 @@ import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { summaryRequest } from '../../src/actors/model/summary.ts'
 import { nextContext } from '../../src/actors/model/window.ts'
 import { ConfigurationError, ModelError, RunAbortedError } from '../../src/shared/errors.ts'
+import { pluck } from '../kit/lists.ts'
 import { assistant, calls, count, isPaired, sourceOf, talk, user, windowOf } from './conversations.ts'
 
 const strategy = { strategy: 'append_until_full' } as const
@@ -179,10 +180,7 @@ t.test('a conversation that is short by a cheap bound is not counted', async (t)
 t.test('a summary is asked for as a transcript that fits into the window', async (t) => {
   const history = [user('look'), ...calls('a', 'x'.repeat(40_000)), assistant('seen')]
   const request = summaryRequest(history, 100, windowOf(1_000))
-  t.same(
-    request.map(({ role }) => role),
-    ['system', 'user'],
-  )
+  t.same(pluck(request, 'role'), ['system', 'user'])
   t.match(
     request[1]?.content,
     /user: look.*\(calls look \{\}\).*tool: x+ \[\.\.\. \d+ characters left out.*assistant: seen/s,

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { defineAgent, type OrchestratorContext } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { type Act, refusalOf, stage, type UntypedContext, untyped } from './helpers.ts'
 
 const asynchronous: Record<string, Act> = {
@@ -62,10 +63,7 @@ t.test('every asynchronous verb rejects with TURN_ENDED and says what to do', as
     t.match(error.message, /The turn of agent "ann" has ended; .*Await what the handler starts before it returns/)
     t.equal(error.details.agent, 'ann')
   }
-  t.same(
-    team.getMessageHistory().filter(({ recipient }) => recipient === 'bob'),
-    [],
-  )
+  t.same(where(team.getMessageHistory(), 'recipient', 'bob'), [])
   t.same(await team.getBlackboard()?.query(), [])
   t.ok(await isWell())
 })
@@ -221,10 +219,7 @@ t.test('the vote of an agent that was removed after its answer counts', async (t
         run: async (orchestrator) => {
           await orchestrator.requestAll(['ann', 'bob'], 'hi')
           await team.removeAgent('bob')
-          t.same(
-            orchestrator.agents.map(({ name }) => name),
-            ['ann'],
-          )
+          t.same(pluck(orchestrator.agents, 'name'), ['ann'])
           return String(orchestrator.vote([{ agent: 'bob', value: 'yes' }]).winner)
         },
       },

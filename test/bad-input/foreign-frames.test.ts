@@ -25,6 +25,7 @@ import {
   TO_ALL,
 } from '../../src/mailbox/frame.ts'
 import { roomOf } from '../kit/accounts.ts'
+import { where } from '../kit/lists.ts'
 import { hostileTeam, type RawThread } from './raw-thread.ts'
 
 // Words of the header.
@@ -72,14 +73,8 @@ for (const [what, flaw, fields, spoil] of flaws)
       },
     ])
     t.match(stage.lines, [{ level: 'warn', agent: 'mallory', flaw }, {}])
-    t.same(
-      stage.heard.filter(({ content }) => content === 'psst'),
-      [],
-    )
-    t.same(
-      team.getMessageHistory().filter(({ content }) => content === 'psst'),
-      [],
-    )
+    t.same(where(stage.heard, 'content', 'psst'), [])
+    t.same(where(team.getMessageHistory(), 'content', 'psst'), [])
     t.equal(stage.mallory.epoch, 1, 'it goes on')
     t.same(await stage.leftovers(), [])
   })
@@ -169,10 +164,7 @@ t.test('the end of a turn that is not open does nothing, and is in no history', 
   t.same(await stage.ailments(), [])
   t.equal(result.settled, false)
   t.equal(stage.life?.refusedFrames, 3)
-  t.same(
-    stage.team.getMessageHistory().filter(({ content }) => content === 'forged'),
-    [],
-  )
+  t.same(where(stage.team.getMessageHistory(), 'content', 'forged'), [])
 })
 
 t.test('the end of its turn answers who asked, whomever it names', async (t) => {

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { refusalOf, stage, type Test } from './helpers.ts'
 
 function teamOf(t: Test, definition: object, role: object = {}) {
@@ -124,10 +125,7 @@ t.test('a log line can be anything, a text alone too', async (t) => {
     },
   })
   t.equal((await team.execute('hi')).finalOutput, 'hi')
-  t.match(
-    lines.map(({ text }) => text),
-    ['only a text', 'odd fields', 'a cycle', 'no fields', '5'],
-  )
+  t.match(pluck(lines, 'text'), ['only a text', 'odd fields', 'a cycle', 'no fields', '5'])
   t.match(lines[1], { n: '1', error: { name: 'Error', message: 'why' } })
 })
 
@@ -139,10 +137,7 @@ t.test('a send whose signal is aborted already is not sent', async (t) => {
     (context: { request: Function }) => context.request('bob', 'hi', { signal }),
   ])
     t.match(await refusal(act as never), { code: 'CANCELLED', details: { agent: 'bob' } })
-  t.same(
-    team.getMessageHistory().filter(({ recipient }) => recipient === 'bob'),
-    [],
-  )
+  t.same(where(team.getMessageHistory(), 'recipient', 'bob'), [])
   t.ok(await isWell())
 })
 

@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { RuntimeEvent } from '../../src/index.ts'
 import { CALL, END, LOG, REQUEST, SEND } from '../../src/mailbox/frame.ts'
+import { where } from '../kit/lists.ts'
 import { hostileTeam } from './raw-thread.ts'
 
 const deep = `${'['.repeat(20_000)}${']'.repeat(20_000)}`
@@ -34,10 +35,7 @@ t.test(
       t.match(result.value, { finalOutput: 'done' })
       t.ok(JSON.stringify(result.value).length > 0)
       t.ok(JSON.stringify(events).length > 0)
-      t.match(
-        stage.heard.filter(({ content }) => content === 'psst'),
-        [{ structuredData: null, metadata: {} }],
-      )
+      t.match(where(stage.heard, 'content', 'psst'), [{ structuredData: null, metadata: {} }])
     }
   },
 )

@@ -3,6 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { where } from '../kit/lists.ts'
 import { refusalOf, stage, type Test, untyped } from './helpers.ts'
 
 const SECRET = 'the secret prompt'
@@ -158,10 +159,7 @@ t.test('a message above the limit is refused by every way in, with both numbers'
   isTooLarge(t, await refusalOf(team.sendMessage({ recipient: 'bob', content: large })))
   isTooLarge(t, await refusalOf(team.sendMessage({ recipient: 'bob', content: large, requiresResponse: true })))
   isTooLarge(t, await refusalOf(Promise.resolve(team.getAgent('bob')?.run(large))))
-  t.same(
-    team.getMessageHistory().filter(({ recipient }) => recipient === 'bob'),
-    [],
-  )
+  t.same(where(team.getMessageHistory(), 'recipient', 'bob'), [])
   t.ok(await isWell())
 })
 

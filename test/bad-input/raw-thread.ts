@@ -162,6 +162,7 @@ export function hostileTeam(test: Pick<typeof t, 'teardown'>, options: object = 
       bob: defineAgent({ receive: listens, observe: (message) => void listens(message) }),
     },
     {
+      unwatched: true,
       logger,
       enableBlackboard: true,
       supervision: { backoff: { baseMs: 0, capMs: 0 }, maxRestarts: 1_000_000 },

@@ -1,6 +1,7 @@
 /** What is refused before it is a message is a dead letter all the same, if it was for somebody; but a small one. */
 import t from 'tap'
 import { remainsOf } from '../../src/mailbox/dead-letters.ts'
+import { where } from '../kit/lists.ts'
 import { type Act, refusalOf, stage, untyped } from './helpers.ts'
 
 const LARGE = 'x'.repeat(20_000)
@@ -89,7 +90,7 @@ t.test('of what is above the limit the beginning is kept, once, whoever refuses 
   )
   t.ok(letters.every(({ message }) => String(message.metadata.omitted) === 'content'))
   t.same(
-    team.getMessageHistory(letters.at(-1)?.message.runId).filter(({ recipient }) => recipient === 'bob'),
+    where(team.getMessageHistory(letters.at(-1)?.message.runId), 'recipient', 'bob'),
     [],
     'it never was in a history',
   )

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { defineAgent, RunAbortedError, RunTimeoutError, TeamOverloadedError } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { refusalOf, stage, type Test, untyped } from './helpers.ts'
 
 /** Agents "ann" and "bob": ann asks bob, who waits until the test lets him go or his turn is to stop. */
@@ -134,10 +135,7 @@ t.test('a run beyond maxConcurrentRuns and maxQueuedRuns is TEAM_OVERLOADED', as
   const { team, release, settle } = waitingTeam(t, { maxConcurrentRuns: 1, maxQueuedRuns: 1 })
   const runs = [team.launch('1'), team.launch('2')]
   await settle()
-  t.same(
-    runs.map(({ status }) => status),
-    ['running', 'queued'],
-  )
+  t.same(pluck(runs, 'status'), ['running', 'queued'])
   const result = await team.execute('3', { runId: 'third' })
   t.match(result, { success: false, runId: 'third', finalOutput: null, data: null, failures: [], messageHistory: [] })
   t.match(JSON.parse(JSON.stringify(result)), {

@@ -1,5 +1,6 @@
 /** Each verb with arguments that it cannot take: refused by path, before anything is sent, and the turn goes on. */
 import t from 'tap'
+import { where } from '../kit/lists.ts'
 import { type Act, boom, revoked, stage } from './helpers.ts'
 
 const SECRET = { prompt: 'the secret prompt' }
@@ -206,10 +207,7 @@ for (const [what, cases] of Object.entries(refused)) {
       if (path !== undefined) t.equal(error.details.path, path, error.message)
       t.notMatch(error.message, SECRET.prompt)
     }
-    t.same(
-      team.getMessageHistory().filter(({ recipient }) => recipient === 'bob'),
-      [],
-    )
+    t.same(where(team.getMessageHistory(), 'recipient', 'bob'), [])
     t.ok(team.deadLetters.list().every(({ reason }) => reason === 'rejected'))
     t.ok(await isWell())
   })

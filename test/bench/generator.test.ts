@@ -3,6 +3,7 @@ import t from 'tap'
 import { Generator } from '../../bench/load/generator.ts'
 import type { Plan } from '../../bench/load/options.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 
 const LINGER_MS = 500
 const never = () => new Promise<void>(() => {})
@@ -34,7 +35,7 @@ async function generate(
 t.test('without a rate the next begins when one has ended, and so many are under way at a time', async (t) => {
   const { generator, began, endedAt } = await generate({ concurrency: 3 }, (_, clock) => clock.sleep(50))
   t.strictSame(
-    began.map(({ at }) => at),
+    pluck(began, 'at'),
     Array.from({ length: 60 }, (_, i) => Math.floor(i / 3) * 50),
   )
   t.ok(

@@ -6,6 +6,7 @@ import { sweep } from '../../bench/team-size/sweep.ts'
 import { textOf } from '../../src/actors/definition/content.ts'
 import { countTokens } from '../../src/actors/model/tokens.ts'
 import type { ModelClient } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
 
 /** Keeps who was asked for what, and answers at once. */
@@ -95,7 +96,7 @@ t.test('a question with one right answer is put to all, and a chain to one after
   const [report] = await sweep(chain, new AbortController().signal, () => {})
   t.equal(report?.right, undefined)
   t.same(
-    asked.map(({ agent }) => agent),
+    pluck(asked, 'agent'),
     Array.from({ length: 12 }, (_, at) => `worker-${(at % 3) + 1}`),
   )
   t.match(asked[1]?.about, /^Improve this text \(step 2\):\nabout \d+$/)

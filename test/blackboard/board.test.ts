@@ -2,6 +2,7 @@ import t from 'tap'
 import { Board } from '../../src/blackboard/board.ts'
 import type { WriteOptions } from '../../src/blackboard/entry.ts'
 import { MessageRejectedError } from '../../src/shared/errors.ts'
+import { pluck } from '../kit/lists.ts'
 
 function startBoard() {
   const board = new Board({
@@ -40,10 +41,7 @@ t.test('an entry without options is certain and rests on nothing', async (t) => 
 
 t.test('versions count from 1 for each key', async (t) => {
   const { write } = startBoard()
-  t.same(
-    [write('a'), write('a'), write('b')].map((entry) => entry.version),
-    [1, 2, 1],
-  )
+  t.same(pluck([write('a'), write('a'), write('b')], 'version'), [1, 2, 1])
 })
 
 t.test('an entry is frozen through and through', async (t) => {
@@ -91,10 +89,7 @@ t.test('revision counts the writes and size the keys', async (t) => {
 t.test('query lists entries in the order in which they were last written', async (t) => {
   const { board, write } = startBoard()
   for (const key of ['a', 'b', 'c', 'a']) write(key)
-  t.same(
-    board.query().map((entry) => entry.key),
-    ['b', 'c', 'a'],
-  )
+  t.same(pluck(board.query(), 'key'), ['b', 'c', 'a'])
 })
 
 t.test('query keeps what equals the filter in every field', async (t) => {
@@ -123,10 +118,7 @@ t.test('a superseded entry is left out of query and snapshot', async (t) => {
   const { board, write } = startBoard()
   write('guess', 1)
   write('fact', 2, { supersedes: 'guess' })
-  t.same(
-    board.query().map((entry) => entry.key),
-    ['fact'],
-  )
+  t.same(pluck(board.query(), 'key'), ['fact'])
   t.same(board.snapshot(), { fact: 2 })
 })
 

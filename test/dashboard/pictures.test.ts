@@ -18,6 +18,7 @@ import {
   SCRIPT_BOX,
 } from '../../src/service/pictures/team-layout.ts'
 import { testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { all } from '../team/stage.ts'
 
 /** `seconds`: active and idle, by agent; '' is the host. */
@@ -130,10 +131,7 @@ t.test('a label for which there is no room is left out, and the earlier one stay
     { text: '+8.8 s', at: 600, align: 'right' },
   ] as const
   const shown = roomyLabels(labels, (text) => text.length * 6)
-  t.same(
-    shown.map(({ text }) => text),
-    ['7.8 s idle', '+0 ms', '+8.8 s'],
-  )
+  t.same(pluck(shown, 'text'), ['7.8 s idle', '+0 ms', '+8.8 s'])
 })
 
 t.test('of the waits of an agent, what its turn waits for is told before limits, and the oldest first', async (t) => {
@@ -176,20 +174,14 @@ t.test('a deadlock that stands is there once, and none says too early that no wa
   fold.read({ seq: 0, at: 0, waits: [wait('buyer', 'bank'), wait('bank', 'buyer')], facts: [] } as never)
   const fact = { type: 'deadlock', seq: 3, at: 10, runId: 'r', cycle: ['bank', 'buyer'], tail: [], victim: null }
   const facts = [fact] as never
-  t.same(
-    deadlocksOf(fold, facts).map(({ isOpen }) => isOpen),
-    [true],
-  )
+  t.same(pluck(deadlocksOf(fold, facts), 'isOpen'), [true])
   fold.read({ seq: 1, at: 20, waits: [], facts: [] } as never)
   t.same(
     deadlocksOf(fold, facts).map(({ isOpen, victim }) => [isOpen, victim]),
     [[false, null]],
   )
   const broken = [fact, { ...fact, seq: 4, at: 11, victim: 'bank' }] as never
-  t.same(
-    deadlocksOf(fold, broken).map(({ victim }) => victim),
-    ['bank'],
-  )
+  t.same(pluck(deadlocksOf(fold, broken), 'victim'), ['bank'])
 })
 
 t.test('lines end at the boxes that they join, and the lines of a ring bend outwards', async (t) => {

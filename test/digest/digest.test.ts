@@ -7,6 +7,7 @@ import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import { momentOf } from '../../src/service/digest/moment.ts'
 import { systemClock } from '../../src/shared/clock.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { importsOf, sourceFiles } from '../source-files.ts'
 import { after, all, echo, stage, throws } from '../team/stage.ts'
 
@@ -100,7 +101,7 @@ t.test('calls of models and tools are rows with their message, their tokens and 
     { type: 'model.called' }
   >[]
   t.same(
-    called.map(({ messageId }) => messageId),
+    pluck(called, 'messageId'),
     called.map(() => result.messageHistory.find(({ recipient }) => recipient === 'a')?.id),
     'the event names the message of the turn',
   )

@@ -12,6 +12,7 @@ import { fileName, TraceArchive } from '../../src/runtime/durability/trace-archi
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { type LogFiles, realFiles } from '../../src/runtime/store/log-files.ts'
 import { systemClock } from '../../src/shared/clock.ts'
+import { pluck } from '../kit/lists.ts'
 import { gate } from '../kit/team.ts'
 import { deskLog, runsIn, silent } from './damaged-logs.ts'
 import { failureOf, folderOf, segmentsOf } from './log-folders.ts'
@@ -87,10 +88,7 @@ t.test('a run is in the archive before the log forgets it, with all that its res
   })
   for (const { run, messages, trace } of found) {
     const before = traces.get(run.id)!
-    t.same(
-      messages.map(({ content }) => content),
-      before.messages,
-    )
+    t.same(pluck(messages, 'content'), before.messages)
     t.same(trace, JSON.parse(JSON.stringify(before.trace)), run.id)
   }
   for (const name of readdirSync(join(folder, 'archive')))

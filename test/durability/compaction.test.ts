@@ -7,6 +7,7 @@ import { createTeam, type MultiAgentPatternOptions, type RuntimeEvent, type Stat
 import { OldLog } from '../../src/runtime/durability/recovered-log.ts'
 import { FileStore } from '../../src/runtime/store/file-store.ts'
 import { readLog } from '../../src/runtime/store/log-reader.ts'
+import { pluck } from '../kit/lists.ts'
 import { folderOf, segmentsOf } from './log-folders.ts'
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {}, error: () => {} }
@@ -131,8 +132,5 @@ t.test('the run that ended first is the first that a log forgets, also after a r
   await team.close()
   const { index } = await OldLog.from(() => readLog(join(folder, 'log')))
   const expired = [...index.expired({ runs: 1, days: 30, bytes: 2 ** 30 }, Date.now())]
-  t.strictSame(
-    expired.map(({ id }) => id),
-    ['ended first'],
-  )
+  t.strictSame(pluck(expired, 'id'), ['ended first'])
 })

@@ -14,6 +14,7 @@ import { LogCorruptError } from '../../src/shared/errors.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { pluck } from '../kit/lists.ts'
 import { lostInBytes } from '../simulation/invariants.ts'
 import { decoded, encoded } from './log-entries.ts'
 import { bytesIn, failureOf, folderOf } from './log-folders.ts'
@@ -214,10 +215,7 @@ t.test('a prompt is read also where the one before it was carried behind it', as
     [bytes[3]!, false],
   ])
   for await (const { seq } of entriesOf(blocks)) read.push(seq)
-  t.same(
-    read,
-    all.map(({ seq }) => seq),
-  )
+  t.same(read, pluck(all, 'seq'))
 })
 
 t.test('a prompt whose base the log lacks is an error that names the run, unless the run was forgotten', async (t) => {

@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import t from 'tap'
 import type { RuntimeEvent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 
@@ -40,10 +41,7 @@ t.test('ids of events and the entries of the list are the same in the next proce
     events.filter(({ seq }) => seq > after).map(({ seq, type }) => [seq, type]),
   )
   const again = await next.listRuns()
-  t.match(
-    again.map(({ id }) => id),
-    ['two', 'one', 'open'],
-  )
+  t.match(pluck(again, 'id'), ['two', 'one', 'open'])
   t.same(again.slice(0, 2), listed.slice(0, 2))
   t.match(again[0], { status: 'failed', errorCode: 'AGENT_FAILED', threadId: null })
   t.match(again[1], { status: 'finished', errorCode: null, threadId: 'talk', query: LONG })

@@ -5,6 +5,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { createTeam, type StateManagement, type Team } from '../../src/index.ts'
 import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
+import { pluck } from '../kit/lists.ts'
 import { silent } from './damaged-logs.ts'
 import { folderOf } from './log-folders.ts'
 
@@ -72,11 +73,7 @@ t.test('runs beyond a limit are forgotten within a minute', async (t) => {
   await team.close()
   const next = teamOf(t, path, { runs: 3, days: 1 }).team
   await next.start()
-  t.same(
-    (await next.listRuns()).map(({ id }) => id),
-    ['late'],
-    'the others have ended more than a day ago',
-  )
+  t.same(pluck(await next.listRuns(), 'id'), ['late'], 'the others have ended more than a day ago')
 })
 
 t.test('metrics of the durable log are those of its files', async (t) => {

@@ -5,6 +5,7 @@ import { LogKeeper } from '../../src/runtime/durability/log-keeper.ts'
 import { type LogEntry, SEQ_STEP } from '../../src/runtime/log/records.ts'
 import { type Scheduler, systemClock } from '../../src/shared/clock.ts'
 import { type DramatisError, LogLostError } from '../../src/shared/errors.ts'
+import { pluck } from '../kit/lists.ts'
 import { decoded } from './log-entries.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
 
@@ -202,9 +203,6 @@ t.test('a block that cannot be written ends it: all who wait get the reason, and
   log('second')
   await t.rejects(keeper.written(), { code: 'LOG_LOST', message: 'the disk is gone' })
   await turn()
-  t.same(
-    lost.map(({ code }) => code),
-    ['LOG_LOST'],
-  )
+  t.same(pluck(lost, 'code'), ['LOG_LOST'])
   t.same(blocks(), [])
 })

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import t from 'tap'
 import * as z from 'zod'
-import { defineTool, type MultiAgentPatternOptions, type RuntimeEvent } from '../../src/index.ts'
+import { defineTool, type MultiAgentPatternOptions } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { heard } from '../kit/team.ts'
 import { asked, callerModule, ledger, recordModule } from '../toolbox/desk.ts'
 import { deskOf, first, type Script } from './desk-team.ts'
 import { anotherThread, type Durability, HeldStore } from './held-store.ts'
@@ -160,10 +161,7 @@ for (const durability of ['write_behind', 'commit'] as const) {
   t.test(`with ${durability} a result, and the event of it, are told when the log has them`, async (t) => {
     const { store, team } = heldTeam(t, durability)
     await team.start()
-    const told: string[] = []
-    team.events.subscribe((event: RuntimeEvent) => {
-      if (event.type === 'run.finished') told.push('team.events')
-    })
+    const told = heard(team, 'run.finished', (_event) => 'team.events')
     const run = team.launch('count')
     void run.result.then(() => told.push('result'))
     const events = (async () => {

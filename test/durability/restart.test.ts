@@ -5,6 +5,7 @@ import t from 'tap'
 import * as z from 'zod'
 import { createTeam, defineTool } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { deskOf, first, module, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 import { MemoryDisk, MemoryStore } from './memory-store.ts'
@@ -36,10 +37,7 @@ t.test('a run that a closed team has left is interrupted, and the next team ends
   await run.answer(asked.questionId, 'yes')
   t.match(await run.result, { success: true, finalOutput: '4444 yes 1: steps of' })
   t.equal(readFileSync(join(path, '..', 'effects'), 'utf8').split('\n').length, 5, 'each step was done once')
-  t.same(
-    run.messageHistory.filter(({ type }) => type === 'request').map(({ content }) => content),
-    ['go', 'steps of', 'ask really', 'count'],
-  )
+  t.same(pluck(where(run.messageHistory, 'type', 'request'), 'content'), ['go', 'steps of', 'ask really', 'count'])
   await after.close()
 
   const last = deskOf(t, path, script)
@@ -166,10 +164,7 @@ t.test('the blackboard of a run, its tasks, and messages that nobody waits for a
   )
   await run.answer((await first(run.events(), 'question')).questionId, 'yes')
   t.match(await run.result, { success: true, finalOutput: 'version 3' })
-  t.same(
-    run.tasks.map(({ status }) => status),
-    ['completed', 'completed', 'completed', 'completed'],
-  )
+  t.same(pluck(run.tasks, 'status'), ['completed', 'completed', 'completed', 'completed'])
   await after.close({ drainMs: 60_000 })
   // Its steps are idempotent: the first process may have begun with them when it was closed.
   const effects = readFileSync(join(path, '..', 'effects'), 'utf8')

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import t from 'tap'
 import * as z from 'zod'
+import { pluck, where } from '../kit/lists.ts'
 import { deskAgent, deskOf, first, type Script } from './desk-team.ts'
 import { folderOf } from './log-folders.ts'
 
@@ -45,10 +46,7 @@ t.test('with resume: manual nothing of a run goes on before it is resumed, and a
   await team.start()
   t.match(await team.listRuns(), [{ id: 'one', query: 'go', status: 'interrupted' }])
   const run = team.getRun('one')!
-  t.same(
-    run.messageHistory.filter(({ type }) => type === 'request').map(({ content }) => content),
-    ['go', 'steps of', 'ask really'],
-  )
+  t.same(pluck(where(run.messageHistory, 'type', 'request'), 'content'), ['go', 'steps of', 'ask really'])
   t.match(
     await team.getAgent('bob')!.run('count'),
     /^[01]: /,
@@ -184,10 +182,7 @@ t.test('resumePending goes on with all runs, and with what messages from outside
   const path = await leftBehind(t)
   const team = deskOf(t, path, script, byHand(path))
   const runs = await team.resumePending()
-  t.same(
-    runs.map(({ id }) => id),
-    ['one'],
-  )
+  t.same(pluck(runs, 'id'), ['one'])
   await answer(team, 'yes')
   t.match(await runs[0]!.result, { finalOutput: 'go 4444 yes' })
   await team.close({ drainMs: 60_000 })

@@ -22,6 +22,7 @@ import {
   trendClaims,
   yearTable,
 } from '../../examples/data-desk/lib/trends.ts'
+import { pluck } from '../kit/lists.ts'
 
 // Tests are started in the project's folder.
 const CSV = 'examples/data-desk/data/seattle-weather.csv'
@@ -66,10 +67,7 @@ t.test('a day far from its season is found, and a season without spread has none
   const tempMax = Array.from({ length: 365 }, (_, day) => 15 + (day % 5))
   tempMax[100] = 45
   const strange = temperatureDays(days('2013-01-01', { tempMax })).filter(({ z }) => Math.abs(z) > 3)
-  t.strictSame(
-    strange.map(({ date }) => date),
-    [dateOf({ firstDay: '2013-01-01' }, 100)],
-  )
+  t.strictSame(pluck(strange, 'date'), [dateOf({ firstDay: '2013-01-01' }, 100)])
   t.ok(strange[0]!.confidence > 0.99)
   t.ok(temperatureDays(days('2013-01-01', {})).every(({ z, confidence }) => z === 0 && confidence === 0))
 })

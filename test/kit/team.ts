@@ -3,7 +3,7 @@ import type t from 'tap'
 import { type AgentDefinition, type AgentHandlers, defineAgent } from '../../src/actors/definition/definition.ts'
 import type { AgentRole } from '../../src/actors/definition/role.ts'
 import type { Logger } from '../../src/actors/definition/tool.ts'
-import type { OrchestratorContext } from '../../src/index.ts'
+import type { OrchestratorContext, RuntimeEvent } from '../../src/index.ts'
 import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import type { Cell } from '../../src/runtime/host/agent.ts'
@@ -29,6 +29,8 @@ export interface Extras extends Partial<Omit<MultiAgentPatternOptions, 'agents' 
   script?: Script
   /** The test ends while agents are at work: something is left over then. */
   unfinished?: boolean
+  /** Its accounts are not looked at: what it costs is counted, or a thread of it forges them. */
+  unwatched?: boolean
   /** Agents that are added later, or spawned. */
   later?: Cast
 }
@@ -59,12 +61,12 @@ export const given = (t: Test, extras: Extras) => ({
 export function openTeam(
   t: Test,
   cast: Cast,
-  { roles, seed = 1, later = {}, unfinished = false, ...options }: Extras = {},
+  { roles, seed = 1, later = {}, unfinished = false, unwatched = false, ...options }: Extras = {},
 ): OpenTeam {
   const definitions = new Map(Object.entries(modulesOf({ ...cast, ...later })))
   const team = new OpenTeam(optionsOf(cast, roles, options), definitions, seed)
-  team.unbalanced = watchAccounts(team.host)
-  closeAfter(t, team, () => team.wrong(unfinished))
+  if (!unwatched) team.unbalanced = watchAccounts(team.host)
+  closeAfter(t, team, () => (unwatched ? [] : team.wrong(unfinished)))
   return team
 }
 
@@ -123,16 +125,15 @@ export const beBusy = ({ host }: OpenTeam) => Atomics.store(host.team.words, HOS
 function optionsOf(
   cast: Cast,
   roles: Extras['roles'] = {},
-  { script, ...options }: Omit<Extras, 'roles' | 'seed' | 'later' | 'unfinished'>,
+  { script, ...options }: Omit<Extras, 'roles' | 'seed' | 'later' | 'unfinished' | 'unwatched'>,
 ): MultiAgentPatternOptions {
   const names = Object.keys(cast)
+  const first: Script = async (script, query) => (await script.request(names[0]!, query)).content
   return {
-    orchestration: {
-      strategy: 'custom',
-      run: script ?? (async (script, query) => (await script.request(names[0]!, query)).content),
-    },
+    orchestration: { strategy: 'custom', run: first },
     logger: silent,
     ...options,
+    ...(script && { orchestration: { strategy: 'custom', run: script } }),
     agents: names.map((name) => ({ ...roles[name], name })),
   }
 }
@@ -210,3 +211,27 @@ export function gate(): { opened: Promise<void>; open(): void } {
 export const numbers = (count: number) => Array.from({ length: count }, (_, i) => `${i}`)
 
 export const never = new Promise<never>(() => {})
+
+type Events = Pick<MultiAgentPattern<string>, 'events'>
+
+/** What is made of each event of that type from now on. */
+export function heard<T extends RuntimeEvent['type'], Made>(
+  team: Events,
+  type: T,
+  made: (event: Extract<RuntimeEvent, { type: T }>) => Made,
+): Made[] {
+  const list: Made[] = []
+  team.events.subscribe((event) => {
+    if (event.type === type) list.push(made(event as Extract<RuntimeEvent, { type: T }>))
+  })
+  return list
+}
+
+/** The statuses that an agent has from now on. */
+export function statusesOf(team: Events, agent: string): string[] {
+  const list: string[] = []
+  team.events.subscribe((event) => {
+    if (event.type === 'agent.status' && event.agent === agent) list.push(event.status)
+  })
+  return list
+}

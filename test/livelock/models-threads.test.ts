@@ -1,9 +1,8 @@
 /** Programs of models on real threads and in real time: the same verdicts. All of them with --deep. */
 import t from 'tap'
-import { silent } from '../kit/team.ts'
+import { heard, silent } from '../kit/team.ts'
 import { type Answers, FakeModel } from '../models/fake-model.ts'
 import { ThreadTeam } from '../models/teams.ts'
-import type { Livelock } from '../supervision/livelocks.ts'
 import { modelLoops } from './model-loops.ts'
 import { modelPrograms } from './model-programs.ts'
 import { answersIn, lastResult, type ModelProgram, problemsOf, rolesOf } from './program.ts'
@@ -34,10 +33,7 @@ for (const name of process.env.DRAMATIS_DEEP ? Object.keys(all) : some)
       models: { default: new FakeModel(answers) },
     })
     t.teardown(() => team.close())
-    const found: Livelock[] = []
-    team.events.subscribe((event) => {
-      if (event.type === 'livelock') found.push(event)
-    })
+    const found = heard(team, 'livelock', (event) => event)
     const result = await team.execute('go')
     t.same(problemsOf(program.expected, found, result), [])
   })

@@ -4,11 +4,11 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
-import { AgentCrashedError, type AgentDefinition, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { AgentCrashedError, type AgentDefinition, defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import type { MultiAgentPatternOptions } from '../../src/team.ts'
 import { testTeam } from '../../src/testing.ts'
-import { given, OpenTeam, silent } from '../kit/team.ts'
+import { given, heard, OpenTeam, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
 import type { Livelock } from '../supervision/livelocks.ts'
@@ -29,10 +29,7 @@ async function played(
   options: Partial<MultiAgentPatternOptions> = {},
 ) {
   const { team, model } = modelTeam(t, answers, agents, options)
-  const found: Livelock[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'livelock') found.push(event)
-  })
+  const found = heard(team, 'livelock', (event) => event)
   const result = await team.execute('go')
   return { result, found, requests: model.requests }
 }
@@ -203,10 +200,7 @@ async function playedBetween(
   const orchestration = { strategy: 'sequential' as const, agentOrder: ['ann'] }
   const team = testTeam({ agents, orchestration, logger: silent, ...options }, { model, modules })
   t.teardown(() => team.close())
-  const found: Extract<RuntimeEvent, { type: 'livelock' }>[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'livelock') found.push(event)
-  })
+  const found = heard(team, 'livelock', (event) => event)
   const running = team.execute('go', { timeoutMs: 30_000 })
   await team.clock.runToIdle()
   return { result: await running, found, calls: model.requests.length }

@@ -1,7 +1,7 @@
 /** Teams of code and of models, healthy and not, each with its verdict, in virtual time. */
 import t from 'tap'
-import { type OpenTeam, openTeam } from '../kit/team.ts'
-import { type Livelock, play } from '../supervision/livelocks.ts'
+import { heard, type OpenTeam, openTeam } from '../kit/team.ts'
+import { play } from '../supervision/livelocks.ts'
 import { codeLoops } from './code-loops.ts'
 import type { CodeProgram } from './code-program.ts'
 import { codePrograms } from './code-programs.ts'
@@ -15,10 +15,7 @@ import { problemsOf } from './program.ts'
 for (const [name, program] of Object.entries({ ...codePrograms, ...codeLoops }))
   t.test(`${name}: ${program.expected.verdict}`, async (t) => {
     const team = teamOf(t, program)
-    const found: Livelock[] = []
-    team.events.subscribe((event) => {
-      if (event.type === 'livelock') found.push(event)
-    })
+    const found = heard(team, 'livelock', (event) => event)
     const result = await play(team)
     t.same(problemsOf(program.expected, found, result), [])
   })

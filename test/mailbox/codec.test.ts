@@ -65,6 +65,7 @@ import { MOST_LEVELS, nestsTooDeep } from '../../src/mailbox/json.ts'
 import { jsonIssue, MESSAGE_TYPES } from '../../src/mailbox/message.ts'
 import { parseMessage } from '../../src/mailbox/parse-message.ts'
 import { AgentFailedError, MailboxFullError, MessageRejectedError } from '../../src/shared/errors.ts'
+import { pluck } from '../kit/lists.ts'
 import { ANN, anyText, BOB, bytesOf, directory, fieldsOf, frameOf, SENT_AT } from './frames.ts'
 
 const MIB = 2 ** 20
@@ -626,10 +627,7 @@ t.test('what is no message at all is refused as a whole', async (t) => {
 
 t.test('everything that is wrong is listed, not the first alone', async (t) => {
   const { details } = refusal({ priority: 'high', content: 5, colour: 'red', sound: 'loud' })
-  t.same(
-    (details.issues as { path: string }[]).map(({ path }) => path),
-    ['content', 'priority', 'colour', 'sound'],
-  )
+  t.same(pluck(details.issues as { path: string }[], 'path'), ['content', 'priority', 'colour', 'sound'])
 })
 
 t.test('a value of 1,000 levels is taken', async (t) => {
@@ -783,10 +781,7 @@ t.test('a dead letter is listed as it was added', async (t) => {
 t.test('the oldest go when the list is full, and are still counted', async (t) => {
   const list = new DeadLetterList(3)
   for (const id of ['a', 'b', 'c', 'd', 'e']) list.add(letter(id), 64)
-  t.same(
-    list.list().map(({ id }) => id),
-    ['c', 'd', 'e'],
-  )
+  t.same(pluck(list.list(), 'id'), ['c', 'd', 'e'])
   t.equal(list.total, 5)
   t.equal(list.forgotten, 2)
 })

@@ -1,6 +1,7 @@
 /** What is large, much or urgent, and who comes before whom. */
 import t from 'tap'
 import type { Question } from '../fixtures/transport/asker.ts'
+import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, localTeam, outcomeOf } from '../kit/team.ts'
 import { hold, letters, MIB, notes, play, role, sendBy, settled, textsOf } from './transport-team.ts'
 
@@ -62,10 +63,7 @@ for (const priority of [0, 5, -5]) {
         await release()
         return notes(orchestrator)
       })
-      t.same(
-        value.map(({ length }) => length),
-        [1, 1, size, 1, 1, 1],
-      )
+      t.same(pluck(value, 'length'), [1, 1, size, 1, 1, 1])
       t.same(textsOf(value), ['0', '1', 'L'.repeat(20), '0', '1', '2'])
     })
   }
@@ -98,10 +96,7 @@ t.test('a large message that was half in the window of a thread that died arrive
     return [answer, await notes(orchestrator)] as const
   })
   t.equal(value[0], 'survived')
-  t.same(
-    value[1].map(({ length }) => length),
-    [2 * MIB, 1, 1],
-  )
+  t.same(pluck(value[1], 'length'), [2 * MIB, 1, 1])
 })
 
 // ---- too large
@@ -118,10 +113,7 @@ t.test('a message above maxMessageBytes is refused, and what follows it is not',
     return [outcomes, await notes(orchestrator)] as const
   })
   t.same(value[0], ['accepted', 'MESSAGE_REJECTED', 'MESSAGE_REJECTED', 'accepted'])
-  t.same(
-    value[1].map(({ length }) => length),
-    [10_000 - 68, 5],
-  )
+  t.same(pluck(value[1], 'length'), [10_000 - 68, 5])
   t.same(
     team.deadLetters.list().map(({ reason, message }) => [reason, message.content]),
     ['x', '漢'].map((text) => ['rejected', text.repeat(1_024)]),
@@ -276,10 +268,7 @@ t.test('a message larger than the whole mailbox waits for its turn behind others
     return { outcomes: await sending, came: await notes(orchestrator) }
   })
   t.same(new Set(value.outcomes), new Set(['accepted']))
-  t.same(
-    value.came.map(({ length }) => length),
-    [1, 1, MIB, 1, 1, MIB],
-  )
+  t.same(pluck(value.came, 'length'), [1, 1, MIB, 1, 1, MIB])
 })
 
 t.test('a large message gets its place although small ones of others keep coming', DEADLINE, async (t) => {
@@ -350,10 +339,7 @@ t.test('a reply gets through to a turn whose mailbox is full', DEADLINE, async (
   })
   t.equal(value.answer, 'é'.repeat(300_000))
   t.equal(value.outcomes.length, 100)
-  t.same(
-    value.came,
-    letters(100).map(({ text }) => text),
-  )
+  t.same(value.came, pluck(letters(100), 'text'))
 })
 
 t.test(

@@ -9,6 +9,7 @@ import { allocate, copyBytes, type Memory, memoryOn } from '../../src/mailbox/fr
 import { type Envelope, Mailbox } from '../../src/mailbox/mailbox.ts'
 import { HOST_ASLEEP, HOST_CALLED, MAX_AGENTS, PERMITS_WANTED, TeamMemory } from '../../src/mailbox/team-memory.ts'
 import type { Claimer } from '../fixtures/claimer.ts'
+import { pluck } from '../kit/lists.ts'
 import { ANN, BOB, frameOf } from './frames.ts'
 import { miscounts } from './recounts.ts'
 
@@ -99,10 +100,7 @@ t.test('a turn has a number of its own, and keeps it over its attempts', async (
   t.same([a.turn, b.turn], [1, 2])
   mailbox.push(message('c'))
   hand(mailbox)
-  t.same(
-    [...mailbox.handed.values()].map(({ turn }) => turn),
-    [1, 2, 3],
-  )
+  t.same(pluck([...mailbox.handed.values()], 'turn'), [1, 2, 3])
 })
 
 t.test('a commit takes the message out, once', async (t) => {

@@ -41,6 +41,7 @@ import { HOST_ASLEEP, HOST_CALLED, TeamMemory } from '../../src/mailbox/team-mem
 import { virtualClock } from '../../src/testing.ts'
 import type { PingPong } from '../fixtures/ping-pong.ts'
 import type { RingPeer } from '../fixtures/ring-peer.ts'
+import { pluck } from '../kit/lists.ts'
 import {
   dice,
   hashOf,
@@ -856,10 +857,7 @@ t.test('it keeps its place before the end of its turn', async (t) => {
   send()
   outbox.write(fill(END, ''), 'later')
   read()
-  t.same(
-    read().map(({ kind }) => kind),
-    [SEND, END],
-  )
+  t.same(pluck(read(), 'kind'), [SEND, END])
 })
 
 t.test('it takes no room if its sender has given up', async (t) => {

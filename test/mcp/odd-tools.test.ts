@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import t from 'tap'
 import type { Logger } from '../../src/index.ts'
 import { type McpToolsOptions, mcpTools } from '../../src/mcp/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { type Answers, calls } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
 import { refusal } from '../toolbox/tools.ts'
@@ -42,10 +43,11 @@ t.test('a keyword that cannot be checked by is told once, sent to the model, and
     model.requests[0]!.tools?.map((tool) => tool.inputSchema),
     [sent, { type: 'object', properties: {} }],
   )
-  t.match(
-    model.requests[1]!.messages.slice(-3).map(({ content }) => content),
-    ['{"path":"!"}', '{"path":"a.b","times":2}', /must have required property 'path'/],
-  )
+  t.match(pluck(model.requests[1]!.messages.slice(-3), 'content'), [
+    '{"path":"!"}',
+    '{"path":"a.b","times":2}',
+    /must have required property 'path'/,
+  ])
   t.equal(told.length, 1)
   t.match(
     told[0],

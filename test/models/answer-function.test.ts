@@ -9,6 +9,7 @@ import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import type { Answer } from '../fixtures/model-wire.ts'
+import { pluck } from '../kit/lists.ts'
 import { OpenTeam, silent } from '../kit/team.ts'
 import { BOTH, clientOf } from '../runtime/models/asking.ts'
 import { Recorder } from '../telemetry/recorder.ts'
@@ -141,10 +142,7 @@ t.test('tools of the role are offered beside it, and may be called before', asyn
   t.match(bodies[1]?.messages.at(-2)?.tool_calls, [{ function: { name: 'add' } }])
   t.equal(bodies[1]?.messages.at(-2)?.tool_calls?.length, 1)
   t.same(offered, [['add', 'take_side'], ['add', 'take_side'], ['take_side']], 'a wrong answer is only put right')
-  t.same(
-    bodies.map(({ tool_choice }) => tool_choice),
-    ['required', 'required', 'required'],
-  )
+  t.same(pluck(bodies, 'tool_choice'), ['required', 'required', 'required'])
 })
 
 t.test('where a tool of the role has that name the answer is JSON', async (t) => {

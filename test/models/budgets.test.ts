@@ -8,10 +8,10 @@ import {
   type DramatisError,
   defineAgent,
   type MultiAgentResult,
-  type RuntimeEvent,
 } from '../../src/index.ts'
 import { scriptedModel, type TestTeam, testTeam } from '../../src/testing.ts'
-import { gate, given, silent } from '../kit/team.ts'
+import { pluck, where } from '../kit/lists.ts'
+import { gate, given, heard, silent } from '../kit/team.ts'
 import { type Answers, FakeModel } from './fake-model.ts'
 import { modelTeam, played, ThreadTeam } from './teams.ts'
 
@@ -26,10 +26,7 @@ const costing = (...costs: number[]) =>
   })
 
 const budgetEvents = (team: TestTeam) => {
-  const events: Extract<RuntimeEvent, { type: 'budget' }>[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'budget') events.push(event)
-  })
+  const events = heard(team, 'budget', (event) => event)
   return events
 }
 
@@ -51,10 +48,7 @@ t.test('a call that does not fit into what the run has left is refused, and not 
     message: /agent "ann" does not fit into budget\.perRun\.tokens: of 200 tokens 150 are used/,
     details: { agent: 'ann', path: 'budget.perRun.tokens', used: 150, limit: 200, asked: PROMPT + 50 },
   })
-  t.match(
-    events.filter(({ type }) => type === 'budget'),
-    [{ agent: null, used: 150, limit: 200 }],
-  )
+  t.match(where(events, 'type', 'budget'), [{ agent: null, used: 150, limit: 200 }])
 })
 
 t.test('team.budgets() has what is used of each limit, and of runs only while they are under way', async (t) => {
@@ -181,10 +175,7 @@ t.test('each run has its own; the team has one for all within a window', async (
   const events = budgetEvents(team)
   const results: MultiAgentResult[] = []
   for (let n = 0; n < 5; n++) results.push(await team.execute(`go ${n}`))
-  t.same(
-    results.map(({ success }) => success),
-    [true, true, true, true, false],
-  )
+  t.same(pluck(results, 'success'), [true, true, true, true, false])
   t.match(results[4]!.error, {
     code: 'BUDGET_EXCEEDED',
     message: /budget\.perTeam\.tokens: of 450 .* Enough is free again in 60 s\./,
@@ -252,10 +243,7 @@ t.test('a call that waits for others goes on with what they leave, and ends with
   t.teardown(() => team.close())
   const done = team.execute('go')
   await team.clock.advance(999)
-  t.same(
-    model.calls.map(({ agent }) => agent),
-    ['ann'],
-  )
+  t.same(pluck(model.calls, 'agent'), ['ann'])
   await team.clock.advance(1)
   t.match(await done, { success: true })
   model.assertDone()

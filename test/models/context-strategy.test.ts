@@ -5,6 +5,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelMessage, ModelRequest } from '../../src/actors/definition/model.ts'
 import { countMessages, countTools } from '../../src/actors/model/tokens.ts'
 import { type ContextStrategy, defineAgent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { localTeam } from '../kit/team.ts'
 import { calls, FakeModel } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
@@ -192,7 +193,7 @@ t.test('buildContext of a definition decides what its model sees', async (t) => 
   t.equal((await team.execute('go')).finalOutput, 'done')
   t.same(histories, [1, 3])
   t.same(
-    model.requests.map(({ messages }) => messages),
+    pluck(model.requests, 'messages'),
     ['user', 'tool'].map((role) => [
       { role: 'system', content: 'Be brief.' },
       { role: 'user', content: `ann sees ${role}` },

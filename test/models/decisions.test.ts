@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { MultiAgentPatternOptions } from '../../src/index.ts'
 import type { ModelRequest } from '../../src/models.ts'
+import { where } from '../kit/lists.ts'
 import { type Answers, calls } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -41,7 +42,7 @@ t.test('it gives the task to another agent', async (t) => {
   t.equal(result.finalOutput, 'bob did it')
   t.equal(lastOf(asked('bob')[0])?.content, 'Task from "ann":\ndig')
   t.match(
-    result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'reassignment'),
+    where(result.orchestrationTrace.events, 'eventType', 'reassignment'),
     ['requested', 'done'].map((step) => ({ agent: 'lead', details: { step, from: 'ann', to: 'bob' } })),
   )
 })

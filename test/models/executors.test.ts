@@ -5,6 +5,7 @@ import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { decomposeTask, markSubtaskComplete } from '../../src/tools/index.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { type Answer, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -214,9 +215,6 @@ t.test('a crash of the lead gives no task away twice, and it is told what came o
   const run = team.launch('go')
   t.match(await run.result, { success: true, finalOutput: 'It is done.' })
   t.equal(given, 1)
-  t.same(
-    run.tasks.filter(({ assignedTo }) => assignedTo === 'hand').map(({ status }) => status),
-    ['completed'],
-  )
+  t.same(pluck(where(run.tasks, 'assignedTo', 'hand'), 'status'), ['completed'])
   t.match(asked.lead!.at(-1)!.messages.at(-1)?.content, /"hand" has done it: done/)
 })

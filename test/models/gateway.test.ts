@@ -5,7 +5,7 @@ import { type AgentContext, BudgetExceededError, ModelError } from '../../src/in
 import { Redactor } from '../../src/runtime/logging/redactor.ts'
 import { type GatewayLayer, ModelGateway } from '../../src/runtime/verbs/gateway.ts'
 import { testTeam, virtualClock } from '../../src/testing.ts'
-import { given, localTeam, never, outcomeOf, silent } from '../kit/team.ts'
+import { given, heard, localTeam, never, outcomeOf, silent } from '../kit/team.ts'
 import { FakeModel, USAGE } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -140,10 +140,7 @@ t.test('a signal of the caller withdraws the call, and the turn goes on', async 
     return answer.error?.code ?? 'none'
   }
   const team = localTeam(t, { ann: ask }, { models: { default: client } })
-  const called: (string | undefined)[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'model.called') called.push(event.error?.code)
-  })
+  const called = heard(team, 'model.called', (event) => event.error?.code)
   const pending = team.execute('go')
   await team.clock.advance(20)
   t.equal((await pending).finalOutput, 'CANCELLED')

@@ -5,6 +5,7 @@ import { turnBehind } from '../../src/actors/turn/context.ts'
 import { createTeam, defineTool, type Guardrail, type RuntimeEvent } from '../../src/index.ts'
 import type { TestTeam } from '../../src/testing.ts'
 import { MemoryDisk, MemoryStore } from '../durability/memory-store.ts'
+import { pluck } from '../kit/lists.ts'
 import { gate, given, localTeam, type Receive, silent } from '../kit/team.ts'
 import { doing } from '../toolbox/tools.ts'
 import { type Answers, calls, type FakeModel } from './fake-model.ts'
@@ -131,10 +132,7 @@ t.test(
     const { team, model } = modelTeam(t, answers, [{ name: 'bot', guardrails }])
     t.equal((await team.execute('I am Ann', { threadId: 'a', runId: 'one' })).finalOutput, '*** you')
     await team.execute('go on', { threadId: 'a' })
-    t.same(
-      model.requests[1]!.messages.slice(1).map(({ content }) => content),
-      ['I am somebody', '*** you', 'go on'],
-    )
+    t.same(pluck(model.requests[1]!.messages.slice(1), 'content'), ['I am somebody', '*** you', 'go on'])
     t.same(await decided(team, 'one'), [
       'bot input: somebody for Ann changed',
       'bot input: no bomb passed',
@@ -456,10 +454,7 @@ t.test(
     const run = team.launch('go')
     await team.clock.advance(1_000)
     t.match((await run.result).error, { code: 'GUARDRAIL', details: { guardrail: 'takes 100' } })
-    t.same(
-      signals.map(({ aborted }) => aborted),
-      [false, true],
-    )
+    t.same(pluck(signals, 'aborted'), [false, true])
     const times: number[] = []
     for await (const event of run.events({ types: ['guardrail'] }))
       if (event.type === 'guardrail') times.push(event.durationMs)

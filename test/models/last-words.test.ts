@@ -6,6 +6,7 @@ import { type AgentDefinition, defineAgent, type MultiAgentPatternOptions, type 
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { Dice } from '../dice.ts'
+import { pluck } from '../kit/lists.ts'
 import { silent } from '../kit/team.ts'
 import { type Answer, type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
@@ -84,11 +85,7 @@ t.test('what a model says before it calls a tool is read as it comes; a gap is b
   const run = team.launch('go')
   const events = finals(run)
   t.same(await read(run), ['Let me ask.', '\n\n', 'There ', 'are three.'])
-  t.same(
-    (await events).map(({ chunk }) => chunk),
-    ['There are three.'],
-    'the pieces that are final are the answer alone',
-  )
+  t.same(pluck(await events, 'chunk'), ['There are three.'], 'the pieces that are final are the answer alone')
 })
 
 t.test('the first word of a model with tools, or with a schema, is read before its last one is said', async (t) => {

@@ -5,6 +5,7 @@ import type { ModelOptions } from '../../src/actors/definition/model-options.ts'
 import { type AgentContext, createTeam, defineTool } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { pluck } from '../kit/lists.ts'
 import { localTeam, silent } from '../kit/team.ts'
 import { clientOf, piecesOf } from '../runtime/models/asking.ts'
 import { calls } from './fake-model.ts'
@@ -95,10 +96,7 @@ t.test('a choice that demands a tool holds until the model has called one', asyn
     [{ name: 'ann', systemPrompt: 'Look.', tools: [tool], toolChoice: 'required' }],
   )
   t.equal((await team.execute('q')).finalOutput, 'Done.')
-  t.same(
-    model.requests.map(({ toolChoice }) => toolChoice),
-    ['required', 'required', undefined],
-  )
+  t.same(pluck(model.requests, 'toolChoice'), ['required', 'required', undefined])
 })
 
 t.test('tokens of reasoning are counted apart', async (t) => {

@@ -3,6 +3,7 @@ import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent } from '../../src/index.ts'
 import type { VirtualClock } from '../../src/testing.ts'
+import { where } from '../kit/lists.ts'
 import { gate, given, outcomeOf } from '../kit/team.ts'
 import { ledger, recordModule, underWay } from '../toolbox/desk.ts'
 import { doing } from '../toolbox/tools.ts'
@@ -105,10 +106,7 @@ t.test('thinking that its code withdraws rejects; no further call begins, and no
   left.abort(new Error('nobody wants it'))
   await settled(team)
   t.same(log, ['begin 1', 'abort 1'])
-  t.same(
-    team.waits().filter(({ kind }) => kind === 'limit'),
-    [],
-  )
+  t.same(where(team.waits(), 'kind', 'limit'), [])
   open()
   t.match((await run.result).finalOutput, /^CANCELLED: .*its signal was aborted/)
 })

@@ -5,7 +5,8 @@ import type { ModelMessage } from '../../src/actors/definition/model.ts'
 import { type AgentContext, AgentCrashedError, defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { rehearse } from '../../src/testing.ts'
-import { OpenTeam, silent } from '../kit/team.ts'
+import { where } from '../kit/lists.ts'
+import { OpenTeam, silent, statusesOf } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from './fake-model.ts'
 import { modelTeam } from './teams.ts'
 
@@ -70,10 +71,7 @@ t.test('a turn that is tried again sees nothing that was said within it: no call
   t.equal(result.finalOutput, 'done')
   t.ok(killed)
   t.equal(model.requests.length, 5)
-  t.same(
-    result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'step.mismatch'),
-    [],
-  )
+  t.same(where(result.orchestrationTrace.events, 'eventType', 'step.mismatch'), [])
 })
 
 t.test('rule 26: of a cycle the turn gives way that has spent fewest tokens', async (t) => {
@@ -169,10 +167,7 @@ t.test('an agent whose model is thinking is running, for whoever looks and whoev
     return 'ok'
   }
   const { team } = modelTeam(t, answers, [{ name: 'ann' }])
-  const said: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.status' && event.agent === 'ann') said.push(event.status)
-  })
+  const said = statusesOf(team, 'ann')
   await team.start()
   const pending = team.execute('go')
   await team.clock.advance(50)

@@ -3,6 +3,7 @@ import t from 'tap'
 import { toolParts } from '../../src/index.ts'
 import { modelServer } from '../fixtures/model-server.ts'
 import draw from '../fixtures/tools/draws.ts'
+import { pluck } from '../kit/lists.ts'
 import { silent } from '../kit/team.ts'
 import { clientOf, piecesOf } from '../runtime/models/asking.ts'
 import { toolModule } from '../toolbox/desk.ts'
@@ -63,10 +64,7 @@ t.test('over chat completions the media follow the results of all calls of the a
     ],
   })
   const sent = server.calls[0]!.body.messages as { role: string; content: unknown }[]
-  t.same(
-    sent.map(({ role }) => role),
-    ['user', 'assistant', 'tool', 'tool', 'user', 'user'],
-  )
+  t.same(pluck(sent, 'role'), ['user', 'assistant', 'tool', 'tool', 'user', 'user'])
   t.equal(sent[2]!.content, 'a dot')
   t.same(sent[4]!.content, [
     { type: 'text', text: 'Result of the call a:' },

@@ -1,6 +1,7 @@
 /** The tools of a role in the hands of its model: offered, called, answered in words, and called once whatever dies. */
 import t from 'tap'
 import { ToolTimeoutError } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { ledger, recordModule } from '../toolbox/desk.ts'
 import { adder, doing, toolEvents } from '../toolbox/tools.ts'
 import { type Answers, calls } from './fake-model.ts'
@@ -51,10 +52,12 @@ t.test('wrong input, failures and time limits go back to the model, not to the u
   const { team, model } = modelTeam(t, answers, [{ name: 'ann', tools: [tool, fails, late] }])
   const result = await team.execute('go')
   t.equal(result.finalOutput, 'done')
-  t.match(
-    model.requests[1]!.messages.slice(-4).map(({ content }) => content),
-    [/misses its schema: a: /, /is no JSON/, /failed: Error: the disk is full/, /^Error: the service is late/],
-  )
+  t.match(pluck(model.requests[1]!.messages.slice(-4), 'content'), [
+    /misses its schema: a: /,
+    /is no JSON/,
+    /failed: Error: the disk is full/,
+    /^Error: the service is late/,
+  ])
   t.equal(made.length, 1)
 })
 

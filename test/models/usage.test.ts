@@ -3,6 +3,8 @@ import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { testAgent } from '../../src/testing.ts'
+import { where } from '../kit/lists.ts'
+import { heard } from '../kit/team.ts'
 import { FakeModel, USAGE } from './fake-model.ts'
 import { modelTeam, played } from './teams.ts'
 
@@ -11,13 +13,10 @@ t.test('each call is an event', async (t) => {
     await context.complete({ prompt: '1' })
     await context.complete({ prompt: '2' }).catch(() => {})
   })
-  t.match(
-    events.filter(({ type }) => type === 'model.called'),
-    [
-      { agent: 'ann', model: 'default', usage: USAGE, durationMs: 0, rehearsed: false, error: null },
-      { agent: 'ann', usage: { totalTokens: 0, calls: 1 }, error: { code: 'MODEL', message: /Error: down/ } },
-    ],
-  )
+  t.match(where(events, 'type', 'model.called'), [
+    { agent: 'ann', model: 'default', usage: USAGE, durationMs: 0, rehearsed: false, error: null },
+    { agent: 'ann', usage: { totalTokens: 0, calls: 1 }, error: { code: 'MODEL', message: /Error: down/ } },
+  ])
 })
 
 t.test('what was paid counts also where there is no answer', async (t) => {
@@ -31,10 +30,7 @@ t.test('what was paid counts also where there is no answer', async (t) => {
 t.test('what no model has said is labelled wherever it appears', async (t) => {
   const model = Object.assign(new FakeModel(['as if']), { rehearsal: true })
   const { team } = modelTeam(t, model, [{ name: 'ann' }])
-  const labels: boolean[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'model.called') labels.push(event.rehearsed)
-  })
+  const labels = heard(team, 'model.called', (event) => event.rehearsed)
   t.match(await team.execute('go'), { finalOutput: 'as if', rehearsed: true })
   t.same(labels, [true])
 })

@@ -93,7 +93,7 @@ t.test('the end of a thread that was one too many is told to who looks for agent
   })
   places.claim()
   places.claim() // as if one had been granted because all waited for others
-  const team = openTeam(t, { asked: () => 'answered' })
+  const team = openTeam(t, { asked: () => 'answered' }, { unfinished: true })
   const cell = team.cell('asked')
   await team.sendMessage({ recipient: 'asked', content: 'go' })
   t.ok(places.take(cell), 'it waits')

@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { type AgentDefinition, defineAgent, defineTool, type MultiAgentResult } from '../../src/index.ts'
 import type { CollaborateConfig, SubTask } from '../../src/protocols.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { after, type Cast, echo, type Options, refuses, says, stage, type Test, throws } from '../team/stage.ts'
 
 type Config = Omit<CollaborateConfig, 'strategy'>
@@ -88,10 +89,7 @@ t.test('a task that is for nobody goes to those alone that take tasks', async (t
   const options = { decomposer: false, aggregation: 'join' } as const
   const result = await team(t, { x: closed, y: says('Beta'), z: says('Gamma') }, options).execute('What to do?')
   t.equal(result.finalOutput, 'Beta\nGamma')
-  t.same(
-    asked(result).map(({ recipient }) => recipient),
-    ['y', 'z'],
-  )
+  t.same(pluck(asked(result), 'recipient'), ['y', 'z'])
   const nobody = await team(t, { x: closed, y: closed }, { decomposer: false }).execute('What to do?')
   t.match(nobody.error, { code: 'DELEGATION_REFUSED', message: /canBeDelegatedTo is false in the roles of x, y/ })
   const planner = says(JSON.stringify(['one', 'two']))
@@ -188,10 +186,7 @@ t.test('teammates says who takes part, and a synthesizer does not by itself', as
   const two = await team(t, cast, { decomposer: false, teammates: ['editor', 'b'], aggregation: 'join' }).execute('Hi')
   t.equal(two.finalOutput, 'editor: Hi\nb: Hi')
   const config: Config = { decomposer: false, aggregation: 'synthesize', synthesizer: 'editor' }
-  t.same(
-    asked(await team(t, cast, config).execute('Hi')).map(({ recipient }) => recipient),
-    ['a', 'b', 'editor'],
-  )
+  t.same(pluck(asked(await team(t, cast, config).execute('Hi')), 'recipient'), ['a', 'b', 'editor'])
 })
 
 t.test('sub-tasks are routed one by one, and done one after the other', async (t) => {
@@ -375,8 +370,5 @@ t.test('texts of the strategy can be replaced', async (t) => {
     { llm: splits('fly') },
     { decomposer: 'llm', aggregation: 'synthesize', prompts },
   ).execute('Go!')
-  t.same(
-    asked(result).map(({ content }) => content),
-    ['Split: Go!', 'fly', '## 1. fly (by llm)\n\nllm: fly => Go!'],
-  )
+  t.same(pluck(asked(result), 'content'), ['Split: Go!', 'fly', '## 1. fly (by llm)\n\nllm: fly => Go!'])
 })

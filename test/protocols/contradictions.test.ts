@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type AgentDefinition, type AgentMessage, defineAgent, type OrchestrationConfig } from '../../src/index.ts'
 import { differencesIn } from '../../src/protocols/conflicts.ts'
+import { pluck } from '../kit/lists.ts'
 import { type Cast, type Options, stage, type Test } from '../team/stage.ts'
 
 /** Answers with data or words; under `low` autonomy it first says how it would work. */
@@ -184,11 +185,7 @@ t.test('texts in the same words contradict each other in a number, the last word
   for (const [one, other, about] of pairs) {
     const said = (agent: string, text: string) => ({ agent, value: text, text })
     const found = differencesIn([said('a', one), said('b', other)])
-    t.same(
-      found.map((each) => each.about),
-      about === undefined ? [] : [about],
-      `${one} ${other}`,
-    )
+    t.same(pluck(found, 'about'), about === undefined ? [] : [about], `${one} ${other}`)
   }
   const long = 'word '.repeat(200_000)
   t.same(

@@ -3,6 +3,7 @@ import t from 'tap'
 import { type AgentMessage, defineAgent, type MultiAgentResult } from '../../src/index.ts'
 import type { RunIf } from '../../src/protocols/run-if.ts'
 import { scriptedModel, testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { silent } from '../kit/team.ts'
 import { type Test, throws } from '../team/stage.ts'
 import { leads, play, works } from './led-team.ts'
@@ -183,7 +184,7 @@ for (const [strategy, carriedOut] of Object.entries(strategies))
         }
         const skips = result.orchestrationTrace.decisions.filter(({ choice }) => choice === 'skipped')
         t.same(
-          skips.map(({ reason }) => reason),
+          pluck(skips, 'reason'),
           ends.flatMap(([, reason]) => reason ?? []),
           'the trace says so, too',
         )

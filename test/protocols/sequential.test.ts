@@ -2,6 +2,7 @@ import t from 'tap'
 import { type SequentialConfig, sequential } from '../../src/protocols/sequential.ts'
 import { AgentFailedError, TaskRefusedError } from '../../src/shared/errors.ts'
 import { FakeOrchestrator, type Line } from '../fixtures/fake-orchestrator.ts'
+import { pluck } from '../kit/lists.ts'
 
 async function play(cast: Record<string, Line>, options: Omit<SequentialConfig, 'strategy'> = {}) {
   const fake = new FakeOrchestrator(cast)
@@ -31,10 +32,7 @@ t.test('a list that is changed after it was checked changes nothing', async (t) 
 
 t.test('an agent gets the answer before it alone', async (t) => {
   const { fake } = await play({ a: 'A', b: 'B', c: 'C' })
-  t.same(
-    fake.asked.map(({ content }) => content),
-    ['query', 'A', 'B'],
-  )
+  t.same(pluck(fake.asked, 'content'), ['query', 'A', 'B'])
 })
 
 t.test('structured data goes from each agent to the next', async (t) => {
@@ -47,10 +45,7 @@ t.test('structured data goes from each agent to the next', async (t) => {
 
 t.test('passFullContext gives the query and all answers, each under its agent', async (t) => {
   const { fake } = await play({ a: 'A', b: { structuredData: { n: 2 } }, c: 'C' }, { passFullContext: true })
-  t.same(
-    fake.asked.map(({ content }) => content),
-    ['query', 'query\n\n## a\n\nA', 'query\n\n## a\n\nA\n\n## b\n\n{"n":2}'],
-  )
+  t.same(pluck(fake.asked, 'content'), ['query', 'query\n\n## a\n\nA', 'query\n\n## a\n\nA\n\n## b\n\n{"n":2}'])
 })
 
 t.test('a refusal fails the run', async (t) => {

@@ -13,6 +13,7 @@ import { apologyFor } from '../../src/protocols/apologize.ts'
 import type { SubTask, SupervisorConfig } from '../../src/protocols.ts'
 import { type Script, scriptedModel, testTeam } from '../../src/testing.ts'
 import { modelServer } from '../fixtures/model-server.ts'
+import { pluck } from '../kit/lists.ts'
 import { silent } from '../kit/team.ts'
 import { after, echo, refuses, says, stage, type Test, throws } from '../team/stage.ts'
 
@@ -278,10 +279,7 @@ t.test('what is for none of the experts is for the fallback', async (t) => {
     { weather: echo, general: echo },
     { experts: ['weather'], fallback: 'general' },
   )
-  t.same(
-    sent(result, 'general').map(({ content }) => content),
-    ['A rhyme.', 'Hello.'],
-  )
+  t.same(pluck(sent(result, 'general'), 'content'), ['A rhyme.', 'Hello.'])
   t.match(result.orchestrationTrace.decisions[1], {
     choice: 'general',
     reason: /"poet", whom the plan names, is none of weather, general/,
@@ -297,10 +295,7 @@ t.test('who has left the team is no expert any more: the fallback gets what was 
   const result = await team.execute('What?')
   t.match(result, { finalOutput: 'Perhaps.', failures: [] })
   t.notMatch(model.calls[0]?.prompt, 'weather')
-  t.same(
-    sent(result, 'general').map(({ content }) => content),
-    ['Rain?'],
-  )
+  t.same(pluck(sent(result, 'general'), 'content'), ['Rain?'])
   await team.removeAgent('general')
   t.match((await team.execute('What?')).error, {
     code: 'UNKNOWN_AGENT',
@@ -383,14 +378,8 @@ t.test('a failed task alone is planned again, so often and no more, then told wi
   const script = [plan({ agent: 'a', task: 'A' }, { agent: 'b', task: 'B' }), replan('A!'), word('B alone.')]
   const { result, model } = await asked(t, script, { a: throws('the tool is broken'), b: echo }, { maxReplans: 1 })
   t.equal(result.finalOutput, 'B alone.')
-  t.same(
-    sent(result, 'a').map(({ content }) => content),
-    ['A', 'A!'],
-  )
-  t.same(
-    sent(result, 'b').map(({ content }) => content),
-    ['B'],
-  )
+  t.same(pluck(sent(result, 'a'), 'content'), ['A', 'A!'])
+  t.same(pluck(sent(result, 'b'), 'content'), ['B'])
   t.match(
     model.calls[1]?.prompt,
     /# The task that failed\n\nA \(by a\)\n\n# Why\n\n.*the tool is broken.*\n\n# Experts\n\n- a: knows a/s,
@@ -438,10 +427,7 @@ t.test('a tool that fails twice costs one task, planned again once, and its sibl
   const { finalOutput, failures } = await team.execute('2+2?')
   t.equal(calls, 2)
   t.match(finalOutput, /\(sub-task 1 failed: .*out of order, 2.*\).*research: Look it up\./s)
-  t.same(
-    failures.map(({ agent }) => agent),
-    ['utility', 'utility'],
-  )
+  t.same(pluck(failures, 'agent'), ['utility', 'utility'])
 })
 
 t.test('a task that is planned again may succeed elsewhere, and those that build on it are run', async (t) => {
@@ -451,10 +437,7 @@ t.test('a task that is planned again may succeed elsewhere, and those that build
     word('AB'),
   ]
   const { result } = await asked(t, script, { a: throws(), b: echo }, { maxReplans: 3 })
-  t.same(
-    sent(result, 'b').map(({ content }) => content),
-    ['A, please', 'B'],
-  )
+  t.same(pluck(sent(result, 'b'), 'content'), ['A, please', 'B'])
   t.match(sent(result, 'b')[0]?.structuredData, { subTaskId: `${result.runId}.1` })
 })
 
@@ -485,10 +468,7 @@ t.test('two tasks in the place of one are sent back', async (t) => {
   ]
   const script = [plan({ agent: 'a', task: 'A' }), again(a, b), again(b), word('A2.')]
   const { result } = await asked(t, script, { a: throws(), b: echo }, { maxReplans: 1 })
-  t.same(
-    sent(result, 'b').map(({ content }) => content),
-    ['A2'],
-  )
+  t.same(pluck(sent(result, 'b'), 'content'), ['A2'])
 })
 
 t.test('where the supervisor knows no other task, or fails, the task has failed', async (t) => {
@@ -563,10 +543,7 @@ t.test('a task without tool, input or context is one text for a model, and a sub
 t.test('in the flow graph nobody plans: each expert gets the query', async (t) => {
   const { result } = await asked(t, [word('All.')], { a: echo, b: throws() }, { flow: 'graph', maxReplans: 2 })
   t.equal(result.finalOutput, 'All.')
-  t.same(
-    [...sent(result, 'a'), ...sent(result, 'b')].map(({ content }) => content),
-    ['What?', 'What?'],
-  )
+  t.same(pluck([...sent(result, 'a'), ...sent(result, 'b')], 'content'), ['What?', 'What?'])
 })
 
 t.test('in the flow tools one agent answers alone', async (t) => {

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { type AgentType, ConfigurationError, loadTeam } from '../../src/index.ts'
 import { howMany } from '../how-many.ts'
+import { pluck } from '../kit/lists.ts'
 
 const numRuns = howMany(40, 2_000)
 
@@ -141,14 +142,7 @@ t.test('a rehearsal keeps to itself what is defined in it', async (t) => {
   const { registry } = await loadTeam(file)
   const [one, two] = [registry!.rehearsed(), registry!.rehearsed()]
   one.save({ name: 'new' }, 'lead')
-  t.same(
-    one.read().map(({ name }) => name),
-    ['lead', 'worker', 'new'],
-  )
-  for (const other of [two, registry!])
-    t.same(
-      other.read().map(({ name }) => name),
-      ['lead', 'worker'],
-    )
+  t.same(pluck(one.read(), 'name'), ['lead', 'worker', 'new'])
+  for (const other of [two, registry!]) t.same(pluck(other.read(), 'name'), ['lead', 'worker'])
   t.equal(readFileSync(file, 'utf8'), before)
 })

@@ -8,6 +8,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentRole, defineAgent, loadTeam } from '../../src/index.ts'
 import { testTeam } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 
 const AGENT = "export default { [Symbol.for('dramatis.agent')]: true, receive: () => 'done' }"
 
@@ -88,10 +89,7 @@ t.test('a team of it runs, and holds to its graph', async (t) => {
   })
   t.teardown(() => team.close())
   t.equal((await team.execute('a calculator')).finalOutput, 'did a calculator')
-  t.same(
-    team.listAgents().map(({ name }) => name),
-    ['orchestrator', 'task_executor'],
-  )
+  t.same(pluck(team.listAgents(), 'name'), ['orchestrator', 'task_executor'])
   t.same(team.getDelegationGraph(), { orchestrator: ['task_executor'], task_executor: [] })
   t.equal(team.canDelegate('orchestrator', 'task_executor'), true)
   t.equal(team.canDelegate('task_executor', 'orchestrator'), false)

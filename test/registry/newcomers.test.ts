@@ -8,6 +8,7 @@ import { textOf } from '../../src/actors/definition/content.ts'
 import type { ModelRequest } from '../../src/actors/definition/model.ts'
 import { type AgentContext, type AgentRole, type AgentType, loadTeam } from '../../src/index.ts'
 import { FileSource } from '../../src/registry/team-text.ts'
+import { pluck } from '../kit/lists.ts'
 import { type Cast, given, type OpenTeam, openTeam } from '../kit/team.ts'
 import { type Answer, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
@@ -294,10 +295,7 @@ t.test('what is refused changes neither the team nor the file', async (t) => {
       JSON.stringify(type),
     )
   t.equal(text(), YAML)
-  t.same(
-    team.listAgents().map(({ name }) => name),
-    ['lead', 'worker'],
-  )
+  t.same(pluck(team.listAgents(), 'name'), ['lead', 'worker'])
 })
 
 t.test('it delegates to nobody to whom its maker may not', async (t) => {

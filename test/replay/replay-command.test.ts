@@ -7,6 +7,7 @@ import { main } from '../../src/service/commands/program.ts'
 import { scriptedModel } from '../../src/testing.ts'
 import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
+import { pluck } from '../kit/lists.ts'
 import { fakeSurroundings } from '../service/fake-team.ts'
 
 const script: Script = async (desk) => {
@@ -36,12 +37,9 @@ t.test('without --at it lists what happened, with numbers and times, in order', 
     stdout,
   )
   const moments: RunMoment[] = JSON.parse((await replayed('one', '--log', path, '--json')).stdout)
+  t.same(pluck(moments, 'sentence'), sentences)
   t.same(
-    moments.map(({ sentence }) => sentence),
-    sentences,
-  )
-  t.same(
-    moments.map(({ seq }) => seq),
+    pluck(moments, 'seq'),
     [...moments.map(({ seq }) => seq)].sort((a, b) => a - b),
   )
 })

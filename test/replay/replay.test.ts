@@ -7,6 +7,7 @@ import { RunState } from '../../src/runtime/host/run.ts'
 import { pastInMemory } from '../../src/runtime/views/run-replay.ts'
 import { deskOf, first, type Script } from '../durability/desk-team.ts'
 import { folderOf } from '../durability/log-folders.ts'
+import { pluck } from '../kit/lists.ts'
 
 const script: Script = async (desk) => {
   await desk.request('ann', 'publish plan')
@@ -48,10 +49,7 @@ function checkPast(t: Test, past: RunReplay, asked: { seq: number }) {
   const end = past.at(Number.POSITIVE_INFINITY)
   t.same([end.mailboxes, end.waits], [[], []])
   t.same(past.at(past.seqs.at(-1)!), end)
-  t.same(
-    end.tasks.map(({ status }) => status),
-    ['completed', 'completed'],
-  )
+  t.same(pluck(end.tasks, 'status'), ['completed', 'completed'])
   t.same(past.at(asked.seq), then, 'a step back shows the same')
   const begin = past.at(-1)
   t.same([begin.mailboxes, begin.waits, begin.board, begin.tasks], [[], [], {}, []])

@@ -14,6 +14,7 @@ import {
   type TokenLimit,
 } from '../../src/index.ts'
 import { scriptedModel } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { after } from '../team/stage.ts'
 import { lastChoice, routing, told } from './scripts.ts'
 
@@ -414,8 +415,5 @@ t.test('a script that is tried again is told the same, and decides once', async 
   t.equal(attempts, 2)
   t.equal(result.finalOutput, '["a","b"]')
   const { decisions } = result.orchestrationTrace
-  t.same(
-    decisions.map(({ choice }) => choice),
-    ['a', 'b'],
-  )
+  t.same(pluck(decisions, 'choice'), ['a', 'b'])
 })

@@ -8,6 +8,7 @@ import { Conversations } from '../../src/runtime/host/parts.ts'
 import { RunState } from '../../src/runtime/host/run.ts'
 import { type SpareThread, WorkerSpawner } from '../../src/runtime/threads/spawner.ts'
 import { virtualClock } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { silent } from '../kit/team.ts'
 
 // How threads are made: how many boot at once, and of which heap class there are spares, how many, and when they
@@ -156,11 +157,7 @@ t.test('a thread that is expected boots at once, and is given to who asks next',
   const { spawner, made, take } = spawnerOf(1, { cores: 2 })
   spawner.expect(64)
   spawner.expect(64)
-  t.same(
-    made.map(({ heap }) => heap),
-    [64],
-    'one is enough',
-  )
+  t.same(pluck(made, 'heap'), [64], 'one is enough')
   t.equal(spawner.room(64), undefined)
   const taken = take(64)
   t.equal(taken, made[0])

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type OrchestrationTrace, sequenceDiagram } from '../../src/runtime/runs/trace.ts'
 import { type Metric, prometheusText } from '../../src/runtime/views/histogram.ts'
+import { pluck } from '../kit/lists.ts'
 import { readExposition } from '../team/exposition.ts'
 
 type Flow = OrchestrationTrace['messageFlow'][number]
@@ -260,10 +261,7 @@ t.test('numbers are written as Prometheus reads them', async (t) => {
     Number.NaN,
   ]
   const text = prometheusText([gauge(values.map((value, i) => ({ labels: { i: String(i) }, value })))])
-  t.same(
-    readExposition(text).series.map(({ value }) => value),
-    values,
-  )
+  t.same(pluck(readExposition(text).series, 'value'), values)
   t.match(text, '"5"} +Inf\n')
   t.match(text, '"6"} -Inf\n')
 })

@@ -5,6 +5,7 @@ import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { chainOf, isNested, MAX_CHAIN_DEPTH } from '../../src/runtime/host/delegation.ts'
 import type { DramatisError } from '../../src/shared/errors.ts'
 import { leftovers } from '../kit/accounts.ts'
+import { pluck } from '../kit/lists.ts'
 import {
   type Cast,
   type Extras,
@@ -15,6 +16,7 @@ import {
   openTeam,
   outcomeOf,
   type Receive,
+  statusesOf,
 } from '../kit/team.ts'
 
 // Chains: a request that comes back to an agent which waits for it runs within the turn that waits.
@@ -43,10 +45,7 @@ t.test('a worker asks the manager who awaits it, and is answered within the turn
   const { finalOutput, orchestrationTrace } = await team.execute('why')
   t.equal(finalOutput, 'manager: worker: told why')
   const turns = orchestrationTrace.agentActivations.filter(({ agent }) => !agent.startsWith('$'))
-  t.same(
-    turns.map(({ agent }) => agent),
-    ['manager', 'worker', 'manager'],
-  )
+  t.same(pluck(turns, 'agent'), ['manager', 'worker', 'manager'])
 })
 
 t.test("with reentrancy 'none', as code has it by itself, the worker waits for the end of that turn", async (t) => {
@@ -135,11 +134,8 @@ t.test('the agent is at work while the nested turn is, and waits again after it'
     manager: managerWho((_message, context) => context.sleep(10).then(() => 'told')),
     worker,
   })
-  const told: string[] = []
   const agent = team.getAgent('manager')!
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.status' && event.agent === 'manager') told.push(event.status)
-  })
+  const told = statusesOf(team, 'manager')
   await team.start()
   told.length = 0
   const run = team.execute('go')
@@ -303,7 +299,7 @@ t.test('rule 19: with one permit for all it is passed down the chain and back', 
     })
     const results = await Promise.all(['x', 'y'].map((query) => team.execute(query)))
     t.same(
-      results.map(({ finalOutput }) => finalOutput),
+      pluck(results, 'finalOutput'),
       ['x', 'y'].map((query) => `manager: worker: the expert on ${query}`),
     )
   }

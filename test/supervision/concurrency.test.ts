@@ -3,7 +3,8 @@ import t from 'tap'
 import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
-import { type Cast, type Extras, gate, never, numbers, openTeam, outcomeOf } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import { type Cast, type Extras, gate, never, numbers, openTeam, outcomeOf, statusesOf } from '../kit/team.ts'
 
 type Test = Parameters<typeof openTeam>[0]
 
@@ -227,10 +228,7 @@ t.test(
       runs.map(({ value }) => value?.finalOutput ?? value?.error?.message.replace(/ on this message.*/, '')),
       ['attempt 2', 'Agent "worker" died 2 times', 'attempt 2', 'attempt 2'],
     )
-    t.same(
-      team.deadLetters.list().map(({ reason }) => reason),
-      ['poison'],
-    )
+    t.same(pluck(team.deadLetters.list(), 'reason'), ['poison'])
   },
 )
 
@@ -382,10 +380,7 @@ t.test('a turn that ignores its signal costs the thread, and the other turns com
   await stubborn.cancel()
   await team.clock.runToIdle()
   const results = await Promise.all(others)
-  t.same(
-    results.map(({ finalOutput }) => finalOutput),
-    ['attempt 2', 'attempt 2'],
-  )
+  t.same(pluck(results, 'finalOutput'), ['attempt 2', 'attempt 2'])
   t.same(attempts, ['0:1', '1:1', '2:1', '1:2', '2:2'])
 })
 
@@ -427,10 +422,7 @@ t.test('it works while one of its turns does, and waits when all of them wait', 
     other: () => opened,
   }
   const team = teamOf(t, 2, cast)
-  const seen: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.status' && event.agent === 'worker') seen.push(event.status)
-  })
+  const seen = statusesOf(team, 'worker')
   team.runs(2)
   await team.clock.advance(5)
   t.match(team.health().agents.worker, { status: 'running', inFlight: 2 })

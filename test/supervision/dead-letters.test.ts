@@ -3,7 +3,8 @@ import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { DeadLetterList } from '../../src/mailbox/dead-letters.ts'
 import type { TypedMessage } from '../../src/mailbox/message.ts'
-import { ask, gate, given, never, numbers, type OpenTeam, openTeam, outcomeOf } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import { ask, gate, given, heard, never, numbers, type OpenTeam, openTeam, outcomeOf } from '../kit/team.ts'
 
 // Rules 17 and 18: every message is accounted for, and what nobody handles is kept.
 
@@ -39,10 +40,7 @@ t.test('rule 17: a message to a stopped agent is a dead letter and an error to i
   await team.dies('worker')
   for (const verb of ['ask', 'send']) t.equal(await ask(team, 'sender', verb), 'AGENT_TERMINATED')
   await t.rejects(team.sendMessage({ recipient: 'worker', content: 'x' }), { code: 'AGENT_TERMINATED' })
-  t.same(
-    team.deadLetters.list().map(({ reason }) => reason),
-    ['stopped', 'stopped', 'stopped'],
-  )
+  t.same(pluck(team.deadLetters.list(), 'reason'), ['stopped', 'stopped', 'stopped'])
 })
 
 t.test('rule 17: a send larger than its recipient takes is a dead letter and an error to its sender', async (t) => {
@@ -132,10 +130,7 @@ t.test('rule 18: a dead letter keeps the whole message, the reason, the errors a
       throw new Error('no')
     },
   })
-  const events: unknown[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'message.dead') events.push(event.letter)
-  })
+  const events = heard(team, 'message.dead', (event) => event.letter)
   await team.start()
   await team.clock.advance(7)
   await team.sendMessage({
@@ -175,10 +170,7 @@ t.test('rule 18: the list is bounded: the oldest letters go, and are counted', a
   const list = new DeadLetterList(3)
   const [letter] = [{ message: never, reason: 'failed', errors: [], at: 0 }] as never[]
   for (const id of numbers(5)) list.add(Object.assign({}, letter, { id }), 64)
-  t.same(
-    list.list().map(({ id }) => id),
-    ['2', '3', '4'],
-  )
+  t.same(pluck(list.list(), 'id'), ['2', '3', '4'])
   t.equal(list.total, 5)
 })
 

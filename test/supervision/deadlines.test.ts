@@ -9,7 +9,20 @@ import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { MultiAgentPattern, type MultiAgentPatternOptions } from '../../src/team.ts'
 import { scriptedModel } from '../../src/testing.ts'
 import { block, comesWhileBusy } from '../busy.ts'
-import { ask, beBusy, gate, given, never, numbers, openTeam, outcomeOf, type Receive, silent } from '../kit/team.ts'
+import {
+  ask,
+  beBusy,
+  type Extras,
+  gate,
+  given,
+  never,
+  numbers,
+  openTeam,
+  outcomeOf,
+  type Receive,
+  silent,
+} from '../kit/team.ts'
+import { FakeModel } from '../models/fake-model.ts'
 
 // What takes too long, and what nobody wants any more.
 
@@ -109,14 +122,88 @@ t.test('turnTimeoutMs false lets a turn take its time', async (t) => {
   t.equal(await asked, 'slept 3600000')
 })
 
-t.test('turnTimeoutMs counts anew in each attempt', async (t) => {
-  const team = openTeam(t, { worker: sleeps }, { roles: { worker: { limits: { turnTimeoutMs: 100 } } } })
-  const asked = ask(team, 'worker', '90')
-  await team.clock.advance(60)
-  team.crash('worker')
-  await team.clock.advance(90)
-  t.equal(await asked, 'slept 90')
-})
+// ---- each limit, whatever its agent is at: what comes of a request that takes 1,000 ms, and when
+
+const LIMITS = {
+  'no limit': {},
+  responseTimeoutMs: { communication: { responseTimeoutMs: 100 } },
+  turnTimeoutMs: { limits: { turnTimeoutMs: 100 } },
+  queueTimeoutMs: { communication: { queueTimeoutMs: 100 } },
+} satisfies Record<string, Extras['roles'] extends Readonly<Record<string, infer Role>> | undefined ? Role : never>
+
+const DIES: readonly number[] = []
+interface Situation {
+  /** What it is at when the request comes, in ms. */
+  busyMs?: number
+  /** The model takes the time, and not its code. */
+  thinks?: boolean
+  /** When its thread dies. After a second death it is kept down for 300 ms. */
+  diesAt?: readonly number[]
+  /** For each limit, in that order: when the request is settled. Its own deadline has come where a code stands. */
+  ends: readonly [none: string, response: string, turn: string, queue: string]
+}
+
+const SITUATIONS: Record<string, Situation> = {
+  'is idle': { ends: ['1000', '100 REQUEST_TIMEOUT', '100 TURN_TIMEOUT', '1000'] },
+  'is busy for 60 ms': { busyMs: 60, ends: ['1060', '160 REQUEST_TIMEOUT', '160 TURN_TIMEOUT', '1060'] },
+  'is busy for 99 ms': { busyMs: 99, ends: ['1099', '199 REQUEST_TIMEOUT', '199 TURN_TIMEOUT', '1099'] },
+  'is busy for 200 ms': {
+    busyMs: 200,
+    ends: ['1200', '300 REQUEST_TIMEOUT', '200 TURN_TIMEOUT', '100 MESSAGE_EXPIRED'],
+  },
+  'waits for its model': { thinks: true, ends: ['1000', '1000', '1000', '1000'] },
+  'waits for its model when it is free': { busyMs: 60, thinks: true, ends: ['1060', '1060', '1060', '1060'] },
+  'dies at 60': { diesAt: [60], ends: ['1060', '100 REQUEST_TIMEOUT', '160 TURN_TIMEOUT', '1060'] },
+  'dies at 60 and at 80': { diesAt: [60, 80], ends: ['1380', '100 REQUEST_TIMEOUT', '480 TURN_TIMEOUT', '1380'] },
+  'dies before its turn begins': {
+    busyMs: 60,
+    diesAt: [30],
+    ends: ['1060', '160 REQUEST_TIMEOUT', '160 TURN_TIMEOUT', '1060'],
+  },
+  'is kept down before its turn begins': {
+    busyMs: 60,
+    diesAt: [20, 30],
+    ends: ['1330', '430 REQUEST_TIMEOUT', '430 TURN_TIMEOUT', '100 MESSAGE_EXPIRED'],
+  },
+}
+
+for (const [situation, { busyMs = 0, thinks, diesAt = DIES, ends }] of Object.entries(SITUATIONS))
+  for (const [i, [name, role]] of Object.entries(LIMITS).entries())
+    t.test(`rule 8: ${name} of an agent that ${situation}: ${ends[i]}`, async (t) => {
+      const model = new FakeModel(async ({ clock }) => {
+        await clock!.sleep(1_000)
+        return 'thought'
+      })
+      const team = given(t, {
+        roles: { worker: role },
+        models: { default: model },
+        supervision: { backoff: { baseMs: 600, capMs: 600 }, stopGraceMs: 10_000 },
+      }).team({
+        async worker({ content }, context) {
+          if (content === 'busy') return context.sleep(busyMs)
+          if (thinks) await context.complete({ prompt: 'go' })
+          else await team.clock.sleep(1_000)
+          return 'done'
+        },
+      })
+      Object.assign(team.clock, { random: () => 0 }) // half of the backoff
+      await team.start()
+      const began = team.clock.monotonic()
+      const now = () => team.clock.monotonic() - began
+      if (busyMs > 0) void team.sendMessage({ recipient: 'worker', content: 'busy' })
+      await team.clock.advance(0)
+      const settled: string[] = []
+      void ask(team, 'worker').then(
+        () => settled.push(`${now()}`),
+        ({ code }) => settled.push(`${now()} ${code}`),
+      )
+      for (let ms = 0; ms < 2_000; ms += 1) {
+        if (diesAt.includes(ms)) team.crash('worker')
+        await team.clock.advance(1)
+      }
+      t.same(settled, [ends[i]])
+      await team.clock.runToIdle()
+    })
 
 t.test('rule 8: a message that waits longer than queueTimeoutMs expires, and its sender is told', async (t) => {
   const handled: string[] = []
@@ -185,21 +272,6 @@ t.test('rule 8: messages expire in the order of their own deadlines, whatever th
     '5 MESSAGE_EXPIRED at 120',
     '0 MESSAGE_EXPIRED at 130',
   ])
-})
-
-t.test('rule 8: a message whose turn has begun does not expire, also not when it is tried again', async (t) => {
-  const team = given(t, {
-    communication: { queueTimeoutMs: 100 },
-    supervision: { backoff: { baseMs: 500, capMs: 500 } },
-  }).team({ worker: sleeps })
-  const asked = ask(team, 'worker', '1000')
-  await team.clock.advance(500)
-  for (let i = 0; i < 2; i++) {
-    await team.dies('worker')
-  }
-  await team.sendMessage({ recipient: 'worker', content: '0' }) // upon which all that wait are looked at
-  await team.clock.advance(2_000)
-  t.equal(await asked, 'slept 1000')
 })
 
 t.test('rule 8: a message that waits for room expires by its own deadline, and who waits is told', async (t) => {

@@ -6,6 +6,7 @@ import { type Candidate, chooseVictim, deadlock } from '../../src/runtime/observ
 import { Dice } from '../dice.ts'
 import { howMany } from '../how-many.ts'
 import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
+import { pluck } from '../kit/lists.ts'
 import { askAll, type Cast, gate, given, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { after, fill, slow, watched } from './verdicts.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
@@ -884,10 +885,7 @@ t.test('only who is in the cycle is a victim, and without a cycle there is none'
 t.test('the cycle that was given stays in its order', async (t) => {
   const cycle = [candidate('one', { priority: 5 }), candidate('other', { priority: 4 })]
   chooseVictim(cycle, [])
-  t.same(
-    cycle.map(({ agent }) => agent),
-    ['one', 'other'],
-  )
+  t.same(pluck(cycle, 'agent'), ['one', 'other'])
 })
 
 // * Rules 22, 23 and 25, without a team: who is stuck, who waits for whom in a cycle, and who waits on it. At random

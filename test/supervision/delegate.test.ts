@@ -9,6 +9,7 @@ import {
   type RuntimeEvent,
   TaskRefusedError,
 } from '../../src/index.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { ask, gate, given, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { watched } from './verdicts.ts'
 
@@ -239,10 +240,7 @@ t.test('a delegation that is withdrawn with its turn is cancelled', async (t) =>
   await run.result
   await team.clock.runToIdle()
   t.ok(signals[0]?.aborted)
-  t.same(
-    run.tasks.map(({ status }) => status),
-    ['completed', 'cancelled', 'cancelled'],
-  )
+  t.same(pluck(run.tasks, 'status'), ['completed', 'cancelled', 'cancelled'])
 })
 
 for (const by of ['a deadline of who asked', 'the host'])
@@ -265,10 +263,7 @@ for (const by of ['a deadline of who asked', 'the host'])
     const run = team.launch('q')
     await team.clock.advance(100)
     await run.result
-    t.same(
-      run.tasks.map(({ status }) => status),
-      ['failed', 'cancelled', 'cancelled'],
-    )
+    t.same(pluck(run.tasks, 'status'), ['failed', 'cancelled', 'cancelled'])
   })
 
 t.test('a turn that is tried again does not delegate twice', async (t) => {
@@ -292,10 +287,7 @@ t.test('a turn that is tried again does not delegate twice', async (t) => {
   await team.clock.runToIdle()
   t.equal((await run.result).finalOutput, 'hole completed at attempt 3')
   t.equal(done, 1)
-  t.same(
-    run.tasks.map(({ status }) => status),
-    ['completed', 'completed'],
-  )
+  t.same(pluck(run.tasks, 'status'), ['completed', 'completed'])
 })
 
 // ---- who may delegate to whom
@@ -373,7 +365,7 @@ t.test('a delegation outside of the graph is refused with who, to whom, why and 
     t.match(error.details.cause, { code: 'DELEGATION_REFUSED', message: why, details: { from, to } })
   }
   t.match(
-    team.deadLetters.list().filter(({ reason }) => reason === 'rejected'),
+    where(team.deadLetters.list(), 'reason', 'rejected'),
     refused.map(([from, to]) => ({ message: { type: 'delegate', sender: from, recipient: to } })),
   )
 })
@@ -384,10 +376,7 @@ t.test('a refused delegation is a refused task, and the turn goes on', async (t)
   const team = openTeam(t, { lead, worker: echo }, { roles: { lead: { delegationAllowed: false } } })
   const run = team.launch('q')
   t.equal((await run.result).finalOutput, 'true')
-  t.same(
-    run.tasks.map(({ status }) => status),
-    ['completed', 'refused'],
-  )
+  t.same(pluck(run.tasks, 'status'), ['completed', 'refused'])
 })
 
 t.test('rule 21: delegations are nested up to a bound, which is named', async (t) => {

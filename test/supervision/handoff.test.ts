@@ -14,7 +14,8 @@ import {
   type TypedMessage,
 } from '../../src/index.ts'
 import { Dice } from '../dice.ts'
-import { ask, type Extras, gate, given, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
+import { where } from '../kit/lists.ts'
+import { ask, type Extras, gate, given, heard, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Handoffs: the duty to answer moves to another agent, in six steps. Document 002, 2.6.1; supervision rule 22.
 
@@ -281,7 +282,6 @@ t.test('who asked and wants no answer any more stops the target', async (t) => {
 t.test(
   'an answer of a target is one of those that a quorum waits for: who can still be answered is not stuck',
   async (t) => {
-    const deadlocks: string[][] = []
     const asksBack: Receive = async (_message, context) => (await context.request('lead', 'back')).content
     const lead: Receive = async ({ content }, context) => {
       if (content === 'back') return 'never in time'
@@ -289,9 +289,7 @@ t.test(
       return answers.map(({ sender }) => sender).join()
     }
     const team = openTeam(t, { lead, first: handsTo('second'), second: works(1), slow: works(1_000), back: asksBack })
-    team.events.subscribe((event) => {
-      if (event.type === 'deadlock') deadlocks.push(event.cycle)
-    })
+    const deadlocks = heard(team, 'deadlock', (event) => event.cycle)
     const answer = outcomeOf(ask(team, 'lead', 'dig'))
     await team.clock.runToIdle()
     t.equal(answer.value, 'second,slow')
@@ -661,7 +659,7 @@ t.test('a task that is reassigned is one of the board, and the old one is handed
   const { orchestrationTrace } = await run.result
   t.same(noted(run), ['worker handed_off', 'other completed'])
   t.match(
-    orchestrationTrace.events.filter(({ eventType }) => eventType === 'reassignment'),
+    where(orchestrationTrace.events, 'eventType', 'reassignment'),
     ['requested', 'done'].map((step) => ({ agent: 'lead', details: { step, from: 'worker', to: 'other' } })),
   )
 })
@@ -722,10 +720,7 @@ t.test('a reassignment that no manager has decided is refused, whatever the thre
 t.test('a new owner that waits for who has escalated is in a deadlock with it', async (t) => {
   const other: Receive = async (_message, context) => (await context.request('worker', 'where?')).content
   const team = openTeam(t, { worker, lead: decides('reassign', { to: 'other' }), other }, { roles: byLead })
-  const cycles: string[][] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'deadlock') cycles.push(event.cycle)
-  })
+  const cycles = heard(team, 'deadlock', (event) => event.cycle)
   const answer = outcomeOf(ask(team, 'worker', 'dig'))
   await team.clock.runToIdle()
   t.ok(answer.settled)
@@ -738,14 +733,11 @@ t.test('a task that is reassigned to and fro is a livelock', async (t) => {
   })
   const roles = { worker: { escalateTo: 'lead' }, other: { escalateTo: 'lead' } }
   const team = openTeam(t, { worker, other: worker, lead }, { roles, supervision: { livelock: {} } })
-  const signs: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'livelock') signs.push(...event.evidence)
-  })
+  const signs = heard(team, 'livelock', ({ evidence }) => evidence)
   const answer = outcomeOf(ask(team, 'worker', 'dig'))
   await team.clock.runToIdle()
   t.ok(answer.settled)
-  t.match(signs[0], /^a task was delegated back to "worker", who had it: "worker" -> "other" -> "worker"/)
+  t.match(signs.flat()[0], /^a task was delegated back to "worker", who had it: "worker" -> "other" -> "worker"/)
 })
 
 /** Says why it is stopped. */
@@ -905,10 +897,9 @@ t.test('who has no manager is told at once, and its report stands in history', a
   const run = team.launch('dig')
   const { finalOutput, messageHistory } = await run.result
   t.match(JSON.parse(finalOutput!), { kind: 'unresolved', reason: /^Agent "worker" has no manager \(escalateTo\)/ })
-  t.match(
-    messageHistory.filter(({ type }) => type === 'report'),
-    [{ sender: 'worker', recipient: '$orchestrator', structuredData: { escalation: { reason: 'no spade' } } }],
-  )
+  t.match(where(messageHistory, 'type', 'report'), [
+    { sender: 'worker', recipient: '$orchestrator', structuredData: { escalation: { reason: 'no spade' } } },
+  ])
 })
 
 t.test('a script has nobody above it', async (t) => {
@@ -923,10 +914,7 @@ t.test('a script has nobody above it', async (t) => {
     kind: 'unresolved',
     reason: /"\$orchestrator" has no manager.* estimators missing/,
   })
-  t.match(
-    messageHistory.filter(({ type }) => type === 'report'),
-    [{ sender: '$orchestrator', recipient: '$orchestrator' }],
-  )
+  t.match(where(messageHistory, 'type', 'report'), [{ sender: '$orchestrator', recipient: '$orchestrator' }])
 })
 
 t.test('an escalation that is cut off by a crash asks nobody twice', async (t) => {

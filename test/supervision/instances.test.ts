@@ -4,17 +4,20 @@ import type { AgentContext } from '../../src/actors/definition/context.ts'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { turnBehind } from '../../src/actors/turn/context.ts'
 import type { AgentMessage } from '../../src/mailbox/message.ts'
+import { pluck } from '../kit/lists.ts'
 import {
   ask,
   type Cast,
   type Extras,
   gate,
   given,
+  heard,
   never,
   numbers,
   type OpenTeam,
   openTeam,
   outcomeOf,
+  statusesOf,
 } from '../kit/team.ts'
 
 type Test = Parameters<typeof openTeam>[0]
@@ -203,19 +206,13 @@ t.test('rule 7: a message that kills one instance after the other is poison, and
     },
   }
   const team = teamOf(t, 2, cast)
-  const epochs: number[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.crashed') epochs.push(event.epoch)
-  })
+  const epochs = heard(team, 'agent.crashed', (event) => event.epoch)
   await team.start()
   const asked = askOften(team, ['poison', 'a', 'b'])
   await team.clock.runToIdle()
   t.match(asked[0]!.error, { code: 'AGENT_CRASHED', message: /died 2 times on this message/ })
   t.same([asked[1]!.value, asked[2]!.value], ['fine', 'fine'])
-  t.same(
-    team.deadLetters.list().map(({ reason }) => reason),
-    ['poison'],
-  )
+  t.same(pluck(team.deadLetters.list(), 'reason'), ['poison'])
   t.same(epochs, [1, 2], 'no two lives of the agent have the same number')
   t.same(
     workers(team).map(({ restarts, restartTimes }) => [restarts, restartTimes]),
@@ -242,10 +239,7 @@ t.test('rule 2: an instance that dies too often is stopped alone; the agent is w
     },
   )
   const told: string[] = []
-  const statuses: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.status' && event.agent === 'worker') statuses.push(event.status)
-  })
+  const statuses = statusesOf(team, 'worker')
   const run = team.launch('go', { runId: 'watch' })
   await run.result
   const watching = outcomeOf(team.sendMessage({ recipient: 'watcher', content: 'watch', requiresResponse: true }))
@@ -303,7 +297,7 @@ t.test('rule 8: the mailbox goes on while one instance is there, and is dead wit
   team.crashCell(workers(team)[0])
   await team.clock.advance(10)
   t.same(
-    asked.map(({ value }) => value),
+    pluck(asked, 'value'),
     [undefined, '1', undefined, undefined, undefined, undefined].map((value, i) => (i === 0 ? '0' : value)),
     'what was cut off went first',
   )
@@ -330,10 +324,7 @@ t.test('rule 1: under one_for_all the other instances go with the one that died'
   together.crashCell(workers(together)[0])
   await together.clock.runToIdle()
   t.same(attempts, ['a:1', 'b:1', 'a:2', 'b:2'], 'rule 16: in the order of the mailbox')
-  t.same(
-    workers(together).map(({ restarts }) => restarts),
-    [1, 1],
-  )
+  t.same(pluck(workers(together), 'restarts'), [1, 1])
   attempts.length = 0
   const alone = teamOf(t, 2, cast)
   await alone.start()
@@ -527,10 +518,7 @@ t.test('rule 11: a start that fails twice in one instance is a start failure', a
 t.test('one name in health, metrics, trace and events', async (t) => {
   const cast: Cast = { worker: async (_message, context) => void (await context.sleep(10)) }
   const team = teamOf(t, 2, cast)
-  const statuses: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.status' && event.agent === 'worker') statuses.push(event.status)
-  })
+  const statuses = statusesOf(team, 'worker')
   const runs = [outcomeOf(team.execute('a'))]
   await team.clock.advance(5)
   runs.push(outcomeOf(team.execute('b')))

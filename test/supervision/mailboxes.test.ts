@@ -10,6 +10,7 @@ import { HOST_ASLEEP } from '../../src/mailbox/team-memory.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { roomOf } from '../kit/accounts.ts'
 import { BareSupervisor } from '../kit/bare-supervisor.ts'
+import { pluck } from '../kit/lists.ts'
 import {
   answerOf,
   ask,
@@ -530,10 +531,7 @@ t.test(
     t.equal(team.cell('worker').mailbox.parked.length, 1)
     await team.dies('worker')
     t.equal(asked.value, 'AGENT_TERMINATED')
-    t.same(
-      team.deadLetters.list().map(({ reason }) => reason),
-      ['stopped', 'stopped'],
-    )
+    t.same(pluck(team.deadLetters.list(), 'reason'), ['stopped', 'stopped'])
   },
 )
 

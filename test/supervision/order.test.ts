@@ -5,6 +5,7 @@ import t from 'tap'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { stuckNow } from '../../src/runtime/observers/stuck.ts'
 import { Dice } from '../dice.ts'
+import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rule 16: order is kept per sender and recipient within a priority.
@@ -289,10 +290,7 @@ t.test('rule 19: a message that waits for the permit of its run does not hold up
   const first = outcomeOf(team.execute('holder:hold worker:first'))
   await team.clock.advance(0)
   const others = await Promise.all(['second', 'third'].map((content) => team.execute(`worker:${content}`)))
-  t.same(
-    others.map(({ finalOutput }) => finalOutput),
-    ['second', 'third'],
-  )
+  t.same(pluck(others, 'finalOutput'), ['second', 'third'])
   t.same(got, ['second', 'third'])
   t.equal(first.settled, false)
   open()

@@ -12,6 +12,7 @@ import type { OrchestrationConfig } from '../../src/protocols/index.ts'
 import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { leftovers } from '../kit/accounts.ts'
+import { pluck } from '../kit/lists.ts'
 import { askAll, type Cast, type Extras, gate, given, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rule 19: how many turns of a run are under way at a time, and who is next.
@@ -95,10 +96,7 @@ t.test('rule 19: the limit is of each run, and the script needs no permit', asyn
   }).team({ a: work, b: work, c: work, d: work })
   const runs = [team.execute('a b'), team.execute('c d')]
   await team.clock.advance(20)
-  t.same(
-    (await Promise.all(runs)).map(({ finalOutput }) => finalOutput),
-    ['true true', 'true true'],
-  )
+  t.same(pluck(await Promise.all(runs), 'finalOutput'), ['true true', 'true true'])
   t.equal(count.most, 2)
 })
 

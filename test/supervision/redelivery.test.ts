@@ -1,6 +1,7 @@
 /** Rules 0, 4 to 7 and 10: what a failure or a dead thread leaves behind, and what comes of it. */
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { ask, type Cast, gate, given, never, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it.
@@ -192,17 +193,14 @@ t.test('rules 5 to 7: a redelivered turn that takes another way is a divergence,
   await team.clock.advance(0)
   t.equal(result.finalOutput, 'done')
   t.same(heard, ['first way', 'second way'])
-  t.match(
-    result.orchestrationTrace.events.filter(({ eventType }) => eventType === 'step.mismatch'),
-    [
-      {
-        agent: 'worker',
-        details: {
-          error: { code: 'STEP_MISMATCH', details: { agent: 'worker', missed: ['send to log', 'step count'] } },
-        },
+  t.match(where(result.orchestrationTrace.events, 'eventType', 'step.mismatch'), [
+    {
+      agent: 'worker',
+      details: {
+        error: { code: 'STEP_MISMATCH', details: { agent: 'worker', missed: ['send to log', 'step count'] } },
       },
-    ],
-  )
+    },
+  ])
 })
 
 t.test('rules 5 to 7: a redelivered turn that does the same is none', async (t) => {
@@ -580,9 +578,10 @@ t.test("rule 0: with 'retry' an attempt that failed is no answer: not to the run
   t.same(result.failures, [])
   t.same(Object.values(result.taskCompletion), ['completed'])
   t.same(
-    result.messageHistory
-      .filter(({ sender, type }) => sender === 'worker' && type === 'response')
-      .map((m) => m.content),
+    pluck(
+      result.messageHistory.filter(({ sender, type }) => sender === 'worker' && type === 'response'),
+      'content',
+    ),
     ['done'],
   )
 })

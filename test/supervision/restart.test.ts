@@ -16,7 +16,19 @@ import {
 import { AgentTerminatedError } from '../../src/shared/errors.ts'
 import { seededRandom } from '../../src/shared/random.ts'
 import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
-import { ask, type Cast, gate, given, never, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import {
+  ask,
+  type Cast,
+  gate,
+  given,
+  heard,
+  never,
+  type OpenTeam,
+  openTeam,
+  outcomeOf,
+  type Receive,
+} from '../kit/team.ts'
 
 // Rules 1 to 3, 8 and 9: who lives again, when, and what becomes of who waits meanwhile.
 
@@ -144,10 +156,7 @@ t.test('rule 2: the window is one of monotonic time: a wall clock that is set ch
 
 t.test('rule 3: the first restart is immediate, later ones wait for their delay', async (t) => {
   const team = openTeam(t, { worker: answers })
-  const delays: (number | null)[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.crashed') delays.push(event.restartInMs)
-  })
+  const delays = heard(team, 'agent.crashed', (event) => event.restartInMs)
   await team.start()
   await team.dies('worker')
   t.ok(team.health().ready)
@@ -720,10 +729,7 @@ t.test('rule 1: one that was about to begin when another died begins after it', 
 
 t.test('rule 1: the death of the others is nobody’s fault: one restart in the window, one agent.crashed', async (t) => {
   const { team } = await teamWith(t, 'one_for_all')
-  const crashed: string[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.crashed') crashed.push(event.agent)
-  })
+  const crashed = heard(team, 'agent.crashed', (event) => event.agent)
   for (const agent of ['a', 'b', 'c']) {
     team.crash(agent)
     await team.clock.advance(1_000)
@@ -936,7 +942,10 @@ t.test('rules 1 and 12: a team closes while its agents are restarted together', 
   team.crash('a')
   await team.close()
   t.same(
-    team.host.directory.cells.filter(({ life }) => life !== undefined).map(({ name }) => name),
+    pluck(
+      team.host.directory.cells.filter(({ life }) => life !== undefined),
+      'name',
+    ),
     [],
   )
 })

@@ -6,11 +6,12 @@ import { join } from 'node:path'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Test } from 'tap'
 import t from 'tap'
-import type { AgentRole, MultiAgentPatternOptions, RuntimeEvent } from '../../src/index.ts'
+import type { AgentRole, MultiAgentPatternOptions } from '../../src/index.ts'
 import { folderOf } from '../durability/log-folders.ts'
 import { ChaosTeam } from '../fixtures/chaos-team.ts'
 import { endShared, shareThreads } from '../fixtures/share-threads.ts'
-import { ask, gate, numbers, silent } from '../kit/team.ts'
+import { where } from '../kit/lists.ts'
+import { ask, gate, heard, numbers, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { watchThreads } from '../toolbox/desk.ts'
 
@@ -24,10 +25,7 @@ function teamOf(t: Test, options: Partial<MultiAgentPatternOptions> & Pick<Multi
     threads: { warmSpares: 0, ...options.threads },
   })
   t.teardown(() => team.close())
-  const crashes: Extract<RuntimeEvent, { type: 'agent.crashed' }>[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.crashed') crashes.push(event)
-  })
+  const crashes = heard(team, 'agent.crashed', (event) => event)
   return Object.assign(team, { crashes, threadOf: (name: string) => team.host.directory.cell(name)?.life?.thread })
 }
 
@@ -147,10 +145,7 @@ t.test('a loop of one blocks the others until the watchdog ends it, and they go 
   ])
   t.equal(stuck, 'attempt 2')
   t.equal(others.length, 5)
-  t.match(
-    team.crashes.filter(({ agent }) => agent === 'looper'),
-    [{ error: { message: /is stuck/, details: { watchdogMs: 500 } } }],
-  )
+  t.match(where(team.crashes, 'agent', 'looper'), [{ error: { message: /is stuck/, details: { watchdogMs: 500 } } }])
   for (const { error } of team.crashes.filter(({ agent }) => agent === 'other'))
     t.match(error, { message: /at the work of agent "looper": it was stuck/ })
 })

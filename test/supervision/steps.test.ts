@@ -15,7 +15,8 @@ import {
   writeFrame,
 } from '../../src/mailbox/frame.ts'
 import type { TestTeam } from '../../src/testing.ts'
-import { ask, gate, given, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import { ask, gate, given, heard, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 // Rule 6: what a turn has done already when it is tried again, and what may not be done twice.
 
@@ -100,7 +101,6 @@ t.test('rule 6: a publish is published once, and a read reads what it read', asy
 
 t.test('rule 6: a finished step is not done again, an emitted chunk not emitted again', async (t) => {
   let done = 0
-  const chunks: string[] = []
   const worker = diesOnce(async (context) => {
     context.emit('piece')
     return context.step('count', () => {
@@ -109,15 +109,16 @@ t.test('rule 6: a finished step is not done again, an emitted chunk not emitted 
     })
   })(() => team)
   const team = openTeam(t, { worker })
-  team.events.subscribe((event) => {
-    if (event.type === 'output.delta') chunks.push(event.chunk)
-  })
+  const chunks = heard(team, 'output.delta', (event) => event.chunk)
   const result = await team.execute('go')
   t.equal(result.finalOutput, '{"done":1}')
   t.equal(done, 1)
   t.same(chunks, ['piece'])
   t.same(
-    result.orchestrationTrace.events.filter(({ eventType }) => eventType.startsWith('step.')).map((e) => e.eventType),
+    pluck(
+      result.orchestrationTrace.events.filter(({ eventType }) => eventType.startsWith('step.')),
+      'eventType',
+    ),
     ['step.began', 'step.finished', 'step.replayed'],
   )
 })
@@ -809,10 +810,7 @@ t.test('rule 24: two turns that ask each other within a step are a deadlock', as
     (_message, context) =>
       context.step('ask', () => contentOf(context, other))
   const team = openTeam(t, { ann: asks('bob'), bob: asks('ann') })
-  const cycles: unknown[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'deadlock') cycles.push(event.cycle)
-  })
+  const cycles = heard(team, 'deadlock', (event) => event.cycle)
   const { error } = await team.execute('go')
   t.equal(error?.code, 'AGENT_FAILED')
   t.same(cycles[0], ['ann', 'bob'])

@@ -1,6 +1,7 @@
 /** Rule 31: who meets at a sync point, in which generation, what each gets, and who is told. */
 import t from 'tap'
 import { StallError, type SyncResult } from '../../src/index.ts'
+import { where } from '../kit/lists.ts'
 import { ask, askAll, gate, never, openTeam, type Receive } from '../kit/team.ts'
 import { arrives, eventsOf, isWell, meeting, metBy, mortal, namesOf, script, tries } from './meetings.ts'
 
@@ -33,10 +34,9 @@ t.test('rule 31: everybody gets the same result when all required agents are the
   t.equal(events.length, 1)
   t.same(outcome.orchestrationTrace.syncPointsReached, ['meet'])
   const { data: _data, ...inTrace } = met
-  t.match(
-    outcome.orchestrationTrace.events.filter(({ eventType }) => eventType === 'sync'),
-    [{ agent: null, timestamp: 500, details: { point: 'meet', ...inTrace } }],
-  )
+  t.match(where(outcome.orchestrationTrace.events, 'eventType', 'sync'), [
+    { agent: null, timestamp: 500, details: { point: 'meet', ...inTrace } },
+  ])
   t.notMatch(JSON.stringify(outcome.orchestrationTrace), 'brought')
   isWell(t, team)
 })

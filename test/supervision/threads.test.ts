@@ -13,10 +13,10 @@ import {
   type MultiAgentPattern,
   type MultiAgentPatternOptions,
   type OrchestratorContext,
-  type RuntimeEvent,
 } from '../../src/index.ts'
 import { leftovers, threadsOnce } from '../fixtures/leftovers.ts'
-import { ask, gate, numbers, silent } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import { ask, gate, heard, numbers, silent } from '../kit/team.ts'
 
 // What virtual time cannot show: crashes, stuck threads and permits on real threads.
 
@@ -46,10 +46,7 @@ function teamOf(
     },
     ...options,
   })
-  const crashes: Extract<RuntimeEvent, { type: 'agent.crashed' }>[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.crashed') crashes.push(event)
-  })
+  const crashes = heard(team, 'agent.crashed', (event) => event)
   t.teardown(() => team.close())
   return Object.assign(team, { crashes })
 }
@@ -405,10 +402,7 @@ function start(
     agents: [{ name: 'worker', module, instances }],
   })
   t.teardown(() => team.close())
-  const crashes: Extract<RuntimeEvent, { type: 'agent.crashed' }>[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'agent.crashed') crashes.push(event)
-  })
+  const crashes = heard(team, 'agent.crashed', (event) => event)
   return Object.assign(team, { crashes })
 }
 
@@ -482,7 +476,7 @@ t.test('16 runs have their turns open in one thread at once', async (t) => {
   const team = startConcurrent(t, { concurrency: 16 })
   const results = await Promise.all(numbers(16).map((runId) => team.execute('wait 16', { runId })))
   t.same(
-    results.map(({ finalOutput }) => finalOutput),
+    pluck(results, 'finalOutput'),
     numbers(16).map((runId) => `${runId} 0`),
   )
   t.equal(team.health().agents.worker?.restarts, 0)
@@ -516,7 +510,7 @@ for (const fate of ['exit', 'loop']) {
     const guilty = team.execute(fate, { runId: 'guilty' })
     const results = await Promise.all(numbers(7).map((runId) => team.execute('sum 60', { runId })))
     t.same(
-      results.map(({ finalOutput }) => finalOutput),
+      pluck(results, 'finalOutput'),
       numbers(7).map((runId) => `${runId} 1770`),
     )
     t.equal((await guilty).finalOutput, 'guilty 0')

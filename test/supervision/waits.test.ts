@@ -19,11 +19,7 @@ const asksAll =
 t.test('rule 22: a message keeps its room until it is done with, whoever of several instances is idle', async (t) => {
   const sends: Receive = async (_message, context) => context.send('ann', 'more')
   const team = openTeam(t, { ann: sends }, { roles: { ann: { instances: 2 } }, communication: { mailboxCapacity: 1 } })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(0)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann'], waits: [{ kind: 'mailbox' }, {}] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 0), { type: 'deadlock', cycle: ['ann'], waits: [{ kind: 'mailbox' }, {}] })
 })
 
 t.test('rule 22: who has a place for a run takes no message that stands behind another of its sender', async (t) => {
@@ -67,11 +63,7 @@ t.test('rule 22: a sync point whose time runs frees who waits for it', async (t)
     fay,
     gus: async () => '',
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, 'met fay')
-  t.same(found, [])
+  await undisturbed(t, team, 'met fay')
 })
 
 t.test('rule 23: an answer that does not end the wait leaves it to be looked at again', async (t) => {
@@ -193,12 +185,8 @@ t.test('rule 22: one that has failed is none of those that a quorum needs', asyn
     slow,
     asks: after('chair'),
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(0)
-  t.match(found[0], { type: 'deadlock', cycle: ['chair', 'asks'] })
+  t.match(await foundAt(t, team, 0), { type: 'deadlock', cycle: ['chair', 'asks'] })
   await team.clock.runToIdle()
-  t.equal(result.settled, true)
 })
 
 t.test('rule 22: a wait for room that a signal of the sender may end is none', async (t) => {
@@ -225,12 +213,8 @@ t.test('rule 22: who sends to all waits for each that has no room, though one of
     bob: onGo((context) => fill(context, 'ann')),
     cleo: (message, context) => (message.content === 'go' ? slow(message, context) : undefined),
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(0)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
+  t.match(await foundAt(t, team, 0), { type: 'deadlock', cycle: ['ann', 'bob'] })
   await team.clock.runToIdle()
-  t.equal(result.settled, true)
 })
 
 for (const order of [
@@ -261,11 +245,7 @@ t.test('rule 22: an instance that is stopped is none to wait for', async (t) => 
   await team.start()
   team.crashCell(team.cell('ann').instances[1])
   await team.clock.advance(0)
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(5)
-  t.match(found[0], { type: 'deadlock', cycle: ['ann', 'bob'] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 5), { type: 'deadlock', cycle: ['ann', 'bob'] })
 })
 
 t.test('rule 22: where turns of several runs may be open a message waits for the turn of its own run', async (t) => {
@@ -651,26 +631,27 @@ t.test('rule 23: it is found when the instance that could have come is stopped',
   t.equal(result.settled, true)
 })
 
-/** Plays the team: something is found at that time, and not before, and the run ends. Returns what is found. */
-async function foundAt(t: Test, team: ReturnType<typeof openTeam>, ms: number) {
+/** Plays the team: something is found at that time, and not before, and the run ends then or later. Returns what is found. */
+async function foundAt(t: Test, team: OpenTeam, ms: number, ends: 'then' | 'later' = 'then') {
+  await team.start()
   const found = watched(team)
   const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(ms - 1)
-  t.same(found, [])
-  await team.clock.advance(1)
+  if (ms > 0) {
+    await team.clock.advance(ms - 1)
+    t.same(found, [])
+  }
+  await team.clock.advance(Math.min(ms, 1))
+  const [first] = found
+  if (ends === 'later') await team.clock.runToIdle()
   t.equal(result.settled, true)
-  return found[0]
+  return first
 }
 
 // Rule 22: waits that somebody can end yet, and what stands in for whom: who only waits long is left alone.
 
 /** It comes to that answer, and nobody was said to wait in vain. */
 async function undisturbed(t: Test, team: OpenTeam, answer: string): Promise<void> {
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, answer)
-  t.same(found, [])
+  await undisturbed(t, team, answer)
 }
 
 const asksBob: Receive = async ({ content }, context) =>
@@ -693,14 +674,10 @@ async function piecesOf(context: AgentContext, from: string): Promise<number> {
 
 t.test('a sync point whose members are still to come is no stall: its time ends it', async (t) => {
   const team = given(t, { syncPoints: [{ name: 'here', requiredAgents: ['early', 'never'], timeoutMs: 1_000 }] }).team({
-    early: async (_message, context) => JSON.stringify(await context.sync('here')),
+    early: async (_message, context) => `${(await context.sync('here')).timedOut}`,
     never: async () => '',
   })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.match(result.value?.finalOutput, '"timedOut":true')
-  t.same(found, [])
+  await undisturbed(t, team, 'true')
 })
 
 t.test(
@@ -920,11 +897,7 @@ const waitingBarber: Cast = {
 
 t.test('rule 27: all wait for what nobody is left to write: a stall, without a cycle', async (t) => {
   const team = openTeam(t, waitingBarber, { orchestration: askAll })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.advance(0)
-  t.match(found[0], { type: 'stall', evidence: [/barber.*"a customer" on the blackboard/] })
-  t.equal(result.settled, true)
+  t.match(await foundAt(t, team, 0), { type: 'stall', evidence: [/barber.*"a customer" on the blackboard/] })
 })
 
 t.test('rule 27: who waits is told that nobody will come', async (t) => {
@@ -1007,9 +980,5 @@ t.test('a wait with a time limit ends by itself', async (t) => {
       ),
   })
   const team = openTeam(t, { patient })
-  const found = watched(team)
-  const result = outcomeOf(team.execute('go'))
-  await team.clock.runToIdle()
-  t.equal(result.value?.finalOutput, 'REQUEST_TIMEOUT')
-  t.same(found, [])
+  await undisturbed(t, team, 'REQUEST_TIMEOUT')
 })

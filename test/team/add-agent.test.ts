@@ -1,6 +1,7 @@
 /** Agents that join a team, also while runs are under way. */
 import t from 'tap'
 import { type AgentMessage, type AgentRole, defineAgent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { ask, type Cast, gate, given, localTeam } from '../kit/team.ts'
 
 /** Says its name; 'ask x y' asks x for y. */
@@ -18,10 +19,7 @@ t.test('an agent that is added answers, and is one of the team', async (t) => {
   t.same([bob.name, bob.role, bob.status], ['bob', role, 'idle'])
   t.equal(await ask(team, 'bob', 'hi'), 'bob heard hi from $user')
   t.equal(team.getAgent('bob'), bob)
-  t.same(
-    team.listAgents().map(({ name }) => name),
-    ['ann', 'bob'],
-  )
+  t.same(pluck(team.listAgents(), 'name'), ['ann', 'bob'])
   t.equal(team.health().agents.bob?.status, 'idle')
   t.ok(team.health().ready)
   t.match(team.getMessageHistory(), [])

@@ -3,6 +3,7 @@ import { resolve } from 'node:path'
 import t from 'tap'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
 import { workspace } from '../../src/tools/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { after, all, echo, says, stage, throws } from './stage.ts'
 
 const message = (fields: Partial<AgentMessage>): AgentMessage => ({
@@ -28,10 +29,7 @@ t.test('it has the name and the role as they were written', async (t) => {
   const a = team.getAgent('a')
   t.match(a, { name: 'a', role: { name: 'a', capabilities: ['research'], priority: 2 } })
   t.equal(team.getAgent('nobody'), undefined)
-  t.same(
-    team.listAgents().map(({ name }) => name),
-    ['a', 'b'],
-  )
+  t.same(pluck(team.listAgents(), 'name'), ['a', 'b'])
 })
 
 t.test('its workspace is the folder of its tools, and its configuration has the defaults', async (t) => {

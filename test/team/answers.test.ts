@@ -4,15 +4,13 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent } from '../../src/index.ts'
-import { given, type OpenTeam, openTeam, type Receive } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import { given, heard, type OpenTeam, openTeam, type Receive } from '../kit/team.ts'
 
 type Closed = Extract<RuntimeEvent, { type: 'question.closed' }>
 
 function closingsOf(team: Pick<OpenTeam, 'events'>): Closed[] {
-  const closings: Closed[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'question.closed') closings.push(event)
-  })
+  const closings = heard(team, 'question.closed', (event) => event)
   return closings
 }
 
@@ -241,10 +239,7 @@ t.test('a question that is answered is closed once, whatever time it had', async
   await team.clock.advance(50)
   await run.answer(run.questions[0]!.questionId, 'yes')
   await team.clock.advance(1_000)
-  t.same(
-    closings.map(({ how }) => how),
-    ['answered'],
-  )
+  t.same(pluck(closings, 'how'), ['answered'])
 })
 
 t.test('the time of a turn counts again when its question is withdrawn', async (t) => {

@@ -1,6 +1,7 @@
 /** The blackboard protocol on real threads. */
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 
 const module = new URL('../fixtures/team/contributor.js', import.meta.url)
 
@@ -31,9 +32,6 @@ t.test('entries decide who works when, on threads of which two die once after th
   ])
   t.same(failures, [])
   const asked = messageHistory.filter(({ type, sender }) => type === 'request' && sender === '$orchestrator')
-  t.same(
-    asked.map(({ recipient }) => recipient),
-    ['collector', 'analyst', 'writer'],
-  )
+  t.same(pluck(asked, 'recipient'), ['collector', 'analyst', 'writer'])
   for (const key of ['dataset', 'finding', 'report']) t.equal((await run.blackboard?.getHistory(key))?.length, 1, key)
 })

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { z } from 'zod'
 import { type AgentContext, type BlackboardEntry, defineAgent } from '../../src/index.ts'
+import { where } from '../kit/lists.ts'
 import { after, all, echo, type Options, says, stage, type Test } from './stage.ts'
 
 /** A run whose script does that, and what it resolved to. */
@@ -309,10 +310,7 @@ t.test('every write is an event of the run, and in its trace', async (t) => {
     { runId: run.id, entry: { key: 'n', value: 1, author: 'a' } },
   ])
   const { events } = (await run.result).orchestrationTrace
-  t.match(
-    events.filter(({ eventType }) => eventType === 'blackboard'),
-    [{ details: { key: 'n', author: 'a', version: 1 } }],
-  )
+  t.match(where(events, 'eventType', 'blackboard'), [{ details: { key: 'n', author: 'a', version: 1 } }])
 })
 
 for (const scope of ['run', 'team'] as const)
@@ -352,10 +350,7 @@ for (const scope of ['run', 'team'] as const)
         { sender: '$orchestrator', recipient: null, content: 'heard.1', structuredData: { value: { n: 1 } } },
       ])
       const events = (await told).flatMap((event) => (event.type === 'message' ? event.message : []))
-      t.same(
-        events.filter(({ type }) => type === 'publish'),
-        published,
-      )
+      t.same(where(events, 'type', 'publish'), published)
       t.equal(orchestrationTrace.events.filter(({ details }) => Object(details).type === 'publish').length, 3)
     },
   )

@@ -105,6 +105,7 @@ t.test(
 t.test('who refuses a broadcast is named, and has a dead letter; the others have it', async (t) => {
   const { heard, listener } = listeners()
   const team = given(t, {
+    unfinished: true,
     roles: {
       full: { communication: { mailboxCapacity: 1, overflow: 'reject' } },
       small: { communication: { maxMessageBytes: 64 } },
@@ -146,7 +147,7 @@ t.test('who refuses a broadcast is named, and has a dead letter; the others have
 t.test('a broadcast that still waits for room is withdrawn by its signal; who has it keeps it', async (t) => {
   const { heard, listener } = listeners()
   const withdrawal = new AbortController()
-  const team = given(t, { roles: { full: { communication: { mailboxCapacity: 1 } } } }).team({
+  const team = given(t, { unfinished: true, roles: { full: { communication: { mailboxCapacity: 1 } } } }).team({
     async caller(_message, context) {
       const error = (await caught(context.broadcast('news', { signal: withdrawal.signal }))) as DramatisError
       return error.code
@@ -231,7 +232,7 @@ t.test('a handler that is retried does not broadcast again what some refused', a
 
 t.test('a broadcast that still waits for room ends with its run', async (t) => {
   const { heard, listener } = listeners()
-  const team = given(t, { roles: { full: { communication: { mailboxCapacity: 1 } } } }).team({
+  const team = given(t, { unfinished: true, roles: { full: { communication: { mailboxCapacity: 1 } } } }).team({
     caller: (_message, context) => context.broadcast('news'),
     full: () => never,
     a: listener,

@@ -183,7 +183,11 @@ t.test('what an agent had watched is not told to who has its name next', async (
 })
 
 t.test('rule 18: a letter to an agent that was removed is sent again when there is another of that name', async (t) => {
-  const team = openTeam(t, { ann: echo, bob: () => Promise.reject(new Error('broken')) }, { later: { carl: echo } })
+  const team = openTeam(
+    t,
+    { ann: echo, bob: () => Promise.reject(new Error('broken')) },
+    { unfinished: true, later: { carl: echo } },
+  )
   await team.sendMessage({ recipient: 'bob', content: 'note' })
   await team.clock.advance(1)
   const [letter] = team.deadLetters.list()

@@ -36,7 +36,7 @@ t.test('a step of a pipeline', async (t) => {
   const team = openTeam(
     t,
     castOf(stages, ({ content }) => content),
-    { orchestration: { strategy: 'sequential' } },
+    { unwatched: true, orchestration: { strategy: 'sequential' } },
   )
   await play(team, 'first')
   const { rings, looks, batches, timers, frames, records } = await counted(team, () => play(team, 'next'))
@@ -93,6 +93,7 @@ t.test('a hop in a ring', async (t) => {
       if (left > 0) await context.send(next, '', { structuredData: { left: left - 1 } })
     }),
     {
+      unwatched: true,
       script: async (orchestrator) => {
         await orchestrator.send(nodes[0]!, '', { structuredData: { left: HOPS - 1 } })
         await orchestrator.sleep(1)

@@ -1,6 +1,7 @@
 /** Ids of events: a reader goes on behind one, and is told where it cannot. */
 import t from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { after, all, echo, stage } from './stage.ts'
 
 const typesOf = (events: readonly RuntimeEvent<unknown>[]) => events.map(({ type }) => type)
@@ -72,8 +73,8 @@ t.test('what the log has given up is told as a gap, to who begins and to who is 
   t.equal(late[0]?.type, 'gap')
   t.ok(late[0]?.type === 'gap' && late[0].entries > 10)
   t.same(
-    seen.slice(seen.indexOf(gaps[0]!) + 1).map(({ seq }) => seq),
-    late.slice(1).map(({ seq }) => seq),
+    pluck(seen.slice(seen.indexOf(gaps[0]!) + 1), 'seq'),
+    pluck(late.slice(1), 'seq'),
     'both go on with the oldest event that is there',
   )
   const seqs = seen.map(({ seq }) => seq)

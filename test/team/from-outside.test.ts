@@ -1,6 +1,7 @@
 /** What callers outside of any run send stands in the team's history, and answers reach who asked. */
 import t from 'tap'
 import { type AgentMessage, defineAgent } from '../../src/index.ts'
+import { where } from '../kit/lists.ts'
 import { gate } from '../kit/team.ts'
 import { after, all, echo, refuses, stage, throws } from './stage.ts'
 
@@ -131,7 +132,7 @@ t.test('who gives a task, and waits for no response, has given a task all the sa
   await team.clock.advance(20)
   t.same(Object.values(team.getTaskStatus()), ['completed', 'refused', 'completed', 'completed'])
   t.match(
-    team.getMessageHistory().filter(({ type }) => type === 'delegate'),
+    where(team.getMessageHistory(), 'type', 'delegate'),
     ['slow', 'no', 'lead', 'busy'].map((recipient) => ({ recipient, content: 'dig' })),
   )
   await t.rejects(team.sendMessage({ ...task, recipient: 'nobody' }), { code: 'UNKNOWN_AGENT' })
@@ -192,13 +193,10 @@ t.test('a subscription stands in the history of its run once, by an agent or in 
     { sender: 'a', recipient: '$runtime', content: 'more.**' },
   ])
   t.equal(orchestrationTrace.messageFlow.filter(({ type }) => type === 'subscribe').length, 2)
-  t.match(
-    messageHistory.filter(({ type }) => type === 'publish'),
-    [
-      { sender: '$user', recipient: null, content: 'other', structuredData: { value: 1 } },
-      { sender: '$user', recipient: null, content: 'news.x', structuredData: { value: 2 } },
-    ],
-  )
+  t.match(where(messageHistory, 'type', 'publish'), [
+    { sender: '$user', recipient: null, content: 'other', structuredData: { value: 1 } },
+    { sender: '$user', recipient: null, content: 'news.x', structuredData: { value: 2 } },
+  ])
 })
 
 t.test('a blackboard of the team is there before the first run, and the same after it', async (t) => {

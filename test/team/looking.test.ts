@@ -1,6 +1,7 @@
 /** Who only looks at a run leaves its course as it is. */
 import t from 'tap'
 import { defineAgent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { all, stage } from './stage.ts'
 
 const orchestration = { strategy: 'sequential' } as const
@@ -54,10 +55,7 @@ t.test('board() is the board of one moment', async (t) => {
   t.match(board.query({ key: 'plan' }), [{ value: 'two', version: 2 }])
   t.match(board.read('plan'), { value: 'two' })
   t.equal(board.read('nothing'), undefined)
-  t.match(
-    board.getHistory('plan').map(({ value }) => value),
-    ['one', 'two'],
-  )
+  t.match(pluck(board.getHistory('plan'), 'value'), ['one', 'two'])
   t.same(board.getHistory('nothing'), [])
   t.match(run.board()?.getHistory('plan').length, 3)
   t.equal(Reflect.get(board, 'write'), undefined)

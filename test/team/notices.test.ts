@@ -1,6 +1,7 @@
 /** What the logger is told by itself: at which level, and never what messages say. */
 import t from 'tap'
 import { type AgentDefinition, defineAgent, type Logger } from '../../src/index.ts'
+import { where } from '../kit/lists.ts'
 import { after, echo, type Options, stage, type Test, throws } from './stage.ts'
 
 interface Line {
@@ -97,10 +98,9 @@ t.test('an agent that cannot start is an error with the reason', async (t) => {
   const { team, lines } = logged(t, { a: broken })
   await t.rejects(team.start())
   await team.clock.advance(0)
-  t.match(
-    lines.filter(({ level }) => level === 'error'),
-    [{ agent: 'a', error: { code: 'START_FAILED', message: /no disk/ }, text: 'is stopped for good' }],
-  )
+  t.match(where(lines, 'level', 'error'), [
+    { agent: 'a', error: { code: 'START_FAILED', message: /no disk/ }, text: 'is stopped for good' },
+  ])
 })
 
 t.test('a sync point that some did not come to is a warning, with names and without what was brought', async (t) => {

@@ -1,6 +1,7 @@
 /** The four patterns of communication between agents: request and response, fire and forget, publish and subscribe, streams. */
 import t from 'tap'
 import { type AgentContext, agentRef, type DramatisError, defineAgent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { after, echo, type Options, refuses, says, stage, type Test, throws } from './stage.ts'
 
 /** A team whose agent `a` does that with its context, next to others; what it resolved to. */
@@ -202,10 +203,7 @@ t.test('a send to nobody, or to a full mailbox that rejects, is refused', async 
     { full },
   )
   t.match(value, [{ code: 'UNKNOWN_AGENT' }, { code: 'MAILBOX_FULL', details: { capacity: 1 } }])
-  t.same(
-    team.deadLetters.list().map(({ reason }) => reason),
-    ['unknown_agent', 'rejected'],
-  )
+  t.same(pluck(team.deadLetters.list(), 'reason'), ['unknown_agent', 'rejected'])
 })
 
 t.test('a send to a full mailbox that blocks waits until there is room', async (t) => {

@@ -1,15 +1,12 @@
 /** What agents ask people: once, with an answer, and not for ever. */
 import t from 'tap'
 import type { RuntimeEvent } from '../../src/index.ts'
-import { type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
+import { heard, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>
 
 function questionsOf(team: Pick<OpenTeam, 'events'>): Question[] {
-  const questions: Question[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'question') questions.push(event)
-  })
+  const questions = heard(team, 'question', (event) => event)
   return questions
 }
 

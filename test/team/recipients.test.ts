@@ -1,6 +1,7 @@
 /** A message to several agents is one message: in the history, in the events, and to each who gets it. */
 import t from 'tap'
 import { type AgentMessage, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { echo, stage, type Test } from './stage.ts'
 
 const MANY_PIECES = 200
@@ -72,10 +73,7 @@ t.test('each recipient that did not get it has a letter of its own', async (t) =
   const { team: made, got, told, letters } = team(t)
   await t.rejects(made.sendMessage({ recipient: ['zoe', 'a', 'yan'], content: 'hi' }), { code: 'UNKNOWN_AGENT' })
   await made.clock.advance(1)
-  t.same(
-    got.map(({ agent }) => agent),
-    ['a'],
-  )
+  t.same(pluck(got, 'agent'), ['a'])
   t.same(
     letters().map(({ reason, message }) => [reason, message.recipient, message.id]),
     ['zoe', 'yan'].map((name) => ['unknown_agent', name, told()[0]?.id]),

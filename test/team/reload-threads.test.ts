@@ -3,6 +3,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { createTeam } from '../../src/index.ts'
 import { scriptedModel } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 import { ask, numbers, outcomeOf, silent } from '../kit/team.ts'
 import { watchThreads } from '../toolbox/desk.ts'
 import { folderOf, type HostedTeam, livesOf } from './reloading.ts'
@@ -269,8 +270,5 @@ export const tell = defineTool({
   write('tool.js', tool('new'))
   await team.reloadAgent('player')
   await ask(team, 'player')
-  t.match(
-    model.calls.map(({ prompt }) => prompt),
-    ['go', /old/, 'go', /new/],
-  )
+  t.match(pluck(model.calls, 'prompt'), ['go', /old/, 'go', /new/])
 })

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type AgentMessage, type DramatisError, defineAgent } from '../../src/index.ts'
 import { testAgent } from '../../src/testing.ts'
+import { where } from '../kit/lists.ts'
 import { ask, given, localTeam, never, openTeam } from '../kit/team.ts'
 
 const reports = defineAgent({
@@ -16,10 +17,7 @@ t.test('a report comes to observe of the manager', async (t) => {
   await team.clock.advance(0)
   const report = { type: 'report', sender: 'worker', recipient: 'manager', content: 'half done' }
   t.match(heard, [{ ...report, structuredData: { done: 0.5 }, runId: result.runId }])
-  t.match(
-    result.messageHistory.filter(({ type }) => type === 'report'),
-    [report],
-  )
+  t.match(where(result.messageHistory, 'type', 'report'), [report])
 })
 
 t.test(
@@ -44,18 +42,9 @@ t.test(
       content: 'half done',
       structuredData: { done: 0.5 },
     }
-    t.match(
-      result.messageHistory.filter(({ type }) => type === 'report'),
-      [report],
-    )
-    t.match(
-      told.filter(({ type }) => type === 'report'),
-      [report],
-    )
-    t.match(
-      result.orchestrationTrace.messageFlow.filter(({ type }) => type === 'report'),
-      [{ from: 'worker', to: '$orchestrator' }],
-    )
+    t.match(where(result.messageHistory, 'type', 'report'), [report])
+    t.match(where(told, 'type', 'report'), [report])
+    t.match(where(result.orchestrationTrace.messageFlow, 'type', 'report'), [{ from: 'worker', to: '$orchestrator' }])
     t.same(seen, [1])
     t.same(team.deadLetters.list(), [])
   },

@@ -1,6 +1,7 @@
 /** Agents that come and go, on real threads. */
 import t from 'tap'
 import { createTeam, type MultiAgentPatternOptions } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { ask, silent } from '../kit/team.ts'
 import type { Test } from './stage.ts'
 
@@ -46,10 +47,7 @@ t.test('an agent that an agent made is there once, also when its maker dies', as
   const team = start(t, { agents: [{ name: 'boss', module: fixture('spawner'), trust: 'privileged' }] })
   const result = await team.execute(module.href)
   t.match(result, { success: true, finalOutput: 'handled 1' })
-  t.match(
-    result.messageHistory.map(({ sender }) => sender),
-    ['$user', '$orchestrator', 'boss', 'helper', 'boss', '$orchestrator'],
-  )
+  t.match(pluck(result.messageHistory, 'sender'), ['$user', '$orchestrator', 'boss', 'helper', 'boss', '$orchestrator'])
 })
 
 t.test('a module that cannot be loaded is told, and the team is as it was', async (t) => {

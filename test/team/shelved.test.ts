@@ -2,7 +2,8 @@
 import t from 'tap'
 import { z } from 'zod'
 import { defineAgent, defineTool, type RuntimeEvent } from '../../src/index.ts'
-import { given, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
+import { pluck } from '../kit/lists.ts'
+import { given, heard, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { changingTeam } from './reloading.ts'
 
 const HOUR = 3_600_000
@@ -36,10 +37,7 @@ for (const concurrency of [1, 2])
       const alarms = alarmsOf(team)
       const asking = Array.from({ length: 3 }, (_, i) => team.launch(`ask ${i}`))
       await team.clock.advance(HOUR)
-      t.same(
-        asking.map(({ status }) => status),
-        ['waiting', 'waiting', 'waiting'],
-      )
+      t.same(pluck(asking, 'status'), ['waiting', 'waiting', 'waiting'])
       for (let hour = 0; hour < 47; hour += 1) {
         const passing = Array.from({ length: 3 }, (_, i) => team.execute(`${hour} ${i}`))
         for (const [i, { finalOutput }] of (await Promise.all(passing)).entries())
@@ -315,10 +313,7 @@ t.test('a message of the same run waits until the question is answered', async (
 
 t.test('a thread that dies while turns wait for a person asks nobody again, and leaves its place again', async (t) => {
   const team = openTeam(t, { ann: desk }, { maxConcurrentAgents: 1 })
-  const questions: RuntimeEvent[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'question') questions.push(event)
-  })
+  const questions = heard(team, 'question', (event) => event)
   const asking = [team.launch('ask one'), team.launch('ask two')]
   await team.clock.advance(HOUR)
   team.crash('ann')

@@ -3,6 +3,7 @@ import t from 'tap'
 import type { AgentContext, OpenTurn, Wait } from '../../src/index.ts'
 import { toldWaits } from '../../src/service/digest/moment.ts'
 import { ConfigurationError } from '../../src/shared/errors.ts'
+import { pluck } from '../kit/lists.ts'
 import { type Extras, gate, given, localTeam, openTeam, type Receive } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { doing } from '../toolbox/tools.ts'
@@ -195,10 +196,7 @@ t.test('a queue says what has its places, and is slow when it stands', async (t)
   const runs = ['a', 'b', 'c', 'd'].map((runId) => team.launch('go', { runId }))
   await team.clock.advance(31_000)
   const queued = team.waits().filter(({ kind, for: [option] }) => kind === 'limit' && option === 'maxConcurrentRuns')
-  t.same(
-    queued.map(({ runId }) => runId),
-    ['c', 'd'],
-  )
+  t.same(pluck(queued, 'runId'), ['c', 'd'])
   for (const { cause } of queued) t.match(cause, /^\d of 2 runs: step "fetch prices"$/)
   const { state, sentences } = team.judgement()
   t.equal(state, 'slow')

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type AgentContext, defineAgent, type RuntimeEvent } from '../../src/index.ts'
 import { ASKS, SEND } from '../../src/mailbox/frame.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { ask, type Cast, type Extras, gate, never, type OpenTeam, openTeam } from '../kit/team.ts'
 
 const privileged = { trust: 'privileged' } as const
@@ -51,7 +52,10 @@ t.test('it is gone with its run, and its history stays', async (t) => {
   t.equal((await second.result).finalOutput, 'helper heard this from boss')
   await team.clock.advance(1)
   t.same(
-    team.host.directory.cells.filter(({ life }) => life).map(({ name }) => name),
+    pluck(
+      team.host.directory.cells.filter(({ life }) => life),
+      'name',
+    ),
     ['$orchestrator', 'boss', 'worker'],
   )
   t.equal(team.getAgent('helper'), undefined)
@@ -321,10 +325,7 @@ t.test('it crashes and starts again like any other, and keeps to its run', async
   await team.clock.advance(1)
   t.equal((await run.result).finalOutput, 'here again')
   await reading
-  t.match(
-    events.filter(({ type }) => type === 'agent.crashed'),
-    [{ agent: 'helper', runId: run.id }],
-  )
+  t.match(where(events, 'type', 'agent.crashed'), [{ agent: 'helper', runId: run.id }])
 })
 
 t.test('an aborted run takes its agents with it', async (t) => {

@@ -1,6 +1,7 @@
 /** What an agent does, as events: each change once, and the same that health says. */
 import t from 'tap'
 import { type AgentStatus, defineAgent, type RuntimeEvent } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { given, type Receive } from '../kit/team.ts'
 import { after, all, echo, stage } from './stage.ts'
 
@@ -201,7 +202,7 @@ t.test('a turn costs no record for it: what is not watched is not told', async (
   const { orchestrationTrace } = await team.execute('go')
   const told = orchestrationTrace.events.filter(({ eventType }) => eventType === 'agent.status')
   t.same(
-    told.map(({ details }) => details),
+    pluck(told, 'details'),
     [
       { agent: '$orchestrator', status: 'starting', epoch: 0 },
       { agent: 'a', status: 'starting', epoch: 0 },

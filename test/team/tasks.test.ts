@@ -1,6 +1,7 @@
 /** Each request of the protocol script is a task, whose status can be seen at any time. */
 import t from 'tap'
 import { type AgentDefinition, defineAgent, type Run } from '../../src/index.ts'
+import { pluck } from '../kit/lists.ts'
 import { after, all, echo, refuses, says, stage, throws } from './stage.ts'
 
 /** How each task of a run went, in the order in which they were made: `a: assigned in_progress completed`. */
@@ -34,10 +35,7 @@ t.test('its id is the id of the message, its description the content, its result
   const run = team.launch('q')
   const { messageHistory } = await run.result
   const requests = messageHistory.filter(({ type, sender }) => type === 'request' && sender === '$orchestrator')
-  t.same(
-    run.tasks.map(({ id }) => id),
-    requests.map(({ id }) => id),
-  )
+  t.same(pluck(run.tasks, 'id'), pluck(requests, 'id'))
   t.match(run.tasks, [
     { assignedTo: 'a', description: 'q', status: 'completed', result: { n: 1 }, priority: 0 },
     { assignedTo: 'b', description: 'words', status: 'completed', result: 'b: words' },

@@ -8,6 +8,7 @@ import {
   type RuntimeEvent,
 } from '../../src/index.ts'
 import { held } from '../held.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { all, type Test } from './stage.ts'
 
 const module = new URL('../fixtures/team/actor.js', import.meta.url)
@@ -145,10 +146,7 @@ t.test('the stop hook runs when the team closes', async (t) => {
   const stopped = said('stops', 2)
   await team.close()
   await stopped
-  t.same(
-    lines.filter(({ text }) => text === 'stops').map(({ agent }) => agent),
-    ['b', 'a'],
-  )
+  t.same(pluck(where(lines, 'text', 'stops'), 'agent'), ['b', 'a'])
 })
 
 for (const bytes of [70_000, 1_000_000])
@@ -214,7 +212,7 @@ t.test('many runs at a time, each with its own answer', async (t) => {
   const { team } = start(t)
   const results = await Promise.all(Array.from({ length: 40 }, (_, i) => team.execute(`ask:echo:${i}`)))
   t.same(
-    results.map(({ finalOutput }) => finalOutput),
+    pluck(results, 'finalOutput'),
     results.map((_, i) => String(i)),
   )
 })
@@ -232,10 +230,7 @@ t.test('events are whole: seq ascends, turns begin before they end, each message
     }
     t.equal(open.size, 0)
     const messages = events.flatMap((event) => (event.type === 'message' ? [event.message.id] : []))
-    t.same(
-      messages,
-      (await run.result).messageHistory.map(({ id }) => id),
-    )
+    t.same(messages, pluck((await run.result).messageHistory, 'id'))
   }
 })
 
@@ -287,10 +282,7 @@ t.test('such a protocol goes on where its thread died, and asks nobody twice', a
   const result = await team.execute('>')
   t.equal(result.finalOutput, '>ababab a,b')
   t.same([result.agentOutputs.a?.length, result.agentOutputs.b?.length], [3, 3])
-  t.same(
-    result.orchestrationTrace.decisions.map(({ choice }) => choice),
-    ['3 laps'],
-  )
+  t.same(pluck(result.orchestrationTrace.decisions, 'choice'), ['3 laps'])
   t.equal(Object.values(result.taskCompletion).filter((status) => status === 'completed').length, 6)
 })
 

@@ -14,6 +14,7 @@ import {
 } from '../../src/index.ts'
 import { ASKS, CALL, END, type FrameFields, MANY, NOBODY, REQUEST, SEND, TO_ALL } from '../../src/mailbox/frame.ts'
 import { hostileTeam } from '../bad-input/raw-thread.ts'
+import { pluck, where } from '../kit/lists.ts'
 import { given, type OpenTeam, openTeam } from '../kit/team.ts'
 
 type Act = (context: AgentContext) => unknown
@@ -103,10 +104,7 @@ t.test('untrusted: each verb that reaches others is refused, and nobody hears of
     t.match(error?.message, /trust: '(internal|privileged)'/, verb)
   }
   t.same(heard, [])
-  t.same(
-    team.listAgents().map(({ name }) => name),
-    ['me', 'ann', 'boss'],
-  )
+  t.same(pluck(team.listAgents(), 'name'), ['me', 'ann', 'boss'])
   t.same(await team.getBlackboard()?.query(), [])
   const letters = team.deadLetters.list()
   t.ok(letters.every(({ reason }) => reason === 'rejected'))
@@ -134,10 +132,7 @@ t.test('untrusted: without a manager it reports to the protocol script', async (
   const me = defineAgent({ receive: async (_message, context) => context.report('news') })
   const team = openTeam(t, { me }, { roles: { me: { trust: 'untrusted' } } })
   const { messageHistory } = await team.execute('go')
-  t.match(
-    messageHistory.filter(({ type }) => type === 'report'),
-    [{ sender: 'me', recipient: '$orchestrator', content: 'news' }],
-  )
+  t.match(where(messageHistory, 'type', 'report'), [{ sender: 'me', recipient: '$orchestrator', content: 'news' }])
   t.same(team.deadLetters.list(), [])
 })
 

@@ -5,6 +5,7 @@ import t from 'tap'
 import { ConfigurationError, createTeam, type Logger } from '../../src/index.ts'
 import { openTelemetry } from '../../src/opentelemetry.ts'
 import type { Telemetry } from '../../src/telemetry.ts'
+import { pluck } from '../kit/lists.ts'
 import { type Cast, localTeam, silent } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
 import { sourceFiles } from '../source-files.ts'
@@ -230,8 +231,5 @@ t.test('wrong options are refused by name', async (t) => {
 
 t.test('only the subpath knows OpenTelemetry', async (t) => {
   const users = sourceFiles.filter(({ text }) => /from '@opentelemetry|import\('@opentelemetry/.test(text))
-  t.strictSame(
-    users.map(({ path }) => path),
-    ['src/opentelemetry.ts'],
-  )
+  t.strictSame(pluck(users, 'path'), ['src/opentelemetry.ts'])
 })

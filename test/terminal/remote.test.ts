@@ -8,6 +8,7 @@ import { DigestFold } from '../../src/service/digest/digest-fold.ts'
 import type { Screen } from '../../src/service/shared/screen.ts'
 import { Chat } from '../../src/service/terminal/chat.ts'
 import { remoteSource, remoteSources, type Said } from '../../src/service/terminal/source.ts'
+import { pluck } from '../kit/lists.ts'
 import { all, echo, stage } from '../team/stage.ts'
 import { FakeTerminal } from './fake-terminal.ts'
 
@@ -106,18 +107,12 @@ t.test('a service that says nothing of its teams is left as soon as somebody lea
 
 t.test('a service that names no teams, or has one, is asked without a name', async (t) => {
   const silent = await served(t, {})
-  t.same(
-    (await remoteSources(silent.url, undefined)).map(({ team }) => team),
-    [undefined],
-  )
+  t.same(pluck(await remoteSources(silent.url, undefined), 'team'), [undefined])
   const one = await served(t, {
     'GET /agents/session': (_request, response) => response.end(JSON.stringify({ teams: [{ name: 'desk' }] })),
   })
   for (const target of [one.url, `${one.url}/desk`])
-    t.same(
-      (await remoteSources(target, undefined)).map(({ team }) => team),
-      [undefined],
-    )
+    t.same(pluck(await remoteSources(target, undefined), 'team'), [undefined])
 })
 
 t.test('a message is a task of the thread, and its answer comes in pieces; stop cancels it', async (t) => {

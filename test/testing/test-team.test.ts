@@ -2,6 +2,7 @@
 import t from 'tap'
 import { type AgentDefinition, createTeam, defineAgent } from '../../src/index.ts'
 import { scriptedModel, testAgent, testTeam, virtualClock } from '../../src/testing.ts'
+import { pluck } from '../kit/lists.ts'
 
 const echo = defineAgent({ receive: ({ content }, { role }) => `${role.name}: ${content}` })
 const slow = defineAgent({
@@ -45,10 +46,7 @@ t.test('the clock that it is given is its clock, and can be shared', async (t) =
   t.equal(one.clock, clock)
   const runs = [one.launch('q'), other.launch('q')]
   await clock.advance(1_000)
-  t.same(
-    runs.map(({ status }) => status),
-    ['finished', 'finished'],
-  )
+  t.same(pluck(runs, 'status'), ['finished', 'finished'])
   t.match((await runs[0]!.result).orchestrationTrace.events[0], { eventType: 'run.started', timestamp: 5_000 })
 })
 

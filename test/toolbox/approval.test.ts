@@ -2,7 +2,7 @@
 import t from 'tap'
 import { z } from 'zod'
 import { defineTool, type RuntimeEvent, type Team } from '../../src/index.ts'
-import { given } from '../kit/team.ts'
+import { given, heard } from '../kit/team.ts'
 import { asked, desk, toolModule } from './desk.ts'
 
 type Question = Extract<RuntimeEvent, { type: 'question' }>
@@ -128,10 +128,7 @@ t.test('an approval is asked for once, whatever happens to who calls', async (t)
       await context.sleep(100)
     },
   })
-  const questions: Question[] = []
-  team.events.subscribe((event) => {
-    if (event.type === 'question') questions.push(event)
-  })
+  const questions = heard(team, 'question', (event) => event)
   const run = team.launch('go')
   await team.clock.advance(1)
   team.crash('ann')

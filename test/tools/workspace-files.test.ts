@@ -19,6 +19,7 @@ import t from 'tap'
 import { LARGEST_READ, LARGEST_WRITE, MOST_ENTRIES, readText, writeText } from '../../src/tools/files.ts'
 import { Root } from '../../src/tools/folder.ts'
 import { readFile, runCommand, workspace, writeFile } from '../../src/tools/workspace.ts'
+import { pluck } from '../kit/lists.ts'
 import { call } from './calls.ts'
 import { makePlace, SECRET } from './outside.ts'
 
@@ -169,14 +170,8 @@ t.test('a root that cannot be one is refused at once', async (t) => {
 })
 
 t.test('the single tools have the names of those of a workspace', async (t) => {
-  t.same(
-    [readFile, writeFile, runCommand].map(({ name }) => name),
-    ['read_file', 'write_file', 'run_cmd'],
-  )
-  t.same(
-    workspace({ root: 'x' }).map(({ name }) => name),
-    ['write_file', 'read_file', 'list_dir', 'run_cmd'],
-  )
+  t.same(pluck([readFile, writeFile, runCommand], 'name'), ['read_file', 'write_file', 'run_cmd'])
+  t.same(pluck(workspace({ root: 'x' }), 'name'), ['write_file', 'read_file', 'list_dir', 'run_cmd'])
 })
 
 const swap = `

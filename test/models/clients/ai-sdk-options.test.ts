@@ -11,6 +11,7 @@ import { chatWire } from '../../fixtures/model-wire.ts'
 import { anthropicWire } from '../../fixtures/wires/anthropic.ts'
 import { geminiWire } from '../../fixtures/wires/gemini.ts'
 import type { Wire } from '../../fixtures/wires/wire.ts'
+import { pluck } from '../../kit/lists.ts'
 import { errorOf, piecesOf } from '../../runtime/models/asking.ts'
 import { TOOLS } from './contract.ts'
 
@@ -176,10 +177,7 @@ t.test('the results of one answer are one message, also if a result has an image
     ],
   })
   const messages = server.calls[0]!.body.messages as unknown as { role: string; content: object[] }[]
-  t.same(
-    messages.map(({ role }) => role),
-    ['user', 'assistant', 'user'],
-  )
+  t.same(pluck(messages, 'role'), ['user', 'assistant', 'user'])
   t.match(messages[2]!.content, [
     { type: 'tool_result', tool_use_id: 'c1' },
     { tool_use_id: 'c2', content: [{ text: 'two' }, { type: 'image', source: { data: 'iVBORw0KGgo=' } }] },

@@ -1,6 +1,7 @@
 /** What runs may spend, also a thousand of them at random; `DRAMATIS_SEED` plays one seed again. */
 import t from 'tap'
 import { BudgetExceededError } from '../../../src/shared/errors.ts'
+import { pluck } from '../../kit/lists.ts'
 import { oneAccount, type Pending, settled } from './accounts.ts'
 import { type Outcome, playRuns } from './many-runs.ts'
 
@@ -283,10 +284,7 @@ t.test('a limit of a window is told of again after it was far', async (t) => {
     await ask('ann', 20).decided
     await ask('ann', 20).decided
   }
-  t.same(
-    levels.map(({ used }) => used),
-    [90, 90, 90, 90, 90, 90],
-  )
+  t.same(pluck(levels, 'used'), [90, 90, 90, 90, 90, 90])
 })
 
 t.test('each agent has a window of its own', async (t) => {

@@ -10,6 +10,7 @@ import { systemClock } from '../../../src/shared/clock.ts'
 import type { ModelFailureReason } from '../../../src/shared/errors.ts'
 import { modelServer } from '../../fixtures/model-server.ts'
 import { type Answer, errorBody } from '../../fixtures/model-wire.ts'
+import { pluck } from '../../kit/lists.ts'
 import { BOTH, clientOf, errorOf, KEY, piecesOf, request, textOf } from './asking.ts'
 import { forever, hostileServer } from './hostile-server.ts'
 
@@ -176,10 +177,7 @@ t.test('what the environment has for OpenAI goes to nobody else', async (t) => {
   Object.assign(process.env, theirs)
   await textOf(clientOf(server, { key: NO_KEY }))
   await textOf(clientOf(server))
-  t.strictSame(
-    server.calls.map(({ key }) => key),
-    [undefined, KEY],
-  )
+  t.strictSame(pluck(server.calls, 'key'), [undefined, KEY])
   const sent = JSON.stringify(server.calls.map(({ headers }) => headers))
   for (const secret of ['org-1', 'proj-1', 'admin-1', 'k-1', 'other-1', 'gate-1'])
     t.notOk(sent.includes(secret), secret)

@@ -6,6 +6,7 @@ import { RETRY_POLICY, type RetryPolicy, retries } from '../../../src/runtime/pr
 import { ProviderQueue, type QueueOptions, queued } from '../../../src/runtime/providers/provider-queue.ts'
 import { ModelError } from '../../../src/shared/errors.ts'
 import { type ModelServer, modelServer } from '../../fixtures/model-server.ts'
+import { pluck } from '../../kit/lists.ts'
 import { BOTH, clientOf, errorOf, piecesOf, request, textOf } from './asking.ts'
 import { PatientClock } from './patient-clock.ts'
 
@@ -79,10 +80,7 @@ t.test('a call that is made again keeps its place before those who came later', 
   const second = textOf(patient, saying('second'))
   await clock.advance(60_001)
   await Promise.all([first, second])
-  t.strictSame(
-    server.calls.map(({ prompt }) => prompt),
-    ['first', 'first', 'second'],
-  )
+  t.strictSame(pluck(server.calls, 'prompt'), ['first', 'first', 'second'])
 })
 
 t.test('a refusal that says not how long pauses all callers too, longer each time', async (t) => {
@@ -219,10 +217,7 @@ t.test('who waits can leave, and its place is no loss of the others', async (t) 
   t.equal(queue.length, 1)
   first.send()
   await Promise.all(texts)
-  t.strictSame(
-    server.calls.map(({ prompt }) => prompt),
-    ['1', '3'],
-  )
+  t.strictSame(pluck(server.calls, 'prompt'), ['1', '3'])
 })
 
 t.test('a reader that leaves gives its place back', async (t) => {

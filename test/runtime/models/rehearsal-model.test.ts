@@ -11,6 +11,7 @@ import { countPrompt, countTokens } from '../../../src/actors/model/tokens.ts'
 import { sampleOf } from '../../../src/runtime/providers/json-sample.ts'
 import { Dice } from '../../../src/shared/random.ts'
 import { rehearsalModel } from '../../../src/testing.ts'
+import { pluck } from '../../kit/lists.ts'
 import { ask } from './pieces.ts'
 
 const tool = (name: string, properties: object) => ({
@@ -85,10 +86,7 @@ t.test('tools are called once, with arguments that fit; then it says what they a
   const tools = [SEARCH, ADD]
   const first = await ask(model, 'What is new?', { tools })
   t.same([first.finishReason, first.text], ['tool_calls', ''])
-  t.same(
-    first.toolCalls.map(({ name }) => name),
-    ['search', 'add'],
-  )
+  t.same(pluck(first.toolCalls, 'name'), ['search', 'add'])
   t.equal(new Set(first.toolCalls.map(({ id }) => id)).size, 2)
   t.match(JSON.parse(first.toolCalls[0]!.input), { query: /^\[rehearsal\] query$/ })
   t.match(JSON.parse(first.toolCalls[1]!.input), { a: Number, b: Number })

@@ -3,6 +3,7 @@
 import type { Test } from 'tap'
 import t from 'tap'
 import { defineAgent, type RuntimeEvent } from '../../../src/index.ts'
+import { pluck } from '../../kit/lists.ts'
 import { EVERYTHING, echo, type Stage, stage } from './stage.ts'
 
 /** Writes as many entries as it is told, and answers when it is released. */
@@ -31,7 +32,7 @@ t.test('a stream has all events with their places in the log, and ends with the 
   t.match(body, /^retry: 1000\n\n/)
   const frames = framesOf(body)
   t.same(
-    frames.map(({ id }) => id),
+    pluck(frames, 'id'),
     frames.map(({ data }) => `${team.logName}.${data.seq}`),
   )
   t.equal(frames[0]!.event, 'run.started')
@@ -40,7 +41,7 @@ t.test('a stream has all events with their places in the log, and ends with the 
   for await (const event of team.getRun(task.id)!.events()) expected.push(event)
   t.same(
     frames.map(({ data }) => data.seq),
-    expected.map(({ seq }) => seq),
+    pluck(expected, 'seq'),
   )
 })
 
