@@ -89,6 +89,12 @@ export class OpenTeam extends MultiAgentPattern<string> {
     return [...this.unbalanced, ...imbalances(this.host), ...(unfinished ? [] : leftovers(this.host))]
   }
 
+  /** What a promise comes to when so much time has passed. */
+  async within<T>(ms: number, promise: Promise<T>): Promise<T> {
+    await this.clock.advance(ms)
+    return promise
+  }
+
   /** What the host knows of an agent. */
   cell(agent: string): Cell {
     const cell = this.supervisor.directory.cell(agent)

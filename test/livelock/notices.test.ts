@@ -1,5 +1,4 @@
 /** What a model that repeats itself is told, when, what it can do about it, and what ends its run. */
-
 import type { Test } from 'tap'
 import t from 'tap'
 import { textOf } from '../../src/actors/definition/content.ts'
@@ -13,8 +12,6 @@ import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
 import type { Livelock } from '../supervision/livelocks.ts'
 import { answersIn, DONE, isToldOff, MANY_ROUNDS, tool } from './program.ts'
-
-// What a model that repeats itself is told, when, and what it can do about it.
 
 const search = () => tool('search', () => 'nothing found')
 const ann = (more: object = {}) => [{ name: 'ann', tools: [search()], maxRounds: MANY_ROUNDS, ...more }]

@@ -10,8 +10,6 @@ import { modelPrograms } from './model-programs.ts'
 import { playAll } from './play-models.ts'
 import { problemsOf } from './program.ts'
 
-// Teams of code, healthy and not, each with its verdict: watched because the team asks for it, in virtual time.
-
 for (const [name, program] of Object.entries({ ...codePrograms, ...codeLoops }))
   t.test(`${name}: ${program.expected.verdict}`, async (t) => {
     const team = teamOf(t, program)

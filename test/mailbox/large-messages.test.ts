@@ -5,8 +5,6 @@ import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, localTeam, outcomeOf } from '../kit/team.ts'
 import { hold, letters, MIB, notes, play, role, sendBy, settled, textsOf } from './transport-team.ts'
 
-// What is large, much or urgent, between real threads.
-
 /** Takes several large messages at once. */
 const roomy = role('recorder', { communication: { mailboxBytes: 8 * MIB } })
 const DEADLINE = { timeout: 40_000 }

@@ -1,5 +1,4 @@
 /** Modules of agents as one file, and compiled code that threads of a process share. */
-
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { chmod, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'

@@ -24,8 +24,6 @@ import {
 import { LIVELOCK_BOUNDS } from '../../src/runtime/settings/agent-settings.ts'
 import { ANN, BOB, directory, frameOf } from '../mailbox/frames.ts'
 
-// The signs of a livelock as functions: what counts, what does not, and from when on it counts anew.
-
 t.test('the bounds for errors and for A-B-A-B follow from that for repeats', async (t) => {
   t.same([mostErrors(LIVELOCK_BOUNDS), mostExchanges(LIVELOCK_BOUNDS)], [18, 36])
   const patient = { ...LIVELOCK_BOUNDS, maxRepeats: 10 }

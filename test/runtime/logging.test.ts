@@ -1,5 +1,4 @@
 /** Lines of the log: who prints them, what is left out of them, and that no secret is in them. */
-
 import { type Level, type Logger as Pino, pino } from 'pino'
 import t from 'tap'
 import { defaultLogger, guardedLogger, lineLogger } from '../../src/runtime/logging/logger.ts'
@@ -383,7 +382,7 @@ t.test('a key is taken out of a text that comes in pieces, wherever it is cut', 
 })
 
 t.test(
-  'of a source that gives ever new keys the last 16 are taken out, and what was learned otherwise stays',
+  'of a source that gives ever new keys the last 16 are taken out; what was learned otherwise stays',
   async (t) => {
     const redactor = knowing('the-key-of-the-team')
     const source = {}

@@ -802,29 +802,26 @@ t.test('a role without a module is refused where the team has no model, in produ
   t.match(error.message, /needs a model: give the team one/)
 })
 
-t.test(
-  'a role that a model plays interleaves runs, runs what comes back within, and has the verbs of its rights',
-  async (t) => {
-    const models = { default: { complete: async function* () {} } }
-    const roles = [
-      { name: 'plain' },
-      { name: 'lead', canDelegateTo: ['plain'], escalateTo: 'plain', concurrency: 2, reentrancy: 'none' as const },
-      { name: 'alone', canDelegateTo: [], delegationAllowed: false, tools: ['agent_status'] },
-    ]
-    t.match(settingsFrom({ agents: roles, models }).agents, [
-      { playedByModel: true, module: null, concurrency: 32, reentrancy: 'chain', verbs: [] },
-      { concurrency: 2, reentrancy: 'none', verbs: ['request', 'delegate', 'handoff', 'escalate', 'refuse'] },
-      { verbs: ['agent_status'] },
-    ])
-    const shared = settingsFrom({ agents: [{ name: 'plain', trust: 'privileged' }], models, enableBlackboard: true })
-    t.same(shared.agents[0]?.verbs, ['publish', 'read_blackboard', 'spawn', 'refuse'])
-    const error = errorFor({ agents: [{ name: 'plain', model: 'huge' }], models })
-    t.match(error, {
-      message: /no model of this team is named "huge"; there are default/,
-      details: { path: 'agents[0].model' },
-    })
-  },
-)
+t.test("a role that a model plays interleaves runs, runs what comes back within, has its rights' verbs", async (t) => {
+  const models = { default: { complete: async function* () {} } }
+  const roles = [
+    { name: 'plain' },
+    { name: 'lead', canDelegateTo: ['plain'], escalateTo: 'plain', concurrency: 2, reentrancy: 'none' as const },
+    { name: 'alone', canDelegateTo: [], delegationAllowed: false, tools: ['agent_status'] },
+  ]
+  t.match(settingsFrom({ agents: roles, models }).agents, [
+    { playedByModel: true, module: null, concurrency: 32, reentrancy: 'chain', verbs: [] },
+    { concurrency: 2, reentrancy: 'none', verbs: ['request', 'delegate', 'handoff', 'escalate', 'refuse'] },
+    { verbs: ['agent_status'] },
+  ])
+  const shared = settingsFrom({ agents: [{ name: 'plain', trust: 'privileged' }], models, enableBlackboard: true })
+  t.same(shared.agents[0]?.verbs, ['publish', 'read_blackboard', 'spawn', 'refuse'])
+  const error = errorFor({ agents: [{ name: 'plain', model: 'huge' }], models })
+  t.match(error, {
+    message: /no model of this team is named "huge"; there are default/,
+    details: { path: 'agents[0].model' },
+  })
+})
 
 t.test('a model is offered the verbs that its role has a right to, and no others', async (t) => {
   const models = { default: { complete: async function* () {} } }
@@ -1126,15 +1123,12 @@ const gone =
   (name: string) =>
     names.includes(name)
 
-t.test(
-  'a generation is complete with the last arrival, and lost as soon as one that is missing will never come',
-  async (t) => {
-    t.equal(fateOf(noonPoint, arrived('ann', 'bob'), gone()), 'open')
-    t.equal(fateOf(noonPoint, arrived('cid', 'bob', 'ann'), gone()), 'complete')
-    t.equal(fateOf(noonPoint, arrived('ann'), gone('cid')), 'lost')
-    t.equal(fateOf(noonPoint, arrived('ann', 'bob', 'cid'), gone('cid')), 'complete', 'who has arrived is not missed')
-  },
-)
+t.test('a generation is complete with the last arrival, lost as soon as one missing will never come', async (t) => {
+  t.equal(fateOf(noonPoint, arrived('ann', 'bob'), gone()), 'open')
+  t.equal(fateOf(noonPoint, arrived('cid', 'bob', 'ann'), gone()), 'complete')
+  t.equal(fateOf(noonPoint, arrived('ann'), gone('cid')), 'lost')
+  t.equal(fateOf(noonPoint, arrived('ann', 'bob', 'cid'), gone('cid')), 'complete', 'who has arrived is not missed')
+})
 
 t.test('where nobody has arrived it is lost when nobody can arrive', async (t) => {
   t.equal(fateOf(noonPoint, arrived(), gone('ann', 'bob')), 'open')

@@ -11,9 +11,6 @@ import { virtualClock } from '../../src/testing.ts'
 import { pluck } from '../kit/lists.ts'
 import { silent } from '../kit/team.ts'
 
-// How threads are made: how many boot at once, and of which heap class there are spares, how many, and when they
-// boot.
-
 type Heap = number | null
 
 /** A thread that starts when the test says so. */
@@ -341,31 +338,28 @@ t.test('warmSpares 0 keeps none for runs that make agents either', async (t) => 
 
 // Owners of threads: how many are kept, and which go first.
 
-t.test(
-  'the owner of a thread that was not used for long goes with its conversations, and not while it is in use',
-  (t) => {
-    const conversations = new Conversations(undefined, (threadId) => threadId === 'in use')
-    const { owners } = conversations
-    for (const threadId of ['in use', 'old', 'used again']) {
-      t.equal(owners.begin(threadId, 'ann'), 'ann')
-      conversations.keep(1, threadId, NO_CONVERSATION)
-    }
-    const begin = (from: number, to: number) => {
-      for (let nth = from; nth < to; nth += 1) owners.begin(`thread ${nth}`, 'bob')
-    }
-    begin(0, 5_000)
-    t.equal(owners.begin('used again', 'bob'), 'ann')
-    begin(5_000, 10_000)
-    t.same(
-      Array.from(conversations.all(), ({ threadId }) => threadId),
-      ['in use', 'used again'],
-    )
-    t.equal([...owners.all()].length, 10_000)
-    t.equal(owners.begin('old', 'bob'), 'bob', 'nothing is left of it')
-    t.equal(owners.begin('in use', 'bob'), 'ann')
-    t.end()
-  },
-)
+t.test('the owner of a thread not used for long goes with its conversations, and not while it is in use', (t) => {
+  const conversations = new Conversations(undefined, (threadId) => threadId === 'in use')
+  const { owners } = conversations
+  for (const threadId of ['in use', 'old', 'used again']) {
+    t.equal(owners.begin(threadId, 'ann'), 'ann')
+    conversations.keep(1, threadId, NO_CONVERSATION)
+  }
+  const begin = (from: number, to: number) => {
+    for (let nth = from; nth < to; nth += 1) owners.begin(`thread ${nth}`, 'bob')
+  }
+  begin(0, 5_000)
+  t.equal(owners.begin('used again', 'bob'), 'ann')
+  begin(5_000, 10_000)
+  t.same(
+    Array.from(conversations.all(), ({ threadId }) => threadId),
+    ['in use', 'used again'],
+  )
+  t.equal([...owners.all()].length, 10_000)
+  t.equal(owners.begin('old', 'bob'), 'bob', 'nothing is left of it')
+  t.equal(owners.begin('in use', 'bob'), 'ann')
+  t.end()
+})
 
 t.test('a conversation of a thread that nobody has begun makes it nobody’s', (t) => {
   const conversations = new Conversations()

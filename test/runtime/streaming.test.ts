@@ -1,5 +1,4 @@
 /** Answers in pieces, between real threads, and as the caller of a run sees them. */
-
 import type { Test } from 'tap'
 import t from 'tap'
 import {

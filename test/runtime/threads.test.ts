@@ -24,8 +24,6 @@ import type { Outcome } from '../fixtures/thread-program.ts'
 import { silent } from '../kit/team.ts'
 import { collectGarbage } from '../soak/samples.ts'
 
-// Agents on real threads: what reaches them, what gets out, how they die, and that nothing of them is left.
-
 const compiled = (name: string) => new URL(`../fixtures/thread-${name}.js`, import.meta.url)
 const SOURCE = join('test', 'fixtures', 'thread-typed.ts') // tests are started in the project's folder
 

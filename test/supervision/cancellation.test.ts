@@ -14,8 +14,6 @@ import { BareSupervisor } from '../kit/bare-supervisor.ts'
 import { ask, gate, given, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { frameOf } from '../mailbox/frames.ts'
 
-// Cancellation follows chains: what a withdrawn turn had asked of others is withdrawn too, wherever it is by then.
-
 /** Notes why its turn is told to stop. */
 function stops(told: string[]): Receive {
   return async (_message, context) => {
@@ -366,37 +364,34 @@ t.test('an abort that comes while its turn begins counts', async (t) => {
 
 for (const priority of [0, 1, -1]) {
   for (const length of [1, 20_000, 200_000]) {
-    t.test(
-      `a message of priority ${priority} with ${length} bytes that is withdrawn in the window never begins`,
-      async (t) => {
-        const { opened, open } = gate()
-        const got: string[] = []
-        const team = openTeam(t, {
-          async asker(_message, context) {
-            await context.send('worker', 'hold')
-            await context.sleep(10)
-            const withdrawal = new AbortController()
-            const options = { priority, signal: withdrawal.signal }
-            const asked = context.request('worker', 'x'.repeat(length), options).catch(({ code }) => code)
-            await context.send('worker', 'behind', { priority })
-            await context.sleep(10)
-            withdrawal.abort()
-            const code = await asked
-            await context.sleep(10)
-            open()
-            return String(code)
-          },
-          async worker({ content }) {
-            if (content === 'hold') await opened
-            got.push(content.slice(0, 6))
-          },
-        })
-        const run = team.execute('go')
-        await team.clock.runToIdle()
-        t.equal((await run).finalOutput, 'CANCELLED')
-        t.same(got, ['hold', 'behind'])
-      },
-    )
+    t.test(`a message of priority ${priority} with ${length} bytes withdrawn in the window never begins`, async (t) => {
+      const { opened, open } = gate()
+      const got: string[] = []
+      const team = openTeam(t, {
+        async asker(_message, context) {
+          await context.send('worker', 'hold')
+          await context.sleep(10)
+          const withdrawal = new AbortController()
+          const options = { priority, signal: withdrawal.signal }
+          const asked = context.request('worker', 'x'.repeat(length), options).catch(({ code }) => code)
+          await context.send('worker', 'behind', { priority })
+          await context.sleep(10)
+          withdrawal.abort()
+          const code = await asked
+          await context.sleep(10)
+          open()
+          return String(code)
+        },
+        async worker({ content }) {
+          if (content === 'hold') await opened
+          got.push(content.slice(0, 6))
+        },
+      })
+      const run = team.execute('go')
+      await team.clock.runToIdle()
+      t.equal((await run).finalOutput, 'CANCELLED')
+      t.same(got, ['hold', 'behind'])
+    })
   }
 }
 

@@ -7,6 +7,7 @@ import type { DramatisError } from '../../src/shared/errors.ts'
 import { leftovers } from '../kit/accounts.ts'
 import { pluck } from '../kit/lists.ts'
 import {
+  answerOf,
   type Cast,
   type Extras,
   gate,
@@ -18,8 +19,6 @@ import {
   type Receive,
   statusesOf,
 } from '../kit/team.ts'
-
-// Chains: a request that comes back to an agent which waits for it runs within the turn that waits.
 
 const CHAIN: Extras['roles'] = { manager: { reentrancy: 'chain' } }
 
@@ -122,9 +121,7 @@ t.test('a chain that a send has begun is another one: nobody waits for its end',
     worker: async (_message, context) => void (await context.request('manager', 'why')),
     slow: (_message, context) => context.sleep(10),
   })
-  const run = team.execute('task')
-  await team.clock.advance(10)
-  t.ok((await run).success)
+  t.ok((await team.within(10, team.execute('task'))).success)
   await team.clock.advance(0)
   t.same(lines, ['manager hears $orchestrator', 'manager is done', 'manager hears worker'])
 })
@@ -224,9 +221,7 @@ t.test('it begins when the turn that waits has nothing else to do', async (t) =>
   })
   await team.start()
   const began = team.clock.monotonic()
-  const run = team.execute('go')
-  await team.clock.advance(10)
-  t.ok((await run).success)
+  t.ok((await team.within(10, team.execute('go'))).success)
   t.same(lines, ['nested at 10'])
 })
 
@@ -276,9 +271,7 @@ t.test('of several that come back one works at a time, and the next when that on
     b: asks,
     slow: (_message, context) => context.sleep(100),
   })
-  const run = team.execute('go')
-  await team.clock.advance(1_000)
-  t.ok((await run).success)
+  t.ok((await team.within(1_000, team.execute('go'))).success)
   const [first, second] = lines[0] === 'a begins' ? ['a', 'b'] : ['b', 'a']
   t.same(lines, [
     `${first} begins`,
@@ -397,9 +390,7 @@ t.test('rule 19: the outer turn at work keeps the permit while the nested one wa
     slow: (_message, context) => context.sleep(200),
     holder: () => void lines.push('holder'),
   })
-  const run = team.execute('go')
-  await team.clock.advance(300)
-  t.ok((await run).success)
+  t.ok((await team.within(300, team.execute('go'))).success)
   t.same(lines, ['outer has slept', 'holder'])
 })
 
@@ -468,7 +459,7 @@ t.test('what was handed over behind the outer turn stays behind it', async (t) =
 })
 
 t.test(
-  'rule 19: a nested turn that is to stop is told when the outer one at work waits or ends, and has its grace then',
+  'rule 19: a nested turn that is to stop is told when the outer one waits or ends: its grace begins then',
   async (t) => {
     for (const concurrency of [1, 2]) {
       const lines: string[] = []
@@ -488,9 +479,7 @@ t.test(
         quick: (_message, context) => context.sleep(10),
         slow: (_message, context) => context.sleep(1_000),
       })
-      const run = team.execute('go')
-      await team.clock.advance(200)
-      t.ok((await run).success)
+      t.ok((await team.within(200, team.execute('go'))).success)
       t.same(lines, ['outer ends', 'nested: CANCELLED', 'nested ends'])
       t.equal(team.cell('manager').restarts, 0)
     }
@@ -616,33 +605,30 @@ function counter() {
   return { counts, count }
 }
 
-t.test(
-  'rule 6: when its agent dies both turns come again, the nested one within the other, and each effect is done once',
-  async (t) => {
-    const { counts, count } = counter()
-    const attempts: string[] = []
-    const team = given(t, { roles: CHAIN }).team({
-      async manager({ sender }, context) {
-        const own = sender === 'worker' ? 'nested' : 'outer'
-        attempts.push(`${own} ${context.attempt}`)
-        await context.step(`${own} before`, () => count(`${own} before`))
-        const to = own === 'nested' ? 'slow' : 'worker'
-        const { content } = await context.request(to, 'go')
-        await context.step(`${own} after`, () => count(`${own} after`))
-        return `${own} ${content}`
-      },
-      worker,
-      slow: (_message, context) => context.sleep(10).then(() => 'slow'),
-    })
-    const run = team.execute('go')
-    await team.clock.advance(5)
-    team.crash('manager')
-    await team.clock.advance(5)
-    t.equal((await run).finalOutput, 'outer worker: nested slow')
-    t.same(counts, { 'outer before': 1, 'nested before': 1, 'nested after': 1, 'outer after': 1 })
-    t.same(attempts, ['outer 1', 'nested 1', 'outer 2', 'nested 2'])
-  },
-)
+t.test('rule 6: when its agent dies both turns come again, one within the other, each effect done once', async (t) => {
+  const { counts, count } = counter()
+  const attempts: string[] = []
+  const team = given(t, { roles: CHAIN }).team({
+    async manager({ sender }, context) {
+      const own = sender === 'worker' ? 'nested' : 'outer'
+      attempts.push(`${own} ${context.attempt}`)
+      await context.step(`${own} before`, () => count(`${own} before`))
+      const to = own === 'nested' ? 'slow' : 'worker'
+      const { content } = await context.request(to, 'go')
+      await context.step(`${own} after`, () => count(`${own} after`))
+      return `${own} ${content}`
+    },
+    worker,
+    slow: (_message, context) => context.sleep(10).then(() => 'slow'),
+  })
+  const run = team.execute('go')
+  await team.clock.advance(5)
+  team.crash('manager')
+  await team.clock.advance(5)
+  t.equal((await run).finalOutput, 'outer worker: nested slow')
+  t.same(counts, { 'outer before': 1, 'nested before': 1, 'nested after': 1, 'outer after': 1 })
+  t.same(attempts, ['outer 1', 'nested 1', 'outer 2', 'nested 2'])
+})
 
 t.test('rule 6: a request that has not begun when its agent dies gains no attempt', async (t) => {
   const seen: number[] = []
@@ -681,37 +667,34 @@ t.test('a request that comes back while its agent is dead runs within the turn t
   t.equal((await run).finalOutput, 'manager: worker: told')
 })
 
-t.test(
-  'with several instances it goes to the one that waits, also when another one tries the turn again',
-  async (t) => {
-    const team = given(t, { roles: { manager: { reentrancy: 'chain', instances: 3 } } }).team({
-      async manager(message, context) {
-        if (message.content === 'busy') return context.sleep(1_000).then(() => 'slept')
-        return managerWho(() => context.sleep(100).then(() => 'told'))(message, context)
-      },
-      worker,
-    })
-    const { instances } = team.cell('manager')
-    const holders = () => instances.filter(({ mailbox }) => mailbox.handed.nested > 0)
-    const busy = team.execute('busy')
-    await team.clock.advance(1)
-    const run = team.execute('go')
-    await team.clock.advance(5)
-    t.same(
-      holders().map(({ instance, mailbox }) => [instance, mailbox.handed.size]),
-      [[1, 2]],
-    )
-    team.crashCell(holders()[0])
-    await team.clock.advance(5)
-    t.same(
-      holders().map(({ mailbox }) => mailbox.handed.size),
-      [2],
-    )
-    await team.clock.advance(1_000)
-    t.equal((await run).finalOutput, 'manager: worker: told')
-    t.equal((await busy).finalOutput, 'slept')
-  },
-)
+t.test('with several instances it goes to the one that waits, also when another tries the turn again', async (t) => {
+  const team = given(t, { roles: { manager: { reentrancy: 'chain', instances: 3 } } }).team({
+    async manager(message, context) {
+      if (message.content === 'busy') return context.sleep(1_000).then(() => 'slept')
+      return managerWho(() => context.sleep(100).then(() => 'told'))(message, context)
+    },
+    worker,
+  })
+  const { instances } = team.cell('manager')
+  const holders = () => instances.filter(({ mailbox }) => mailbox.handed.nested > 0)
+  const busy = team.execute('busy')
+  await team.clock.advance(1)
+  const run = team.execute('go')
+  await team.clock.advance(5)
+  t.same(
+    holders().map(({ instance, mailbox }) => [instance, mailbox.handed.size]),
+    [[1, 2]],
+  )
+  team.crashCell(holders()[0])
+  await team.clock.advance(5)
+  t.same(
+    holders().map(({ mailbox }) => mailbox.handed.size),
+    [2],
+  )
+  await team.clock.advance(1_000)
+  t.equal((await run).finalOutput, 'manager: worker: told')
+  t.equal((await busy).finalOutput, 'slept')
+})
 
 t.test('rule 9: who asked waits under its deadline, also while the nested turn waits to begin again', async (t) => {
   const team = given(t, { roles: CHAIN }).team({
@@ -721,11 +704,7 @@ t.test('rule 9: who asked waits under its deadline, also while the nested turn w
       if (context.attempt > 1) await context.sleep(1_000)
       return (await asked).content
     },
-    worker: async (_message, context) =>
-      await context.request('manager', 'why', { timeoutMs: 50 }).then(
-        ({ content }) => content,
-        ({ code }) => code,
-      ),
+    worker: async (_message, context) => await answerOf(context.request('manager', 'why', { timeoutMs: 50 })),
   })
   const run = team.execute('go')
   await team.clock.advance(10)
@@ -768,11 +747,7 @@ t.test('rule 7: of turns one within the other the one that was at work answers f
         await context.request('slow', 'go')
         return 'told'
       },
-      worker: async (_message, context) =>
-        await context.request('manager', 'why').then(
-          ({ content }) => content,
-          ({ code }) => code,
-        ),
+      worker: async (_message, context) => await answerOf(context.request('manager', 'why')),
       quick: (_message, context) => context.sleep(guilty === 'outer' ? 10 : 1_000).then(() => 'quick'),
       slow: (_message, context) => context.sleep(100).then(() => 'slow'),
     })
@@ -809,9 +784,7 @@ t.test('who asks back and no longer waits has the nested turn stopped, begun or 
         return await asked
       },
     })
-    const run = team.execute('go')
-    await team.clock.advance(20)
-    t.equal((await run).finalOutput, 'CANCELLED', outer)
+    t.equal((await team.within(20, team.execute('go'))).finalOutput, 'CANCELLED', outer)
     t.same(heard, outer === 'parks' ? ['begun', 'CANCELLED'] : [])
   }
 })
@@ -839,9 +812,7 @@ t.test('with the outer turn goes what it waits for, down to the turn within it',
       return worker(message, context)
     },
   })
-  const run = team.execute('go')
-  await team.clock.advance(10)
-  t.equal((await run).finalOutput, 'CANCELLED')
+  t.equal((await team.within(10, team.execute('go'))).finalOutput, 'CANCELLED')
   t.same(stopped.sort(), ['nested', 'outer', 'worker'])
 })
 
@@ -924,11 +895,7 @@ t.test('one that waits for the outer turn to park expires like any other message
       await context.sleep(1_000)
       return (await asked).content
     },
-    worker: async (_message, context) =>
-      await context.request('manager', 'why').then(
-        ({ content }) => content,
-        ({ code }) => code,
-      ),
+    worker: async (_message, context) => await answerOf(context.request('manager', 'why')),
   })
   const run = team.execute('go')
   await team.clock.advance(100)

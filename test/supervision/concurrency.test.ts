@@ -199,38 +199,35 @@ t.test('rule 19: agents whose turns wait for each other across runs all come to 
   t.ok(most.open > 1)
 })
 
-t.test(
-  'rule 7: after a crash with several turns they come again one at a time, until the guilty one is found',
-  async (t) => {
-    const attempts: string[] = []
-    const { open: atWork, most, during } = watched()
-    const cast: Cast = {
-      worker: (_message, context) => {
-        attempts.push(`${context.runId}:${context.attempt}`)
-        return during(context.runId, async () => {
-          if (context.runId !== '1') return context.sleep(10)
-          await context.sleep(8)
-          atWork.length = 0
-          team.crash('worker', new Error('killed by 1'))
-          await never
-        }).then(() => `attempt ${context.attempt}`)
-      },
-    }
-    const team = teamOf(t, 4, cast, { supervision: { maxRestarts: 9 } })
-    const runs = team.runs(4)
-    await team.clock.advance(11)
-    t.equal(most.open, 4)
-    most.open = 0
-    await team.clock.runToIdle()
-    t.equal(most.open, 1)
-    t.same(attempts, ['0:1', '1:1', '2:1', '3:1', '0:2', '1:2', '1:3', '2:2', '3:2'])
-    t.same(
-      runs.map(({ value }) => value?.finalOutput ?? value?.error?.message.replace(/ on this message.*/, '')),
-      ['attempt 2', 'Agent "worker" died 2 times', 'attempt 2', 'attempt 2'],
-    )
-    t.same(pluck(team.deadLetters.list(), 'reason'), ['poison'])
-  },
-)
+t.test('rule 7: after a crash with several turns they come one at a time until the guilty one is found', async (t) => {
+  const attempts: string[] = []
+  const { open: atWork, most, during } = watched()
+  const cast: Cast = {
+    worker: (_message, context) => {
+      attempts.push(`${context.runId}:${context.attempt}`)
+      return during(context.runId, async () => {
+        if (context.runId !== '1') return context.sleep(10)
+        await context.sleep(8)
+        atWork.length = 0
+        team.crash('worker', new Error('killed by 1'))
+        await never
+      }).then(() => `attempt ${context.attempt}`)
+    },
+  }
+  const team = teamOf(t, 4, cast, { supervision: { maxRestarts: 9 } })
+  const runs = team.runs(4)
+  await team.clock.advance(11)
+  t.equal(most.open, 4)
+  most.open = 0
+  await team.clock.runToIdle()
+  t.equal(most.open, 1)
+  t.same(attempts, ['0:1', '1:1', '2:1', '3:1', '0:2', '1:2', '1:3', '2:2', '3:2'])
+  t.same(
+    runs.map(({ value }) => value?.finalOutput ?? value?.error?.message.replace(/ on this message.*/, '')),
+    ['attempt 2', 'Agent "worker" died 2 times', 'attempt 2', 'attempt 2'],
+  )
+  t.same(pluck(team.deadLetters.list(), 'reason'), ['poison'])
+})
 
 t.test('rule 7: a suspect that waits for another one of them does not wait for ever', async (t) => {
   const cast: Cast = {

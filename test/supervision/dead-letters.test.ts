@@ -6,8 +6,6 @@ import type { TypedMessage } from '../../src/mailbox/message.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, heard, never, numbers, type OpenTeam, openTeam, outcomeOf } from '../kit/team.ts'
 
-// Rules 17 and 18: every message is accounted for, and what nobody handles is kept.
-
 t.test('rule 17: a message to an unknown agent is a dead letter and an error to its sender', async (t) => {
   const team = openTeam(t, {
     sender: (message, context) =>
@@ -219,34 +217,31 @@ t.test('rule 18: a letter that dies again is a new letter', async (t) => {
   await t.rejects(team.deadLetters.replay(first), { code: 'MESSAGE_REJECTED', details: { path: 'id', got: first } })
 })
 
-t.test(
-  'rule 18: replay goes into the run of the letter while that is under way, else into one of its own',
-  async (t) => {
-    const { state, heard, definition } = worker()
-    const { opened, open } = gate()
-    const team = given(t, {
-      script: async (script) => {
-        await script.send('worker', 'note')
-        await opened
-        return ''
-      },
-    }).team({ worker: definition })
-    const run = team.launch('go')
-    await team.clock.advance(0)
-    const first = only(team)
-    t.equal((await team.deadLetters.replay(first)).runId, run.id)
-    await team.clock.advance(0)
-    open()
-    await run.result
-    state.fails = false
-    const [second] = team.deadLetters.list()
-    t.equal(second?.message.runId, run.id, 'of the run')
-    await team.deadLetters.replay(second!.id)
-    await team.clock.advance(0)
-    t.match(heard, [{ sender: '$orchestrator', content: 'note', metadata: { replayOf: second?.id } }])
-    t.not(heard[0]?.runId, run.id)
-  },
-)
+t.test('rule 18: replay goes into the run of the letter while that is under way, else into its own', async (t) => {
+  const { state, heard, definition } = worker()
+  const { opened, open } = gate()
+  const team = given(t, {
+    script: async (script) => {
+      await script.send('worker', 'note')
+      await opened
+      return ''
+    },
+  }).team({ worker: definition })
+  const run = team.launch('go')
+  await team.clock.advance(0)
+  const first = only(team)
+  t.equal((await team.deadLetters.replay(first)).runId, run.id)
+  await team.clock.advance(0)
+  open()
+  await run.result
+  state.fails = false
+  const [second] = team.deadLetters.list()
+  t.equal(second?.message.runId, run.id, 'of the run')
+  await team.deadLetters.replay(second!.id)
+  await team.clock.advance(0)
+  t.match(heard, [{ sender: '$orchestrator', content: 'note', metadata: { replayOf: second?.id } }])
+  t.not(heard[0]?.runId, run.id)
+})
 
 t.test('rule 18: a request is sent again as a message that nobody waits for', async (t) => {
   const { state, heard, definition } = worker()

@@ -1,5 +1,4 @@
 /** What takes too long. */
-
 import type { Test } from 'tap'
 import t from 'tap'
 import { z } from 'zod'
@@ -23,8 +22,6 @@ import {
   silent,
 } from '../kit/team.ts'
 import { FakeModel } from '../models/fake-model.ts'
-
-// What takes too long, and what nobody wants any more.
 
 const sleeps: Receive = async (message, context) => {
   await context.sleep(Number(message.content))
@@ -117,9 +114,7 @@ t.test('turnTimeoutMs false lets a turn take its time', async (t) => {
     communication: { responseTimeoutMs: 2 ** 31 - 1 },
     globalTimeoutMs: 2 ** 31 - 1,
   }).team({ worker: sleeps })
-  const asked = ask(team, 'worker', '3600000')
-  await team.clock.advance(3_600_000)
-  t.equal(await asked, 'slept 3600000')
+  t.equal(await team.within(3_600_000, ask(team, 'worker', '3600000')), 'slept 3600000')
 })
 
 // ---- each limit, whatever its agent is at: what comes of a request that takes 1,000 ms, and when
@@ -418,9 +413,7 @@ t.test('a cancellation follows the chain from the middle, and only down', async 
       await context.sleep(1_000_000).catch(({ code }) => told.push(`c ${code}`))
     },
   })
-  const asked = ask(team, 'a')
-  await team.clock.advance(5)
-  t.equal(await asked, 'a CANCELLED')
+  t.equal(await team.within(5, ask(team, 'a')), 'a CANCELLED')
   t.same(told.sort(), ['b CANCELLED', 'c CANCELLED'])
 })
 
@@ -444,9 +437,7 @@ t.test('a cancellation overtakes its request: what has not begun never begins', 
   t.equal(await ask(team, 'caller', 'at once'), 'CANCELLED CANCELLED CANCELLED')
   await team.clock.advance(0)
   t.same(handled, [])
-  const later = ask(team, 'caller', 'later')
-  await team.clock.advance(100)
-  t.equal(await later, 'CANCELLED CANCELLED CANCELLED')
+  t.equal(await team.within(100, ask(team, 'caller', 'later')), 'CANCELLED CANCELLED CANCELLED')
   t.same(handled, ['1'])
 })
 
@@ -462,9 +453,7 @@ t.test('the losers of requestAny are cancelled', async (t) => {
       await context.sleep(5_000).catch(({ code }) => told.push(`${code} at ${context.role.name}`))
     },
   })
-  const asked = ask(team, 'caller')
-  await team.clock.advance(50)
-  t.equal(await asked, 'slept 50')
+  t.equal(await team.within(50, ask(team, 'caller')), 'slept 50')
   t.same(told, ['CANCELLED at slower'])
 })
 

@@ -11,8 +11,6 @@ import { askAll, type Cast, gate, given, openTeam, outcomeOf, type Receive } fro
 import { after, fill, slow, watched } from './verdicts.ts'
 import { neverEnding, randomGraph, wrongWith } from './wait-oracle.ts'
 
-// Rules 22 to 27: turns that wait for each other are found, named and freed; who only waits long is left alone.
-
 /** Each asks the other for its quote before it gives its own. */
 const buyers: Cast = { ann: after('bob'), bob: after('ann') }
 
@@ -398,41 +396,38 @@ t.test('rule 26: who waits for its reader has no wait to give up: another does',
   )
 })
 
-t.test(
-  'rules 22, 26: who meets at a sync point waits for all that have not come; there its onTimeout is the way out',
-  async (t) => {
-    for (const onTimeout of ['proceed', 'abort'] as const) {
-      const team = given(t, {
-        orchestration: askAll,
-        syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 600_000, onTimeout }],
-        roles: { late: { priority: 1 } },
-      }).team({
-        early: async ({ content }, context) =>
-          content === 'go'
-            ? JSON.stringify((await context.sync('here').catch(({ code }: { code: string }) => code)) ?? '')
-            : 'told',
-        late: async (_message, context) => {
-          await context.sleep(5)
-          await context.request('early', 'tell me')
-          return 'late'
-        },
-      })
-      const found = watched(team)
-      const result = outcomeOf(team.execute('go'))
-      await team.clock.advance(5)
-      t.match(found[0], {
-        type: 'deadlock',
-        cycle: ['early', 'late'],
-        waits: [{ agent: 'early', for: ['late'], kind: 'sync' }],
-      })
-      t.match(found[1], { victim: 'early' })
-      t.match(
-        result.value?.finalOutput,
-        onTimeout === 'abort' ? /SYNC_POINT_TIMEOUT.* late/ : /"missing":\["late"\].* late/,
-      )
-    }
-  },
-)
+t.test('rules 22, 26: at a sync point one waits for all that have not come; onTimeout is the way out', async (t) => {
+  for (const onTimeout of ['proceed', 'abort'] as const) {
+    const team = given(t, {
+      orchestration: askAll,
+      syncPoints: [{ name: 'here', requiredAgents: ['early', 'late'], timeoutMs: 600_000, onTimeout }],
+      roles: { late: { priority: 1 } },
+    }).team({
+      early: async ({ content }, context) =>
+        content === 'go'
+          ? JSON.stringify((await context.sync('here').catch(({ code }: { code: string }) => code)) ?? '')
+          : 'told',
+      late: async (_message, context) => {
+        await context.sleep(5)
+        await context.request('early', 'tell me')
+        return 'late'
+      },
+    })
+    const found = watched(team)
+    const result = outcomeOf(team.execute('go'))
+    await team.clock.advance(5)
+    t.match(found[0], {
+      type: 'deadlock',
+      cycle: ['early', 'late'],
+      waits: [{ agent: 'early', for: ['late'], kind: 'sync' }],
+    })
+    t.match(found[1], { victim: 'early' })
+    t.match(
+      result.value?.finalOutput,
+      onTimeout === 'abort' ? /SYNC_POINT_TIMEOUT.* late/ : /"missing":\["late"\].* late/,
+    )
+  }
+})
 
 // Rule 24: what stands between naming a cycle of turns on threads and breaking it. Threads that are none, so that
 // time is virtual.
@@ -595,7 +590,7 @@ const sleeps =
 
 for (const count of [1, 5, 20])
   t.test(
-    `rule 24: ${count} answers that a stuck member gets neither repeat the report nor put the breaking off`,
+    `rule 24: ${count} answers to a stuck member neither repeat the report nor put the breaking off`,
     async (t) => {
       const others = Object.fromEntries(Array.from({ length: count }, (_, i) => [`slow-${i}`, sleeps((i + 1) * 10)]))
       const ann: Receive = async (_message, context) =>
@@ -643,38 +638,35 @@ t.test('rule 24: a cycle that is broken, and closed again by the same turns, is 
 
 // ---- a cycle, and somebody who waits for an entry
 
-t.test(
-  'rule 25: who waits for an entry that one of the cycle may write is in its tail, and that is no stall',
-  async (t) => {
-    const team = given(t, {
-      script: async (script, query) => {
-        const outcomes = await script.requestAll(['ann', 'reader', 'asks-reader'], query)
-        return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
-      },
-      roles: { bob: { priority: 1 } },
-    }).team({
-      ann: async ({ content }, context) => {
-        if (content !== 'go') return
-        await context.request('bob', 'your quote?').catch(() => {})
-        await context.publish('an entry', 'here', 'fact')
-      },
-      bob: after('ann'),
-      reader: waitsForEntry,
-      'asks-reader': after('reader'),
-    })
-    const found = watched(team)
-    const result = outcomeOf(team.execute('go'))
-    await team.clock.runToIdle()
-    t.match(found, [
-      { type: 'deadlock', cycle: ['ann', 'bob'], victim: null },
-      { type: 'deadlock', cycle: ['ann', 'bob'], victim: 'ann' },
-    ])
-    t.equal(found.length, 2)
-    const [first] = found
-    t.same(first?.type === 'deadlock' && first.tail.toSorted(), ['$orchestrator', 'asks-reader', 'reader'])
-    t.match(result.value?.finalOutput, /here here/)
-  },
-)
+t.test('rule 25: who waits for an entry that one of the cycle may write is in its tail: no stall', async (t) => {
+  const team = given(t, {
+    script: async (script, query) => {
+      const outcomes = await script.requestAll(['ann', 'reader', 'asks-reader'], query)
+      return outcomes.map((outcome) => (outcome.ok ? outcome.message.content : outcome.error.code)).join(' ')
+    },
+    roles: { bob: { priority: 1 } },
+  }).team({
+    ann: async ({ content }, context) => {
+      if (content !== 'go') return
+      await context.request('bob', 'your quote?').catch(() => {})
+      await context.publish('an entry', 'here', 'fact')
+    },
+    bob: after('ann'),
+    reader: waitsForEntry,
+    'asks-reader': after('reader'),
+  })
+  const found = watched(team)
+  const result = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.match(found, [
+    { type: 'deadlock', cycle: ['ann', 'bob'], victim: null },
+    { type: 'deadlock', cycle: ['ann', 'bob'], victim: 'ann' },
+  ])
+  t.equal(found.length, 2)
+  const [first] = found
+  t.same(first?.type === 'deadlock' && first.tail.toSorted(), ['$orchestrator', 'asks-reader', 'reader'])
+  t.match(result.value?.finalOutput, /here here/)
+})
 
 t.test('rule 27: a stall in one run is told beside a deadlock in another', async (t) => {
   const team = openTeam(t, { ann: after('bob'), bob: after('ann'), reader: waitsForEntry })

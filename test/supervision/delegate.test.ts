@@ -13,8 +13,6 @@ import { pluck, where } from '../kit/lists.ts'
 import { ask, gate, given, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 import { watched } from './verdicts.ts'
 
-// Delegation: who may give tasks to whom, how deeply, and what comes of a task. Supervision rules 21 and 22.
-
 /** Delegates what it is asked, and answers with the result. */
 const delegates =
   (to: string): Receive =>

@@ -17,8 +17,6 @@ import { Dice } from '../dice.ts'
 import { where } from '../kit/lists.ts'
 import { ask, type Extras, gate, given, heard, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
-// Handoffs: the duty to answer moves to another agent, in six steps. Document 002, 2.6.1; supervision rule 22.
-
 /** Hands what it is asked off, then says so to nobody. */
 const handsTo =
   (to: string, then: Receive = () => 'for nobody'): Receive =>
@@ -279,23 +277,20 @@ t.test('who asked and wants no answer any more stops the target', async (t) => {
   await team.clock.runToIdle()
 })
 
-t.test(
-  'an answer of a target is one of those that a quorum waits for: who can still be answered is not stuck',
-  async (t) => {
-    const asksBack: Receive = async (_message, context) => (await context.request('lead', 'back')).content
-    const lead: Receive = async ({ content }, context) => {
-      if (content === 'back') return 'never in time'
-      const answers = await context.requestQuorum(['first', 'slow', 'back'], 2, content)
-      return answers.map(({ sender }) => sender).join()
-    }
-    const team = openTeam(t, { lead, first: handsTo('second'), second: works(1), slow: works(1_000), back: asksBack })
-    const deadlocks = heard(team, 'deadlock', (event) => event.cycle)
-    const answer = outcomeOf(ask(team, 'lead', 'dig'))
-    await team.clock.runToIdle()
-    t.equal(answer.value, 'second,slow')
-    t.same(deadlocks, [])
-  },
-)
+t.test('an answer of a target is one that a quorum waits for: who can still be answered is not stuck', async (t) => {
+  const asksBack: Receive = async (_message, context) => (await context.request('lead', 'back')).content
+  const lead: Receive = async ({ content }, context) => {
+    if (content === 'back') return 'never in time'
+    const answers = await context.requestQuorum(['first', 'slow', 'back'], 2, content)
+    return answers.map(({ sender }) => sender).join()
+  }
+  const team = openTeam(t, { lead, first: handsTo('second'), second: works(1), slow: works(1_000), back: asksBack })
+  const deadlocks = heard(team, 'deadlock', (event) => event.cycle)
+  const answer = outcomeOf(ask(team, 'lead', 'dig'))
+  await team.clock.runToIdle()
+  t.equal(answer.value, 'second,slow')
+  t.same(deadlocks, [])
+})
 
 t.test('a handoff that nobody awaits is withdrawn with its turn, which answers itself', async (t) => {
   const held = gate()

@@ -107,39 +107,36 @@ t.test('a message goes to whichever instance is free next', async (t) => {
   t.same(heard.sort(), ['10 at 1', '100 at 0', '11 at 1', '12 at 1'])
 })
 
-t.test(
-  'rule 6: what the death of one instance cuts off is tried again by another, with the steps that it had done',
-  async (t) => {
-    const effects: string[] = []
-    const heard: string[] = []
-    const { opened, open } = gate()
-    const cast: Cast = {
-      worker: async (_message, context) => {
-        heard.push(`attempt ${context.attempt} at ${instanceOf(team, context)}`)
-        await context.step('effect', () => void effects.push('once'))
-        const { content } = await context.request('other', 'slow')
-        return `${content} at ${instanceOf(team, context)}`
-      },
-      other: async () => {
-        effects.push('asked')
-        await opened
-        return 'answered'
-      },
-    }
-    // Instance 0 is not back before the other has taken the message.
-    const team = teamOf(t, 2, cast, { supervision: { backoff: { baseMs: 50, capMs: 50 } } })
-    await team.start()
-    const asked = outcomeOf(ask(team, 'worker'))
-    await team.clock.advance(5)
-    team.crashCell(workers(team)[0])
-    await team.clock.advance(5)
-    t.same(heard, ['attempt 1 at 0', 'attempt 2 at 1'])
-    open() // the answer is to a request of instance 0, and goes to the turn where it is
-    await team.clock.runToIdle()
-    t.equal(asked.value, 'answered at 1')
-    t.same(effects, ['once', 'asked'])
-  },
-)
+t.test("rule 6: what an instance's death cuts off another tries again, with the steps that it had done", async (t) => {
+  const effects: string[] = []
+  const heard: string[] = []
+  const { opened, open } = gate()
+  const cast: Cast = {
+    worker: async (_message, context) => {
+      heard.push(`attempt ${context.attempt} at ${instanceOf(team, context)}`)
+      await context.step('effect', () => void effects.push('once'))
+      const { content } = await context.request('other', 'slow')
+      return `${content} at ${instanceOf(team, context)}`
+    },
+    other: async () => {
+      effects.push('asked')
+      await opened
+      return 'answered'
+    },
+  }
+  // Instance 0 is not back before the other has taken the message.
+  const team = teamOf(t, 2, cast, { supervision: { backoff: { baseMs: 50, capMs: 50 } } })
+  await team.start()
+  const asked = outcomeOf(ask(team, 'worker'))
+  await team.clock.advance(5)
+  team.crashCell(workers(team)[0])
+  await team.clock.advance(5)
+  t.same(heard, ['attempt 1 at 0', 'attempt 2 at 1'])
+  open() // the answer is to a request of instance 0, and goes to the turn where it is
+  await team.clock.runToIdle()
+  t.equal(asked.value, 'answered at 1')
+  t.same(effects, ['once', 'asked'])
+})
 
 t.test('rule 6: an answer that comes while nobody is at the turn is there when it is tried again', async (t) => {
   const { opened, open } = gate()
@@ -386,25 +383,22 @@ t.test('one instance hears what is said to all, and one what it has subscribed t
   t.same(heard.sort(), ['broadcast to all', 'publish news.1', 'publish news.1'])
 })
 
-t.test(
-  'what an instance says to all does not come back to its own name, and what it asks its own name does',
-  async (t) => {
-    const heard: string[] = []
-    const worker = defineAgent({
-      async receive({ content }, context) {
-        if (content === 'inner') return `instance ${instanceOf(team, context)}`
-        await context.broadcast('hi')
-        return (await context.request('worker', 'inner')).content
-      },
-      observe: ({ content }) => void heard.push(content),
-    })
-    const team = teamOf(t, 2, { worker } as Cast)
-    const run = outcomeOf(team.execute('go'))
-    await team.clock.runToIdle()
-    t.equal(run.value?.finalOutput, 'instance 1')
-    t.same(heard, [])
-  },
-)
+t.test('what an instance says to all does not come back to its own name; what it asks its name does', async (t) => {
+  const heard: string[] = []
+  const worker = defineAgent({
+    async receive({ content }, context) {
+      if (content === 'inner') return `instance ${instanceOf(team, context)}`
+      await context.broadcast('hi')
+      return (await context.request('worker', 'inner')).content
+    },
+    observe: ({ content }) => void heard.push(content),
+  })
+  const team = teamOf(t, 2, { worker } as Cast)
+  const run = outcomeOf(team.execute('go'))
+  await team.clock.runToIdle()
+  t.equal(run.value?.finalOutput, 'instance 1')
+  t.same(heard, [])
+})
 
 t.test('rule 15: they share one mailbox: its room, its dropping and its deadline', async (t) => {
   const cast: Cast = { worker: (_message, context) => context.sleep(100) }

@@ -9,9 +9,6 @@ import { calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
 import { isFine, OFTEN, play, type Script, SECOND, watched } from './livelocks.ts'
 
-// Rules 28 to 30: agents that are busy without progress are told, then their protocol, then the run ends; nobody else
-// is.
-
 const busy = (): string => 'busy'
 
 /** Asks the same again and again, every second. */
@@ -324,37 +321,34 @@ t.test('the same answer to another question is progress', async (t) => {
   await isFine(t, { ann: stores, bob: () => 'ok' })
 })
 
-t.test(
-  'rule 28: a new result elsewhere or of a tool, a new step and a new entry are progress; the same ones again are none',
-  async (t) => {
-    const moves: Record<string, (context: AgentContext, n: number) => Promise<unknown>> = {
-      result: (context, n) => context.request('cleo', `${n}`),
-      step: (context, n) => context.step('work', () => n),
-      entry: (context, n) => context.blackboard.write('draft', n, 'draft'),
-      tool: (context, n) => context.tool('act', { n }),
-      'tool in a module': (context, n) => context.tool('echo', { n }),
-    }
-    const tools = [
-      defineTool({ name: 'act', description: 'Acts.', input: z.object({ n: z.number() }), run: () => 'ok' }),
-      { module: new URL('../fixtures/tools/echo.js', import.meta.url) },
-    ]
-    const asks =
-      (move: (context: AgentContext, n: number) => Promise<unknown>, isNew: boolean) =>
-      async (_message: unknown, context: AgentContext) => {
-        for (let n = 0; n < 20; n++) {
-          await context.request('bob', 'ready?')
-          await move(context, isNew ? n : 0)
-        }
-        return 'done'
+t.test('rule 28: a new result, of a tool too, a new step or entry are progress; the same again are none', async (t) => {
+  const moves: Record<string, (context: AgentContext, n: number) => Promise<unknown>> = {
+    result: (context, n) => context.request('cleo', `${n}`),
+    step: (context, n) => context.step('work', () => n),
+    entry: (context, n) => context.blackboard.write('draft', n, 'draft'),
+    tool: (context, n) => context.tool('act', { n }),
+    'tool in a module': (context, n) => context.tool('echo', { n }),
+  }
+  const tools = [
+    defineTool({ name: 'act', description: 'Acts.', input: z.object({ n: z.number() }), run: () => 'ok' }),
+    { module: new URL('../fixtures/tools/echo.js', import.meta.url) },
+  ]
+  const asks =
+    (move: (context: AgentContext, n: number) => Promise<unknown>, isNew: boolean) =>
+    async (_message: unknown, context: AgentContext) => {
+      for (let n = 0; n < 20; n++) {
+        await context.request('bob', 'ready?')
+        await move(context, isNew ? n : 0)
       }
-    for (const [what, move] of Object.entries(moves)) {
-      await isFine(t, { ann: asks(move, true), bob: busy, cleo: busy }, { tools })
-      const { team, found } = watched(t, { ann: asks(move, false), bob: busy, cleo: busy }, { tools })
-      t.equal((await play(team)).error?.code, 'LIVELOCK', what)
-      t.equal(found.length, 3)
+      return 'done'
     }
-  },
-)
+  for (const [what, move] of Object.entries(moves)) {
+    await isFine(t, { ann: asks(move, true), bob: busy, cleo: busy }, { tools })
+    const { team, found } = watched(t, { ann: asks(move, false), bob: busy, cleo: busy }, { tools })
+    t.equal((await play(team)).error?.code, 'LIVELOCK', what)
+    t.equal(found.length, 3)
+  }
+})
 
 t.test('a task that was not there before is progress, also if it fails like the others', async (t) => {
   const script: Script = async (script) => {

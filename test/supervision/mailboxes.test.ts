@@ -1,5 +1,4 @@
 /** Rules 15 and 17: mailboxes are bounded, and what becomes of who sends to a full one. */
-
 import type { Test } from 'tap'
 import t from 'tap'
 import { defineAgent } from '../../src/actors/definition/definition.ts'
@@ -23,8 +22,6 @@ import {
   outcomeOf,
   type Receive,
 } from '../kit/team.ts'
-
-// Rule 15: mailboxes are bounded, and what becomes of who sends to a full one.
 
 t.test('rule 15: a mailbox has room for 1,024 messages or 1 MiB, and blocks, unless told otherwise', async (t) => {
   const { agents } = settingsFrom({ agents: [{ name: 'worker' }] }, { modules: new Set(['worker']) })
@@ -514,26 +511,23 @@ t.test('rule 15: one that is withdrawn while it waits behind another for room gi
   t.match(outcomes, [{ value: 'sent' }, { value: 'CANCELLED' }])
 })
 
-t.test(
-  'rules 8 and 15: who waits for room with more than the mailbox holds is told when its agent is stopped',
-  async (t) => {
-    const team = given(t, { roles: { worker: { communication, supervision: { maxRestarts: 0 } } } }).team({
-      sender: (_message, context) =>
-        context.send('worker', LARGE).then(
-          () => 'sent',
-          ({ code }) => code,
-        ),
-      worker: () => never,
-    })
-    await team.sendMessage({ recipient: 'worker', content: 'busy' })
-    const asked = outcomeOf(ask(team, 'sender'))
-    await team.clock.advance(0)
-    t.equal(team.cell('worker').mailbox.parked.length, 1)
-    await team.dies('worker')
-    t.equal(asked.value, 'AGENT_TERMINATED')
-    t.same(pluck(team.deadLetters.list(), 'reason'), ['stopped', 'stopped'])
-  },
-)
+t.test('rules 8, 15: who waits for room with more than a mailbox holds is told when its agent stops', async (t) => {
+  const team = given(t, { roles: { worker: { communication, supervision: { maxRestarts: 0 } } } }).team({
+    sender: (_message, context) =>
+      context.send('worker', LARGE).then(
+        () => 'sent',
+        ({ code }) => code,
+      ),
+    worker: () => never,
+  })
+  await team.sendMessage({ recipient: 'worker', content: 'busy' })
+  const asked = outcomeOf(ask(team, 'sender'))
+  await team.clock.advance(0)
+  t.equal(team.cell('worker').mailbox.parked.length, 1)
+  await team.dies('worker')
+  t.equal(asked.value, 'AGENT_TERMINATED')
+  t.same(pluck(team.deadLetters.list(), 'reason'), ['stopped', 'stopped'])
+})
 
 // Rules 15 and 17: a send that waits for room in a full mailbox ends when its signal, or its turn, is aborted.
 

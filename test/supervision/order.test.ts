@@ -1,5 +1,4 @@
 /** Rule 16: order is kept per sender and recipient within a priority, whatever comes between. */
-
 import type { Test } from 'tap'
 import t from 'tap'
 import type { OrchestrationConfig } from '../../src/protocols/index.ts'
@@ -7,8 +6,6 @@ import { stuckNow } from '../../src/runtime/observers/stuck.ts'
 import { Dice } from '../dice.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, never, numbers, type OpenTeam, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
-
-// Rule 16: order is kept per sender and recipient within a priority.
 
 t.test('rule 16: order is kept per sender, also for large payloads', async (t) => {
   const got: string[] = []
@@ -338,32 +335,27 @@ t.test('rule 16: what the caller outside sends keeps its order too', async (t) =
   t.same(got, ['of-a-script', 'first', 'second'])
 })
 
-t.test(
-  'rule 19: who could not come when its permit was free waits for it next, however much others want',
-  async (t) => {
-    const order: string[] = []
-    const works: Receive = async ({ content }, context) => {
-      order.push(`${context.role.name} ${content}`)
-      await context.sleep(10)
-      return content
-    }
-    const { team } = contended(t, { worker: works, rival: works, other: works })
-    // The run's permit goes from rival to other and back, and a message of another run is always there for the worker.
-    const run = team.execute(
-      `rival:0 worker:wanted ${[1, 2, 3, 4, 5, 6].map((i) => `other:${i} rival:${i}`).join(' ')}`,
-    )
-    for (let i = 0; i < 30; i++) {
-      void team.sendMessage({ recipient: 'worker', content: `flood ${i}` })
-      await team.clock.advance(7)
-    }
-    await team.clock.runToIdle()
-    await run
-    const others = order.filter((what) => !what.startsWith('worker flood'))
-    t.equal(order.length - others.length, 30)
-    const place = others.indexOf('worker wanted')
-    t.ok(place < 10, `it was the ${place + 1}th of ${others.length} of its run`)
-  },
-)
+t.test('rule 19: who could not come when its permit was free waits for it next, whatever others want', async (t) => {
+  const order: string[] = []
+  const works: Receive = async ({ content }, context) => {
+    order.push(`${context.role.name} ${content}`)
+    await context.sleep(10)
+    return content
+  }
+  const { team } = contended(t, { worker: works, rival: works, other: works })
+  // The run's permit goes from rival to other and back, and a message of another run is always there for the worker.
+  const run = team.execute(`rival:0 worker:wanted ${[1, 2, 3, 4, 5, 6].map((i) => `other:${i} rival:${i}`).join(' ')}`)
+  for (let i = 0; i < 30; i++) {
+    void team.sendMessage({ recipient: 'worker', content: `flood ${i}` })
+    await team.clock.advance(7)
+  }
+  await team.clock.runToIdle()
+  await run
+  const others = order.filter((what) => !what.startsWith('worker flood'))
+  t.equal(order.length - others.length, 30)
+  const place = others.indexOf('worker wanted')
+  t.ok(place < 10, `it was the ${place + 1}th of ${others.length} of its run`)
+})
 
 t.test('rule 19: many runs on few permits all come to their end, with every permit back', async (t) => {
   for (let seed = 1; seed <= 10; seed++) {
@@ -417,37 +409,34 @@ t.test('rule 19: a retried message that waits for its permit is not passed by th
   )
 })
 
-t.test(
-  'rule 19: agents that wait for the permits of the same two runs do not pass them to each other for ever',
-  async (t) => {
-    const heard: string[] = []
-    const works: Receive = async ({ content }, { role, runId }) => void heard.push(`${role.name} ${runId} ${content}`)
-    const team = given(t, {
-      maxConcurrentAgents: 1,
-      script: async (script, query) => {
-        const [first, ...others] = query.split(' ')
-        const asked = [script.request(first!, '')]
-        await script.sleep(1)
-        asked.push(...others.map((name) => script.request(name, '')))
-        await Promise.all(asked)
-        return ''
-      },
-    }).team({
-      a: works,
-      b: works,
-      hog: (_message, context) => context.sleep(1_000),
-      short: (_message, context) => context.sleep(10),
-    })
-    const long = outcomeOf(team.execute('hog a b', { runId: 'long' }))
-    await team.clock.advance(2)
-    const short = outcomeOf(team.execute('short a b', { runId: 'short' }))
-    await team.clock.advance(100)
-    t.same(heard, ['a short ', 'b short '])
-    t.equal(short.value?.success, true)
-    await team.clock.runToIdle()
-    t.equal(long.value?.success, true)
-  },
-)
+t.test('rule 19: agents that wait for permits of the same two runs do not pass them on for ever', async (t) => {
+  const heard: string[] = []
+  const works: Receive = async ({ content }, { role, runId }) => void heard.push(`${role.name} ${runId} ${content}`)
+  const team = given(t, {
+    maxConcurrentAgents: 1,
+    script: async (script, query) => {
+      const [first, ...others] = query.split(' ')
+      const asked = [script.request(first!, '')]
+      await script.sleep(1)
+      asked.push(...others.map((name) => script.request(name, '')))
+      await Promise.all(asked)
+      return ''
+    },
+  }).team({
+    a: works,
+    b: works,
+    hog: (_message, context) => context.sleep(1_000),
+    short: (_message, context) => context.sleep(10),
+  })
+  const long = outcomeOf(team.execute('hog a b', { runId: 'long' }))
+  await team.clock.advance(2)
+  const short = outcomeOf(team.execute('short a b', { runId: 'short' }))
+  await team.clock.advance(100)
+  t.same(heard, ['a short ', 'b short '])
+  t.equal(short.value?.success, true)
+  await team.clock.runToIdle()
+  t.equal(long.value?.success, true)
+})
 
 // Rule 19: how long an agent keeps its permit while others wait, and how many messages it is given ahead of time.
 

@@ -1,5 +1,4 @@
 /** Rule 19: how many turns of a run are under way at a time, who is next, and who gives its permit up. */
-
 import { equal } from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
@@ -13,9 +12,18 @@ import { settingsFrom } from '../../src/runtime/settings/settings.ts'
 import { virtualClock } from '../../src/testing.ts'
 import { leftovers } from '../kit/accounts.ts'
 import { pluck } from '../kit/lists.ts'
-import { askAll, type Cast, type Extras, gate, given, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
-
-// Rule 19: how many turns of a run are under way at a time, and who is next.
+import {
+  answerOf,
+  askAll,
+  type Cast,
+  type Extras,
+  gate,
+  given,
+  never,
+  openTeam,
+  outcomeOf,
+  type Receive,
+} from '../kit/team.ts'
 
 /** Counts the turns that run now, and how many there were at most. */
 function counter() {
@@ -280,21 +288,18 @@ t.test('rule 19: who could not come when a permit was free for it waits for that
   t.ok((await Promise.all(runs)).every(({ success }) => success))
 })
 
-t.test(
-  'rule 19: a permit goes back when a message of another run has come before the one that it is for',
-  async (t) => {
-    const { order, open, team } = twoRuns(t)
-    const runs = [team.execute('holder both other', { runId: 'a' }), team.execute('keeper both!', { runId: 'b' })]
-    await team.clock.advance(10)
-    t.same(order, [])
-    open()
-    await team.clock.advance(0)
-    t.same(order.toSorted(), ['both b', 'other a'])
-    await team.clock.runToIdle()
-    t.equal(order[2], 'both a')
-    t.ok((await Promise.all(runs)).every(({ success }) => success))
-  },
-)
+t.test('rule 19: a permit goes back when a message of another run came before the one that it is for', async (t) => {
+  const { order, open, team } = twoRuns(t)
+  const runs = [team.execute('holder both other', { runId: 'a' }), team.execute('keeper both!', { runId: 'b' })]
+  await team.clock.advance(10)
+  t.same(order, [])
+  open()
+  await team.clock.advance(0)
+  t.same(order.toSorted(), ['both b', 'other a'])
+  await team.clock.runToIdle()
+  t.equal(order[2], 'both a')
+  t.ok((await Promise.all(runs)).every(({ success }) => success))
+})
 
 // Rule 19: a turn that waits for others gives its permit up, and gets one back.
 
@@ -365,9 +370,7 @@ t.test('rule 19: a turn that sleeps or is in a step of its own is not parked', a
       other: () => void order.push('other'),
       third: () => void order.push('third'),
     })
-    const run = team.execute('go')
-    await team.clock.advance(10)
-    t.ok((await run).success)
+    t.ok((await team.within(10, team.execute('go'))).success)
     t.equal(order[0], 'worker worked', own)
     t.same(order.slice(1).sort(), ['other', 'third', 'third'])
   }
@@ -377,10 +380,7 @@ t.test('rule 19: a turn that waits no longer than its signal allows is parked', 
   const asks = (agent: string) => async (_message: unknown, context: AgentContext) => {
     const late = new AbortController()
     void team.clock.sleep(10).then(() => late.abort())
-    return context.request(agent, 'go', { signal: late.signal }).then(
-      ({ content }) => content,
-      ({ code }) => code,
-    )
+    return answerOf(context.request(agent, 'go', { signal: late.signal }))
   }
   const team = given(t, {
     maxConcurrentAgents: 1,
@@ -453,9 +453,7 @@ t.test('rule 19: an aborted run gives all of its permits back, and leaves nobody
   await team.clock.advance(0)
   t.equal(Atomics.load(team.host.team.words, PERMITS_WANTED), 0)
   t.same(leftovers(team.host), [])
-  const next = team.execute('go')
-  await team.clock.advance(3_000)
-  t.equal((await next).finalOutput, 'b b c d')
+  t.equal((await team.within(3_000, team.execute('go'))).finalOutput, 'b b c d')
 })
 
 t.test('rule 19: a turn that gave its permit up is told of its cancellation when it has one again', async (t) => {
@@ -501,7 +499,7 @@ const orders: Record<string, { code: string; options: (gone: AbortSignal) => Req
 for (const [order, { code, options }] of Object.entries(orders))
   for (const concurrency of [1, 2])
     t.test(
-      `rule 19: a turn that is to ${order} has a permit again until it ends, at concurrency ${concurrency}`,
+      `rule 19: a turn that is to ${order} has a permit until it ends, at concurrency ${concurrency}`,
       async (t) => {
         const told: string[] = []
         const team = given(t, {
@@ -605,66 +603,60 @@ function holderOf(lines: string[]): { holder: Receive; open(): void } {
 for (const concurrency of [1, 2]) {
   const roles = { asker: { concurrency }, manager: { concurrency, reentrancy: 'chain' as const } }
 
-  t.test(
-    `rule 19: a signal of the caller's ends its wait when there is a permit, at concurrency ${concurrency}`,
-    async (t) => {
-      const lines: string[] = []
-      const { holder, open } = holderOf(lines)
-      const mine = new AbortController()
-      const team = given(t, { ...one, roles }).team({
-        async asker(_message, context) {
-          const { signal } = mine
-          await context.requestAny(['holder'], 'go', { signal }).catch(({ code }) => lines.push(`asker: ${code}`))
-          await context.request('holder', 'go', { signal }).catch(({ code }) => lines.push(`asker: ${code}`))
-        },
-        holder,
-      })
-      const run = team.execute('go')
-      await team.clock.advance(10)
-      mine.abort()
-      await team.clock.advance(10)
-      t.same(lines, [])
-      open()
-      t.ok((await run).success)
-      t.same(lines, ['holder ends', 'asker: CANCELLED', 'asker: CANCELLED'])
-    },
-  )
+  t.test(`rule 19: a caller's signal ends its wait with a permit, at concurrency ${concurrency}`, async (t) => {
+    const lines: string[] = []
+    const { holder, open } = holderOf(lines)
+    const mine = new AbortController()
+    const team = given(t, { ...one, roles }).team({
+      async asker(_message, context) {
+        const { signal } = mine
+        await context.requestAny(['holder'], 'go', { signal }).catch(({ code }) => lines.push(`asker: ${code}`))
+        await context.request('holder', 'go', { signal }).catch(({ code }) => lines.push(`asker: ${code}`))
+      },
+      holder,
+    })
+    const run = team.execute('go')
+    await team.clock.advance(10)
+    mine.abort()
+    await team.clock.advance(10)
+    t.same(lines, [])
+    open()
+    t.ok((await run).success)
+    t.same(lines, ['holder ends', 'asker: CANCELLED', 'asker: CANCELLED'])
+  })
 
-  t.test(
-    `rule 19: a turn is told to stop before the answers that waited with it, at concurrency ${concurrency}`,
-    async (t) => {
-      const lines: string[] = []
-      const { holder, open } = holderOf(lines)
-      const team = given(t, {
-        ...one,
-        roles: { ...roles, holder: { priority: 1 } },
-        script: async (script) => {
-          const gone = new AbortController()
-          const asked = script.request('asker', 'go', { signal: gone.signal }).catch(() => {})
-          await script.sleep(10)
-          gone.abort()
-          await asked
-          return ''
-        },
-      }).team({
-        async asker(_message, context) {
-          await context.request('quick', 'go').then(
-            () => lines.push('asker is answered'),
-            ({ code }) => lines.push(`asker: ${code}`),
-          )
-        },
-        quick: (_message, context) => void context.send('holder', 'go'), // which takes the permit that the answer needs
-        holder,
-      })
-      const run = team.execute('go')
-      await team.clock.advance(10)
-      t.same(lines, [])
-      open()
-      await team.clock.advance(0)
-      t.ok((await run).success)
-      t.same(lines, ['holder ends', 'asker: CANCELLED'])
-    },
-  )
+  t.test(`rule 19: a turn is told to stop before answers that waited, at concurrency ${concurrency}`, async (t) => {
+    const lines: string[] = []
+    const { holder, open } = holderOf(lines)
+    const team = given(t, {
+      ...one,
+      roles: { ...roles, holder: { priority: 1 } },
+      script: async (script) => {
+        const gone = new AbortController()
+        const asked = script.request('asker', 'go', { signal: gone.signal }).catch(() => {})
+        await script.sleep(10)
+        gone.abort()
+        await asked
+        return ''
+      },
+    }).team({
+      async asker(_message, context) {
+        await context.request('quick', 'go').then(
+          () => lines.push('asker is answered'),
+          ({ code }) => lines.push(`asker: ${code}`),
+        )
+      },
+      quick: (_message, context) => void context.send('holder', 'go'), // which takes the permit that the answer needs
+      holder,
+    })
+    const run = team.execute('go')
+    await team.clock.advance(10)
+    t.same(lines, [])
+    open()
+    await team.clock.advance(0)
+    t.ok((await run).success)
+    t.same(lines, ['holder ends', 'asker: CANCELLED'])
+  })
 
   t.test(`rule 19: the outer turn's signal waits for the turn within it, at concurrency ${concurrency}`, async (t) => {
     const lines: string[] = []
@@ -721,7 +713,7 @@ for (const concurrency of [1, 2]) {
 }
 
 t.test(
-  'rule 19: a run that is over is not limited: who was to stop, and waited for a permit, is told at once',
+  'rule 19: a run that is over has no limit: who was to stop and waited for a permit is told at once',
   async (t) => {
     const lines: string[] = []
     const { holder, open } = holderOf(lines)
@@ -783,46 +775,43 @@ t.test('rule 19: a turn that ends while its permit is with another lets no messa
   t.match(run.value, { success: true })
 })
 
-t.test(
-  'rule 19: agents that an answer waits for do not pass the permit of another run to each other for ever',
-  async (t) => {
-    const held = new Map([
-      ['asked', gate()],
-      ['other', gate()],
-    ])
-    const hold: Receive = async (_message, context) => {
-      await held.get(context.runId)!.opened
-      return 'held'
-    }
-    const work: Receive = ({ content }, context) => (content === 'ask' ? context.ask('Well?') : 'worked')
-    const team = given(t, {
-      ...one,
-      script: async (script, query) => {
-        if (query === 'other') return (await hand(script, 'wim', 'work')).join()
-        return (await hand(script, 'wes', 'ask')).join()
-      },
-    }).team({ ann: work, bob: work, wes: hold, wim: hold })
-    /** Whom both agents wait for has the permit of the run: behind their questions in one run, before their work in the other. */
-    const hand = async (script: OrchestratorContext, holder: string, say: string) => {
-      const first = say === 'work' ? script.request(holder, 'hold') : undefined
-      const asked = script.requestAll(['ann', 'bob'], say)
-      if (!first) await script.sleep(10)
-      await (first ?? script.request(holder, 'hold'))
-      return (await asked).map((outcome) => outcome.ok && outcome.message.content)
-    }
-    const asked = team.launch('ask', { runId: 'asked' })
-    await team.clock.advance(20)
-    const other = team.launch('other', { runId: 'other' })
-    await team.clock.advance(20)
-    for (const { questionId } of team.questions()) await team.answer(questionId, 'yes')
-    await team.clock.advance(20)
-    held.get('other')!.open()
-    t.equal((await other.result).finalOutput, 'worked,worked')
-    t.equal(asked.status, 'running')
-    held.get('asked')!.open()
-    t.equal((await asked.result).finalOutput, 'yes,yes')
-  },
-)
+t.test("rule 19: agents that an answer waits for do not pass another run's permit on for ever", async (t) => {
+  const held = new Map([
+    ['asked', gate()],
+    ['other', gate()],
+  ])
+  const hold: Receive = async (_message, context) => {
+    await held.get(context.runId)!.opened
+    return 'held'
+  }
+  const work: Receive = ({ content }, context) => (content === 'ask' ? context.ask('Well?') : 'worked')
+  const team = given(t, {
+    ...one,
+    script: async (script, query) => {
+      if (query === 'other') return (await hand(script, 'wim', 'work')).join()
+      return (await hand(script, 'wes', 'ask')).join()
+    },
+  }).team({ ann: work, bob: work, wes: hold, wim: hold })
+  /** Whom both agents wait for has the permit of the run: behind their questions in one run, before their work in the other. */
+  const hand = async (script: OrchestratorContext, holder: string, say: string) => {
+    const first = say === 'work' ? script.request(holder, 'hold') : undefined
+    const asked = script.requestAll(['ann', 'bob'], say)
+    if (!first) await script.sleep(10)
+    await (first ?? script.request(holder, 'hold'))
+    return (await asked).map((outcome) => outcome.ok && outcome.message.content)
+  }
+  const asked = team.launch('ask', { runId: 'asked' })
+  await team.clock.advance(20)
+  const other = team.launch('other', { runId: 'other' })
+  await team.clock.advance(20)
+  for (const { questionId } of team.questions()) await team.answer(questionId, 'yes')
+  await team.clock.advance(20)
+  held.get('other')!.open()
+  t.equal((await other.result).finalOutput, 'worked,worked')
+  t.equal(asked.status, 'running')
+  held.get('asked')!.open()
+  t.equal((await asked.result).finalOutput, 'yes,yes')
+})
 
 // Rule 19: the words that say which turns only wait, and the number by which a thread knows that none does.
 

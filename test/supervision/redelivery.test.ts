@@ -4,8 +4,6 @@ import { defineAgent } from '../../src/actors/definition/definition.ts'
 import { pluck, where } from '../kit/lists.ts'
 import { ask, type Cast, gate, given, never, numbers, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
-// Rules 4, 5, 6 and 10: what a dead thread leaves behind, and what comes of it.
-
 t.test('rule 4: every life of an agent has an epoch', async (t) => {
   const team = openTeam(t, { worker: () => '' })
   const epochs: number[] = []
@@ -283,7 +281,7 @@ t.test('rule 10: a new life numbers its requests on, so that no answer is taken 
 })
 
 t.test(
-  'rule 10: a request that had timed out has one answer in the history, and for the turn that is tried again',
+  "rule 10: a request that timed out has one answer, in the history and for the turn's next attempt",
   async (t) => {
     const seen: string[] = []
     let runId = ''

@@ -1,5 +1,4 @@
 /** Rules 1 to 3, 8 and 9: who lives again, when and with whom, and what becomes of who waits meanwhile. */
-
 import fc from 'fast-check'
 import type { Test } from 'tap'
 import t from 'tap'
@@ -29,8 +28,6 @@ import {
   outcomeOf,
   type Receive,
 } from '../kit/team.ts'
-
-// Rules 1 to 3, 8 and 9: who lives again, when, and what becomes of who waits meanwhile.
 
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
 
@@ -493,27 +490,24 @@ t.test('rule 1: a restart of more agents takes over one that is under way', asyn
   t.equal(c.restarts, 1)
 })
 
-t.test(
-  'rule 1: one that is stopped for good while others end has all of its grace, and does not come back',
-  async (t) => {
-    const tidiesUp: Receive = async (_message, { signal }) => {
-      await new Promise((resolve) => signal.addEventListener('abort', resolve))
-      await clock.sleep(2_000)
-    }
-    const { bare, clock, a, b, c } = await slowToEnd('one_for_all', { ...cast, a: tidiesUp })
-    outcomeOf(bare.ask('a'))
-    await clock.advance(1)
-    bare.threads.get('b')!.terminate()
-    await clock.advance(100)
-    const ended = outcomeOf(bare.host.lifecycle.end(a, new AgentTerminatedError('enough', { agent: 'a' })))
-    await clock.advance(1_500)
-    t.notOk(ended.settled)
-    await clock.advance(600)
-    t.ok(ended.settled)
-    t.same([a.epoch, b.epoch, c.epoch], [1, 2, 2])
-    t.same([a.status, a.restarts], ['stopped', 0])
-  },
-)
+t.test('rule 1: one stopped for good while others end has all of its grace, and does not come back', async (t) => {
+  const tidiesUp: Receive = async (_message, { signal }) => {
+    await new Promise((resolve) => signal.addEventListener('abort', resolve))
+    await clock.sleep(2_000)
+  }
+  const { bare, clock, a, b, c } = await slowToEnd('one_for_all', { ...cast, a: tidiesUp })
+  outcomeOf(bare.ask('a'))
+  await clock.advance(1)
+  bare.threads.get('b')!.terminate()
+  await clock.advance(100)
+  const ended = outcomeOf(bare.host.lifecycle.end(a, new AgentTerminatedError('enough', { agent: 'a' })))
+  await clock.advance(1_500)
+  t.notOk(ended.settled)
+  await clock.advance(600)
+  t.ok(ended.settled)
+  t.same([a.epoch, b.epoch, c.epoch], [1, 2, 2])
+  t.same([a.status, a.restarts], ['stopped', 0])
+})
 
 t.test('rule 1: a transient agent that ends by itself while others end comes back with them, as in OTP', async (t) => {
   const { bare, clock, a, b, c } = await slowToEnd('one_for_all', cast, { a: transient })
@@ -583,25 +577,22 @@ t.test('rule 1: one that rests is out of reach until its turn comes, and may be 
   )
 })
 
-t.test(
-  'rule 1: those that are stopped together, also one that rested, are tried again and then live as before',
-  async (t) => {
-    const { team, clock, epochs, statuses } = teamOf(t, cast, { maxRestarts: 0, coolDownMs: 1_000 }, { c: transient })
-    await team.start()
-    team.exit('c')
+t.test('rule 1: those stopped together, also one that rested, are tried again and live as before', async (t) => {
+  const { team, clock, epochs, statuses } = teamOf(t, cast, { maxRestarts: 0, coolDownMs: 1_000 }, { c: transient })
+  await team.start()
+  team.exit('c')
+  await clock.advance(0)
+  let lives = 1
+  for (const agent of ['a', 'c', 'b']) {
+    team.crash(agent)
     await clock.advance(0)
-    let lives = 1
-    for (const agent of ['a', 'c', 'b']) {
-      team.crash(agent)
-      await clock.advance(0)
-      t.same(statuses(), agent === 'a' ? ['failed', 'failed', 'stopped'] : ['failed', 'failed', 'failed'])
-      if (agent === 'a') await t.rejects(ask(team, 'c'), { message: /It ended by itself/ }, 'it has its own reason')
-      await clock.advance(1_000)
-      lives += 1
-      t.same(epochs(), [lives, lives, lives])
-    }
-  },
-)
+    t.same(statuses(), agent === 'a' ? ['failed', 'failed', 'stopped'] : ['failed', 'failed', 'failed'])
+    if (agent === 'a') await t.rejects(ask(team, 'c'), { message: /It ended by itself/ }, 'it has its own reason')
+    await clock.advance(1_000)
+    lives += 1
+    t.same(epochs(), [lives, lives, lives])
+  }
+})
 
 t.test('rule 1: one that was stopped before the others has no part in their end', async (t) => {
   let broken = false

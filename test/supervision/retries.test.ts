@@ -1,5 +1,4 @@
 /** Rules 32 and 33, and `communication.turnRetries`: what is asked and tried again, and who is told when that was in vain. */
-
 import { join } from 'node:path'
 import t from 'tap'
 import { z } from 'zod'
@@ -17,8 +16,6 @@ import { folderOf } from '../durability/log-folders.ts'
 import { ask, given, never, openTeam, outcomeOf, type Receive, silent } from '../kit/team.ts'
 import { type Answers, calls, FakeModel } from '../models/fake-model.ts'
 import { modelTeam } from '../models/teams.ts'
-
-// Rules 32 and 33: a request without an answer is asked again, escalated, failed; and nobody does it twice.
 
 /** Asks the worker, with those options. */
 const asks =
@@ -131,9 +128,7 @@ t.test('rule 32: nobody is told of himself', async (t) => {
   for (const escalateTo of ['worker', 'caller']) {
     const caller = asks({ timeoutMs: 100 })
     const team = openTeam(t, { caller, worker: () => never }, { unfinished: true, roles: { caller: { escalateTo } } })
-    const asked = ask(team, 'caller')
-    await team.clock.advance(100)
-    t.equal(await asked, 'REQUEST_TIMEOUT 1 100 at 100')
+    t.equal(await team.within(100, ask(team, 'caller')), 'REQUEST_TIMEOUT 1 100 at 100')
     t.same(team.host.directory.cells.map(({ mailbox }) => mailbox.accepted).sort(), [0, 0, 0, 1, 1])
   }
 })
@@ -163,42 +158,35 @@ t.test('rule 33: asked again in vain while it is queued it expires, with how oft
   })
   await team.sendMessage({ recipient: 'worker', content: '' })
   await team.clock.advance(0)
-  const asked = ask(team, 'caller')
-  await team.clock.advance(200)
-  t.equal(await asked, 'MESSAGE_EXPIRED 2 undefined at 200')
+  t.equal(await team.within(200, ask(team, 'caller')), 'MESSAGE_EXPIRED 2 undefined at 200')
   t.match(team.deadLetters.list(), [{ reason: 'expired', at: 200 }])
 })
 
 t.test('rule 33: asked again while its turn is under way it waits for that one', async (t) => {
   const { began, worker } = sleeper()
   const team = openTeam(t, { caller: asks({ timeoutMs: 100, retries: 3 }), worker })
-  const asked = ask(team, 'caller', '350')
-  await team.clock.advance(350)
-  t.equal(await asked, 'slept 350')
+  t.equal(await team.within(350, ask(team, 'caller', '350')), 'slept 350')
   t.same(began, ['1 at 0'])
   t.same(team.deadLetters.list(), [])
 })
 
 for (const idempotent of [false, true])
-  t.test(
-    `rule 33: asked again while its agent is between two lives it waits for the next attempt: ${idempotent}`,
-    async (t) => {
-      let effects = 0
-      const team = given(t, { supervision: { backoff: { baseMs: 300, capMs: 300 } } }).team({
-        caller: asks({ timeoutMs: 100, retries: 4, idempotent }),
-        async worker(_message, context) {
-          await context.step('effect', () => void effects++)
-          await context.sleep(30)
-          if (context.attempt < 3) team.crash('worker')
-          return `attempt ${context.attempt}`
-        },
-      })
-      const asked = ask(team, 'caller')
-      await team.clock.runToIdle()
-      t.equal(await asked, 'attempt 3')
-      t.equal(effects, 1)
-    },
-  )
+  t.test(`rule 33: asked again between two lives it waits for the next attempt: ${idempotent}`, async (t) => {
+    let effects = 0
+    const team = given(t, { supervision: { backoff: { baseMs: 300, capMs: 300 } } }).team({
+      caller: asks({ timeoutMs: 100, retries: 4, idempotent }),
+      async worker(_message, context) {
+        await context.step('effect', () => void effects++)
+        await context.sleep(30)
+        if (context.attempt < 3) team.crash('worker')
+        return `attempt ${context.attempt}`
+      },
+    })
+    const asked = ask(team, 'caller')
+    await team.clock.runToIdle()
+    t.equal(await asked, 'attempt 3')
+    t.equal(effects, 1)
+  })
 
 t.test('rule 33: a reply that comes just as its deadline does is the only one', async (t) => {
   for (const idempotent of [false, true])
@@ -421,74 +409,66 @@ for (const [what, answer, role, asked] of refusals)
   })
 
 for (const heeds of [true, false])
-  t.test(
-    `a late turn is tried again when it has ended: ${heeds ? 'it heeds' : 'it does not heed'} its signal`,
-    async (t) => {
-      let open = 0
-      let most = 0
-      let tried = 0
-      const done: string[] = []
-      const team = given(t, {
-        communication: { turnRetries: 1 },
-        roles: { ann: { limits: { turnTimeoutMs: 1_000 } } },
-      }).team({
-        async ann(_message, context) {
-          most = Math.max(most, ++open)
-          tried += 1
-          await context.step('once', () => done.push('once'))
-          if (tried === 2) return 'in time'
-          try {
-            await context.step(
-              'wait',
-              () => new Promise((_, reject) => heeds && context.signal.addEventListener('abort', reject)),
-              {
-                idempotent: true,
-              },
-            )
-            return 'late'
-          } finally {
-            open -= 1
-          }
-        },
-      })
-      const run = outcomeOf(team.execute('go'))
-      await team.clock.runToIdle()
-      t.match(run.value, { success: true, finalOutput: 'in time' })
-      t.same(done, ['once'])
-      t.equal(tried, 2)
-      if (heeds) t.equal(most, 1)
-      t.match(tries(run.value!), [['ann', 2]])
-    },
-  )
+  t.test(`a late turn is tried again when it has ended (heeds its signal: ${heeds})`, async (t) => {
+    let open = 0
+    let most = 0
+    let tried = 0
+    const done: string[] = []
+    const team = given(t, {
+      communication: { turnRetries: 1 },
+      roles: { ann: { limits: { turnTimeoutMs: 1_000 } } },
+    }).team({
+      async ann(_message, context) {
+        most = Math.max(most, ++open)
+        tried += 1
+        await context.step('once', () => done.push('once'))
+        if (tried === 2) return 'in time'
+        try {
+          await context.step(
+            'wait',
+            () => new Promise((_, reject) => heeds && context.signal.addEventListener('abort', reject)),
+            {
+              idempotent: true,
+            },
+          )
+          return 'late'
+        } finally {
+          open -= 1
+        }
+      },
+    })
+    const run = outcomeOf(team.execute('go'))
+    await team.clock.runToIdle()
+    t.match(run.value, { success: true, finalOutput: 'in time' })
+    t.same(done, ['once'])
+    t.equal(tried, 2)
+    if (heeds) t.equal(most, 1)
+    t.match(tries(run.value!), [['ann', 2]])
+  })
 
 for (const heeds of [true, false])
-  t.test(
-    `a tool that may not run twice is not: the late turn ends with OUTCOME_UNKNOWN (heeds: ${heeds})`,
-    async (t) => {
-      let used = 0
-      const hang = defineTool({
-        name: 'hang',
-        description: 'Hangs.',
-        input: z.object({}),
-        timeoutMs: 120_000,
-        run: (_input, { signal }) => {
-          used += 1
-          return new Promise(
-            (_, reject) => heeds && signal.addEventListener('abort', () => reject(new Error('stopped'))),
-          )
-        },
-      })
-      const { team, model } = modelTeam(t, () => calls(['hang', {}]), [{ name: 'ann' }], { tools: [hang] })
-      const run = outcomeOf(team.execute('go'))
-      await team.clock.runToIdle()
-      t.match(run.value, {
-        success: false,
-        error: { code: 'OUTCOME_UNKNOWN', message: /was late while its tool "hang"/ },
-      })
-      t.equal(used, 1)
-      t.equal(model.requests.length, 1)
-    },
-  )
+  t.test(`a tool that may not run twice is not: the turn ends with OUTCOME_UNKNOWN (heeds: ${heeds})`, async (t) => {
+    let used = 0
+    const hang = defineTool({
+      name: 'hang',
+      description: 'Hangs.',
+      input: z.object({}),
+      timeoutMs: 120_000,
+      run: (_input, { signal }) => {
+        used += 1
+        return new Promise((_, reject) => heeds && signal.addEventListener('abort', () => reject(new Error('stopped'))))
+      },
+    })
+    const { team, model } = modelTeam(t, () => calls(['hang', {}]), [{ name: 'ann' }], { tools: [hang] })
+    const run = outcomeOf(team.execute('go'))
+    await team.clock.runToIdle()
+    t.match(run.value, {
+      success: false,
+      error: { code: 'OUTCOME_UNKNOWN', message: /was late while its tool "hang"/ },
+    })
+    t.equal(used, 1)
+    t.equal(model.requests.length, 1)
+  })
 
 t.test('the next try is at another instance where one is free', async (t) => {
   const { team } = modelTeam(t, (_, nth) => (nth % 2 === 0 ? [new Error('no line')] : 'done'), [

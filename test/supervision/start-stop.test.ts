@@ -24,8 +24,6 @@ import { AgentCrashedError } from '../../src/shared/errors.ts'
 import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
 import { ask, gate, given, never, openTeam, outcomeOf, type Receive, silent } from '../kit/team.ts'
 
-// Rules 11 and 12: how agents start and stop.
-
 const answers: Receive = (message, context) => `${message.content} in attempt ${context.attempt}`
 
 t.test('rule 11: an agent that fails twice while it starts is a start failure, without a loop', async (t) => {
@@ -786,41 +784,38 @@ t.test('rule 14: who watches is told once when the agent is gone for good, and n
   t.equal((await run.result).success, true)
 })
 
-t.test(
-  'rule 14: who watches an agent that is gone already is told at once, once, and again of its next end',
-  async (t) => {
-    const { heard, agent } = watcher(async (context) => {
-      await context.watch('mortal')
-      await context.watch('mortal')
-    })
-    const { opened, open } = gate()
-    const orchestration = {
-      strategy: 'custom' as const,
-      run: async (script: AgentContext) => {
-        await script.request('watcher', 'watch')
-        await opened
-        await script.request('watcher', 'watch')
-        await script.sleep(10)
-        return 'done'
-      },
-    }
-    const team = openTeam(t, { watcher: agent, mortal: () => '' }, { orchestration, roles: stopsAtOnce, supervision })
-    await team.start()
-    team.crash('mortal')
-    await team.clock.advance(10)
-    const run = team.launch('go')
-    await team.clock.advance(10)
-    t.match(heard, [{ structuredData: { event: 'terminated', agent: 'mortal' } }])
-    t.equal(heard.length, 1)
-    await team.clock.advance(1_000)
-    open()
-    await team.clock.advance(5)
-    team.crash('mortal')
-    await team.clock.advance(10)
-    t.equal(heard.length, 2)
-    t.equal((await run.result).success, true)
-  },
-)
+t.test('rule 14: who watches an agent that is gone is told at once, once, and again of its next end', async (t) => {
+  const { heard, agent } = watcher(async (context) => {
+    await context.watch('mortal')
+    await context.watch('mortal')
+  })
+  const { opened, open } = gate()
+  const orchestration = {
+    strategy: 'custom' as const,
+    run: async (script: AgentContext) => {
+      await script.request('watcher', 'watch')
+      await opened
+      await script.request('watcher', 'watch')
+      await script.sleep(10)
+      return 'done'
+    },
+  }
+  const team = openTeam(t, { watcher: agent, mortal: () => '' }, { orchestration, roles: stopsAtOnce, supervision })
+  await team.start()
+  team.crash('mortal')
+  await team.clock.advance(10)
+  const run = team.launch('go')
+  await team.clock.advance(10)
+  t.match(heard, [{ structuredData: { event: 'terminated', agent: 'mortal' } }])
+  t.equal(heard.length, 1)
+  await team.clock.advance(1_000)
+  open()
+  await team.clock.advance(5)
+  team.crash('mortal')
+  await team.clock.advance(10)
+  t.equal(heard.length, 2)
+  t.equal((await run.result).success, true)
+})
 
 t.test('rule 14: a watch survives the restart of the watcher, and a redelivered turn watches once', async (t) => {
   const { heard, agent } = watcher(async (context) => {

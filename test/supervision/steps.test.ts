@@ -18,8 +18,6 @@ import type { TestTeam } from '../../src/testing.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, gate, given, heard, never, openTeam, outcomeOf, type Receive } from '../kit/team.ts'
 
-// Rule 6: what a turn has done already when it is tried again, and what may not be done twice.
-
 /** Dies in its first attempt, after what it does; what it does again in the second is its answer. */
 function diesOnce(act: (context: AgentContext) => Promise<unknown>): (team: () => TestTeam<string>) => Receive {
   return (team) => async (_message, context) => {
@@ -487,52 +485,46 @@ for (const onHandlerError of ['retry', 'restart'] as const) {
     t.same(got, ['first', 'second'])
   })
 
-  t.test(
-    `with '${onHandlerError}' the attempt after a failed one is answered from the log when it is cut off`,
-    async (t) => {
-      let done = 0
-      const team = given(t, { supervision }).team({
-        async worker(_message, context) {
-          const outcome = await context
-            .step('flaky', () => {
-              done += 1
-              throw new Error(`failure ${done}`)
-            })
-            .catch((error: Error) => error.message)
-          if (context.attempt === 1) throw new Error('again')
-          if (context.attempt === 2) await context.sleep(10)
-          return outcome
-        },
-      })
-      const asked = outcomeOf(ask(team, 'worker'))
-      await team.clock.advance(5)
-      team.crash('worker')
-      await team.clock.runToIdle()
-      t.match(asked.value, /failure 2/)
-      t.equal(done, 2)
-    },
-  )
-
-  t.test(
-    `with '${onHandlerError}' a turn that failed over a step which may not run twice is not tried again`,
-    async (t) => {
-      const done: string[] = []
-      const team = given(t, { supervision }).team({
-        worker(_message, context) {
-          done.push(`attempt ${context.attempt}`)
-          void context.step('effect', async () => {
-            await team.clock.sleep(10)
-            done.push('effect')
+  t.test(`with '${onHandlerError}' the attempt after a failed one is answered from the log if cut off`, async (t) => {
+    let done = 0
+    const team = given(t, { supervision }).team({
+      async worker(_message, context) {
+        const outcome = await context
+          .step('flaky', () => {
+            done += 1
+            throw new Error(`failure ${done}`)
           })
-          throw new Error('without waiting for it')
-        },
-      })
-      const asked = outcomeOf(ask(team, 'worker'))
-      await team.clock.runToIdle()
-      t.match(asked.error, { code: 'AGENT_FAILED' })
-      t.same(done, ['attempt 1', 'effect'])
-    },
-  )
+          .catch((error: Error) => error.message)
+        if (context.attempt === 1) throw new Error('again')
+        if (context.attempt === 2) await context.sleep(10)
+        return outcome
+      },
+    })
+    const asked = outcomeOf(ask(team, 'worker'))
+    await team.clock.advance(5)
+    team.crash('worker')
+    await team.clock.runToIdle()
+    t.match(asked.value, /failure 2/)
+    t.equal(done, 2)
+  })
+
+  t.test(`with '${onHandlerError}' a turn that failed over a step not to run twice is not tried again`, async (t) => {
+    const done: string[] = []
+    const team = given(t, { supervision }).team({
+      worker(_message, context) {
+        done.push(`attempt ${context.attempt}`)
+        void context.step('effect', async () => {
+          await team.clock.sleep(10)
+          done.push('effect')
+        })
+        throw new Error('without waiting for it')
+      },
+    })
+    const asked = outcomeOf(ask(team, 'worker'))
+    await team.clock.runToIdle()
+    t.match(asked.error, { code: 'AGENT_FAILED' })
+    t.same(done, ['attempt 1', 'effect'])
+  })
 }
 
 // Rule 6: a sleep is a step. A turn that is tried again sleeps only what is left of it.

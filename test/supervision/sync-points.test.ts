@@ -5,8 +5,6 @@ import { where } from '../kit/lists.ts'
 import { ask, askAll, gate, never, openTeam, type Receive } from '../kit/team.ts'
 import { arrives, eventsOf, isWell, meeting, metBy, mortal, namesOf, script, tries } from './meetings.ts'
 
-// Rule 31: who meets at a sync point, in which generation, what each gets, and who is told.
-
 // ---- who meets
 
 t.test('rule 31: everybody gets the same result when all required agents are there, and nobody before', async (t) => {

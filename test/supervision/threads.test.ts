@@ -18,8 +18,6 @@ import { leftovers, threadsOnce } from '../fixtures/leftovers.ts'
 import { pluck } from '../kit/lists.ts'
 import { ask, gate, heard, numbers, silent } from '../kit/team.ts'
 
-// What virtual time cannot show: crashes, stuck threads and permits on real threads.
-
 const fixture = (name: string) => new URL(`../fixtures/supervision/${name}.js`, import.meta.url)
 const other: AgentRole = { name: 'other', module: fixture('exits') }
 

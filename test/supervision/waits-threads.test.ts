@@ -1,5 +1,4 @@
 /** Rules 19, 23, 24 and 31 on real threads: only they know whether a turn works or waits. */
-
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
@@ -11,10 +10,6 @@ import { howMany } from '../how-many.ts'
 import { gate, numbers, silent } from '../kit/team.ts'
 import { AtWork } from './at-work.ts'
 import { watched } from './verdicts.ts'
-
-// * Rule 19 on real threads: agents that are cancelled, time out, give up by a signal of their own, lose to who is
-// faster, wait for each other in chains and have messages ahead of them are never at work with more than the limit of
-// turns of one run.
 
 const module = new URL('../fixtures/supervision/works-and-waits.js', import.meta.url)
 const NAMES = ['ann', 'bob', 'cleo', 'dan']
@@ -232,7 +227,7 @@ t.test('who has left a connection or a loop of timers open in an earlier turn, a
 })
 
 t.test(
-  'who does something beside in a turn that begins where a timer of the turn before it has ended, is in none',
+  'who does something beside in a turn that begins where a timer of the one before ended is in none',
   async (t) => {
     const { said, told } = await askThemselves(
       t,

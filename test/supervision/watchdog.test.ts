@@ -1,5 +1,4 @@
 /** Rules 4, 12, 13 and 17: threads that are stuck, that hold too much or do not end. */
-
 import { existsSync } from 'node:fs'
 import { close, open } from 'node:inspector'
 import { availableParallelism } from 'node:os'
@@ -16,8 +15,6 @@ import type { DramatisError } from '../../src/shared/errors.ts'
 import { roomOf } from '../kit/accounts.ts'
 import { ahead, BareSupervisor } from '../kit/bare-supervisor.ts'
 import { ask, askAll, never, outcomeOf, type Receive, silent } from '../kit/team.ts'
-
-// Rule 13 in virtual time: threads that are stuck, and threads that only look so.
 
 const parts = [restarts, watchdog]
 const supervision = { watchdogMs: 1_000 }
@@ -97,7 +94,7 @@ t.test('rule 13: a thread that writes is alive, though it answers no bell', asyn
 
 for (const priority of [0, 5])
   t.test(
-    `rule 13: a thread that takes messages of priority ${priority} is alive, though no bell is heard`,
+    `rule 13: a thread that takes messages of priority ${priority} is alive though it hears no bell`,
     async (t) => {
       const cast: Record<string, Receive> = {
         worker: async ({ content }, context) => (content === 'quick' ? '' : context.sleep(400).then(() => 'done')),
@@ -124,28 +121,25 @@ const GROWING: { title: string; grownMb: number; ownMb: number; afterMs: number 
 ]
 
 for (const { title, grownMb, ownMb, afterMs } of GROWING)
-  t.test(
-    `rule 13: a thread whose loop stands while the process grows, ${title}: ended after ${afterMs} ms`,
-    async (t) => {
-      const { bare, cell, thread } = await inTurn(() => never)
-      thread.ailments.add('deaf')
-      let looks = 0
-      const rss = process.memoryUsage.rss
-      t.teardown(() => {
-        process.memoryUsage.rss = rss
-      })
-      process.memoryUsage.rss = () => (looks > 1 ? grownMb + 1_000 : 1_000) * 2 ** 20
-      cell.life!.thread.times = () => {
-        looks += 1
-        const taken = looks > 1 ? ownMb : 0
-        return { cpuMs: looks * 250, waitedMs: 0, runnable: true, takenMb: taken }
-      }
-      await bare.clock.advance(afterMs - 1)
-      t.equal(cell.epoch, 1)
-      await bare.clock.advance(251)
-      t.equal(cell.epoch, 2)
-    },
-  )
+  t.test(`rule 13: its loop stands while the process grows, ${title}: ended after ${afterMs} ms`, async (t) => {
+    const { bare, cell, thread } = await inTurn(() => never)
+    thread.ailments.add('deaf')
+    let looks = 0
+    const rss = process.memoryUsage.rss
+    t.teardown(() => {
+      process.memoryUsage.rss = rss
+    })
+    process.memoryUsage.rss = () => (looks > 1 ? grownMb + 1_000 : 1_000) * 2 ** 20
+    cell.life!.thread.times = () => {
+      looks += 1
+      const taken = looks > 1 ? ownMb : 0
+      return { cpuMs: looks * 250, waitedMs: 0, runnable: true, takenMb: taken }
+    }
+    await bare.clock.advance(afterMs - 1)
+    t.equal(cell.epoch, 1)
+    await bare.clock.advance(251)
+    t.equal(cell.epoch, 2)
+  })
 
 t.test('rule 13: a thread without a turn under way is not watched', async (t) => {
   const { bare, cell, thread } = await inTurn(() => 'done')
@@ -272,26 +266,23 @@ t.test('rule 13: where nobody knows whether it waits for a processor, it has ten
   t.equal(cell.epoch, 2)
 })
 
-t.test(
-  'rules 7 and 13: a message is not charged with a death for which a processor may have been missing',
-  async (t) => {
-    const { bare, asked, cell, make } = await told(
-      () => never,
-      () => ({ cpuMs: 0, waitedMs: 0, runnable: true }),
-    )
-    for (let life = 1; life <= 3; life++) {
-      t.equal(cell.epoch, life)
-      make()
-      await bare.clock.advance(20_000)
-    }
-    t.notOk(asked.settled, 'three deaths would have been poison, and two of the same kind')
-    for (let life = 4; life <= 5; life++) {
-      make()
-      await bare.clock.advance(20_000)
-    }
-    t.match(asked.error, { code: 'AGENT_CRASHED', message: /died 2 times on this message/ }, 'but not for ever')
-  },
-)
+t.test('rules 7, 13: a message is not charged with a death for which a processor may have been missing', async (t) => {
+  const { bare, asked, cell, make } = await told(
+    () => never,
+    () => ({ cpuMs: 0, waitedMs: 0, runnable: true }),
+  )
+  for (let life = 1; life <= 3; life++) {
+    t.equal(cell.epoch, life)
+    make()
+    await bare.clock.advance(20_000)
+  }
+  t.notOk(asked.settled, 'three deaths would have been poison, and two of the same kind')
+  for (let life = 4; life <= 5; life++) {
+    make()
+    await bare.clock.advance(20_000)
+  }
+  t.match(asked.error, { code: 'AGENT_CRASHED', message: /died 2 times on this message/ }, 'but not for ever')
+})
 
 t.test('rule 13: its death says what the thread did with the time', async (t) => {
   const { bare, asked, make } = await told(
@@ -552,22 +543,19 @@ t.test('rule 13: a thread with a limit is asked every 250 ms while it has a turn
   }
 })
 
-t.test(
-  'rule 13: a thread that blocks is ended by what Node says of it, when that cannot be garbage alone',
-  async (t) => {
-    const { bare, asked, cell } = await working()
-    const { thread } = cell.life!
-    bare.threads.get('worker')!.ailments.add('deaf')
-    let heldMb = 276
-    thread.held = async () => heldMb * 2 ** 20
-    await bare.clock.advance(1_000)
-    t.equal(cell.epoch, 1)
-    heldMb = 277
-    await bare.clock.advance(1_000)
-    t.match(cell.restartTimes, [{ epoch: 1 }])
-    t.match(asked, { value: 'attempt 2' })
-  },
-)
+t.test('rule 13: a thread that blocks is ended by what Node says of it when that is more than garbage', async (t) => {
+  const { bare, asked, cell } = await working()
+  const { thread } = cell.life!
+  bare.threads.get('worker')!.ailments.add('deaf')
+  let heldMb = 276
+  thread.held = async () => heldMb * 2 ** 20
+  await bare.clock.advance(1_000)
+  t.equal(cell.epoch, 1)
+  heldMb = 277
+  await bare.clock.advance(1_000)
+  t.match(cell.restartTimes, [{ epoch: 1 }])
+  t.match(asked, { value: 'attempt 2' })
+})
 
 t.test('rule 13: a thread that Node cannot be asked about goes on', async (t) => {
   const { bare, cell } = await working()

@@ -115,24 +115,21 @@ t.test("the key of OpenAI's variable goes to no other address", async (t) => {
   t.equal(await said(models), 'undefined')
 })
 
-t.test(
-  'nothing configured: a rehearsal with one notice, and in production an error that says what to do',
-  async (t) => {
-    const { models, notices } = modelsOf(undefined)
-    t.strictSame(notices, [], 'none before a model is meant')
-    t.equal(models.resolve(undefined, 'model').model, 'rehearsal')
-    t.equal(models.resolve('large', 'model').model, 'large')
-    t.equal(await said(models), 'Rehearsed.')
-    t.equal(notices.length, 1)
-    t.match(notices[0], /no model is configured, so the rehearsal model answers.*OPENAI_API_KEY/)
-    const { models: strict } = modelsOf(undefined, { NODE_ENV: 'production' })
-    t.throws(() => strict.resolve('large', 'agents[1].model'), {
-      code: 'CONFIGURATION',
-      message: /^agents\[1\]\.model: the team has no model\. Give it one: .*OPENAI_API_KEY/,
-      details: { path: 'agents[1].model' },
-    })
-  },
-)
+t.test('nothing configured: a rehearsal with one notice; in production an error that says what to do', async (t) => {
+  const { models, notices } = modelsOf(undefined)
+  t.strictSame(notices, [], 'none before a model is meant')
+  t.equal(models.resolve(undefined, 'model').model, 'rehearsal')
+  t.equal(models.resolve('large', 'model').model, 'large')
+  t.equal(await said(models), 'Rehearsed.')
+  t.equal(notices.length, 1)
+  t.match(notices[0], /no model is configured, so the rehearsal model answers.*OPENAI_API_KEY/)
+  const { models: strict } = modelsOf(undefined, { NODE_ENV: 'production' })
+  t.throws(() => strict.resolve('large', 'agents[1].model'), {
+    code: 'CONFIGURATION',
+    message: /^agents\[1\]\.model: the team has no model\. Give it one: .*OPENAI_API_KEY/,
+    details: { path: 'agents[1].model' },
+  })
+})
 
 t.test('a rehearsal that is asked for is one everywhere, without a notice and without a provider', async (t) => {
   const env = { NODE_ENV: 'production', OPENAI_API_KEY: KEY, DRAMATIS_MODEL: 'small' }
@@ -141,40 +138,37 @@ t.test('a rehearsal that is asked for is one everywhere, without a notice and wi
   t.strictSame(notices, [])
 })
 
-t.test(
-  'a key that is not there, or is none, is a ConfigurationError that names where it should be and shows nothing',
-  async (t) => {
-    const errorOfOptions = (models: ModelsConfig, env: Environment) => {
-      try {
-        modelsOf(models, env)
-      } catch (error) {
-        if (error instanceof ConfigurationError) return error
-        throw error
-      }
-      throw new Error('these models were accepted')
+t.test('a key that is missing, or none, is a ConfigurationError that names its place and shows nothing', async (t) => {
+  const errorOfOptions = (models: ModelsConfig, env: Environment) => {
+    try {
+      modelsOf(models, env)
+    } catch (error) {
+      if (error instanceof ConfigurationError) return error
+      throw error
     }
-    const entry = { model: 'small', apiKeyEnv: 'WRITER_KEY' }
-    for (const env of [{}, { WRITER_KEY: '' }, { WRITER_KEY: '  ' }]) {
-      const error = errorOfOptions({ writer: entry }, env)
-      t.match(error.message, 'models.writer.apiKeyEnv: the variable WRITER_KEY is not set. Set it to the key')
-      t.match(error.details, { path: 'models.writer.apiKeyEnv', variable: 'WRITER_KEY' })
+    throw new Error('these models were accepted')
+  }
+  const entry = { model: 'small', apiKeyEnv: 'WRITER_KEY' }
+  for (const env of [{}, { WRITER_KEY: '' }, { WRITER_KEY: '  ' }]) {
+    const error = errorOfOptions({ writer: entry }, env)
+    t.match(error.message, 'models.writer.apiKeyEnv: the variable WRITER_KEY is not set. Set it to the key')
+    t.match(error.details, { path: 'models.writer.apiKeyEnv', variable: 'WRITER_KEY' })
+  }
+  const none = errorOfOptions({ writer: { model: 'small' } }, {})
+  t.match(none.message, 'models.writer: the variable OPENAI_API_KEY is not set.')
+  for (const secret of ['two words', 'line\nbreak', 'schlüssel-9'])
+    for (const error of [
+      errorOfOptions({ writer: entry }, { WRITER_KEY: secret }),
+      errorOfOptions({ writer: { model: 'small', apiKey: secret } }, {}),
+    ]) {
+      t.match(error.message, /^models\.writer\.apiKey(?:Env)?: .* holds no key/)
+      t.notMatch(JSON.stringify(error), secret)
     }
-    const none = errorOfOptions({ writer: { model: 'small' } }, {})
-    t.match(none.message, 'models.writer: the variable OPENAI_API_KEY is not set.')
-    for (const secret of ['two words', 'line\nbreak', 'schlüssel-9'])
-      for (const error of [
-        errorOfOptions({ writer: entry }, { WRITER_KEY: secret }),
-        errorOfOptions({ writer: { model: 'small', apiKey: secret } }, {}),
-      ]) {
-        t.match(error.message, /^models\.writer\.apiKey(?:Env)?: .* holds no key/)
-        t.notMatch(JSON.stringify(error), secret)
-      }
-    const { models } = modelsOf(undefined, { OPENAI_BASE_URL: 'localhost' }) // a team of code never sees that it is wrong
-    t.throws(() => models.resolve('small', 'model'), { message: /^OPENAI_BASE_URL: it holds no address/ })
-    const wrong = errorOfOptions({ writer: { model: 'small', apiKey: KEY } }, { OPENAI_BASE_URL: 'localhost' })
-    t.match(wrong.message, 'OPENAI_BASE_URL: it holds no address')
-  },
-)
+  const { models } = modelsOf(undefined, { OPENAI_BASE_URL: 'localhost' }) // a team of code never sees that it is wrong
+  t.throws(() => models.resolve('small', 'model'), { message: /^OPENAI_BASE_URL: it holds no address/ })
+  const wrong = errorOfOptions({ writer: { model: 'small', apiKey: KEY } }, { OPENAI_BASE_URL: 'localhost' })
+  t.match(wrong.message, 'OPENAI_BASE_URL: it holds no address')
+})
 
 t.test('a function gives the key for each call, and the team knows it from then on', async (t) => {
   const server = await modelServer(t)
@@ -314,28 +308,25 @@ t.test('maxRetryAfterMs of a model is that of its provider', async (t) => {
   t.equal(await text, 'Yes.')
 })
 
-t.test(
-  'maxConcurrent of a model is that of its provider, and another number for the same one is refused',
-  async (t) => {
-    const server = await modelServer(t)
-    const entry = { model: 'small', baseURL: server.baseURL }
-    const lines: string[] = []
-    const limits = new LimitNotices(systemClock, { ...silent, info: (_fields, text) => void lines.push(text) })
-    const { models } = modelsOf({ one: { ...entry, maxConcurrent: 1 }, two: entry }, {}, { limits })
-    const { open, opened } = gate()
-    server.always({ text: 'Yes.', after: opened })
-    const answers = ['one', 'two'].map((name) => textOf(models.resolve(name, 'model').client))
-    await server.called(1)
-    t.equal(server.calls.length, 1)
-    t.same(lines, [`models.one.maxConcurrent (1) is reached: calls of models wait for ${new URL(entry.baseURL).host}`])
-    open()
-    t.same(await Promise.all(answers), ['Yes.', 'Yes.'])
-    t.throws(() => modelsOf({ one: entry, two: { ...entry, maxConcurrent: 2 } }), {
-      code: 'CONFIGURATION',
-      message: /^models\.two\.maxConcurrent: got 2; .*models\.one/,
-    })
-  },
-)
+t.test('maxConcurrent of a model is that of its provider; another number for the same is refused', async (t) => {
+  const server = await modelServer(t)
+  const entry = { model: 'small', baseURL: server.baseURL }
+  const lines: string[] = []
+  const limits = new LimitNotices(systemClock, { ...silent, info: (_fields, text) => void lines.push(text) })
+  const { models } = modelsOf({ one: { ...entry, maxConcurrent: 1 }, two: entry }, {}, { limits })
+  const { open, opened } = gate()
+  server.always({ text: 'Yes.', after: opened })
+  const answers = ['one', 'two'].map((name) => textOf(models.resolve(name, 'model').client))
+  await server.called(1)
+  t.equal(server.calls.length, 1)
+  t.same(lines, [`models.one.maxConcurrent (1) is reached: calls of models wait for ${new URL(entry.baseURL).host}`])
+  open()
+  t.same(await Promise.all(answers), ['Yes.', 'Yes.'])
+  t.throws(() => modelsOf({ one: entry, two: { ...entry, maxConcurrent: 2 } }), {
+    code: 'CONFIGURATION',
+    message: /^models\.two\.maxConcurrent: got 2; .*models\.one/,
+  })
+})
 
 const failed = (more: Partial<FailedAttempt> = {}): FailedAttempt => ({
   attempt: 1,
@@ -359,13 +350,10 @@ t.test('what the provider wants goes before a shorter pause, not before a longer
   t.strictSame(next({ attempt: 4, failing: { retryable: true, retryAfterMs: 10 } }), { waitMs: 2_000 })
 })
 
-t.test(
-  'it is over when it is not retryable, was read already, has had all attempts, or would be too late',
-  async (t) => {
-    t.strictSame(next({ failing: { retryable: false, retryAfterMs: 5 } }), { over: 'not_retryable' })
-    t.strictSame(next({ read: true }), { over: 'already_read' })
-    t.strictSame(next({ attempt: RETRY_POLICY.maxAttempts }), { over: 'max_attempts' })
-    t.strictSame(next({ failing: { retryable: true, retryAfterMs: RETRY_POLICY.deadlineMs } }), { over: 'deadline' })
-    t.strictSame(next({ elapsedMs: RETRY_POLICY.deadlineMs - 250 }), { over: 'deadline' })
-  },
-)
+t.test('it is over when it is not retryable, was read, has had all attempts, or would be too late', async (t) => {
+  t.strictSame(next({ failing: { retryable: false, retryAfterMs: 5 } }), { over: 'not_retryable' })
+  t.strictSame(next({ read: true }), { over: 'already_read' })
+  t.strictSame(next({ attempt: RETRY_POLICY.maxAttempts }), { over: 'max_attempts' })
+  t.strictSame(next({ failing: { retryable: true, retryAfterMs: RETRY_POLICY.deadlineMs } }), { over: 'deadline' })
+  t.strictSame(next({ elapsedMs: RETRY_POLICY.deadlineMs - 250 }), { over: 'deadline' })
+})

@@ -1,5 +1,4 @@
 /** The client of servers that speak as OpenAI does: what it sends, what it makes of wrong, large and hostile answers. */
-
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { ModelMessage } from '../../../src/actors/definition/model.ts'
@@ -96,7 +95,7 @@ t.test('calls of tools come whole, with the JSON that the model wrote, right or 
 })
 
 t.test(
-  'calls of tools are told apart where the provider numbers them badly, and get ids where it gives none',
+  'calls of tools are told apart where the provider numbers them badly, and get ids if it gives none',
   async (t) => {
     const server = await modelServer(t)
     const called = (name: string, id?: string, index?: number) => ({ index, id, function: { name, arguments: '{}' } })
@@ -139,18 +138,15 @@ t.test('the reasons why a model stops, and a refusal, which is the filter of the
   t.strictSame(await piecesOf(clientOf(server)), [{ text: 'No.' }, { finishReason: 'content_filter' }])
 })
 
-t.test(
-  'an answer in one piece is understood where a stream was asked for; a usage that is none is left out',
-  async (t) => {
-    const server = await modelServer(t)
-    const body = {
-      choices: [{ message: { content: 'Yes.' }, finish_reason: 'stop' }],
-      usage: { prompt_tokens: 'many' },
-    }
-    server.answer({ body })
-    t.strictSame(await piecesOf(clientOf(server), { stream: true }), [{ text: 'Yes.' }, { finishReason: 'stop' }])
-  },
-)
+t.test('an answer in one piece is understood where a stream was asked for; a wrong usage is left out', async (t) => {
+  const server = await modelServer(t)
+  const body = {
+    choices: [{ message: { content: 'Yes.' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 'many' },
+  }
+  server.answer({ body })
+  t.strictSame(await piecesOf(clientOf(server), { stream: true }), [{ text: 'Yes.' }, { finishReason: 'stop' }])
+})
 
 t.test('the key goes with the call, and nothing where there is none', async (t) => {
   const server = await modelServer(t)

@@ -1,5 +1,4 @@
 /** The model without a key, and the values that it draws for a schema. */
-
 import { Ajv } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
