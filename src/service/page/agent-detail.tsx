@@ -1,12 +1,12 @@
 /** Details of an agent: its role, how full its context is, and its newest turns. */
 import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
 import type { z } from 'zod'
 import { doingWords, span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import type { agentDetail } from '../http/schemas.ts'
 import { Age } from './at-work.tsx'
 import { begun, live, now, version } from './live.ts'
+import { Button, Failure, useSending } from './parts.tsx'
 import { goTo, linkTo, mayOperate, team } from './place.ts'
 import { ask, Refused } from './service.ts'
 import { useAsked } from './tasks.ts'
@@ -22,15 +22,9 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
   const path = `api/agents/${encodeURIComponent(name)}`
   const key = `${begun.value} ${agent?.turns} ${agent?.status}`
   const asked = useAsked<Detail>(path, key, { team: team.value })
-  const [notRestarted, setNotRestarted] = useState('')
+  const { failure, send } = useSending(false)
   const detail = asked instanceof Refused ? undefined : asked
-  const failure = asked instanceof Refused ? asked.message : notRestarted
-  const restart = async () => {
-    setNotRestarted('')
-    await ask(`${path}/restart`, { method: 'POST', query: { team: team.value } }).catch((error: unknown) =>
-      setNotRestarted(error instanceof Error ? error.message : String(error)),
-    )
-  }
+  const restart = () => void send(() => ask(`${path}/restart`, { method: 'POST', query: { team: team.value } }))
   const context = detail?.context
   return (
     <section aria-label="Agent" class="agent">
@@ -41,19 +35,11 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
         {agent && <Mark status={agent.status} />}
         <span class="grow" />
         {mayOperate.value && (agent?.status === 'failed' || agent?.status === 'stopped') && (
-          <button type="button" class="good" onClick={() => void restart()}>
-            Restart
-          </button>
+          <Button text="Restart" class="good" onClick={restart} />
         )}
-        <button type="button" onClick={() => goTo({ agent: undefined })}>
-          Close
-        </button>
+        <Button text="Close" onClick={() => goTo({ agent: undefined })} />
       </header>
-      {failure !== '' && (
-        <p class="failure" role="alert">
-          <Words text={failure} />
-        </p>
-      )}
+      <Failure text={asked instanceof Refused ? asked.message : failure} />
       {detail?.description && (
         <p>
           <Words text={detail.description} />

@@ -5,6 +5,7 @@ import { isSlow, slowSentence, span } from '../../runtime/views/slow.ts'
 import { own } from '../../shared/values.ts'
 import { nameOf } from '../pictures/run-words.ts'
 import { live, now, version } from './live.ts'
+import { PlaceLink, TroubleCard } from './parts.tsx'
 import { linkTo } from './place.ts'
 import { Words } from './words.tsx'
 
@@ -107,26 +108,19 @@ export function SlowCards(): JSX.Element {
   return (
     <>
       {slow.slice(0, MOST_SLOW).map((wait) => (
-        <article key={`${wait.runId} ${wait.agent} ${wait.turn} ${wait.kind}`} class="trouble slow" aria-label="slow">
-          <header class="row">
-            <span class="mark slow">
-              <span aria-hidden="true">◷</span> slow
-            </span>
-            <strong>{wait.agent === null ? 'a task' : <Words text={nameOf(wait.agent)} most={200} />}</strong>
-            {wait.turnSince !== undefined && (
-              <span class="dim">its turn began {span(now.value - wait.turnSince)} ago</span>
-            )}
-            <span class="grow" />
-            {wait.runId !== '' && (
-              <a class="button" href={linkTo({ view: 'run', task: wait.runId })}>
-                Its run
-              </a>
-            )}
-          </header>
+        <TroubleCard
+          key={`${wait.runId} ${wait.agent} ${wait.turn} ${wait.kind}`}
+          kind="slow"
+          sign="◷"
+          word="slow"
+          who={wait.agent === null ? 'a task' : <Words text={nameOf(wait.agent)} most={200} />}
+          aside={wait.turnSince !== undefined && `its turn began ${span(now.value - wait.turnSince)} ago`}
+          buttons={wait.runId !== '' && <PlaceLink text="Its run" to={{ view: 'run', task: wait.runId }} />}
+        >
           <p>
             <Words text={slowSentence({ ...wait, agent: nameOf(wait.agent ?? 'a task') }, now.value)} most={400} />
           </p>
-        </article>
+        </TroubleCard>
       ))}
       {slow.length > MOST_SLOW && <p class="dim">and {slow.length - MOST_SLOW} more</p>}
     </>

@@ -4,8 +4,9 @@ import type { z } from 'zod'
 import type { boardEntry } from '../http/schemas.ts'
 import { TaskChoice } from './forms.tsx'
 import { begun, live, now, version } from './live.ts'
+import { List, Verbatim } from './parts.tsx'
 import { linkTo, place } from './place.ts'
-import { Refused } from './service.ts'
+import { Refused, taskPath } from './service.ts'
 import { tasks, useAsked } from './tasks.ts'
 import { clock, Words } from './words.tsx'
 
@@ -16,7 +17,7 @@ export function BoardView(): JSX.Element {
   const id = place.value.task ?? tasks.value[0]?.id
   const { key } = place.value
   const written = live().facts.filter(({ type, runId }) => type === 'blackboard' && runId === id).length
-  const found = useEntries(id, id === undefined ? '' : `api/tasks/${encodeURIComponent(id)}/blackboard`, written)
+  const found = useEntries(id && taskPath(id, 'blackboard'), written)
   if (id === undefined) return <p class="empty">There is no task whose board could be shown.</p>
   const entries = found instanceof Refused ? [] : (found ?? [])
   return (
@@ -29,42 +30,24 @@ export function BoardView(): JSX.Element {
         {found instanceof Refused && <p class="empty">{found.message}</p>}
         {found && !(found instanceof Refused) && entries.length === 0 && <p class="empty">Nothing is written on it.</p>}
         {entries.length > 0 && (
-          <table class="list">
-            <thead>
-              <tr>
-                <th>key</th>
-                <th>value</th>
-                <th class="spare">type</th>
-                <th>author</th>
-                <th class="number">version</th>
-                <th class="spare">written</th>
-              </tr>
-            </thead>
-            <tbody>
-              {entries.map((entry) => (
-                <tr key={entry.key} class={entry.key === key ? 'selected' : ''}>
-                  <td>
-                    <a data-row href={linkTo({ view: 'board', task: id, key: entry.key })}>
-                      <Words text={entry.key} most={120} />
-                    </a>
-                  </td>
-                  <td class="wide">
-                    <code>
-                      <Words text={JSON.stringify(entry.value)} most={160} />
-                    </code>
-                  </td>
-                  <td class="spare">
-                    <Words text={entry.entryType} most={40} />
-                  </td>
-                  <td>
-                    <Words text={entry.author} />
-                  </td>
-                  <td class="number">{entry.version}</td>
-                  <td class="dim nowrap spare">{clock(Date.parse(entry.timestamp), now.value)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <List
+            columns={COLUMNS}
+            rows={entries}
+            keyOf={(entry) => entry.key}
+            isSelected={(entry) => entry.key === key}
+            cells={(entry) => [
+              <a data-row key="k" href={linkTo({ view: 'board', task: id, key: entry.key })}>
+                <Words text={entry.key} most={120} />
+              </a>,
+              <code key="v">
+                <Words text={JSON.stringify(entry.value)} most={160} />
+              </code>,
+              <Words key="t" text={entry.entryType} most={40} />,
+              <Words key="a" text={entry.author} />,
+              entry.version,
+              clock(Date.parse(entry.timestamp), now.value),
+            ]}
+          />
         )}
       </div>
       <div class="pane side">
@@ -78,9 +61,18 @@ export function BoardView(): JSX.Element {
   )
 }
 
+const COLUMNS = [
+  ['key'],
+  ['value', 'wide'],
+  ['type', 'spare'],
+  ['author'],
+  ['version', 'number'],
+  ['written', 'dim nowrap spare'],
+] as const
+
 /** Asks for entries, and again when more were written. */
-function useEntries(id: string | undefined, path: string, written: number): readonly Entry[] | Refused | undefined {
-  const asked = useAsked<{ entries: Entry[] }>(id === undefined ? undefined : path, `${begun.value} ${written}`)
+function useEntries(path: string | undefined, written: number): readonly Entry[] | Refused | undefined {
+  const asked = useAsked<{ entries: Entry[] }>(path, `${begun.value} ${written}`)
   return asked instanceof Refused ? asked : asked?.entries
 }
 
@@ -92,8 +84,7 @@ interface VersionsProps {
 }
 
 function Versions({ id, entry, entries, written }: VersionsProps): JSX.Element {
-  const path = `api/tasks/${encodeURIComponent(id)}/blackboard/${encodeURIComponent(entry)}/history`
-  const found = useEntries(id, path, written)
+  const found = useEntries(taskPath(id, 'blackboard', entry, 'history'), written)
   const built = entries.filter(
     ({ key, references, supersedes }) => key !== entry && (references.includes(entry) || supersedes === entry),
   )
@@ -111,11 +102,9 @@ function Versions({ id, entry, entries, written }: VersionsProps): JSX.Element {
                 version {each.version} · <Words text={each.entryType} most={40} /> · <Words text={each.author} /> ·{' '}
                 {clock(Date.parse(each.timestamp), now.value)} · confidence {each.confidence}
               </header>
-              <pre tabIndex={0}>
-                <Words
-                  text={typeof each.value === 'string' ? each.value : (JSON.stringify(each.value, null, 2) ?? '')}
-                />
-              </pre>
+              <Verbatim
+                text={typeof each.value === 'string' ? each.value : (JSON.stringify(each.value, null, 2) ?? '')}
+              />
               {each.references.length > 0 && <p>refers to {each.references.map((key) => keyLink(id, key))}</p>}
               {each.supersedes !== null && <p>takes the place of {keyLink(id, each.supersedes)}</p>}
             </article>

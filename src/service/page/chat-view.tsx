@@ -5,10 +5,11 @@ import type { TaskSummary } from '../http/schemas.ts'
 import { AtWork } from './at-work.tsx'
 import { AskForm, Questions } from './forms.tsx'
 import { now } from './live.ts'
+import { Button } from './parts.tsx'
 import { goTo, linkTo, place, team } from './place.ts'
 import { ask, Refused } from './service.ts'
 import { hasEnded, questions, tasks, useTask } from './tasks.ts'
-import { Answer, Stop } from './tasks-view.tsx'
+import { Answer, Stop, TaskError } from './tasks-view.tsx'
 import { clock, Mark, Words } from './words.tsx'
 
 export function ChatView(): JSX.Element {
@@ -39,9 +40,7 @@ function Threads({ current }: { current: string | undefined }): JSX.Element {
   }
   return (
     <nav class="threads" aria-label="Conversations">
-      <button type="button" onClick={() => goTo({ thread: newThread() })}>
-        New conversation
-      </button>
+      <Button text="New conversation" onClick={() => goTo({ thread: newThread() })} />
       <ul class="plain">
         {[...threads].map(([id, { query, at, isOpen }]) => (
           <li key={id}>
@@ -107,11 +106,7 @@ function Exchange({ id }: { id: string }): JSX.Element | null {
         <Answer task={task} />
         {isOpen && <AtWork task={id} />}
         <Questions of={questions.value.filter(({ taskId }) => taskId === id)} />
-        {task.error && (
-          <p class="failure">
-            <strong>{task.error.code}</strong> <Words text={task.error.detail} />
-          </p>
-        )}
+        <TaskError task={task} />
         <footer class="row dim small">
           <Mark status={task.status} />
           <a href={linkTo({ view: 'run', task: id, at: undefined })}>what happened</a>

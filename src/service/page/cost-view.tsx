@@ -1,5 +1,5 @@
 /** View of what tasks have cost: tokens by agent, model, task and time; money only by the prices that were given. */
-import type { JSX } from 'preact'
+import type { ComponentChildren, JSX } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
 import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
@@ -8,8 +8,9 @@ import { type Spending, type Spent, spendingOf } from '../pictures/spending.ts'
 import { type Cost, keep, knownFold, money, useCosts } from './folds.ts'
 import { TaskChoice } from './forms.tsx'
 import { now, version } from './live.ts'
+import { Button, List } from './parts.tsx'
 import { goTo, linkTo, mayWatch, place, session, team } from './place.ts'
-import { ask } from './service.ts'
+import { ask, taskPath } from './service.ts'
 import { hasEnded, tasks } from './tasks.ts'
 import { clock, shortSpan, Words } from './words.tsx'
 
@@ -47,58 +48,37 @@ function Budgets(): JSX.Element {
       {budgets.length === 0 ? (
         <p class="dim">No limit on tokens is set for the team, or for a task under way.</p>
       ) : (
-        <table class="list">
-          <thead>
-            <tr>
-              <th>limit</th>
-              <th>of</th>
-              <th class="number">used</th>
-              <th class="number spare">held</th>
-              <th class="number">limit</th>
-              <th>share</th>
-            </tr>
-          </thead>
-          <tbody>
-            {budgets.slice(0, MOST_SHOWN).map((budget) => (
-              <Budget key={`${budget.option} ${budget.taskId} ${budget.agent}`} budget={budget} />
-            ))}
-          </tbody>
-        </table>
+        <List
+          columns={[['limit'], ['of'], ['used', 'number'], ['held', 'number spare'], ['limit', 'number'], ['share']]}
+          rows={budgets.slice(0, MOST_SHOWN)}
+          keyOf={({ option, taskId, agent }) => `${option} ${taskId} ${agent}`}
+          cells={budgetCells}
+        />
       )}
     </section>
   )
 }
 
-function Budget({ budget }: { budget: BudgetUse }): JSX.Element {
+function budgetCells(budget: BudgetUse): ComponentChildren[] {
   const { option, taskId, agent, used, held, limit, windowMs } = budget
   const part = partOf(budget)
-  return (
-    <tr>
-      <td>
-        <code>{option}</code>
-        {windowMs !== null && <span class="dim"> within {span(windowMs)}</span>}
-      </td>
-      <td>
-        {agent !== null && <Words text={agent} most={60} />}{' '}
-        {taskId === null ? agent === null && 'the team' : <a href={linkTo({ view: 'run', task: taskId })}>a task</a>}
-      </td>
-      <td class="number">{grouped(used)}</td>
-      <td class="number spare">{held > 0 ? grouped(held) : ''}</td>
-      <td class="number">{grouped(limit)}</td>
-      <td class={part >= NEARLY ? 'some' : ''}>
-        <meter
-          min={0}
-          max={1}
-          low={NEARLY}
-          high={1}
-          optimum={0}
-          value={Math.min(1, part)}
-          aria-label={`used of ${option}`}
-        />{' '}
-        {Math.round(part * 100)} %
-      </td>
-    </tr>
-  )
+  const range = { min: 0, max: 1, low: NEARLY, high: 1, optimum: 0 }
+  return [
+    <>
+      <code>{option}</code>
+      {windowMs !== null && <span class="dim"> within {span(windowMs)}</span>}
+    </>,
+    <>
+      {agent !== null && <Words text={agent} most={60} />}{' '}
+      {taskId === null ? agent === null && 'the team' : <a href={linkTo({ view: 'run', task: taskId })}>a task</a>}
+    </>,
+    grouped(used),
+    held > 0 ? grouped(held) : '',
+    grouped(limit),
+    <span key="share" class={part >= NEARLY ? 'some' : ''}>
+      <meter {...range} value={Math.min(1, part)} aria-label={`used of ${option}`} /> {Math.round(part * 100)} %
+    </span>,
+  ]
 }
 
 function SaidAgain({ task }: { task: string }): JSX.Element | null {
@@ -118,34 +98,24 @@ function SaidAgain({ task }: { task: string }): JSX.Element | null {
       {speakers.length === 0 ? (
         <p class="dim">None of them was said word for word by an agent.</p>
       ) : (
-        <table class="list">
-          <thead>
-            <tr>
-              <th>agent</th>
-              <th class="number">said first</th>
-              <th class="number">repeated</th>
-              <th class="number">share repeated</th>
-              <th class="number">tokens</th>
-            </tr>
-          </thead>
-          <tbody>
-            {speakers.map(([name, { sentences: first, repeated, tokens }]) => (
-              <tr key={name}>
-                <td>
-                  <Words text={name} most={60} />
-                </td>
-                <td class="number">{grouped(first.length)}</td>
-                <td class="number">{grouped(repeated.length)}</td>
-                <td class="number">{percent(repeated.length, first.length + repeated.length)}</td>
-                <td class="number">{grouped(tokens.totalTokens)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <List
+          columns={[['agent'], ...numbers('said first', 'repeated', 'share repeated', 'tokens')]}
+          rows={speakers}
+          keyOf={([name]) => name}
+          cells={([name, { sentences: first, repeated, tokens }]) => [
+            <Words key="name" text={name} most={60} />,
+            grouped(first.length),
+            grouped(repeated.length),
+            percent(repeated.length, first.length + repeated.length),
+            grouped(tokens.totalTokens),
+          ]}
+        />
       )}
     </section>
   )
 }
+
+const numbers = (...titles: string[]) => titles.map((title) => [title, 'number'] as const)
 
 const percent = (part: number, all: number): string => `${Math.round((part / Math.max(1, all)) * 100)} %`
 
@@ -156,7 +126,7 @@ function useContributions(id: string): Contributions | undefined {
   useEffect(() => {
     if (!isOver) return
     let isLeft = false
-    ask<Contributions>(`api/tasks/${encodeURIComponent(id)}/contributions`).then(
+    ask<Contributions>(taskPath(id, 'contributions')).then(
       (contributions) => !isLeft && setFound({ id, contributions }),
       () => {}, // the task is gone: what else is shown says so
     )
@@ -180,30 +150,16 @@ export function CostView(): JSX.Element {
   const spending = spendingOf(counted.flatMap((id) => knownFold(id) ?? []))
   const { total } = spending
   const listed = tasks.value.slice(0, MOST_TASKS)
-  const costs = useCosts(
-    [
-      ...tasks.value.filter(
-        ({ id, status }) => hasEnded(status) && (counted.includes(id) || listed.some((each) => each.id === id)),
-      ),
-    ].map(({ id }) => id),
-  )
+  const shown = new Set([...counted, ...listed.map(({ id }) => id)])
+  const costs = useCosts(tasks.value.flatMap(({ id, status }) => (hasEnded(status) && shown.has(id) ? id : [])))
+  const hasPrices = session.value?.hasPrices === true
   const [newest] = tasks.value
   return (
     <div class="pane cost">
       <div class="row head">
         <h2>Cost</h2>
-        <span class="dim grow">
-          {task === undefined
-            ? counted.length === 1
-              ? 'of one task'
-              : `of the newest ${counted.length} tasks`
-            : 'of one task'}
-        </span>
-        {task !== undefined && (
-          <button type="button" onClick={() => goTo({ task: undefined })}>
-            Newest tasks
-          </button>
-        )}
+        <span class="dim grow">{counted.length === 1 ? 'of one task' : `of the newest ${counted.length} tasks`}</span>
+        {task !== undefined && <Button text="Newest tasks" onClick={() => goTo({ task: undefined })} />}
         {newest && <TaskChoice id={task ?? newest.id} />}
       </div>
       <ul class="counts" aria-label="Sums">
@@ -223,33 +179,23 @@ export function CostView(): JSX.Element {
         <Spendings title="By model" of={spending.byModel} total={total} />
         <section>
           <h3>By task</h3>
-          <table class="list">
-            <thead>
-              <tr>
-                <th>task</th>
-                <th class="number">calls</th>
-                <th class="number">tokens</th>
-                {session.value?.hasPrices && <th class="number">money</th>}
-              </tr>
-            </thead>
-            <tbody>
-              {listed.map(({ id, query, usage }) => (
-                <tr key={id} class={id === task ? 'selected' : ''}>
-                  <td class="wide">
-                    <a data-row href={linkTo({ view: 'cost', task: id })}>
-                      <Words text={query} most={80} />
-                    </a>
-                  </td>
-                  <td class="number">{grouped(usage.calls)}</td>
-                  <td class="number">{grouped(usage.totalTokens)}</td>
-                  {session.value?.hasPrices && <td class="number">{moneyOf(costs.get(id))}</td>}
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <List
+            columns={[['task', 'wide'], ...numbers('calls', 'tokens', ...(hasPrices ? ['money'] : []))]}
+            rows={listed}
+            keyOf={({ id }) => id}
+            isSelected={({ id }) => id === task}
+            cells={({ id, query, usage }) => [
+              <a data-row key="task" href={linkTo({ view: 'cost', task: id })}>
+                <Words text={query} most={80} />
+              </a>,
+              grouped(usage.calls),
+              grouped(usage.totalTokens),
+              ...(hasPrices ? [moneyOf(costs.get(id))] : []),
+            ]}
+          />
         </section>
       </div>
-      {session.value && !session.value.hasPrices && (
+      {!hasPrices && (
         <p class="dim">
           Tokens alone: the service was given no prices (dramatis serve --price prices.json). There is no built-in list
           of them.
@@ -284,39 +230,24 @@ function Money({ costs }: { costs: readonly Cost[] }): JSX.Element | null {
 
 const moneyOf = (cost: Cost | undefined): string => (cost ? money(cost.estimate) : '')
 
-function Spendings({ title, of, total }: { title: string; of: readonly Spent[]; total: Spent }): JSX.Element {
-  return (
-    <section>
-      <h3>{title}</h3>
-      <table class="list">
-        <thead>
-          <tr>
-            <th>name</th>
-            <th class="number">calls</th>
-            <th class="number">failed</th>
-            <th class="number">in</th>
-            <th class="number">out</th>
-            <th class="number">share</th>
-          </tr>
-        </thead>
-        <tbody>
-          {of.map(({ name, calls, failed, input, output }) => (
-            <tr key={name}>
-              <td>
-                <Words text={name} most={60} />
-              </td>
-              <td class="number">{grouped(calls)}</td>
-              <td class="number">{failed > 0 ? grouped(failed) : ''}</td>
-              <td class="number">{grouped(input)}</td>
-              <td class="number">{grouped(output)}</td>
-              <td class="number">{Math.round(((input + output) / Math.max(1, total.input + total.output)) * 100)} %</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </section>
-  )
-}
+const Spendings = ({ title, of, total }: { title: string; of: readonly Spent[]; total: Spent }): JSX.Element => (
+  <section>
+    <h3>{title}</h3>
+    <List
+      columns={[['name'], ...numbers('calls', 'failed', 'in', 'out', 'share')]}
+      rows={of}
+      keyOf={({ name }) => name}
+      cells={({ name, calls, failed, input, output }) => [
+        <Words key="name" text={name} most={60} />,
+        grouped(calls),
+        failed > 0 ? grouped(failed) : '',
+        grouped(input),
+        grouped(output),
+        percent(input + output, total.input + total.output),
+      ]}
+    />
+  </section>
+)
 
 const [WIDTH, HEIGHT] = [900, 120]
 

@@ -1,14 +1,14 @@
-/** How full the contexts of agents are: asked for while somebody looks, since the digest does not have it. */
+/** Everything that is asked for while somebody looks, since the digest of the team does not have it. */
 import { type Signal, signal } from '@preact/signals'
 import { useEffect } from 'preact/hooks'
 import type { z } from 'zod'
 import type { Digest, DigestFact } from '../../runtime/views/digest-line.ts'
 import { DigestFold } from '../digest/digest-fold.ts'
-import type { listedAgent, Task } from '../http/schemas.ts'
+import type { listedAgent, Task, TaskMessage } from '../http/schemas.ts'
 import { isToldLater } from '../pictures/deadlocks.ts'
 import { begun, live, version } from './live.ts'
 import { session, team } from './place.ts'
-import { ask, lines } from './service.ts'
+import { ask, lines, messageOf, taskPath } from './service.ts'
 import { tasks } from './tasks.ts'
 
 export interface Fill {
@@ -69,7 +69,7 @@ async function askCosts(ids: readonly string[]): Promise<void> {
     if (asked.has(id)) continue
     asked.add(id)
     try {
-      const { cost } = await ask<Task>(`api/tasks/${encodeURIComponent(id)}`)
+      const { cost } = await ask<Task>(taskPath(id))
       if (cost) costs.value = new Map(costs.value).set(id, cost)
     } catch {
       asked.delete(id) // it is asked for again with the next one
@@ -147,10 +147,9 @@ async function load(id: string, entry: Kept): Promise<void> {
   const fold = new DigestFold()
   let failure = ''
   try {
-    for await (const line of lines(`api/tasks/${encodeURIComponent(id)}/trace`, { query: { as: 'digest' } }))
-      fold.read(line as Digest)
+    for await (const line of lines(taskPath(id, 'trace'), { query: { as: 'digest' } })) fold.read(line as Digest)
   } catch (error) {
-    failure = error instanceof Error ? error.message : String(error)
+    failure = messageOf(error)
   }
   const tookMs = performance.now() - beganAt
   entry.nextAt = performance.now() + Math.max(LEAST_PAUSE_MS, tookMs * SHARE)
@@ -202,4 +201,80 @@ export function useTroubles(): Troubles {
     keptTroubles.facts.delete(key)
   const all = [...keptTroubles.facts.values()]
   return { folds, facts: all.filter((fact) => !isToldLater(fact, all)).sort((one, other) => other.at - one.at) }
+}
+
+/* Texts of messages in lists: the digest has their sizes alone, so those in sight are asked for, many at a time. */
+
+/** Text of a message; undefined as long as it is not known, null if the log has given it up. */
+type Text = Signal<string | null | undefined>
+
+const MOST_TEXTS = 10_000
+/** Time for which rows are in sight before their texts are asked for: a hand that scrolls passes many. */
+const TEXT_PAUSE_MS = 150
+const PAGE = 100
+const MOST_PAGES = 5
+const LONGEST = 400
+/** Events that one entry of the log can have: its message has a number of its own among them. */
+const EVENTS = 8
+
+const known = new Map<string, Text>()
+/** Numbers of messages that are to be asked for, by task. */
+const wanted = new Map<string, Set<number>>()
+
+/** Returns the text of the message of a task with that number, and asks for it if nobody has. */
+export function messageText(id: string, n: number): Text {
+  const key = `${id} ${n}`
+  const found = known.get(key)
+  if (found) return found
+  const text: Text = signal(undefined)
+  known.set(key, text)
+  for (const oldest of [...known.keys()].slice(0, Math.max(0, known.size - MOST_TEXTS))) known.delete(oldest)
+  if (wanted.size === 0) setTimeout(() => void askAll(), TEXT_PAUSE_MS)
+  wanted.set(id, (wanted.get(id) ?? new Set()).add(n))
+  return text
+}
+
+async function askAll(): Promise<void> {
+  const all = [...wanted]
+  wanted.clear()
+  for (const [id, numbers] of all) {
+    await askTexts(id, numbers).catch(() => {}) // the banner says that nobody answers
+    for (const n of numbers) settle(id, n, null)
+  }
+}
+
+/** Asks for the texts, page by page, and takes out the numbers that were found. */
+async function askTexts(id: string, numbers: Set<number>): Promise<void> {
+  const { log } = live()
+  for (let page = 0; page < MOST_PAGES && numbers.size > 0 && log !== null; page++) {
+    const messages = await messagesFrom(id, Math.min(...numbers), PAGE)
+    const last = Math.max(-1, ...messages.map(numberOf))
+    for (const message of messages)
+      if (numbers.delete(numberOf(message))) settle(id, numberOf(message), textOf(message))
+    for (const n of numbers) {
+      if (messages.length === PAGE && n > last) continue
+      numbers.delete(n)
+      settle(id, n, null)
+    }
+  }
+}
+
+/** Asks for messages of a task, from the one with that number on. */
+export async function messagesFrom(id: string, n: number, limit: number): Promise<TaskMessage[]> {
+  const { log } = live()
+  const query = { after: log === null ? undefined : `${log}.${n * EVENTS + 1}`, limit: String(limit) }
+  return (await ask<{ messages: TaskMessage[] }>(taskPath(id, 'messages'), { query })).messages
+}
+
+const numberOf = ({ eventId }: TaskMessage): number => Math.floor(Number(eventId.split('.').at(-1)) / EVENTS)
+
+function settle(id: string, n: number, text: string | null): void {
+  const found = known.get(`${id} ${n}`)
+  if (found) found.value = text
+}
+
+/** A message without words has data. */
+function textOf({ content, structuredData }: TaskMessage): string {
+  if (content !== '') return content.slice(0, LONGEST)
+  return structuredData ? JSON.stringify(structuredData).slice(0, LONGEST) : '(no text)'
 }

@@ -5,8 +5,9 @@ import { span } from '../../runtime/views/slow.ts'
 import type { Task, TaskQuestion } from '../http/schemas.ts'
 import { rehearsalCommand } from '../pictures/run-words.ts'
 import { now } from './live.ts'
+import { Button, Failure, useSending, Verbatim } from './parts.tsx'
 import { goTo, linkTo, mayRun, shape, team } from './place.ts'
-import { ask } from './service.ts'
+import { ask, taskPath } from './service.ts'
 import { questions, refresh, tasks } from './tasks.ts'
 import { shown, Words } from './words.tsx'
 
@@ -22,15 +23,12 @@ interface Props {
 /** Tasks stream: whoever opens one reads the answer as it is written. */
 export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.Element | null {
   const [text, setText] = useState('')
-  const [failure, setFailure] = useState('')
-  const [isSent, setSent] = useState(false)
+  const { isSent, failure, send } = useSending(false)
   if (!mayRun.value) return null
-  const send = async () => {
+  const begin = async () => {
     const query = text.trim()
     if (query === '' || isSent) return
-    setSent(true)
-    setFailure('')
-    try {
+    await send(async () => {
       const task = await ask<Task>('api/tasks', {
         method: 'POST',
         headers: { prefer: 'respond-async' },
@@ -39,17 +37,14 @@ export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.El
       setText('')
       refresh()
       begun(task)
-    } catch (error) {
-      setFailure(error instanceof Error ? error.message : String(error))
-    }
-    setSent(false)
+    })
   }
   return (
     <form
       class="ask"
       onSubmit={(event) => {
         event.preventDefault()
-        void send()
+        void begin()
       }}
     >
       <textarea
@@ -61,22 +56,17 @@ export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.El
         onKeyDown={(event) => {
           if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return
           event.preventDefault()
-          void send()
+          void begin()
         }}
       />
-      <button
+      <Button
+        text={isBusy ? 'Send next' : 'Send'}
         type="submit"
         class="good"
         disabled={isSent || text.trim() === ''}
         title="Enter sends, Shift+Enter is a new line"
-      >
-        {isBusy ? 'Send next' : 'Send'}
-      </button>
-      {failure !== '' && (
-        <p class="failure" role="alert">
-          {failure}
-        </p>
-      )}
+      />
+      <Failure text={failure} />
     </form>
   )
 }
@@ -84,23 +74,13 @@ export function AskForm({ label, thread, begun, isBusy = false }: Props): JSX.El
 /** `isFirst`: the keys `a` and `d` are for it. */
 function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: boolean }): JSX.Element {
   const { questionId, taskId, agent, kind, text, askedAt, refusal } = question
-  const [failure, setFailure] = useState('')
-  const [isSent, setSent] = useState(false)
-  const answer = async (given: unknown) => {
-    setSent(true)
-    setFailure('')
-    try {
-      await ask(`api/tasks/${encodeURIComponent(taskId)}/answers`, {
-        method: 'POST',
-        body: { questionId, answer: given },
-      })
+  const { isSent, failure, send } = useSending(true)
+  const answer = (given: unknown) =>
+    void send(async () => {
+      await ask(taskPath(taskId, 'answers'), { method: 'POST', body: { questionId, answer: given } })
       questions.value = questions.value.filter((each) => each.questionId !== questionId)
       refresh()
-    } catch (error) {
-      setSent(false)
-      setFailure(error instanceof Error ? error.message : String(error))
-    }
-  }
+    })
   return (
     <section class="question" aria-label={`${kind === 'approval' ? 'Approval' : 'Question'} of ${shown(agent)}`}>
       <header>
@@ -125,11 +105,7 @@ function QuestionCard({ question, isFirst }: { question: TaskQuestion; isFirst: 
           <Words text={refusal} />
         </p>
       )}
-      {failure !== '' && (
-        <p class="failure" role="alert">
-          <Words text={failure} />
-        </p>
-      )}
+      <Failure text={failure} />
     </section>
   )
 }
@@ -158,6 +134,8 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
       setFault('The input is no JSON.')
     }
   }
+  const deny = () => answer({ approved: false, ...(reason !== '' && { reason }) })
+  const pressedBy = (press: string, hint: string) => (isFirst ? { 'data-press': press, hint } : {})
   return (
     <>
       {tool !== undefined && (
@@ -173,11 +151,7 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
           for the task: <Words text={query} most={MOST_OF_TEXT} />
         </p>
       )}
-      {asked !== '' && edited === undefined && (
-        <pre tabIndex={0}>
-          <Words text={asked} />
-        </pre>
-      )}
+      {asked !== '' && edited === undefined && <Verbatim text={asked} />}
       {edited !== undefined && (
         <label>
           Input of the call
@@ -191,24 +165,8 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
       {fault !== '' && <p class="failure">{fault}</p>}
       {refusal === null && (
         <div class="row">
-          <button
-            type="button"
-            class="good"
-            disabled={isSent}
-            data-press={isFirst ? 'allow' : undefined}
-            onClick={allow}
-          >
-            Allow{isFirst && <kbd>a</kbd>}
-          </button>
-          <button
-            type="button"
-            class="bad"
-            disabled={isSent}
-            data-press={isFirst ? 'deny' : undefined}
-            onClick={() => answer({ approved: false, ...(reason !== '' && { reason }) })}
-          >
-            Deny{isFirst && <kbd>d</kbd>}
-          </button>
+          <Button text="Allow" class="good" disabled={isSent} onClick={allow} {...pressedBy('allow', 'a')} />
+          <Button text="Deny" class="bad" disabled={isSent} onClick={deny} {...pressedBy('deny', 'd')} />
           <input
             class="grow reason"
             placeholder="Reason to deny"
@@ -216,11 +174,7 @@ function Approval({ question, isFirst, isSent, answer }: Answering & { isFirst: 
             value={reason}
             onInput={(event) => setReason(event.currentTarget.value)}
           />
-          {asked !== '' && edited === undefined && (
-            <button type="button" onClick={() => setEdited(asked)}>
-              Change the input
-            </button>
-          )}
+          {asked !== '' && edited === undefined && <Button text="Change the input" onClick={() => setEdited(asked)} />}
         </div>
       )}
     </>
@@ -253,9 +207,7 @@ function Reply({ question: { choices }, isSent, answer }: Answering): JSX.Elemen
         value={text}
         onInput={(event) => setText(event.currentTarget.value)}
       />
-      <button type="submit" class="good" disabled={isSent || text === ''}>
-        Answer
-      </button>
+      <Button text="Answer" type="submit" class="good" disabled={isSent || text === ''} />
     </form>
   )
 }
@@ -275,18 +227,21 @@ const firstApproval = (of: readonly TaskQuestion[]): number =>
 export function Rehearse({ id, query }: { id: string; query: string }): JSX.Element {
   const [state, setState] = useState<'closed' | 'copied' | 'by hand'>('closed')
   const command = rehearsalCommand({ id, query, file: shape.value?.file ?? null, log: shape.value?.log ?? null })
-  const copy = () =>
-    Promise.resolve()
-      .then(() => navigator.clipboard.writeText(command)) // there is none on a page that came without TLS
-      .then(
-        () => setState('copied'),
-        () => setState('by hand'),
-      )
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(command)
+      setState('copied')
+    } catch {
+      setState('by hand') // there is no clipboard on a page that came without TLS
+    }
+  }
   return (
     <>
-      <button type="button" title="Copy the command that plays this task again" onClick={() => void copy()}>
-        Copy as rehearsal
-      </button>
+      <Button
+        text="Copy as rehearsal"
+        title="Copy the command that plays this task again"
+        onClick={() => void copy()}
+      />
       {state !== 'closed' && (
         <div class="command" role="status">
           <div class="row">
@@ -296,13 +251,9 @@ export function Rehearse({ id, query }: { id: string; query: string }): JSX.Elem
                 ? 'It plays this task with the answers that it got, and the code of today.'
                 : 'It plays the query through many schedules: without a durable log, answers are not kept.'}
             </span>
-            <button type="button" onClick={() => setState('closed')}>
-              Close
-            </button>
+            <Button text="Close" onClick={() => setState('closed')} />
           </div>
-          <pre tabIndex={0}>
-            <Words text={command} />
-          </pre>
+          <Verbatim text={command} />
         </div>
       )}
     </>

@@ -10,9 +10,10 @@ import { goToButton, moveRow, useKeys } from './canvas.ts'
 import { ChatView } from './chat-view.tsx'
 import { CostView } from './cost-view.tsx'
 import { begun, connection, live, messageRate, notice, now, refusal, version, watch } from './live.ts'
+import { Button, Failure } from './parts.tsx'
 import { enter, goTo, linkTo, lookUp, mayWatch, place, session, team, tokenInUrl, VIEWS, type View } from './place.ts'
 import { RunView } from './run-view.tsx'
-import { isUnknown, Refused } from './service.ts'
+import { isUnknown, messageOf, Refused } from './service.ts'
 import { keepTasks, questions } from './tasks.ts'
 import { TasksView } from './tasks-view.tsx'
 import { TeamView } from './team-view.tsx'
@@ -186,14 +187,12 @@ function Banner(): JSX.Element | null {
   return (
     <div class="banner" role="status">
       {notice.value}{' '}
-      <button
-        type="button"
+      <Button
+        text="Close"
         onClick={() => {
           notice.value = ''
         }}
-      >
-        Close
-      </button>
+      />
     </div>
   )
 }
@@ -215,21 +214,15 @@ function TokenForm(): JSX.Element {
         Token
         <input type="password" name="token" autocomplete="current-password" required />
       </label>
-      <button type="submit" class="good">
-        Enter
-      </button>
-      {failure !== '' && (
-        <p class="failure" role="alert">
-          {failure}
-        </p>
-      )}
+      <Button text="Enter" type="submit" class="good" />
+      <Failure text={failure} />
     </form>
   )
 }
 
 function refusalWords(error: unknown): string {
   if (error instanceof Refused && error.status === 401) return 'The service does not know that token.'
-  return error instanceof Error ? error.message : String(error)
+  return messageOf(error)
 }
 
 const KEYS: readonly (readonly [string, string])[] = [
@@ -257,9 +250,7 @@ function Help({ close }: { close(): void }): JSX.Element {
           </div>
         ))}
       </dl>
-      <button type="button" onClick={close}>
-        Close
-      </button>
+      <Button text="Close" onClick={close} />
     </section>
   )
 }

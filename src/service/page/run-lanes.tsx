@@ -7,6 +7,7 @@ import { own } from '../../shared/values.ts'
 import { CALL, isTrouble, type RunStory } from '../pictures/run-story.ts'
 import { type AxisLabel, roomyLabels } from '../pictures/spending.ts'
 import { type Colours, coloursOf, drawingOf, onColours } from './canvas.ts'
+import { Button } from './parts.tsx'
 import { shortSpan } from './words.tsx'
 
 export interface LaneWindow {
@@ -393,11 +394,7 @@ export function RunLanes({ story, time, look }: Props): JSX.Element {
         }}
         onDblClick={() => setWindow(WHOLE)}
       />
-      {window !== WHOLE && (
-        <button type="button" class="whole" tabIndex={-1} onClick={() => setWindow(WHOLE)}>
-          Whole run
-        </button>
-      )}
+      {window !== WHOLE && <Button text="Whole run" class="whole" tabIndex={-1} onClick={() => setWindow(WHOLE)} />}
     </div>
   )
 }

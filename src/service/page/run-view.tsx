@@ -9,13 +9,13 @@ import type { TaskMessage } from '../http/schemas.ts'
 import { CALL, DOING, doingAt, isMessage, type RunStory, rowAt, storyOf } from '../pictures/run-story.ts'
 import { nameOf, sizeOf, timesOf, wordsOfRow } from '../pictures/run-words.ts'
 import { useKeys } from './canvas.ts'
-import { useRunFold } from './folds.ts'
+import { messagesFrom, messageText, useRunFold } from './folds.ts'
 import { Rehearse, TaskChoice } from './forms.tsx'
-import { live, serviceTime } from './live.ts'
-import { goTo, linkTo, place } from './place.ts'
+import { serviceTime } from './live.ts'
+import { Button, Find, PlaceLink, Verbatim } from './parts.tsx'
+import { goTo, place } from './place.ts'
 import { RunLanes } from './run-lanes.tsx'
-import { ask, askText } from './service.ts'
-import { EVENTS, messageText } from './session.ts'
+import { askText, messageOf, taskPath } from './service.ts'
 import { hasEnded, tasks } from './tasks.ts'
 import { Stop } from './tasks-view.tsx'
 import { type TableColumn, VirtualTable } from './virtual-table.tsx'
@@ -60,15 +60,10 @@ function MessageText({ id, story, row, look }: Props): JSX.Element {
     let isLeft = false
     const timer = setTimeout(async () => {
       try {
-        const { log } = live()
-        const query = { after: log === null ? undefined : `${log}.${n * EVENTS + 1}`, limit: '1' }
-        const { messages } = await ask<{ messages: TaskMessage[] }>(`api/tasks/${encodeURIComponent(id)}/messages`, {
-          query,
-        })
-        const [message] = messages
+        const [message] = await messagesFrom(id, n, 1)
         if (!isLeft) setFound(message ? { n, message } : { n, failure: 'The log has given this message up.' })
       } catch (error) {
-        if (!isLeft) setFound({ n, failure: error instanceof Error ? error.message : String(error) })
+        if (!isLeft) setFound({ n, failure: messageOf(error) })
       }
     }, PAUSE_MS)
     return () => {
@@ -87,25 +82,16 @@ function MessageText({ id, story, row, look }: Props): JSX.Element {
         {end >= start && (
           <>
             {' '}
-            ·{' '}
-            <button type="button" class="link" onClick={() => look(end)}>
-              handled in {shortSpan(end - start)}
-            </button>
+            · <Button text={`handled in ${shortSpan(end - start)}`} class="link" onClick={() => look(end)} />
           </>
         )}
       </p>
       {found?.n === n && found.failure !== undefined && <p class="failure">{found.failure}</p>}
-      {message && (
-        <pre tabIndex={0}>
-          <Words text={message.content === '' ? '(no text)' : message.content} />
-        </pre>
-      )}
+      {message && <Verbatim text={message.content || '(no text)'} />}
       {message?.structuredData !== undefined && message.structuredData !== null && (
         <details>
           <summary>Data</summary>
-          <pre tabIndex={0}>
-            <Words text={JSON.stringify(message.structuredData, null, 2)} />
-          </pre>
+          <Verbatim text={JSON.stringify(message.structuredData, null, 2)} />
         </details>
       )}
     </>
@@ -229,21 +215,11 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
       <RunHead id={id} story={story} />
       {!isTable && <RunLanes story={story} time={time} look={look} />}
       <div class="row scrubber">
-        <button type="button" aria-label="To the begin" onClick={() => look(scale.from)}>
-          «
-        </button>
-        <button type="button" aria-label="One message back" onClick={() => step(-1)}>
-          ‹
-        </button>
-        <button type="button" aria-label={isPlaying ? 'Pause' : 'Play'} onClick={play}>
-          {isPlaying ? '❚❚' : '▶'}
-        </button>
-        <button type="button" aria-label="One message on" onClick={() => step(1)}>
-          ›
-        </button>
-        <button type="button" aria-label="To the end" onClick={() => look(undefined)}>
-          »
-        </button>
+        <Button text="«" aria-label="To the begin" onClick={() => look(scale.from)} />
+        <Button text="‹" aria-label="One message back" onClick={() => step(-1)} />
+        <Button text={isPlaying ? '❚❚' : '▶'} aria-label={isPlaying ? 'Pause' : 'Play'} onClick={play} />
+        <Button text="›" aria-label="One message on" onClick={() => step(1)} />
+        <Button text="»" aria-label="To the end" onClick={() => look(undefined)} />
         <select aria-label="Speed" value={speed} onChange={(event) => setSpeed(Number(event.currentTarget.value))}>
           {SPEEDS.map((each) => (
             <option key={each} value={each}>
@@ -267,28 +243,21 @@ function Run({ id, story }: { id: string; story: RunStory }): JSX.Element {
         <output class="number">
           {exactClock(time)} · {grouped(row + 1)} of {grouped(times.length)}
         </output>
-        <input
-          type="search"
-          id="filter"
-          placeholder="Find in the run"
-          aria-label="Find in the run"
-          value={filter}
-          onInput={(event) => goTo({ filter: event.currentTarget.value || undefined }, true)}
-        />
+        <Find what="Find in the run" />
         {filter !== '' && (
           <output class="dim nowrap" aria-label="Found">
             {grouped(found.filter((each) => each <= time).length)} of {grouped(found.length)}
           </output>
         )}
         {marks.length > 0 && (
-          <button type="button" class={filter === '' ? 'bad' : ''} onClick={() => seek(1)}>
-            {filter === '' ? 'Next trouble' : 'Next'}
-            <kbd>n</kbd>
-          </button>
+          <Button
+            text={filter === '' ? 'Next trouble' : 'Next'}
+            hint="n"
+            class={filter === '' ? 'bad' : ''}
+            onClick={() => seek(1)}
+          />
         )}
-        <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-          Table alone<kbd>t</kbd>
-        </button>
+        <Button text="Table alone" hint="t" aria-pressed={isTable} onClick={() => setTable(!isTable)} />
       </div>
       <div class="run-panes">
         <Rows id={id} story={story} row={row} look={look} />
@@ -358,9 +327,7 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
         <Saved title="Mermaid" file={`${name}.mmd`} id={id} as="mermaid" />
         <Saved title="Page" file={`${name}.html`} id={id} as="html" />
         <Saved title="Digest" file={`${name}.digest.ndjson`} id={id} as="digest" />
-        <a class="button" href={linkTo({ view: 'tasks', task: id })}>
-          Answer
-        </a>
+        <PlaceLink text="Answer" to={{ view: 'tasks', task: id }} />
         {!hasEnded(status) && <Stop id={id} />}
         {hasEnded(status) && <Rehearse id={id} query={summary?.query ?? run?.query ?? ''} />}
       </div>
@@ -371,18 +338,14 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
 /** Gives a part of the trace as a file. */
 function Saved({ title, file, id, as }: { title: string; file: string; id: string; as: string }): JSX.Element {
   const save = async () => {
-    const text = await askText(`api/tasks/${encodeURIComponent(id)}/trace`, { query: { as } })
+    const text = await askText(taskPath(id, 'trace'), { query: { as } })
     const link = document.createElement('a')
     link.href = URL.createObjectURL(new Blob([text]))
     link.download = file
     link.click()
     URL.revokeObjectURL(link.href)
   }
-  return (
-    <button type="button" title={`Save ${file}`} onClick={() => void save().catch(() => {})}>
-      {title}
-    </button>
-  )
+  return <Button text={title} title={`Save ${file}`} onClick={() => void save().catch(() => {})} />
 }
 
 const COLUMNS: readonly TableColumn[] = [
@@ -392,14 +355,7 @@ const COLUMNS: readonly TableColumn[] = [
   { title: 'what', width: 'minmax(120px, 2fr)', narrow: 'line' },
 ]
 
-interface RowsProps {
-  id: string
-  story: RunStory
-  row: number
-  look(time: number): void
-}
-
-function Rows({ id, story, row, look }: RowsProps): JSX.Element {
+function Rows({ id, story, row, look }: Props): JSX.Element {
   const { n } = story.fold.messages.columns
   return (
     <VirtualTable
@@ -412,9 +368,7 @@ function Rows({ id, story, row, look }: RowsProps): JSX.Element {
       cells={(at) => {
         const { at: time, kind, who, what, isTrouble } = wordsOfRow(story, at)
         return [
-          <button key="t" type="button" data-row class="bare" onClick={() => look(time)}>
-            {exactClock(time)}
-          </button>,
+          <Button key="t" text={exactClock(time)} data-row class="bare" onClick={() => look(time)} />,
           <span key="k" class={isTrouble ? 'mark failed' : 'dim'}>
             {isTrouble && '✕ '}
             {kind}

@@ -24,6 +24,12 @@ export function gently(work: () => Promise<void>): () => void {
   return () => void go()
 }
 
+export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
+
+/** Path of the API to a task, or to what it has. */
+export const taskPath = (id: string, ...below: string[]): string =>
+  ['api/tasks', ...[id, ...below].map(encodeURIComponent)].join('/')
+
 /** Folder of the page's own files: the API is there, whatever path a proxy has put before it. */
 const ROOT = new URL('.', import.meta.url)
 

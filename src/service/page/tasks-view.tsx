@@ -1,15 +1,15 @@
 /** View of what is going on: questions that wait, the tasks, and a form for the next one. */
-import type { JSX } from 'preact'
-import { useState } from 'preact/hooks'
+import type { ComponentChildren, JSX } from 'preact'
 import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import type { Task, TaskSummary } from '../http/schemas.ts'
 import { AtWork } from './at-work.tsx'
-import { type Cost, money, useCosts } from './folds.ts'
+import { money, useCosts } from './folds.ts'
 import { AskForm, Questions } from './forms.tsx'
 import { live, messagesOf, now, version } from './live.ts'
+import { Button, Failure, Find, List, PlaceLink, useSending } from './parts.tsx'
 import { goTo, linkTo, place, session } from './place.ts'
-import { ask, Refused } from './service.ts'
+import { ask, Refused, taskPath } from './service.ts'
 import { answerOf, askMore, hasEnded, hasMore, questions, refresh, tasks, useAnswer, useTask } from './tasks.ts'
 import { clock, Mark, Markdown, shown, Words } from './words.tsx'
 
@@ -26,12 +26,8 @@ function TaskDetail({ id }: { id: string }): JSX.Element {
           {clock(begun, now.value)} · {span((task.endedAt === null ? now.value : Date.parse(task.endedAt)) - begun)}
         </span>
         <span class="grow" />
-        <a class="button" href={linkTo({ view: 'run', task: id, at: undefined })}>
-          What happened
-        </a>
-        <a class="button" href={linkTo({ view: 'board', task: id })}>
-          Board
-        </a>
+        <PlaceLink text="What happened" to={{ view: 'run', task: id, at: undefined }} />
+        <PlaceLink text="Board" to={{ view: 'board', task: id }} />
         {!hasEnded(task.status) && <Stop id={id} />}
       </header>
       <div class="query">
@@ -40,11 +36,7 @@ function TaskDetail({ id }: { id: string }): JSX.Element {
       <Questions of={questions.value.filter(({ taskId }) => taskId === id)} />
       {!hasEnded(task.status) && <AtWork task={id} />}
       <Answer task={task} />
-      {task.error && (
-        <p class="failure">
-          <strong>{task.error.code}</strong> <Words text={task.error.detail} />
-        </p>
-      )}
+      <TaskError task={task} />
       <Failures task={task} />
       <SubTasks task={task} />
       <Usage task={task} />
@@ -68,31 +60,21 @@ export function Answer({ task }: { task: Task }): JSX.Element | null {
   )
 }
 
+export const TaskError = ({ task: { error } }: { task: Task }): JSX.Element | null =>
+  error && (
+    <p class="failure">
+      <strong>{error.code}</strong> <Words text={error.detail} />
+    </p>
+  )
+
 export function Stop({ id }: { id: string }): JSX.Element {
-  const [isSent, setSent] = useState(false)
-  const [failure, setFailure] = useState('')
-  const stop = async () => {
-    setSent(true)
-    setFailure('')
-    await ask(`api/tasks/${encodeURIComponent(id)}`, {
-      method: 'DELETE',
-      query: { reason: 'stopped in the dashboard' },
-    }).catch((error: unknown) => {
-      setSent(false)
-      setFailure(error instanceof Error ? error.message : String(error))
-    })
-    refresh()
-  }
+  const { isSent, failure, send } = useSending(true)
+  const query = { reason: 'stopped in the dashboard' }
+  const stop = () => send(() => ask(taskPath(id), { method: 'DELETE', query })).then(refresh)
   return (
     <>
-      <button type="button" class="bad" disabled={isSent} onClick={() => void stop()}>
-        Stop
-      </button>
-      {failure !== '' && (
-        <span class="failure" role="alert">
-          <Words text={failure} />
-        </span>
-      )}
+      <Button text="Stop" class="bad" disabled={isSent} onClick={() => void stop()} />
+      <Failure text={failure} />
     </>
   )
 }
@@ -173,25 +155,14 @@ export function TasksView(): JSX.Element {
         <Questions of={elsewhere} />
         <div class="row head">
           <h2>Tasks</h2>
-          <input
-            type="search"
-            id="filter"
-            placeholder="Find in tasks"
-            aria-label="Find in tasks"
-            value={filter}
-            onInput={(event) => goTo({ filter: event.currentTarget.value || undefined }, true)}
-          />
+          <Find what="Find in tasks" />
         </div>
         {listed.length === 0 ? (
           <p class="empty">{filter === '' ? 'Nobody has given the team a task yet.' : 'No task has that text.'}</p>
         ) : (
           <TaskTable listed={listed} selected={task} />
         )}
-        {hasMore.value !== null && (
-          <button type="button" onClick={askMore}>
-            Older tasks
-          </button>
-        )}
+        {hasMore.value !== null && <Button text="Older tasks" onClick={askMore} />}
       </div>
       <div class="pane side">
         {task === undefined ? <p class="empty">Choose a task to see its answer.</p> : <TaskDetail id={task} />}
@@ -206,72 +177,66 @@ const fits = ({ query, threadId, status, id, errorCode }: TaskSummary, filter: s
 /** Tasks of the list whose costs are asked for: each is a request. */
 const MOST_PRICED = 30
 
-function TaskTable({
-  listed,
-  selected,
-}: {
+interface TableProps {
   listed: readonly TaskSummary[]
   selected: string | undefined
-}): JSX.Element {
+}
+
+function TaskTable({ listed, selected }: TableProps): JSX.Element {
+  version.value
   const costs = useCosts(listed.slice(0, MOST_PRICED).flatMap(({ id, status }) => (hasEnded(status) ? id : [])))
   return (
-    <table class="list">
-      <thead>
-        <tr>
-          <th>status</th>
-          <th>task</th>
-          <th class="spare">begun</th>
-          <th class="number">time</th>
-          <th class="number spare">messages</th>
-          <th class="number">tokens</th>
-          {session.value?.hasPrices && <th class="number">money</th>}
-        </tr>
-      </thead>
-      <tbody>
-        {listed.map((each) => (
-          <TaskRow key={each.id} task={each} cost={costs.get(each.id)} isSelected={each.id === selected} />
-        ))}
-      </tbody>
-    </table>
+    <List
+      columns={session.value?.hasPrices ? [...COLUMNS, ['money', 'number']] : COLUMNS}
+      rows={listed}
+      keyOf={({ id }) => id}
+      isSelected={({ id }) => id === selected}
+      cells={(task) => {
+        const cost = costs.get(task.id)
+        return [
+          ...cellsOf(task, task.id === selected),
+          ...(session.value?.hasPrices ? [cost && money(cost.estimate)] : []),
+        ]
+      }}
+    />
   )
 }
 
-interface RowProps {
-  task: TaskSummary
-  cost: Cost | undefined
-  isSelected: boolean
-}
+const COLUMNS = [
+  ['status'],
+  ['task', 'wide'],
+  ['begun', 'dim nowrap spare'],
+  ['time', 'number'],
+  ['messages', 'number spare'],
+  ['tokens', 'number'],
+] as const
 
-function TaskRow({ task, cost, isSelected }: RowProps): JSX.Element {
-  version.value
+function cellsOf(task: TaskSummary, isSelected: boolean): ComponentChildren[] {
   const { id, query, status, threadId, createdAt, endedAt, usage, errorCode } = task
   const run = live().runs.get(id)
   const messages = messagesOf(id)
   const asks = questions.value.some(({ taskId }) => taskId === id)
   const begun = Date.parse(createdAt)
   const end = endedAt === null ? (hasEnded(status) ? begun : now.value) : Date.parse(endedAt)
-  return (
-    <tr class={isSelected ? 'selected' : ''}>
-      <td>
-        <Mark status={asks ? 'waiting' : status} />
-        {asks && <span class="badge">asks you</span>}
-      </td>
-      <td class="wide">
-        <a data-row href={linkTo({ task: id })} aria-current={isSelected ? 'true' : undefined}>
-          <Words text={query} most={140} />
+  return [
+    <>
+      <Mark status={asks ? 'waiting' : status} />
+      {asks && <span class="badge">asks you</span>}
+    </>,
+    <>
+      <a data-row href={linkTo({ task: id })} aria-current={isSelected ? 'true' : undefined}>
+        <Words text={query} most={140} />
+      </a>
+      {errorCode !== null && <code class="error-code">{errorCode}</code>}
+      {threadId !== null && (
+        <a class="chip" href={linkTo({ view: 'chat', thread: threadId })} title={`conversation ${shown(threadId)}`}>
+          chat
         </a>
-        {errorCode !== null && <code class="error-code">{errorCode}</code>}
-        {threadId !== null && (
-          <a class="chip" href={linkTo({ view: 'chat', thread: threadId })} title={`conversation ${shown(threadId)}`}>
-            chat
-          </a>
-        )}
-      </td>
-      <td class="dim nowrap spare">{clock(begun, now.value)}</td>
-      <td class="number">{span(end - begun)}</td>
-      <td class="number spare">{messages === undefined ? '' : grouped(messages)}</td>
-      <td class="number">{grouped(Math.max(usage.totalTokens, run?.tokens ?? 0))}</td>
-      {session.value?.hasPrices && <td class="number">{cost && money(cost.estimate)}</td>}
-    </tr>
-  )
+      )}
+    </>,
+    clock(begun, now.value),
+    span(end - begun),
+    messages === undefined ? '' : grouped(messages),
+    grouped(Math.max(usage.totalTokens, run?.tokens ?? 0)),
+  ]
 }

@@ -5,7 +5,7 @@ import { Slots } from '../../shared/on-abort.ts'
 import type { Task, TaskQuestion, TaskSummary } from '../http/schemas.ts'
 import { begun, connection, live, version } from './live.ts'
 import { lookUp, mayWatch, session, team } from './place.ts'
-import { ask, gently, lines, Refused } from './service.ts'
+import { ask, gently, lines, Refused, taskPath } from './service.ts'
 
 const answers = new Map<string, Signal<string>>()
 const PAUSE_MS = 1_000
@@ -59,7 +59,7 @@ async function readAlong(task: string, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {
       const query = { deltas: '1', types: 'output.delta,run.finished,run.aborted', after }
-      for await (const line of lines(`api/tasks/${encodeURIComponent(task)}/events`, { query, signal })) {
+      for await (const line of lines(taskPath(task, 'events'), { query, signal })) {
         const { id, type, chunk = '', final } = line as Told
         after = id ?? after
         if (type === 'reset') written.value = ''
@@ -145,9 +145,7 @@ interface TaskPage {
 const askQuestions = gently(async () => {
   const open = mayWatch.peek()
     ? (await ask<{ questions: TaskQuestion[] }>('api/questions')).questions
-    : (await Promise.all(openTasks().map(({ id }) => ask<Task>(`api/tasks/${encodeURIComponent(id)}`)))).flatMap(
-        (task) => task.questions,
-      )
+    : (await Promise.all(openTasks().map(({ id }) => ask<Task>(taskPath(id))))).flatMap((task) => task.questions)
   questions.value = open.filter((question) => question.team === team.peek())
 })
 
@@ -208,5 +206,5 @@ export function useTask(id: string | undefined): Task | Refused | undefined {
   const summary = tasks.value.find((task) => task.id === id)
   const asked = [...live().questions.values()].filter(({ runId }) => runId === id).length
   const key = `${begun.value} ${run?.status} ${run?.endedAt} ${summary?.status} ${asked}`
-  return useAsked<Task>(id === undefined ? undefined : `api/tasks/${encodeURIComponent(id)}`, key)
+  return useAsked<Task>(id && taskPath(id), key)
 }

@@ -12,7 +12,8 @@ import { useKeys } from './canvas.ts'
 import { type Fill, keep, knownFold, useContexts, useTroubles } from './folds.ts'
 import { Rehearse } from './forms.tsx'
 import { live, now, since, version } from './live.ts'
-import { goTo, linkTo, place, shape } from './place.ts'
+import { Button, Find, Victim } from './parts.tsx'
+import { linkTo, place, shape } from './place.ts'
 import { tasks } from './tasks.ts'
 import { TeamGraph } from './team-graph.tsx'
 import { TeamMatrix } from './team-matrix.tsx'
@@ -162,32 +163,21 @@ export function TeamView(): JSX.Element {
         <span class="dim grow">
           {grouped(agents.length)} · strategy {known?.strategy} · last errors since {clock(since(), now.value)}
         </span>
-        <input
-          type="search"
-          id="filter"
-          placeholder="Find agents"
-          aria-label="Find agents"
-          value={place.value.filter ?? ''}
-          onInput={(event) => goTo({ filter: event.currentTarget.value || undefined }, true)}
-        />
-        <button type="button" aria-pressed={isTable} onClick={() => setTable(!isTable)}>
-          Table alone<kbd>t</kbd>
-        </button>
+        <Find what="Find agents" />
+        <Button text="Table alone" hint="t" aria-pressed={isTable} onClick={() => setTable(!isTable)} />
       </div>
       <AgentTable />
     </div>
   )
 }
 
-function DeadlockCard({
-  deadlock,
-  isShown,
-  choose,
-}: {
+interface CardProps {
   deadlock: Deadlock
   isShown: boolean
   choose(): void
-}): JSX.Element {
+}
+
+function DeadlockCard({ deadlock, isShown, choose }: CardProps): JSX.Element {
   const { at, cycle, tail, victim, isOpen, runId } = deadlock
   const query = tasks.value.find(({ id }) => id === runId)?.query
   return (
@@ -197,11 +187,7 @@ function DeadlockCard({
           <span aria-hidden="true">⟳</span> Deadlock
         </strong>
         <span class="dim grow">{isOpen ? `for ${span(now.value - at)}` : `at ${clock(at, now.value)}`}</span>
-        {!isShown && (
-          <button type="button" onClick={choose}>
-            Show
-          </button>
-        )}
+        {!isShown && <Button text="Show" onClick={choose} />}
       </header>
       <ol class="plain">
         {cycle.map((name, place) => (
@@ -216,19 +202,7 @@ function DeadlockCard({
           </li>
         ))}
       </ol>
-      <p>
-        {victim === null ? (
-          isOpen ? (
-            'It stands.'
-          ) : (
-            undecided(at, now.value)
-          )
-        ) : (
-          <>
-            Victim: <Words text={victim} />. Its wait was given up, so that the others go on.
-          </>
-        )}
-      </p>
+      <Victim name={victim} otherwise={isOpen ? 'It stands.' : undecided(at, now.value)} />
       {runId !== '' && (
         <div class="row">
           <a href={linkTo({ view: 'run', task: runId, at: isOpen ? undefined : at })}>See it in its run</a>

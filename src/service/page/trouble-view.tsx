@@ -16,8 +16,9 @@ import { SlowCards, slowWaits } from './at-work.tsx'
 import { partOf, useBudgets } from './cost-view.tsx'
 import { useTroubles } from './folds.ts'
 import { begun, live, now, version } from './live.ts'
+import { Button, PlaceLink, TroubleCard, Verbatim, Victim } from './parts.tsx'
 import { linkTo, mayOperate, place, team } from './place.ts'
-import { ask, askText, gently } from './service.ts'
+import { ask, askText, gently, messageOf } from './service.ts'
 import { tasks } from './tasks.ts'
 import { clock, shortSpan, Words } from './words.tsx'
 
@@ -48,20 +49,20 @@ function BusyLoops({ loops }: { loops: readonly Loop[] }): JSX.Element {
   return (
     <>
       {loops.slice(0, MOST_BUSY).map(({ agent, busy }) => (
-        <article key={agent ?? ''} class="trouble" aria-label="slow event loop">
-          <header class="row">
-            <span class="mark waiting">
-              <span aria-hidden="true">◷</span> slow event loop
-            </span>
-            <strong>{agent === null ? 'host' : <Words text={agent} most={200} />}</strong>
-            <span class="dim">{Math.round(busy * 100)} % busy, now</span>
-          </header>
+        <TroubleCard
+          key={agent ?? ''}
+          kind="waiting"
+          sign="◷"
+          word="slow event loop"
+          who={agent === null ? 'host' : <Words text={agent} most={200} />}
+          aside={`${Math.round(busy * 100)} % busy, now`}
+        >
           <p>
             {agent === null
               ? 'All agents wait for the host. Look for what computes in tools that run in it, or in your service.'
               : 'Its messages wait while its code computes. Move that into a tool of a thread, or let it pause.'}
           </p>
-        </article>
+        </TroubleCard>
       ))}
     </>
   )
@@ -123,46 +124,29 @@ function LetterCard({ letter, say }: { letter: Letter; say(text: string): void }
       letters.value = letters.value.filter((each) => each.id !== id)
       refreshLetters()
     } catch (error) {
-      say(error instanceof Error ? error.message : String(error))
+      say(messageOf(error))
     }
     setSent(false)
   }
+  const accepted = `Sent again: ${recipient.join(', ')} has accepted the message.`
+  const replay = () => void act('POST', `${path}/replay`, accepted)
+  const discard = () => void act('DELETE', path, 'Discarded.')
   return (
-    <article class="trouble" aria-label="Dead letter">
-      <header class="row">
-        <span class="mark failed">
-          <span aria-hidden="true">✉</span> {reason.replace('_', ' ')}
-        </span>
-        <strong>
-          <Words text={`${nameOf(message.sender)} → ${recipient.join(', ')}`} />
-        </strong>
-        <span class="dim">
-          {message.type}, {clock(at, now.value)}
-        </span>
-        <span class="grow" />
-        {mayOperate.value && (
-          <>
-            <button
-              type="button"
-              class="good"
-              disabled={isSent}
-              onClick={() =>
-                void act('POST', `${path}/replay`, `Sent again: ${recipient.join(', ')} has accepted the message.`)
-              }
-            >
-              Replay
-            </button>
-            <button type="button" class="bad" disabled={isSent} onClick={() => void act('DELETE', path, 'Discarded.')}>
-              Discard
-            </button>
-          </>
-        )}
-        {message.runId !== '' && (
-          <a class="button" href={linkTo({ view: 'run', task: message.runId, at })}>
-            Its run
-          </a>
-        )}
-      </header>
+    <TroubleCard
+      label="Dead letter"
+      kind="failed"
+      sign="✉"
+      word={reason.replace('_', ' ')}
+      who={<Words text={`${nameOf(message.sender)} → ${recipient.join(', ')}`} />}
+      aside={`${message.type}, ${clock(at, now.value)}`}
+      buttons={
+        <>
+          {mayOperate.value && <Button text="Replay" class="good" disabled={isSent} onClick={replay} />}
+          {mayOperate.value && <Button text="Discard" class="bad" disabled={isSent} onClick={discard} />}
+          {message.runId !== '' && <PlaceLink text="Its run" to={{ view: 'run', task: message.runId, at }} />}
+        </>
+      }
+    >
       {errors.map(({ code, detail }, place) => (
         <p key={place}>
           <code>{code}</code> <Words text={detail} most={600} />
@@ -170,11 +154,9 @@ function LetterCard({ letter, say }: { letter: Letter; say(text: string): void }
       ))}
       <details>
         <summary>What it says</summary>
-        <pre tabIndex={0}>
-          <Words text={message.content === '' ? '(no text)' : message.content} />
-        </pre>
+        <Verbatim text={message.content || '(no text)'} />
       </details>
-    </article>
+    </TroubleCard>
   )
 }
 
@@ -237,11 +219,7 @@ export function TroubleView(): JSX.Element {
         <section aria-label="What happened">
           <div class="row head">
             <h2>What happened</h2>
-            {filter !== '' && (
-              <a class="button" href={linkTo({ filter: undefined })}>
-                Show all
-              </a>
-            )}
+            {filter !== '' && <PlaceLink text="Show all" to={{ filter: undefined }} />}
           </div>
           {isShown('slow') && <SlowCards />}
           {isShown('loops') && <BusyLoops loops={busy} />}
@@ -251,7 +229,7 @@ export function TroubleView(): JSX.Element {
             </p>
           )}
           {told.slice(0, MOST_SHOWN).map((fact) => (
-            <TroubleCard
+            <FactCard
               key={`${fact.seq} ${fact.type}`}
               fact={fact}
               story={
@@ -300,50 +278,34 @@ function useFailedTasks(): number {
   return failedTasks.ids.size
 }
 
-function TroubleCard({ fact, story }: { fact: DigestFact; story: CrashStory | undefined }): JSX.Element {
+function FactCard({ fact, story }: { fact: DigestFact; story: CrashStory | undefined }): JSX.Element {
   const runId = fact.runId || story?.runId
   const { who, what } = wordsOfFact(fact)
   const [sign = '·', title = fact.type] = own(TITLES, fact.type) ?? []
   const isMild = fact.type === 'budget' || fact.type === 'limit.reached'
   return (
-    <article class="trouble" aria-label={title}>
-      <header class="row">
-        <span class={`mark ${isMild ? 'waiting' : 'failed'}`}>
-          <span aria-hidden="true">{sign}</span> {title}
-        </span>
-        <strong>
-          <Words text={who} most={200} />
-        </strong>
-        <span class="dim">{clock(fact.at, now.value)}</span>
-        <span class="grow" />
-        {fact.type === 'deadlock' && (
-          <a class="button" href={linkTo({ view: 'team', task: fact.runId })}>
-            See the ring
-          </a>
-        )}
-        {runId && (
-          <a class="button" href={linkTo({ view: 'run', task: runId, at: fact.at })}>
-            See it in its run
-          </a>
-        )}
-      </header>
+    <TroubleCard
+      kind={isMild ? 'waiting' : 'failed'}
+      sign={sign}
+      word={title}
+      who={<Words text={who} most={200} />}
+      aside={clock(fact.at, now.value)}
+      buttons={
+        <>
+          {fact.type === 'deadlock' && <PlaceLink text="See the ring" to={{ view: 'team', task: fact.runId }} />}
+          {runId && <PlaceLink text="See it in its run" to={{ view: 'run', task: runId, at: fact.at }} />}
+        </>
+      }
+    >
       <p>
         <Words text={what} most={600} />
       </p>
       {fact.type === 'limit.reached' && <Queue fact={fact} />}
       {story && <Recovery story={story} isRestarted={fact.restartInMs !== null} />}
       {fact.type === 'deadlock' && (
-        <p>
-          {typeof fact.victim === 'string' ? (
-            <>
-              Victim: <Words text={fact.victim} />. Its wait was given up, so that the others go on.
-            </>
-          ) : (
-            undecided(fact.at, now.value)
-          )}
-        </p>
+        <Victim name={typeof fact.victim === 'string' ? fact.victim : null} otherwise={undecided(fact.at, now.value)} />
       )}
-    </article>
+    </TroubleCard>
   )
 }
 

@@ -1,0 +1,152 @@
+/** Pieces that several views are made of: buttons, fields, lists and cards. */
+import type { ButtonHTMLAttributes, ComponentChildren, JSX } from 'preact'
+import { useState } from 'preact/hooks'
+import { goTo, linkTo, type Place, place } from './place.ts'
+import { messageOf } from './service.ts'
+import { Words } from './words.tsx'
+
+type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
+  text: string
+  /** Key that presses it. */
+  hint?: string | undefined
+}
+
+export const Button = ({ text, hint, ...rest }: ButtonProps): JSX.Element => (
+  <button type="button" {...rest}>
+    {text}
+    {hint !== undefined && <kbd>{hint}</kbd>}
+  </button>
+)
+
+/** Leads to another place of the page. */
+export const PlaceLink = ({ text, to }: { text: string; to: Partial<Place> }): JSX.Element => (
+  <a class="button" href={linkTo(to)}>
+    {text}
+  </a>
+)
+
+/** Field for the text that is looked for in a view. */
+export const Find = ({ what }: { what: string }): JSX.Element => (
+  <input
+    type="search"
+    id="filter"
+    placeholder={what}
+    aria-label={what}
+    value={place.value.filter ?? ''}
+    onInput={(event) => goTo({ filter: event.currentTarget.value || undefined }, true)}
+  />
+)
+
+export const Verbatim = ({ text }: { text: string }): JSX.Element => (
+  <pre tabIndex={0}>
+    <Words text={text} />
+  </pre>
+)
+
+export const Failure = ({ text }: { text: string }): JSX.Element | null =>
+  text === '' ? null : (
+    <p class="failure" role="alert">
+      <Words text={text} />
+    </p>
+  )
+
+interface Sending {
+  readonly isSent: boolean
+  /** Why it was refused; '' as long as it was not. */
+  readonly failure: string
+  send(work: () => Promise<unknown>): Promise<void>
+}
+
+/** State of what is sent to the service. `isOnce`: what was taken is not sent again. */
+export function useSending(isOnce: boolean): Sending {
+  const [isSent, setSent] = useState(false)
+  const [failure, setFailure] = useState('')
+  const send = async (work: () => Promise<unknown>) => {
+    setSent(true)
+    setFailure('')
+    try {
+      await work()
+      setSent(isOnce)
+    } catch (error) {
+      setSent(false)
+      setFailure(messageOf(error))
+    }
+  }
+  return { isSent, failure, send }
+}
+
+interface ListProps<Row> {
+  /** Title of each column, and classes of its cells. */
+  columns: readonly (readonly [title: string, classes?: string])[]
+  rows: readonly Row[]
+  keyOf(row: Row): string | number
+  cells(row: Row): readonly ComponentChildren[]
+  isSelected?(row: Row): boolean
+}
+
+export const List = <Row,>({ columns, rows, keyOf, cells, isSelected }: ListProps<Row>): JSX.Element => (
+  <table class="list">
+    <thead>
+      <tr>
+        {columns.map(([title, classes], at) => (
+          <th key={at} class={classes}>
+            {title}
+          </th>
+        ))}
+      </tr>
+    </thead>
+    <tbody>
+      {rows.map((row) => (
+        <tr key={keyOf(row)} class={isSelected?.(row) ? 'selected' : ''}>
+          {cells(row).map((cell, at) => (
+            <td key={at} class={columns[at]![1]}>
+              {cell}
+            </td>
+          ))}
+        </tr>
+      ))}
+    </tbody>
+  </table>
+)
+
+interface CardProps {
+  /** Class of its mark. */
+  kind: 'failed' | 'waiting' | 'slow'
+  sign: string
+  word: string
+  /** Default: its word. */
+  label?: string
+  who: ComponentChildren
+  aside?: ComponentChildren
+  buttons?: ComponentChildren
+  children: ComponentChildren
+}
+
+/** Tells of something that went wrong, or does not go on. */
+export const TroubleCard = ({ kind, sign, word, label = word, who, aside, buttons, children }: CardProps) => (
+  <article class={kind === 'slow' ? 'trouble slow' : 'trouble'} aria-label={label}>
+    <header class="row">
+      <span class={`mark ${kind}`}>
+        <span aria-hidden="true">{sign}</span> {word}
+      </span>
+      <strong>{who}</strong>
+      {aside && <span class="dim">{aside}</span>}
+      <span class="grow" />
+      {buttons}
+    </header>
+    {children}
+  </article>
+)
+
+/** Says what was done about a deadlock. */
+export const Victim = ({ name, otherwise }: { name: string | null; otherwise: string }): JSX.Element => (
+  <p>
+    {name === null ? (
+      otherwise
+    ) : (
+      <>
+        Victim: <Words text={name} />. Its wait was given up, so that the others go on.
+      </>
+    )}
+  </p>
+)
