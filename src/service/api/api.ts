@@ -10,14 +10,13 @@ import { type Caller, type HttpApiOptions, type HttpSettings, readOptions } from
 import { HttpError, httpErrorOf, INTERNAL, problemResponse, readJson } from '../http/problem.ts'
 import { type Operation, type Route, routes } from '../http/routes.ts'
 import { closeBehind, noteConnection, Streams, Unread } from '../http/streams.ts'
-import { type Call, type Handlers, IdempotencyKeys, json, ServedTeams, Tasks } from '../http/tasks.ts'
+import { type Call, type Handlers, IdempotencyKeys, json, ServedTeams, type Service, Tasks } from '../http/tasks.ts'
 import { openAiHandlers } from '../openai/handlers.ts'
 import { openAiError } from '../openai/responses.ts'
 import {
   assertHost,
   assertOrigin,
   corsHeaders,
-  openApi,
   preflight,
   Rates,
   RequestTimes,
@@ -62,20 +61,20 @@ export function httpApi(options: HttpApiOptions): HttpApi {
   )
   const times = new RequestTimes()
   const sessions = new Sessions()
-  const needs = { settings, teams, tasks, keys, streams, unread, times, openapi: () => openApi(settings.basePath) }
+  const service: Service = { settings, teams, tasks, keys, unread, streams }
   const handlers: Handlers = {
-    ...taskHandlers(needs),
-    ...eventHandlers(needs),
+    ...taskHandlers(service),
+    ...eventHandlers(service),
     ...recordHandlers,
     ...questionHandlers(teams),
-    ...agentHandlers(teams),
-    ...letterHandlers(teams),
-    ...watchHandlers(teams, streams),
-    ...probeHandlers(needs),
-    ...pageHandlers({ settings, teams, sessions }),
-    ...openAiHandlers(needs),
+    ...agentHandlers,
+    ...letterHandlers,
+    ...watchHandlers(streams),
+    ...probeHandlers(service, times),
+    ...pageHandlers(service, sessions),
+    ...openAiHandlers(service),
   }
-  const fetch = fetchOf(settings, { tasks, unread, router: routerOf(settings, { tasks, times, handlers, sessions }) })
+  const fetch = fetchOf(service, routerOf(service, handlers, times, sessions))
   let closing: Promise<void> | undefined
   const close = async ({ drainMs = 0, teams: closesTeams = false }: { drainMs?: number; teams?: boolean }) => {
     tasks.isDraining = true
@@ -104,14 +103,8 @@ export const LAST_EVENTS_MS = 5_000
 
 type Router = (request: Request) => Promise<Response>
 
-interface FetchNeeds {
-  readonly tasks: Tasks
-  readonly unread: Unread
-  readonly router: Router
-}
-
 /** Everything that holds for all routes: doors, errors, headers, and how long an answer waits for its client. */
-function fetchOf(settings: HttpSettings, { tasks, unread, router }: FetchNeeds) {
+function fetchOf({ settings, tasks, unread }: Service, router: Router) {
   return async (request: Request, host?: unknown): Promise<Response> => {
     noteConnection(request, host)
     closeBehind(request, () => tasks.isDraining)
@@ -152,14 +145,12 @@ function failed(error: unknown, path: string, { logger }: HttpSettings, route?: 
 /** Probes come from where no name is known: a kubelet asks by the address of the pod. They tell nothing. */
 const isProbe = (path: string): boolean => /^\/(?:livez|readyz|healthz)$/.test(path)
 
-interface RouterNeeds {
-  readonly tasks: Tasks
-  readonly times: RequestTimes
-  readonly handlers: Handlers
-  readonly sessions: Sessions
-}
-
-function routerOf(settings: HttpSettings, { tasks, times, handlers, sessions }: RouterNeeds): Router {
+function routerOf(
+  { settings, teams, tasks }: Service,
+  handlers: Handlers,
+  times: RequestTimes,
+  sessions: Sessions,
+): Router {
   const { postsPerSecond, burst, getsPerSecond } = settings.limits
   const posts = new Rates({ perSecond: postsPerSecond, burst, names: 'limits.postsPerSecond, limits.burst' })
   const gets = new Rates({ perSecond: getsPerSecond, burst: 4 * getsPerSecond, names: 'limits.getsPerSecond' })
@@ -178,10 +169,11 @@ function routerOf(settings: HttpSettings, { tasks, times, handlers, sessions }: 
           if (route.method !== 'GET') await posts.count(caller.id)
           else if (caller !== NOBODY && !route.isUncounted) await gets.count(caller.id)
           const params: Record<string, string> = context.req.param()
-          const query = checked(route.query, queryOf(request), 'query') as object
+          const query = checked(route.query, queryOf(request), 'query') as { team?: string }
           const task = route.others ? await tasks.find(params.id!, caller, route.others) : undefined
           const body = route.body ? checked(route.body, await readJson(request, settings.limits), 'body') : undefined
-          return handler({ request, params, query, body, caller, task } as Call)
+          const served = 'team' in route.query.shape ? teams.named(query.team) : undefined
+          return handler({ request, params, query, body, caller, task, served } as Call)
         }
         const begun = performance.now()
         const response = await respond().catch((error: unknown) => failed(error, context.req.path, settings, route))

@@ -12,6 +12,7 @@ import {
   type Metric,
   type OrchestrationTrace,
   sequenceDiagram,
+  type Team,
   type ToolReference,
 } from '../../index.ts'
 import { referenceIn } from '../../mailbox/stored-parts.ts'
@@ -22,51 +23,41 @@ import { DigestFold } from '../digest/digest-fold.ts'
 import type { HttpSettings } from '../http/options.ts'
 import { HttpError } from '../http/problem.ts'
 import { type agent, type agentDetail, type deadLetter, isoTime, type taskMessage } from '../http/schemas.ts'
-import type { Streams, Unread } from '../http/streams.ts'
+import type { Unread } from '../http/streams.ts'
 import { type FoundTask, knownEndOf, problemIn, type ServedTeam, shownMessage, taskOf } from '../http/task-view.ts'
-import { type Call, type Handlers, json, type ServedTeams, type Tasks } from '../http/tasks.ts'
-import type { RequestTimes, Sessions } from './doors.ts'
+import { type Call, type Handlers, json, type ServedTeams, type Service } from '../http/tasks.ts'
+import { openApi, type RequestTimes, type Sessions } from './doors.ts'
 import { pageFileResponse, pageResponse } from './page-files.ts'
 import { entryOf, runPage } from './run-page.ts'
 import { digestFrames } from './task-handlers.ts'
 
 type Shown = z.infer<typeof agent>
-type AgentHandlersOwn = 'listAgents' | 'getAgent' | 'restartAgent' | 'sendMessage'
 
-export function agentHandlers(teams: ServedTeams): Pick<Handlers, AgentHandlersOwn> {
-  return {
-    listAgents({ query: { team, context, progress } }) {
-      const served = teams.named(team)
-      const health = served.team.health()
-      const agents = served.team.listAgents().map((instance) => ({
-        ...agentIn(served, instance, health),
-        ...(context === '1' && { context: contextOf(instance) }),
-        ...(progress === '1' && { progress: instance.getProgress() ?? null }),
-      }))
-      return json({ agents })
-    },
+export const agentHandlers = {
+  listAgents({ served, query: { context, progress } }) {
+    const health = served.team.health()
+    const agents = served.team.listAgents().map((instance) => ({
+      ...agentIn(served, instance, health),
+      ...(context === '1' && { context: contextOf(instance) }),
+      ...(progress === '1' && { progress: instance.getProgress() ?? null }),
+    }))
+    return json({ agents })
+  },
 
-    getAgent({ params, query: { team } }) {
-      const served = teams.named(team)
-      return json(detailOf(served, agentOf(served, params.name!)))
-    },
+  getAgent: ({ served, params }) => json(detailOf(served, agentOf(served, params.name!))),
 
-    async restartAgent({ params, query: { team } }) {
-      const served = teams.named(team)
-      const { name } = agentOf(served, params.name!)
-      await served.team.restartAgent(name)
-      return json(shownAgent(served, agentOf(served, name)), 202)
-    },
+  async restartAgent({ served, params }) {
+    const { name } = agentOf(served, params.name!)
+    await served.team.restartAgent(name)
+    return json(shownAgent(served, agentOf(served, name)), 202)
+  },
 
-    async sendMessage({ params, query: { team }, body }) {
-      const served = teams.named(team)
-      const { name } = agentOf(served, params.name!)
-      const { metadata, ...message } = body
-      const reply = await served.team.sendMessage({ ...message, ...(metadata && { metadata }), recipient: name })
-      return reply ? json(shownMessage(reply, Number.POSITIVE_INFINITY)) : new Response(null, { status: 202 })
-    },
-  }
-}
+  async sendMessage({ served, params, body: { metadata, ...message } }) {
+    const { name } = agentOf(served, params.name!)
+    const reply = await served.team.sendMessage({ ...message, ...(metadata && { metadata }), recipient: name })
+    return reply ? json(shownMessage(reply, Number.POSITIVE_INFINITY)) : new Response(null, { status: 202 })
+  },
+} satisfies Partial<Handlers>
 
 /** @throws HttpError if the team has no such agent. */
 function agentOf({ team, name: of }: ServedTeam, name: string): AgentInstance {
@@ -112,43 +103,34 @@ function toolName(tool: ToolReference): string {
   return 'name' in tool ? tool.name : posix.basename(String(tool.module))
 }
 
-type LetterHandlersOwn = 'listDeadLetters' | 'replayDeadLetter' | 'discardDeadLetter'
+export const letterHandlers = {
+  listDeadLetters({ served, query: { reason, order, after, limit } }) {
+    const listed = served.team.deadLetters.list()
+    const all = order === 'newest' ? listed.toReversed() : listed
+    const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1
+    if (after !== undefined && from === 0)
+      throw new HttpError('CONFIGURATION', `after: there is no dead letter "${after.slice(0, 255)}" any more.`)
+    const wanted = all.slice(from).filter((letter) => reason === undefined || letter.reason === reason)
+    const page = wanted.slice(0, limit)
+    const next = wanted.length > limit ? page.at(-1)!.id : null
+    return json({ letters: page.map((letter) => shownLetter(served, letter)), next })
+  },
 
-export function letterHandlers(teams: ServedTeams): Pick<Handlers, LetterHandlersOwn> {
-  return {
-    listDeadLetters({ query: { team, reason, order, after, limit } }) {
-      const served = teams.named(team)
-      const listed = served.team.deadLetters.list()
-      const all = order === 'newest' ? listed.toReversed() : listed
-      const from = after === undefined ? 0 : all.findIndex(({ id }) => id === after) + 1
-      if (after !== undefined && from === 0)
-        throw new HttpError('CONFIGURATION', `after: there is no dead letter "${after.slice(0, 255)}" any more.`)
-      const wanted = all.slice(from).filter((letter) => reason === undefined || letter.reason === reason)
-      const page = wanted.slice(0, limit)
-      const next = wanted.length > limit ? page.at(-1)!.id : null
-      return json({ letters: page.map((letter) => shownLetter(served, letter)), next })
-    },
+  async replayDeadLetter({ served: { team }, params }) {
+    const { runId } = await lettersWith(params.id!, team).replay(params.id!)
+    return json({ taskId: team.getRun(runId) ? runId : null }, 202)
+  },
 
-    async replayDeadLetter({ params, query: { team } }) {
-      const served = teams.named(team)
-      assertIsThere(served, params.id!)
-      const { runId } = await served.team.deadLetters.replay(params.id!)
-      return json({ taskId: served.team.getRun(runId) ? runId : null }, 202)
-    },
-
-    async discardDeadLetter({ params, query: { team } }) {
-      const served = teams.named(team)
-      assertIsThere(served, params.id!)
-      served.team.deadLetters.discard(params.id!)
-      await served.team.flush() // it is not there again after a restart
-      return new Response(null, { status: 204 })
-    },
-  }
-}
+  async discardDeadLetter({ served: { team }, params }) {
+    lettersWith(params.id!, team).discard(params.id!)
+    await team.flush() // it is not there again after a restart
+    return new Response(null, { status: 204 })
+  },
+} satisfies Partial<Handlers>
 
 /** @throws HttpError if there is no such letter. */
-function assertIsThere({ team }: ServedTeam, letterId: string): void {
-  if (team.deadLetters.list().some(({ id }) => id === letterId)) return
+function lettersWith(letterId: string, { deadLetters }: Team): Team['deadLetters'] {
+  if (deadLetters.list().some(({ id }) => id === letterId)) return deadLetters
   throw new HttpError('NOT_FOUND', `There is no dead letter "${letterId.slice(0, 255)}".`)
 }
 
@@ -165,15 +147,7 @@ function shownLetter({ name: team }: ServedTeam, letter: DeadLetter): z.infer<ty
   }
 }
 
-interface PageHandlersNeeds {
-  readonly settings: HttpSettings
-  readonly teams: ServedTeams
-  readonly sessions: Sessions
-}
-
-type PageHandlersOwn = 'page' | 'pageScript' | 'pageStyle' | 'getSession' | 'beginSession' | 'endSession'
-
-export function pageHandlers({ settings, teams, sessions }: PageHandlersNeeds): Pick<Handlers, PageHandlersOwn> {
+export function pageHandlers({ settings, teams }: Service, sessions: Sessions) {
   return {
     page: ({ request }) => pageResponse(request, settings.basePath),
     pageScript: ({ request }) => pageFileResponse('page.js', request),
@@ -193,7 +167,7 @@ export function pageHandlers({ settings, teams, sessions }: PageHandlersNeeds): 
     },
 
     endSession: ({ request }) => new Response(null, { status: 204, headers: { 'set-cookie': sessions.end(request) } }),
-  }
+  } satisfies Partial<Handlers>
 }
 
 /** Returns where a team and its log are on the machine of the service, for those who work there. */
@@ -213,25 +187,7 @@ function shapeOf({ name, team }: ServedTeam) {
   return { name, strategy, agents, roles: Object.fromEntries(roles.filter(([, named]) => named.length > 0)) }
 }
 
-interface ProbeHandlersNeeds {
-  readonly teams: ServedTeams
-  readonly tasks: Tasks
-  readonly streams: Streams
-  readonly unread: Unread
-  readonly times: RequestTimes
-  readonly openapi: () => object
-}
-
-type ProbeHandlersOwn = 'live' | 'ready' | 'health' | 'metrics' | 'openapi'
-
-export function probeHandlers({
-  teams,
-  tasks,
-  streams,
-  unread,
-  times,
-  openapi,
-}: ProbeHandlersNeeds): Pick<Handlers, ProbeHandlersOwn> {
+export function probeHandlers({ settings, teams, tasks, streams, unread }: Service, times: RequestTimes) {
   let document: object | undefined
   const isLive = () => teams.all.every(({ team }) => team.health().live)
   const isReady = () => !tasks.isDraining && teams.all.every(({ team }) => team.health().ready)
@@ -249,10 +205,10 @@ export function probeHandlers({
       return new Response(text, { headers: { 'content-type': 'text/plain; version=0.0.4' } })
     },
     openapi() {
-      document ??= openapi()
+      document ??= openApi(settings.basePath)
       return json(document)
     },
-  }
+  } satisfies Partial<Handlers>
 }
 
 /** Returns the metrics of the service itself. */
@@ -284,21 +240,13 @@ function joined(teams: ServedTeams): Metric[] {
 }
 
 type ShownMessage = z.infer<typeof taskMessage>
-type RecordHandlersOwn =
-  | 'taskMessages'
-  | 'taskMessage'
-  | 'taskPart'
-  | 'taskTrace'
-  | 'taskContributions'
-  | 'taskBoard'
-  | 'boardHistory'
 
 /** Characters of a page of messages, about. */
 const MOST_CHARACTERS = 2 ** 20
 /** Messages after which others have a turn of the process. */
 const AT_A_TIME = 100
 
-export const recordHandlers: Pick<Handlers, RecordHandlersOwn> = {
+export const recordHandlers = {
   async taskMessages({ task, query: { agent, type, q, after, limit } }) {
     const text = q?.toLowerCase()
     const isWanted = (message: AgentMessage) =>
@@ -363,7 +311,7 @@ export const recordHandlers: Pick<Handlers, RecordHandlersOwn> = {
     if (entries.length > 0) return json({ entries })
     throw new HttpError('NOT_FOUND', `The blackboard has no entry "${params.key!.slice(0, 255)}".`)
   },
-}
+} satisfies Partial<Handlers>
 
 const shownEntry = (entry: BlackboardEntry) => ({ ...entry, timestamp: isoTime(entry.timestamp) })
 

@@ -14,7 +14,7 @@ import { foreignSchema } from '../../json-schema/foreign-schema.ts'
 import { BODY_HASH, CALLER } from '../../runtime/host/run.ts'
 import { readPosition, readTypes } from '../../runtime/runs/events.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import type { Caller, HttpSettings } from '../http/options.ts'
+import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, problemResponse, refusalFor } from '../http/problem.ts'
 import type { Routes } from '../http/routes.ts'
 import { isoTime, isoTimeOr, type Task, type TaskSummary } from '../http/schemas.ts'
@@ -24,23 +24,16 @@ import {
   type Call,
   flushed,
   type Handlers,
-  type IdempotencyKeys,
   isOf,
   json,
   noTask,
   type ServedTeams,
-  type Tasks,
+  type Service,
   waitFor,
   written,
 } from '../http/tasks.ts'
 import { RESPONSE } from '../openai/responses.ts'
 import { toldEvent } from '../shared/json-text.ts'
-
-interface EventHandlersNeeds {
-  readonly settings: HttpSettings
-  readonly tasks: Tasks
-  readonly streams: Streams
-}
 
 type Type = RuntimeEvent['type']
 
@@ -48,27 +41,25 @@ type Type = RuntimeEvent['type']
 const DELTAS: readonly Type[] = ['output.delta', 'model.delta', 'model.superseded']
 const ALWAYS: readonly Type[] = ['reset', 'gap']
 
-export function eventHandlers({ settings, tasks, streams }: EventHandlersNeeds): Pick<Handlers, 'taskEvents'> {
-  return {
-    async taskEvents({ request, caller, task, query: { types, after, deltas } }) {
-      const { team, run } = task
-      const place = placeOf(request, after)
+export const eventHandlers = ({ settings, tasks, streams }: Service) =>
+  ({
+    async taskEvents({ request, caller, task: { team, run }, query: { types, deltas, ...query } }) {
+      const after = placeOf(request, query.after)
       const wanted = types === undefined ? undefined : typesIn(types)
-      const events = (signal: AbortSignal) =>
-        eventsOf(run, { signal, after: place, types: wanted, deltas: deltas === '1' })
-      if (isOver(run) && (await isRead(run, place))) return new Response(null, { status: 204 })
+      const events = (signal: AbortSignal) => eventsOf(run, { signal, after, types: wanted, deltas: deltas === '1' })
+      if (isOver(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
+      const form = streamFormOf(request) ?? 'sse'
       return streams.respond({
         request,
         caller,
-        form: streamFormOf(request) ?? 'sse',
-        frames: (signal) => framesOf(events(signal), { form: streamFormOf(request) ?? 'sse', log: team.logName }),
+        form,
+        frames: (signal) => framesOf(events(signal), { form, log: team.logName }),
         left() {
           if (settings.onDisconnect === 'cancel' && isOf(run, caller)) tasks.leave(run)
         },
       })
     },
-  }
-}
+  }) satisfies Partial<Handlers>
 
 /**
  * Reads a list of types of events.
@@ -159,8 +150,8 @@ function waitOf(request: Request): { waitMs: number; applied: string | undefined
   return { waitMs: Number.POSITIVE_INFINITY, applied: undefined }
 }
 
-export function questionHandlers(teams: ServedTeams): Pick<Handlers, 'listQuestions' | 'answerQuestion'> {
-  return {
+export const questionHandlers = (teams: ServedTeams) =>
+  ({
     async listQuestions({ caller }) {
       const lists = await Promise.all(teams.all.map((served) => questionsOf(served, caller)))
       const mayAll = caller.may.includes('watch')
@@ -185,8 +176,7 @@ export function questionHandlers(teams: ServedTeams): Pick<Handlers, 'listQuesti
       }
       return new Response(null, { status: 204 })
     },
-  }
-}
+  }) satisfies Partial<Handlers>
 
 /** Error for a question that is not open (any more), or that takes another answer. */
 function notTaken({ message, details }: ConfigurationError): HttpError {
@@ -194,17 +184,7 @@ function notTaken({ message, details }: ConfigurationError): HttpError {
   return new HttpError(details.how === undefined ? 'NOT_FOUND' : 'CONFLICT', message)
 }
 
-interface TaskHandlersNeeds {
-  readonly settings: HttpSettings
-  readonly teams: ServedTeams
-  readonly tasks: Tasks
-  readonly keys: IdempotencyKeys
-  readonly streams: Streams
-}
-
-type Own = 'createTask' | 'listTasks' | 'getTask' | 'cancelTask'
-
-export function taskHandlers({ settings, teams, tasks, keys, streams }: TaskHandlersNeeds): Pick<Handlers, Own> {
+export function taskHandlers({ settings, teams, tasks, keys, streams }: Service) {
   const { basePath, onDisconnect } = settings
 
   /** Answers with a task that is not over, and says where it is. */
@@ -266,8 +246,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: TaskHand
       return accepted(found, headers)
     },
 
-    async listTasks({ query: { team, before, limit, ...filter }, caller }) {
-      const served = teams.named(team)
+    async listTasks({ served, query: { team: _, before, limit, ...filter }, caller }) {
       const whose = caller.may.includes('watch') ? {} : { caller: caller.id }
       const page = { ...filter, ...whose, ...(before && { before }), limit: limit + 1 }
       const runs = await served.team.listRuns(page)
@@ -289,7 +268,7 @@ export function taskHandlers({ settings, teams, tasks, keys, streams }: TaskHand
       const wasOver = run.status === 'finished' || run.status === 'failed'
       return json(await taskOf(task), wasOver ? 200 : 202)
     },
-  }
+  } satisfies Partial<Handlers>
 }
 
 const summaryOf = ({ name: team }: ServedTeam, { startedAt, endedAt, ...rest }: RunSummary): TaskSummary => ({
@@ -359,45 +338,36 @@ async function schemaOf(output: Record<string, unknown>): Promise<NonNullable<Ru
   }
 }
 
-export function watchHandlers(
-  teams: ServedTeams,
-  streams: Streams,
-): Pick<Handlers, 'listWaits' | 'listTurns' | 'listBudgets' | 'watchTeam'> {
-  return {
-    listWaits({ query: { team } }) {
-      const served = teams.named(team)
-      const waits = served.team.waits().map(({ since, turnSince, until, ...wait }) => ({
+export const watchHandlers = (streams: Streams) =>
+  ({
+    listWaits({ served: { team } }) {
+      const waits = team.waits().map(({ since, turnSince, until, ...wait }) => ({
         ...wait,
         since: isoTime(since),
         ...(turnSince !== undefined && { turnSince: isoTime(turnSince) }),
         ...(until !== undefined && { until: isoTime(until) }),
       }))
-      return json({ waits, cycles: served.team.waitCycles() })
+      return json({ waits, cycles: team.waitCycles() })
     },
 
-    listTurns({ query: { team } }) {
-      const served = teams.named(team)
-      const turns = served.team.turns().map(({ since, doing, ...turn }) => ({
+    listTurns({ served: { team } }) {
+      const turns = team.turns().map(({ since, doing, ...turn }) => ({
         ...turn,
         since: isoTime(since),
         doing: doing.map((each) => ({ ...each, since: isoTime(each.since) })),
       }))
-      return json({ turns, judgement: served.team.judgement() })
+      return json({ turns, judgement: team.judgement() })
     },
 
-    listBudgets({ query: { team } }) {
-      const all = teams.named(team).team.budgets()
-      return json({ budgets: all.map(({ runId: taskId, ...use }) => ({ taskId, ...use })) })
-    },
+    listBudgets: ({ served: { team } }) =>
+      json({ budgets: team.budgets().map(({ runId: taskId, ...use }) => ({ taskId, ...use })) }),
 
-    watchTeam({ request, caller, query: { team } }) {
-      const served = teams.named(team)
+    watchTeam({ request, caller, served: { team } }) {
       const form = streamFormOf(request) ?? 'sse'
-      const frames = (signal: AbortSignal) => digestFrames(loggedLines(served.team, signal), form)
+      const frames = (signal: AbortSignal) => digestFrames(loggedLines(team, signal), form)
       return streams.respond({ request, caller, form, frames })
     },
-  }
-}
+  }) satisfies Partial<Handlers>
 
 /**
  * Yields the lines of a team. One that has a question waits until the durable log has it, and so do those behind it:

@@ -40,9 +40,17 @@ export interface Route {
   readonly errors: readonly number[]
 }
 
-const route = <const R extends Route>(given: R): R => given
-
 const none = z.strictObject({})
+const usual = { method: 'GET', query: none, errors: [] } as const
+
+/** Declares a route: a GET without a query or errors of its own, unless it says otherwise. */
+const route = <const R extends Omit<Route, keyof typeof usual> & Partial<Route>>(
+  given: R,
+): Omit<typeof usual, keyof R> & R => ({ ...usual, ...given })
+
+/** Whoever may run tasks sees their own, and whoever may watch those of others. */
+const ofTask = { rights: ['run', 'watch'], others: ['watch'] } as const
+
 const seconds = z.coerce.number().min(0).max(600)
 const teamName = z.string().optional()
 const yes = z.literal('1')
@@ -50,38 +58,27 @@ const pageSize = z.coerce.number().int().min(1).max(1_000)
 
 const openAiObject = <Name extends string>(name: Name) => z.looseObject({ object: z.literal(name) })
 const openAiModel = openAiObject('model').extend({ id: z.string(), created: z.number(), owned_by: z.string() })
+const openAiAnswer = (name: string) => ({
+  200: { description: 'the answer, or with stream its pieces', json: openAiObject(name), types: ['text/event-stream'] },
+})
 
 /** Probes need no right: who may not watch reads only whether all is well. */
-const probe = <Path extends string>(path: Path) =>
-  ({
-    method: 'GET',
-    path,
-    rights: [],
-    isOpen: true,
-    isUncounted: true,
-    query: none,
-    answers: {
-      200: { description: 'yes', json: shapes.health },
-      503: { description: 'no', json: shapes.health },
-    },
-    errors: [],
-  }) as const
+const probe = {
+  rights: [],
+  isOpen: true,
+  isUncounted: true,
+  answers: {
+    200: { description: 'yes', json: shapes.health },
+    503: { description: 'no', json: shapes.health },
+  },
+} as const
 
 /** A file of the dashboard has nothing of the teams. */
-const pageFile = <Path extends string>(path: Path, type: string) =>
-  ({
-    method: 'GET',
-    path,
-    rights: [],
-    isOpen: true,
-    isOfPage: true,
-    query: none,
-    answers: {
-      200: { description: 'the file', types: [type] },
-      304: { description: 'with If-None-Match of the same file' },
-    },
-    errors: [],
-  }) as const
+const pageFile = { rights: [], isOpen: true, isOfPage: true } as const
+const pageFileAnswers = (type: string) => ({
+  200: { description: 'the file', types: [type] },
+  304: { description: 'with If-None-Match of the same file' },
+})
 
 export const routes = {
   createTask: route({
@@ -100,7 +97,6 @@ export const routes = {
     errors: [409, 422, 429, 502, 503, 504],
   }),
   listTasks: route({
-    method: 'GET',
     path: '/api/tasks',
     summary: 'Lists the tasks of a team, the newest first',
     rights: ['run', 'watch'],
@@ -115,11 +111,9 @@ export const routes = {
     errors: [404, 422],
   }),
   getTask: route({
-    method: 'GET',
     path: '/api/tasks/:id',
     summary: 'Returns a task; with wait= at its end, or after that many seconds',
-    rights: ['run', 'watch'],
-    others: ['watch'],
+    ...ofTask,
     query: z.strictObject({ wait: seconds.default(0) }),
     answers: { 200: { description: 'the task as it is now', json: shapes.task } },
     errors: [404],
@@ -138,11 +132,9 @@ export const routes = {
     errors: [404],
   }),
   taskEvents: route({
-    method: 'GET',
     path: '/api/tasks/:id/events',
     summary: 'Streams what happens in a task, from its begin or behind Last-Event-ID (after=)',
-    rights: ['run', 'watch'],
-    others: ['watch'],
+    ...ofTask,
     isUncounted: true,
     query: z.strictObject({
       types: z.string().optional().describe('types of events, with commas between them; default: all'),
@@ -156,11 +148,9 @@ export const routes = {
     errors: [404, 422, 429, 503],
   }),
   taskMessages: route({
-    method: 'GET',
     path: '/api/tasks/:id/messages',
     summary: 'Lists the messages of a task, the oldest first',
-    rights: ['run', 'watch'],
-    others: ['watch'],
+    ...ofTask,
     query: z.strictObject({
       agent: z.string().optional().describe('its sender or recipient'),
       type: shapes.message.shape.type.optional(),
@@ -177,32 +167,24 @@ export const routes = {
     errors: [404, 422],
   }),
   taskMessage: route({
-    method: 'GET',
     path: '/api/tasks/:id/messages/:messageId',
     summary: 'Returns a message of a task, with all of its content',
-    rights: ['run', 'watch'],
-    others: ['watch'],
-    query: none,
+    ...ofTask,
     answers: { 200: { description: 'the message', json: shapes.taskMessage } },
     errors: [404],
   }),
   taskPart: route({
-    method: 'GET',
     path: '/api/tasks/:id/parts/:hash',
     summary: 'Returns the bytes of a part that messages of a task have by reference',
-    rights: ['run', 'watch'],
-    others: ['watch'],
-    query: none,
+    ...ofTask,
     answers: { 200: { description: 'the bytes', types: ['application/octet-stream'] } },
     errors: [404],
   }),
   taskTrace: route({
-    method: 'GET',
     path: '/api/tasks/:id/trace',
     summary:
       'Returns what happened in a task until now: as=json, as=mermaid for a diagram, as=digest for its lines of /api/watch, as=html for a page to send to somebody',
-    rights: ['run', 'watch'],
-    others: ['watch'],
+    ...ofTask,
     query: z.strictObject({ as: z.enum(['json', 'mermaid', 'digest', 'html']).default('json') }),
     answers: {
       200: {
@@ -214,21 +196,16 @@ export const routes = {
     errors: [404, 422],
   }),
   taskContributions: route({
-    method: 'GET',
     path: '/api/tasks/:id/contributions',
     summary: 'Returns what each agent has contributed to the answer of a task that is over',
-    rights: ['run', 'watch'],
-    others: ['watch'],
-    query: none,
+    ...ofTask,
     answers: { 200: { description: 'contributions by agent, and who said each sentence', json: shapes.contributions } },
     errors: [404, 409],
   }),
   taskBoard: route({
-    method: 'GET',
     path: '/api/tasks/:id/blackboard',
     summary: 'Lists the entries of the blackboard of a task, as it is now or was at its end',
-    rights: ['run', 'watch'],
-    others: ['watch'],
+    ...ofTask,
     query: z.strictObject({
       type: z.string().optional(),
       author: z.string().optional(),
@@ -238,24 +215,18 @@ export const routes = {
     errors: [404],
   }),
   boardHistory: route({
-    method: 'GET',
     path: '/api/tasks/:id/blackboard/:key/history',
     summary: 'Lists all versions of an entry, the oldest first',
-    rights: ['run', 'watch'],
-    others: ['watch'],
-    query: none,
+    ...ofTask,
     answers: { 200: { description: 'its versions', json: z.object({ entries: z.array(shapes.boardEntry) }) } },
     errors: [404],
   }),
   listQuestions: route({
-    method: 'GET',
     path: '/api/questions',
     summary:
       'Lists what waits for a person, in all tasks, the oldest first; with approve alone, what the caller may approve',
     rights: ['watch', 'approve'],
-    query: none,
     answers: { 200: { description: 'open questions', json: z.object({ questions: z.array(shapes.question) }) } },
-    errors: [],
   }),
   answerQuestion: route({
     method: 'POST',
@@ -263,13 +234,11 @@ export const routes = {
     summary: 'Answers a question of a task',
     rights: ['run', 'operate', 'approve'],
     others: ['operate', 'approve'],
-    query: none,
     body: shapes.answerRequest,
     answers: { 204: { description: 'the answer is taken' } },
     errors: [404, 409, 422],
   }),
   listWaits: route({
-    method: 'GET',
     path: '/api/waits',
     summary: 'Lists what waits in a team now, the oldest first, and the circles of turns that wait for each other',
     rights: ['watch'],
@@ -283,7 +252,6 @@ export const routes = {
     errors: [404],
   }),
   listTurns: route({
-    method: 'GET',
     path: '/api/turns',
     summary: 'Lists the turns that are under way in a team, the oldest first, and says what is slow or stuck',
     rights: ['watch'],
@@ -297,7 +265,6 @@ export const routes = {
     errors: [404],
   }),
   listBudgets: route({
-    method: 'GET',
     path: '/api/budgets',
     summary: 'Lists what is used of the limits on tokens now: of a team, and of its tasks under way',
     rights: ['watch'],
@@ -306,7 +273,6 @@ export const routes = {
     errors: [404],
   }),
   watchTeam: route({
-    method: 'GET',
     path: '/api/watch',
     summary: 'Streams what happens in a team, in short: its state first, then at most ten lines a second',
     rights: ['watch'],
@@ -318,7 +284,6 @@ export const routes = {
     errors: [404, 429, 503],
   }),
   listAgents: route({
-    method: 'GET',
     path: '/api/agents',
     summary: 'Lists the agents of a team',
     rights: ['watch'],
@@ -339,7 +304,6 @@ export const routes = {
     errors: [404],
   }),
   getAgent: route({
-    method: 'GET',
     path: '/api/agents/:name',
     summary: 'Returns an agent of a team',
     rights: ['watch'],
@@ -370,7 +334,6 @@ export const routes = {
     errors: [404, 409, 422, 502, 503],
   }),
   listDeadLetters: route({
-    method: 'GET',
     path: '/api/dead-letters',
     summary: 'Lists messages that no agent will handle, the oldest or the newest first',
     rights: ['watch'],
@@ -415,22 +378,17 @@ export const routes = {
     errors: [404],
   }),
   listModels: route({
-    method: 'GET',
     path: '/v1/models',
     summary: 'Lists the teams, and each agent of a team, as models in the format of OpenAI',
     rights: ['run'],
     isOpenAi: true,
-    query: none,
     answers: { 200: { description: 'models', json: openAiObject('list').extend({ data: z.array(openAiModel) }) } },
-    errors: [],
   }),
   getModel: route({
-    method: 'GET',
     path: '/v1/models/:model{.+}',
     summary: 'Returns a team, or an agent of a team, as a model in the format of OpenAI',
     rights: ['run'],
     isOpenAi: true,
-    query: none,
     answers: { 200: { description: 'the model', json: openAiModel } },
     errors: [404],
   }),
@@ -440,15 +398,8 @@ export const routes = {
     summary: 'Asks a team in the format of Chat Completions',
     rights: ['run'],
     isOpenAi: true,
-    query: none,
     body: chatRequest,
-    answers: {
-      200: {
-        description: 'the answer, or with stream its pieces',
-        json: openAiObject('chat.completion'),
-        types: ['text/event-stream'],
-      },
-    },
+    answers: openAiAnswer('chat.completion'),
     errors: [404, 422, 502, 503, 504],
   }),
   createResponse: route({
@@ -457,19 +408,11 @@ export const routes = {
     summary: 'Asks a team in the format of Responses',
     rights: ['run'],
     isOpenAi: true,
-    query: none,
     body: responsesRequest,
-    answers: {
-      200: {
-        description: 'the answer, or with stream its pieces',
-        json: openAiObject('response'),
-        types: ['text/event-stream'],
-      },
-    },
+    answers: openAiAnswer('response'),
     errors: [404, 422, 502, 503, 504],
   }),
   getResponse: route({
-    method: 'GET',
     path: '/v1/responses/:id',
     summary: 'Returns a response that is stored, as it is now, in the format of Responses',
     rights: ['run', 'watch'],
@@ -484,45 +427,45 @@ export const routes = {
     summary: 'Cancels a response that is stored and not over',
     rights: ['run', 'operate'],
     isOpenAi: true,
-    query: none,
     answers: { 200: { description: 'the response', json: openAiObject('response') } },
     errors: [404],
   }),
-  live: route({ ...probe('/livez'), summary: 'Says whether the process works: else it is to be restarted' }),
-  ready: route({ ...probe('/readyz'), summary: 'Says whether tasks are taken now' }),
-  health: route({ ...probe('/healthz'), summary: 'Says both: 200 if the teams live and take tasks' }),
+  live: route({ ...probe, path: '/livez', summary: 'Says whether the process works: else it is to be restarted' }),
+  ready: route({ ...probe, path: '/readyz', summary: 'Says whether tasks are taken now' }),
+  health: route({ ...probe, path: '/healthz', summary: 'Says both: 200 if the teams live and take tasks' }),
   metrics: route({
-    method: 'GET',
     path: '/metrics',
     summary: 'Metrics of all teams for Prometheus',
     rights: ['watch'],
-    query: none,
     answers: { 200: { description: "Prometheus' text format 0.0.4", types: ['text/plain; version=0.0.4'] } },
-    errors: [],
   }),
   page: route({
-    method: 'GET',
     path: '/',
     summary: 'Returns the dashboard, where it is served (`dashboard: true`)',
     rights: [],
     isOpen: true,
     leadsToLogin: true,
     isOfPage: true,
-    query: none,
     answers: { 200: { description: 'the page', types: ['text/html'] } },
-    errors: [],
   }),
-  pageScript: route({ ...pageFile('/page.js', 'text/javascript'), summary: 'Returns the code of the dashboard' }),
-  pageStyle: route({ ...pageFile('/page.css', 'text/css'), summary: 'Returns the style of the dashboard' }),
+  pageScript: route({
+    ...pageFile,
+    path: '/page.js',
+    summary: 'Returns the code of the dashboard',
+    answers: pageFileAnswers('text/javascript'),
+  }),
+  pageStyle: route({
+    ...pageFile,
+    path: '/page.css',
+    summary: 'Returns the style of the dashboard',
+    answers: pageFileAnswers('text/css'),
+  }),
   getSession: route({
-    method: 'GET',
     path: '/session',
     summary: 'Says who the caller is and what teams there are, for the dashboard',
     rights: [],
     isOfPage: true,
-    query: none,
     answers: { 200: { description: 'the caller, and the shapes of the teams', json: shapes.session } },
-    errors: [],
   }),
   beginSession: route({
     method: 'POST',
@@ -530,7 +473,6 @@ export const routes = {
     summary: 'Begins a session of the dashboard: a cookie stands for the token that the request has',
     rights: [],
     isOfPage: true,
-    query: none,
     answers: { 204: { description: 'with Set-Cookie, if the request has a token' } },
     errors: [429],
   }),
@@ -540,18 +482,14 @@ export const routes = {
     summary: 'Ends a session of the dashboard',
     rights: [],
     isOfPage: true,
-    query: none,
     answers: { 204: { description: 'the cookie is void' } },
     errors: [429],
   }),
   openapi: route({
-    method: 'GET',
     path: '/api/openapi.json',
     summary: 'Returns the description of this API: OpenAPI 3.1',
     rights: [],
-    query: none,
     answers: { 200: { description: 'the document', json: z.looseObject({ openapi: z.literal('3.1.0') }) } },
-    errors: [],
   }),
 } as const satisfies Record<string, Route>
 

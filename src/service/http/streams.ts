@@ -157,17 +157,7 @@ export class Streams {
 
   /** Resolves when all streams have come to their end, or after that many ms. */
   async quiet(ms: number): Promise<void> {
-    if (this.#open.size === 0) return
-    await new Promise<void>((resolve) => {
-      const timer = setTimeout(done, ms)
-      const quiet = this.#quiet
-      quiet.add(done)
-      function done() {
-        clearTimeout(timer)
-        quiet.delete(done)
-        resolve()
-      }
-    })
+    if (this.#open.size > 0) await firstOf(ms, waitIn(this.#quiet))
   }
 
   /** Ends all streams. Their clients can go on elsewhere, or later. */
@@ -183,22 +173,35 @@ export function streamFormOf(request: Request): StreamForm | undefined {
   return accept.includes('text/event-stream') ? 'sse' : undefined
 }
 
+/** Begins a wait that calls back when it is over. Returns what takes it back. */
+export type Wait = (over: () => void) => () => void
+
+export const waitIn =
+  (waiting: Set<() => void>): Wait =>
+  (over) => {
+    waiting.add(over)
+    return () => waiting.delete(over)
+  }
+
+/** Resolves when one of the waits is over, or after that many ms. Nothing is left of the others then. */
+export async function firstOf(ms: number, ...waits: readonly Wait[]): Promise<void> {
+  let forgets: (() => void)[] = []
+  await new Promise<void>((resolve) => {
+    const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(resolve, ms)
+    forgets = [() => clearTimeout(timer), ...waits.map((wait) => wait(resolve))]
+  })
+  for (const forget of forgets) forget()
+}
+
 /** Resolves to undefined after that many ms, or when the signal is aborted. */
 async function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): Promise<T | undefined> {
-  let stop = () => {}
-  const late = new Promise<undefined>((resolve) => {
-    const timer = setTimeout(resolve, ms, undefined)
-    const unlisten = onAbort(signal, () => resolve(undefined))
-    stop = () => {
-      clearTimeout(timer)
-      unlisten()
-    }
-  })
-  try {
-    return await Promise.race([promise, late])
-  } finally {
-    stop()
+  let forget = () => {}
+  const got: Wait = (over) => {
+    forget = over
+    return () => {}
   }
+  const late = firstOf(ms, got, (over) => onAbort(signal, over))
+  return Promise.race([promise, late.then(() => undefined)]).finally(() => forget())
 }
 
 /*

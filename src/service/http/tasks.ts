@@ -11,10 +11,10 @@ import type { MultiAgentResult, Run, RunOptions, Team } from '../../index.ts'
 import { BODY_HASH, CALLER, callerIn } from '../../runtime/host/run.ts'
 import { type Timer, timerBehind } from '../../shared/clock.ts'
 import { onAbort } from '../../shared/on-abort.ts'
-import { clearTimeout, setTimeout } from '../../shared/timers.ts'
 import { type Caller, type HttpLimits, type HttpSettings, Prices, type Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { Operation, Route, Routes } from './routes.ts'
+import { firstOf, type Streams, type Unread, type Wait, waitIn } from './streams.ts'
 import { endOf, type FoundTask, hasEnded, knownEndOf, onEnd, type ServedTeam } from './task-view.ts'
 
 /** A request as a handler gets it, with all that is checked of it. */
@@ -26,6 +26,18 @@ export interface Call<R extends Route = Route> {
   readonly caller: Caller
   /** The task that the path names, in a route that says so. */
   readonly task: R['others'] extends readonly Right[] ? FoundTask : undefined
+  /** The team that the query names, or the first one, in a route that asks for one. */
+  readonly served: R['query'] extends { shape: { team: unknown } } ? ServedTeam : undefined
+}
+
+/** Everything that handlers work with. */
+export interface Service {
+  readonly settings: HttpSettings
+  readonly teams: ServedTeams
+  readonly tasks: Tasks
+  readonly keys: IdempotencyKeys
+  readonly unread: Unread
+  readonly streams: Streams
 }
 
 export type Handlers = {
@@ -143,22 +155,11 @@ const otherBody = (): HttpError =>
   )
 
 export class ServedTeams {
-  readonly #teams: ReadonlyMap<string, Team>
-  readonly #prices: Prices | undefined
-  readonly #approveOwn: boolean
+  readonly all: readonly ServedTeam[]
 
   constructor({ teams, prices, approveOwn }: Pick<HttpSettings, 'teams' | 'prices' | 'approveOwn'>) {
-    this.#teams = teams
-    this.#approveOwn = approveOwn
-    this.#prices = prices && new Prices(prices)
-  }
-
-  get all(): ServedTeam[] {
-    return Array.from(this.#teams, (each) => this.#served(...each))
-  }
-
-  #served(name: string, team: Team): ServedTeam {
-    return { name, team, prices: this.#prices, approveOwn: this.#approveOwn }
+    const ofAll = { prices: prices && new Prices(prices), approveOwn }
+    this.all = Array.from(teams, ([name, team]) => ({ name, team, ...ofAll }))
   }
 
   /**
@@ -168,9 +169,9 @@ export class ServedTeams {
    */
   named(name: string | undefined): ServedTeam {
     if (name === undefined) return this.all[0]!
-    const team = this.#teams.get(name)
-    if (team) return this.#served(name, team)
-    const known = [...this.#teams.keys()].join(', ')
+    const served = this.all.find((each) => each.name === name)
+    if (served) return served
+    const known = this.all.map((each) => each.name).join(', ')
     throw new HttpError('NOT_FOUND', `team: there is no team "${name.slice(0, 255)}" here; there are ${known}.`)
   }
 }
@@ -328,16 +329,7 @@ export class Tasks {
 
   /** Resolves when no task is open, or after that many ms. */
   async quiet(ms: number): Promise<void> {
-    if (this.#open.size === 0) return
-    await new Promise<void>((resolve) => {
-      const done = () => {
-        clearTimeout(timer)
-        this.#quiet.delete(done)
-        resolve()
-      }
-      const timer = setTimeout(done, ms)
-      this.#quiet.add(done)
-    })
+    if (this.#open.size > 0) await firstOf(ms, waitIn(this.#quiet))
   }
 
   /** Ends the timers, and all that waits for the end of a task. Tasks go on. */
@@ -400,29 +392,32 @@ export const written = ({ team, run }: Pick<FoundTask, 'team' | 'run'>): Promise
  * Resolves when the durable log has all until now, or is lost, or when it does not matter any more. `until` calls back
  * then, and returns a function that ends this.
  */
-export async function flushed(team: Team, until: (over: () => void) => () => void): Promise<void> {
-  let forget = () => {}
-  const over = new Promise<void>((resolve) => {
-    forget = until(resolve)
+export const flushed = (team: Team, until: Wait): Promise<void> =>
+  firstOf(Number.POSITIVE_INFINITY, until, (over) => {
+    void team.flush().then(over, over)
+    return () => {}
   })
-  await Promise.race([team.flush().catch(() => {}), over]).finally(() => forget())
-}
 
 /** Resolves to true when the run has ended; to false after that many ms, or when one of the signals is aborted. */
 export async function waitFor(run: Run<unknown>, ms: number, ...signals: AbortSignal[]): Promise<boolean> {
   if (await knownEndOf(run)) return true
   if (ms === 0 || signals.some(({ aborted }) => aborted)) return false
-  let stop = () => {}
-  const over = new Promise<boolean>((resolve) => {
-    const timer = ms === Number.POSITIVE_INFINITY ? undefined : setTimeout(() => resolve(false), ms)
-    const forgets = signals.map((signal) => onAbort(signal, () => resolve(false)))
-    forgets.push(onEnd(run, () => resolve(true)))
-    stop = () => {
-      clearTimeout(timer)
-      for (const forget of forgets) forget()
-    }
-  })
-  return over.finally(() => stop())
+  let isEnded = false
+  const ended: Wait = (over) =>
+    onEnd(run, () => {
+      isEnded = true
+      over()
+    })
+  await firstOf(
+    ms,
+    ...signals.map(
+      (signal): Wait =>
+        (over) =>
+          onAbort(signal, over),
+    ),
+    ended,
+  )
+  return isEnded
 }
 
 export const noTask = (id: string): HttpError =>

@@ -1,9 +1,8 @@
 /** The endpoint in OpenAI's formats: teams as models, for programs that speak to nothing else. */
 import type { Run, RunOptions } from '../../index.ts'
 import { type Asked, askedIn, askedInResponses, outputOf, refused } from '../http/openai-request.ts'
-import type { Caller, HttpSettings } from '../http/options.ts'
+import type { Caller } from '../http/options.ts'
 import { HttpError, httpErrorOf, INTERNAL } from '../http/problem.ts'
-import type { Streams } from '../http/streams.ts'
 import { endOf, type FoundTask, isOver, type ServedTeam } from '../http/task-view.ts'
 import {
   type Call,
@@ -11,7 +10,7 @@ import {
   type Handlers,
   json,
   type ServedTeams,
-  type Tasks,
+  type Service,
   waitFor,
   written,
 } from '../http/tasks.ts'
@@ -31,21 +30,13 @@ import {
   taskIdOf,
 } from './responses.ts'
 
-interface Needs {
-  readonly settings: HttpSettings
-  readonly teams: ServedTeams
-  readonly tasks: Tasks
-  readonly streams: Streams
-}
-
-type Own = 'listModels' | 'getModel' | 'chatCompletions' | 'createResponse' | 'getResponse' | 'cancelResponse'
 /** Header of a request that names the thread whose conversation the query goes on with. */
 const THREAD = 'x-dramatis-thread'
 const MOST_THREAD_ID = 256
 /** Header of a response with the fields of the request that a team has no use for. */
 const IGNORED = 'x-dramatis-ignored'
 
-export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick<Handlers, Own> {
+export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
   const failed = (error: unknown) => openAiError(httpErrorOf(error) ?? INTERNAL)
   const left = (run: Run<unknown>) => {
     if (settings.onDisconnect !== 'continue') tasks.leave(run)
@@ -193,7 +184,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Needs): Pick
       }
       return json(await responseNow({ run, ...asked }, failed))
     },
-  }
+  } satisfies Partial<Handlers>
 }
 
 /** @throws HttpError for the id of a thread that no task can have. */
