@@ -1,8 +1,9 @@
 /** `npm run bench -- load <team file>`: loads any team, and says how it bears up. */
 import { createTeam } from 'dramatis'
 import type { Surroundings } from '../../src/service/commands/run.ts'
-import { EXIT, exitCodeOf, failureWords, listenForInterrupt, unlessAborted } from '../../src/service/shared/failure.ts'
+import { EXIT, exitCodeOf, failureWords, listenForInterrupt } from '../../src/service/shared/failure.ts'
 import { loadEnv, loadTeamFile } from '../../src/service/shared/load-team-file.ts'
+import { unlessAborted } from '../../src/shared/on-abort.ts'
 import { machine, machineText } from '../machine.ts'
 import { load } from './load.ts'
 import { loadText } from './load-report.ts'
@@ -32,10 +33,10 @@ async function measure({ plan, json }: LoadOptions, { answer, stderr, folder }: 
   loadEnv(folder)
   const { signal, stop } = listenForInterrupt((text) => void stderr.write(text))
   try {
-    const definition = await unlessAborted(loadTeamFile(plan.file, folder), signal)
+    const definition = await unlessAborted(signal, loadTeamFile(plan.file, folder))
     const team = createTeam(definition)
     try {
-      await unlessAborted(team.start(), signal)
+      await unlessAborted(signal, team.start())
       stderr.write(`loading ${plan.file} for ${plan.seconds} s; Ctrl-C ends it\n`)
       const loaded = await load(team, plan, signal)
       await answer.write(

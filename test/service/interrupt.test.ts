@@ -1,5 +1,6 @@
 import t from 'tap'
-import { listenForInterrupt, unlessAborted } from '../../src/service/shared/failure.ts'
+import { listenForInterrupt } from '../../src/service/shared/failure.ts'
+import { unlessAborted } from '../../src/shared/on-abort.ts'
 
 t.test('the first Ctrl-C aborts and says so, the second leaves', async (t) => {
   const said: string[] = []
@@ -27,9 +28,9 @@ t.test('after stop Ctrl-C has its usual meaning', async (t) => {
 
 t.test('work that nobody waits for any more is left alone', async (t) => {
   const controller = new AbortController()
-  const waiting = unlessAborted(new Promise(() => {}), controller.signal)
+  const waiting = unlessAborted(controller.signal, new Promise(() => {}))
   controller.abort(new Error('enough'))
   await t.rejects(waiting, { message: 'enough' })
-  await t.rejects(unlessAborted(Promise.reject(new Error('too late')), controller.signal))
-  t.equal(await unlessAborted(Promise.resolve('done'), new AbortController().signal), 'done')
+  await t.rejects(unlessAborted(controller.signal, Promise.reject(new Error('too late'))))
+  t.equal(await unlessAborted(new AbortController().signal, Promise.resolve('done')), 'done')
 })

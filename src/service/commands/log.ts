@@ -20,16 +20,11 @@ import { EXIT } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor } from '../shared/load-team-file.ts'
 import { count, type LogReport, logLines, logReport, lostRunLines } from '../shared/log-report.ts'
-import type { Surroundings } from './run.ts'
-
-export interface LogCheckFlags {
-  log: string
-  json?: boolean
-}
+import type { LogFlags, Surroundings } from './run.ts'
 
 /** Prints the report and resolves to the exit code: 1 for damage. Takes no lock. Rejects if there is no such log. */
 export async function logCheck(
-  { log, json = false }: LogCheckFlags,
+  { log, json = false }: LogFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const report = logReport(await examined(logFolder(log, folder)))
@@ -49,13 +44,11 @@ async function examined(path: string): Promise<LogExamination> {
   return found.damages.length > 0 && (await isLogHeld(path)) ? examine() : found
 }
 
-export interface LogCompactFlags {
-  log: string
+export interface LogCompactFlags extends LogFlags {
   keepRuns?: number
   keepDays?: number
   keepBytes?: number
   archive?: string
-  json?: boolean
 }
 
 /** Prints the sizes and resolves to the exit code. Rejects if there is no such log, if it is damaged, or held. */
@@ -94,11 +87,9 @@ export async function logCompact(
  * with `--accept-loss` the end of the log that is missing.
  */
 
-export interface LogRepairFlags {
-  log: string
+export interface LogRepairFlags extends LogFlags {
   dropRuns?: boolean
   acceptLoss?: boolean
-  json?: boolean
 }
 
 /**

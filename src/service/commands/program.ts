@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { EXIT, exitCodeOf, failureWords } from '../shared/failure.ts'
-import type { LogCheckFlags, LogCompactFlags, LogRepairFlags } from './log.ts'
+import type { LogCompactFlags, LogRepairFlags } from './log.ts'
 import type { RehearseFlags, RehearseOldFlags } from './rehearse.ts'
-import type { AnswerFlags, QuestionsFlags, ResumeFlags, RunFlags, Surroundings } from './run.ts'
-import type { ReplayFlags, RunsFlags, TraceFlags } from './runs.ts'
-import type { ChatFlags, TopFlags } from './screens.ts'
+import type { AnswerFlags, LogFlags, ResumeFlags, RunFlags, Surroundings } from './run.ts'
+import type { ReplayFlags, RunsFlags } from './runs.ts'
+import type { ScreenFlags } from './screens.ts'
 import type { ServeFlags } from './serve.ts'
 
 const STATUSES = ['queued', 'running', 'waiting', 'finished', 'failed', 'aborted', 'interrupted']
@@ -37,6 +37,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
   let code: number = EXIT.done
   let written: Promise<void> = Promise.resolve()
 
+  const end = async (work: Promise<number>) => {
+    code = await work
+  }
+  // Modules of commands are loaded late: nobody who asks for help waits for the runtime.
   const program = new Command('dramatis')
     .description('Runs a team of AI agents, each an actor on its own thread.')
     .version(version(), '-v, --version', 'print the version')
@@ -60,10 +64,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--timeout <ms>', 'give up after that many milliseconds', milliseconds)
     .option('--watch', 'reload agents whose files change while the query runs')
     .showHelpAfterError('See "dramatis run --help". A query of several words needs quotes.')
-    .action(async (file: string, query: string, flags: RunFlags) => {
-      const { run } = await import('./run.ts') // late: nobody who asks for help waits for the runtime
-      code = await run(file, query, flags, surroundings)
-    })
+    .action(async (file: string, query: string, flags: RunFlags) =>
+      end((await import('./run.ts')).run(file, query, flags, surroundings)),
+    )
 
   program
     .command('serve')
@@ -78,10 +81,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--price <file>', 'JSON file with prices of models for a million tokens: {"name": {"input", "output"}}')
     .option('--drain <ms>', 'time for open tasks at the end', wholeNumber, 20_000)
     .showHelpAfterError('See "dramatis serve --help".')
-    .action(async (files: string[], flags: ServeFlags) => {
-      const { serve } = await import('./serve.ts')
-      code = await serve(files, flags, surroundings)
-    })
+    .action(async (files: string[], flags: ServeFlags) =>
+      end((await import('./serve.ts')).serve(files, flags, surroundings)),
+    )
 
   const tokenEnv = ['--token-env <name>', 'environment variable with the token of a team that is served'] as const
 
@@ -92,10 +94,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .argument('[message]', 'the first one, in quotes')
     .option(...tokenEnv)
     .showHelpAfterError('See "dramatis chat --help".')
-    .action(async (team: string, message: string | undefined, flags: ChatFlags) => {
-      const { chat } = await import('./screens.ts')
-      code = await chat(team, message, flags, surroundings)
-    })
+    .action(async (team: string, message: string | undefined, flags: ScreenFlags) =>
+      end((await import('./screens.ts')).chat(team, message, flags, surroundings)),
+    )
 
   program
     .command('top')
@@ -104,10 +105,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .argument('[query]', 'what a team of a file is to do meanwhile, in quotes')
     .option(...tokenEnv)
     .showHelpAfterError('See "dramatis top --help".')
-    .action(async (team: string, query: string | undefined, flags: TopFlags) => {
-      const { top } = await import('./screens.ts')
-      code = await top(team, query, flags, surroundings)
-    })
+    .action(async (team: string, query: string | undefined, flags: ScreenFlags) =>
+      end((await import('./screens.ts')).top(team, query, flags, surroundings)),
+    )
 
   program
     .command('rehearse')
@@ -140,13 +140,10 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--json', 'print everything as JSON')
     .showHelpAfterError('See "dramatis rehearse --help". A query of several words needs quotes.')
     .action(async (file: string, query: string | undefined, flags: RehearseFlags & Partial<RehearseOldFlags>) => {
-      const { rehearse, rehearsalOf } = await import('./rehearse.ts')
+      const { rehearse, rehearsalOf, rehearseOld } = await import('./rehearse.ts')
       const played = rehearsalOf(query, flags)
-      if ('query' in played) code = await rehearse(file, played.query, flags, surroundings)
-      else {
-        const { rehearseOld } = await import('./rehearse.ts')
-        code = await rehearseOld(file, played, surroundings)
-      }
+      if ('query' in played) await end(rehearse(file, played.query, flags, surroundings))
+      else await end(rehearseOld(file, played, surroundings))
     })
 
   program
@@ -155,10 +152,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .argument('<run>', 'id of the run')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--json', 'print the trace as JSON')
-    .action(async (run: string, flags: TraceFlags) => {
-      const { trace } = await import('./runs.ts')
-      code = await trace(run, flags, surroundings)
-    })
+    .action(async (run: string, flags: LogFlags) => end((await import('./runs.ts')).trace(run, flags, surroundings)))
 
   program
     .command('replay')
@@ -167,10 +161,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--at <seq>', 'print the state after that moment: a number of the list, or "end"', momentNumber)
     .option('--json', 'print it as JSON')
-    .action(async (run: string, flags: ReplayFlags) => {
-      const { replay } = await import('./runs.ts')
-      code = await replay(run, flags, surroundings)
-    })
+    .action(async (run: string, flags: ReplayFlags) =>
+      end((await import('./runs.ts')).replay(run, flags, surroundings)),
+    )
 
   program
     .command('runs')
@@ -178,10 +171,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .addOption(new Option('--status <status>', 'only the runs of that status').choices(STATUSES))
     .option('--json', 'print them as JSON')
-    .action(async (flags: RunsFlags) => {
-      const { runs } = await import('./runs.ts')
-      code = await runs(flags, surroundings)
-    })
+    .action(async (flags: RunsFlags) => end((await import('./runs.ts')).runs(flags, surroundings)))
 
   program
     .command('resume')
@@ -197,20 +187,18 @@ export async function main(args: readonly string[], surroundings: Surroundings):
         'continue',
       ]),
     )
-    .action(async (first: string, file: string | undefined, flags: ResumeFlags) => {
-      const { resume } = await import('./run.ts')
-      code = await resume(file ?? first, file === undefined ? undefined : first, flags, surroundings)
-    })
+    .action(async (first: string, file: string | undefined, flags: ResumeFlags) =>
+      end(
+        (await import('./run.ts')).resume(file ?? first, file === undefined ? undefined : first, flags, surroundings),
+      ),
+    )
 
   program
     .command('questions')
     .description('list the questions to a person that are open in a log')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--json', 'print them as JSON')
-    .action(async (flags: QuestionsFlags) => {
-      const { questions } = await import('./run.ts')
-      code = await questions(flags, surroundings)
-    })
+    .action(async (flags: LogFlags) => end((await import('./run.ts')).questions(flags, surroundings)))
 
   program
     .command('answer')
@@ -221,10 +209,9 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--input <json>', 'with "yes" to an approval: input of the tool in the place of its own')
     .option('--reason <text>', 'with "no" to an approval: why the tool may not be called')
     .showHelpAfterError('See "dramatis answer --help". An answer of several words needs quotes.')
-    .action(async (question: string, text: string, flags: AnswerFlags) => {
-      const { answer } = await import('./run.ts')
-      code = await answer(question, text, flags, surroundings)
-    })
+    .action(async (question: string, text: string, flags: AnswerFlags) =>
+      end((await import('./run.ts')).answer(question, text, flags, surroundings)),
+    )
 
   const log = program.command('log').description('look after the files of a log: check, compact, repair')
 
@@ -233,10 +220,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .description('read all of a log, also while a process has it, and say what is damaged; exit code 1 for damage')
     .requiredOption('--log <folder>', 'folder of the log: stateManagement.path of the team')
     .option('--json', 'print it as JSON')
-    .action(async (flags: LogCheckFlags) => {
-      const { logCheck } = await import('./log.ts')
-      code = await logCheck(flags, surroundings)
-    })
+    .action(async (flags: LogFlags) => end((await import('./log.ts')).logCheck(flags, surroundings)))
 
   log
     .command('compact')
@@ -247,10 +231,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--keep-bytes <number>', 'room that they may take, all together; 1073741824', wholeNumber)
     .option('--archive <folder>', 'write a JSON file of each run there before it is given up')
     .option('--json', 'print the sizes as JSON')
-    .action(async (flags: LogCompactFlags) => {
-      const { logCompact } = await import('./log.ts')
-      code = await logCompact(flags, surroundings)
-    })
+    .action(async (flags: LogCompactFlags) => end((await import('./log.ts')).logCompact(flags, surroundings)))
 
   log
     .command('repair')
@@ -259,10 +240,7 @@ export async function main(args: readonly string[], surroundings: Surroundings):
     .option('--drop-runs', 'do it, while no process has the log: the damaged files are replaced')
     .option('--accept-loss', 'do it where the end of the log is missing: what stood there is lost')
     .option('--json', 'print it as JSON')
-    .action(async (flags: LogRepairFlags) => {
-      const { logRepair } = await import('./log.ts')
-      code = await logRepair(flags, surroundings)
-    })
+    .action(async (flags: LogRepairFlags) => end((await import('./log.ts')).logRepair(flags, surroundings)))
 
   try {
     await program.parseAsync(withFaults(args), { from: 'user' })

@@ -6,8 +6,9 @@ import { faultsOf, Recording, seedsOf, shortest } from '../../rehearsal.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
 import { logFolder, type RecordedStatus, recordedRun, recordedRuns } from '../../runtime/views/recorded-runs.ts'
 import { AgentCrashedError, ConfigurationError, DramatisError, errorData } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import { quoted } from '../../shared/text.ts'
-import { countOn, isFailure, type Job, type Played } from '../rehearsal/job.ts'
+import { type Count, countOn, isFailure, type Job, type Played } from '../rehearsal/job.ts'
 import { RehearsingThread } from '../rehearsal/rehearsing-thread.ts'
 import {
   isSame,
@@ -20,7 +21,7 @@ import {
   seedData,
   seedReport,
 } from '../rehearsal/report.ts'
-import { EXIT, listenForInterrupt, unlessAborted } from '../shared/failure.ts'
+import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor, loadEnv, teamFilePath } from '../shared/load-team-file.ts'
 import type { Surroundings } from './run.ts'
@@ -35,7 +36,8 @@ export interface RehearseOldFlags {
   json?: boolean
 }
 
-const PLAY_TIMEOUT_MS = 30_000
+/** Real time without a step after which a play is ended. */
+const TIMEOUT_MS = 30_000
 /** Beyond it the threads only take each other's memory. */
 const MOST_THREADS = 4
 /** Runs that a thread reads from the log together. */
@@ -47,9 +49,10 @@ const BATCH = 20
  */
 export async function rehearseOld(
   file: string,
-  { from, log, status, seedTimeout = PLAY_TIMEOUT_MS, json = false }: RehearseOldFlags,
-  { answer, stderr, folder }: Surroundings,
+  { from, log, status, seedTimeout = TIMEOUT_MS, json = false }: RehearseOldFlags,
+  surroundings: Surroundings,
 ): Promise<number> {
+  const { answer, stderr, folder } = surroundings
   const href = pathToFileURL(teamFilePath(file, folder)).href
   const redactor = environmentRedactor(folder)
   const path = logFolder(log, folder)
@@ -57,40 +60,24 @@ export async function rehearseOld(
   const isOne = from.length === 1 && from[0] !== 'all'
   const world = { faults: [], recorded: false, realModels: false, realTools: false }
   const job: Job = { href, file, query: '', log: path, ...world, shown: isOne }
-  const count = await countOn(stderr)
-  answer.divertTo(count.print)
-  const { signal, stop } = listenForInterrupt(count.print)
   const batches = Array.from({ length: Math.ceil(ids.length / BATCH) }, (_, i) => ids.slice(i * BATCH, (i + 1) * BATCH))
-  const waiting = batches.reverse()
-  const size = Math.min(availableParallelism(), MOST_THREADS, batches.length)
-  const threads = Array.from({ length: size }, () => new RehearsingThread(job, undefined, seedTimeout, count.print))
   const played = new Map<string, OldOutcome>()
-  try {
-    await unlessAborted(Promise.all(threads.map(playing)), signal)
-    if (isOne) await threads[0]!.end() // what it printed comes first
-  } catch (error) {
-    if (signal.aborted) return EXIT.interrupted
-    throw error
-  } finally {
-    stop()
-    count.end()
-    waiting.length = 0 // whatever still goes on plays nothing more
-    await Promise.all(threads.map((each) => each.end()))
-  }
-  const outcomes = redactor.data(ids.map((id) => played.get(id)!))
-  if (outcomes.length === 0) stderr.write(status ? `No run of the log is ${status}.\n` : 'The log has no run.\n')
-  else if (json) await answer.write(oldRunsText(outcomes))
-  else await answer.write(isOne ? oldRunReport(outcomes[0]!) : oldRunsReport(outcomes, replay))
-  return outcomes.every(isSame) ? EXIT.done : EXIT.failed
-
-  async function playing(thread: RehearsingThread): Promise<void> {
-    for (let batch = waiting.pop(); batch; batch = waiting.pop())
+  return onThreads(job, undefined, seedTimeout, surroundings, async ({ signal, count, threads, playAll }) => {
+    await playAll(batches, async (thread, batch) => {
       for (const id of batch) {
         signal.throwIfAborted()
         played.set(id, await outcomeOf(thread, id, batch))
         count.show(played.size, ids.length, [...played.values()].filter((each) => !isSame(each)).length)
       }
-  }
+    })
+    count.end()
+    if (isOne) await threads[0]!.end() // what it printed comes first
+    const outcomes = redactor.data(ids.map((id) => played.get(id)!))
+    if (outcomes.length === 0) stderr.write(status ? `No run of the log is ${status}.\n` : 'The log has no run.\n')
+    else if (json) await answer.write(oldRunsText(outcomes))
+    else await answer.write(isOne ? oldRunReport(outcomes[0]!) : oldRunsReport(outcomes, replay))
+    return outcomes.every(isSame) ? EXIT.done : EXIT.failed
+  })
 
   /** Plays one run. If it cannot be played, the others are played all the same. */
   async function outcomeOf(thread: RehearsingThread, runId: string, batch: readonly string[]): Promise<OldOutcome> {
@@ -106,6 +93,50 @@ export async function rehearseOld(
   function replay(runId: string): string {
     return `npx dramatis rehearse ${[file, '--from', runId, '--log', log].map((word) => quoted(word)).join(' ')}`
   }
+}
+
+interface Playing {
+  /** Aborted by Ctrl-C. */
+  readonly signal: AbortSignal
+  readonly count: Count
+  readonly threads: readonly RehearsingThread[]
+  /** Plays all of these, each on one of the threads that there is room for. */
+  playAll<T>(items: readonly T[], play: (on: RehearsingThread, item: T) => Promise<void>): Promise<void>
+}
+
+/** Plays on threads until all is played, or Ctrl-C. Resolves to the exit code of the work. */
+async function onThreads(
+  job: Job,
+  recording: Recording | undefined,
+  limitMs: number,
+  { answer, stderr }: Surroundings,
+  work: (playing: Playing) => Promise<number>,
+): Promise<number> {
+  const count = await countOn(stderr)
+  answer.divertTo(count.print)
+  const threads: RehearsingThread[] = []
+  let isOver = false // whatever still goes on plays nothing more
+  const playAll: Playing['playAll'] = async (items, play) => {
+    const waiting = items.values()
+    const playing = async (on: RehearsingThread) => {
+      for (const item of waiting) {
+        if (isOver) return
+        await play(on, item)
+      }
+    }
+    const size = Math.min(availableParallelism(), MOST_THREADS, items.length)
+    while (threads.length < size) threads.push(new RehearsingThread(job, recording, limitMs, count.print))
+    await Promise.all(threads.map(playing))
+  }
+  return untilInterrupt(count.print, async (signal) => {
+    try {
+      return await unlessAborted(signal, work({ signal, count, threads, playAll }))
+    } finally {
+      isOver = true
+      count.end()
+      await Promise.all(threads.map((each) => each.end()))
+    }
+  })
 }
 
 /** Returns the ids of the runs, in the order of their launch. Rejects with `UnknownRunError` for an unknown one. */
@@ -174,7 +205,6 @@ export function rehearsalOf(
 }
 
 const SEEDS = 100
-const SEED_TIMEOUT_MS = 30_000
 const MOST_REFUSED = 10
 
 /** Plays the seeds and resolves to the exit code. Rejects for everything that keeps the team from working at all. */
@@ -188,11 +218,12 @@ export async function rehearse(
     record,
     realModels = false,
     realTools = false,
-    seedTimeout = SEED_TIMEOUT_MS,
+    seedTimeout = TIMEOUT_MS,
     json = false,
   }: RehearseFlags,
-  { answer, stderr, folder }: Surroundings,
+  surroundings: Surroundings,
 ): Promise<number> {
+  const { answer, stderr, folder } = surroundings
   if (seeds !== undefined && seed !== undefined)
     throw new ConfigurationError('--seed plays one run and --seeds many; give one of them.', { path: 'seed' })
   const all = seed === undefined ? seedsOf(seeds ?? SEEDS, '--seeds') : seedsOf([seed], '--seed')
@@ -205,49 +236,26 @@ export async function rehearse(
   const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
   const isOne = seed !== undefined
   const job: Job = { href, file, query, faults, recorded: recording !== undefined, realModels, realTools, shown: isOne }
-  const count = await countOn(stderr)
-  answer.divertTo(count.print)
-  const { signal, stop } = listenForInterrupt(count.print)
-  const threads: RehearsingThread[] = []
-  const waiting = [...all].reverse()
-  const thread = () => {
-    const made = new RehearsingThread(job, recording, seedTimeout, count.print)
-    threads.push(made)
-    return made
-  }
-  try {
-    return await unlessAborted(seed === undefined ? many() : one(seed), signal)
-  } catch (error) {
-    if (signal.aborted) return EXIT.interrupted
-    throw error
-  } finally {
-    stop()
-    count.end()
-    waiting.length = 0 // whatever still goes on plays nothing more
-    await Promise.all(threads.map((each) => each.end()))
-  }
+  return onThreads(job, recording, seedTimeout, surroundings, seed === undefined ? many : one)
 
-  async function one(seed: number): Promise<number> {
-    const alone = thread()
-    const played = await alone.play(seed, true)
-    await alone.end() // what it printed comes first
+  async function one({ signal, threads, playAll }: Playing): Promise<number> {
+    const plays: Played[] = []
+    await playAll(all, async (on, each) => void plays.push(await on.play(each, true)))
+    await threads[0]!.end() // what it printed comes first
     signal.throwIfAborted()
+    const played = plays[0]!
     tellStandIns([played])
     tellRefused([played])
     await answer.write(json ? jsonText(seedData(played)) : seedReport(played, faults))
     return isFailure(played) ? EXIT.failed : EXIT.done
   }
 
-  async function many(): Promise<number> {
+  async function many({ signal, count, threads, playAll }: Playing): Promise<number> {
     const played: Played[] = []
-    const rehearsing = async (on: RehearsingThread) => {
-      for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
-        played.push(await on.play(next, false))
-        count.show(played.length, all.length, played.filter(isFailure).length)
-      }
-    }
-    const size = Math.min(availableParallelism(), MOST_THREADS, all.length)
-    await Promise.all(Array.from({ length: size }, () => rehearsing(thread())))
+    await playAll(all, async (on, each) => {
+      played.push(await on.play(each, false))
+      count.show(played.length, all.length, played.filter(isFailure).length)
+    })
     signal.throwIfAborted()
     count.end()
     played.sort((a, b) => a.seed - b.seed)

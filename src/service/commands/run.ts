@@ -1,7 +1,7 @@
 /** `dramatis run <team file> "<query>"`: one query, one answer. */
 
 import { hostname, userInfo } from 'node:os'
-import { createInterface } from 'node:readline'
+import { createInterface, type Interface } from 'node:readline'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type ApprovalAnswer, NO, YES } from '../../actors/definition/approval.ts'
 import {
@@ -27,13 +27,14 @@ import {
 import { systemClock } from '../../shared/clock.ts'
 import { environment } from '../../shared/environment.ts'
 import { ConfigurationError, describe, LogHeldError, shown } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import { visible } from '../../shared/text.ts'
 import type { CodeWatch } from '../shared/code-watch.ts'
-import { EXIT, exitCodeOf, failureWords, listenForInterrupt, oneLine, unlessAborted } from '../shared/failure.ts'
+import { EXIT, exitCodeOf, failureWords, oneLine, untilInterrupt } from '../shared/failure.ts'
 import { jsonText, resultText, traceFile } from '../shared/json-text.ts'
 import { environmentRedactor, loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import { progressOn, withoutEvents } from '../shared/progress.ts'
-import type { Answer, Print, Screen } from '../shared/screen.ts'
+import type { Answer, Print, Progress, Screen } from '../shared/screen.ts'
 
 /*
  * Questions of agents, put to whoever sits at the terminal: one after the other, each answered by a line of the input.
@@ -44,7 +45,7 @@ export type Question = Pick<OpenQuestionInfo, 'runId' | 'questionId' | 'agent' |
 
 export type Asking = Pick<Team, 'events' | 'getRun'>
 
-export interface AskPerson {
+interface AskPerson {
   /** Puts a question that was asked before. */
   ask(question: Question): void
   stop(): void
@@ -62,23 +63,25 @@ function askPerson(
     team.getRun(runId)?.cancel(`${agent} asked a question, and the input has ended: nobody can answer`),
 ): AskPerson {
   const waiting: Question[] = []
-  let lines: Lines | undefined
+  let reader: Interface | undefined
+  let lines: AsyncIterator<string> | undefined
   let busy = false
 
   async function answerAll(): Promise<void> {
     if (busy) return
     busy = true
-    lines ??= new Lines(input)
+    reader ??= createInterface({ input, terminal: false }) // Ctrl-C stays the process's own
+    lines ??= reader[Symbol.asyncIterator]()
     for (let question = waiting.shift(); question; question = waiting.shift()) await answer(question, lines)
     busy = false
   }
 
-  async function answer(question: Question, from: Lines): Promise<void> {
+  async function answer(question: Question, from: AsyncIterator<string>): Promise<void> {
     const run = team.getRun(question.runId)
     for (;;) {
       print(questionText(question))
-      const line = await from.next()
-      if (line === undefined) return unanswerable(question)
+      const { value: line, done } = await from.next()
+      if (done) return unanswerable(question)
       try {
         return await run?.answer(question.questionId, choiceOf(question, line.trim()))
       } catch (error) {
@@ -101,7 +104,7 @@ function askPerson(
     stop() {
       subscription.unsubscribe()
       waiting.length = 0
-      lines?.close()
+      reader?.close()
     },
   }
 }
@@ -114,27 +117,6 @@ function questionText({ agent, text, choices = [] }: Question): string {
 /** By its words, or by its number. */
 function choiceOf({ choices = [] }: Question, line: string): string {
   return choices.includes(line) ? line : (choices[Number(line) - 1] ?? line)
-}
-
-/** The lines of a stream, one at a time. */
-class Lines {
-  readonly #reader: ReturnType<typeof createInterface>
-  readonly #next: AsyncIterator<string>
-
-  constructor(input: NodeJS.ReadableStream) {
-    this.#reader = createInterface({ input, terminal: false }) // Ctrl-C stays the process's own
-    this.#next = this.#reader[Symbol.asyncIterator]()
-  }
-
-  /** undefined: there are no more. */
-  async next(): Promise<string | undefined> {
-    const { value, done } = await this.#next.next()
-    return done ? undefined : value
-  }
-
-  close(): void {
-    this.#reader.close()
-  }
 }
 
 export interface AnswerFlags {
@@ -209,14 +191,15 @@ function heldElsewhere({ details }: LogHeldError): LogHeldError {
   return new LogHeldError(text, details)
 }
 
-export interface QuestionsFlags {
+/** Flags of commands that read a log. */
+export interface LogFlags {
   log: string
   json?: boolean
 }
 
 /** Prints the open questions and resolves to the exit code. Rejects if there is no such log. */
 export async function questions(
-  { log, json = false }: QuestionsFlags,
+  { log, json = false }: LogFlags,
   { answer, stderr, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)
@@ -254,42 +237,26 @@ export async function resume(
   file: string,
   runId: string | undefined,
   { json = false, timeout, onMismatch }: ResumeFlags,
-  { answer, stderr, stdin, folder }: Surroundings,
+  surroundings: Surroundings,
 ): Promise<number> {
-  loadEnv(folder)
-  const progress = await progressOn(stderr)
-  answer.divertTo(progress.print)
-  const { signal, stop } = listenForInterrupt(progress.print)
+  const { answer, stderr } = surroundings
   const unanswered = new AbortController()
-  try {
-    const definition = byHand(await unlessAborted(loadTeamFile(file, folder), signal), file)
-    const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
-    const asking = askPerson(team, stdin, progress.print, async (question) =>
-      unanswered.abort(new ConfigurationError(nobodyAnswers(question), { questionId: question.questionId })),
-    )
-    try {
-      progress.watch(team)
-      await unlessAborted(team.start(), signal)
-      const ids = runId === undefined ? await interrupted(team) : [runId]
-      if (ids.length === 0) stderr.write('No run is interrupted.\n')
-      const options = { ...(timeout !== undefined && { timeoutMs: timeout }), ...(onMismatch && { onMismatch }) }
-      const results = Promise.all(ids.map((id) => team.resume(id, options)))
-      await Promise.race([results, turn()]) // from then on they go on, with the questions that they had
-      for (const question of team.questions()) asking.ask(question)
-      const ended = await unlessAborted(unlessAborted(results, unanswered.signal), signal)
-      progress.end()
-      return await tellAll(ids, ended)
-    } finally {
-      asking.stop()
-      progress.end()
-      await team.close()
-    }
-  } catch (error) {
-    if (signal.aborted) return EXIT.interrupted
-    throw error
-  } finally {
-    stop()
+  const giveUp = async (question: Question) =>
+    unanswered.abort(new ConfigurationError(nobodyAnswers(question), { questionId: question.questionId }))
+  const prepare = (loaded: MultiAgentPatternOptions) => byHand(loaded, file)
+  const work = async ({ team, signal, progress, asking }: TeamAtWork) => {
+    await unlessAborted(signal, team.start())
+    const ids = runId === undefined ? await interrupted(team) : [runId]
+    if (ids.length === 0) stderr.write('No run is interrupted.\n')
+    const options = { ...(timeout !== undefined && { timeoutMs: timeout }), ...(onMismatch && { onMismatch }) }
+    const results = Promise.all(ids.map((id) => team.resume(id, options)))
+    await Promise.race([results, turn()]) // from then on they go on, with the questions that they had
+    for (const question of team.questions()) asking.ask(question)
+    const ended = await unlessAborted(signal, unlessAborted(unanswered.signal, results))
+    progress.end()
+    return tellAll(ids, ended)
   }
+  return withTeam(file, prepare, surroundings, work, giveUp)
 
   async function tellAll(ids: readonly string[], results: readonly MultiAgentResult[]): Promise<number> {
     let code: number = EXIT.done
@@ -340,26 +307,57 @@ export interface RunFlags {
   watch?: boolean
 }
 
+interface TeamAtWork {
+  readonly team: Team
+  readonly definition: MultiAgentPatternOptions
+  readonly progress: Progress
+  readonly asking: AskPerson
+  /** Aborted by Ctrl-C. */
+  readonly signal: AbortSignal
+}
+
+/**
+ * Makes the team of a file for some work, shows what it does, and has its questions answered. Resolves to the exit code
+ * of the work. Rejects for everything that keeps the team from starting.
+ */
+async function withTeam(
+  file: string,
+  prepare: (loaded: MultiAgentPatternOptions) => MultiAgentPatternOptions,
+  { answer, stderr, stdin, folder }: Surroundings,
+  work: (at: TeamAtWork) => Promise<number>,
+  unanswerable?: (question: Question) => Promise<void>,
+): Promise<number> {
+  loadEnv(folder)
+  const progress = await progressOn(stderr)
+  answer.divertTo(progress.print)
+  return untilInterrupt(progress.print, async (signal) => {
+    const definition = prepare(await unlessAborted(signal, loadTeamFile(file, folder)))
+    const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
+    const asking = askPerson(team, stdin, progress.print, unanswerable)
+    try {
+      progress.watch(team)
+      return await work({ team, definition, progress, asking, signal })
+    } finally {
+      asking.stop()
+      progress.end()
+      await team.close()
+    }
+  })
+}
+
 /** Runs the query and resolves to the exit code. Rejects for everything that kept the run from beginning. */
 export async function run(
   file: string,
   query: string,
   { json = false, trace, timeout, watch = false }: RunFlags,
-  { answer, stderr, stdin, folder }: Surroundings,
+  surroundings: Surroundings,
 ): Promise<number> {
+  const { answer, stderr, folder } = surroundings
   const writeTrace = trace === undefined ? undefined : traceFile(trace, folder)
-  loadEnv(folder)
-  const progress = await progressOn(stderr)
-  answer.divertTo(progress.print)
-  const { signal, stop } = listenForInterrupt(progress.print)
-  try {
-    const loaded = await unlessAborted(loadTeamFile(file, folder), signal)
-    const definition = inFlowMode(loaded, environment().FLOW_MODE)
-    const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(progress.print)) })
-    const asking = askPerson(team, stdin, progress.print)
+  const prepare = (loaded: MultiAgentPatternOptions) => inFlowMode(loaded, environment().FLOW_MODE)
+  return withTeam(file, prepare, surroundings, async ({ team, definition, progress, signal }) => {
     let codeWatch: CodeWatch | undefined
     try {
-      progress.watch(team)
       if (watch) {
         const { CodeWatch } = await import('../shared/code-watch.ts') // late: most runs watch nothing
         codeWatch = new CodeWatch(team, definition, (line) => progress.print(`${line}\n`))
@@ -367,23 +365,15 @@ export async function run(
       }
       const result = await team.execute(query, { signal, timeoutMs: timeout })
       progress.end()
-      const code = await tell(result)
+      const code = await tell(result, signal)
       await writeTrace?.(result.orchestrationTrace)
       return code
     } finally {
       codeWatch?.close()
-      asking.stop()
-      progress.end()
-      await team.close()
     }
-  } catch (error) {
-    if (signal.aborted) return EXIT.interrupted
-    throw error
-  } finally {
-    stop()
-  }
+  })
 
-  async function tell(result: MultiAgentResult): Promise<number> {
+  async function tell(result: MultiAgentResult, signal: AbortSignal): Promise<number> {
     if (json) await answer.write(resultText(result))
     else if (result.success) await answer.write(result.finalOutput.replace(/\n?$/, '\n'))
     if (signal.aborted && !result.success) return EXIT.interrupted

@@ -15,13 +15,11 @@ import { LoggedReplay } from '../../runtime/views/run-replay.ts'
 import { EXIT, oneLine } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { environmentRedactor } from '../shared/load-team-file.ts'
-import type { Surroundings } from './run.ts'
+import type { LogFlags, Surroundings } from './run.ts'
 
-export interface ReplayFlags {
-  log: string
+export interface ReplayFlags extends LogFlags {
   /** Number of the moment whose state is printed; Infinity is the last one. */
   at?: number
-  json?: boolean
 }
 
 /** Prints the moments, or the state at one, and resolves to the exit code. Rejects if there is no such log or run. */
@@ -109,10 +107,8 @@ function steps(previous: number | undefined, next: number | undefined): string {
   return `${places.filter((place) => place !== false).join('  ') || 'no other moment'}\n`
 }
 
-export interface RunsFlags {
-  log: string
+export interface RunsFlags extends LogFlags {
   status?: RunStatus
-  json?: boolean
 }
 
 /** Prints the runs, oldest first, and resolves to the exit code. Rejects if there is no such log. */
@@ -154,15 +150,10 @@ function runLine({ id, status, startedAt, query }: ReturnType<typeof runInfo>): 
   return `${oneLine(id)}  ${status.padEnd('interrupted'.length)}  ${new Date(startedAt).toISOString()}  ${oneLine(query)}\n`
 }
 
-export interface TraceFlags {
-  log: string
-  json?: boolean
-}
-
 /** Prints the trace and resolves to the exit code. Rejects if there is no such log, or no such run in it. */
 export async function trace(
   runId: string,
-  { log, json = false }: TraceFlags,
+  { log, json = false }: LogFlags,
   { answer, folder }: Surroundings,
 ): Promise<number> {
   const redactor = environmentRedactor(folder)

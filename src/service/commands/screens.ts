@@ -1,14 +1,14 @@
 /** `dramatis chat <url or team file> [message]`: a conversation with a team at the terminal. */
 
 import { ConfigurationError } from '../../shared/errors.ts'
-import { EXIT, listenForInterrupt } from '../shared/failure.ts'
+import { EXIT, untilInterrupt } from '../shared/failure.ts'
 import { isTerminal, type Print } from '../shared/screen.ts'
 import { Chat } from '../terminal/chat.ts'
 import { openSources, type TeamSource } from '../terminal/source.ts'
 import { type Keys, showTop } from '../terminal/top.ts'
 import type { Surroundings } from './run.ts'
 
-export interface ChatFlags {
+export interface ScreenFlags {
   tokenEnv?: string
 }
 
@@ -16,68 +16,57 @@ export interface ChatFlags {
 export async function chat(
   target: string,
   message: string | undefined,
-  { tokenEnv }: ChatFlags,
+  { tokenEnv }: ScreenFlags,
   { answer, stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
   let print: Print = (text) => void stderr.write(text)
-  const { signal, stop } = listenForInterrupt((text) => print(text))
-  try {
-    const [source, ...others] = await openSources(target, { folder, tokenEnv, signal, print: (text) => print(text) })
-    try {
-      const input: Keys = stdin
-      const talking = new Chat({
-        source,
-        others: others.flatMap(({ team = [] }) => team),
-        screen: stderr,
-        input,
-        isTerminal: isTerminal(stderr) && input.isTTY === true,
-        tell: (text) => answer.write(text),
-        signal,
-      })
-      print = talking.print
-      const isWell = await talking.talk(message)
-      if (signal.aborted) return EXIT.interrupted
-      return isWell ? EXIT.done : EXIT.failed
-    } finally {
-      await source.close()
-    }
-  } catch (error) {
-    if (signal.aborted) return EXIT.interrupted
-    throw error
-  } finally {
-    stop()
-  }
-}
-
-export interface TopFlags {
-  tokenEnv?: string
+  return untilInterrupt(
+    (text) => print(text),
+    async (signal) => {
+      const [source, ...others] = await openSources(target, { folder, tokenEnv, signal, print: (text) => print(text) })
+      try {
+        const input: Keys = stdin
+        const talking = new Chat({
+          source,
+          others: others.flatMap(({ team = [] }) => team),
+          screen: stderr,
+          input,
+          isTerminal: isTerminal(stderr) && input.isTTY === true,
+          tell: (text) => answer.write(text),
+          signal,
+        })
+        print = talking.print
+        const isWell = await talking.talk(message)
+        if (signal.aborted) return EXIT.interrupted
+        return isWell ? EXIT.done : EXIT.failed
+      } finally {
+        await source.close()
+      }
+    },
+  )
 }
 
 /** Shows the team until somebody leaves, and resolves to the exit code. */
 export async function top(
   target: string,
   query: string | undefined,
-  { tokenEnv }: TopFlags,
+  { tokenEnv }: ScreenFlags,
   { stderr, stdin, folder }: Surroundings,
 ): Promise<number> {
   if (!isTerminal(stderr))
     throw new ConfigurationError('dramatis top draws a screen, and stderr is no terminal. Use "dramatis run".', {})
-  const { signal, stop } = listenForInterrupt(() => {})
-  try {
-    const [source, ...others] = await openSources(target, { folder, tokenEnv, signal, print: () => {} }) // the screen shows what matters
+  const print = () => {} // the screen shows what matters
+  return untilInterrupt(print, async (signal) => {
+    const sources = await openSources(target, { folder, tokenEnv, signal, print })
+    const [source, ...others] = sources
     try {
       if (query !== undefined) void asked(source, query)
       await showTop({ source, others, screen: stderr, keys: stdin, signal })
       return EXIT.done
     } finally {
-      for (const each of [source, ...others]) await each.close()
+      for (const each of sources) await each.close()
     }
-  } catch (error) {
-    if (signal.aborted) return EXIT.interrupted
-    throw error
-  } finally {
-    stop()
-  }
+  })
 }
 
 /** Gives the team a query, whose run the screen shows. */

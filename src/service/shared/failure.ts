@@ -58,17 +58,18 @@ export function listenForInterrupt(
   return { signal: controller.signal, stop: () => void process.off('SIGINT', onSignal) }
 }
 
-/** Resolves like `work`, unless the signal is aborted first; then it rejects with the signal's reason. */
-export async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  let stop = () => {}
-  const aborted = new Promise<never>((_, reject) => {
-    stop = () => reject(signal.reason)
-    if (signal.aborted) stop()
-    signal.addEventListener('abort', stop, { once: true })
-  })
+/** Resolves to the exit code of the work, which Ctrl-C aborts. Work that fails then was interrupted. */
+export async function untilInterrupt(
+  say: (text: string) => void,
+  work: (signal: AbortSignal) => Promise<number>,
+): Promise<number> {
+  const { signal, stop } = listenForInterrupt(say)
   try {
-    return await Promise.race([work, aborted])
+    return await work(signal)
+  } catch (error) {
+    if (signal.aborted) return EXIT.interrupted
+    throw error
   } finally {
-    signal.removeEventListener('abort', stop)
+    stop()
   }
 }

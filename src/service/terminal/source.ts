@@ -13,8 +13,8 @@ import { inFlowMode } from '../../protocols/flow-mode.ts'
 import { lineLogger } from '../../runtime/logging/logger.ts'
 import { SseFrames } from '../../shared/answers.ts'
 import { environment } from '../../shared/environment.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import { own } from '../../shared/values.ts'
-import { unlessAborted } from '../shared/failure.ts'
 import { loadEnv, loadTeamFile } from '../shared/load-team-file.ts'
 import { withoutEvents } from '../shared/progress.ts'
 import type { Print } from '../shared/screen.ts'
@@ -379,7 +379,7 @@ export async function openSources(
   loadEnv(folder)
   if (/^https?:\/\//.test(target))
     return remoteSources(target, tokenEnv === undefined ? undefined : tokenIn(tokenEnv), signal)
-  const definition = inFlowMode(await unlessAborted(loadTeamFile(target, folder), signal), environment().FLOW_MODE)
+  const definition = inFlowMode(await unlessAborted(signal, loadTeamFile(target, folder)), environment().FLOW_MODE)
   const team = createTeam({ ...definition, logger: definition.logger ?? withoutEvents(lineLogger(print)) })
   return [localSource(team)]
 }
@@ -387,11 +387,6 @@ export async function openSources(
 function tokenIn(name: string): string {
   const token = own(environment(), name)
   if (token) return token
-  throw new ConfigurationError(
-    `--token-env: the variable ${name} is not set; it has to have the token of the service.`,
-    {
-      path: '--token-env',
-      got: name,
-    },
-  )
+  const text = `--token-env: the variable ${name} is not set; it has to have the token of the service.`
+  throw new ConfigurationError(text, { path: '--token-env', got: name })
 }
