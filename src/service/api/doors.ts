@@ -220,11 +220,7 @@ export class Rates {
     )
   }
 
-  /**
-   * Counts a request of a caller.
-   *
-   * @throws HttpError if there were too many.
-   */
+  /** @throws HttpError if there were too many. */
   async count(caller: string): Promise<void> {
     try {
       await this.#limiter.consume(caller)

@@ -211,7 +211,6 @@ export function probeHandlers({ settings, teams, tasks, streams, unread }: Servi
   } satisfies Partial<Handlers>
 }
 
-/** Returns the metrics of the service itself. */
 export const httpMetrics = (
   times: Metric['samples'],
   streams: number,
@@ -338,7 +337,6 @@ const PAGE_HEADERS = {
 /** Characters of messages on a page, about. */
 const MOST_ON_PAGE = 8 * 2 ** 20
 
-/** Answers with a run as one page. */
 async function pageOf(task: FoundTask): Promise<Response> {
   const fold = new DigestFold()
   for await (const line of task.team.digestOf(task.run.id)) fold.read(line)

@@ -91,7 +91,6 @@ function lanesOf(story: RunStory): Html {
   return html`<svg viewBox="0 0 ${WIDTH} ${height}" role="img" aria-label="Turns and calls of the agents by time">${folds}${rows}${troubles}</svg>`
 }
 
-/** Returns a bar for each stretch of the same kind. */
 function bars(lane: Uint8Array, y: number, height: number): Html[] {
   const made: Html[] = []
   for (let from = 0; from < lane.length; ) {

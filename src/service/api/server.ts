@@ -43,11 +43,7 @@ export interface RunningServer {
   close(drainMs: number): Promise<void>
 }
 
-/**
- * Listens.
- *
- * @throws ConfigurationError for an address that cannot be had.
- */
+/** @throws ConfigurationError for an address that cannot be had. */
 export async function listen(
   api: HttpApi,
   { port, host }: ServerPlace,

@@ -61,11 +61,7 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
     },
   }) satisfies Partial<Handlers>
 
-/**
- * Reads a list of types of events.
- *
- * @throws ConfigurationError for one that there is not, before the stream begins.
- */
+/** @throws ConfigurationError for one that there is not, before the stream begins. */
 const typesIn = (list: string): Type[] => [...readTypes(list.split(',').map((each) => each.trim()))!]
 
 /**
@@ -89,7 +85,6 @@ interface Framed {
 
 const RETRY_MS = 1_000
 
-/** Yields events as they are sent. */
 async function* framesOf(
   events: AsyncIterable<RuntimeEvent<unknown>>,
   { form, log, task }: Framed,
@@ -314,7 +309,6 @@ function assertMay({ id, may }: Caller, body: TaskBody): void {
       throw new HttpError('FORBIDDEN', `${field}: "${id}" may not set it: it takes the right operate. Leave it out.`)
 }
 
-/** Reads what a task is to be begun with. */
 async function startOf(
   body: TaskBody,
 ): Promise<{ team: string | undefined; query: string | Content; options: RunOptions<unknown> }> {

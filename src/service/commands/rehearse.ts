@@ -30,7 +30,6 @@ export interface RehearseOldFlags {
   /** Ids of runs, or 'all'. */
   from: readonly string[]
   log: string
-  /** Only the runs that ended so. */
   status?: RecordedStatus
   seedTimeout?: number
   json?: boolean

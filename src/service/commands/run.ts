@@ -191,7 +191,6 @@ function heldElsewhere({ details }: LogHeldError): LogHeldError {
   return new LogHeldError(text, details)
 }
 
-/** Flags of commands that read a log. */
 export interface LogFlags {
   log: string
   json?: boolean
@@ -303,7 +302,6 @@ export interface RunFlags {
   json?: boolean
   trace?: string
   timeout?: number
-  /** Reloads agents whose files change while the query runs. */
   watch?: boolean
 }
 

@@ -101,7 +101,6 @@ function messagesIn({ agent, messages }: MailboxView): string[] {
   })
 }
 
-/** Names the moments beside this one. */
 function steps(previous: number | undefined, next: number | undefined): string {
   const places = [previous !== undefined && `previous: ${previous}`, next !== undefined && `next: ${next}`]
   return `${places.filter((place) => place !== false).join('  ') || 'no other moment'}\n`

@@ -69,7 +69,6 @@ export async function top(
   })
 }
 
-/** Gives the team a query, whose run the screen shows. */
 async function asked(source: TeamSource, query: string): Promise<void> {
   try {
     for await (const _ of source.say(query, 'top').said);

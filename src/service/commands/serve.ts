@@ -109,11 +109,7 @@ function approvalWords(approveOwn: boolean, isOwnMachine: boolean): string {
   return `Who begins a task may approve the calls of its tools, too (approveOwn is on: ${why}).\n`
 }
 
-/**
- * Says who is let in.
- *
- * @throws ConfigurationError where everybody in the network would be.
- */
+/** @throws ConfigurationError where everybody in the network would be. */
 function doorsOf({ host, tokenEnv, allowedHost, allowedOrigin }: ServeFlags): {
   authorize: Authorize
   allowedHosts?: string[]

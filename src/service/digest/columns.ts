@@ -52,10 +52,8 @@ export class Column {
   }
 }
 
-/** Rows of a table, by the names of its columns. */
 export class Table<Name extends string> {
   readonly columns: Readonly<Record<Name, Column>>
-  /** Number of rows that were dropped. */
   dropped = 0
 
   constructor(names: readonly Name[]) {
@@ -123,7 +121,6 @@ export class NameTable {
     this.#places = []
   }
 
-  /** Adds the next name of the lines. */
   read(name: string): void {
     let place = this.#known.get(name)
     if (place === undefined) {

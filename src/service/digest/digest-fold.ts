@@ -29,7 +29,6 @@ export interface FoldedAgent {
   turns: number
   failedTurns: number
   crashes: number
-  /** Tokens of its models. */
   inputTokens: number
   outputTokens: number
   modelCalls: number
@@ -42,9 +41,7 @@ export interface FoldedAgent {
   /** Times at which messages came for it, and at which turns of it ended. */
   readonly arrivals: Column
   readonly ends: Column
-  /** Rows of its turns. */
   readonly turnRows: number[]
-  /** Rows of the requests that it has sent. */
   readonly requestRows: number[]
 }
 
@@ -132,7 +129,6 @@ export class DigestFold {
   now = 0
   /** Epoch ms of the oldest. */
   began = Number.POSITIVE_INFINITY
-  /** Number of lines that were read. */
   lines = 0
   /** Number of times that lines were missed: the state was begun anew, the tables have a gap. */
   gaps = 0
@@ -168,7 +164,6 @@ export class DigestFold {
     this.lines += 1
   }
 
-  /** Returns the agent of that name, which is added if it is new. */
   agent(name: string): FoldedAgent {
     let agent = this.agents.get(name)
     if (!agent) {
@@ -404,7 +399,6 @@ export class DigestFold {
       if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
   }
 
-  /** Drops what agents have of rows that are gone. */
   #forgetRows(): void {
     const since = Math.max(this.messages.columns.at.at(0) || 0, this.turns.columns.end.at(0) || 0)
     for (const { arrivals, ends, requestRows, turnRows } of this.agents.values()) {
@@ -445,7 +439,6 @@ function questionOf({ runId, at, questionId, agent, text, choices }: DigestFact)
   }
 }
 
-/** Drops the rows that are not in the table any more. */
 function forget(rows: number[], dropped: number): void {
   if (rows.length === 0 || rows[0]! >= dropped) return
   const first = rows.findIndex((row) => row >= dropped)

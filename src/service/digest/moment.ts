@@ -23,7 +23,6 @@ export interface WaitAt {
   for: string
   /** Epoch ms. */
   since: number
-  /** Row of the request. */
   message: number
 }
 

@@ -25,11 +25,7 @@ function contentIn(given: Given, path: string): Content {
   return given.map((part, at) => partIn(part, `${path}[${at}]`))
 }
 
-/**
- * Returns a content of texts alone.
- *
- * @throws HttpError for a part that is none.
- */
+/** @throws HttpError for a part that is none. */
 function textIn(given: Given, path: string): string {
   if (typeof given === 'string') return given
   return (given ?? [])
@@ -148,11 +144,7 @@ export type ChatRequest = z.infer<typeof chatRequest>
 type ChatMessage = z.infer<typeof chatMessage>
 export type ResponsesRequest = z.infer<typeof responsesRequest>
 
-/**
- * Returns the query of a chat, and the conversation before it.
- *
- * @throws HttpError for what a team cannot do.
- */
+/** @throws HttpError for what a team cannot do. */
 export function askedIn({ messages, n, tool_choice }: ChatRequest): Asked {
   if (n != null && n !== 1) throw refused('n', 'A team gives one answer: n has to be 1.')
   assertToolsAreFree(tool_choice)
@@ -246,11 +238,7 @@ function outputIn(output: unknown, path: string): Content {
   return parts.success ? contentIn(parts.data, path) : JSON.stringify(output)
 }
 
-/**
- * Returns the schema that an answer has to fit.
- *
- * @throws HttpError for what is no JSON Schema.
- */
+/** @throws HttpError for what is no JSON Schema. */
 export async function outputOf(path: string, schema: object | undefined): Promise<Pick<RunOptions<unknown>, 'output'>> {
   if (!schema) return {}
   try {

@@ -197,11 +197,7 @@ const options = shape<HttpApiOptions>(
   'authorize',
 )
 
-/**
- * Reads the options.
- *
- * @throws ConfigurationError that names the option, what came and what is accepted.
- */
+/** @throws ConfigurationError that names the option, what came and what is accepted. */
 export function readOptions(given: HttpApiOptions): HttpSettings {
   options(given, '')
   return {

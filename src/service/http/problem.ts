@@ -77,7 +77,6 @@ const TITLES: Record<number, string> = {
 
 const TITLES_BY_CODE: Partial<Record<string, string>> = { BUDGET_EXCEEDED: 'A budget is used up' }
 
-/** Error that the API answers a request with. */
 export class HttpError extends Error {
   readonly code: HttpCode | ErrorCode
   readonly status: number
@@ -152,11 +151,7 @@ interface Bounds {
   readonly bodyMs: number
 }
 
-/**
- * Reads the JSON of a request.
- *
- * @throws HttpError for another media type, for what is no JSON, is too large or does not arrive in time.
- */
+/** @throws HttpError for another media type, for what is no JSON, is too large or does not arrive in time. */
 export async function readJson(request: Request, bounds: Bounds): Promise<unknown> {
   const type = request.headers.get('content-type') ?? ''
   if (!/^application\/json\s*(?:;|$)/i.test(type)) {

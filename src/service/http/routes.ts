@@ -16,7 +16,6 @@ export interface Answer {
 export interface Route {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly path: string
-  /** Other paths of the same route. */
   readonly also?: readonly string[]
   readonly summary: string
   /** Any one of these is needed; none: anybody may. */

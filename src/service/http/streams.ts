@@ -85,11 +85,7 @@ export class Streams {
     return [...this.#open.values()].reduce((sum, { size }) => sum + size, 0)
   }
 
-  /**
-   * Answers with a stream.
-   *
-   * @throws HttpError if there are too many.
-   */
+  /** @throws HttpError if there are too many. */
   respond(plan: StreamPlan): Response {
     const headers = { ...HEADERS, ...plan.headers, 'content-type': TYPES[plan.form] }
     if (plan.request.method === 'HEAD') return new Response(null, { headers })
@@ -166,7 +162,6 @@ export class Streams {
   }
 }
 
-/** Returns the form that a client asks for; undefined if it asks for no stream. */
 export function streamFormOf(request: Request): StreamForm | undefined {
   const accept = request.headers.get('accept') ?? ''
   if (accept.includes('application/x-ndjson')) return 'ndjson'
@@ -209,7 +204,6 @@ async function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): 
  * wait together have `limits.unreadBytes`. A slow client gets on piece by piece; one that reads nothing is cut.
  */
 
-/** Gives the pieces of an answer. */
 export interface Source {
   /** Returns the next piece, or undefined at the end. */
   next(): Uint8Array | undefined | Promise<Uint8Array | undefined>
@@ -219,7 +213,6 @@ export interface Source {
   over(isAtEnd: boolean): void
 }
 
-/** An answer that waits for its client. */
 interface Waiting {
   bytes: number
   readonly timer: Timer
@@ -247,12 +240,10 @@ export class Unread {
     this.#limits = limits
   }
 
-  /** Bytes that wait for their clients now. */
   get bytes(): number {
     return this.#bytes
   }
 
-  /** Number of answers that were cut. */
   get cuts(): number {
     return this.#cuts
   }

@@ -131,11 +131,7 @@ export class IdempotencyKeys {
   }
 }
 
-/**
- * Checks that a run was begun with the body of that hash, in this process or in an earlier one.
- *
- * @throws HttpError for another body.
- */
+/** @throws HttpError for another body. */
 async function assertSameBody(run: Run<unknown>, hash: string): Promise<void> {
   await knownEndOf(run) // one that is read from the log has its metadata then
   if (Object.hasOwn(run.metadata, BODY_HASH) && run.metadata[BODY_HASH] !== hash) throw otherBody()
@@ -243,11 +239,7 @@ export class Tasks {
     return { ...served, run, caller }
   }
 
-  /**
-   * Finds the team that has the task of a key.
-   *
-   * @throws HttpError if it was begun with another body, or if a log has forgotten it.
-   */
+  /** @throws HttpError if it was begun with another body, or if a log has forgotten it. */
   async begunBy({ id, hash }: KeyedTask): Promise<ServedTeam | undefined> {
     const found = await this.#read(id, {})
     if (found) await assertSameBody(found.run, hash)
@@ -276,11 +268,7 @@ export class Tasks {
     if (this.#open.size === 0) for (const resolve of this.#quiet) resolve()
   }
 
-  /**
-   * Returns the task of that id.
-   *
-   * @throws HttpError if there is none, or if it is a stranger's: the two must not differ.
-   */
+  /** @throws HttpError if there is none, or if it is a stranger's: the two must not differ. */
   async find(
     id: string,
     caller: Caller,
@@ -327,7 +315,6 @@ export class Tasks {
     this.#leaving.delete(id)
   }
 
-  /** Resolves when no task is open, or after that many ms. */
   async quiet(ms: number): Promise<void> {
     if (this.#open.size > 0) await firstOf(ms, waitIn(this.#quiet))
   }
@@ -378,7 +365,6 @@ async function errorOf(result: Promise<string | MultiAgentResult<unknown>>): Pro
   }
 }
 
-/** Checks whether a task was begun by that caller. */
 export const isOf = ({ metadata }: Run<unknown>, { id }: Caller): boolean => callerIn(metadata) === id
 
 /**

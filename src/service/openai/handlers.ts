@@ -87,11 +87,7 @@ export function openAiHandlers({ settings, teams, tasks, streams }: Service) {
   ): Response =>
     streams.respond({ request, caller, form: 'sse', headers, frames, left: () => void (goesOn || left(run)) })
 
-  /**
-   * Returns the task of a response, and what that was asked with.
-   *
-   * @throws HttpError if there is none, if it is a stranger's, or if it was not to be stored: they must not differ.
-   */
+  /** @throws HttpError if there is none, if it is a stranger's, or if it was not to be stored: they must not differ. */
   const stored = async (
     responseId: string,
     caller: Caller,

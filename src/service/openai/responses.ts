@@ -303,7 +303,6 @@ export async function responseNow(named: Named, failed: (error: unknown) => Open
   return bodyOf(named, 'failed', { error: { code, message } })
 }
 
-/** Yields the frames of a streamed response. */
 export async function* responseFrames(
   named: Named,
   pieces: AsyncIterable<AnswerPiece>,

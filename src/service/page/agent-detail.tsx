@@ -79,7 +79,6 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
 
 const shownName = (text: string): string => shown(text.slice(0, 80))
 
-/** Shows what the open turns of the agent do, and since when. */
 function Now({ name }: { name: string }): JSX.Element | null {
   const waits = live().waits.filter(({ agent }) => agent === name)
   if (waits.length === 0) return null

@@ -129,7 +129,6 @@ export function SlowCards(): JSX.Element {
 
 const MOST_SLOW = 20
 
-/** Returns what takes longer than `supervision.slowMs` allows, the oldest first. */
 export function slowWaits(): readonly Wait[] {
   version.value
   return live().waits.filter((wait) => isSlow(wait, now.value))

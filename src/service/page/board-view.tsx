@@ -70,7 +70,6 @@ const COLUMNS = [
   ['written', 'dim nowrap spare'],
 ] as const
 
-/** Asks for entries, and again when more were written. */
 function useEntries(path: string | undefined, written: number): readonly Entry[] | Refused | undefined {
   const asked = useAsked<{ entries: Entry[] }>(path, `${begun.value} ${written}`)
   return asked instanceof Refused ? asked : asked?.entries

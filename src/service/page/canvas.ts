@@ -107,7 +107,6 @@ export function useKeys(keys: Readonly<Record<string, Press>>): void {
   })
 }
 
-/** Moves the focus by that many rows of lists. */
 export function moveRow(by: number): void {
   const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')]
   const at = rows.indexOf(document.activeElement as HTMLElement)

@@ -91,7 +91,6 @@ function Conversation({ thread }: { thread: string }): JSX.Element {
   )
 }
 
-/** A message to the team, and what came of it. */
 function Exchange({ id }: { id: string }): JSX.Element | null {
   const task = useTask(id)
   if (task === undefined) return null

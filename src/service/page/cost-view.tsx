@@ -18,7 +18,6 @@ import { clock, shortSpan, Words } from './words.tsx'
 const LOOK_MS = 2_000
 const NEARLY = 0.8
 
-/** Returns what is used of the limits, the most used first. */
 export function useBudgets(): readonly BudgetUse[] {
   const [budgets, setBudgets] = useState<readonly BudgetUse[]>([])
   useEffect(() => {
@@ -119,7 +118,6 @@ const numbers = (...titles: string[]) => titles.map((title) => [title, 'number']
 
 const percent = (part: number, all: number): string => `${Math.round((part / Math.max(1, all)) * 100)} %`
 
-/** Returns what agents have contributed to the answer of a task that is over. */
 function useContributions(id: string): Contributions | undefined {
   const [found, setFound] = useState<{ id: string; contributions: Contributions } | undefined>(undefined)
   const isOver = hasEnded(tasks.value.find((task) => task.id === id)?.status ?? '')
@@ -211,7 +209,6 @@ const Count = ({ title, value, isBad = false }: { title: string; value: string; 
   </li>
 )
 
-/** Sum of what the tasks have cost, as far as their models have prices. */
 function Money({ costs }: { costs: readonly Cost[] }): JSX.Element | null {
   if (costs.length === 0) return null
   const unpriced = [...new Set(costs.flatMap((cost) => cost.unpriced))]

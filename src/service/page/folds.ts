@@ -100,7 +100,6 @@ const LEAST_PAUSE_MS = 500
 
 const kept = new Map<string, Kept>()
 
-/** Returns what happened in a task; undefined as long as it is not there. */
 export function useRunFold(id: string | undefined): RunFold | undefined {
   version.value
   const key = id === undefined ? '' : keyOf(id)
@@ -110,7 +109,6 @@ export function useRunFold(id: string | undefined): RunFold | undefined {
   return id === undefined ? undefined : of(id).found.value
 }
 
-/** Returns what happened in a task, as far as it was asked for. */
 export const knownFold = (id: string): DigestFold | undefined => of(id).found.value?.fold
 
 function of(id: string): Kept {
@@ -130,7 +128,6 @@ function keyOf(id: string): string {
   return `${begun.value} ${run?.messages} ${run?.tokens} ${run?.endedAt} ${run?.status} ${summary?.status}`
 }
 
-/** Asks for a task's digest, if there is something new. */
 export function keep(id: string): void {
   const entry = of(id)
   const known = entry.found.peek()?.fold
@@ -218,10 +215,8 @@ const LONGEST = 400
 const EVENTS = 8
 
 const known = new Map<string, Text>()
-/** Numbers of messages that are to be asked for, by task. */
 const wanted = new Map<string, Set<number>>()
 
-/** Returns the text of the message of a task with that number, and asks for it if nobody has. */
 export function messageText(id: string, n: number): Text {
   const key = `${id} ${n}`
   const found = known.get(key)

@@ -13,9 +13,7 @@ import { shown, Words } from './words.tsx'
 
 interface Props {
   label: string
-  /** Conversation that the task is part of. */
   thread?: string | undefined
-  /** Takes the task that was begun. */
   begun(task: Task): void
   isBusy?: boolean
 }
@@ -212,7 +210,6 @@ function Reply({ question: { choices }, isSent, answer }: Answering): JSX.Elemen
   )
 }
 
-/** Shows all of these questions. */
 export const Questions = ({ of }: { of: readonly TaskQuestion[] }): JSX.Element => (
   <>
     {of.map((question, at) => (

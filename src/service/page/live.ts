@@ -119,7 +119,6 @@ function tell(): void {
   else requestAnimationFrame(done)
 }
 
-/** Time at which the connection began. */
 export const since = (): number => watchedSince || serviceTime()
 
 /** Returns the messages of a run; undefined for a run of which only a part was seen. */
@@ -128,7 +127,6 @@ export function messagesOf(run: string): number | undefined {
   return found && found.startedAt >= watchedSince ? found.messages : undefined
 }
 
-/** Returns the messages a second of the last seconds. */
 export function messageRate(): number {
   const { at } = fold.messages.columns
   const since = serviceTime() - RATE_MS

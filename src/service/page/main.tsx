@@ -35,7 +35,6 @@ const shownViews: Record<View, ShownView> = {
   chat: { title: 'Chat', View: ChatView },
 }
 
-/** Watches the team that is looked at, as soon as it is known who we are. */
 export function begin(): void {
   keepTasks()
   effect(() => {
@@ -147,7 +146,6 @@ function Alarms(): JSX.Element | null {
   return count === 0 ? null : <span class="alarms">{grouped(count)}</span>
 }
 
-/** Says whether the page is live, how much happens, and whether somebody is asked. */
 function Pulse(): JSX.Element {
   version.value
   now.value

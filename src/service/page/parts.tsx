@@ -18,14 +18,12 @@ export const Button = ({ text, hint, ...rest }: ButtonProps): JSX.Element => (
   </button>
 )
 
-/** Leads to another place of the page. */
 export const PlaceLink = ({ text, to }: { text: string; to: Partial<Place> }): JSX.Element => (
   <a class="button" href={linkTo(to)}>
     {text}
   </a>
 )
 
-/** Field for the text that is looked for in a view. */
 export const Find = ({ what }: { what: string }): JSX.Element => (
   <input
     type="search"
@@ -138,7 +136,6 @@ export const TroubleCard = ({ kind, sign, word, label = word, who, aside, button
   </article>
 )
 
-/** Says what was done about a deadlock. */
 export const Victim = ({ name, otherwise }: { name: string | null; otherwise: string }): JSX.Element => (
   <p>
     {name === null ? (

@@ -82,7 +82,6 @@ export const mayOperate = computed(() => session.value?.caller.may.includes('ope
 /** Tokens that a header can have: a browser refuses others. */
 const SENDABLE = /^[!-~]+$/
 
-/** Gives the service a token, for a cookie. */
 export async function enter(given: string): Promise<void> {
   const token = given.trim()
   if (!SENDABLE.test(token)) {
@@ -94,7 +93,6 @@ export async function enter(given: string): Promise<void> {
   await lookUp()
 }
 
-/** Asks who we are. */
 export async function lookUp(): Promise<void> {
   session.value = await ask<Session>('session')
   isUnknown.value = false

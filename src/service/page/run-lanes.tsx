@@ -36,7 +36,6 @@ function planOf(lanes: number, width: number, most: number): LanePlan {
 const xOf = (story: RunStory, { width, left }: LanePlan, { from, to }: LaneWindow, time: number): number =>
   left + ((story.scale.placeOf(time) - from) / (to - from)) * (width - left - 8)
 
-/** Time of a place on the canvas. */
 function timeOf(story: RunStory, { width, left }: LanePlan, { from, to }: LaneWindow, x: number): number {
   return story.scale.timeAt(from + ((x - left) / (width - left - 8)) * (to - from))
 }

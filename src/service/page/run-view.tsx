@@ -145,7 +145,6 @@ function MomentTable({ story, time }: { story: RunStory; time: number }): JSX.El
   )
 }
 
-/** Agents whose questions were open then. */
 function askersAt(facts: readonly DigestFact[], time: number): Set<unknown> {
   const open = new Map<unknown, unknown>()
   for (const { type, at, questionId, agent } of facts) {
@@ -335,7 +334,6 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
   )
 }
 
-/** Gives a part of the trace as a file. */
 function Saved({ title, file, id, as }: { title: string; file: string; id: string; as: string }): JSX.Element {
   const save = async () => {
     const text = await askText(taskPath(id, 'trace'), { query: { as } })

@@ -26,7 +26,6 @@ export function gently(work: () => Promise<void>): () => void {
 
 export const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error))
 
-/** Path of the API to a task, or to what it has. */
 export const taskPath = (id: string, ...below: string[]): string =>
   ['api/tasks', ...[id, ...below].map(encodeURIComponent)].join('/')
 

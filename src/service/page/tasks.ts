@@ -13,7 +13,6 @@ const MOST_KEPT = 100
 /** Answers that are read at a time: a browser has six connections to a service, for all its tabs. */
 const places = new Slots(2)
 
-/** Returns what has been written of an answer so far. */
 export const answerOf = (task: string): string | undefined => answers.get(task)?.value
 
 /** Reads along as long as the component is shown. undefined: nothing is to be read. */
@@ -44,7 +43,6 @@ interface Told {
   final?: boolean
 }
 
-/** Reads along when there is a place to. */
 async function inTurn(task: string, signal: AbortSignal): Promise<void> {
   const leave = await places.take(signal).catch(() => undefined)
   if (!leave) return // nobody looks any more
@@ -159,13 +157,11 @@ export function askMore(): void {
   askTasks()
 }
 
-/** Asks again for all lists: something was done. */
 export function refresh(): void {
   askTasks()
   askQuestions()
 }
 
-/** Keeps the lists up to date with what the digest tells. */
 export function keepTasks(): void {
   let seen = ''
   effect(() => {

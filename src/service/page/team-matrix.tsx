@@ -208,7 +208,6 @@ export function TeamMatrix({ agents, deadlock, selected }: Props): JSX.Element {
   )
 }
 
-/** Says what is between two agents. */
 function Pair({ from, to }: { from: string; to: string }): JSX.Element {
   const fold = live()
   const { count = 0 } = recentFlow(fold, now.value).find((flow) => flow.from === from && flow.to === to) ?? {}

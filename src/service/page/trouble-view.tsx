@@ -25,7 +25,6 @@ import { clock, shortSpan, Words } from './words.tsx'
 /** Time between two looks at the metrics, while the view is open. */
 const LOOK_MS = 3_000
 
-/** Returns the loops that were busy between the last two looks. */
 function useBusyLoops(): readonly Loop[] {
   const [loops, setLoops] = useState<readonly Loop[]>([])
   useEffect(() => {
@@ -254,7 +253,6 @@ interface Tile {
   readonly count: number
 }
 
-/** Kinds of facts that have a tile. */
 const COUNTED = [
   ['agent.crashed', 'crashes'],
   ['deadlock', 'deadlocks'],

@@ -19,7 +19,6 @@ interface Props {
   cells(row: number): readonly ComponentChildren[]
   keyOf?(row: number): string | number
   selected?: number | undefined
-  /** Called with the row that somebody chooses. */
   choose?(row: number): void
   /** Rows that are shown at most before the table scrolls; none: it fills its place. */
   mostShown?: number

@@ -125,7 +125,6 @@ export function isToldLater(fact: DigestFact, facts: readonly DigestFact[]): boo
   )
 }
 
-/** Returns what the detector has found, in the order of `facts`. */
 function foundDeadlocks(facts: readonly DigestFact[]): Deadlock[] {
   return facts
     .filter((fact) => fact.type === 'deadlock' && !isToldLater(fact, facts))
@@ -151,7 +150,6 @@ export function deadlocksOf(fold: DigestFold, facts: readonly DigestFact[]): Dea
   return [...open, ...found]
 }
 
-/** Returns the rings of waits that stand now. */
 function openDeadlocks({ waits }: DigestFold): Deadlock[] {
   return cyclesOf(waits).map((cycle) => {
     const own = waits.filter(({ agent }) => agent !== null && cycle.includes(agent))

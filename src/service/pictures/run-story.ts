@@ -94,7 +94,6 @@ export interface CrashedTurn {
   readonly agent: string
   /** Time at which it began, as far as it can be told: its message had come, and the turn before had ended. */
   readonly from: number
-  /** Time of the crash. */
   readonly to: number
 }
 

@@ -6,13 +6,11 @@ import type { DigestFold } from '../digest/digest-fold.ts'
 /** Places in the picture of a large team: a square field for each pair of agents, with names at its edges. */
 
 export interface MatrixLayout {
-  /** Width and height of the whole picture. */
   readonly width: number
   readonly height: number
   /** Place of the first field. */
   readonly left: number
   readonly top: number
-  /** Width of a field. */
   readonly cell: number
   /** Every so many agents there is room for a name. */
   readonly step: number
@@ -48,9 +46,7 @@ export function pairAt(
 }
 
 export interface Edge {
-  /** Path of an SVG. */
   readonly path: string
-  /** Place of the label. */
   readonly x: number
   readonly y: number
 }

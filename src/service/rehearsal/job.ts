@@ -49,7 +49,6 @@ const ASIDE = new RegExp(` \\((?:the last: )?(?:message|task|the last task:) ${I
 const IDS = new RegExp(ID, 'g')
 
 export interface Group {
-  /** Message of the group's first failure. */
   readonly words: string
   readonly seeds: readonly number[]
 }
@@ -104,9 +103,7 @@ export interface Job {
   faults: Fault[]
   /** True if `fetch`, and steps that reach outside, are answered from a recording. */
   recorded: boolean
-  /** True if the team's own models are asked. */
   realModels: boolean
-  /** True if all tools run. */
   realTools: boolean
   /** True if log lines and prints must be shown. */
   shown: boolean
@@ -137,12 +134,10 @@ export interface Plays {
   ): Promise<{ played: PlayedOld } | { refused: ErrorData }>
 }
 
-/** Functions that the thread is offered. */
 export interface Answers extends StepAnswers {
   answer(asked: Asked): Promise<Recorded>
 }
 
-/** A run that is not done. */
 export interface Failure extends Played {
   kind: Exclude<OutcomeKind, 'done'>
   error: ErrorData

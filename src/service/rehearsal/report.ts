@@ -7,7 +7,6 @@ import { oneLine } from '../shared/failure.ts'
 import { jsonText } from '../shared/json-text.ts'
 import { errorLine, type Failure, groupsOf, isFailure, type Played, type PlayedOld } from './job.ts'
 
-/** An old run that could not be played. */
 export interface UnplayedOld {
   runId: string
   error: ErrorData
@@ -35,7 +34,6 @@ export function oldRunsReport(outcomes: readonly OldOutcome[], replay: (runId: s
   return `${parts.join('\n\n')}\n`
 }
 
-/** Returns the report on one run, with the diagram of its play. */
 export function oldRunReport(outcome: OldOutcome): string {
   const diagram = 'trace' in outcome && outcome.trace ? `${sequenceDiagram(outcome.trace).trimEnd()}\n\n` : ''
   return `${diagram}${differencesOf(outcome, Number.POSITIVE_INFINITY)}\n`
@@ -58,7 +56,6 @@ function endOf({ status, error, finalOutput }: Pick<PlayedOld['before'], 'status
   return `${status}${words === '' ? '' : `: ${oneLine(words, LONGEST_OUTPUT)}`}`
 }
 
-/** The same as data. */
 export function oldRunsText(outcomes: readonly OldOutcome[]): string {
   const same = outcomes.filter(isSame).length
   return jsonText({ runs: outcomes.length, same, different: outcomes.length - same, results: outcomes })
@@ -67,7 +64,6 @@ export function oldRunsText(outcomes: readonly OldOutcome[]): string {
 const MOST_GROUPS = 10
 const MOST_SEEDS = 8
 
-/** The command that plays a seed. */
 export type Replay = (seed: number) => string
 
 /** Returns the report on many seeds. `shown`: the shortest failure, with its trace; `faults`: those that could come. */
@@ -105,7 +101,6 @@ function diagramOf({ trace }: Played): string {
   return trace ? sequenceDiagram(trace).trimEnd() : ''
 }
 
-/** Describes the injected faults, with their times. */
 function faultsOf({ faults, trace }: Played): string {
   if (faults.length === 0) return 'No faults.'
   const began = trace?.messageFlow[0]?.at ?? 0
@@ -134,7 +129,6 @@ function seedList(seeds: readonly number[]): string {
   return `${seeds.length === 1 ? 'seed' : 'seeds'} ${first}${seeds.length > MOST_SEEDS ? ', ...' : ''}`
 }
 
-/** The same as data. */
 export function rehearsalData(played: readonly Played[], shown: Failure | undefined, replay: Replay): object {
   const failures = played.filter(isFailure).map(({ seed, kind, error, messages, faults }) => {
     return { seed, outcome: kind, error: plain(error), messages, faults, replay: replay(seed) }

@@ -46,7 +46,6 @@ export function listenForClosing(leave: (code: number) => void = (code) => proce
 /** An editor writes in several steps, and a formatter after it. */
 const SETTLE_MS = 100
 
-/** The part of a team whose code can be watched. */
 export type Reloadable = Pick<Team, 'events' | 'getAgentStatus' | 'listAgents' | 'reloadAgent' | 'restartAgent'>
 
 export interface CodeWatchOptions {
@@ -58,7 +57,6 @@ export interface CodeWatchOptions {
 
 interface WatchedAgent {
   readonly name: string
-  /** Modules of the agent and of its tools. */
   readonly modules: readonly string[]
   /** The hash of each of its files when the agent was loaded last; null for one that was not there. */
   files: Map<string, string | null>

@@ -9,7 +9,6 @@ export function oneLine(text: string, most = 200): string {
   return letters.length > most ? `${letters.slice(0, most - 1).join('')}…` : clean
 }
 
-/** The exit codes of the command line. */
 export const EXIT = { done: 0, failed: 1, usage: 2, interrupted: 130 } as const
 
 const LONGEST_MESSAGE = 2_000

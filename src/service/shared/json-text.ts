@@ -13,7 +13,6 @@ import { ConfigurationError } from '../../shared/errors.ts'
  * media type, as the log has it. So a large image is not written again for each message that has it.
  */
 
-/** A part, whole or by reference. */
 export type ToldPart = MessagePart | (Omit<Exclude<MessagePart, { type: 'text' }>, 'data'> & StoredPart)
 
 const MEDIA: ReadonlySet<unknown> = new Set(['image', 'audio', 'file'])
@@ -34,7 +33,6 @@ export function toldMessage(message: AgentMessage): ToldMessage {
   return parts ? { ...message, parts: parts.map(toldPart) } : (message as ToldMessage)
 }
 
-/** Returns an event as it is written. */
 export function toldEvent(event: RuntimeEvent<unknown>): object {
   if (event.type === 'message') return { ...event, message: toldMessage(event.message) }
   if (event.type === 'message.dead')

@@ -53,11 +53,7 @@ export async function loadTeamFile(file: string, folder: string): Promise<MultiA
   return definitionFrom(await importDefault(href, file, typescript), file, href)
 }
 
-/**
- * The path of a team file, relative to `folder`.
- *
- * @throws ConfigurationError when it is not there, or its name is none of a team file.
- */
+/** @throws ConfigurationError when it is not there, or its name is none of a team file. */
 export function teamFilePath(file: string, folder: string): string {
   const path = resolve(folder, file)
   const extension = extname(path).toLowerCase()

@@ -4,7 +4,6 @@ import type { ExaminedDamage, LogExamination } from '../../runtime/durability/lo
 import type { LoggedRun } from '../../runtime/durability/run-index.ts'
 import { oneLine } from './failure.ts'
 
-/** Returns the report as data. */
 export function logReport(examined: LogExamination) {
   const { old, segments, blocks, bytes, tail, damages, touched, headless, untold, cutOff } = examined
   const runs = [...old.index.values()].filter(({ own }) => !own)

@@ -46,10 +46,8 @@ export function takeStdout(): Answer {
   }
 }
 
-/** The part of a team that can be watched. */
 export type Watched = Pick<Team, 'events' | 'health'>
 
-/** A stream that may be a terminal. */
 export type Screen = NodeJS.WritableStream & { isTTY?: boolean; columns?: number; rows?: number }
 
 /** Checks whether lines on the screen can be overwritten. */
@@ -59,7 +57,6 @@ export function isTerminal({ isTTY, columns, rows }: Screen, env: NodeJS.Process
 }
 
 export interface Progress {
-  /** Shows what happens in the team from now on. */
   watch(team: Watched): void
   /** Shows a text that is none of the team's events: a line of the log, what somebody printed. */
   readonly print: Print

@@ -10,7 +10,6 @@ import { lastLines, type ProgressOf, roundOf, workLines } from './work.ts'
 export interface ChatState {
   /** Begin of the last line of the answer that is being written, as much as a screen shows. */
   writing: string
-  /** True while an answer is being made. */
   isBusy: boolean
   hasPanel: boolean
   /** Questions of other tasks, by the number that `/answer` takes. A line answers the own task alone. */
@@ -86,7 +85,6 @@ function questionText({ text, choices = [] }: DigestQuestion): string {
   return [text, ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
 }
 
-/** Returns the panel: the agents, the conversation of each, the work as a tree, what was said last, and figures. */
 function panelLines(
   fold: DigestFold,
   width: number,
@@ -112,7 +110,6 @@ function panelLines(
   ]
 }
 
-/** Returns an agent in a line, and its conversation in another. */
 function agentLines(agent: FoldedAgent, context: ContextInfo | undefined, progress?: AgentProgress): string[] {
   const { name, status, queued, turns, rounds, modelCalls, inputTokens, outputTokens, lastTokens } = agent
   const figures = [
@@ -140,7 +137,6 @@ function figuresLine({ tasks, messages }: DigestFold, agents: readonly FoldedAge
   return `figures  ${tasks.size} tasks, ${grouped(messages.length)} messages, ${sum(({ turns }) => turns)} turns, ${calls}, ${tokens} tokens`
 }
 
-/** Returns what the runs so far have cost, a line each. */
 export function costLines(fold: DigestFold): string[] {
   const agents = agentsOf(fold).filter(({ modelCalls }) => modelCalls > 0)
   if (agents.length === 0) return ['no model was called']
@@ -150,7 +146,6 @@ export function costLines(fold: DigestFold): string[] {
   )
 }
 
-/** Returns all agents, a line each. */
 export const whoLines = (fold: DigestFold, contextOf: ContextOf): string[] =>
   agentsOf(fold).flatMap((agent) => agentLines(agent, contextOf(agent.name)))
 

@@ -64,7 +64,6 @@ export interface ChatSurroundings {
   now?: () => number
 }
 
-/** A conversation with a team, from the first line to the end of the input. */
 export class Chat {
   readonly #given: ChatSurroundings
   readonly #now: () => number

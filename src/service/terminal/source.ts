@@ -27,7 +27,6 @@ interface Seen {
 
 /** Age of what is shown, in ms, from which on it is asked for again. */
 const STALE_MS = 1_000
-/** Time that an answer may take, in ms. */
 const ANSWER_MS = 10_000
 
 class RemoteAgents {
@@ -42,7 +41,6 @@ class RemoteAgents {
     this.#fetch = fetch
   }
 
-  /** Returns what the service said last of an agent. */
   get(name: string): Seen | undefined {
     if (!this.#isAsking && performance.now() - this.#askedAt >= STALE_MS) void this.#ask()
     return this.#seen.get(name)
@@ -306,10 +304,8 @@ async function* events({ body }: Response): AsyncGenerator<{ event: string; data
     }
 }
 
-/** Piece of an answer as it comes, or the end of it. */
 export type Said = { text: string } | { end: 'answer'; text: string } | { end: 'failure'; text: string }
 
-/** An answer that is being made. */
 export interface Talk {
   /** Id of its run; undefined as long as a service has not told it. */
   readonly runId: string | undefined
@@ -321,9 +317,7 @@ export interface TeamSource {
   /** Name of the team where it is one of several that are served. */
   readonly team?: string
   watch(signal: AbortSignal): AsyncIterable<Digest>
-  /** Restarts an agent that was stopped for good. */
   restart(agent: string): Promise<void>
-  /** Gives the team a query in a thread. */
   say(query: string, threadId: string): Talk
   answer(runId: string, questionId: string, answer: string): Promise<void>
   /** Returns the figures of an agent's context, where they are at hand. */
@@ -363,7 +357,6 @@ export function localSource(team: Team): TeamSource {
 
 interface Options {
   folder: string
-  /** Name of the variable with the token of a served team. */
   tokenEnv: string | undefined
   /** Takes the lines of the team's log. */
   print: Print

@@ -81,7 +81,6 @@ export const SORTS: readonly Sort[] = ['trouble', 'name', 'tokens', 'mailbox']
 export interface TopState {
   view: 'agents' | 'agent' | 'waits' | 'letters'
   sort: Sort
-  /** Name of the agent that is marked. */
   selected: string | undefined
   /** Name of the team where Tab leads to others. */
   team?: string
@@ -110,7 +109,6 @@ export function topLines(fold: DigestFold, state: TopState, { width, height }: S
   return [...head, ...body, ...lanes, ...foot].slice(0, height).map((line) => cut(line, width).trimEnd())
 }
 
-/** Returns the agents of the team in the order in which they are shown. */
 export function orderedAgents(fold: DigestFold, sort: Sort): FoldedAgent[] {
   const agents = [...fold.agents.values()].filter(({ name }) => !name.startsWith('$'))
   const rank: Record<Sort, (agent: FoldedAgent) => number> = {

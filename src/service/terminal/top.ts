@@ -133,6 +133,5 @@ export async function showTop({
   }
 }
 
-/** Returns what the screen says of the team where there are several. */
 const teamIn = (sources: readonly TeamSource[], { team }: TeamSource): Pick<TopState, 'team'> =>
   sources.length > 1 && team !== undefined ? { team } : {}
