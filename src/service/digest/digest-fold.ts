@@ -19,30 +19,34 @@ import {
 import { Column, listsOf, NameTable, Table } from './columns.ts'
 
 /** An agent as it is now, and what of it can be counted. */
-export interface FoldedAgent {
+export class FoldedAgent {
   readonly name: string
-  status: string
-  queued: number
-  inFlight: number
-  restarts: number
+  status = 'idle'
+  queued = 0
+  inFlight = 0
+  restarts = 0
   /** Turns that have ended, and of these the failed ones; of a team's digest since the team was started. */
-  turns: number
-  failedTurns: number
-  crashes: number
-  inputTokens: number
-  outputTokens: number
-  modelCalls: number
-  toolCalls: number
+  turns = 0
+  failedTurns = 0
+  crashes = 0
+  inputTokens = 0
+  outputTokens = 0
+  modelCalls = 0
+  toolCalls = 0
   /** Calls of models since its last turn ended. */
-  rounds: number
+  rounds = 0
   /** Tokens of the last call: those of its conversation, as its model counts them. */
-  lastTokens: number
-  lastError: string | null
+  lastTokens = 0
+  lastError: string | null = null
   /** Times at which messages came for it, and at which turns of it ended. */
-  readonly arrivals: Column
-  readonly ends: Column
-  readonly turnRows: number[]
-  readonly requestRows: number[]
+  readonly arrivals = new Column()
+  readonly ends = new Column()
+  readonly turnRows: number[] = []
+  readonly requestRows: number[] = []
+
+  constructor(name: string) {
+    this.name = name
+  }
 }
 
 export interface FoldedRun extends DigestRun {
@@ -63,30 +67,6 @@ export interface FoldedTask {
   readonly status: string
   /** Epoch ms of its last change. */
   readonly at: number
-}
-
-function newAgent(name: string): FoldedAgent {
-  return {
-    name,
-    status: 'idle',
-    queued: 0,
-    inFlight: 0,
-    restarts: 0,
-    turns: 0,
-    failedTurns: 0,
-    crashes: 0,
-    inputTokens: 0,
-    outputTokens: 0,
-    modelCalls: 0,
-    toolCalls: 0,
-    rounds: 0,
-    lastTokens: 0,
-    lastError: null,
-    arrivals: new Column(),
-    ends: new Column(),
-    turnRows: [],
-    requestRows: [],
-  }
 }
 
 const newRun = (id: string): FoldedRun => ({
@@ -167,7 +147,7 @@ export class DigestFold {
   agent(name: string): FoldedAgent {
     let agent = this.agents.get(name)
     if (!agent) {
-      agent = newAgent(name)
+      agent = new FoldedAgent(name)
       this.agents.set(name, agent)
     }
     return agent

@@ -28,10 +28,7 @@ export function AtWork({ task }: { task?: string }): JSX.Element | null {
           <span class="mark running" aria-hidden="true">
             ●
           </span>{' '}
-          <a href={linkTo({ view: 'team', agent: name })}>
-            <Words text={name} />
-          </a>{' '}
-          works{rounds > 0 && `, call ${rounds} of its model`}
+          <AgentLink name={name} /> works{rounds > 0 && `, call ${rounds} of its model`}
         </li>
       ))}
       {own.slice(0, MOST).map((wait) => (
@@ -39,14 +36,8 @@ export function AtWork({ task }: { task?: string }): JSX.Element | null {
           <span class={`mark ${isOwn(wait) ? 'running' : 'waiting'}`} aria-hidden="true">
             {isOwn(wait) ? '●' : '◐'}
           </span>{' '}
-          {wait.agent === null ? (
-            'the task'
-          ) : (
-            <a href={linkTo({ view: 'team', agent: wait.agent })}>
-              <Words text={wait.agent} />
-            </a>
-          )}{' '}
-          {wordsOf(wait.kind)} <Words text={wait.for.join(', ')} most={80} /> <Age wait={wait} />
+          {wait.agent === null ? 'the task' : <AgentLink name={wait.agent} />} {wordsOf(wait.kind)}{' '}
+          <Words text={wait.for.join(', ')} most={80} /> <Age wait={wait} />
           {wait.cause !== undefined && (
             <>
               {': '}
@@ -58,6 +49,12 @@ export function AtWork({ task }: { task?: string }): JSX.Element | null {
     </ul>
   )
 }
+
+const AgentLink = ({ name }: { name: string }): JSX.Element => (
+  <a href={linkTo({ view: 'team', agent: name })}>
+    <Words text={name} />
+  </a>
+)
 
 const MOST = 8
 

@@ -38,11 +38,6 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   const spotOf = (name: string): Spot | undefined => (name === SCRIPT ? script : spots.get(name))
   const lineOf = (from: string, to: string, bend: number) =>
     edgeBetween(spotOf(from), spotOf(to), bend, from === SCRIPT ? SCRIPT_BOX : BOX, to === SCRIPT ? SCRIPT_BOX : BOX)
-  const ring = new Set(deadlock?.cycle ?? [])
-  const isInRing = (from: string, to: string) => {
-    const at = deadlock?.cycle.indexOf(from) ?? -1
-    return at >= 0 && deadlock!.cycle[(at + 1) % deadlock!.cycle.length] === to
-  }
   const flow = recentFlow(fold, now.value)
   const waits = fold.waits
     .filter(isForAgents)
@@ -51,10 +46,8 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
         agent !== null && spots.has(agent) && spots.has(to) ? [{ from: agent, to, since, kind }] : [],
       ),
     )
-  const rings = (deadlock?.cycle ?? []).map((from, at) => ({
-    from,
-    to: deadlock!.cycle[(at + 1) % deadlock!.cycle.length]!,
-  }))
+  const { cycle = [], victim } = deadlock ?? {}
+  const rings = cycle.map((from, at) => ({ from, to: cycle[(at + 1) % cycle.length]! }))
   const sides = ringSides(rings.map(({ from, to }) => [spots.get(from), spots.get(to)]))
   const told = toldWaits(fold.waits, now.value)
   return (
@@ -105,7 +98,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
         )
       })}
       {waits
-        .filter(({ from, to }) => !isInRing(from, to))
+        .filter(({ from, to }) => !rings.some((each) => each.from === from && each.to === to))
         .map(({ from, to, since, kind }) => {
           const line = lineOf(from, to, 0.18)
           if (!line) return null
@@ -139,10 +132,10 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
         const classes = [
           'node',
           status,
-          ring.has(name) && 'in-ring',
+          cycle.includes(name) && 'in-ring',
           name === selected && 'selected',
           wait && isSlow(wait, now.value) && 'slow',
-          name === deadlock?.victim && 'victim',
+          name === victim && 'victim',
         ]
         return (
           <g
@@ -166,7 +159,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
                 </text>
               </g>
             )}
-            {name === deadlock?.victim && (
+            {name === victim && (
               <text class="victim" y={BOX.height / 2 + 16}>
                 victim
               </text>

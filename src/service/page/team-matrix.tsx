@@ -12,43 +12,44 @@ import { live, now, version } from './live.ts'
 import { goTo } from './place.ts'
 import { shown, Words } from './words.tsx'
 
-export interface MatrixPicture {
+interface MatrixPicture {
   readonly agents: readonly string[]
   readonly fold: DigestFold
   readonly flow: readonly Flow[]
   readonly deadlock: Deadlock | undefined
   readonly selected: string | undefined
   readonly pointed: readonly [string, string] | undefined
+  readonly layout: MatrixLayout
+  readonly colours: Colours
 }
 
 /** Agents between two lines. */
 const GROUP = 10
 const LONGEST_NAME = 19
 
-type Box = (from: number, to: number) => [x: number, y: number, width: number, height: number]
-
-function paintMatrix(canvas: HTMLCanvasElement, picture: MatrixPicture, layout: MatrixLayout, colours: Colours): void {
-  const { agents, fold, flow, deadlock, selected, pointed } = picture
+function paintMatrix(canvas: HTMLCanvasElement, picture: MatrixPicture): void {
+  const { agents, fold, flow, deadlock, selected, pointed, layout, colours } = picture
   const { width, height, left, top, cell } = layout
   const drawing = drawingOf(canvas, width, height)
   const places = new Map(agents.map((name, at) => [name, at]))
   const gap = cell > 4 ? 1 : 0
-  const box: Box = (from, to) => [left + to * cell, top + from * cell, cell - gap, cell - gap]
+  const fillBox = (from: number, to: number) =>
+    drawing.fillRect(left + to * cell, top + from * cell, cell - gap, cell - gap)
   const side = cell * agents.length
   drawing.fillStyle = colours.panel
   drawing.fillRect(left, top, side, side)
   drawing.fillStyle = colours.raised
-  for (let at = 0; at < agents.length; at++) drawing.fillRect(...box(at, at))
-  paintCross(
-    drawing,
-    [selected, ...(pointed ?? [])].map((name) => places.get(name ?? '') ?? -1),
-    layout,
-    side,
-    colours,
-  )
+  for (let at = 0; at < agents.length; at++) fillBox(at, at)
+  drawing.fillStyle = colours.tint // the row and the column of the agents that are looked at
+  for (const name of new Set([selected, ...(pointed ?? [])])) {
+    const at = places.get(name ?? '')
+    if (at === undefined) continue
+    drawing.fillRect(left, top + at * cell, side, cell)
+    drawing.fillRect(left + at * cell, top, cell, side)
+  }
   const fill = (from: string, to: string) => {
     const [row, column] = [places.get(from), places.get(to)]
-    if (row !== undefined && column !== undefined) drawing.fillRect(...box(row, column))
+    if (row !== undefined && column !== undefined) fillBox(row, column)
   }
   drawing.fillStyle = colours.accent
   for (const { from, to, count } of flow) {
@@ -61,37 +62,17 @@ function paintMatrix(canvas: HTMLCanvasElement, picture: MatrixPicture, layout: 
   drawing.fillStyle = colours.bad
   const { cycle = [] } = deadlock ?? {}
   for (const [at, name] of cycle.entries()) fill(name, cycle[(at + 1) % cycle.length]!)
-  paintLines(drawing, agents.length, layout, colours)
-  paintNames(drawing, picture, layout, colours)
+  paintLines(drawing, picture)
+  paintNames(drawing, picture)
 }
 
-/** Shades the row and the column of the agents that are looked at. */
-function paintCross(
-  drawing: CanvasRenderingContext2D,
-  rows: readonly number[],
-  { left, top, cell }: MatrixLayout,
-  side: number,
-  { tint }: Colours,
-): void {
-  drawing.fillStyle = tint
-  for (const at of new Set(rows)) {
-    if (at < 0) continue
-    drawing.fillRect(left, top + at * cell, side, cell)
-    drawing.fillRect(left + at * cell, top, cell, side)
-  }
-}
-
-function paintLines(
-  drawing: CanvasRenderingContext2D,
-  count: number,
-  { left, top, cell }: MatrixLayout,
-  { line }: Colours,
-): void {
-  drawing.strokeStyle = line
+function paintLines(drawing: CanvasRenderingContext2D, { agents, layout, colours }: MatrixPicture): void {
+  const { left, top, cell } = layout
+  drawing.strokeStyle = colours.line
   drawing.lineWidth = 1
   drawing.beginPath()
-  const side = cell * count
-  for (let at = 0; at <= count; at += GROUP) {
+  const side = cell * agents.length
+  for (let at = 0; at <= agents.length; at += GROUP) {
     const [x, y] = [Math.round(left + at * cell) - 0.5, Math.round(top + at * cell) - 0.5]
     drawing.moveTo(x, top)
     drawing.lineTo(x, top + side)
@@ -103,12 +84,9 @@ function paintLines(
 }
 
 /** Writes names where there is room, those of a deadlock and of the selected agent first, and draws the statuses. */
-function paintNames(
-  drawing: CanvasRenderingContext2D,
-  { agents, fold, deadlock, selected }: MatrixPicture,
-  { left, top, cell, step }: MatrixLayout,
-  colours: Colours,
-): void {
+function paintNames(drawing: CanvasRenderingContext2D, picture: MatrixPicture): void {
+  const { agents, fold, deadlock, selected, layout, colours } = picture
+  const { left, top, cell, step } = layout
   drawing.font = '10px system-ui, sans-serif'
   drawing.textBaseline = 'middle'
   const isMarked = (name: string) => name === selected || deadlock?.cycle.includes(name) === true
@@ -175,8 +153,10 @@ export function TeamMatrix({ agents, deadlock, selected }: Props): JSX.Element {
     canvas.current!.style.width = `${width}px`
     canvas.current!.style.height = `${height}px`
     const fold = live()
-    const picture = { agents, fold, flow: recentFlow(fold, now.peek()), deadlock, selected, pointed }
-    paintMatrix(canvas.current!, picture, layout.current, coloursOf(frame.current!))
+    const flow = recentFlow(fold, now.peek())
+    const colours = coloursOf(frame.current!)
+    const given = { agents, fold, flow, deadlock, selected, pointed, layout: layout.current, colours }
+    paintMatrix(canvas.current!, given)
   }, [shownVersion, agents.length, repaints, deadlock?.key, selected, pointed?.join()])
   const look = ({ offsetX, offsetY }: MouseEvent) => layout.current && pairAt(agents, layout.current, offsetX, offsetY)
   return (
