@@ -86,7 +86,7 @@ t.test(
       [40, 12],
       [20, 8],
     ] as const) {
-      const lines = chatLines(fold, STATE, { width, height }, fold.now, source.context, source.progress)
+      const lines = chatLines(fold, STATE, { width, height }, fold.now, source)
       t.ok(lines.length <= height && lines.every((line) => columns(line) <= width), `${width} columns`)
       if (width < 79) continue
       const text = lines.join('\n')
@@ -109,7 +109,7 @@ t.test(
     t.match(await run.result, { finalOutput: 'It is there.' })
     t.equal(team.getAgent('task_executor')?.getProgress(), undefined, 'it handles nothing')
     await foldedUntil(() => [...fold.runs.values()].every(({ endedAt }) => endedAt !== null))
-    const text = chatLines(fold, STATE, { width: 79, height: 40 }, fold.now, source.context, source.progress).join('\n')
+    const text = chatLines(fold, STATE, { width: 79, height: 40 }, fold.now, source).join('\n')
     t.match(text, /^goal {2}\[#{5}\] I need a calculator\. +2 of 2 tasks$/m, 'the last work stays')
     t.match(text, /^ {4}\[x\] \[#{5}\] Write the calculator\. +task_executor: completed/m)
     watching.abort()
@@ -139,14 +139,8 @@ t.test('a question that is wider than the screen takes several lines, with all o
   const question = { questionId: 'q', runId: 'r', agent: 'orchestrator', text: 'Which calculator do you want?' }
   fold.questions.set('q', { ...question, choices, askedAt: 0 })
   for (const width of [79, 40, 20]) {
-    const lines = chatLines(
-      fold,
-      STATE,
-      { width, height: 40 },
-      0,
-      () => undefined,
-      () => undefined,
-    )
+    const nothing = { context: () => undefined, progress: () => undefined }
+    const lines = chatLines(fold, STATE, { width, height: 40 }, 0, nothing)
     t.ok(
       lines.every((line) => columns(line) <= width),
       `${width} columns`,

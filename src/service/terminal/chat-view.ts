@@ -4,6 +4,7 @@ import type { DigestQuestion } from '../../runtime/views/digest-line.ts'
 import { doingWords, span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
+import type { TeamSource } from './source.ts'
 import { bar, cut, fit, type Size, wrapped } from './top-view.ts'
 import { lastLines, type ProgressOf, roundOf, workLines } from './work.ts'
 
@@ -19,21 +20,20 @@ export interface ChatState {
   cursor: number
 }
 
-/** Returns the figures of an agent's context, where they are at hand. */
-export type ContextOf = (agent: string) => ContextInfo | undefined
+/** Tells of an agent what the digest does not. */
+export type AgentSource = Pick<TeamSource, 'context' | 'progress'>
 
 export function chatLines(
   fold: DigestFold,
   state: ChatState,
   { width, height }: Size,
   now: number,
-  contextOf: ContextOf,
-  progressOf: ProgressOf,
+  source: AgentSource,
 ): string[] {
   const prompt = promptLine(state, width)
   const above = [
     ...(state.writing === '' ? [] : [state.writing]),
-    ...(state.hasPanel ? panelLines(fold, width, now, contextOf, progressOf) : []),
+    ...(state.hasPanel ? panelLines(fold, width, now, source) : []),
     ...(state.isBusy ? [workLine(fold, now)] : []),
     ...questionLines(fold, state.others).flatMap((line) => wrapped(line, width)),
   ]
@@ -85,27 +85,16 @@ function questionText({ text, choices = [] }: DigestQuestion): string {
   return [text, ...choices.map((choice, at) => `${at + 1} ${choice}`)].join('  ')
 }
 
-function panelLines(
-  fold: DigestFold,
-  width: number,
-  now: number,
-  contextOf: ContextOf,
-  progressOf: ProgressOf,
-): string[] {
+function panelLines(fold: DigestFold, width: number, now: number, source: AgentSource): string[] {
   const agents = agentsOf(fold)
-  const found = new Map(agents.map(({ name }) => [name, progressOf(name)])) // it is read from the log: once a frame
+  const found = new Map(agents.map(({ name }) => [name, source.progress(name)])) // it is read from the log: once a frame
   const progress: ProgressOf = (agent) => found.get(agent)
   return [
     fit('-- team ', width).trimEnd().padEnd(width, '-'),
-    ...agents.flatMap((agent) => agentLines(agent, contextOf(agent.name), progress(agent.name))),
+    ...agents.flatMap((agent) => agentLines(agent, source.context(agent.name), progress(agent.name))),
     ...workLines(fold, width, now, progress),
     ...fold.waits.map((wait) => `  ${wait.agent ?? 'a run'}: ${doingWords(wait)}  ${span(now - wait.since)}`),
-    ...lastLines(
-      fold,
-      agents.map(({ name }) => name),
-      now,
-      progress,
-    ),
+    ...lastLines(fold, agents, now, progress),
     figuresLine(fold, agents),
   ]
 }
@@ -146,8 +135,8 @@ export function costLines(fold: DigestFold): string[] {
   )
 }
 
-export const whoLines = (fold: DigestFold, contextOf: ContextOf): string[] =>
-  agentsOf(fold).flatMap((agent) => agentLines(agent, contextOf(agent.name)))
+export const whoLines = (fold: DigestFold, { context }: AgentSource): string[] =>
+  agentsOf(fold).flatMap((agent) => agentLines(agent, context(agent.name)))
 
 /** Returns the tasks, a line each, those that changed last at the end. */
 export function taskLines({ tasks }: DigestFold): string[] {

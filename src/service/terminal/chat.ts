@@ -14,25 +14,6 @@ import type { Talk, TeamSource } from './source.ts'
 import type { Keys } from './top.ts'
 import { WorkNews } from './work.ts'
 
-class OtherQuestions {
-  /** Numbers by the ids of questions: each keeps its number, so that none is answered in place of another. */
-  readonly #numbers = new Map<string, number>()
-  #last = 0
-
-  /** Returns those questions by their numbers. Forgets the numbers of all others. */
-  byNumber(questions: readonly DigestQuestion[]): Map<number, DigestQuestion> {
-    const open = new Set(questions.map(({ questionId }) => questionId))
-    for (const id of this.#numbers.keys()) if (!open.has(id)) this.#numbers.delete(id)
-    return new Map(questions.map((question) => [this.#numberOf(question), question]))
-  }
-
-  #numberOf({ questionId }: DigestQuestion): number {
-    const number = this.#numbers.get(questionId) ?? ++this.#last
-    this.#numbers.set(questionId, number)
-    return number
-  }
-}
-
 const FRAME_MS = 200
 const MOST_DRAWN = 500
 const MOST_ROWS = 20_000
@@ -93,7 +74,9 @@ export class Chat {
   #lastInterrupt = Number.NEGATIVE_INFINITY
   /** Tells of the work where the screen is no terminal. */
   readonly #work = new WorkNews()
-  readonly #otherQuestions = new OtherQuestions()
+  /** Numbers of others' questions: each keeps its own, so that none is answered in place of another. */
+  readonly #numbers = new Map<string, number>()
+  #lastNumber = 0
   /** Lines that wait for the answer before them. */
   readonly #next: string[] = []
 
@@ -227,7 +210,11 @@ export class Chat {
   }
 
   #others(): Map<number, DigestQuestion> {
-    return this.#otherQuestions.byNumber([...this.#fold.questions.values()].filter(({ runId }) => !this.#isOwn(runId)))
+    const others = [...this.#fold.questions.values()].filter(({ runId }) => !this.#isOwn(runId))
+    const open = new Set(others.map(({ questionId }) => questionId))
+    for (const id of this.#numbers.keys()) if (!open.has(id)) this.#numbers.delete(id)
+    for (const id of open) if (!this.#numbers.has(id)) this.#numbers.set(id, ++this.#lastNumber)
+    return new Map(others.map((question) => [this.#numbers.get(question.questionId)!, question]))
   }
 
   /** Answers a question of another task: `/answer 2 yes`. */
@@ -277,10 +264,9 @@ export class Chat {
 
   #command(text: string): void {
     const [name] = text.split(/\s/, 1)
-    const contextOf = (agent: string) => this.#given.source.context(agent)
     switch (name) {
       case '/who':
-        return this.print(whoLines(this.#fold, contextOf).join('\n'))
+        return this.print(whoLines(this.#fold, this.#given.source).join('\n'))
       case '/task':
         return this.print(taskLines(this.#fold).join('\n'))
       case '/cost':
@@ -324,13 +310,14 @@ export class Chat {
     try {
       this.#talk = this.#given.source.say(query, this.#thread)
       let said = ''
-      for await (const part of this.#talk.said) {
-        if ('end' in part) this.#talk = undefined // there is nothing to stop any more
-        if (!('end' in part)) {
-          said += part.text
-          await this.#write(part.text)
-        } else if (part.end === 'failure') await this.#failed(part.text)
-        else await this.#write(`${said === '' ? part.text : ''}\n`)
+      for await (const { end, text } of this.#talk.said) {
+        if (end) this.#talk = undefined // there is nothing to stop any more
+        if (end === 'failure') await this.#failed(text)
+        else if (end === 'answer') await this.#write(`${said === '' ? text : ''}\n`)
+        else {
+          said += text
+          await this.#write(text)
+        }
       }
     } catch (error) {
       if (!this.#over.signal.aborted) await this.#failed(failureWords(error))
@@ -371,10 +358,7 @@ export class Chat {
     if (!this.#update || this.#over.signal.aborted) return
     const { columns = 80, rows = 24 } = this.#given.screen
     const size = { width: columns - 1, height: rows - 1 }
-    const { source } = this.#given
-    const contextOf = (agent: string) => source.context(agent)
-    const progressOf = (agent: string) => source.progress(agent)
     this.#state.others = this.#others()
-    this.#update(chatLines(this.#fold, this.#state, size, this.#now(), contextOf, progressOf).join('\n'))
+    this.#update(chatLines(this.#fold, this.#state, size, this.#now(), this.#given.source).join('\n'))
   }
 }

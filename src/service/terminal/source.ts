@@ -29,39 +29,28 @@ interface Seen {
 const STALE_MS = 1_000
 const ANSWER_MS = 10_000
 
-class RemoteAgents {
-  readonly #fetch: (signal: AbortSignal) => Promise<Response>
-  readonly #over = new AbortController()
-  #seen: ReadonlyMap<string, Seen> = new Map()
-  #isAsking = false
-  #askedAt = Number.NEGATIVE_INFINITY
-
-  /** `fetch`: asks the service for the list of its agents. */
-  constructor(fetch: (signal: AbortSignal) => Promise<Response>) {
-    this.#fetch = fetch
-  }
-
-  get(name: string): Seen | undefined {
-    if (!this.#isAsking && performance.now() - this.#askedAt >= STALE_MS) void this.#ask()
-    return this.#seen.get(name)
-  }
-
-  close(): void {
-    this.#over.abort()
-  }
-
-  async #ask(): Promise<void> {
-    this.#isAsking = true
+/** Returns what the service said last of an agent. It is asked again as long as somebody wants to know. */
+function agentsOf(remote: Remote, closed: AbortSignal): (name: string) => Seen | undefined {
+  const list = `api/agents${queryOf(remote, { context: '1', progress: '1' })}`
+  let seen: ReadonlyMap<string, Seen> = new Map()
+  let isAsking = false
+  let askedAt = Number.NEGATIVE_INFINITY
+  const look = async () => {
+    isAsking = true
     try {
-      const signal = AbortSignal.any([this.#over.signal, AbortSignal.timeout(ANSWER_MS)])
-      const { agents } = (await (await this.#fetch(signal)).json()) as { agents: Seen[] }
-      this.#seen = new Map(agents.map((agent) => [agent.name, agent]))
+      const signal = AbortSignal.any([closed, AbortSignal.timeout(ANSWER_MS)])
+      const { agents } = (await (await ask(remote, 'GET', list, { signal })).json()) as { agents: Seen[] }
+      seen = new Map(agents.map((agent) => [agent.name, agent]))
     } catch {
-      this.#seen = new Map() // what is wrong there, the lines of the digest say
+      seen = new Map() // what is wrong there, the lines of the digest say
     } finally {
-      this.#isAsking = false
-      this.#askedAt = performance.now()
+      isAsking = false
+      askedAt = performance.now()
     }
+  }
+  return (name) => {
+    if (!isAsking && performance.now() - askedAt >= STALE_MS) void look()
+    return seen.get(name)
   }
 }
 
@@ -78,8 +67,8 @@ const AGAIN_MS = 1_000
 /** Returns a team behind a URL, by default the first. `token`: sent as `Authorization: Bearer`. */
 export function remoteSource(url: string, token: string | undefined, team?: string): TeamSource {
   const remote = { url: baseOf(url), token, team }
-  const list = `api/agents${queryOf(remote, { context: '1', progress: '1' })}`
-  const agents = new RemoteAgents((signal) => ask(remote, 'GET', list, { signal }))
+  const over = new AbortController()
+  const agentOf = agentsOf(remote, over.signal)
   return {
     ...(team !== undefined && { team }),
     watch: (signal) => watched(remote, signal),
@@ -90,19 +79,17 @@ export function remoteSource(url: string, token: string | undefined, team?: stri
     async answer(runId, questionId, answer) {
       await ask(remote, 'POST', `api/tasks/${encodeURIComponent(runId)}/answers`, { body: { questionId, answer } })
     },
-    context: (agent) => agents.get(agent)?.context ?? undefined,
-    progress: (agent) => agents.get(agent)?.progress ?? undefined,
-    close: async () => agents.close(),
+    context: (agent) => agentOf(agent)?.context ?? undefined,
+    progress: (agent) => agentOf(agent)?.progress ?? undefined,
+    close: async () => over.abort(),
   }
 }
 
 const baseOf = (url: string): URL => new URL(url.endsWith('/') ? url : `${url}/`)
 
 function queryOf({ team }: Remote, more: Record<string, string> = {}): string {
-  const fields = Object.entries({ ...more, ...(team !== undefined && { team }) })
-  return fields.length === 0
-    ? ''
-    : `?${fields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')}`
+  const query = new URLSearchParams({ ...more, ...(team !== undefined && { team }) }).toString()
+  return query && `?${query}`
 }
 
 /** Time that the service has to say what teams it has. */
@@ -304,7 +291,11 @@ async function* events({ body }: Response): AsyncGenerator<{ event: string; data
     }
 }
 
-export type Said = { text: string } | { end: 'answer'; text: string } | { end: 'failure'; text: string }
+export interface Said {
+  text: string
+  /** Set in the last piece, whose text is all of the answer, or why there is none. */
+  end?: 'answer' | 'failure'
+}
 
 export interface Talk {
   /** Id of its run; undefined as long as a service has not told it. */
@@ -339,9 +330,8 @@ export function localSource(team: Team): TeamSource {
         said: (async function* (): AsyncGenerator<Said> {
           for await (const text of run.text()) yield { text }
           const result = await run.result
-          yield result.success
-            ? { end: 'answer', text: result.finalOutput }
-            : { end: 'failure', text: result.error.message }
+          if (result.success) yield { end: 'answer', text: result.finalOutput }
+          else yield { end: 'failure', text: result.error.message }
         })(),
         stop: () => run.cancel('stopped at the terminal'),
       }

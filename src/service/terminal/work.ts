@@ -4,11 +4,11 @@ import { MESSAGE_TYPES } from '../../mailbox/message-type.ts'
 import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
-import type { DigestFold, FoldedTask } from '../digest/digest-fold.ts'
+import type { DigestFold, FoldedAgent, FoldedTask } from '../digest/digest-fold.ts'
+import type { TeamSource } from './source.ts'
 import { bar, columns, cut, fit } from './top-view.ts'
 
-/** Returns how far an agent is with its turn, where that is at hand. */
-export type ProgressOf = (agent: string) => AgentProgress | undefined
+export type ProgressOf = TeamSource['progress']
 
 const MOST_TASKS = 8
 const MOST_SUBTASKS = 6
@@ -105,22 +105,20 @@ function line(left: string, text: string, right: string, width: number): string 
 }
 
 /** Returns what was said last: in the turn of an agent at work, else between the agents. */
-export function lastLines(fold: DigestFold, agents: readonly string[], now: number, progressOf: ProgressOf): string[] {
-  const [agent, progress] =
-    agents
-      .flatMap((name) => {
-        const found = progressOf(name)
-        return found && found.lastMessages.length > 0 ? [[name, found] as const] : []
-      })
-      .at(-1) ?? []
-  if (agent !== undefined && progress)
-    return [`last messages of ${agent}`, ...progress.lastMessages.map(({ role, text }) => `  ${role}: ${text}`)]
+export function lastLines(
+  fold: DigestFold,
+  agents: readonly FoldedAgent[],
+  now: number,
+  progressOf: ProgressOf,
+): string[] {
+  const messagesOf = (name: string) => progressOf(name)?.lastMessages ?? []
+  const last = agents.findLast(({ name }) => messagesOf(name).length > 0)
+  if (last)
+    return [`last messages of ${last.name}`, ...messagesOf(last.name).map(({ role, text }) => `  ${role}: ${text}`)]
   const { columns: sent, length } = fold.messages
   if (length === 0) return []
-  const rows = Array.from(
-    { length: Math.min(LAST_MESSAGES, length) },
-    (_, i) => length - Math.min(LAST_MESSAGES, length) + i,
-  )
+  const count = Math.min(LAST_MESSAGES, length)
+  const rows = Array.from({ length: count }, (_, at) => length - count + at)
   const name = (place: number) => fold.names[place] ?? 'all'
   return [
     'last messages',
