@@ -65,28 +65,15 @@ const momentLine = ({ seq, at, sentence }: RunMoment): string =>
 const SEQ_WIDTH = 6
 
 function text({ moment, previous, next }: Stand, { agents, mailboxes, waits, board, tasks }: RunView): string {
-  const parts = [
-    list(
-      'agents',
-      agents.map(({ agent, status }) => `${agent}: ${status}`),
-    ),
-    list('mailboxes', mailboxes.flatMap(messagesIn)),
-    list(
-      'waits',
-      waits.map(
-        ({ agent, for: whom, kind }) => `${agent} waits${whom.length > 0 ? ` for ${whom.join(', ')}` : ''} (${kind})`,
-      ),
-    ),
-    list(
-      'board',
-      Object.entries(board).map(([key, value]) => `${key}: ${JSON.stringify(value)}`),
-    ),
-    list(
-      'tasks',
-      tasks.map(({ status, assignedTo, description }) => `${status}, ${assignedTo ?? 'nobody'}: ${description}`),
-    ),
-    steps(previous, next),
-  ]
+  const forWhom = (names: readonly string[]) => (names.length > 0 ? ` for ${names.join(', ')}` : '')
+  const lists: Record<string, string[]> = {
+    agents: agents.map(({ agent, status }) => `${agent}: ${status}`),
+    mailboxes: mailboxes.flatMap(messagesIn),
+    waits: waits.map(({ agent, for: whom, kind }) => `${agent} waits${forWhom(whom)} (${kind})`),
+    board: Object.entries(board).map(([key, value]) => `${key}: ${JSON.stringify(value)}`),
+    tasks: tasks.map(({ status, assignedTo, description }) => `${status}, ${assignedTo ?? 'nobody'}: ${description}`),
+  }
+  const parts = [...Object.entries(lists).map(([title, lines]) => list(title, lines)), steps(previous, next)]
   return `${moment ? momentLine(moment) : 'before the first moment\n'}\n${parts.join('\n')}`
 }
 

@@ -3,6 +3,18 @@ import { type Columns, NONE, type Column as Numbers } from '../../runtime/views/
 
 const FIRST_ROWS = 64
 
+/** Returns the number of places, from 0 on, at which that holds: behind them it holds nowhere. */
+export function countWhile(length: number, holds: (place: number) => boolean): number {
+  let low = 0
+  let high = length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (holds(middle)) low = middle + 1
+    else high = middle
+  }
+  return low
+}
+
 /** Numbers in one array that doubles when it is full. */
 export class Column {
   #values = new Float64Array(FIRST_ROWS)
@@ -41,14 +53,7 @@ export class Column {
 
   /** Returns the number of values that are at most that one. They ascend. */
   countUpTo(value: number): number {
-    let low = 0
-    let high = this.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.#values[middle]! <= value) low = middle + 1
-      else high = middle
-    }
-    return low
+    return countWhile(this.length, (row) => this.#values[row]! <= value)
   }
 }
 

@@ -81,11 +81,6 @@ const newRun = (id: string): FoldedRun => ({
   tokens: 0,
 })
 
-export interface FoldOptions {
-  /** Rows of each table, and facts, that are kept. The oldest go, with names that only they have. Default: all. */
-  mostRows?: number
-}
-
 const REQUESTS: ReadonlySet<number> = new Set([MESSAGE_TYPES.indexOf('request'), MESSAGE_TYPES.indexOf('delegate')])
 const TYPE_BITS = 7
 const MODEL = 0
@@ -115,7 +110,8 @@ export class DigestFold {
   readonly #mostRows: number
   readonly #names: NameTable
 
-  constructor({ mostRows = Number.POSITIVE_INFINITY }: FoldOptions = {}) {
+  /** `mostRows`: of each table, and facts, that are kept. The oldest go, with names that only they have. Default: all. */
+  constructor({ mostRows = Number.POSITIVE_INFINITY }: { mostRows?: number } = {}) {
     this.#mostRows = mostRows
     this.#names = new NameTable(mostRows)
   }
@@ -209,17 +205,12 @@ export class DigestFold {
       columns.turn.push(turn[row]!)
       columns.start.push(Number.NaN)
       columns.end.push(Number.NaN)
-      this.#count(run[row]!, type[row]!)
+      const folded = this.#runAt(run[row]!)
+      if (folded && !(type[row]! & COPY)) folded.messages += 1 // the original of a copy was counted
       if (isDelivered(type[row]!)) this.#agentAt(to[row]!)?.arrivals.push(time)
       if (REQUESTS.has(type[row]! & TYPE_BITS))
         this.#agentAt(from[row]!)?.requestRows.push(this.messages.dropped + this.messages.length - 1)
     }
-  }
-
-  #count(run: number, type: number): void {
-    if (type & COPY) return // its original was counted
-    const folded = this.#runAt(run)
-    if (folded) folded.messages += 1
   }
 
   #ended(line: Digest, table: NonNullable<Digest['turn']>): void {
@@ -371,9 +362,15 @@ export class DigestFold {
   #bound(): void {
     const most = this.#mostRows
     if (most === Number.POSITIVE_INFINITY) return
-    const shorter = [this.messages, this.turns, this.calls].filter((table) => table.bound(most))
+    const { messages, turns, calls } = this
+    const shorter = [messages, turns, calls].filter((table) => table.bound(most))
     if (shorter.length > 0) this.#forgetRows()
-    if (this.#names.isFull) this.#names.keepThoseOf(this.#columnsOfNames())
+    if (this.#names.isFull)
+      this.#names.keepThoseOf([
+        ...[messages.columns.run, messages.columns.from, messages.columns.to],
+        ...[turns.columns.run, turns.columns.agent],
+        ...[calls.columns.run, calls.columns.agent, calls.columns.name],
+      ])
     if (this.facts.length > most) this.facts.splice(0, this.facts.length - (most >> 1))
     for (const kept of [this.runs, this.tasks])
       if (kept.size > most) for (const id of [...kept.keys()].slice(0, kept.size - (most >> 1))) kept.delete(id)
@@ -386,15 +383,6 @@ export class DigestFold {
       forget(requestRows, this.messages.dropped)
       forget(turnRows, this.turns.dropped)
     }
-  }
-
-  #columnsOfNames(): Column[] {
-    const [messages, turns, calls] = [this.messages.columns, this.turns.columns, this.calls.columns]
-    return [
-      ...[messages.run, messages.from, messages.to],
-      ...[turns.run, turns.agent],
-      ...[calls.run, calls.agent, calls.name],
-    ]
   }
 }
 

@@ -1,7 +1,7 @@
 /** State of a team at any time of a digest, for who goes back in time: no line is read again. */
 import { TO_SEVERAL, type Wait } from '../../runtime/views/digest-line.ts'
 import { isSlow } from '../../runtime/views/slow.ts'
-import type { Column } from './columns.ts'
+import { type Column, countWhile } from './columns.ts'
 import type { DigestFold, FoldedAgent } from './digest-fold.ts'
 
 export interface Moment {
@@ -66,16 +66,8 @@ function waitsAt({ messages, names }: DigestFold, { name, requestRows }: FoldedA
 }
 
 /** Returns the place of the first of the rows whose value is above that one. Their values ascend. */
-function firstAfter(rows: readonly number[], dropped: number, column: Column, value: number): number {
-  let low = 0
-  let high = rows.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (column.at(rows[middle]! - dropped) <= value) low = middle + 1
-    else high = middle
-  }
-  return low
-}
+const firstAfter = (rows: readonly number[], dropped: number, column: Column, value: number): number =>
+  countWhile(rows.length, (place) => column.at(rows[place]! - dropped) <= value)
 
 /**
  * An agent may have several: its turn waits for an answer within a step, and its next message for the turn to end. What

@@ -9,21 +9,7 @@ import { nextTurn } from '../../shared/timers.ts'
 import type { Caller, Right } from './options.ts'
 import type { Problem } from './schemas.ts'
 
-/** Codes of errors that only the HTTP API has. */
-export type HttpCode =
-  | 'BAD_REQUEST'
-  | 'UNAUTHORIZED'
-  | 'FORBIDDEN'
-  | 'NOT_FOUND'
-  | 'METHOD_NOT_ALLOWED'
-  | 'REQUEST_TIMEOUT'
-  | 'CONFLICT'
-  | 'TOO_LARGE'
-  | 'UNSUPPORTED_MEDIA_TYPE'
-  | 'RATE_LIMITED'
-  | 'INTERNAL'
-  | 'DRAINING'
-
+/** Codes of errors that only the HTTP API has, and their status. */
 const STATUS = {
   BAD_REQUEST: 400,
   UNAUTHORIZED: 401,
@@ -37,7 +23,8 @@ const STATUS = {
   RATE_LIMITED: 429,
   INTERNAL: 500,
   DRAINING: 503,
-} as const satisfies Record<HttpCode, number>
+} as const
+type HttpCode = keyof typeof STATUS
 
 /** Status of the codes of the runtime that are no failure of the team itself, which is 502. */
 const RUNTIME_STATUS: Partial<Record<ErrorCode, number>> = {

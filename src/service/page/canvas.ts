@@ -3,23 +3,7 @@ import { useLayoutEffect } from 'preact/hooks'
 
 /** Drawing: colours of the page as they are now, and a canvas as sharp as the screen. */
 
-const NAMES = [
-  'ground',
-  'panel',
-  'raised',
-  'line',
-  'text',
-  'dim',
-  'accent',
-  'good',
-  'wait',
-  'bad',
-  'tool',
-  'tint',
-] as const
-export type Colours = Readonly<Record<(typeof NAMES)[number], string>>
-
-const FORCED: Colours = {
+const FORCED = {
   ground: 'Canvas',
   panel: 'Canvas',
   raised: 'Canvas',
@@ -33,12 +17,13 @@ const FORCED: Colours = {
   tool: 'LinkText',
   tint: 'Canvas',
 }
+export type Colours = Readonly<typeof FORCED>
 
 /** Returns the colours: what a pair of light and dark comes to, only an element can tell. */
 export function coloursOf(element: HTMLElement): Colours {
   if (matchMedia('(forced-colors: active)').matches) return FORCED
   const probe = element.appendChild(document.createElement('span'))
-  const found = NAMES.map((name) => {
+  const found = Object.keys(FORCED).map((name) => {
     probe.style.color = `var(--${name})`
     return [name, getComputedStyle(probe).color] as const
   })

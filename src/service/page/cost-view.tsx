@@ -10,8 +10,8 @@ import { TaskChoice } from './forms.tsx'
 import { now, version } from './live.ts'
 import { Button, List } from './parts.tsx'
 import { goTo, linkTo, mayWatch, place, session, team } from './place.ts'
-import { ask, taskPath } from './service.ts'
-import { hasEnded, tasks } from './tasks.ts'
+import { ask, Refused, taskPath } from './service.ts'
+import { hasEnded, tasks, useAsked } from './tasks.ts'
 import { clock, shortSpan, Words } from './words.tsx'
 
 /** Time between two looks, while a view shows them. */
@@ -81,8 +81,9 @@ function budgetCells(budget: BudgetUse): ComponentChildren[] {
 }
 
 function SaidAgain({ task }: { task: string }): JSX.Element | null {
-  const found = useContributions(task)
-  if (!found || found.sentences.length === 0) return null
+  const isOver = hasEnded(tasks.value.find(({ id }) => id === task)?.status ?? '')
+  const found = useAsked<Contributions>(isOver ? taskPath(task, 'contributions') : undefined, '')
+  if (!found || found instanceof Refused || found.sentences.length === 0) return null
   const { agents, sentences } = found
   const again = sentences.filter(({ saidBy }) => saidBy.length > 1).length
   const speakers = Object.entries(agents).filter(([, said]) => said.sentences.length + said.repeated.length > 0)
@@ -117,23 +118,6 @@ function SaidAgain({ task }: { task: string }): JSX.Element | null {
 const numbers = (...titles: string[]) => titles.map((title) => [title, 'number'] as const)
 
 const percent = (part: number, all: number): string => `${Math.round((part / Math.max(1, all)) * 100)} %`
-
-function useContributions(id: string): Contributions | undefined {
-  const [found, setFound] = useState<{ id: string; contributions: Contributions } | undefined>(undefined)
-  const isOver = hasEnded(tasks.value.find((task) => task.id === id)?.status ?? '')
-  useEffect(() => {
-    if (!isOver) return
-    let isLeft = false
-    ask<Contributions>(taskPath(id, 'contributions')).then(
-      (contributions) => !isLeft && setFound({ id, contributions }),
-      () => {}, // the task is gone: what else is shown says so
-    )
-    return () => {
-      isLeft = true
-    }
-  }, [id, isOver])
-  return found?.id === id ? found.contributions : undefined
-}
 
 /** Tasks whose calls are counted together. */
 const MOST_TASKS = 12

@@ -6,6 +6,7 @@
 import { MESSAGE_TYPES } from '../../mailbox/message-type.ts'
 import { COPY, type DigestFact, TO_SEVERAL } from '../../runtime/views/digest-line.ts'
 import { own } from '../../shared/values.ts'
+import { countWhile } from '../digest/columns.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 import type { AgentAt } from '../digest/moment.ts'
 
@@ -43,9 +44,10 @@ export function storyOfCrash(
 ): CrashStory {
   const { agent, at, seq } = crash
   const facts = folds.flatMap((fold) => fold.facts)
-  const isOf = (type: string) => (fact: DigestFact) => fact.type === type && fact.agent === agent
-  const backAts = facts.filter(isOf('agent.ready')).flatMap((fact) => (fact.seq > seq ? [fact.at] : []))
-  const exit = facts.filter(isOf('agent.exited')).findLast((fact) => fact.seq <= seq && at - fact.at < CRASH_MS)
+  const backAts = facts
+    .filter((fact) => fact.type === 'agent.ready' && fact.agent === agent && fact.seq > seq)
+    .map((fact) => fact.at)
+  const exit = exitOf(crash, facts)
   const messageId = typeof exit?.messageId === 'string' ? exit.messageId : undefined
   const dead = [...facts.flatMap(deadIn), ...letters].find(
     (letter) =>
@@ -97,15 +99,14 @@ export interface CrashedTurn {
   readonly to: number
 }
 
-/** Time between the end of a thread and the crash that is told of it. */
-const EXIT_MS = 1_000
 /** Messages before a crash that are looked at. */
 const MOST_ROWS = 2_000
 const TYPE_BITS = 7
 
 function crashedTurns(fold: DigestFold): CrashedTurn[] {
   return fold.facts.flatMap((fact) => {
-    if (fact.type !== 'agent.crashed' || typeof fact.agent !== 'string' || !hadMessage(fact, fold)) return []
+    if (fact.type !== 'agent.crashed' || typeof fact.agent !== 'string') return []
+    if (typeof exitOf(fact, fold.facts)?.messageId !== 'string') return []
     const arrived = oldestOpen(fold, fact.agent, fact.at)
     if (arrived === undefined) return []
     const before = fold.agents.get(fact.agent)?.ends
@@ -114,12 +115,11 @@ function crashedTurns(fold: DigestFold): CrashedTurn[] {
   })
 }
 
-function hadMessage({ agent, at, seq }: DigestFact, { facts }: DigestFold): boolean {
-  const exit = facts.findLast(
-    (fact) => fact.type === 'agent.exited' && fact.agent === agent && fact.seq <= seq && at - fact.at < EXIT_MS,
+/** Returns the end of the thread that a crash tells of. */
+const exitOf = ({ agent, at, seq }: DigestFact, facts: readonly DigestFact[]): DigestFact | undefined =>
+  facts.findLast(
+    (fact) => fact.type === 'agent.exited' && fact.agent === agent && fact.seq <= seq && at - fact.at < CRASH_MS,
   )
-  return typeof exit?.messageId === 'string'
-}
 
 /** Returns when the oldest message came that the agent had not handled at a time; undefined if there was none. */
 function oldestOpen({ messages, names }: DigestFold, agent: string, time: number): number | undefined {
@@ -222,15 +222,10 @@ export class TimeScale {
 }
 
 function between(from: readonly number[], to: readonly number[], value: number): number {
-  let low = 0
-  let high = from.length - 1
   if (value <= from[0]!) return to[0]!
-  if (value >= from[high]!) return to[high]!
-  while (high - low > 1) {
-    const middle = (low + high) >> 1
-    if (from[middle]! <= value) low = middle
-    else high = middle
-  }
+  if (value >= from.at(-1)!) return to.at(-1)!
+  const high = countWhile(from.length, (at) => from[at]! <= value)
+  const low = high - 1
   const share = (value - from[low]!) / Math.max(Number.MIN_VALUE, from[high]! - from[low]!)
   return to[low]! + share * (to[high]! - to[low]!)
 }
@@ -391,13 +386,5 @@ function askedIn({ facts }: DigestFold): [number, number][] {
 }
 
 /** Returns the last row of the story that is not after a time; -1 before the first. */
-export function rowAt({ times }: RunStory, time: number): number {
-  let low = 0
-  let high = times.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (times[middle]! <= time) low = middle + 1
-    else high = middle
-  }
-  return low - 1
-}
+export const rowAt = ({ times }: RunStory, time: number): number =>
+  countWhile(times.length, (row) => times[row]! <= time) - 1

@@ -127,7 +127,6 @@ export function wordsOfFact(fact: DigestFact): RowWords {
     case 'blackboard':
       return told(field(fact.entry, 'author'), `writes ${field(fact.entry, 'key')}`)
     case 'handoff':
-      return told(text(agent), `${text(fact.step)}: ${text(fact.from)} → ${text(fact.to)}`)
     case 'reassignment':
       return told(text(agent), `${text(fact.step)}: ${text(fact.from)} → ${text(fact.to)}`)
     case 'sync':

@@ -12,6 +12,7 @@ import {
   errorData,
   errorFrom,
 } from '../../shared/errors.ts'
+import { unlessAborted } from '../../shared/on-abort.ts'
 import { type Answers, Beats, type Job, type Played, type PlayedOld, type Plays } from './job.ts'
 
 const START_LIMIT_MS = 120_000
@@ -26,8 +27,8 @@ interface Whose {
 interface Running {
   readonly plays: Plays
   readonly beats: Beats
-  /** Resolves like `work`; rejects if the thread ends first. */
-  whileAlive<T>(work: Promise<T>): Promise<T>
+  /** Aborted with an error when the thread ends. */
+  readonly died: AbortSignal
   end(): Promise<void>
 }
 
@@ -115,12 +116,10 @@ export class RehearsingThread {
     const told = Promise.all(streams.map((stream) => once(stream, 'end')))
     if (this.#answers) expose(this.#answers, nodeEndpoint(answers.port1))
     const plays = wrap<Plays>(nodeEndpoint(control.port1))
-    const unanswered = new Set<(reason: AgentCrashedError) => void>()
-    let end: AgentCrashedError | undefined
+    const dead = new AbortController()
     const ended = (why: unknown) => {
-      if (end) return
-      end = new AgentCrashedError(`The thread that played ${what} ended: ${describe(why)}.`, details, why)
-      for (const reject of unanswered) reject(end)
+      if (dead.signal.aborted) return
+      dead.abort(new AgentCrashedError(`The thread that played ${what} ended: ${describe(why)}.`, details, why))
       plays[releaseProxy]() // else Comlink keeps what was not answered
     }
     worker.once('error', ended)
@@ -128,19 +127,7 @@ export class RehearsingThread {
     return {
       plays,
       beats,
-      async whileAlive(work) {
-        if (end) throw end
-        let die = (_: AgentCrashedError) => {}
-        try {
-          return await new Promise((resolve, reject) => {
-            die = reject
-            unanswered.add(die)
-            work.then(resolve, reject)
-          })
-        } finally {
-          unanswered.delete(die)
-        }
-      },
+      died: dead.signal,
       async end() {
         for (const { port1 } of [control, answers]) port1.close()
         await worker.terminate()
@@ -179,7 +166,7 @@ const LOOKS = 8
  */
 async function watched<T>(
   work: Promise<T>,
-  { beats, whileAlive }: Running,
+  { beats, died }: Running,
   limitMs: number,
   late: () => DramatisError,
 ): Promise<T> {
@@ -199,7 +186,7 @@ async function watched<T>(
     look(0, beats.steps, performance.now())
   })
   try {
-    return await whileAlive(Promise.race([work, stuck]))
+    return await unlessAborted(died, Promise.race([work, stuck]))
   } finally {
     clearTimeout(timer)
   }

@@ -3,11 +3,18 @@ import { type MessagePort, workerData } from 'node:worker_threads'
 import { expose, wrap } from 'comlink'
 import nodeEndpoint from 'comlink/dist/esm/node-adapter.mjs'
 import { inFlowMode } from '../../protocols/flow-mode.ts'
-import { type Asked, oldTurnsOf, type Part, Rehearser, recordedFetch, type StepAnswers } from '../../rehearsal.ts'
+import { type Asked, oldTurnsOf, type Part, Rehearser, recordedFetch } from '../../rehearsal.ts'
 import { defaultLogger } from '../../runtime/logging/logger.ts'
 import { readLog } from '../../runtime/store/log-reader.ts'
 import { type RecordedRun, recordedRuns } from '../../runtime/views/recorded-runs.ts'
-import { ConfigurationError, DramatisError, describe, errorData, UnknownRunError } from '../../shared/errors.ts'
+import {
+  ConfigurationError,
+  DramatisError,
+  describe,
+  type ErrorData,
+  errorData,
+  UnknownRunError,
+} from '../../shared/errors.ts'
 import type { MultiAgentPatternOptions } from '../../team.ts'
 import * as tools from '../../tools/index.ts'
 import { definitionFrom, isYaml, loadYaml } from '../shared/load-team-file.ts'
@@ -29,13 +36,11 @@ const rehearser = new Rehearser({
   realModels,
   realTools,
   ...(shown && { logger: defaultLogger }),
-  ...(recorded && { fetch: recordedFetch((asked: Asked) => host.answer(asked)), steps: answersOf(host) }),
+  ...(recorded && {
+    fetch: recordedFetch((asked: Asked) => host.answer(asked)),
+    steps: { knownStep: host.knownStep, keepStep: host.keepStep }, // the proxy itself has every method there is
+  }),
 })
-
-/** A proxy of the other side has every method there is. */
-function answersOf({ knownStep, keepStep }: typeof host): StepAnswers {
-  return { knownStep, keepStep }
-}
 
 process.on('uncaughtException', (error) => rehearser.uncaught(error))
 process.on('unhandledRejection', (error) => rehearser.uncaught(error))
@@ -45,36 +50,37 @@ const teamFile = { href, shown: file }
 let written: MultiAgentPatternOptions | undefined
 
 const inFlow = (options: MultiAgentPatternOptions) => inFlowMode(options, process.env.FLOW_MODE)
+const definitionIn = (exported: unknown) => inFlow(definitionFrom(exported, file, href))
+
+async function unlessRefused<T>(work: () => Promise<T>): Promise<T | { refused: ErrorData }> {
+  try {
+    return await work()
+  } catch (error) {
+    const refusal =
+      error instanceof DramatisError
+        ? error
+        : new ConfigurationError(`Team file "${file}": ${describe(error)}`, { file }, error)
+    return { refused: errorData(refusal) }
+  }
+}
 
 const plays: Plays = {
-  async ready() {
-    try {
+  ready: () =>
+    unlessRefused(async () => {
       if (isYaml(file)) written = inFlow(await loadYaml(new URL(href), file))
       else await rehearser.prepare(teamFile)
       return undefined
-    } catch (error) {
-      return { refused: errorData(refusalOf(error)) }
-    }
-  },
-  async play(seed, traced) {
-    const part: Part = { query, faults, traced }
-    try {
+    }),
+  play: (seed, traced) =>
+    unlessRefused(async () => {
+      const part: Part = { query, faults, traced }
       const team = written
       const outcome = team
         ? await rehearser.play(seed, () => team, part)
-        : await rehearser.playFile(seed, teamFile, (exported) => inFlow(definitionFrom(exported, file, href)), part)
+        : await rehearser.playFile(seed, teamFile, definitionIn, part)
       return { played: { ...outcome, error: outcome.error && errorData(outcome.error) } }
-    } catch (error) {
-      return { refused: errorData(refusalOf(error)) }
-    }
-  },
-  async playOld(runId, batch, traced) {
-    try {
-      return { played: await playedOld(runId, batch, traced) }
-    } catch (error) {
-      return { refused: errorData(refusalOf(error)) }
-    }
-  },
+    }),
+  playOld: (...asked) => unlessRefused(async () => ({ played: await playedOld(...asked) })),
 }
 
 async function playedOld(runId: string, batch: readonly string[], traced: boolean): Promise<PlayedOld> {
@@ -88,7 +94,7 @@ async function playedOld(runId: string, batch: readonly string[], traced: boolea
   const team = written
   const { before, mismatches, result } = team
     ? await rehearser.playOld(() => team, part)
-    : await rehearser.playOldFile(teamFile, (exported) => inFlow(definitionFrom(exported, file, href)), part)
+    : await rehearser.playOldFile(teamFile, definitionIn, part)
   const { success, finalOutput, error, orchestrationTrace } = result
   const now = { success, finalOutput, error: error && errorData(error) }
   return { runId, before, mismatches, now, trace: traced ? orchestrationTrace : null }
@@ -116,11 +122,6 @@ async function* withBeats<T>(blocks: AsyncIterable<T>): AsyncGenerator<T> {
     pulse.beat()
     yield block
   }
-}
-
-function refusalOf(error: unknown): DramatisError {
-  if (error instanceof DramatisError) return error
-  return new ConfigurationError(`Team file "${file}": ${describe(error)}`, { file }, error)
 }
 
 expose(plays, nodeEndpoint(control))
