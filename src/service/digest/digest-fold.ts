@@ -47,6 +47,14 @@ export class FoldedAgent {
   constructor(name: string) {
     this.name = name
   }
+
+  get tokens(): number {
+    return this.inputTokens + this.outputTokens
+  }
+
+  get inMailbox(): number {
+    return this.queued + this.inFlight
+  }
 }
 
 export interface FoldedRun extends DigestRun {
@@ -119,6 +127,11 @@ export class DigestFold {
   /** Names of agents, runs, models and tools, by their place in the table. */
   get names(): readonly string[] {
     return this.#names.names
+  }
+
+  /** The team's own agents, without those of the runtime. */
+  get members(): FoldedAgent[] {
+    return [...this.agents.values()].filter(({ name }) => !name.startsWith('$'))
   }
 
   /** Adds a line. Lines come in their order; each is read once. */

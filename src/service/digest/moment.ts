@@ -65,6 +65,25 @@ function waitsAt({ messages, names }: DigestFold, { name, requestRows }: FoldedA
   return found
 }
 
+/** Returns the newest turns of an agent that have ended, the newest first. */
+export function newestTurns({ turns, names }: DigestFold, { turnRows }: FoldedAgent, most: number) {
+  const { columns, dropped } = turns
+  return turnRows
+    .slice(-most)
+    .reverse()
+    .map((absolute) => {
+      const row = absolute - dropped
+      return {
+        turn: columns.turn.at(row),
+        run: names[columns.run.at(row)] ?? '',
+        start: columns.start.at(row),
+        end: columns.end.at(row),
+        attempt: columns.attempt.at(row),
+        failed: columns.failed.at(row) > 0,
+      }
+    })
+}
+
 /** Returns the place of the first of the rows whose value is above that one. Their values ascend. */
 const firstAfter = (rows: readonly number[], dropped: number, column: Column, value: number): number =>
   countWhile(rows.length, (place) => column.at(rows[place]! - dropped) <= value)

@@ -3,10 +3,11 @@ import type { JSX } from 'preact'
 import type { z } from 'zod'
 import { doingWords, span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
+import { newestTurns } from '../digest/moment.ts'
 import type { agentDetail } from '../http/schemas.ts'
 import { Age } from './at-work.tsx'
 import { begun, live, now, version } from './live.ts'
-import { Button, Failure, useSending } from './parts.tsx'
+import { Button, ContextMeter, Failure, useSending } from './parts.tsx'
 import { goTo, linkTo, mayOperate, team } from './place.ts'
 import { ask, Refused } from './service.ts'
 import { useAsked } from './tasks.ts'
@@ -59,13 +60,7 @@ export function AgentDetail({ name }: { name: string }): JSX.Element {
       {context && (
         <div class="bars">
           <span>context</span>
-          <meter
-            min={0}
-            max={context.maxTokens}
-            high={context.maxTokens * 0.85}
-            value={context.tokens}
-            aria-label={`context of ${name}`}
-          />
+          <ContextMeter of={name} fill={context} />
           <span class="number">
             {grouped(context.tokens)} of {grouped(context.maxTokens)}
           </span>
@@ -104,41 +99,26 @@ function Now({ name }: { name: string }): JSX.Element | null {
 }
 
 function Turns({ name }: { name: string }): JSX.Element | null {
-  const fold = live()
-  const agent = fold.agents.get(name)
+  const agent = live().agents.get(name)
   if (!agent || agent.turnRows.length === 0) return null
-  const { columns, dropped } = fold.turns
   return (
     <>
       <h3>Newest turns</h3>
       <ul class="plain turns">
-        {agent.turnRows
-          .slice(-MOST_TURNS)
-          .reverse()
-          .map((absolute) => {
-            const row = absolute - dropped
-            const [start, end] = [columns.start.at(row), columns.end.at(row)]
-            const failed = columns.failed.at(row) > 0
-            const run = fold.names[columns.run.at(row)]
-            return (
-              <li key={absolute}>
-                <span class={failed ? 'mark failed' : 'mark finished'} aria-hidden="true">
-                  {failed ? '✕' : '✓'}
-                </span>{' '}
-                {run ? (
-                  <a href={linkTo({ view: 'run', task: run, at: end })}>turn {columns.turn.at(row)}</a>
-                ) : (
-                  `turn ${columns.turn.at(row)}`
-                )}
-                <span class="dim">
-                  {' '}
-                  {shortSpan(end - start)}, {span(now.value - end)} ago
-                  {columns.attempt.at(row) > 1 && `, attempt ${columns.attempt.at(row)}`}
-                  {failed && ', failed'}
-                </span>
-              </li>
-            )
-          })}
+        {newestTurns(live(), agent, MOST_TURNS).map(({ turn, run, start, end, attempt, failed }) => (
+          <li key={`${run} ${turn} ${end}`}>
+            <span class={failed ? 'mark failed' : 'mark finished'} aria-hidden="true">
+              {failed ? '✕' : '✓'}
+            </span>{' '}
+            {run ? <a href={linkTo({ view: 'run', task: run, at: end })}>turn {turn}</a> : `turn ${turn}`}
+            <span class="dim">
+              {' '}
+              {shortSpan(end - start)}, {span(now.value - end)} ago
+              {attempt > 1 && `, attempt ${attempt}`}
+              {failed && ', failed'}
+            </span>
+          </li>
+        ))}
       </ul>
     </>
   )

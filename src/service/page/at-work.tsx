@@ -12,14 +12,12 @@ import { Words } from './words.tsx'
 /** `task`: only what is known to be of that task; none: of the whole team. */
 export function AtWork({ task }: { task?: string }): JSX.Element | null {
   version.value
-  const { agents, waits } = live()
+  const { members, waits } = live()
   const own = waits.filter(
     ({ runId, agent }) => !agent?.startsWith('$') && (task === undefined ? agent !== null : runId === task),
   )
   const waiting = new Set(waits.map(({ agent }) => agent)) // what they do is known, here or in another task
-  const busy = [...agents.values()].filter(
-    ({ name, status }) => status === 'running' && !name.startsWith('$') && !waiting.has(name),
-  )
+  const busy = members.filter(({ name, status }) => status === 'running' && !waiting.has(name))
   if (own.length + busy.length === 0) return null
   return (
     <ul class="at-work" aria-label="Who works now">

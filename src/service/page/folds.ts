@@ -25,7 +25,7 @@ let nextAt = 0
 export function useContexts(): ReadonlyMap<string, Fill> {
   version.value
   const agents = [...live().agents.values()]
-  const spent = agents.reduce((sum, agent) => sum + agent.inputTokens + agent.outputTokens, 0)
+  const spent = agents.reduce((sum, { tokens }) => sum + tokens, 0)
   const turns = agents.reduce((sum, agent) => sum + agent.turns, 0) // a context has an answer when its turn has ended
   const key = `${team.value} ${begun.value} ${spent} ${turns}`
   useEffect(() => {

@@ -1,6 +1,7 @@
 /** Pieces that several views are made of: buttons, fields, lists and cards. */
 import type { ButtonHTMLAttributes, ComponentChildren, JSX } from 'preact'
 import { useState } from 'preact/hooks'
+import type { Fill } from './folds.ts'
 import { goTo, linkTo, type Place, place } from './place.ts'
 import { messageOf } from './service.ts'
 import { Words } from './words.tsx'
@@ -47,6 +48,11 @@ export const Failure = ({ text }: { text: string }): JSX.Element | null =>
       <Words text={text} />
     </p>
   )
+
+/** Shows how much of its context an agent has used. */
+export const ContextMeter = ({ of, fill: { tokens, maxTokens } }: { of: string; fill: Fill }): JSX.Element => (
+  <meter min={0} max={maxTokens} high={maxTokens * 0.85} value={tokens} aria-label={`context of ${of}`} />
+)
 
 interface Sending {
   readonly isSent: boolean

@@ -310,7 +310,7 @@ function RunHead({ id, story }: { id: string; story: RunStory }): JSX.Element {
   const summary = tasks.value.find((task) => task.id === id)
   const run = fold.runs.get(id)
   const status = summary?.status ?? run?.status ?? 'running'
-  const tokens = [...fold.agents.values()].reduce((sum, agent) => sum + agent.inputTokens + agent.outputTokens, 0)
+  const tokens = [...fold.agents.values()].reduce((sum, agent) => sum + agent.tokens, 0)
   const name = `run-${id.slice(0, 8)}`
   return (
     <header class="run-head">

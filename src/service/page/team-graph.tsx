@@ -128,7 +128,7 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
         const agent = fold.agents.get(name)
         const wait = told.get(name)
         const status = wait && !isOwn(wait) ? 'waiting' : (agent?.status ?? 'idle')
-        const inMailbox = (agent?.queued ?? 0) + (agent?.inFlight ?? 0)
+        const inMailbox = agent?.inMailbox ?? 0
         const classes = [
           'node',
           status,

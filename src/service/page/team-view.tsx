@@ -12,7 +12,7 @@ import { useKeys } from './canvas.ts'
 import { type Fill, keep, knownFold, useContexts, useTroubles } from './folds.ts'
 import { Rehearse } from './forms.tsx'
 import { live, now, since, version } from './live.ts'
-import { Button, Find, Victim } from './parts.tsx'
+import { Button, ContextMeter, Find, Victim } from './parts.tsx'
 import { linkTo, place, shape } from './place.ts'
 import { tasks } from './tasks.ts'
 import { TeamGraph } from './team-graph.tsx'
@@ -40,10 +40,8 @@ function AgentTable(): JSX.Element {
   const { filter = '', agent: selected } = place.value
   const waits = toldWaits(fold.waits, now.value)
   const contexts = useContexts()
-  const agents = [...fold.agents.values()]
-    .filter(
-      ({ name, status }) => !name.startsWith('$') && `${name} ${status}`.toLowerCase().includes(filter.toLowerCase()),
-    )
+  const agents = fold.members
+    .filter(({ name, status }) => `${name} ${status}`.toLowerCase().includes(filter.toLowerCase()))
     .sort((one, other) => troubleOf(other, waits.has(other.name)) - troubleOf(one, waits.has(one.name)))
   return (
     <VirtualTable
@@ -63,11 +61,11 @@ function AgentTable(): JSX.Element {
           <Mark key="s" status={wait && agent.status === 'running' && !isOwn(wait) ? 'waiting' : agent.status} />,
           wait && <Words text={subjectOf(wait)} most={80} />,
           wait && <Age key="a" wait={wait} />,
-          grouped(agent.queued + agent.inFlight),
+          grouped(agent.inMailbox),
           grouped(agent.turns),
           agent.failedTurns > 0 ? grouped(agent.failedTurns) : '',
           agent.restarts > 0 ? grouped(agent.restarts) : '',
-          grouped(agent.inputTokens + agent.outputTokens),
+          grouped(agent.tokens),
           <Fullness key="c" of={agent.name} fill={contexts.get(agent.name)} />,
           agent.lastError && <Words text={agent.lastError} most={120} />,
         ]
@@ -83,7 +81,7 @@ function Fullness({ of, fill }: { of: string; fill: Fill | undefined }): JSX.Ele
   const share = Math.round((tokens / Math.max(1, maxTokens)) * 100)
   return (
     <span class="fullness" title={`${grouped(tokens)} of ${grouped(maxTokens)} tokens`}>
-      <meter min={0} max={maxTokens} high={maxTokens * 0.85} value={tokens} aria-label={`context of ${of}`} />
+      <ContextMeter of={of} fill={fill} />
       <span class="number">{share} %</span>
     </span>
   )
@@ -123,7 +121,7 @@ export function TeamView(): JSX.Element {
   const shownDeadlock =
     deadlocks.find(({ key }) => key === chosen) ??
     deadlocks.find(({ isOpen, at, runId }) => isOpen || runId === task || now.value - at < FRESH_MS)
-  const agents = [...fold.agents.keys()].filter((name) => !name.startsWith('$'))
+  const agents = fold.members.map(({ name }) => name)
   const known = shape.value
   const isLarge = agents.length > MOST_BOXES
   return (

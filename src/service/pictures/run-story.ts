@@ -7,7 +7,7 @@ import { MESSAGE_TYPES } from '../../mailbox/message-type.ts'
 import { COPY, type DigestFact, TO_SEVERAL } from '../../runtime/views/digest-line.ts'
 import { own } from '../../shared/values.ts'
 import { countWhile } from '../digest/columns.ts'
-import type { DigestFold } from '../digest/digest-fold.ts'
+import type { DigestFold, FoldedAgent } from '../digest/digest-fold.ts'
 import type { AgentAt } from '../digest/moment.ts'
 
 export interface CrashStory {
@@ -289,10 +289,8 @@ export function storyOf(fold: DigestFold, until: number): RunStory {
 }
 
 function lanesOf(fold: DigestFold): string[] {
-  const first = [...fold.agents.values()].filter(({ name }) => !name.startsWith('$'))
-  const at = (agent: (typeof first)[number]) =>
-    agent.arrivals.length > 0 ? agent.arrivals.at(0) : Number.POSITIVE_INFINITY
-  return first.sort((one, other) => at(one) - at(other) || 0).map(({ name }) => name)
+  const at = ({ arrivals }: FoldedAgent) => (arrivals.length > 0 ? arrivals.at(0) : Number.POSITIVE_INFINITY)
+  return fold.members.sort((one, other) => at(one) - at(other) || 0).map(({ name }) => name)
 }
 
 function rowsOf({ messages, facts, calls }: DigestFold): { rows: Int32Array; times: Float64Array } {

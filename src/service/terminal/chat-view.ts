@@ -60,7 +60,7 @@ function promptLine({ input, cursor }: ChatState, width: number): string {
 }
 
 function workLine(fold: DigestFold, now: number): string {
-  const working = agentsOf(fold).filter(({ status }) => status === 'running' || status === 'waiting')
+  const working = fold.members.filter(({ status }) => status === 'running' || status === 'waiting')
   const said = working.map((agent) => {
     const wait = fold.waits.find(({ agent: name }) => name === agent.name)
     if (!wait) return `${agent.name} works`
@@ -86,7 +86,7 @@ function questionText({ text, choices = [] }: DigestQuestion): string {
 }
 
 function panelLines(fold: DigestFold, width: number, now: number, source: AgentSource): string[] {
-  const agents = agentsOf(fold)
+  const agents = fold.members
   const found = new Map(agents.map(({ name }) => [name, source.progress(name)])) // it is read from the log: once a frame
   const progress: ProgressOf = (agent) => found.get(agent)
   return [
@@ -100,13 +100,13 @@ function panelLines(fold: DigestFold, width: number, now: number, source: AgentS
 }
 
 function agentLines(agent: FoldedAgent, context: ContextInfo | undefined, progress?: AgentProgress): string[] {
-  const { name, status, queued, turns, rounds, modelCalls, inputTokens, outputTokens, lastTokens } = agent
+  const { name, status, queued, turns, rounds, modelCalls, tokens, lastTokens } = agent
   const figures = [
     `${name}: ${status}`,
     `turn ${turns + (status === 'idle' ? 0 : 1)}`,
     progress ? roundOf(progress) : rounds > 0 && `round ${rounds}`,
     queued > 0 && `${queued} messages wait`,
-    modelCalls > 0 && `${modelCalls} calls, ${grouped(inputTokens + outputTokens)} tokens`,
+    modelCalls > 0 && `${modelCalls} calls, ${grouped(tokens)} tokens`,
   ]
   const atWork = progress && lastTokens > 0 ? { messages: progress.messages, tokens: lastTokens } : {}
   return [figures.filter(Boolean).join('  '), ...(context ? [conversationLine({ ...context, ...atWork })] : [])]
@@ -121,13 +121,13 @@ function conversationLine({ messages, tokens, maxTokens, summarizeAt }: ContextI
 function figuresLine({ tasks, messages }: DigestFold, agents: readonly FoldedAgent[]): string {
   const sum = (value: (agent: FoldedAgent) => number) =>
     grouped(agents.reduce((total, agent) => total + value(agent), 0))
-  const tokens = sum(({ inputTokens, outputTokens }) => inputTokens + outputTokens)
+  const tokens = sum((agent) => agent.tokens)
   const calls = `${sum(({ modelCalls }) => modelCalls)} calls of models, ${sum(({ toolCalls }) => toolCalls)} of tools`
   return `figures  ${tasks.size} tasks, ${grouped(messages.length)} messages, ${sum(({ turns }) => turns)} turns, ${calls}, ${tokens} tokens`
 }
 
 export function costLines(fold: DigestFold): string[] {
-  const agents = agentsOf(fold).filter(({ modelCalls }) => modelCalls > 0)
+  const agents = fold.members.filter(({ modelCalls }) => modelCalls > 0)
   if (agents.length === 0) return ['no model was called']
   return agents.map(
     ({ name, modelCalls, inputTokens, outputTokens }) =>
@@ -136,13 +136,10 @@ export function costLines(fold: DigestFold): string[] {
 }
 
 export const whoLines = (fold: DigestFold, { context }: AgentSource): string[] =>
-  agentsOf(fold).flatMap((agent) => agentLines(agent, context(agent.name)))
+  fold.members.flatMap((agent) => agentLines(agent, context(agent.name)))
 
 /** Returns the tasks, a line each, those that changed last at the end. */
 export function taskLines({ tasks }: DigestFold): string[] {
   if (tasks.size === 0) return ['no task was given']
   return [...tasks.values()].map(({ agent, description, status }) => `${status}  ${agent ?? 'nobody'}  ${description}`)
 }
-
-const agentsOf = ({ agents }: DigestFold): FoldedAgent[] =>
-  [...agents.values()].filter(({ name }) => !name.startsWith('$'))

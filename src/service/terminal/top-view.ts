@@ -5,7 +5,7 @@ import { isSlow, slowSentence, span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import { own } from '../../shared/values.ts'
 import type { DigestFold, FoldedAgent, FoldedRun } from '../digest/digest-fold.ts'
-import { toldWaits } from '../digest/moment.ts'
+import { newestTurns, toldWaits } from '../digest/moment.ts'
 import { oneLine } from '../shared/failure.ts'
 
 const LONGEST = 2_000
@@ -110,15 +110,14 @@ export function topLines(fold: DigestFold, state: TopState, { width, height }: S
 }
 
 export function orderedAgents(fold: DigestFold, sort: Sort): FoldedAgent[] {
-  const agents = [...fold.agents.values()].filter(({ name }) => !name.startsWith('$'))
   const rank: Record<Sort, (agent: FoldedAgent) => number> = {
     trouble: (agent) => troubleOf(agent, fold),
     name: () => 0,
-    tokens: ({ inputTokens, outputTokens }) => inputTokens + outputTokens,
-    mailbox: ({ queued, inFlight }) => queued + inFlight,
+    tokens: ({ tokens }) => tokens,
+    mailbox: ({ inMailbox }) => inMailbox,
   }
   const by = rank[sort]
-  return agents.sort((one, other) => by(other) - by(one) || (one.name < other.name ? -1 : 1))
+  return fold.members.sort((one, other) => by(other) - by(one) || (one.name < other.name ? -1 : 1))
 }
 
 const BY_STATUS: Readonly<Record<string, number>> = {
@@ -210,9 +209,9 @@ function agentTable(fold: DigestFold, { sort, selected }: TopState, room: number
       wait ? `${wait.kind} ${wait.for.join(', ')}`.trim() : '',
       wait ? `${span(now - wait.since)}${isSlow(wait, now) ? ' slow' : ''}` : '',
       grouped(agent.turns),
-      grouped(agent.queued + agent.inFlight),
+      grouped(agent.inMailbox),
       grouped(agent.restarts),
-      grouped(agent.inputTokens + agent.outputTokens),
+      grouped(agent.tokens),
       agent.lastError ?? '',
     ].map((cell) => cut(cell, LONGEST_CELL))
   })
@@ -265,8 +264,6 @@ const MOST_TURNS = 12
 function agentLines(fold: DigestFold, name: string | undefined, now: number): string[] {
   const agent = name === undefined ? undefined : fold.agents.get(name)
   if (!agent) return ['no agent is marked']
-  const { columns: turns, dropped } = fold.turns
-  const rows = agent.turnRows.slice(-MOST_TURNS).reverse()
   return [
     `${agent.name}: ${agent.status}, ${agent.queued} queued, ${agent.inFlight} in flight, ${agent.restarts} restarts`,
     `turns ${grouped(agent.turns)}, of these ${grouped(agent.failedTurns)} failed; models ${grouped(agent.modelCalls)} calls, ` +
@@ -274,12 +271,9 @@ function agentLines(fold: DigestFold, name: string | undefined, now: number): st
     ...(agent.lastError ? [`last error: ${agent.lastError}`] : []),
     ...fold.waits.flatMap((wait) => (wait.agent === agent.name ? [waitLine(wait, now)] : [])),
     '',
-    ...rows.map((absolute) => {
-      const row = absolute - dropped
-      const [start, end] = [turns.start.at(row), turns.end.at(row)]
-      const attempt = turns.attempt.at(row) > 1 ? `  attempt ${turns.attempt.at(row)}` : ''
-      const failed = turns.failed.at(row) > 0 ? '  failed' : ''
-      return `  ${span(now - end)} ago  turn ${turns.turn.at(row)}  ${span(end - start)}${attempt}${failed}`
+    ...newestTurns(fold, agent, MOST_TURNS).map(({ turn, start, end, attempt, failed }) => {
+      const how = `${attempt > 1 ? `  attempt ${attempt}` : ''}${failed ? '  failed' : ''}`
+      return `  ${span(now - end)} ago  turn ${turn}  ${span(end - start)}${how}`
     }),
   ]
 }
