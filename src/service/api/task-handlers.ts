@@ -45,7 +45,8 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
   ({
     async taskEvents({ request, caller, task: { team, run }, query: { types, deltas, ...query } }) {
       const after = placeOf(request, query.after)
-      const wanted = types === undefined ? undefined : typesIn(types)
+      // an unknown type is refused before the stream begins
+      const wanted = types === undefined ? undefined : [...readTypes(types.split(',').map((each) => each.trim()))!]
       const events = (signal: AbortSignal) => eventsOf(run, { signal, after, types: wanted, deltas: deltas === '1' })
       if (isOver(run) && (await isRead(run, after))) return new Response(null, { status: 204 })
       const form = streamFormOf(request) ?? 'sse'
@@ -60,9 +61,6 @@ export const eventHandlers = ({ settings, tasks, streams }: Service) =>
       })
     },
   }) satisfies Partial<Handlers>
-
-/** @throws ConfigurationError for one that there is not, before the stream begins. */
-const typesIn = (list: string): Type[] => [...readTypes(list.split(',').map((each) => each.trim()))!]
 
 /**
  * Returns the id of the event that a client has seen last.

@@ -3,6 +3,7 @@ import type { Logger } from '../../actors/definition/tool.ts'
 import type { Run, Team, TokenUsage } from '../../index.ts'
 import { defaultLogger } from '../../runtime/logging/logger.ts'
 import {
+  type Check,
   integer,
   isObject,
   listOf,
@@ -158,6 +159,13 @@ const LIMITS: HttpLimits = {
 
 const isA = (pattern: RegExp) => (value: unknown) => typeof value === 'string' && pattern.test(value)
 
+const byName =
+  (accepted: string, check: Check): Check =>
+  (value, path) => {
+    if (!isObject(value)) throw refused(path, value, accepted)
+    for (const [name, each] of Object.entries(value)) check(each, `${path}.${name}`)
+  }
+
 const team = methods('execute', 'getRun', 'listRuns', 'health')
 const count = integer(1)
 const amount = number(0, Number.MAX_VALUE)
@@ -185,8 +193,11 @@ const options = shape<HttpApiOptions>(
     allowedHosts: listOf(rule("a host such as 'agents.example.com', or '*'", isA(HOST))),
     allowedOrigins: listOf(rule("an origin such as 'https://app.example.com'", isOrigin)),
     onDisconnect: oneOf('auto', 'continue', 'cancel'),
-    prices: checkPrices,
-    teamFiles: checkFiles,
+    prices: byName('an object with prices by model', price),
+    teamFiles: byName(
+      'an object with files by team',
+      rule('the name of a file', (file) => typeof file === 'string'),
+    ),
     dashboard: oneOf(true, false),
     sharedThreads: oneOf(true, false),
     approveOwn: oneOf(true, false),
@@ -225,17 +236,6 @@ function checkTeams(value: unknown, path: string): void {
     if (!NAME.test(name)) throw refused(`${path}: the name`, name, "1 to 64 letters, digits, '_', '.' and '-'")
     team(each, `${path}.${name}`)
   }
-}
-
-function checkFiles(value: unknown, path: string): void {
-  if (!isObject(value)) throw refused(path, value, 'an object with files by team')
-  for (const [name, file] of Object.entries(value))
-    if (typeof file !== 'string') throw refused(`${path}.${name}`, file, 'the name of a file')
-}
-
-function checkPrices(value: unknown, path: string): void {
-  if (!isObject(value)) throw refused(path, value, 'an object with prices by model')
-  for (const [model, each] of Object.entries(value)) price(each, `${path}.${model}`)
 }
 
 function isOrigin(value: unknown): boolean {

@@ -20,7 +20,9 @@ export function useAnswer(task: string | undefined): string | undefined {
   useEffect(() => {
     if (task === undefined) return
     const over = new AbortController()
-    void inTurn(task, over.signal)
+    const { signal } = over
+    const nobodyLooks = () => {}
+    void places.take(signal).then((leave) => readAlong(task, signal).finally(leave), nobodyLooks)
     return () => over.abort()
   }, [task])
   return task === undefined ? undefined : writtenOf(task).value
@@ -41,12 +43,6 @@ interface Told {
   type: string
   chunk?: string
   final?: boolean
-}
-
-async function inTurn(task: string, signal: AbortSignal): Promise<void> {
-  const leave = await places.take(signal).catch(() => undefined)
-  if (!leave) return // nobody looks any more
-  await readAlong(task, signal).finally(leave)
 }
 
 async function readAlong(task: string, signal: AbortSignal): Promise<void> {
@@ -88,19 +84,16 @@ export function useAsked<T>(
     const over = new AbortController()
     again.current = gently(async () => {
       if (path === undefined || over.signal.aborted) return
-      const answer = await ask<T>(path, { query, signal: over.signal }).catch(refusalIn)
+      const answer = await ask<T>(path, { query, signal: over.signal }).catch((error: unknown) => {
+        if (error instanceof Refused) return error
+        throw error // nobody has answered
+      })
       if (!over.signal.aborted) setFound({ of, answer })
     })
     return () => over.abort()
   }, [of])
   useEffect(() => again.current(), [of, key])
   return found?.of === of ? found.answer : undefined
-}
-
-/** @throws what is no refusal: nobody has answered. */
-function refusalIn(error: unknown): Refused {
-  if (error instanceof Refused) return error
-  throw error
 }
 
 /** The newest tasks of the team, the newest first. */

@@ -105,8 +105,6 @@ function Block({ token, depth }: { token: Token; depth: number }): JSX.Element |
     }
     case 'hr':
       return <hr />
-    case 'paragraph':
-      return <p>{token.tokens ? spans(token.tokens, depth) : token.raw}</p>
     default:
       return <p>{'tokens' in token && token.tokens ? spans(token.tokens, depth) : token.raw}</p>
   }

@@ -85,14 +85,10 @@ export class CodeWatch {
     this.#from = options.resolveFrom === undefined ? process.cwd() : folderFrom(options.resolveFrom, 'resolveFrom')
     this.#print = print
     this.#newcomers = team.events.subscribe((event) => {
-      if (event.type === 'agent.status' && event.status === 'starting') this.#followNew()
+      if (event.type === 'agent.status' && event.status === 'starting')
+        this.ready = Promise.all([this.ready, this.#followAll()]).then(() => {})
     })
     this.ready = this.#followAll()
-  }
-
-  #followNew(): void {
-    const before = this.ready
-    this.ready = Promise.all([before, this.#followAll()]).then(() => {})
   }
 
   async #followAll(): Promise<void> {
@@ -139,11 +135,9 @@ export class CodeWatch {
   #lookSoon(): void {
     clearTimeout(this.#settling)
     if (this.#closed.signal.aborted) return
-    this.#settling = setTimeout(() => void this.#look(), SETTLE_MS).unref()
-  }
-
-  async #look(): Promise<void> {
-    await Promise.all(Array.from(this.#agents.values(), (agent) => this.#lookAt(agent)))
+    this.#settling = setTimeout(() => {
+      for (const agent of this.#agents.values()) void this.#lookAt(agent)
+    }, SETTLE_MS).unref()
   }
 
   async #lookAt(agent: WatchedAgent): Promise<void> {

@@ -141,7 +141,10 @@ export class Chat {
   #read(): () => void {
     const reader = createInterface({ input: this.#given.input, terminal: false })
     reader.on('line', (line) => this.#enter(line))
-    reader.on('close', () => this.#inputEnds())
+    reader.on('close', () => {
+      this.#isInputOver = true
+      this.#takeLine()
+    })
     return () => reader.close()
   }
 
@@ -176,11 +179,6 @@ export class Chat {
       input.off('keypress', press)
       reader.close()
     }
-  }
-
-  #inputEnds(): void {
-    this.#isInputOver = true
-    this.#takeLine()
   }
 
   /**

@@ -88,7 +88,8 @@ export function remoteSource(url: string, token: string | undefined, team?: stri
 const baseOf = (url: string): URL => new URL(url.endsWith('/') ? url : `${url}/`)
 
 function queryOf({ team }: Remote, more: Record<string, string> = {}): string {
-  const query = new URLSearchParams({ ...more, ...(team !== undefined && { team }) }).toString()
+  const fields = Object.entries({ ...more, ...(team !== undefined && { team }) })
+  const query = fields.map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join('&')
   return query && `?${query}`
 }
 

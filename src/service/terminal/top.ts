@@ -55,7 +55,8 @@ export async function showTop({
   const draw = () => {
     // Leaves a column and a row free: a terminal that is full to the last cell scrolls.
     const size = { width: (screen.columns ?? 80) - 1, height: (screen.rows ?? 24) - 1 }
-    if (fold.lines > 0) update(topLines(fold, { ...state, ...teamIn(sources, source) }, size, now()).join('\n'))
+    const team = sources.length > 1 && source.team !== undefined && { team: source.team }
+    if (fold.lines > 0) update(topLines(fold, { ...state, ...team }, size, now()).join('\n'))
   }
   const move = (by: number) => {
     const names = orderedAgents(fold, state.sort).map(({ name }) => name)
@@ -132,6 +133,3 @@ export async function showTop({
     update.done()
   }
 }
-
-const teamIn = (sources: readonly TeamSource[], { team }: TeamSource): Pick<TopState, 'team'> =>
-  sources.length > 1 && team !== undefined ? { team } : {}
