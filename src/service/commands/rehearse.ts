@@ -210,26 +210,16 @@ const MOST_REFUSED = 10
 export async function rehearse(
   file: string,
   query: string,
-  {
-    seeds,
-    seed,
-    faults: named,
-    record,
-    realModels = false,
-    realTools = false,
-    seedTimeout = TIMEOUT_MS,
-    json = false,
-  }: RehearseFlags,
+  flags: RehearseFlags,
   surroundings: Surroundings,
 ): Promise<number> {
   const { answer, stderr, folder } = surroundings
+  const { seeds, seed, record, realModels = false, realTools = false, seedTimeout = TIMEOUT_MS, json = false } = flags
   if (seeds !== undefined && seed !== undefined)
     throw new ConfigurationError('--seed plays one run and --seeds many; give one of them.', { path: 'seed' })
   const all = seed === undefined ? seedsOf(seeds ?? SEEDS, '--seeds') : seedsOf([seed], '--seed')
-  const faults = faultsOf(
-    named?.split(',').map((name) => name.trim()),
-    '--faults',
-  )
+  const names = flags.faults?.split(',').map((name) => name.trim())
+  const faults = faultsOf(names, '--faults')
   const href = pathToFileURL(teamFilePath(file, folder)).href
   loadEnv(folder)
   const recording = record === undefined ? undefined : new Recording(resolve(folder, record))
@@ -272,26 +262,23 @@ export async function rehearse(
   }
 
   function replay(seed: number): string {
-    const flags = [
+    const options = [
       faults.length > 0 && `--faults ${faults.join(',')}`,
       record !== undefined && `--record ${quoted(record)}`,
       realModels && '--real-models',
       realTools && '--real-tools',
     ]
-    return ['npx dramatis rehearse', quoted(file), quoted(query, true), `--seed ${seed}`, ...flags]
+    return ['npx dramatis rehearse', quoted(file), quoted(query, true), `--seed ${seed}`, ...options]
       .filter((part) => part !== false)
       .join(' ')
   }
 
   function tellStandIns(played: readonly Played[]): void {
-    const models = [...new Set(played.flatMap(({ standsInFor }) => standsInFor))]
-    if (models.length > 0)
-      stderr.write(`the rehearsal model answered in place of ${models.join(', ')}; --real-models asks them\n`)
-    const tools = [...new Set(played.flatMap(({ simulatedTools }) => simulatedTools))].sort()
-    if (tools.length > 0)
-      stderr.write(
-        `these tools did not run, but were answered with made-up values: ${tools.join(', ')}; --real-tools runs them\n`,
-      )
+    const models = [...new Set(played.flatMap(({ standsInFor }) => standsInFor))].join(', ')
+    if (models !== '') stderr.write(`the rehearsal model answered in place of ${models}; --real-models asks them\n`)
+    const tools = [...new Set(played.flatMap(({ simulatedTools }) => simulatedTools))].sort().join(', ')
+    const madeUp = 'these tools did not run, but were answered with made-up values'
+    if (tools !== '') stderr.write(`${madeUp}: ${tools}; --real-tools runs them\n`)
   }
 
   /** Code may catch a refusal and go on: its user hears of it all the same. */

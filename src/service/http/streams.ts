@@ -70,9 +70,8 @@ export class Streams {
   readonly #limits: HttpLimits
   readonly #unread: Unread
   readonly #failed: (error: unknown) => void
-  /** Functions that end each open stream, by caller. */
-  readonly #open = new Map<string, Set<() => void>>()
-  readonly #quiet = new Set<() => void>()
+  /** Functions that end each open stream. */
+  readonly #open = new OpenByCaller<() => void>()
 
   /** `failed`: told of what has kept a stream from going on. */
   constructor(limits: HttpLimits, unread: Unread, failed: (error: unknown) => void) {
@@ -82,7 +81,7 @@ export class Streams {
   }
 
   get open(): number {
-    return [...this.#open.values()].reduce((sum, { size }) => sum + size, 0)
+    return this.#open.all.length
   }
 
   /** @throws HttpError if there are too many. */
@@ -94,7 +93,7 @@ export class Streams {
   }
 
   #assertRoom({ id }: Caller): void {
-    const own = this.#open.get(id)?.size ?? 0
+    const own = this.#open.of(id).size
     const { streamsPerCaller, streams } = this.#limits
     const headers = { 'retry-after': '1' }
     if (own >= streamsPerCaller) {
@@ -114,9 +113,9 @@ export class Streams {
     let held = 0
     const end = () => {
       reading.abort()
-      this.#close(caller.id, end)
+      this.#open.delete(caller.id, end)
     }
-    this.#add(caller.id, end)
+    this.#open.add(caller.id, end)
     return this.#unread.body(request, {
       next: async () => {
         if (signal.aborted) return undefined
@@ -139,26 +138,14 @@ export class Streams {
     })
   }
 
-  #add(caller: string, end: () => void): void {
-    const own = this.#open.get(caller) ?? new Set()
-    this.#open.set(caller, own.add(end))
-  }
-
-  #close(caller: string, end: () => void): void {
-    const own = this.#open.get(caller)
-    own?.delete(end)
-    if (own?.size === 0) this.#open.delete(caller)
-    if (this.#open.size === 0) for (const resolve of this.#quiet) resolve()
-  }
-
   /** Resolves when all streams have come to their end, or after that many ms. */
-  async quiet(ms: number): Promise<void> {
-    if (this.#open.size > 0) await firstOf(ms, waitIn(this.#quiet))
+  quiet(ms: number): Promise<void> {
+    return this.#open.quiet(ms)
   }
 
   /** Ends all streams. Their clients can go on elsewhere, or later. */
   end(): void {
-    for (const own of [...this.#open.values()]) for (const end of [...own]) end()
+    for (const end of this.#open.all) end()
   }
 }
 
@@ -171,13 +158,6 @@ export function streamFormOf(request: Request): StreamForm | undefined {
 /** Begins a wait that calls back when it is over. Returns what takes it back. */
 export type Wait = (over: () => void) => () => void
 
-export const waitIn =
-  (waiting: Set<() => void>): Wait =>
-  (over) => {
-    waiting.add(over)
-    return () => waiting.delete(over)
-  }
-
 /** Resolves when one of the waits is over, or after that many ms. Nothing is left of the others then. */
 export async function firstOf(ms: number, ...waits: readonly Wait[]): Promise<void> {
   let forgets: (() => void)[] = []
@@ -186,6 +166,40 @@ export async function firstOf(ms: number, ...waits: readonly Wait[]): Promise<vo
     forgets = [() => clearTimeout(timer), ...waits.map((wait) => wait(resolve))]
   })
   for (const forget of forgets) forget()
+}
+
+/** Everything of one kind that is open, by caller. */
+export class OpenByCaller<T> {
+  readonly #open = new Map<string, Set<T>>()
+  readonly #waiting = new Set<() => void>()
+
+  get all(): T[] {
+    return [...this.#open.values()].flatMap((own) => [...own])
+  }
+
+  of(caller: string): ReadonlySet<T> {
+    return this.#open.get(caller) ?? new Set()
+  }
+
+  add(caller: string, one: T): void {
+    this.#open.set(caller, (this.#open.get(caller) ?? new Set()).add(one))
+  }
+
+  delete(caller: string, one: T): void {
+    const own = this.#open.get(caller)
+    own?.delete(one)
+    if (own?.size === 0) this.#open.delete(caller)
+    if (this.#open.size === 0) for (const resolve of this.#waiting) resolve()
+  }
+
+  /** Resolves when nothing is open, or after that many ms. */
+  async quiet(ms: number): Promise<void> {
+    if (this.#open.size === 0) return
+    await firstOf(ms, (over) => {
+      this.#waiting.add(over)
+      return () => this.#waiting.delete(over)
+    })
+  }
 }
 
 /** Resolves to undefined after that many ms, or when the signal is aborted. */

@@ -14,7 +14,7 @@ import { onAbort } from '../../shared/on-abort.ts'
 import { type Caller, type HttpLimits, type HttpSettings, Prices, type Right } from './options.ts'
 import { HttpError } from './problem.ts'
 import type { Operation, Route, Routes } from './routes.ts'
-import { firstOf, type Streams, type Unread, type Wait, waitIn } from './streams.ts'
+import { firstOf, OpenByCaller, type Streams, type Unread, type Wait } from './streams.ts'
 import { endOf, type FoundTask, hasEnded, knownEndOf, onEnd, type ServedTeam } from './task-view.ts'
 
 /** A request as a handler gets it, with all that is checked of it. */
@@ -190,11 +190,10 @@ type Settings = Pick<HttpSettings, 'limits' | 'sharedThreads'>
 export class Tasks {
   readonly #settings: Settings
   readonly #teams: ServedTeams
-  /** Tasks that are not over, by caller. */
-  readonly #open = new Map<string, Set<string>>()
+  /** Ids of tasks that are not over. */
+  readonly #open = new OpenByCaller<string>()
   /** Timers that cancel the tasks of clients that have left, by task. */
   readonly #leaving = new Map<string, Timer>()
-  readonly #quiet = new Set<() => void>()
   readonly #ending = new AbortController()
   /** Aborted when nobody is to wait any more: the service ends, and open tasks go on without it. */
   readonly ending: AbortSignal = this.#ending.signal
@@ -216,7 +215,7 @@ export class Tasks {
     const id = keyed?.id ?? v4()
     if (options.threadId !== undefined) await this.#assertThread(served, options.threadId, caller)
     if (this.isDraining) throw draining()
-    const open = this.#open.get(caller.id) ?? new Set()
+    const open = this.#open.of(caller.id)
     const { tasksPerCaller } = this.#settings.limits
     if (open.size >= tasksPerCaller && !open.has(id)) {
       const detail = `"${caller.id}" has ${open.size} open tasks (limits.tasksPerCaller). Wait for one of them.`
@@ -234,7 +233,7 @@ export class Tasks {
       agent === undefined ? errorOf(team.execute(query, given)) : errorOf(agentRun(team, agent, query, given))
     const run = team.getRun(id)
     if (!run) throw (await refused) ?? new Error(`run ${id} has ended and is not known`)
-    this.#open.set(caller.id, open.add(id))
+    this.#open.add(caller.id, id)
     void this.#untilOver(run, caller.id)
     return { ...served, run, caller }
   }
@@ -262,10 +261,7 @@ export class Tasks {
   async #untilOver(run: Run<unknown>, caller: string): Promise<void> {
     await endOf(run)
     this.returned(run.id)
-    const open = this.#open.get(caller)
-    open?.delete(run.id)
-    if (open?.size === 0) this.#open.delete(caller)
-    if (this.#open.size === 0) for (const resolve of this.#quiet) resolve()
+    this.#open.delete(caller, run.id)
   }
 
   /** @throws HttpError if there is none, or if it is a stranger's: the two must not differ. */
@@ -315,8 +311,9 @@ export class Tasks {
     this.#leaving.delete(id)
   }
 
-  async quiet(ms: number): Promise<void> {
-    if (this.#open.size > 0) await firstOf(ms, waitIn(this.#quiet))
+  /** Resolves when no task is open, or after that many ms. */
+  quiet(ms: number): Promise<void> {
+    return this.#open.quiet(ms)
   }
 
   /** Ends the timers, and all that waits for the end of a task. Tasks go on. */
