@@ -271,7 +271,6 @@ const summaryOf = ({ name: team }: ServedTeam, { startedAt, endedAt, ...rest }: 
   endedAt: isoTimeOr(endedAt),
 })
 
-/** Answers a client that has waited for the end. */
 async function ended(found: FoundTask, headers: Record<string, string>): Promise<Response> {
   const task: Task = await taskOf(found)
   const { error } = await endOf(found.run)

@@ -288,7 +288,6 @@ function byHand(definition: MultiAgentPatternOptions, file: string): MultiAgentP
   throw new ConfigurationError(text, { file, path: 'stateManagement' })
 }
 
-/** Streams of the process that a command runs in. */
 export interface Surroundings {
   answer: Answer
   stderr: Screen

@@ -26,11 +26,9 @@ import type { Surroundings } from './run.ts'
 export interface ServeFlags {
   port: number
   host: string
-  /** Name of the environment variable with the token. */
   tokenEnv?: string
   allowedHost?: string[]
   allowedOrigin?: string[]
-  /** JSON file with the prices of models. */
   price?: string
   /** With a token: lets the token approve calls of tools in the tasks that it begins. */
   approveOwn?: boolean

@@ -82,7 +82,6 @@ function dataIn(part: object, data: unknown, path: string): string {
 export const refused = (path: string, detail: string): HttpError =>
   new HttpError('CONFIGURATION', `${path}: ${detail}`, { status: 400, details: { path } })
 
-/** Query with the conversation before it. */
 export interface Asked {
   readonly query: string | Content
   readonly messages: ModelMessage[]
@@ -152,7 +151,6 @@ export function askedIn({ messages, n, tool_choice }: ChatRequest): Asked {
   return askedOf(messages.map((message, at) => modelMessage(message, `messages[${at}]`, words)))
 }
 
-/** The same for a request of the Responses API. */
 export function askedInResponses({ input, instructions, tool_choice }: ResponsesRequest): Asked {
   assertToolsAreFree(tool_choice)
   const items = typeof input === 'string' ? [{ role: 'user' as const, content: input }] : input

@@ -130,7 +130,6 @@ export interface HttpApiOptions {
   logger?: Logger
 }
 
-/** The options with all defaults. */
 export interface HttpSettings extends Required<Omit<HttpApiOptions, 'limits' | 'teams' | 'prices'>> {
   readonly prices: HttpApiOptions['prices']
   readonly teams: ReadonlyMap<string, Team>

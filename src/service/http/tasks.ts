@@ -74,7 +74,6 @@ export class IdempotencyKeys {
   /** Hashes of the bodies that have begun a task, by its id, the newest at the end. */
   readonly #begun = new Map<string, string>()
 
-  /** Ids of the tasks that requests begin now. */
   readonly #beginning = new Set<string>()
 
   constructor({ idempotencyKeys }: Pick<HttpLimits, 'idempotencyKeys'>) {
@@ -197,7 +196,6 @@ export class Tasks {
   readonly #ending = new AbortController()
   /** Aborted when nobody is to wait any more: the service ends, and open tasks go on without it. */
   readonly ending: AbortSignal = this.#ending.signal
-  /** Set when no task is taken any more. */
   isDraining = false
 
   constructor(settings: Settings, teams: ServedTeams) {

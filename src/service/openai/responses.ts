@@ -151,7 +151,6 @@ const RESPONSES = [
 const MESSAGE = ['role', 'content', 'tool_calls', 'tool_call_id'] as const
 const ITEM = ['type', 'id', 'status', 'role', 'content', 'call_id', 'name', 'arguments', 'output'] as const
 const PART = ['type', 'text', 'image_url', 'input_audio', 'file', 'file_data', 'file_url', 'filename'] as const
-/** Fields of the objects that hold the data of a part. */
 const DATA = { image_url: ['url'], input_audio: ['data', 'format'], file: ['file_data', 'filename'] } as const
 
 /** Names that fit into a header that every client reads. */

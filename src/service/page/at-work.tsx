@@ -84,7 +84,6 @@ export const subjectOf = ({ kind, for: subjects }: Pick<Wait, 'kind' | 'for'>): 
 /** Checks for what a turn does by itself: it waits for nobody. */
 export const isOwn = ({ kind }: Pick<Wait, 'kind'>): boolean => kind === 'step' || kind === 'own'
 
-/** Age of a wait, amber if it is slow. */
 export function Age({ wait }: { wait: Wait }): JSX.Element {
   const age = span(now.value - wait.since)
   return isSlow(wait, now.value) ? (

@@ -14,7 +14,6 @@ import { ask, Refused, taskPath } from './service.ts'
 import { hasEnded, tasks, useAsked } from './tasks.ts'
 import { clock, shortSpan, Words } from './words.tsx'
 
-/** Time between two looks, while a view shows them. */
 const LOOK_MS = 2_000
 const NEARLY = 0.8
 

@@ -114,7 +114,6 @@ export const List = <Row,>({ columns, rows, keyOf, cells, isSelected }: ListProp
 )
 
 interface CardProps {
-  /** Class of its mark. */
   kind: 'failed' | 'waiting' | 'slow'
   sign: string
   word: string

@@ -35,7 +35,6 @@ const ROOT = new URL('.', import.meta.url)
 /** True if the service has asked who we are. */
 export const isUnknown = signal(false)
 
-/** Refusal of a request, in the service's words. */
 export class Refused extends Error {
   readonly status: number
 

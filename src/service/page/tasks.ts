@@ -173,7 +173,6 @@ export function keepTasks(): void {
   }, LOOK_MS)
 }
 
-/** Asks for what a digest would tell: who we are, whether anybody answers, and the lists. */
 async function lookAgain(): Promise<void> {
   try {
     await lookUp()

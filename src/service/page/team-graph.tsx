@@ -1,5 +1,5 @@
 /** Picture of a team: a box for each agent, a line for each wait with its age, a ring for a deadlock. */
-import type { JSX } from 'preact'
+import type { JSX, SVGAttributes } from 'preact'
 import type { Wait } from '../../runtime/views/digest-line.ts'
 import { isSlow, span } from '../../runtime/views/slow.ts'
 import { toldWaits } from '../digest/moment.ts'
@@ -7,11 +7,13 @@ import { type Deadlock, isForAgents } from '../pictures/deadlocks.ts'
 import {
   BOX,
   BULGE,
+  type Edge,
   edgeBetween,
   layoutOf,
   recentFlow,
   ringSides,
   SCRIPT_BOX,
+  type Size,
   type Spot,
   type TeamShape,
 } from '../pictures/team-layout.ts'
@@ -36,9 +38,9 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   if (spots.size === 0) return <p class="empty">The team has no agents yet.</p>
   const fold = live()
   const spotOf = (name: string): Spot | undefined => (name === SCRIPT ? script : spots.get(name))
+  const boxOf = (name: string): Size => (name === SCRIPT ? SCRIPT_BOX : BOX)
   const lineOf = (from: string, to: string, bend: number) =>
-    edgeBetween(spotOf(from), spotOf(to), bend, from === SCRIPT ? SCRIPT_BOX : BOX, to === SCRIPT ? SCRIPT_BOX : BOX)
-  const flow = recentFlow(fold, now.value)
+    edgeBetween(spotOf(from), spotOf(to), bend, boxOf(from), boxOf(to))
   const waits = fold.waits
     .filter(isForAgents)
     .flatMap(({ agent, for: subjects, since, kind }) =>
@@ -53,126 +55,111 @@ export function TeamGraph({ shape, deadlock, selected }: Props): JSX.Element {
   return (
     <svg class="graph" viewBox={`0 0 ${width} ${height}`} aria-hidden="true" preserveAspectRatio="xMidYMid meet">
       <defs>
-        {['flow', 'wait', 'ring'].map((kind) => (
-          <marker
-            key={kind}
-            id={`tip-${kind}`}
-            class={`tip ${kind}`}
-            viewBox="0 0 8 8"
-            refX="7"
-            refY="4"
-            markerWidth={kind === 'ring' ? 15 : 11}
-            markerHeight={kind === 'ring' ? 15 : 11}
-            markerUnits="userSpaceOnUse"
-            orient="auto-start-reverse"
-          >
-            <path d="M0 0 L8 4 L0 8 z" />
-          </marker>
-        ))}
+        <Tip kind="flow" size={11} />
+        <Tip kind="wait" size={11} />
+        <Tip kind="ring" size={15} />
       </defs>
       <g class="script" transform={`translate(${script.x} ${script.y})`}>
-        <rect
-          x={-SCRIPT_BOX.width / 2}
-          y={-SCRIPT_BOX.height / 2}
-          width={SCRIPT_BOX.width}
-          height={SCRIPT_BOX.height}
-          rx={SCRIPT_BOX.height / 2}
-        />
-        <text class="name" y={4}>
-          {shown(shape.strategy || 'script')}
-        </text>
+        <rect {...around(SCRIPT_BOX)} rx={SCRIPT_BOX.height / 2} />
+        <Label text={shown(shape.strategy || 'script')} class="name" y={4} />
       </g>
-      {flow.map(({ from, to, count, ageMs }) => {
-        const line = lineOf(from, to, 0)
-        if (!line) return null
-        const thickness = Math.min(5, 1 + Math.log2(count))
-        return (
-          <path
-            key={`${from} ${to}`}
-            class="edge flow"
-            d={line.path}
-            stroke-width={thickness}
-            opacity={ageMs < 2_000 ? 0.95 : 0.4}
-            marker-end="url(#tip-flow)"
-          />
-        )
+      {recentFlow(fold, now.value).map(({ from, to, count, ageMs }) => {
+        const look = { 'stroke-width': Math.min(5, 1 + Math.log2(count)), opacity: ageMs < 2_000 ? 0.95 : 0.4 }
+        return <Arrow key={`${from} ${to}`} kind="flow" line={lineOf(from, to, 0)} look={look} />
       })}
       {waits
         .filter(({ from, to }) => !rings.some((each) => each.from === from && each.to === to))
         .map(({ from, to, since, kind }) => {
-          const line = lineOf(from, to, 0.18)
-          if (!line) return null
-          return (
-            <g key={`${from} ${to} ${kind}`}>
-              <path class="edge wait" d={line.path} marker-end="url(#tip-wait)" />
-              <text class="age" x={line.x} y={line.y}>
-                {span(now.value - since)}
-              </text>
-            </g>
-          )
+          const age = span(now.value - since)
+          return <Arrow key={`${from} ${to} ${kind}`} kind="wait" line={lineOf(from, to, 0.18)} age={age} />
         })}
       {rings.map(({ from, to }, at) => {
-        const line = lineOf(from, to, sides[at]! * BULGE)
-        if (!line) return null
         const wait = waits.find((each) => each.from === from && each.to === to)
-        return (
-          <g key={`ring ${from} ${to}`}>
-            <path class="edge ring" d={line.path} marker-end="url(#tip-ring)" />
-            <text class="age ring" x={line.x} y={line.y}>
-              {wait ? span(now.value - wait.since) : 'waited'}
-            </text>
-          </g>
-        )
+        const age = wait ? span(now.value - wait.since) : 'waited'
+        return <Arrow key={`ring ${from} ${to}`} kind="ring" line={lineOf(from, to, sides[at]! * BULGE)} age={age} />
       })}
-      {[...spots].map(([name, { x, y }]) => {
-        const agent = fold.agents.get(name)
-        const wait = told.get(name)
-        const status = wait && !isOwn(wait) ? 'waiting' : (agent?.status ?? 'idle')
-        const inMailbox = agent?.inMailbox ?? 0
-        const classes = [
-          'node',
-          status,
-          cycle.includes(name) && 'in-ring',
-          name === selected && 'selected',
-          wait && isSlow(wait, now.value) && 'slow',
-          name === victim && 'victim',
-        ]
-        return (
-          <g
-            key={name}
-            class={classes.filter(Boolean).join(' ')}
-            transform={`translate(${x} ${y})`}
-            onClick={() => goTo({ agent: name })}
-          >
-            <rect x={-BOX.width / 2} y={-BOX.height / 2} width={BOX.width} height={BOX.height} rx={9} />
-            <text class="name" y={-5}>
-              {short(name, 18)}
-            </text>
-            <text class="state" y={14}>
-              {shapeOf(status)} {short(wait ? waitWords(wait, now.value) : wordOf(status), 21)}
-            </text>
-            {inMailbox > 0 && (
-              <g transform={`translate(${BOX.width / 2 - 4} ${-BOX.height / 2})`}>
-                <rect class="count" x={-14} y={-9} width={28} height={18} rx={9} />
-                <text class="count" y={4}>
-                  {inMailbox}
-                </text>
-              </g>
-            )}
-            {name === victim && (
-              <text class="victim" y={BOX.height / 2 + 16}>
-                victim
-              </text>
-            )}
-            {agent !== undefined && agent.restarts > 0 && (
-              <text class="restarts" x={-BOX.width / 2 + 4} y={-BOX.height / 2 - 5}>
-                ↻ {agent.restarts}
-              </text>
-            )}
-          </g>
-        )
-      })}
+      {[...spots].map(([name, spot]) => (
+        <AgentBox
+          key={name}
+          name={name}
+          spot={spot}
+          wait={told.get(name)}
+          marks={[cycle.includes(name) && 'in-ring', name === selected && 'selected', name === victim && 'victim']}
+        />
+      ))}
     </svg>
+  )
+}
+
+const Tip = ({ kind, size }: { kind: string; size: number }): JSX.Element => (
+  <marker
+    id={`tip-${kind}`}
+    class={`tip ${kind}`}
+    viewBox="0 0 8 8"
+    refX="7"
+    refY="4"
+    markerWidth={size}
+    markerHeight={size}
+    markerUnits="userSpaceOnUse"
+    orient="auto-start-reverse"
+  >
+    <path d="M0 0 L8 4 L0 8 z" />
+  </marker>
+)
+
+interface ArrowProps {
+  kind: 'flow' | 'wait' | 'ring'
+  line: Edge | undefined
+  age?: string
+  look?: SVGAttributes<SVGPathElement>
+}
+
+const Arrow = ({ kind, line, age, look }: ArrowProps): JSX.Element | null =>
+  line === undefined ? null : (
+    <g>
+      <path class={`edge ${kind}`} d={line.path} marker-end={`url(#tip-${kind})`} {...look} />
+      {age !== undefined && <Label text={age} class={kind === 'ring' ? 'age ring' : 'age'} x={line.x} y={line.y} />}
+    </g>
+  )
+
+const Label = ({ text, ...rest }: SVGAttributes<SVGTextElement> & { text: string }): JSX.Element => (
+  <text {...rest}>{text}</text>
+)
+
+const around = ({ width, height }: Size) => ({ x: -width / 2, y: -height / 2, width, height })
+
+interface BoxProps {
+  name: string
+  spot: Spot
+  wait: Wait | undefined
+  marks: readonly (string | false)[]
+}
+
+function AgentBox({ name, spot: { x, y }, wait, marks }: BoxProps): JSX.Element {
+  const agent = live().agents.get(name)
+  const status = wait && !isOwn(wait) ? 'waiting' : (agent?.status ?? 'idle')
+  const { inMailbox = 0, restarts = 0 } = agent ?? {}
+  const classes = ['node', status, ...marks, wait && isSlow(wait, now.value) && 'slow']
+  const state = `${shapeOf(status)} ${short(wait ? waitWords(wait, now.value) : wordOf(status), 21)}`
+  const [right, bottom] = [BOX.width / 2, BOX.height / 2]
+  return (
+    <g
+      class={classes.filter(Boolean).join(' ')}
+      transform={`translate(${x} ${y})`}
+      onClick={() => goTo({ agent: name })}
+    >
+      <rect {...around(BOX)} rx={9} />
+      <Label text={short(name, 18)} class="name" y={-5} />
+      <Label text={state} class="state" y={14} />
+      {inMailbox > 0 && (
+        <g transform={`translate(${right - 4} ${-bottom})`}>
+          <rect class="count" x={-14} y={-9} width={28} height={18} rx={9} />
+          <Label text={String(inMailbox)} class="count" y={4} />
+        </g>
+      )}
+      {marks.includes('victim') && <Label text="victim" class="victim" y={bottom + 16} />}
+      {restarts > 0 && <Label text={`↻ ${restarts}`} class="restarts" x={4 - right} y={-bottom - 5} />}
+    </g>
   )
 }
 

@@ -74,7 +74,6 @@ function AgentTable(): JSX.Element {
   )
 }
 
-/** How much of its context an agent has used; nothing for an agent with code. */
 function Fullness({ of, fill }: { of: string; fill: Fill | undefined }): JSX.Element | null {
   if (!fill) return null
   const { tokens, maxTokens } = fill

@@ -22,7 +22,6 @@ import { ask, askText, gently, messageOf } from './service.ts'
 import { tasks } from './tasks.ts'
 import { clock, shortSpan, Words } from './words.tsx'
 
-/** Time between two looks at the metrics, while the view is open. */
 const LOOK_MS = 3_000
 
 function useBusyLoops(): readonly Loop[] {
@@ -307,7 +306,6 @@ function FactCard({ fact, story }: { fact: DigestFact; story: CrashStory | undef
   )
 }
 
-/** Says whether the limit is waited for now, and what those do that have its places. */
 function Queue({ fact: { option, runId } }: { fact: DigestFact }): JSX.Element {
   const waits = live().waits.filter(({ kind, for: [of] }) => kind === 'limit' && of === option)
   const [oldest] = waits.filter((wait) => wait.runId === runId)

@@ -13,7 +13,6 @@ import type { AgentAt } from '../digest/moment.ts'
 export interface CrashStory {
   /** Run whose message it handled; '' if it is not known. */
   readonly runId: string
-  /** Time until the agent was ready again; undefined: it has not been. */
   readonly backAfterMs: number | undefined
   /** Words for what has become of the message that was handled; undefined if that is not known. */
   readonly message: string | undefined

@@ -74,7 +74,6 @@ function wordsOfCall({ calls: { columns }, names }: RunStory['fold'], row: numbe
   }
 }
 
-/** Returns the times of the rows whose words have a text, in any letter case; none for an empty text. */
 export function timesOf(story: RunStory, text: string): number[] {
   if (text === '') return []
   const wanted = text.toLowerCase()

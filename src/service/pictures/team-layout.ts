@@ -156,10 +156,8 @@ export interface Size {
   readonly height: number
 }
 
-/** Size of the box of an agent, and of that of the strategy's script. */
 export const BOX: Size = { width: 150, height: 54 }
 export const SCRIPT_BOX: Size = { width: 124, height: 34 }
-/** Space around the box of an agent. */
 const STEP_X = 210
 const STEP_Y = 128
 const LEADS = ['manager', 'supervisor', 'judge', 'auctioneer', 'aggregator', 'moderator', 'synthesizer']

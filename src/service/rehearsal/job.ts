@@ -109,12 +109,10 @@ export interface Job {
   shown: boolean
 }
 
-/** Outcome of one seed, as data. */
 export interface Played extends Omit<SeedOutcome, 'error'> {
   error: ErrorData | null
 }
 
-/** An old run and its play, as data. */
 export interface PlayedOld extends Pick<PlayedOldRun, 'before' | 'mismatches'> {
   runId: string
   now: { success: boolean; finalOutput: string | null; error: ErrorData | null }

@@ -100,7 +100,6 @@ async function playedOld(runId: string, batch: readonly string[], traced: boolea
   return { runId, before, mismatches, now, trace: traced ? orchestrationTrace : null }
 }
 
-/** Runs that were read last. */
 let known: { batch: readonly string[]; runs: ReadonlyMap<string, RecordedRun> } = { batch: [], runs: new Map() }
 
 async function runsOf(batch: readonly string[]): Promise<ReadonlyMap<string, RecordedRun>> {

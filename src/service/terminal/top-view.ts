@@ -19,7 +19,6 @@ export function fit(text: string, width: number, side: 'left' | 'right' = 'left'
   return side === 'left' ? shown + space : space + shown
 }
 
-/** Returns the text in at most that many columns. */
 export function cut(text: string, width: number): string {
   const clean = oneLine(text, LONGEST)
   if (stringWidth(clean) <= width) return clean
@@ -250,7 +249,6 @@ function laneLines(fold: DigestFold, width: number, now: number): string[] {
 const cellAt = (time: number, from: number, cells: number): number =>
   Math.min(cells - 1, Math.max(0, Math.floor(((time - from) / LANE_MS) * cells)))
 
-/** Cells of the time in which a run was under way. */
 function laneOf({ startedAt, endedAt }: FoldedRun, cells: number, from: number): string[] {
   const first = cellAt(startedAt, from, cells)
   const last = endedAt === null ? cells - 1 : cellAt(endedAt, from, cells)

@@ -8,7 +8,6 @@ import type { Screen } from '../shared/screen.ts'
 import type { TeamSource } from './source.ts'
 import { orderedAgents, SORTS, type TopState, topLines } from './top-view.ts'
 
-/** Input that may be a terminal. */
 export type Keys = NodeJS.ReadableStream & { isTTY?: boolean; setRawMode?(raw: boolean): unknown }
 
 const FRAME_MS = 250
