@@ -8,7 +8,7 @@ import { type Spending, type Spent, spendingOf } from '../pictures/spending.ts'
 import { type Cost, keep, knownFold, money, useCosts } from './folds.ts'
 import { TaskChoice } from './forms.tsx'
 import { now, version } from './live.ts'
-import { Button, List } from './parts.tsx'
+import { Button, List, Tile } from './parts.tsx'
 import { goTo, linkTo, mayWatch, place, session, team } from './place.ts'
 import { ask, Refused, taskPath } from './service.ts'
 import { hasEnded, tasks, useAsked } from './tasks.ts'
@@ -144,12 +144,12 @@ export function CostView(): JSX.Element {
         {newest && <TaskChoice id={task ?? newest.id} />}
       </div>
       <ul class="counts" aria-label="Sums">
-        <Count title="tokens" value={grouped(total.input + total.output)} />
-        <Count title="in" value={grouped(total.input)} />
-        <Count title="out" value={grouped(total.output)} />
-        <Count title="calls" value={grouped(total.calls)} />
-        <Count title="failed calls" value={grouped(total.failed)} isBad={total.failed > 0} />
-        <Count title="a call" value={total.calls === 0 ? '–' : shortSpan(total.ms / total.calls)} />
+        <Tile title="tokens" value={grouped(total.input + total.output)} />
+        <Tile title="in" value={grouped(total.input)} />
+        <Tile title="out" value={grouped(total.output)} />
+        <Tile title="calls" value={grouped(total.calls)} />
+        <Tile title="failed calls" value={grouped(total.failed)} isBad={total.failed > 0} />
+        <Tile title="a call" value={total.calls === 0 ? '–' : shortSpan(total.ms / total.calls)} />
         <Money costs={counted.flatMap((id) => costs.get(id) ?? [])} />
       </ul>
       {total.calls === 0 ? <p class="empty">No model was called.</p> : <Chart spending={spending} />}
@@ -186,23 +186,17 @@ export function CostView(): JSX.Element {
   )
 }
 
-const Count = ({ title, value, isBad = false }: { title: string; value: string; isBad?: boolean }): JSX.Element => (
-  <li class={isBad ? 'some' : ''}>
-    <strong>{value}</strong> {title}
-  </li>
-)
-
 function Money({ costs }: { costs: readonly Cost[] }): JSX.Element | null {
   if (costs.length === 0) return null
   const unpriced = [...new Set(costs.flatMap((cost) => cost.unpriced))]
   return (
     <>
-      <Count
+      <Tile
         title="estimate by the prices given"
         value={money(costs.reduce((sum, { estimate }) => sum + estimate, 0))}
       />
       {unpriced.length > 0 && (
-        <Count title={`without a price: ${unpriced.join(', ').slice(0, 80)}`} value={String(unpriced.length)} />
+        <Tile title={`without a price: ${unpriced.join(', ').slice(0, 80)}`} value={String(unpriced.length)} />
       )}
     </>
   )

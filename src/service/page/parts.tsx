@@ -113,6 +113,30 @@ export const List = <Row,>({ columns, rows, keyOf, cells, isSelected }: ListProp
   </table>
 )
 
+interface TileProps {
+  title: string
+  value: string
+  isBad?: boolean
+  /** Leads there. */
+  to?: Partial<Place>
+  isCurrent?: boolean
+}
+
+/** Figure that is seen at once, in a list of such. */
+export function Tile({ title, value, isBad = false, to, isCurrent = false }: TileProps): JSX.Element {
+  const words = (
+    <>
+      <strong>{value}</strong> {title}
+    </>
+  )
+  const link = to && (
+    <a href={linkTo(to)} aria-current={isCurrent ? 'true' : undefined}>
+      {words}
+    </a>
+  )
+  return <li class={isBad ? 'some' : ''}>{link ?? words}</li>
+}
+
 interface CardProps {
   kind: 'failed' | 'waiting' | 'slow'
   sign: string

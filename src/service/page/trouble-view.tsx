@@ -16,8 +16,8 @@ import { SlowCards, slowWaits } from './at-work.tsx'
 import { partOf, useBudgets } from './cost-view.tsx'
 import { useTroubles } from './folds.ts'
 import { begun, live, now, version } from './live.ts'
-import { Button, PlaceLink, TroubleCard, Verbatim, Victim } from './parts.tsx'
-import { linkTo, mayOperate, place, team } from './place.ts'
+import { Button, PlaceLink, Tile, TroubleCard, Verbatim, Victim } from './parts.tsx'
+import { mayOperate, place, team } from './place.ts'
 import { ask, askText, gently, messageOf } from './service.ts'
 import { tasks } from './tasks.ts'
 import { clock, shortSpan, Words } from './words.tsx'
@@ -175,15 +175,21 @@ export function TroubleView(): JSX.Element {
   const slow = slowWaits()
   const letters = useLetters()
   const [tightest] = useBudgets()
-  const tiles: Tile[] = [
-    ...COUNTED.map(
-      ([type, title]): Tile => ({ title, filter: type, count: facts.filter((fact) => fact.type === type).length }),
-    ),
-    { title: 'dead letters', filter: 'letters', count: live().deadLetters },
-    { title: 'slow now', filter: 'slow', count: slow.length },
-    { title: 'slow event loops now', filter: 'loops', count: busy.length },
+  const counts: [title: string, filter: string, count: number][] = [
+    ...COUNTED.map(([type, title]): [string, string, number] => [
+      title,
+      type,
+      facts.filter((fact) => fact.type === type).length,
+    ]),
+    ['dead letters', 'letters', live().deadLetters],
+    ['slow now', 'slow', slow.length],
+    ['slow event loops now', 'loops', busy.length],
   ]
+  const share = tightest ? `${Math.round(partOf(tightest) * 100)} %` : ''
   const failed = useFailedTasks()
+  const dead = letters.map(deadMessage)
+  const storyIn = (fact: DigestFact) =>
+    fact.type === 'agent.crashed' ? storyOfCrash(fact, folds, dead, shortSpan) : undefined
   const isShown = (what: string) => filter === '' || filter === what
   const told = facts.filter(({ type }) => type !== 'message.dead' && isShown(type))
   const shownCount = told.length + (isShown('loops') ? busy.length : 0) + (isShown('slow') ? slow.length : 0)
@@ -194,25 +200,23 @@ export function TroubleView(): JSX.Element {
     <div class="two-panes">
       <div class="pane">
         <ul class="counts" aria-label="What went wrong">
-          {tiles.map(({ title, filter: what, count }) => (
-            <li key={title} class={count > 0 ? 'some' : ''}>
-              <a href={linkTo({ filter: what })} aria-current={filter === what ? 'true' : undefined}>
-                <strong>{grouped(count)}</strong> {title}
-              </a>
-            </li>
+          {counts.map(([title, what, count]) => (
+            <Tile
+              key={title}
+              title={title}
+              value={grouped(count)}
+              isBad={count > 0}
+              to={{ filter: what }}
+              isCurrent={filter === what}
+            />
           ))}
-          <li class={failed > 0 ? 'some' : ''}>
-            <a href={linkTo({ view: 'tasks', task: undefined, filter: 'failed' })}>
-              <strong>{grouped(failed)}</strong> failed tasks
-            </a>
-          </li>
-          {tightest && (
-            <li>
-              <a href={linkTo({ view: 'cost', task: undefined })}>
-                <strong>{Math.round(partOf(tightest) * 100)} %</strong> of a budget
-              </a>
-            </li>
-          )}
+          <Tile
+            title="failed tasks"
+            value={grouped(failed)}
+            isBad={failed > 0}
+            to={{ view: 'tasks', task: undefined, filter: 'failed' }}
+          />
+          {share !== '' && <Tile title="of a budget" value={share} to={{ view: 'cost', task: undefined }} />}
         </ul>
         <section aria-label="What happened">
           <div class="row head">
@@ -227,15 +231,7 @@ export function TroubleView(): JSX.Element {
             </p>
           )}
           {told.slice(0, MOST_SHOWN).map((fact) => (
-            <FactCard
-              key={`${fact.seq} ${fact.type}`}
-              fact={fact}
-              story={
-                fact.type === 'agent.crashed'
-                  ? storyOfCrash(fact, folds, letters.map(deadMessage), shortSpan)
-                  : undefined
-              }
-            />
+            <FactCard key={`${fact.seq} ${fact.type}`} fact={fact} story={storyIn(fact)} />
           ))}
         </section>
       </div>
@@ -244,12 +240,6 @@ export function TroubleView(): JSX.Element {
       </div>
     </div>
   )
-}
-
-interface Tile {
-  readonly title: string
-  readonly filter: string
-  readonly count: number
 }
 
 const COUNTED = [
