@@ -7,11 +7,6 @@ import { clearTimeout, setTimeout } from '../../shared/timers.ts'
 import { own } from '../../shared/values.ts'
 import type { HttpApi } from './api.ts'
 
-export interface ServerPlace {
-  readonly port: number
-  readonly host: string
-}
-
 /** Bounds of what is below HTTP. Durations in ms. */
 export interface ServerBounds {
   readonly headerBytes: number
@@ -46,7 +41,7 @@ export interface RunningServer {
 /** @throws ConfigurationError for an address that cannot be had. */
 export async function listen(
   api: HttpApi,
-  { port, host }: ServerPlace,
+  { port, host }: { port: number; host: string },
   bounds: Partial<ServerBounds> = {},
 ): Promise<RunningServer> {
   const { headerBytes, headersMs, requestMs, keepAliveMs, connections } = { ...BOUNDS, ...bounds }

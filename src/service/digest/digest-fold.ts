@@ -118,7 +118,7 @@ export class DigestFold {
   readonly #mostRows: number
   readonly #names: NameTable
 
-  /** `mostRows`: of each table, and facts, that are kept. The oldest go, with names that only they have. Default: all. */
+  /** `mostRows`: rows and facts that are kept. The oldest go, with names that only they have. Default: all. */
   constructor({ mostRows = Number.POSITIVE_INFINITY }: { mostRows?: number } = {}) {
     this.#mostRows = mostRows
     this.#names = new NameTable(mostRows)

@@ -6,7 +6,7 @@ import { refusalOf } from '../../runtime/verbs/questions.ts'
 import { systemClock } from '../../shared/clock.ts'
 import { DramatisError, type ErrorCode } from '../../shared/errors.ts'
 import { nextTurn } from '../../shared/timers.ts'
-import type { Caller, Right } from './options.ts'
+import type { Caller, HttpLimits, Right } from './options.ts'
 import type { Problem } from './schemas.ts'
 
 /** Codes of errors that only the HTTP API has, and their status. */
@@ -133,10 +133,7 @@ export function problemResponse(error: HttpError, instance: string, more: object
   })
 }
 
-interface Bounds {
-  readonly bodyBytes: number
-  readonly bodyMs: number
-}
+type Bounds = Pick<HttpLimits, 'bodyBytes' | 'bodyMs'>
 
 /** @throws HttpError for another media type, for what is no JSON, is too large or does not arrive in time. */
 export async function readJson(request: Request, bounds: Bounds): Promise<unknown> {

@@ -232,11 +232,7 @@ interface Waiting {
   readonly timer: Timer
 }
 
-interface Sent {
-  readonly body: ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer> | null
-  readonly bytes?: number
-}
-
+type Body = ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer> | null
 type Cut = (why: string) => void
 
 /** Larger answers are sent in pieces of that many bytes, so that it shows whether a client reads at all. */
@@ -303,7 +299,7 @@ export class Unread {
   }
 
   /** Resolves to the body of a response as it is sent, and to its bytes where they are known. */
-  async bodyOf(request: Request, response: Response): Promise<Sent> {
+  async bodyOf(request: Request, response: Response): Promise<{ body: Body; bytes?: number }> {
     if (!response.body || this.#bodies.has(response.body)) return { body: response.body }
     const all = new Uint8Array(await response.arrayBuffer())
     const bytes = all.byteLength

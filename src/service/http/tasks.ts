@@ -61,12 +61,6 @@ export interface KeyedTask {
 /** Namespace of the ids of tasks that were begun with an idempotency key. */
 const KEYED = '6f1c3c0e-52a4-4f0b-9d4b-6a1c8f0a7d11'
 
-/**
- * Returns the id of the task that a caller begins with a key. It is the same after a restart, so that a team with a
- * durable log does not begin it twice. It tells nothing: who knows it needs the right to see the task all the same.
- */
-const idOfKey = (caller: string, key: string): string => v5(JSON.stringify([caller, key]), KEYED)
-
 const KEY = /^[\x21-\x7e]{1,255}$/
 
 export class IdempotencyKeys {
@@ -93,7 +87,8 @@ export class IdempotencyKeys {
       const detail = 'Idempotency-Key: accepted are 1 to 255 visible ASCII characters, such as a UUID.'
       throw new HttpError('BAD_REQUEST', detail)
     }
-    const id = idOfKey(caller, key)
+    // The same after a restart: a durable log does not begin it twice. Who knows it may not see the task by that alone.
+    const id = v5(JSON.stringify([caller, key]), KEYED)
     const hash = createHash('sha256').update(JSON.stringify(body)).digest('base64')
     return { id, hash }
   }

@@ -20,12 +20,7 @@ import { TeamView } from './team-view.tsx'
 import { TroubleView } from './trouble-view.tsx'
 import { shown, Words } from './words.tsx'
 
-interface ShownView {
-  title: string
-  View(): JSX.Element | null
-}
-
-const shownViews: Record<View, ShownView> = {
+const shownViews: Record<View, { title: string; View(): JSX.Element | null }> = {
   tasks: { title: 'Tasks', View: TasksView },
   team: { title: 'Team', View: TeamView },
   run: { title: 'Run', View: RunView },

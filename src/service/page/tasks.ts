@@ -119,7 +119,9 @@ const askTasks = gently(async () => {
   let before: string | null = null
   do {
     const limit = String(Math.min(MOST_OF_A_REQUEST, wanted.count - found.length))
-    const page: TaskPage = await ask('api/tasks', { query: { team: of, limit, before: before ?? undefined } })
+    const page: { tasks: TaskSummary[]; next: string | null } = await ask('api/tasks', {
+      query: { team: of, limit, before: before ?? undefined },
+    })
     found.push(...page.tasks)
     before = page.next
   } while (before !== null && found.length < wanted.count)
@@ -127,11 +129,6 @@ const askTasks = gently(async () => {
   tasks.value = found
   next.value = before
 })
-
-interface TaskPage {
-  tasks: TaskSummary[]
-  next: string | null
-}
 
 const askQuestions = gently(async () => {
   const open = mayWatch.peek()

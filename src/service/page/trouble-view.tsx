@@ -16,7 +16,7 @@ import { SlowCards, slowWaits } from './at-work.tsx'
 import { partOf, useBudgets } from './cost-view.tsx'
 import { useTroubles } from './folds.ts'
 import { begun, live, now, version } from './live.ts'
-import { Button, PlaceLink, Tile, TroubleCard, Verbatim, Victim } from './parts.tsx'
+import { Button, PlaceLink, Tile, TroubleCard, useSending, Verbatim, Victim } from './parts.tsx'
 import { mayOperate, place, team } from './place.ts'
 import { ask, askText, gently, messageOf } from './service.ts'
 import { tasks } from './tasks.ts'
@@ -111,24 +111,19 @@ function Letters({ newest }: { newest: readonly Letter[] }): JSX.Element {
 function LetterCard({ letter, say }: { letter: Letter; say(text: string): void }): JSX.Element {
   const { id, reason, message, errors } = letter
   const at = Date.parse(letter.at)
-  const [isSent, setSent] = useState(false)
+  const { isSent, send } = useSending(false)
   const path = `api/dead-letters/${encodeURIComponent(id)}`
   const recipient = [message.recipient].flat().map((name) => nameOf(name ?? ''))
   const act = async (method: 'POST' | 'DELETE', of: string, done: string) => {
-    setSent(true)
-    try {
-      await ask(of, { method, query: { team: team.value } })
-      say(done)
-      letters.value = letters.value.filter((each) => each.id !== id)
-      refreshLetters()
-    } catch (error) {
-      say(messageOf(error))
-    }
-    setSent(false)
+    await ask(of, { method, query: { team: team.value } })
+    say(done)
+    letters.value = letters.value.filter((each) => each.id !== id)
+    refreshLetters()
   }
   const accepted = `Sent again: ${recipient.join(', ')} has accepted the message.`
-  const replay = () => void act('POST', `${path}/replay`, accepted)
-  const discard = () => void act('DELETE', path, 'Discarded.')
+  const told = (error: unknown) => say(messageOf(error))
+  const replay = () => void send(() => act('POST', `${path}/replay`, accepted).catch(told))
+  const discard = () => void send(() => act('DELETE', path, 'Discarded.').catch(told))
   return (
     <TroubleCard
       label="Dead letter"

@@ -1,5 +1,5 @@
 /** Deadlocks that the detector has found, and rings that stand now. */
-import type { DigestFact } from '../../runtime/views/digest-line.ts'
+import type { DigestFact, Wait } from '../../runtime/views/digest-line.ts'
 import type { DigestFold } from '../digest/digest-fold.ts'
 
 /** Event loops that have no time left, from two pages of metrics. */
@@ -51,19 +51,13 @@ const unescaped = (_match: string, character: string): string => (character === 
 
 /** Rings of agents that wait for each other. */
 
-interface WaitBetween {
-  readonly agent: string | null
-  readonly for: readonly string[]
-  readonly kind: string
-}
-
 /** Kinds whose `for` has agents: a tool, a step or an entry may have the name of one. */
 const FOR_AGENTS: ReadonlySet<string> = new Set(['request', 'delegate', 'dependency', 'mailbox', 'reader', 'sync'])
 
-export const isForAgents = ({ kind }: Pick<WaitBetween, 'kind'>): boolean => FOR_AGENTS.has(kind)
+export const isForAgents = ({ kind }: Pick<Wait, 'kind'>): boolean => FOR_AGENTS.has(kind)
 
 /** Returns each ring once, as the way around it. */
-function cyclesOf(waits: readonly WaitBetween[]): string[][] {
+function cyclesOf(waits: readonly Wait[]): string[][] {
   const next = new Map<string, Set<string>>()
   for (const wait of waits) {
     const { agent, for: subjects } = wait
