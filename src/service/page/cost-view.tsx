@@ -5,7 +5,7 @@ import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import type { BudgetUse, Contributions } from '../http/schemas.ts'
 import { type Spending, type Spent, spendingOf } from '../pictures/spending.ts'
-import { type Cost, keep, knownFold, money, useCosts } from './folds.ts'
+import { type Cost, keep, knownFold, money, moneyOf, useCosts } from './folds.ts'
 import { TaskChoice } from './forms.tsx'
 import { now, version } from './live.ts'
 import { Button, List, Tile } from './parts.tsx'
@@ -171,7 +171,7 @@ export function CostView(): JSX.Element {
               </a>,
               grouped(usage.calls),
               grouped(usage.totalTokens),
-              ...(hasPrices ? [moneyOf(costs.get(id))] : []),
+              moneyOf(costs.get(id)),
             ]}
           />
         </section>
@@ -201,8 +201,6 @@ function Money({ costs }: { costs: readonly Cost[] }): JSX.Element | null {
     </>
   )
 }
-
-const moneyOf = (cost: Cost | undefined): string => (cost ? money(cost.estimate) : '')
 
 const Spendings = ({ title, of, total }: { title: string; of: readonly Spent[]; total: Spent }): JSX.Element => (
   <section>

@@ -78,6 +78,7 @@ async function askCosts(ids: readonly string[]): Promise<void> {
 }
 
 export const money = (amount: number): string => amount.toFixed(4)
+export const moneyOf = (cost: Cost | undefined): string => (cost ? money(cost.estimate) : '')
 
 export interface RunFold {
   readonly fold: DigestFold

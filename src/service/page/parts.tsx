@@ -84,34 +84,39 @@ interface ListProps<Row> {
   columns: readonly (readonly [title: string, classes?: string])[]
   rows: readonly Row[]
   keyOf(row: Row): string | number
+  /** Those that no column has a title for are left out. */
   cells(row: Row): readonly ComponentChildren[]
   isSelected?(row: Row): boolean
 }
 
-export const List = <Row,>({ columns, rows, keyOf, cells, isSelected }: ListProps<Row>): JSX.Element => (
-  <table class="list">
-    <thead>
-      <tr>
-        {columns.map(([title, classes], at) => (
-          <th key={at} class={classes}>
-            {title}
-          </th>
+export function List<Row>({ columns, rows, keyOf, cells, isSelected }: ListProps<Row>): JSX.Element {
+  const rowOf = (row: Row) => {
+    const shown = cells(row)
+    return (
+      <tr key={keyOf(row)} class={isSelected?.(row) ? 'selected' : ''}>
+        {columns.map(([_, classes], at) => (
+          <td key={at} class={classes}>
+            {shown[at]}
+          </td>
         ))}
       </tr>
-    </thead>
-    <tbody>
-      {rows.map((row) => (
-        <tr key={keyOf(row)} class={isSelected?.(row) ? 'selected' : ''}>
-          {cells(row).map((cell, at) => (
-            <td key={at} class={columns[at]![1]}>
-              {cell}
-            </td>
+    )
+  }
+  return (
+    <table class="list">
+      <thead>
+        <tr>
+          {columns.map(([title, classes], at) => (
+            <th key={at} class={classes}>
+              {title}
+            </th>
           ))}
         </tr>
-      ))}
-    </tbody>
-  </table>
-)
+      </thead>
+      <tbody>{rows.map(rowOf)}</tbody>
+    </table>
+  )
+}
 
 interface TileProps {
   title: string

@@ -4,7 +4,7 @@ import { span } from '../../runtime/views/slow.ts'
 import { grouped } from '../../shared/text.ts'
 import type { Task, TaskSummary } from '../http/schemas.ts'
 import { AtWork } from './at-work.tsx'
-import { money, useCosts } from './folds.ts'
+import { money, moneyOf, useCosts } from './folds.ts'
 import { AskForm, Questions } from './forms.tsx'
 import { live, messagesOf, now, version } from './live.ts'
 import { Button, Failure, Find, List, PlaceLink, useSending } from './parts.tsx'
@@ -191,13 +191,7 @@ function TaskTable({ listed, selected }: TableProps): JSX.Element {
       rows={listed}
       keyOf={({ id }) => id}
       isSelected={({ id }) => id === selected}
-      cells={(task) => {
-        const cost = costs.get(task.id)
-        return [
-          ...cellsOf(task, task.id === selected),
-          ...(session.value?.hasPrices ? [cost && money(cost.estimate)] : []),
-        ]
-      }}
+      cells={(task) => [...cellsOf(task, task.id === selected), moneyOf(costs.get(task.id))]}
     />
   )
 }
