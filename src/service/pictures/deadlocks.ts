@@ -85,7 +85,6 @@ export interface Deadlock {
   readonly tail: readonly string[]
   /** Agent whose wait was given up so that the others go on; null: it stands, or none could be. */
   readonly victim: string | null
-  readonly sentence: string
   readonly isOpen: boolean
 }
 
@@ -122,14 +121,13 @@ export function isToldLater(fact: DigestFact, facts: readonly DigestFact[]): boo
 function foundDeadlocks(facts: readonly DigestFact[]): Deadlock[] {
   return facts
     .filter((fact) => fact.type === 'deadlock' && !isToldLater(fact, facts))
-    .map(({ seq, at, runId, cycle, tail, victim, sentence }) => ({
+    .map(({ seq, at, runId, cycle, tail, victim }) => ({
       key: `${runId} ${seq}`,
       at,
       runId,
       cycle: texts(cycle),
       tail: texts(tail).filter((name) => !name.startsWith('$')),
       victim: typeof victim === 'string' ? victim : null,
-      sentence: typeof sentence === 'string' ? sentence : '',
       isOpen: false,
     }))
 }
@@ -155,7 +153,6 @@ function openDeadlocks({ waits }: DigestFold): Deadlock[] {
       cycle,
       tail: [],
       victim: null,
-      sentence: 'They wait for each other. The detector looks at it.',
       isOpen: true,
     }
   })
