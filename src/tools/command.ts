@@ -6,10 +6,10 @@ import { access, lstat, mkdtemp, readdir, realpath, rm, stat } from 'node:fs/pro
 import { tmpdir } from 'node:os'
 import { delimiter, dirname, isAbsolute, join, resolve } from 'node:path'
 import { systemClock } from '../shared/clock.ts'
-import { ConfigurationError, shown, ToolFailedError, ToolInputError, ToolTimeoutError } from '../shared/errors.ts'
+import { shown, ToolFailedError, ToolInputError, ToolTimeoutError } from '../shared/errors.ts'
 import { onAbort } from '../shared/on-abort.ts'
 import { own } from '../shared/values.ts'
-import { isInside, pathNames, type Root } from './folder.ts'
+import { isInside, pathNames, type Root, wrongOption } from './folder.ts'
 import { BoundedOutput } from './options.ts'
 
 /*
@@ -220,7 +220,7 @@ const KEPT_BYTES = 16 * 1024 // of the head and of the tail of what it prints
 const KILL_AFTER_MS = 2_000 // between being asked to end and being ended
 const PIPES_OPEN_MS = 500 // for what is on its way in the pipes when the program has ended
 
-export interface Program {
+interface Program {
   file: string
   args: string[]
   cwd: string
@@ -229,7 +229,7 @@ export interface Program {
   signal: AbortSignal
 }
 
-export interface Ended {
+interface Ended {
   code: number | null
   signal: NodeJS.Signals | null
   /** Both streams, in the order in which they came. */
@@ -247,7 +247,8 @@ function runProgram({ file, args, cwd, env, timeoutMs, signal }: Program): Promi
     const child = spawn(file, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] })
     const output = new BoundedOutput(KEPT_BYTES)
     let timedOut = false
-    watch(child)
+    if (running.size === 0) process.on('exit', killAll)
+    running.add(child)
     const stop = () => {
       kill(child, 'SIGTERM')
       killing ??= systemClock.timer(KILL_AFTER_MS, () => kill(child, 'SIGKILL'))
@@ -262,7 +263,8 @@ function runProgram({ file, args, cwd, env, timeoutMs, signal }: Program): Promi
       deadline.cancel()
       killing?.cancel()
       forget()
-      unwatch(child)
+      running.delete(child)
+      if (running.size === 0) process.off('exit', killAll)
     }
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => output.add(chunk))
     child.on('error', (error) => {
@@ -294,24 +296,8 @@ function kill(child: ChildProcess, signal: NodeJS.Signals): void {
   }
 }
 
-function watch(child: ChildProcess): void {
-  if (running.size === 0) process.on('exit', killAll)
-  running.add(child)
-}
-
-function unwatch(child: ChildProcess): void {
-  running.delete(child)
-  if (running.size === 0) process.off('exit', killAll)
-}
-
 function killAll(): void {
   for (const child of running) kill(child, 'SIGKILL')
-}
-
-export interface Call {
-  command: string
-  args: string[]
-  cwd: string
 }
 
 // many machines have the second name alone
@@ -322,15 +308,14 @@ export function checkAllowed(allow: unknown): string[] {
   const plain = (name: unknown) => typeof name === 'string' && /^[a-z\d_][a-z\d_.+-]*$/i.test(name)
   if (Array.isArray(allow) && allow.every(plain)) return [...allow]
   const message = `workspace: allow must be a list of names of programs, such as "python", and is ${shown(allow)}. Paths are not possible: a program is looked for on PATH.`
-  throw new ConfigurationError(message, { path: 'allow' })
+  throw wrongOption('allow', message)
 }
 
 /** @throws ConfigurationError for what is no list of paths. */
 export function checkWritable(writable: unknown): string[] {
   const isPath = (path: unknown) => typeof path === 'string' && path !== '' && !path.includes('\0')
   if (Array.isArray(writable) && writable.every(isPath)) return [...writable]
-  const message = `workspace: writable must be a list of paths of folders, and is ${shown(writable)}.`
-  throw new ConfigurationError(message, { path: 'writable' })
+  throw wrongOption('writable', `workspace: writable must be a list of paths of folders, and is ${shown(writable)}.`)
 }
 
 const LONGEST_ARGUMENTS = 128 * 1024 // characters, of all together
@@ -346,7 +331,7 @@ export interface Permitted {
 export async function runAllowed(
   root: Root,
   { allow, writable, timeoutMs }: Permitted,
-  { command, args, cwd }: Call,
+  { command, args, cwd }: { command: string; args: string[]; cwd: string },
   signal: AbortSignal,
 ): Promise<string> {
   if (!allow.includes(command)) throw notAllowed(command, allow)
@@ -354,7 +339,8 @@ export async function runAllowed(
   if (length > LONGEST_ARGUMENTS) throw tooLong(command, length)
   const real = await root.real()
   const folders = await safePath(process.env.PATH ?? '', real)
-  const file = (await findProgram(command, folders, real)) ?? (await findAlias(command, folders, real))
+  const other = own(alsoCalled, command)
+  const file = (await findProgram(command, folders, real)) ?? (other && (await findProgram(other, folders, real)))
   if (file === undefined) throw notThere(command)
   const ended = await root.folder(cwd, async (folder) => {
     await confineArguments(command, args, join(real, ...pathNames(cwd, real)), real)
@@ -389,11 +375,6 @@ async function realFolder(path: string): Promise<string> {
     const message = `run_cmd cannot run: the folder ${shown(path)} of the option writable is not there.`
     throw new ToolFailedError(message, { path }, error)
   })
-}
-
-async function findAlias(command: string, folders: string[], root: string): Promise<string | undefined> {
-  const other = own(alsoCalled, command)
-  return other === undefined ? undefined : findProgram(other, folders, root)
 }
 
 /** None of the host's variables but what finds programs: the host's environment holds keys. */

@@ -12,11 +12,11 @@ const LARGEST_RESULT = 1_000_000 // characters
 const MOST_ALIASES = 100 // an alias of aliases of aliases grows without bound
 const LONGEST_CELL = 100_000
 
-export function isDataFormat(name: string): name is DataFormat {
+function isDataFormat(name: string): name is DataFormat {
   return formats.some((format) => format === name)
 }
 
-export function convertData(value: string, from: DataFormat, to: DataFormat): string {
+function convertData(value: string, from: DataFormat, to: DataFormat): string {
   const text = written(read(value, from), to)
   if (text.length <= LARGEST_RESULT) return text
   throw new Refused(

@@ -1,9 +1,8 @@
 /** `exchange_rate`: what one unit of a currency is worth in another. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { MARGIN_MS } from './http-get.ts'
+import type { Tool } from '../actors/definition/tool.ts'
 import { checkedOptions } from './options.ts'
-import { asking, baseUrl, endpoint, parsed, type Question, serviceTimeout } from './service.ts'
+import { baseUrl, endpoint, parsed, type Question, serviceTimeout, serviceTool } from './service.ts'
 
 /** Value of one `from` in `to`. */
 export interface ExchangeRate {
@@ -48,20 +47,16 @@ export function exchangeRate(
   options: { baseURL?: string; timeoutMs?: number } = {},
 ): Tool<{ from: string; to: string }, ExchangeRate> {
   const { baseURL, timeoutMs } = checkedOptions('exchangeRate', optionsSchema, options)
-  return defineTool({
+  return serviceTool({
     name: 'exchange_rate',
     description:
       'Gives what one unit of a currency is worth in another, by the reference rates of central banks of the last working day.',
     input: inputSchema,
-    readOnly: true,
-    outside: true,
-    idempotent: true,
-    timeoutMs: timeoutMs + MARGIN_MS,
-    run: ({ from, to }, context) =>
-      asking('exchange_rate', timeoutMs, context, async (ask) => {
-        const { rate, date } = parsed('Frankfurter', await ask(question(baseURL, from, to)), answerSchema)
-        return { from, to, rate, date }
-      }),
+    timeoutMs,
+    async run({ from, to }, ask) {
+      const { rate, date } = parsed('Frankfurter', await ask(question(baseURL, from, to)), answerSchema)
+      return { from, to, rate, date }
+    },
   })
 }
 

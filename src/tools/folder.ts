@@ -101,28 +101,23 @@ function unlessThere(error: NodeJS.ErrnoException): void {
 const MOST_NAMES = 40
 const LONGEST_NAME = 255 // bytes, of most file systems
 
-interface Rule {
-  readonly breaks: RegExp
-  readonly why: string
-}
+type Rule = readonly [breaks: RegExp, why: string]
 
-const ofPaths = (): Rule[] => [
-  { breaks: /[\p{Cc}\p{Cs}]/u, why: 'it has a control character' },
-  { breaks: /\\/, why: 'it has a backslash; folders are separated by "/"' },
-  { breaks: /^~(?:\/|$)/, why: 'the home folder is not in the workspace' },
-  { breaks: /^[a-z]:/i, why: 'it begins with a drive' },
-  { breaks: /^[a-z][a-z\d+.-]*:\/\//i, why: 'it is a URL' },
-  { breaks: /^\//, why: 'it is absolute, and not below the workspace' },
-  { breaks: /(?:^|\/)\.\.(?:\/|$)/, why: 'it has ".."' },
+const ofPaths: readonly Rule[] = [
+  [/[\p{Cc}\p{Cs}]/u, 'it has a control character'],
+  [/\\/, 'it has a backslash; folders are separated by "/"'],
+  [/^~(?:\/|$)/, 'the home folder is not in the workspace'],
+  [/^[a-z]:/i, 'it begins with a drive'],
+  [/^[a-z][a-z\d+.-]*:\/\//i, 'it is a URL'],
+  [/^\//, 'it is absolute, and not below the workspace'],
+  [/(?:^|\/)\.\.(?:\/|$)/, 'it has ".."'],
 ]
 // Windows drops a dot or a space at the end, so that "... " can be another name than it looks
-const ofNames: Rule[] = [{ breaks: /[. ]$/, why: 'one of its names ends in a dot or a space' }]
-const ofWindows: Rule[] = [
-  { breaks: /[:<>"|?*]/, why: 'one of its names has a character that Windows does not allow' },
-  {
-    breaks: /^(?:con|prn|aux|nul|conin\$|conout\$|com[\d¹²³]|lpt[\d¹²³])(?:\.|$)/i,
-    why: 'one of its names is a device of Windows',
-  },
+const ofNames: readonly Rule[] = [[/[. ]$/, 'one of its names ends in a dot or a space']]
+const ofWindows: readonly Rule[] = [
+  ...ofNames,
+  [/[:<>"|?*]/, 'one of its names has a character that Windows does not allow'],
+  [/^(?:con|prn|aux|nul|conin\$|conout\$|com[\d¹²³]|lpt[\d¹²³])(?:\.|$)/i, 'one of its names is a device of Windows'],
 ]
 
 /**
@@ -132,9 +127,9 @@ const ofWindows: Rule[] = [
  */
 export function pathNames(path: string, root: string, platform: string = process.platform): string[] {
   const below = path === root || path.startsWith(`${root}/`) ? path.slice(root.length + 1) : path
-  refuse(path, brokenBy(below, ofPaths()))
+  refuse(path, brokenBy(below, ofPaths))
   const names = below.split('/').filter((name) => name !== '' && name !== '.')
-  const rules = platform === 'win32' ? [...ofNames, ...ofWindows] : ofNames
+  const rules = platform === 'win32' ? ofWindows : ofNames
   for (const name of names) {
     refuse(path, brokenBy(name, rules))
     if (Buffer.byteLength(name) > LONGEST_NAME) refuse(path, `one of its names is longer than ${LONGEST_NAME} bytes`)
@@ -143,8 +138,8 @@ export function pathNames(path: string, root: string, platform: string = process
   return names
 }
 
-function brokenBy(text: string, rules: Rule[]): string | undefined {
-  return rules.find(({ breaks }) => breaks.test(text))?.why
+function brokenBy(text: string, rules: readonly Rule[]): string | undefined {
+  return rules.find(([breaks]) => breaks.test(text))?.[1]
 }
 
 function refuse(path: string, why: string | undefined): void {
@@ -155,7 +150,8 @@ function refuse(path: string, why: string | undefined): void {
 }
 
 export class Root {
-  readonly #given: string
+  /** The path as it was given. */
+  readonly path: string
   readonly #held: boolean | undefined
   #real: Promise<string> | undefined
 
@@ -165,63 +161,45 @@ export class Root {
    */
   constructor(given: unknown, held?: boolean) {
     if (typeof given !== 'string' || given === '' || given.includes('\0')) {
-      const message = `workspace: root must be the path of a folder, and is ${shown(given)}.`
-      throw new ConfigurationError(message, { path: 'root' })
+      throw wrongOption('root', `workspace: root must be the path of a folder, and is ${shown(given)}.`)
     }
     if (resolve(given) === parse(resolve(given)).root) {
-      const message = `workspace: root is ${shown(given)}, the whole machine. Give a folder of its own.`
-      throw new ConfigurationError(message, { path: 'root' })
+      throw wrongOption('root', `workspace: root is ${shown(given)}, the whole machine. Give a folder of its own.`)
     }
-    this.#given = given
+    this.path = given
     this.#held = held
-  }
-
-  /** The path as it was given. */
-  get path(): string {
-    return this.#given
   }
 
   /** Returns the real path. Makes the folder if it is missing. */
   async real(): Promise<string> {
-    this.#real ??= makeFolder(resolve(this.#given))
+    this.#real ??= makeFolder(resolve(this.path))
     return this.#real.catch((error) => {
       this.#real = undefined // the next call tries again
       throw error
     })
   }
 
-  /** The folder that `path` means. */
-  async folder<T>(path: string, use: (folder: Folder) => Promise<T>, create = false): Promise<T> {
-    return this.#walk(path, (names) => names, create, use)
+  /** Calls `use` with the folder that `path` means. */
+  async folder<T>(path: string, use: (folder: Folder) => Promise<T>): Promise<T> {
+    return this.#walk(path, pathNames(path, await this.real()), false, use)
   }
 
-  /** The folder in which `path` lies, and its name there. */
+  /** Calls `use` with the folder in which `path` lies, and its name there. */
   async parent<T>(path: string, use: (folder: Folder, name: string) => Promise<T>, create = false): Promise<T> {
-    return this.#walk(
-      path,
-      (names) => names.slice(0, -1),
-      create,
-      (folder, names) => {
-        const name = names.at(-1)
-        if (name !== undefined) return use(folder, name)
-        throw new ToolInputError(`The path ${shown(path)} is the workspace itself, and no file.`, { path })
-      },
-    )
+    const names = pathNames(path, await this.real())
+    const name = names.pop()
+    return this.#walk(path, names, create, (folder) => {
+      if (name !== undefined) return use(folder, name)
+      throw new ToolInputError(`The path ${shown(path)} is the workspace itself, and no file.`, { path })
+    })
   }
 
-  async #walk<T>(
-    path: string,
-    way: (names: string[]) => string[],
-    create: boolean,
-    use: (folder: Folder, names: string[]) => Promise<T>,
-  ): Promise<T> {
-    const real = await this.real()
-    const names = pathNames(path, real)
+  async #walk<T>(path: string, names: string[], create: boolean, use: (folder: Folder) => Promise<T>): Promise<T> {
     try {
-      const root = await Folder.root(real, this.#held)
-      const folder = await root.down(way(names), create)
+      const root = await Folder.root(await this.real(), this.#held)
+      const folder = await root.down(names, create)
       try {
-        return await use(folder, names)
+        return await use(folder)
       } finally {
         await folder.close()
       }
@@ -229,6 +207,11 @@ export class Root {
       throw explained(error, path)
     }
   }
+}
+
+/** Returns the error for an option of `workspace`. */
+export function wrongOption(path: string, message: string): ConfigurationError {
+  return new ConfigurationError(message, { path })
 }
 
 async function makeFolder(path: string): Promise<string> {

@@ -11,7 +11,7 @@ import { pipeline } from 'node:stream/promises'
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib'
 import { systemClock } from '../shared/clock.ts'
 import { type DramatisError, ToolFailedError } from '../shared/errors.ts'
-import { onAbort } from '../shared/on-abort.ts'
+import { onAbort, unlessAborted } from '../shared/on-abort.ts'
 
 /** Time in ms that the runtime waits beyond a tool's own limit, whose error says more. */
 export const MARGIN_MS = 1_000
@@ -32,7 +32,7 @@ export async function within<T>(
   const timer = systemClock.timer(ms, () => limit.abort(late()))
   const awake = systemClock.hold() // a resolver alone does not keep the process up
   try {
-    return await orAbort(task(limit.signal), limit.signal)
+    return await unlessAborted(limit.signal, task(limit.signal)) // no resolver can be cancelled
   } catch (error) {
     throw limit.signal.aborted ? limit.signal.reason : error
   } finally {
@@ -40,15 +40,6 @@ export async function within<T>(
     timer.cancel()
     awake.cancel()
   }
-}
-
-/** The promise, or the signal's reason if that comes first: no resolver can be cancelled. */
-function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) return reject(signal.reason)
-    const unlisten = onAbort(signal, () => reject(signal.reason))
-    promise.then(resolve, reject).finally(unlisten)
-  })
 }
 
 export interface GetOptions {

@@ -23,7 +23,7 @@ const IDLE_MS = 10_000
 let pool: Piscina<RawPage, ReadableText> | undefined
 
 /** Checks whether `pageText` can convert that type. A page that names no type is tried. */
-export function isReadable(contentType: string | undefined): boolean {
+function isReadable(contentType: string | undefined): boolean {
   const mime = mimeOf(contentType)
   return (
     mime === '' ||
@@ -148,8 +148,6 @@ export interface PageRules {
   readonly resolve: Resolve
   /** The addresses of this machine, public ones too: what listens there may trust whoever comes from it. */
   own(): ReadonlySet<string>
-  /** Decides by its type whether to read the body. */
-  reads(contentType: string | undefined): boolean
 }
 
 export interface Page {
@@ -170,8 +168,8 @@ export async function fetchPage(address: string, rules: PageRules, signal: Abort
   let url = urlFrom(address)
   for (let redirects = 0; redirects <= rules.maxRedirects; redirects += 1) {
     const answer = await getChecked(url, rules, signal)
-    const target = redirectOf(answer)
-    if (target === undefined) return pageOf(url, answer, rules)
+    const target = REDIRECTS.includes(answer.status) ? answer.headers.location : undefined
+    if (target === undefined) return pageOf(url, answer)
     url = urlFrom(target, url)
   }
   throw failure(url, `is where more than ${rules.maxRedirects} redirects led`, 'Read another page.')
@@ -184,14 +182,14 @@ async function getChecked(url: URL, rules: PageRules, signal: AbortSignal): Prom
     addresses,
     maxBytes: rules.maxBytes,
     headers: { accept: 'text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.9, */*;q=0.1' },
-    wants: (status: number, headers: IncomingHttpHeaders) => isGood(status) && rules.reads(headers['content-type']),
+    wants: (status: number, headers: IncomingHttpHeaders) => isGood(status) && isReadable(headers['content-type']),
   }
   return get(url, options, signal)
 }
 
 /** The addresses that the page may be read from. */
 async function addressesOf(url: URL, rules: PageRules): Promise<readonly string[]> {
-  const port = portOf(url)
+  const port = url.port || (url.protocol === 'https:' ? '443' : '80')
   const open = rules.ports.includes(Number(port))
   const allowed = rules.allow.some(
     (host) => host.hostname === url.hostname && (host.port === '' ? open : host.port === port),
@@ -221,32 +219,24 @@ function urlFrom(address: string, base?: URL): URL {
   const url = URL.canParse(address, base?.href) ? new URL(address, base) : undefined
   const from = base ? ` ${base.origin} redirects there.` : ''
   const shown = JSON.stringify(address.slice(0, LONGEST_SHOWN))
-  if (!url) throw refused(`${shown} is no URL.${from} Give one like "https://example.com/page".`)
+  if (!url) throw new ToolFailedError(`${shown} is no URL.${from} Give one like "https://example.com/page".`)
   if (url.protocol !== 'http:' && url.protocol !== 'https:') {
-    throw refused(`${shown} is not read: its scheme is not http or https.${from}`)
+    throw new ToolFailedError(`${shown} is not read: its scheme is not http or https.${from}`)
   }
   if (url.username !== '' || url.password !== '') {
-    throw refused(`A URL with a user name or a password is not read.${from} Give it without.`)
+    throw new ToolFailedError(`A URL with a user name or a password is not read.${from} Give it without.`)
   }
   return url
 }
 
-function portOf(url: URL): string {
-  return url.port || (url.protocol === 'https:' ? '443' : '80')
-}
-
 const REDIRECTS = [301, 302, 303, 307, 308]
 
-function redirectOf({ status, headers }: Answer): string | undefined {
-  return REDIRECTS.includes(status) ? headers.location : undefined
-}
-
-function pageOf(url: URL, { status, headers, body }: Answer, rules: PageRules): Page {
+function pageOf(url: URL, { status, headers, body }: Answer): Page {
   const contentType = headers['content-type']
   if (!isGood(status)) {
     throw failure(url, `answered with status ${status}`, adviceFor(status, headers), undefined, { status })
   }
-  if (!rules.reads(contentType)) {
+  if (!isReadable(contentType)) {
     const type = JSON.stringify(contentType?.slice(0, LONGEST_SHOWN))
     throw failure(url, `is of the type ${type}`, 'Only text is read: HTML, plain text, JSON, XML and the like.')
   }
@@ -269,8 +259,4 @@ const LONGEST_SHOWN = 200
 function failure(url: URL, what: string, advice: string, cause?: unknown, more: object = {}): ToolFailedError {
   const shown = `${url.origin}${url.pathname}`.slice(0, LONGEST_SHOWN)
   return new ToolFailedError(`${shown} ${what}. ${advice}`, { url: shown, ...more }, cause)
-}
-
-function refused(message: string): ToolFailedError {
-  return new ToolFailedError(message, {})
 }

@@ -4,7 +4,7 @@ import { defineTool, type Tool } from '../actors/definition/tool.ts'
 import { ToolTimeoutError } from '../shared/errors.ts'
 import { MARGIN_MS, within } from './http-get.ts'
 import { checkedOptions, needsPackages } from './options.ts'
-import { fetchPage, isReadable, ownAddresses, type PageRules, pageText, type Resolve, systemResolve } from './page.ts'
+import { fetchPage, ownAddresses, type PageRules, pageText, type Resolve, systemResolve } from './page.ts'
 
 /** Options of `readWebpage`. */
 export interface ReadWebpageOptions {
@@ -76,7 +76,7 @@ export function pageReader(
   const settings = checkedOptions('readWebpage', optionsSchema, options)
   const { timeoutMs, maxCharacters } = settings
   const allow = settings.allow.map((host) => new URL(`http://${host}`))
-  const rules: PageRules = { ...settings, allow, resolve, own, reads: isReadable }
+  const rules: PageRules = { ...settings, allow, resolve, own }
   return defineTool({
     name: 'read_webpage',
     description:
@@ -87,14 +87,12 @@ export function pageReader(
     idempotent: true,
     timeoutMs: timeoutMs + MARGIN_MS,
     precondition: () => needsPackages('readWebpage', ['@mozilla/readability', 'linkedom', 'parse5']),
-    run: ({ url }, { signal }) =>
-      within(
+    run({ url }, { signal }) {
+      const late = `read_webpage: the page took longer than ${timeoutMs} ms. Read another page.`
+      return within(
         timeoutMs,
         signal,
-        () =>
-          new ToolTimeoutError(`read_webpage: the page took longer than ${timeoutMs} ms. Read another page.`, {
-            timeoutMs,
-          }),
+        () => new ToolTimeoutError(late, { timeoutMs }),
         async (limit) => {
           const page = await fetchPage(url, rules, limit)
           const { title, text } = await pageText(page, limit)
@@ -102,7 +100,8 @@ export function pageReader(
           const parts = [title.slice(0, LONGEST_TITLE), moved, text].filter((part) => part !== '')
           return cut(parts.join('\n\n'), maxCharacters)
         },
-      ),
+      )
+    },
   })
 }
 

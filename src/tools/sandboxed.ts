@@ -1,4 +1,4 @@
-/** Arithmetic, exactly. */
+/** Tools whose work is done in a thread that can be killed: arithmetic, conversions, programs. */
 import { z } from 'zod'
 import { defineTool } from '../actors/definition/tool.ts'
 import { describe, shown, ToolInputError } from '../shared/errors.ts'
@@ -8,6 +8,9 @@ import { inSandbox } from './sandbox.ts'
 const LONGEST_EXPRESSION = 1_000
 const KILL_AFTER_MS = 10_000
 const WAITING_MS = 20_000 // for a free thread
+
+/** Fields of a tool that works in a thread of the sandbox, which virtual time does not wait for. */
+const IN_THREAD = { readOnly: true, outside: true, idempotent: true, timeoutMs: KILL_AFTER_MS + WAITING_MS }
 
 /**
  * The tool `calculator`: the value of an expression of numbers, as text. Decimals are exact (0.1 + 0.2 is 0.3); what is
@@ -27,15 +30,12 @@ export const calculator = defineTool({
   description:
     'Calculates an expression of numbers exactly, such as "1000 * 1.05 ^ 30", "sqrt(2) / 3" or "mean([1, 2, 4])". It has no variables and no units.',
   input: z.strictObject({ expression: z.string().min(1).max(LONGEST_EXPRESSION).describe('The expression.') }),
-  readOnly: true,
-  outside: true, // in a thread, which virtual time does not wait for
-  idempotent: true,
-  timeoutMs: KILL_AFTER_MS + WAITING_MS,
+  ...IN_THREAD,
   precondition: () => needsPackages('calculator', ['mathjs']),
   run: ({ expression }, { signal }) => inSandbox({ kind: 'calculate', expression }, signal, KILL_AFTER_MS),
 })
 
-const LONGEST_VALUE = 262_144 // for a free thread
+const LONGEST_VALUE = 262_144
 
 /**
  * The tool `convert`: a number from one unit into another (`km` to `mile`, `degC` to `degF`, `km/h` to `m/s`; the units
@@ -58,17 +58,14 @@ export const convert = defineTool({
     from: z.string().min(1).max(60).describe('The unit or the format that it has.'),
     to: z.string().min(1).max(60).describe('The unit or the format that it gets.'),
   }),
-  readOnly: true,
-  outside: true, // in a thread, which virtual time does not wait for
-  idempotent: true,
-  timeoutMs: KILL_AFTER_MS + WAITING_MS,
+  ...IN_THREAD,
   precondition: () => needsPackages('convert', ['mathjs', 'csv-parse', 'csv-stringify']),
   run: ({ value, from, to }, { signal }) => inSandbox({ kind: 'convert', value, from, to }, signal, KILL_AFTER_MS),
 })
 
 const CODE_MS = 5_000
 const LONGEST_CODE = 100_000
-const LONGEST_INPUT = 1_000_000 // for a free thread
+const LONGEST_INPUT = 1_000_000
 
 /**
  * The tool `run_code`: runs JavaScript (ES2023, with `await` at the top) and answers with what it printed by
@@ -80,8 +77,7 @@ const LONGEST_INPUT = 1_000_000 // for a free thread
  * with their thread, 10 s after its start. Every call begins anew.
  *
  * @throws ToolFailedError when the code throws, needs more memory, or waits for what never comes; ToolTimeoutError when
- *   it
- * takes too long. Both say what it had printed.
+ *   it takes too long. Both say what it had printed.
  * @example
  * const tools = [runCode]
  * // a model's call: { code: 'input.prices.reduce((a, b) => a + b)', input: { prices: [1, 2] } }
@@ -94,10 +90,8 @@ export const runCode = defineTool({
     code: z.string().min(1).max(LONGEST_CODE).describe('The program. Top-level await is possible; return is not.'),
     input: z.unknown().optional().describe('A JSON value that the program finds in the variable "input".'),
   }),
-  readOnly: true,
-  outside: true, // in a thread, which virtual time does not wait for
-  idempotent: true,
-  timeoutMs: CODE_MS + KILL_AFTER_MS + WAITING_MS,
+  ...IN_THREAD,
+  timeoutMs: CODE_MS + IN_THREAD.timeoutMs,
   precondition: () => needsPackages('runCode', ['quickjs-wasi']),
   run: ({ code, input }, { signal }) =>
     inSandbox({ kind: 'run-code', code, input: jsonOf(input), limitMs: CODE_MS }, signal, KILL_AFTER_MS),

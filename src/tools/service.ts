@@ -3,12 +3,12 @@
  * without the key, whatever the service says about it.
  */
 import { z } from 'zod'
-import type { ToolContext } from '../actors/definition/tool.ts'
+import { defineTool, type ToolOptions } from '../actors/definition/tool.ts'
 import { systemClock } from '../shared/clock.ts'
 import { environment } from '../shared/environment.ts'
-import { type DramatisError, ToolFailedError, ToolTimeoutError } from '../shared/errors.ts'
+import { ToolFailedError, ToolTimeoutError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
-import { type Answer, get, within } from './http-get.ts'
+import { type Answer, get, MARGIN_MS, within } from './http-get.ts'
 
 /** Address of a service, as an option. */
 export const baseUrl = z
@@ -41,25 +41,33 @@ export interface Question {
 
 export type Ask = (question: Question) => Promise<string>
 
-/** Runs a tool's questions under one time limit. */
-export function asking<T>(
-  tool: string,
-  timeoutMs: number,
-  { signal }: ToolContext,
-  task: (ask: Ask) => Promise<T>,
-): Promise<T> {
-  let asked = 'the service'
-  const late = (): DramatisError =>
-    new ToolTimeoutError(`${tool}: ${asked} did not answer within ${timeoutMs} ms. Try again later.`, {
-      service: asked,
-      timeoutMs,
-    })
-  return within(timeoutMs, signal, late, (limit) =>
-    task((question) => {
-      asked = question.service
-      return answerTo(question, limit)
-    }),
-  )
+interface ServiceTool<In, Value, Out> extends Pick<ToolOptions<In, Value, Out>, 'name' | 'description' | 'input'> {
+  /** For all questions of a call together. */
+  timeoutMs: number
+  run(input: Value, ask: Ask): Promise<Out>
+}
+
+export function serviceTool<In, Value, Out>({ timeoutMs, run, ...tool }: ServiceTool<In, Value, Out>) {
+  return defineTool({
+    ...tool,
+    readOnly: true,
+    outside: true,
+    idempotent: true,
+    timeoutMs: timeoutMs + MARGIN_MS,
+    run(input: Value, { signal }) {
+      let service = 'the service'
+      const late = () => {
+        const message = `${tool.name}: ${service} did not answer within ${timeoutMs} ms. Try again later.`
+        return new ToolTimeoutError(message, { service, timeoutMs })
+      }
+      return within(timeoutMs, signal, late, (limit) =>
+        run(input, (question) => {
+          service = question.service
+          return answerTo(question, limit)
+        }),
+      )
+    },
+  })
 }
 
 /** The URL of a service's method. */

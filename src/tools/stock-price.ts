@@ -1,12 +1,10 @@
 /** `stock_price`: the last price of a share. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/definition/tool.ts'
+import type { Tool } from '../actors/definition/tool.ts'
 import { ToolFailedError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
-import { MARGIN_MS } from './http-get.ts'
 import { checkedOptions } from './options.ts'
 import {
-  asking,
   baseUrl,
   endpoint,
   envName,
@@ -16,6 +14,7 @@ import {
   type Question,
   refusedBy,
   serviceTimeout,
+  serviceTool,
 } from './service.ts'
 
 export interface StockPrice {
@@ -204,18 +203,14 @@ export function stockPrice(
 ): Tool<{ symbol: string }, StockPrice> {
   const { apiKeyEnv, baseURL, timeoutMs } = checkedOptions('stockPrice', optionsSchema, options)
   const service = apiKeyEnv === undefined ? stooq : alphaVantage
-  return defineTool({
+  return serviceTool({
     name: 'stock_price',
     description: 'Gives the last price of a share, with its currency (GBX: pence) and its day.',
     input: inputSchema,
-    readOnly: true,
-    outside: true,
-    idempotent: true,
-    timeoutMs: timeoutMs + MARGIN_MS,
-    run: ({ symbol }, context) =>
-      asking('stock_price', timeoutMs, context, async (ask) => {
-        const key = apiKeyEnv === undefined ? '' : keyIn(apiKeyEnv, 'stock_price')
-        return service.price(symbol, await ask(service.question(symbol, baseURL, key)))
-      }),
+    timeoutMs,
+    async run({ symbol }, ask) {
+      const key = apiKeyEnv === undefined ? '' : keyIn(apiKeyEnv, 'stock_price')
+      return service.price(symbol, await ask(service.question(symbol, baseURL, key)))
+    },
   })
 }

@@ -4,7 +4,9 @@ import type { TaskStatus } from '../actors/definition/task.ts'
 import { defineTool, type ToolContext } from '../actors/definition/tool.ts'
 
 const MOST_SUBTASKS = 20
-const TIMEOUT_MS = 5_000
+
+/** What a model says changes nothing and takes no time. */
+const STATEMENT = { readOnly: true, idempotent: true, sequential: true, timeoutMs: 5_000 }
 
 const text = z.string().trim().min(1).max(2_000)
 
@@ -32,10 +34,7 @@ export const decomposeTask = defineTool({
     task: text.optional().describe('The task that is broken up; the current one if it is left out.'),
     subtasks: z.array(text).min(1).max(MOST_SUBTASKS).describe('What is to be done in each.'),
   }),
-  readOnly: true,
-  idempotent: true,
-  sequential: true,
-  timeoutMs: TIMEOUT_MS,
+  ...STATEMENT,
   run({ task = null, subtasks }, context) {
     tell(context, `broke its task into ${subtasks.length} subtasks`, { subtasks: subtasks.length })
     return { task, subtasks: numbered(subtasks) }
@@ -53,10 +52,7 @@ export const createTaskPlan = defineTool({
     goal: text.optional().describe('What the request is to come to.'),
     tasks: z.array(text).min(1).max(MOST_SUBTASKS).describe('What is to be done in each.'),
   }),
-  readOnly: true,
-  idempotent: true,
-  sequential: true,
-  timeoutMs: TIMEOUT_MS,
+  ...STATEMENT,
   run({ goal = null, tasks }, context) {
     tell(context, `planned ${tasks.length} tasks`, { tasks: tasks.length })
     return { goal, tasks: numbered(tasks) }
@@ -82,10 +78,7 @@ export const markSubtaskComplete = defineTool({
     success: z.boolean().default(true).describe('False if it could not be done.'),
     reason: text.optional().describe('What was done, or why it could not be.'),
   }),
-  readOnly: true,
-  idempotent: true,
-  sequential: true,
-  timeoutMs: TIMEOUT_MS,
+  ...STATEMENT,
   run({ subtask = null, success, reason = null }, context) {
     const status: TaskStatus = success ? 'completed' : 'failed'
     tell(context, `says that a subtask is ${status}`, { status })

@@ -1,11 +1,10 @@
 /** `weather`: how the weather is in a place, and how it will be. */
 import { z } from 'zod'
-import { defineTool, type Tool } from '../actors/definition/tool.ts'
+import type { Tool } from '../actors/definition/tool.ts'
 import { ToolFailedError } from '../shared/errors.ts'
 import { own } from '../shared/values.ts'
-import { MARGIN_MS } from './http-get.ts'
 import { checkedOptions } from './options.ts'
-import { type Ask, asking, baseUrl, endpoint, malformed, parsed, serviceTimeout } from './service.ts'
+import { type Ask, baseUrl, endpoint, malformed, parsed, serviceTimeout, serviceTool } from './service.ts'
 
 /** The weather of a day. A value that the models do not give for that place is null. */
 export interface DayWeather {
@@ -68,13 +67,7 @@ const answerSchema = z.object({
 
 function reportFrom(answer: string): Pick<WeatherReport, 'timezone' | 'current' | 'days'> {
   const { timezone, current, daily } = parsed('Open-Meteo', answer, answerSchema)
-  const lists = [
-    daily.weather_code,
-    daily.temperature_2m_min,
-    daily.temperature_2m_max,
-    daily.precipitation_probability_max,
-  ]
-  if (lists.some((list) => list.length !== daily.time.length))
+  if (Object.values(daily).some((list) => list.length !== daily.time.length))
     throw malformed('Open-Meteo', 'daily: lists of several lengths')
   return {
     timezone,
@@ -158,7 +151,7 @@ const placeSchema = z.object({
 })
 const placesSchema = z.object({ results: z.array(placeSchema).default([]) }) // it leaves `results` out if there is none
 
-export type Place = z.output<typeof placeSchema>
+type Place = z.output<typeof placeSchema>
 
 const MOST_FOUND = 20
 
@@ -182,17 +175,12 @@ async function findPlace(wanted: string, base: string, ask: Ask): Promise<Place>
   if (place) return place
   const shown = JSON.stringify(wanted)
   if (found.length === 0) {
-    throw new ToolFailedError(`Open-Meteo knows no place ${shown}. Give the town alone, or its name in English.`, {
-      service: 'Open-Meteo',
-    })
+    const message = `Open-Meteo knows no place ${shown}. Give the town alone, or its name in English.`
+    throw new ToolFailedError(message, { service: 'Open-Meteo' })
   }
   const choices = [...new Set(found.map(regionOf))].slice(0, 5).join('; ')
-  throw new ToolFailedError(
-    `Open-Meteo knows ${JSON.stringify(name)}, but not as ${shown}: ${choices}. Choose one of these.`,
-    {
-      service: 'Open-Meteo',
-    },
-  )
+  const message = `Open-Meteo knows ${JSON.stringify(name)}, but not as ${shown}: ${choices}. Choose one of these.`
+  throw new ToolFailedError(message, { service: 'Open-Meteo' })
 }
 
 /** The country and the region of a place, as a person would add them. */
@@ -271,21 +259,17 @@ export function weather(
   const { baseURL, days, timeoutMs } = checkedOptions('weather', optionsSchema, options)
   const geocoding = baseURL ?? 'https://geocoding-api.open-meteo.com'
   const forecast = baseURL ?? 'https://api.open-meteo.com'
-  return defineTool({
+  return serviceTool({
     name: 'weather',
     description: `Gives the weather of a place: now, and for ${days === 1 ? 'today' : `${days} days from today`}. Temperatures are in °C.`,
     input: inputSchema,
-    readOnly: true,
-    outside: true,
-    idempotent: true,
-    timeoutMs: timeoutMs + MARGIN_MS,
-    run: ({ place }, context) =>
-      asking('weather', timeoutMs, context, async (ask) => {
-        const found = await findPlace(place, geocoding, ask)
-        const { latitude, longitude } = found
-        const url = endpoint(forecast, '/v1/forecast', { latitude, longitude, ...FORECAST, forecast_days: days })
-        const report = reportFrom(await ask({ service: 'Open-Meteo', url, reasonIn: openMeteoReason }))
-        return { place: regionOf(found), latitude, longitude, ...report }
-      }),
+    timeoutMs,
+    async run({ place }, ask) {
+      const found = await findPlace(place, geocoding, ask)
+      const { latitude, longitude } = found
+      const url = endpoint(forecast, '/v1/forecast', { latitude, longitude, ...FORECAST, forecast_days: days })
+      const report = reportFrom(await ask({ service: 'Open-Meteo', url, reasonIn: openMeteoReason }))
+      return { place: regionOf(found), latitude, longitude, ...report }
+    },
   })
 }

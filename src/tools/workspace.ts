@@ -1,10 +1,10 @@
 /** The tools that work in one folder of the machine: files, and programs from an allow-list. */
 import { z } from 'zod'
 import { defineTool, type Tool } from '../actors/definition/tool.ts'
-import { ConfigurationError, shown } from '../shared/errors.ts'
+import { shown } from '../shared/errors.ts'
 import { checkAllowed, checkWritable, type Permitted, runAllowed } from './command.ts'
 import { LARGEST_READ, LARGEST_WRITE, listFolder, MOST_ENTRIES, readText, writeText } from './files.ts'
-import { Root } from './folder.ts'
+import { Root, wrongOption } from './folder.ts'
 
 const FILE_TIMEOUT_MS = 30_000
 const COMMAND_TIMEOUT_MS = 120_000
@@ -62,7 +62,7 @@ export function workspace(options: WorkspaceOptions): Tool[] {
   const allowed = checkAllowed(allow)
   if (!Number.isInteger(timeoutMs) || timeoutMs < 1 || timeoutMs > LONGEST_COMMAND_MS) {
     const message = `workspace: timeoutMs must be a whole number from 1 to ${LONGEST_COMMAND_MS}, and is ${shown(timeoutMs)}.`
-    throw new ConfigurationError(message, { path: 'timeoutMs' })
+    throw wrongOption('timeoutMs', message)
   }
   const permitted = { allow: allowed, writable: checkWritable(writable), timeoutMs }
   return [writeTool(folder), readTool(folder), listTool(folder), commandTool(folder, permitted)]
@@ -73,16 +73,10 @@ const OPTIONS: readonly string[] = ['root', 'allow', 'writable', 'timeoutMs'] sa
 /** A list of programs under a mistyped name would leave the list of the default in force. */
 function checkNames(options: unknown): void {
   if (typeof options !== 'object' || options === null)
-    throw new ConfigurationError(
-      `workspace: got ${shown(options)}; accepted: { root, allow?, writable?, timeoutMs? }.`,
-      {
-        path: 'options',
-      },
-    )
+    throw wrongOption('options', `workspace: got ${shown(options)}; accepted: { root, allow?, writable?, timeoutMs? }.`)
   const unknown = Object.keys(options).find((key) => !OPTIONS.includes(key))
-  if (unknown === undefined) return
-  const message = `workspace: there is no option "${unknown}"; there are ${OPTIONS.join(', ')}.`
-  throw new ConfigurationError(message, { path: unknown })
+  if (unknown !== undefined)
+    throw wrongOption(unknown, `workspace: there is no option "${unknown}"; there are ${OPTIONS.join(', ')}.`)
 }
 
 const defaultRoot = new Root(DEFAULT_ROOT)
@@ -98,16 +92,17 @@ export const runCommand: Tool<{ command: string; args?: string[]; cwd?: string }
   timeoutMs: COMMAND_TIMEOUT_MS,
 })
 
+function ofFiles({ path }: Root) {
+  return { outside: true, workspace: path, idempotent: true, timeoutMs: FILE_TIMEOUT_MS }
+}
+
 function readTool(root: Root) {
   return defineTool({
     name: 'read_file',
     description: `Reads a text file of the workspace, of at most ${LARGEST_READ} bytes.`,
     input: z.strictObject({ path: path.describe(`The file, ${place}.`) }),
     readOnly: true,
-    outside: true,
-    workspace: root.path,
-    idempotent: true,
-    timeoutMs: FILE_TIMEOUT_MS,
+    ...ofFiles(root),
     run: ({ path }, { signal }) => readText(root, path, signal),
   })
 }
@@ -120,11 +115,8 @@ function writeTool(root: Root) {
       path: path.describe(`The file, ${place}.`),
       content: z.string().max(LARGEST_WRITE).describe('All of its text.'),
     }),
-    outside: true,
-    workspace: root.path,
-    idempotent: true,
     sequential: true,
-    timeoutMs: FILE_TIMEOUT_MS,
+    ...ofFiles(root),
     run: ({ path, content }, { signal }) => writeText(root, path, content, signal),
   })
 }
@@ -135,10 +127,7 @@ function listTool(root: Root) {
     description: `Lists a folder of the workspace: name, type and size of at most ${MOST_ENTRIES} entries.`,
     input: z.strictObject({ path: path.default('.').describe(`The folder, ${place}.`) }),
     readOnly: true,
-    outside: true,
-    workspace: root.path,
-    idempotent: true,
-    timeoutMs: FILE_TIMEOUT_MS,
+    ...ofFiles(root),
     run: ({ path }, { signal }) => listFolder(root, path, signal),
   })
 }
